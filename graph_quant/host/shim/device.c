@@ -1,0 +1,266 @@
+/* The one device: identity, context, settings, and the small services torch_npu links against. */
+#include "host_npu.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static acl_error check_device(const char *function, int64_t device)
+{
+    if (device == 0)
+        return ACL_OK;
+    return host_fail(ACL_BAD_DEVICE, "%s: the host NPU has device 0 only, got %lld", function, (long long)device);
+}
+
+EXPORT acl_error aclInit(const char *config)
+{
+    (void)config;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclFinalize(void)
+{
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtGetDeviceCount(uint32_t *count)
+{
+    *count = 1;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtSetDevice(int32_t device)
+{
+    return check_device("aclrtSetDevice", device);
+}
+
+EXPORT acl_error aclrtResetDevice(int32_t device)
+{
+    return check_device("aclrtResetDevice", device);
+}
+
+EXPORT acl_error aclrtGetDevice(int32_t *device)
+{
+    *device = 0;
+    return ACL_OK;
+}
+
+/* GRAPH_QUANT_SOC names the chip that the host answers for; the default is the one documented rules are for. */
+EXPORT const char *aclrtGetSocName(void)
+{
+    const char *name = getenv("GRAPH_QUANT_SOC");
+    return name && *name ? name : "Ascend910B3";
+}
+
+/* What the data sheet of that chip says; torch_npu shows it in get_device_properties. */
+EXPORT acl_error aclGetDeviceCapability(uint32_t device, int capability, int64_t *value)
+{
+    enum { CUBE_CORES = 0, VECTOR_CORES = 1, L2_BYTES = 2 };
+    switch (capability) {
+    case CUBE_CORES:
+        *value = 20;
+        break;
+    case VECTOR_CORES:
+        *value = 40;
+        break;
+    case L2_BYTES:
+        *value = (int64_t)192 << 20;
+        break;
+    default:
+        return host_fail(ACL_BAD_PARAMETER, "aclGetDeviceCapability: capability %d is not known", capability);
+    }
+    return check_device("aclGetDeviceCapability", device);
+}
+
+/*
+ * The CANN release whose documented behaviour the host follows. torch_npu asks for it to pick code paths and
+ * warns about every path that it has to leave out when nobody answers.
+ */
+static const char cann_version[] = "8.5.0";
+
+struct package_version { /* aclCANNPackageVersion */
+    char version[128];
+    char parts[4][64];
+    char reserved[128];
+};
+
+EXPORT acl_error aclsysGetCANNVersion(int package, struct package_version *answer)
+{
+    (void)package;
+    memset(answer, 0, sizeof *answer);
+    memcpy(answer->version, cann_version, sizeof cann_version);
+    for (int part = 0; part < 3; part++)
+        answer->parts[part][0] = cann_version[2 * part];
+    return ACL_OK;
+}
+
+EXPORT acl_error aclsysGetVersionStr(char *package, char *answer)
+{
+    (void)package;
+    memcpy(answer, cann_version, sizeof cann_version);
+    return ACL_OK;
+}
+
+/* torch_npu only passes the context around; any address that is not NULL will do. */
+static char the_context;
+
+EXPORT acl_error aclrtGetCurrentContext(void **context)
+{
+    *context = &the_context;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtSetCurrentContext(void *context)
+{
+    (void)context;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtGetPrimaryCtxState(int32_t device, uint32_t *flags, int32_t *active)
+{
+    if (flags)
+        *flags = 0;
+    *active = 1;
+    return check_device("aclrtGetPrimaryCtxState", device);
+}
+
+EXPORT acl_error aclrtDeviceCanAccessPeer(int32_t *can_access, int32_t device, int32_t peer)
+{
+    (void)device;
+    (void)peer;
+    *can_access = 0;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtDeviceGetBareTgid(int32_t *process)
+{
+    *process = (int32_t)getpid();
+    return ACL_OK;
+}
+
+/* Arithmetic on the host is IEEE arithmetic whatever the mode; quantisation saturates by its own rules. */
+EXPORT acl_error aclrtSetDeviceSatMode(int mode)
+{
+    (void)mode;
+    return ACL_OK;
+}
+
+/* Compile options: kept and given back, as CANN does; nothing here compiles. */
+enum { OPTION_COUNT = 16, OPTION_SIZE = 256 };
+static char options[OPTION_COUNT][OPTION_SIZE];
+static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
+
+EXPORT acl_error aclSetCompileopt(int option, const char *value)
+{
+    if (option < 0 || option >= OPTION_COUNT || strlen(value) >= OPTION_SIZE)
+        return host_fail(ACL_BAD_PARAMETER, "aclSetCompileopt: option %d with value %s is not known", option, value);
+    pthread_mutex_lock(&options_lock);
+    strcpy(options[option], value);
+    pthread_mutex_unlock(&options_lock);
+    return ACL_OK;
+}
+
+EXPORT size_t aclGetCompileoptSize(int option)
+{
+    return option >= 0 && option < OPTION_COUNT ? OPTION_SIZE : 0;
+}
+
+EXPORT acl_error aclGetCompileopt(int option, char *value, size_t length)
+{
+    if (option < 0 || option >= OPTION_COUNT || length < OPTION_SIZE)
+        return host_fail(ACL_BAD_PARAMETER, "aclGetCompileopt: option %d does not fit into %zu bytes", option, length);
+    pthread_mutex_lock(&options_lock);
+    memcpy(value, options[option], OPTION_SIZE);
+    pthread_mutex_unlock(&options_lock);
+    return ACL_OK;
+}
+
+/* System parameters (determinism and the like): kept and given back; the host is deterministic anyway. */
+static int64_t system_parameters[OPTION_COUNT];
+
+EXPORT acl_error aclrtSetSysParamOpt(int option, int64_t value)
+{
+    if (option < 0 || option >= OPTION_COUNT)
+        return host_fail(ACL_BAD_PARAMETER, "aclrtSetSysParamOpt: option %d is not known", option);
+    pthread_mutex_lock(&options_lock);
+    system_parameters[option] = value;
+    pthread_mutex_unlock(&options_lock);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtCtxSetSysParamOpt(int option, int64_t value)
+{
+    return aclrtSetSysParamOpt(option, value);
+}
+
+EXPORT acl_error aclrtGetSysParamOpt(int option, int64_t *value)
+{
+    if (option < 0 || option >= OPTION_COUNT)
+        return host_fail(ACL_BAD_PARAMETER, "aclrtGetSysParamOpt: option %d is not known", option);
+    pthread_mutex_lock(&options_lock);
+    *value = system_parameters[option];
+    pthread_mutex_unlock(&options_lock);
+    return ACL_OK;
+}
+
+/* Sets determinism of collectives; there are none on one device. */
+EXPORT acl_error HcclSetConfig(int option, int64_t value)
+{
+    (void)option;
+    (void)value;
+    return ACL_OK;
+}
+
+/* Logging and profiling report to services that are not running here: there is nobody to tell. */
+EXPORT void aclAppLog(int level, const char *function, const char *file, uint32_t line, const char *format, ...)
+{
+    (void)level;
+    (void)function;
+    (void)file;
+    (void)line;
+    (void)format;
+}
+
+EXPORT int32_t MsprofRegisterCallback(uint32_t module, void *callback)
+{
+    (void)module;
+    (void)callback;
+    return 0;
+}
+
+EXPORT uint64_t MsprofSysCycleTime(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The bounded string functions of CANN's C library; -1 says that the text did not fit. */
+EXPORT int vsnprintf_s(char *target, size_t room, size_t count, const char *format, va_list arguments)
+{
+    size_t limit = count < room ? count + 1 : room;
+    int written = vsnprintf(target, limit, format, arguments);
+    return written >= 0 && (size_t)written < limit ? written : -1;
+}
+
+EXPORT int snprintf_s(char *target, size_t room, size_t count, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int written = vsnprintf_s(target, room, count, format, arguments);
+    va_end(arguments);
+    return written;
+}
+
+EXPORT int strcpy_s(char *target, size_t room, const char *source)
+{
+    size_t length = strlen(source);
+    if (length >= room)
+        return -1;
+    memcpy(target, source, length + 1);
+    return 0;
+}

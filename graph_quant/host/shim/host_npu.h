@@ -1,0 +1,32 @@
+/* Shared by the files of the host NPU: the part of the Ascend runtime ABI that it answers. */
+#ifndef GRAPH_QUANT_HOST_NPU_H
+#define GRAPH_QUANT_HOST_NPU_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef int acl_error; /* aclError: 0 is success */
+
+enum {
+    ACL_OK = 0,
+    ACL_BAD_PARAMETER = 107000,
+    ACL_BAD_DEVICE = 107001,
+    ACL_OUT_OF_MEMORY = 207001, /* the code that torch_npu turns into OutOfMemoryError */
+    ACL_NOT_SUPPORTED = 207000,
+};
+
+/* Records why a call failed (torch_npu quotes it in its exception) and returns `code`. */
+acl_error host_fail(acl_error code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* For functions that exist only to be linked against: says so by name and fails. */
+acl_error host_refuse(const char *function);
+
+/* The same for C++ functions, which have no error code to return: throws std::runtime_error. */
+_Noreturn void host_refuse_cxx(const char *function);
+
+/* Bytes that the machine, or the container this runs in, has in all and has left. */
+void host_memory(size_t *available, size_t *total);
+
+#endif

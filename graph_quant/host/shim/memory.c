@@ -1,0 +1,125 @@
+/* Device memory is host memory: allocation, release, copies, and how much there is. */
+#include "host_npu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Wide enough for every vector instruction and for torch_npu's own 512-byte blocks. */
+enum { ALIGNMENT = 512 };
+
+static size_t read_number(const char *path, const char *format)
+{
+    char line[256];
+    unsigned long long number = 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, format, &number) == 1)
+            break;
+    fclose(file);
+    return (size_t)number;
+}
+
+void host_memory(size_t *available, size_t *total)
+{
+    *total = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    *available = read_number("/proc/meminfo", "MemAvailable: %llu kB") * 1024;
+    if (*available == 0)
+        *available = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+
+    /* In a container the cgroup's limit is what counts; "max" scans as no number. */
+    size_t limit = read_number("/sys/fs/cgroup/memory.max", "%llu");
+    if (limit && limit < *total) {
+        size_t used = read_number("/sys/fs/cgroup/memory.current", "%llu");
+        size_t left = limit > used ? limit - used : 0;
+        *total = limit;
+        if (left < *available)
+            *available = left;
+    }
+}
+
+static acl_error allocate(void **pointer, size_t size)
+{
+    /* Linux promises memory that it does not have; asking first turns a later kill into an error. */
+    enum { ALWAYS_TRY = 64 << 20 };
+    if (size > ALWAYS_TRY) {
+        size_t available, total;
+        host_memory(&available, &total);
+        if (size > available)
+            return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes asked for, %zu available on this machine", size,
+                             available);
+    }
+    if (posix_memalign(pointer, ALIGNMENT, size ? size : ALIGNMENT) != 0)
+        return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes could not be allocated", size);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtMalloc(void **pointer, size_t size, int policy)
+{
+    (void)policy;
+    return allocate(pointer, size);
+}
+
+EXPORT acl_error aclrtMallocAlign32(void **pointer, size_t size, int policy)
+{
+    return aclrtMalloc(pointer, size, policy);
+}
+
+EXPORT acl_error aclrtMallocHost(void **pointer, size_t size)
+{
+    return allocate(pointer, size);
+}
+
+EXPORT acl_error aclrtFree(void *pointer)
+{
+    free(pointer);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtFreeHost(void *pointer)
+{
+    free(pointer);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtMemcpy(void *target, size_t room, const void *source, size_t count, int kind)
+{
+    (void)kind;
+    if (count > room)
+        return host_fail(ACL_BAD_PARAMETER, "aclrtMemcpy: %zu bytes do not fit into %zu", count, room);
+    if (count)
+        memmove(target, source, count);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtMemcpyAsync(void *target, size_t room, const void *source, size_t count, int kind,
+                                  void *stream)
+{
+    (void)stream;
+    return aclrtMemcpy(target, room, source, count, kind);
+}
+
+EXPORT acl_error aclrtMemset(void *target, size_t room, int32_t value, size_t count)
+{
+    if (count > room)
+        return host_fail(ACL_BAD_PARAMETER, "aclrtMemset: %zu bytes do not fit into %zu", count, room);
+    if (count)
+        memset(target, value, count);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtMemsetAsync(void *target, size_t room, int32_t value, size_t count, void *stream)
+{
+    (void)stream;
+    return aclrtMemset(target, room, value, count);
+}
+
+EXPORT acl_error aclrtGetMemInfo(int attribute, size_t *available, size_t *total)
+{
+    (void)attribute; /* HBM, DDR and huge pages are one and the same here */
+    host_memory(available, total);
+    return ACL_OK;
+}

@@ -1,0 +1,31 @@
+/*
+ * Names that torch_npu's libraries must find at load time and that only a real CANN can serve. Each fails
+ * by name when called. The lists are kept complete by `graph-quant symbols`, which reads the wheel.
+ */
+#include "host_npu.h"
+
+#define REFUSE(name)                                                                                                   \
+    EXPORT acl_error name(void)                                                                                        \
+    {                                                                                                                  \
+        return host_refuse(#name);                                                                                     \
+    }
+#include "refused_error.def"
+#undef REFUSE
+
+/* Functions that return a pointer or a count: NULL and 0 are what their callers test for. */
+#define REFUSE(name)                                                                                                   \
+    EXPORT void *name(void)                                                                                            \
+    {                                                                                                                  \
+        host_refuse(#name);                                                                                            \
+        return NULL;                                                                                                   \
+    }
+#include "refused_null.def"
+#undef REFUSE
+
+#define REFUSE(symbol, name)                                                                                           \
+    EXPORT void symbol(void)                                                                                           \
+    {                                                                                                                  \
+        host_refuse_cxx(name);                                                                                         \
+    }
+#include "refused_cxx.def"
+#undef REFUSE
