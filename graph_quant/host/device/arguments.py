@@ -1,0 +1,121 @@
+"""Turns the arguments of a call on npu tensors into those of the same call on the CPU."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from ..alias import as_cpu
+
+_CPU = torch.device("cpu")
+
+
+class Aliases:
+    """The npu tensors of one call and the CPU tensors that stand for them."""
+
+    __slots__ = ("allow_mixed", "op", "pairs")
+
+    def __init__(self, op: OpOverload, allow_mixed: bool) -> None:
+        self.op = op
+        self.allow_mixed = allow_mixed
+        self.pairs: list[tuple[Tensor, Tensor]] = []
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the operator on the CPU."""
+        of = self.of
+        if kwargs:
+            return self.op(*[of(value) for value in args], **{name: of(value) for name, value in kwargs.items()})
+        return self.op(*[of(value) for value in args])
+
+    def of(self, value: Any) -> Any:
+        """Return what stands for `value` on the CPU."""
+        if isinstance(value, Tensor):
+            if value.is_cpu:
+                if value.dim() and not self.allow_mixed:
+                    raise mixed_devices(self.op)
+                return value
+            if value.is_meta:
+                return value
+            cpu = as_cpu(value)
+            self.pairs.append((value, cpu))
+            return cpu
+        if isinstance(value, (list, tuple)):
+            return [self.of(item) for item in value]
+        if isinstance(value, torch.device):
+            return _CPU if value.type == "npu" else value
+        return value
+
+    def original(self, result: Tensor) -> Tensor | None:
+        """Return the npu tensor that a CPU result is, or looks into; None for new memory."""
+        for npu, cpu in self.pairs:
+            if result is cpu:
+                return npu
+        if result.numel() == 0:
+            return None
+        memory = result.untyped_storage().data_ptr()
+        for npu, cpu in self.pairs:
+            if cpu.untyped_storage().data_ptr() == memory:
+                offset = npu.storage_offset() + result.storage_offset()
+                return npu.as_strided(result.size(), result.stride(), offset)
+        return None
+
+
+class SignedCall(NamedTuple):
+    """CPU arguments of a call, and what of them decides the shape, strides and dtype of its result."""
+
+    args: list[Any]
+    signature: tuple[Any, ...]
+
+
+def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SignedCall | None:
+    """Prepare a call in one pass; None if its arguments are not of the plain kind (this is the hot path)."""
+    parts: list[Any] = []
+    cpu_args: list[Any] = []
+    scalar_tensor = False
+    for value in args:
+        if isinstance(value, Tensor):
+            if value.is_cpu:
+                if value.dim():
+                    raise mixed_devices(op)
+                scalar_tensor = True
+                cpu_args.append(value)
+            else:
+                cpu_args.append(as_cpu(value))
+            parts += (value.size(), value.stride(), value.dtype)
+        elif isinstance(value, (int, float, bool)):
+            cpu_args.append(value)
+            parts += (type(value), value)
+        elif isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
+            cpu_args.append(value)
+            parts.append(tuple(value))
+        elif value is None or isinstance(value, torch.dtype):
+            cpu_args.append(value)
+            parts.append(value)
+        else:
+            return None
+    for name, value in kwargs.items():
+        if not isinstance(value, (int, float, bool, str, torch.dtype)) and value is not None:
+            return None
+        parts += (name, type(value), value)
+    if scalar_tensor:
+        # A Python number arrives as a tensor that promotes differently; PyTorch alone can tell the two apart.
+        parts.append(torch.result_type(*[value for value in args if isinstance(value, Tensor)][:2]))
+    return SignedCall(cpu_args, tuple(parts))
+
+
+def mixed_devices(op: OpOverload) -> RuntimeError:
+    """Say what every device of PyTorch says."""
+    return RuntimeError(
+        f"{op}: expected all tensors to be on the same device, but found at least two devices, npu:0 and cpu!"
+    )
+
+
+def map_results(results: Any, move: Callable[[Tensor], Tensor]) -> Any:
+    """Apply `move` to each tensor an operator returned."""
+    if isinstance(results, Tensor):
+        return move(results)
+    if isinstance(results, (list, tuple)):
+        return tuple([map_results(item, move) for item in results])
+    return results

@@ -1,0 +1,56 @@
+"""Gradients of the few operators for which torch_npu replaces PyTorch's own differentiation."""
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from ..alias import as_cpu, to_npu
+from .arguments import map_results
+from .kernels import Kernel
+
+
+def differentiable(op: OpOverload) -> Kernel:
+    """Run `op` on npu tensors with the gradient that it has on the CPU (first order)."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        if op._schema.is_mutable or not wants_gradient:
+            with torch._C._AutoDispatchBelowAutograd():
+                return op(*args, **kwargs)
+        return _OnCpu.apply(op, kwargs, *args)
+
+    return kernel
+
+
+class _OnCpu(torch.autograd.Function):
+    """Records the operator on CPU aliases, and asks that record for the gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], *args: Any) -> Any:
+        ctx.inputs = [_leaf(value) if isinstance(value, torch.Tensor) else value for value in args]
+        with torch.enable_grad():
+            ctx.results = op(*ctx.inputs, **kwargs)
+        ctx.mark_non_differentiable()
+        return map_results(ctx.results, lambda result: to_npu(result.detach()))
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        results = ctx.results if isinstance(ctx.results, tuple) else (ctx.results,)
+        wanted = [value for value in ctx.inputs if isinstance(value, torch.Tensor) and value.requires_grad]
+        pairs = [
+            (result, as_cpu(gradient))
+            for result, gradient in zip(results, gradients, strict=True)
+            if gradient is not None and result.requires_grad
+        ]
+        found = torch.autograd.grad([p[0] for p in pairs], wanted, [p[1] for p in pairs], allow_unused=True)
+        by_input = dict(zip(map(id, wanted), found, strict=True))
+        moved = [by_input.get(id(value)) for value in ctx.inputs]
+        return (None, None, *(None if gradient is None else to_npu(gradient) for gradient in moved))
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    cpu = as_cpu(tensor) if tensor.device.type == "npu" else tensor.detach()
+    return cpu.requires_grad_(tensor.requires_grad)

@@ -1,0 +1,133 @@
+"""The few shapes of kernel that serve all ATen operators on npu tensors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from ..alias import NPU, as_cpu, to_npu
+from .arguments import Aliases, map_results, signed_call
+from .rng import cpu_generator, default_cpu_generator_drawn
+
+Kernel = Callable[..., Any]
+
+# PyTorch lets these read CPU tensors (indices, sources of copies) beside tensors of a device.
+_MIXED_DEVICES = ("aten::index", "aten::_index_put_impl_", "aten::copy_", "aten::_unsafe_index", "aten::set_")
+
+
+# How many shapes of call an operator remembers the result of.
+_MOST_SIGNATURES = 4096
+
+
+def allows_mixed_devices(op: OpOverload) -> bool:
+    """Tell whether `op` may be given CPU tensors with dimensions beside npu tensors."""
+    return op._schema.name.startswith(_MIXED_DEVICES)
+
+
+def functional(op: OpOverload) -> Kernel:
+    """Compute on the CPU; results with memory of their own move to the NPU, the others are found again there."""
+    mixed = allows_mixed_devices(op)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        aliases = Aliases(op, mixed)
+        results = aliases.call(args, kwargs)
+        if isinstance(results, torch.Tensor):
+            return _settle(aliases, results)
+        return map_results(results, lambda result: _settle(aliases, result))
+
+    return kernel
+
+
+def structured(op: OpOverload, out: OpOverload) -> Kernel:
+    """Infer the result first and let the CPU write straight into NPU memory: no copy of the result."""
+    first_time = functional(op)
+    known: dict[Any, tuple[Any, Any, torch.dtype]] = {}
+    output_name = next(argument.name for argument in out._schema.arguments if argument.is_out)
+    write = out._op
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        call = signed_call(op, args, kwargs)
+        inferred = known.get(call.signature) if call else None
+        if call and inferred:
+            size, stride, dtype = inferred
+            result = torch.empty_strided(size, stride, dtype=dtype, device=NPU)
+            kwargs[output_name] = as_cpu(result)
+            write(*call.args, **kwargs)
+            return result
+        result = first_time(*args, **kwargs)
+        if call:
+            if len(known) >= _MOST_SIGNATURES:
+                known.clear()
+            known[call.signature] = (result.size(), result.stride(), result.dtype)
+        return result
+
+    return kernel
+
+
+def mutating(op: OpOverload) -> Kernel:
+    """In-place and out= operators: the CPU writes into the same memory, and the caller gets its own tensors back."""
+    mixed = allows_mixed_devices(op)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        aliases = Aliases(op, mixed)
+        results = aliases.call(args, kwargs)
+        for npu, cpu in aliases.pairs:
+            _follow_resize(npu, cpu)
+        return map_results(results, lambda result: _settle(aliases, result))
+
+    return kernel
+
+
+def random(op: OpOverload, inner: Kernel) -> Kernel:
+    """Operators that draw random numbers draw them from the NPU's generator."""
+    takes_generator = any(argument.name == "generator" for argument in op._schema.arguments)
+
+    def with_generator(*args: Any, **kwargs: Any) -> Any:
+        bound = list(args)
+        position = _generator_position(op)
+        if position is not None and position < len(bound):
+            bound[position] = cpu_generator(bound[position])
+        else:
+            kwargs["generator"] = cpu_generator(kwargs.get("generator"))
+        return inner(*bound, **kwargs)
+
+    def with_default(*args: Any, **kwargs: Any) -> Any:
+        with default_cpu_generator_drawn():
+            return inner(*args, **kwargs)
+
+    return with_generator if takes_generator else with_default
+
+
+def decomposed(op: OpOverload) -> Kernel:
+    """Run PyTorch's own composition of `op` from other operators, where torch_npu brings a kernel of its own."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+    return kernel
+
+
+def _settle(aliases: Aliases, result: torch.Tensor) -> torch.Tensor:
+    original = aliases.original(result)
+    if original is not None:
+        return original
+    if result.layout is not torch.strided:
+        raise NotImplementedError(f"{aliases.op}: {result.layout} tensors are not supported on the host NPU")
+    return to_npu(result)
+
+
+def _follow_resize(npu: torch.Tensor, cpu: torch.Tensor) -> None:
+    """An out= tensor of the wrong size is resized; the CPU side got new memory for that."""
+    if cpu.size() == npu.size() and cpu.stride() == npu.stride():
+        return
+    npu.resize_(cpu.size())
+    npu.as_strided_(cpu.size(), cpu.stride())
+    as_cpu(npu).copy_(cpu)
+
+
+def _generator_position(op: OpOverload) -> int | None:
+    for position, argument in enumerate(op._schema.arguments):
+        if argument.name == "generator":
+            return None if argument.kwarg_only else position
+    return None

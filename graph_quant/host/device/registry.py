@@ -1,0 +1,157 @@
+"""Says which kernel serves which operator, and puts the kernels in place of torch_npu's.
+
+Kernels are made when an operator is first called: looking up two thousand schemas would cost every import.
+"""
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+from . import autograd, copies, kernels
+from .startup import keep_quiet
+
+_DEVICE = "PrivateUse1"
+_AUTOGRAD = "AutogradPrivateUse1"
+
+# Allocation, views and storage are torch_npu's own and need no device code.
+_LEFT_TO_TORCH_NPU = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_has_compatible_shallow_copy_type",
+        "_lazy_clone",
+        "_pin_memory",
+        "_reshape_alias",
+        "alias",
+        "as_strided",
+        "as_strided_",
+        "empty.memory_format",
+        "empty_like",
+        "empty_strided",
+        "is_pinned",
+        "is_set_to",
+        "new_empty_strided",
+        "record_stream",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "set_.source_Storage",
+        "set_.source_Storage_storage_offset",
+        "set_.source_Tensor",
+        "squeeze",
+        "squeeze.dim",
+        "unfold",
+        "unsqueeze",
+        "view",
+    )
+)
+# Random operators whose schema has no generator argument.
+_DRAWS_FROM_DEFAULT = frozenset({"aten::native_dropout", "aten::rrelu", "aten::rrelu_", "aten::_sobol_engine_draw"})
+
+_libraries: list[Any] = []
+
+
+def register() -> None:
+    """Serve every ATen operator that runs on the CPU, and refuse by name the npu:: operators that have no meaning here."""
+    if _libraries:
+        return
+    registered = _names(_DEVICE)
+    on_cpu, implicit = _names("CPU"), _names("CompositeImplicitAutograd")
+    explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
+    served = {name for name in on_cpu | (registered & (implicit | explicit)) if name.startswith("aten::")}
+    aten = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
+    for name in served - _LEFT_TO_TORCH_NPU:
+        aten.impl(name, _DEVICE, _lazy(name), False)
+    for name in _names(_AUTOGRAD):
+        if name in implicit or name in served:
+            aten.impl(name, _AUTOGRAD, _lazy_autograd(name, name in implicit), False)
+    refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
+    npu = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
+    for name in refused:
+        npu.impl(name, _DEVICE, _refusal(name), False)
+    _libraries.extend((aten, npu))
+    keep_quiet()
+
+
+def overload(name: str) -> OpOverload:
+    """Return the operator of a dispatcher name such as aten::add.Tensor."""
+    namespace, _, rest = name.partition("::")
+    packet, _, variant = rest.partition(".")
+    found: OpOverload = getattr(getattr(getattr(torch.ops, namespace), packet), variant or "default")
+    return found
+
+
+def kernel_for(name: str) -> kernels.Kernel:
+    """Make the kernel that serves one ATen operator on npu tensors."""
+    op = overload(name)
+    if special := copies.KERNELS.get(name):
+        return special
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+        return kernels.decomposed(op)
+    if op._schema.is_mutable:
+        kernel = kernels.mutating(op)
+    elif (out := _structured_out(name, op)) is not None:
+        kernel = kernels.structured(op, out)
+    else:
+        kernel = kernels.functional(op)
+    draws = any(argument.name == "generator" for argument in op._schema.arguments)
+    return kernels.random(op, kernel) if draws or name in _DRAWS_FROM_DEFAULT else kernel
+
+
+def _structured_out(name: str, op: OpOverload) -> OpOverload | None:
+    """Return the out= variant of an operator whose result can be inferred from its arguments' shapes alone."""
+    structured = "CompositeExplicitAutogradNonFunctional"
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(name, structured) or len(op._schema.returns) != 1:
+        return None
+    for candidate in op.overloadpacket.overloads():
+        out: OpOverload = getattr(op.overloadpacket, candidate)
+        inputs = [(argument.name, str(argument.type)) for argument in out._schema.arguments if not argument.is_out]
+        if out._schema.is_mutable and len(inputs) + 1 == len(out._schema.arguments):
+            if inputs == [(argument.name, str(argument.type)) for argument in op._schema.arguments]:
+                return out
+    return None
+
+
+def _names(key: str) -> set[str]:
+    return set(torch._C._dispatch_get_registrations_for_dispatch_key(key))
+
+
+def _lazy(name: str) -> kernels.Kernel:
+    made: kernels.Kernel | None = None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        nonlocal made
+        if made is None:
+            made = kernel_for(name)
+        return made(*args, **kwargs)
+
+    return kernel
+
+
+def _lazy_autograd(name: str, is_implicit: bool) -> kernels.Kernel:
+    made: kernels.Kernel | None = None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        nonlocal made
+        if made is None:
+            op = overload(name)
+            made = kernels.decomposed(op) if is_implicit else autograd.differentiable(op)
+        return made(*args, **kwargs)
+
+    return kernel
+
+
+def _refusal(name: str) -> kernels.Kernel:
+    def refuse(*_args: Any, **_kwargs: Any) -> Any:
+        raise NotImplementedError(
+            f"{name} cannot run on the host NPU: it has no reference in graph_quant and needs an NPU with CANN"
+        )
+
+    return refuse
+
+
+def _npu_operators_without_device_code() -> set[str]:
+    """Bookkeeping that torch_npu does on the host side of a real device too."""
+    names = ("empty_with_format", "unsafe_empty_with_format", "get_npu_format", "get_storage_size", "copy_memory_")
+    variants = ("", ".names", ".memory_format")
+    return {f"npu::{name}{variant}" for name in names for variant in variants}
