@@ -1,0 +1,98 @@
+"""The destination of a quantisation: what a caller asks for, and what torch and GE store for it.
+
+Every layer asks this module. One destination has up to three spellings in torch (``torch.int8``,
+``torch.qint8`` and the integer that an ``int`` argument receives for either), one storage dtype, and two
+GE numbers: the ``ge::DataType`` that attributes carry and the proto enum that tensor descs carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+Size = TypeVar("Size", int, torch.SymInt)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A result type. ``packing`` elements share one storage element; ``low``..``high`` is the integer range."""
+
+    name: str
+    storage: torch.dtype
+    spellings: tuple[torch.dtype, ...]
+    ge_attr: int
+    ge_desc: int
+    packing: int = 1
+    low: int = 0
+    high: int = 0
+
+    @property
+    def is_packed(self) -> bool:
+        return self.packing > 1
+
+    def stored_shape(self, shape: Sequence[Size]) -> tuple[Size, ...]:
+        """The shape in storage elements of a result with ``shape`` quantised elements."""
+        if not self.is_packed:
+            return tuple(shape)
+        return (*shape[:-1], shape[-1] // self.packing)
+
+
+INT8 = Destination("int8", torch.int8, (torch.int8, torch.qint8), ge_attr=2, ge_desc=3, low=-128, high=127)
+UINT8 = Destination("uint8", torch.uint8, (torch.uint8, torch.quint8), ge_attr=4, ge_desc=4, low=0, high=255)
+INT32 = Destination(
+    "int32", torch.int32, (torch.int32, torch.qint32), ge_attr=3, ge_desc=7, low=-(2**31), high=2**31 - 1
+)
+INT4 = Destination("int4", torch.int32, (torch.quint4x2,), ge_attr=29, ge_desc=28, packing=8, low=-8, high=7)
+FLOAT16 = Destination("float16", torch.float16, (torch.float16,), ge_attr=1, ge_desc=2)
+BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,), ge_attr=27, ge_desc=27)
+
+ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16)
+
+# The order of c10::ScalarType: an ``int`` argument of a schema receives a dtype as its position here.
+SCALAR_TYPES: dict[int, torch.dtype] = {
+    0: torch.uint8,
+    1: torch.int8,
+    2: torch.int16,
+    3: torch.int32,
+    4: torch.int64,
+    5: torch.float16,
+    6: torch.float32,
+    7: torch.float64,
+    11: torch.bool,
+    12: torch.qint8,
+    13: torch.quint8,
+    14: torch.qint32,
+    15: torch.bfloat16,
+    16: torch.quint4x2,
+    23: torch.float8_e5m2,
+    24: torch.float8_e4m3fn,
+}
+
+
+def find(requested: torch.dtype | int | None) -> Destination | None:
+    """The destination spelled ``requested``; None is int8. Returns None when no destination is spelled so."""
+    if requested is None:
+        return INT8
+    dtype = SCALAR_TYPES.get(requested) if isinstance(requested, int) else requested
+    return next((candidate for candidate in ALL if dtype in candidate.spellings), None)
+
+
+def resolve(
+    op: str, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]
+) -> Destination:
+    """The destination for ``requested``, or RuntimeError naming what ``op`` accepts for ``argument``."""
+    destination = find(requested)
+    if destination is None or destination not in allowed:
+        accepted = ", ".join(str(dtype) for candidate in allowed for dtype in candidate.spellings)
+        raise RuntimeError(f"{op}: {argument} must be one of {accepted}, got {describe(requested)}")
+    return destination
+
+
+def describe(requested: torch.dtype | int | None) -> str:
+    """How a message names what the caller passed: the dtype where the integer stands for one."""
+    if isinstance(requested, int):
+        return str(SCALAR_TYPES.get(requested, f"the unknown dtype number {requested}"))
+    return str(requested)

@@ -1,0 +1,43 @@
+"""From float32 to the stored integer: round half to even, then saturate. NaN becomes 0, infinities the bounds."""
+
+from __future__ import annotations
+
+import torch
+
+from graph_quant import int4
+from graph_quant.destination import INT32, Destination
+
+
+def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
+    """``values`` as integers of ``destination``, one to an element (int4 as int8)."""
+    bounded = values.clamp(destination.low, destination.high).round()
+    # Two spellings of "NaN becomes 0": Inductor vectorises the first, eager torch runs the second in one pass.
+    if torch.compiler.is_compiling():
+        bounded = torch.where(bounded == bounded, bounded, 0.0)
+    else:
+        bounded = bounded.nan_to_num_(nan=0.0)
+    if destination is INT32:
+        # float32 cannot hold 2**31 - 1 and rounds it up to 2**31, which int32 cannot hold.
+        return bounded.to(torch.int64).clamp(max=destination.high).to(torch.int32)
+    return bounded.to(torch.int8 if destination.is_packed else destination.storage)
+
+
+def store(values: torch.Tensor, destination: Destination) -> torch.Tensor:
+    """``values`` as ``destination`` stores them, int4 packed eight to an int32."""
+    integers = saturate(values, destination)
+    return int4.pack(integers) if destination.is_packed else integers
+
+
+def affine(
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    offset: torch.Tensor | None,
+    destination: Destination,
+    *,
+    divide: bool = False,
+) -> torch.Tensor:
+    """``sat(rint(x*scale + offset))``, or ``x/scale``, in float32 with a rounding after each operation."""
+    values = x.float() / scale.float() if divide else x.float() * scale.float()
+    if offset is not None:
+        values = values + offset.float()
+    return store(values, destination)

@@ -1,0 +1,92 @@
+"""The rules that the two dynamic quantisations share, and the shapes of their results."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from graph_quant.destination import INT4, INT8, Destination
+from graph_quant.meta.rules import Rules, Size, empty
+from graph_quant.reference.dynamic import MODES, PERCHANNEL, PERTENSOR, PERTOKEN
+
+HALVES = (torch.float16, torch.bfloat16)
+MOST_EXPERTS = 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the call is carried out: ``parameter_shape`` is that of scale and offset."""
+
+    op: str
+    destination: Destination
+    mode: str
+    parameter_shape: tuple[Size, ...]
+    dst_type_max: float
+
+
+def check(
+    rules: Rules,
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None,
+    group_index: torch.Tensor | None,
+    dst_type: torch.dtype | int | None,
+    quant_mode: str,
+    dst_type_max: float,
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.one_device(input=x, smooth_scales=smooth_scales, group_index=group_index)
+    rules.dtype("input", x, HALVES)
+    rules.rank("input", x, 2, 8)
+    rules.require(quant_mode in MODES, lambda: f"quant_mode must be one of {', '.join(MODES)}, got {quant_mode!r}")
+    rules.require(
+        math.isfinite(dst_type_max) and dst_type_max >= 0,
+        lambda: f"dst_type_max must be 0 or a positive number, got {dst_type_max}",
+    )
+    if group_index is not None:
+        _check_groups(rules, x, smooth_scales, group_index, quant_mode)
+    elif smooth_scales is not None:
+        axis = -2 if quant_mode == PERCHANNEL else -1
+        rules.dtype("smooth_scales", smooth_scales, HALVES)
+        rules.rank("smooth_scales", smooth_scales, 1, why=" without group_index")
+        rules.equal("smooth_scales.size(0)", smooth_scales.size(0), f"input.size({axis})", x.size(axis))
+    destination = rules.destination("dst_type", dst_type, (INT8, INT4))
+    rules.packable("input.size(-1)", x.size(-1), destination)
+    return Plan(rules.op, destination, quant_mode, parameter_shape(x, quant_mode), dst_type_max)
+
+
+def _check_groups(
+    rules: Rules,
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None,
+    group_index: torch.Tensor,
+    quant_mode: str,
+) -> None:
+    rules.require(
+        quant_mode == PERTOKEN, lambda: f"group_index needs quant_mode 'pertoken', got quant_mode {quant_mode!r}"
+    )
+    if smooth_scales is None:
+        raise RuntimeError(f"{rules.op}: group_index needs smooth_scales of one row for each group, got None")
+    rules.dtype("smooth_scales", smooth_scales, HALVES)
+    rules.rank("smooth_scales", smooth_scales, 2, why=" with group_index")
+    experts = smooth_scales.size(0)
+    rules.require(experts >= 1, lambda: f"smooth_scales.size(0) must be at least 1, got {experts}")
+    rules.require(experts <= MOST_EXPERTS, lambda: f"smooth_scales.size(0) must be at most 1024, got {experts}")
+    rules.equal("smooth_scales.size(1)", smooth_scales.size(1), "input.size(-1)", x.size(-1))
+    rules.dtype("group_index", group_index, (torch.int32,))
+    rules.rank("group_index", group_index, 1)
+    rules.equal("group_index.size(0)", group_index.size(0), "smooth_scales.size(0)", experts)
+
+
+def parameter_shape(x: torch.Tensor, mode: str) -> tuple[Size, ...]:
+    """One parameter a row, a column or a tensor."""
+    if mode == PERTENSOR:
+        return (1,)
+    return tuple(x.shape[:-1]) if mode == PERTOKEN else (*x.shape[:-2], x.shape[-1])
+
+
+def results(x: torch.Tensor, plan: Plan, parameters: int) -> tuple[torch.Tensor, ...]:
+    """The quantised tensor and its parameters, without their values."""
+    y = empty(x, plan.destination.stored_shape(x.shape), plan.destination.storage)
+    return (y, *(empty(x, plan.parameter_shape, torch.float32) for _ in range(parameters)))

@@ -1,0 +1,100 @@
+"""How a rule of the documents is stated: what must hold, and the words for the caller when it does not.
+
+Sizes may be symbols. A rule is then a guard, or a runtime assertion where the size is known only at run time; it is
+never a Python branch on a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
+
+from graph_quant.destination import Destination, resolve
+
+__all__ = ["FLOATS", "Condition", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
+
+Condition = bool | torch.SymBool
+Size = int | torch.SymInt
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _listed(values: Sequence[object]) -> str:
+    names = [str(value) for value in values]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of one operator; each message starts with its name."""
+
+    op: str
+
+    def require(self, holds: Condition, message: Callable[[], str]) -> None:
+        """Refuses the call unless ``holds``."""
+        torch._check(holds, lambda: f"{self.op}: {message()}")
+
+    def refuse(self, message: str) -> None:
+        """Refuses the call."""
+        raise RuntimeError(f"{self.op}: {message}")
+
+    def one_device(self, **tensors: torch.Tensor | None) -> None:
+        """All tensors of the call are on one device."""
+        devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
+        first = next(iter(devices))
+        for name, device in devices.items():
+            self.require(
+                device == devices[first],
+                lambda name=name, device=device: f"{name} must be on {devices[first]}, as {first} is, got {device}",
+            )
+
+    def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
+        """The dtype of ``tensor`` is one of ``allowed``."""
+        self.require(
+            tensor.dtype in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {tensor.dtype}"
+        )
+
+    def rank(self, argument: str, tensor: torch.Tensor, low: int, high: int | None = None, why: str = "") -> None:
+        """``tensor`` has ``low`` dimensions, or from ``low`` to ``high`` of them."""
+        allowed = f"{low}" if high is None else f"{low} to {high}"
+        self.require(
+            low <= tensor.dim() <= (low if high is None else high),
+            lambda: f"{argument} must have {allowed} dimensions{why}, got {tensor.dim()}: {list(tensor.shape)}",
+        )
+
+    def equal(self, name: str, size: Size, other_name: str, other: Size) -> None:
+        """Two sizes are the same."""
+        self.require(size == other, lambda: f"{name} must equal {other_name}, got {size} and {other}")
+
+    def one_or(self, name: str, size: Size, other_name: str, other: Size) -> None:
+        """A size is one, or the same as another."""
+        self.require(
+            sym_or(size == 1, size == other), lambda: f"{name} must be 1 or equal {other_name}, got {size} and {other}"
+        )
+
+    def not_empty(self, argument: str, tensor: torch.Tensor) -> None:
+        """Every size is at least one."""
+        for dim, size in enumerate(tensor.shape):
+            self.require(size >= 1, lambda dim=dim, size=size: f"{argument}.size({dim}) must not be 0, got {size}")
+
+    def destination(
+        self, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]
+    ) -> Destination:
+        """The destination that ``requested`` spells is one of ``allowed``."""
+        return resolve(self.op, argument, requested, allowed)
+
+    def packable(self, name: str, size: Size, destination: Destination) -> None:
+        """A packed destination fills its storage elements."""
+        if destination.is_packed:
+            self.require(
+                size % destination.packing == 0,
+                lambda: f"{name} must be a multiple of 8 for torch.quint4x2, which packs eight elements, got {size}",
+            )
+
+
+def empty(like: torch.Tensor, shape: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
+    """A contiguous result, whatever the strides of the inputs."""
+    return like.new_empty(tuple(shape), dtype=dtype)
