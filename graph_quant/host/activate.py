@@ -40,10 +40,10 @@ def _torch_npu_is_there() -> None:
         from . import device
 
         device.register()
-    from .. import meta, reference
+    from .. import eager, meta
 
-    for part in (meta, reference):  # TODO
-        getattr(part, "register", lambda: None)()
+    meta.register()
+    eager.register()
 
 
 def _torchair_is_there() -> None:

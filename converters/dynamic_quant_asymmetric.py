@@ -1,0 +1,38 @@
+"""npu_dynamic_quant_asymmetric becomes DynamicQuantV2, which quantises asymmetrically by token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
+
+from graph_quant.converters import dynamic
+from graph_quant.converters.lowering import spec, specs
+from graph_quant.meta.dynamic_quant_asymmetric import check
+
+
+def _by_token(x: Tensor, smooth: Tensor | None, groups: Tensor | None, dst_type: int) -> tuple[Tensor, ...]:
+    quantised: tuple[Tensor, ...] = ge.DynamicQuantV2(x, smooth, groups, dst_type=dst_type)
+    return quantised
+
+
+def convert(
+    x: Tensor,
+    *,
+    smooth_scales: Tensor | None = None,
+    group_index: Tensor | None = None,
+    dst_type: int | None = None,
+    quant_mode: str = "pertoken",
+    dst_type_max: float = 0.0,
+    meta_outputs: Any = None,  # noqa: ARG001
+) -> tuple[Tensor, ...]:
+    """The GE nodes of one call."""
+    plan = check(
+        spec(x),
+        **specs(smooth_scales=smooth_scales, group_index=group_index),
+        dst_type=dst_type,
+        quant_mode=quant_mode,
+        dst_type_max=dst_type_max,
+    )
+    return dynamic.lower(_by_token, False, plan, x, smooth_scales, group_index)

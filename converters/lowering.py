@@ -1,0 +1,69 @@
+"""Steps that several lowerings share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+from graph_quant.destination import INT4, INT32, Destination
+
+PROTO_FLOAT, PROTO_UINT64 = 1, 10
+
+
+def spec(tensor: Tensor | torch.Tensor | None) -> torch.Tensor | None:
+    """The fake tensor behind a GE tensor: what the rules of ``graph_quant.meta`` ask."""
+    return tensor.meta if isinstance(tensor, Tensor) else tensor
+
+
+def specs(**tensors: Tensor | None) -> dict[str, Any]:
+    """``spec`` of each of several tensors."""
+    return {name: spec(tensor) for name, tensor in tensors.items()}
+
+
+def stored(y: Tensor, destination: Destination, rank: int) -> Tensor:
+    """What torch sees of a quantised GE tensor: itself, or int4 as int32 that hold eight elements each."""
+    y.desc.dtype = destination.ge_desc
+    if not destination.is_packed:
+        return y
+    # A 0 copies the input's dimension and -1 is inferred, so that one constant serves every shape. Bitcast to a type
+    # eight times as wide then takes the last dimension away.
+    eights = ge.Reshape(y, [0] * (rank - 1) + [-1, destination.packing])
+    eights.desc.dtype = destination.ge_desc
+    packed = ge.Bitcast(eights, type=INT32.ge_attr)
+    packed.desc.dtype = INT32.ge_desc
+    return packed
+
+
+def unpacked(x: Tensor, rank: int) -> Tensor:
+    """The int4 elements of an int32 tensor, at eight times the width."""
+    eights = ge.Bitcast(x, type=INT4.ge_attr)
+    eights.desc.dtype = INT4.ge_desc
+    elements = ge.Reshape(eights, [0] * (rank - 1) + [-1])
+    elements.desc.dtype = INT4.ge_desc
+    return elements
+
+
+def as_float(x: Tensor) -> Tensor:
+    """``x`` widened to float32, which is exact."""
+    widened = ge.Cast(x, dst_type=DataType.DT_FLOAT)
+    widened.desc.dtype = PROTO_FLOAT
+    return widened
+
+
+def swapped_last_two(x: Tensor, rank: int) -> Tensor:
+    """``x`` with its last two dimensions exchanged."""
+    swapped = ge.Transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+    swapped.desc.dtype = x.desc.dtype
+    return swapped
+
+
+def shape_of(x: Tensor, shape: Sequence[int | torch.SymInt]) -> Any:
+    """``shape``, that of ``x``, for a Reshape: constant while at most one dimension is known only at run time."""
+    unknown = [dim for dim, size in enumerate(shape) if not isinstance(size, int)]
+    if len(unknown) > 1:
+        return ge.Shape(x)
+    return [-1 if dim in unknown else size for dim, size in enumerate(shape)]

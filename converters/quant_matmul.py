@@ -1,0 +1,70 @@
+"""npu_quant_matmul becomes QuantBatchMatmulV3.
+
+A float scale that the kernel wants packed goes through TransQuantParamV2 first, as eager execution does; one that
+npu_trans_quant_param packed in the graph is taken as the UINT64 it is. int4 operands arrive as int32 and are unpacked
+by Bitcast and Reshape; x2 packed along k is turned so that its packed dimension is the last, and multiplied transposed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor, get_default_ge_graph
+
+from graph_quant.converters import trans_quant_param
+from graph_quant.converters.lowering import PROTO_UINT64, specs, swapped_last_two, unpacked
+from graph_quant.meta.quant_matmul import Plan, check
+
+
+def convert(
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    *,
+    offset: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    output_dtype: int | None = None,
+    meta_outputs: Any = None,  # noqa: ARG001
+    **only_950: Any,
+) -> Tensor:
+    """The GE nodes of one call."""
+    tensors = specs(x1=x1, x2=x2, scale=scale, offset=offset, pertoken_scale=pertoken_scale, bias=bias)
+    plan = check(**tensors, output_dtype=output_dtype, **only_950)
+    scale = trans_quant_param.quant_params(scale, offset) if plan.packs_scale else _as_packed(scale)
+    x1, x2 = _operands(x1, x2, plan)
+    y = ge.QuantBatchMatmulV3(
+        x1,
+        x2,
+        scale,
+        offset,
+        bias,
+        pertoken_scale,
+        dtype=plan.output.ge_attr,
+        transpose_x1=False,
+        transpose_x2=plan.packed_along_k,
+    )
+    y.desc.dtype = plan.output.ge_desc
+    return y
+
+
+def _operands(x1: Tensor, x2: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
+    if not plan.int4:
+        return x1, x2
+    if plan.packed_along_k:
+        x2 = swapped_last_two(x2, rank=2)
+    return unpacked(x1, x1.rank), unpacked(x2, rank=2)
+
+
+def _as_packed(scale: Tensor) -> Tensor:
+    """``scale`` as TransQuantParamV2 gave it, without the Bitcast that hides its UINT64 from torch."""
+    node = scale.node
+    if node.type == "Bitcast":
+        producer = next((op for op in get_default_ge_graph().op if f"{op.name}:0" == node.input[0]), None)
+        if producer is not None and producer.type == trans_quant_param.NODE:
+            return Tensor(producer)
+    if node.type == trans_quant_param.NODE:
+        # Torch's view of the result, int64, has been written into the desc meanwhile.
+        scale.desc.dtype = PROTO_UINT64
+    return scale

@@ -1,0 +1,64 @@
+"""npu_trans_quant_param becomes TransQuantParamV2, whose result is UINT64 in GE and int64 in torch.
+
+npu_quant_matmul takes it as it is. A graph output, or any other operator, gets it through a Bitcast to INT64.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
+from torchair.ge._ge_graph import DataType, Tensor
+
+from graph_quant.converters.lowering import PROTO_FLOAT, PROTO_UINT64, shape_of, spec
+from graph_quant.meta.trans_quant_param import check
+
+NODE = "TransQuantParamV2"
+
+
+def convert(
+    scale: Tensor,
+    offset: Tensor | None = None,
+    round_mode: int | None = 0,
+    meta_outputs: Any = None,  # noqa: ARG001
+) -> Tensor:
+    """The GE nodes of one call."""
+    params = quant_params(scale, offset, round_mode)
+    if _only_scales_matmuls(_node_being_lowered()):
+        return params
+    return ge.Bitcast(params, type=DataType.DT_INT64)
+
+
+def quant_params(scale: Tensor, offset: Tensor | None, round_mode: int | None = 0) -> Tensor:
+    """The UINT64 parameters. TransQuantParamV2 takes the length of scale for its result's, so scale is widened."""
+    plan = check(spec(scale), spec(offset), round_mode)
+    if plan.widen_scale:
+        scale = ge.BroadcastTo(scale, shape_of(offset, plan.shape if isinstance(plan.shape[0], int) else offset.symsize))
+        scale.desc.dtype = PROTO_FLOAT
+    params = ge.TransQuantParamV2(scale, offset, round_mode=plan.round_mode)
+    params.desc.dtype = PROTO_UINT64
+    return params
+
+
+def _node_being_lowered() -> torch.fx.Node | None:
+    """The FX node TorchAir is at. Converters are not told it, so it is read where TorchAir keeps it."""
+    frame = sys._getframe()
+    while frame is not None:
+        graph = frame.f_locals.get("self")
+        if isinstance(graph, GeConcreteGraph):
+            return getattr(graph._converter_ctx, "node", None)
+        frame = frame.f_back
+    return None
+
+
+def _only_scales_matmuls(node: torch.fx.Node | None) -> bool:
+    if node is None or not node.users:
+        return False
+    matmul = torch.ops.npu.npu_quant_matmul.default
+    return all(
+        user.target is matmul and [*user.all_input_nodes].count(node) == 1 and node in (*user.args[2:3], user.kwargs.get("scale"))
+        for user in node.users
+    )
