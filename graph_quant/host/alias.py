@@ -14,24 +14,38 @@ def as_cpu(tensor: Tensor) -> Tensor:
 
     The memory belongs to the npu tensor and must outlive the alias.
     """
+    if tensor._is_zerotensor():  # a gradient known to be zero, without memory of its own
+        return torch.zeros(tensor.size(), dtype=tensor.dtype)
     size, stride = tensor.size(), tensor.stride()
-    length = tensor.nbytes if tensor.is_contiguous() else _extent(tensor) * tensor.itemsize
+    length = tensor.nbytes if tensor.is_contiguous() else extent(tensor) * tensor.itemsize
     memory = _memory_at(tensor.data_ptr(), _CPU, length)
-    return _empty(0, dtype=tensor.dtype).set_(memory, 0, size, stride)  # type: ignore[call-overload, no-any-return]
+    alias: Tensor = _empty(0, dtype=tensor.dtype).set_(memory, 0, size, stride)  # type: ignore[call-overload]
+    if tensor.is_conj():
+        return alias.conj()
+    return torch._neg_view(alias) if tensor.is_neg() else alias
 
 
 def to_npu(tensor: Tensor) -> Tensor:
     """Return an npu tensor with the values, shape and strides of a CPU tensor."""
     size, stride = tensor.size(), tensor.stride()
-    if tensor.is_contiguous() or tensor.numel() == 0 or torch._prims_common.is_non_overlapping_and_dense(tensor):
+    if tensor.is_contiguous() or tensor.numel() == 0 or torch._prims_common.is_non_overlapping_and_dense_or_false(tensor):
         moved = torch.empty_strided(size, stride, dtype=tensor.dtype, device=NPU)
         as_cpu(moved).copy_(tensor)
         return moved
     # Gaps and overlaps (expanded results, for one) are kept by moving the memory behind the tensor.
-    return to_npu(tensor.as_strided((_extent(tensor),), (1,))).as_strided(size, stride, 0)
+    return to_npu(tensor.as_strided((extent(tensor),), (1,))).as_strided(size, stride, 0)
 
 
-def _extent(tensor: Tensor) -> int:
+def same_memory(tensor: Tensor, alias: Tensor, looks_at: Tensor) -> Tensor:
+    """Return the npu tensor that sees of `tensor` what `looks_at` sees of its CPU alias."""
+    offset = (tensor.storage_offset() * tensor.itemsize) // looks_at.itemsize + looks_at.storage_offset()
+    if looks_at.dtype == alias.dtype:
+        return tensor.as_strided(looks_at.size(), looks_at.stride(), offset)
+    viewed = torch.empty(0, dtype=looks_at.dtype, device=NPU)
+    return viewed.set_(tensor.untyped_storage(), offset, looks_at.size(), looks_at.stride())  # type: ignore[call-overload, no-any-return]
+
+
+def extent(tensor: Tensor) -> int:
     """Return how many elements lie between the first and the last one of a tensor, both included."""
     if tensor.numel() == 0:
         return 0

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..alias import as_cpu
+from ..alias import as_cpu, same_memory
 
 _CPU = torch.device("cpu")
 
@@ -57,8 +57,7 @@ class Aliases:
         memory = result.untyped_storage().data_ptr()
         for npu, cpu in self.pairs:
             if cpu.untyped_storage().data_ptr() == memory:
-                offset = npu.storage_offset() + result.storage_offset()
-                return npu.as_strided(result.size(), result.stride(), offset)
+                return same_memory(npu, cpu, result)
         return None
 
 

@@ -29,10 +29,10 @@ class _OnCpu(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], *args: Any) -> Any:
+        ctx.owners = args  # the aliases below live in their memory
         ctx.inputs = [_leaf(value) if isinstance(value, torch.Tensor) else value for value in args]
         with torch.enable_grad():
             ctx.results = op(*ctx.inputs, **kwargs)
-        ctx.mark_non_differentiable()
         return map_results(ctx.results, lambda result: to_npu(result.detach()))
 
     @staticmethod

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
 
-from ..alias import NPU, as_cpu, to_npu
+from ..alias import NPU, as_cpu, extent, to_npu
 from .arguments import Aliases, map_results, signed_call
 from .rng import cpu_generator, default_cpu_generator_drawn
 
@@ -32,7 +33,7 @@ def functional(op: OpOverload) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         aliases = Aliases(op, mixed)
         results = aliases.call(args, kwargs)
-        if isinstance(results, torch.Tensor):
+        if isinstance(results, Tensor):
             return _settle(aliases, results)
         return map_results(results, lambda result: _settle(aliases, result))
 
@@ -68,13 +69,30 @@ def structured(op: OpOverload, out: OpOverload) -> Kernel:
 def mutating(op: OpOverload) -> Kernel:
     """In-place and out= operators: the CPU writes into the same memory, and the caller gets its own tensors back."""
     mixed = allows_mixed_devices(op)
+    out_names = [argument.name for argument in op._schema.arguments if argument.is_out]
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any], resized: tuple[str, ...]) -> Any:
         aliases = Aliases(op, mixed)
+        kwargs = dict(kwargs)
+        for name in resized:
+            cpu = torch.empty(0, dtype=kwargs[name].dtype)
+            aliases.pairs.append((kwargs[name], cpu))
+            kwargs[name] = cpu
+        aliases.allow_mixed = mixed or bool(resized)
         results = aliases.call(args, kwargs)
         for npu, cpu in aliases.pairs:
             _follow_resize(npu, cpu)
         return map_results(results, lambda result: _settle(aliases, result))
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        empty = tuple(name for name in out_names if isinstance(kwargs[name], Tensor) and not kwargs[name].numel())
+        try:
+            return run(args, kwargs, empty)
+        except RuntimeError as error:
+            # An out= tensor of another size: PyTorch resizes it, which memory that belongs to the NPU cannot do.
+            if "resize storage that is not resizable" not in str(error) or len(empty) == len(out_names):
+                raise
+            return run(args, kwargs, tuple(name for name in out_names if isinstance(kwargs[name], Tensor)))
 
     return kernel
 
@@ -108,7 +126,7 @@ def decomposed(op: OpOverload) -> Kernel:
     return kernel
 
 
-def _settle(aliases: Aliases, result: torch.Tensor) -> torch.Tensor:
+def _settle(aliases: Aliases, result: Tensor) -> Tensor:
     original = aliases.original(result)
     if original is not None:
         return original
@@ -117,11 +135,11 @@ def _settle(aliases: Aliases, result: torch.Tensor) -> torch.Tensor:
     return to_npu(result)
 
 
-def _follow_resize(npu: torch.Tensor, cpu: torch.Tensor) -> None:
+def _follow_resize(npu: Tensor, cpu: Tensor) -> None:
     """An out= tensor of the wrong size is resized; the CPU side got new memory for that."""
     if cpu.size() == npu.size() and cpu.stride() == npu.stride():
         return
-    npu.resize_(cpu.size())
+    npu.resize_(extent(cpu))
     npu.as_strided_(cpu.size(), cpu.stride())
     as_cpu(npu).copy_(cpu)
 

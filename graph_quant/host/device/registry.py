@@ -58,7 +58,8 @@ def register() -> None:
     registered = _names(_DEVICE)
     on_cpu, implicit = _names("CPU"), _names("CompositeImplicitAutograd")
     explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
-    served = {name for name in on_cpu | (registered & (implicit | explicit)) if name.startswith("aten::")}
+    candidates = (on_cpu - implicit) | (registered & (implicit | explicit))
+    served = {name for name in candidates if name.startswith("aten::")}
     aten = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in served - _LEFT_TO_TORCH_NPU:
         aten.impl(name, _DEVICE, _lazy(name), False)
@@ -86,7 +87,8 @@ def kernel_for(name: str) -> kernels.Kernel:
     op = overload(name)
     if special := copies.KERNELS.get(name):
         return special
-    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
         return kernels.decomposed(op)
     if op._schema.is_mutable:
         kernel = kernels.mutating(op)

@@ -1,0 +1,166 @@
+"""Compares operators on npu:0 with the CPU over PyTorch's own samples (OpInfo).
+
+    python tests/host/opinfo.py             all operators, a summary and what differs
+    python tests/host/opinfo.py add matmul  some of them
+"""
+
+import argparse
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import graph_quant  # noqa: F401  (makes npu:0 available)
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils._pytree import tree_map
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8,
+          torch.bool, torch.complex64)  # fmt: skip
+SAMPLES = 3
+
+# Operators whose results are random or undefined: only shape and dtype can agree.
+UNDEFINED_VALUES = {
+    "bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "empty_strided", "exponential", "geometric",
+    "log_normal", "multinomial", "new_empty", "new_empty_strided", "nn.functional.alpha_dropout", "nn.functional.dropout",
+    "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
+    "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d", "nn.functional.multi_head_attention_forward",
+    "nn.functional.rrelu", "nn.functional.scaled_dot_product_attention", "normal", "normal_in_place", "pca_lowrank", "rand_like",
+    "randint", "randint_like", "randn", "randn_like", "svd_lowrank", "uniform", "bernoulli_", "torch.ops.aten._safe_softmax.default",
+}  # fmt: skip
+
+
+@dataclass
+class Outcome:
+    """What became of one operator: how many of its calls agreed, and the first that did not."""
+
+    name: str
+    agreed: int = 0
+    failure: str | None = None
+
+
+def on_npu(value: Any) -> Any:
+    """Move the tensors of a sample to the device, with everything that a call can see of them."""
+
+    def move(item: Any) -> Any:
+        if isinstance(item, torch.Tensor):
+            moved = item.detach().npu()
+            return moved.requires_grad_(item.requires_grad)
+        if isinstance(item, torch.device) or item == "cpu":
+            return torch.device("npu", 0)
+        return item
+
+    return tree_map(move, value)
+
+
+def on_cpu(value: Any) -> Any:
+    """Bring results back for comparison."""
+    return tree_map(lambda item: item.detach().cpu() if isinstance(item, torch.Tensor) else item, value)
+
+
+def same(expected: Any, actual: Any, values: bool) -> None:
+    """Raise unless two results agree: to the bit where values count, else in shape and dtype."""
+    flat_expected, flat_actual = (torch.utils._pytree.tree_leaves(item) for item in (expected, actual))
+    assert len(flat_expected) == len(flat_actual), "another number of results"
+    for left, right in zip(flat_expected, flat_actual, strict=True):
+        if not isinstance(left, torch.Tensor):
+            assert not values or left == right or left != left, f"{right} is not {left}"
+            continue
+        assert (left.shape, left.dtype) == (right.shape, right.dtype), f"{right.dtype}{list(right.shape)} is not {left.dtype}{list(left.shape)}"
+        if values:
+            torch.testing.assert_close(right, left, rtol=0, atol=0, equal_nan=True)
+
+
+def samples(op: OpInfo, dtype: torch.dtype) -> Iterator[SampleInput]:
+    """Yield the first samples that PyTorch tests the operator with."""
+    torch.manual_seed(0)
+    wants_gradient = dtype == torch.float32 and op.supports_autograd
+    yield from islice(op.sample_inputs("cpu", dtype, requires_grad=wants_gradient), SAMPLES)
+
+
+def is_strided(sample: SampleInput) -> bool:
+    """Tell whether a sample has plain tensors only."""
+    leaves = torch.utils._pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+    return all(not isinstance(leaf, torch.Tensor) or (leaf.layout == torch.strided and not leaf.is_nested) for leaf in leaves)
+
+
+def gradients(result: Any, inputs: list[torch.Tensor]) -> Any:
+    """Return the gradients of everything differentiable in a result."""
+    outputs = [leaf for leaf in torch.utils._pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    if not outputs or not inputs:
+        return ()
+    return torch.autograd.grad(outputs, inputs, [torch.ones_like(output) for output in outputs], allow_unused=True)
+
+
+def leaves(sample: Any) -> list[torch.Tensor]:
+    """Return the tensors of a sample that want a gradient."""
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(sample) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+
+
+def compare(op: OpInfo, dtype: torch.dtype, sample: SampleInput) -> bool:
+    """Run one sample on both devices. False if the CPU cannot run it; an AssertionError or the device's error if they differ."""
+    values = op.name not in UNDEFINED_VALUES
+    call = (sample.input, sample.args, sample.kwargs)
+    moved = on_npu(call)
+    try:
+        torch.manual_seed(1)
+        expected = op.op(call[0], *call[1], **call[2])
+        expected_gradients = gradients(expected, leaves(call))
+    except Exception:
+        return False
+    torch.manual_seed(1)
+    actual = op.op(moved[0], *moved[1], **moved[2])
+    same(on_cpu(expected), on_cpu(actual), values)
+    same(on_cpu(expected_gradients), on_cpu(gradients(actual, leaves(moved))), values)
+    return True
+
+
+def check(op: OpInfo) -> Outcome:
+    """Run an operator over its dtypes and samples."""
+    name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+    outcome = Outcome(name)
+    for dtype in DTYPES:
+        if dtype not in op.supported_dtypes("cpu"):
+            continue
+        try:
+            for sample in samples(op, dtype):
+                if is_strided(sample):
+                    outcome.agreed += compare(op, dtype, sample)
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [""]
+            outcome.failure = f"{dtype}: {type(error).__name__}: {lines[0][:200]}"
+            return outcome
+    return outcome
+
+
+def main() -> int:
+    """Run and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="operators to check (default: all)")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    chosen = [op for op in op_db if not arguments.names or op.name in arguments.names]
+    outcomes = []
+    for position, op in enumerate(chosen):
+        if sys.stderr.isatty():
+            print(f"\r{position + 1}/{len(chosen)} {op.name:40.40}", end="", file=sys.stderr)
+        outcomes.append(check(op))
+    print(file=sys.stderr)
+    count = Counter("differs" if o.failure else "agrees" if o.agreed else "not run" for o in outcomes)
+    for outcome in outcomes:
+        if outcome.failure:
+            print(f"{outcome.name:50} {outcome.failure}")
+    ran = count["agrees"] + count["differs"]
+    print(
+        f"{count['agrees']} of {ran} OpInfos agree with the CPU ({count['agrees'] / max(ran, 1):.1%}), "
+        f"{sum(o.agreed for o in outcomes)} calls; {count['not run']} have no sample that runs here on the CPU"
+    )
+    return 0 if not count["differs"] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
