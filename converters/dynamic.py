@@ -14,7 +14,7 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._utils.check_platform import is_arch35
 from torchair.ge._ge_graph import Tensor
 
-from graph_quant.converters.lowering import shape_of, stored, swapped_last_two
+from graph_quant.converters.lowering import is_static, shape_of, stored, swapped_last_two
 from graph_quant.meta.dynamic import Plan
 from graph_quant.reference.dynamic import PERCHANNEL, PERTENSOR, PERTOKEN
 
@@ -25,16 +25,20 @@ ByToken = Callable[[Tensor, Tensor | None, Tensor | None, int], tuple[Tensor, ..
 def lower(
     by_token: ByToken, is_symmetrical: bool, plan: Plan, x: Tensor, smooth: Tensor | None, groups: Tensor | None
 ) -> tuple[Tensor, ...]:
-    """The GE nodes of one call; the last ones of them give the quantised tensor and its parameters."""
+    """The GE nodes of one call; returned are the quantised tensor and its parameters."""
     if plan.mode == PERTOKEN and plan.dst_type_max == 0:
         y, *parameters = by_token(x, smooth, groups, plan.destination.ge_attr)
     elif is_arch35():
         y, *parameters = _by_attributes(is_symmetrical, plan, x, smooth, groups)
     else:
         _refuse_what_a2_lacks(plan, smooth)
-        rearranged = _as_one_row if plan.mode == PERTENSOR else _as_rows_of_channels
-        y, *parameters = rearranged(by_token, plan, x, smooth)
-    return (stored(y, plan.destination, x.rank), *parameters)
+        return (_as_one_row if plan.mode == PERTENSOR else _as_rows_of_channels)(by_token, plan, x, smooth)
+    return (stored(y, plan.destination, _kept(x)), *parameters)
+
+
+def _kept(x: Tensor) -> list[int]:
+    """The leading dimensions of a result that has them already."""
+    return [0] * (x.rank - 1)
 
 
 def _by_attributes(
@@ -69,7 +73,10 @@ def _as_one_row(by_token: ByToken, plan: Plan, x: Tensor, _smooth: Tensor | None
     row.desc.dtype = x.desc.dtype
     y, *parameters = by_token(row, None, None, plan.destination.ge_attr)
     y.desc.dtype = plan.destination.ge_desc
-    return (ge.Reshape(y, shape_of(x, x.symsize)), *parameters)
+    if plan.destination.is_packed and is_static(x.symsize):
+        return (stored(y, plan.destination, x.symsize[:-1]), *parameters)
+    y = ge.Reshape(y, shape_of(x))
+    return (stored(y, plan.destination, _kept(x)), *parameters)
 
 
 def _as_rows_of_channels(
@@ -77,4 +84,4 @@ def _as_rows_of_channels(
 ) -> tuple[Tensor, ...]:
     y, *parameters = by_token(swapped_last_two(x, x.rank), smooth, None, plan.destination.ge_attr)
     y.desc.dtype = plan.destination.ge_desc
-    return (swapped_last_two(y, x.rank), *parameters)
+    return (stored(swapped_last_two(y, x.rank), plan.destination, _kept(x)), *parameters)

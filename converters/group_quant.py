@@ -24,4 +24,4 @@ def convert(
     """The GE nodes of one call."""
     destination = check(**specs(x=x, scale=scale, group_index=group_index, offset=offset), dst_dtype=dst_dtype)
     y = ge.GroupQuant(x, scale, group_index, offset, dst_type=destination.ge_attr)
-    return stored(y, destination, rank=2)
+    return stored(y, destination, leading=[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import DataType, Tensor
+from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
 
 from graph_quant.destination import INT4, INT32, Destination
 
@@ -24,14 +24,17 @@ def specs(**tensors: Tensor | None) -> dict[str, Any]:
     return {name: spec(tensor) for name, tensor in tensors.items()}
 
 
-def stored(y: Tensor, destination: Destination, rank: int) -> Tensor:
-    """What torch sees of a quantised GE tensor: itself, or int4 as int32 that hold eight elements each."""
+def stored(y: Tensor, destination: Destination, leading: Sequence[int]) -> Tensor:
+    """What torch sees of a quantised GE tensor: itself, or int4 as int32 that hold eight elements each.
+
+    ``leading`` are the dimensions before the last, 0 for one to be kept as it is.
+    """
     y.desc.dtype = destination.ge_desc
     if not destination.is_packed:
         return y
-    # A 0 copies the input's dimension and -1 is inferred, so that one constant serves every shape. Bitcast to a type
-    # eight times as wide then takes the last dimension away.
-    eights = ge.Reshape(y, [0] * (rank - 1) + [-1, destination.packing])
+    # 0 copies a dimension of the input and -1 is inferred, so that one constant serves every shape. Bitcast to
+    # a type eight times as wide then takes the last dimension away.
+    eights = ge.Reshape(y, [*leading, -1, destination.packing])
     eights.desc.dtype = destination.ge_desc
     packed = ge.Bitcast(eights, type=INT32.ge_attr)
     packed.desc.dtype = INT32.ge_desc
@@ -61,9 +64,20 @@ def swapped_last_two(x: Tensor, rank: int) -> Tensor:
     return swapped
 
 
-def shape_of(x: Tensor, shape: Sequence[int | torch.SymInt]) -> Any:
-    """``shape``, that of ``x``, for a Reshape: constant while at most one dimension is known only at run time."""
-    unknown = [dim for dim, size in enumerate(shape) if not isinstance(size, int)]
-    if len(unknown) > 1:
-        return ge.Shape(x)
-    return [-1 if dim in unknown else size for dim, size in enumerate(shape)]
+def is_static(shape: Sequence[int | torch.SymInt]) -> bool:
+    """Whether every size is known when the graph is built."""
+    return all(isinstance(size, int) for size in shape)
+
+
+def shape_of(x: Tensor) -> Any:
+    """The shape of ``x`` as a node's input: a constant where it is known when the graph is built."""
+    return list(x.symsize) if is_static(x.symsize) else ge.Shape(x)
+
+
+def producer(tensor: Tensor) -> Tensor | None:
+    """The first input of the node that gave ``tensor``."""
+    if not tensor.node.input:
+        return None
+    name, _, index = tensor.node.input[0].rpartition(":")
+    node = next((op for op in get_default_ge_graph().op if op.name == name), None)
+    return None if node is None else Tensor(node, int(index))

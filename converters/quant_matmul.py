@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import Tensor, get_default_ge_graph
+from torchair.ge._ge_graph import Tensor
 
 from graph_quant.converters import trans_quant_param
-from graph_quant.converters.lowering import PROTO_UINT64, specs, swapped_last_two, unpacked
+from graph_quant.converters.lowering import PROTO_UINT64, producer, specs, swapped_last_two, unpacked
 from graph_quant.meta.quant_matmul import Plan, check
 
 
@@ -53,18 +53,16 @@ def _operands(x1: Tensor, x2: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
     if not plan.int4:
         return x1, x2
     if plan.packed_along_k:
-        x2 = swapped_last_two(x2, rank=2)
+        source = producer(x2) if x2.node.type == "Transpose" else None
+        x2 = swapped_last_two(x2, rank=2) if source is None else source
     return unpacked(x1, x1.rank), unpacked(x2, rank=2)
 
 
 def _as_packed(scale: Tensor) -> Tensor:
     """``scale`` as TransQuantParamV2 gave it, without the Bitcast that hides its UINT64 from torch."""
-    node = scale.node
-    if node.type == "Bitcast":
-        producer = next((op for op in get_default_ge_graph().op if f"{op.name}:0" == node.input[0]), None)
-        if producer is not None and producer.type == trans_quant_param.NODE:
-            return Tensor(producer)
-    if node.type == trans_quant_param.NODE:
-        # Torch's view of the result, int64, has been written into the desc meanwhile.
-        scale.desc.dtype = PROTO_UINT64
-    return scale
+    source = producer(scale) if scale.node.type == "Bitcast" else scale
+    if source is None or source.node.type != trans_quant_param.NODE:
+        return scale
+    # Torch's view of the result, int64, may have been written into the desc meanwhile.
+    source.desc.dtype = PROTO_UINT64
+    return source

@@ -33,7 +33,7 @@ def convert(
     """The GE nodes of one call."""
     plan = check(spec(x), spec(scales), spec(zero_points), dtype, axis, div_mode)
     y = _divide(x, scales, zero_points, plan) if plan.divide else _multiply(x, scales, zero_points, plan)
-    return stored(y, plan.destination, x.rank)
+    return stored(y, plan.destination, leading=[0] * (x.rank - 1))
 
 
 def _multiply(x: Tensor, scales: Tensor, zero_points: Tensor | None, plan: Plan) -> Tensor:

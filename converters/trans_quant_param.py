@@ -14,6 +14,7 @@ from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
 from torchair.ge._ge_graph import DataType, Tensor
 
 from graph_quant.converters.lowering import PROTO_FLOAT, PROTO_UINT64, shape_of, spec
+from graph_quant.meta.rules import statically_known_true
 from graph_quant.meta.trans_quant_param import check
 
 NODE = "TransQuantParamV2"
@@ -36,11 +37,17 @@ def quant_params(scale: Tensor, offset: Tensor | None, round_mode: int | None = 
     """The UINT64 parameters. TransQuantParamV2 takes the length of scale for its result's, so scale is widened."""
     plan = check(spec(scale), spec(offset), round_mode)
     if plan.widen_scale:
-        scale = ge.BroadcastTo(scale, shape_of(offset, plan.shape if isinstance(plan.shape[0], int) else offset.symsize))
+        scale = ge.BroadcastTo(scale, _longer(scale, offset))
         scale.desc.dtype = PROTO_FLOAT
     params = ge.TransQuantParamV2(scale, offset, round_mode=plan.round_mode)
     params.desc.dtype = PROTO_UINT64
     return params
+
+
+def _longer(scale: Tensor, offset: Tensor) -> Any:
+    if statically_known_true(scale.meta.size(0) == 1):
+        return shape_of(offset)
+    return ge.Maximum(ge.Shape(scale), ge.Shape(offset))
 
 
 def _node_being_lowered() -> torch.fx.Node | None:
@@ -58,7 +65,9 @@ def _only_scales_matmuls(node: torch.fx.Node | None) -> bool:
     if node is None or not node.users:
         return False
     matmul = torch.ops.npu.npu_quant_matmul.default
-    return all(
-        user.target is matmul and [*user.all_input_nodes].count(node) == 1 and node in (*user.args[2:3], user.kwargs.get("scale"))
-        for user in node.users
-    )
+    return all(user.target is matmul and _is_its_scale(node, user) for user in node.users)
+
+
+def _is_its_scale(node: torch.fx.Node, matmul: torch.fx.Node) -> bool:
+    given_as = [*enumerate(matmul.args), *matmul.kwargs.items()]
+    return [place for place, value in given_as if value is node] in ([2], ["scale"])
