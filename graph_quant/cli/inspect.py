@@ -1,0 +1,96 @@
+"""``graph-quant inspect``: a dump that people can read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..dumps.console import UNREADABLE, complain, guarded, open_dump, parse_sizes, write
+
+if TYPE_CHECKING:
+    from ..dumps.cost import Costs
+    from ..dumps.dump import Dump
+
+FORMATS = ("text", "json", "onnx", "dot", "html")
+_EPILOG = """\
+Every line reads   name: Type(inputs; attributes) -> dtype[shape]  ! remarks  # FX node, Python line
+Types come from running the host's kernels on fake tensors; "?" marks one that only a desc states.
+
+examples:
+  graph-quant inspect dynamo_optimized_graph_1.txt
+  graph-quant inspect graph.pbtxt --source graph.py --size s77=4096 s27=7168 --costs
+  graph-quant inspect graph.txt --format html -o graph.html
+  graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
+
+exit code: 0; 2 when the dump cannot be read, or holds operators that GE does not have"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "inspect",
+        help="print a GE graph dump so that people can read it",
+        description="Print a GE graph dump (txt, pbtxt or py): one line a node, with inferred dtypes and shapes.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("dump", help="the dump, as TorchAir wrote it")
+    parser.add_argument("--source", metavar="DUMP.py", help="the py dump of the same graph, for Python lines")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
+    parser.add_argument(
+        "--size", nargs="+", action="extend", default=[], metavar="SYMBOL=N", help="the size of a symbol, for costs"
+    )
+    parser.add_argument("--costs", action="store_true", help="bytes and FLOPs of every node at the end of its line")
+    parser.add_argument("--no-fold", action="store_true", help="a line for every node, also inside idioms")
+    parser.set_defaults(run=run)
+
+
+@guarded
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    sizes = parse_sizes(args.size)
+    dump = open_dump(args.dump, args.source)
+    from ..dumps.cost import Costs
+
+    write(_render(dump, Costs(dump, sizes), args), args.output)
+    return _unknown_operators(dump)
+
+
+def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
+    if args.format == "json":
+        from ..dumps.to_json import to_json
+
+        return to_json(dump, costs)
+    if args.format == "onnx":
+        from ..dumps.to_onnx import to_onnx
+
+        return to_onnx(dump)
+    if args.format == "dot":
+        from ..dumps.to_dot import to_dot
+
+        return to_dot(dump)
+    if args.format == "html":
+        from ..dumps.to_html import to_html
+
+        return to_html(dump, costs)
+    return "\n".join(_lines(dump, costs, args)) + "\n"
+
+
+def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
+    from ..dumps.lines import node_lines, summary_lines
+
+    yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold)
+    yield ""
+    yield from summary_lines(dump, costs)
+
+
+def _unknown_operators(dump: Dump) -> int:
+    from ..dumps.registry import is_known
+
+    unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name))
+    if not unknown:
+        return 0
+    complain(f"GE has no operator of type {', '.join(unknown[:8])}; what follows from it is unknown")
+    return UNREADABLE

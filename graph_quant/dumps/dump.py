@@ -1,0 +1,114 @@
+"""A dump, and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import DumpError
+from .model import Node, Source, build, topological
+from .read import read
+from .read_txt import Progress
+
+if TYPE_CHECKING:
+    import torch
+
+    from .diff import Difference
+    from .idioms import Idiom
+    from .infer import Inference
+    from .lint import Finding
+
+
+class Dump:
+    """A GE graph: from a file, or from a graph in this process."""
+
+    def __init__(self, graph_def: Any, sources: dict[str, Source] | None = None, kind: str = "live") -> None:
+        self.graph_def = graph_def
+        self.kind = kind
+        self.nodes: dict[str, Node] = build(graph_def, sources)
+        self.order: list[Node] = topological(self.nodes)
+        self._inference: Inference | None = None
+
+    @cached_property
+    def consumers(self) -> dict[str, list[tuple[Node, int]]]:
+        """For every node, who reads it: the consumer and the position of its input."""
+        readers: dict[str, list[tuple[Node, int]]] = {name: [] for name in self.nodes}
+        for node in self.nodes.values():
+            for position, edge in enumerate(node.inputs):
+                if edge.node:
+                    readers[edge.node].append((node, position))
+        return readers
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """The place of every node in the execution order."""
+        return {node.name: place for place, node in enumerate(self.order)}
+
+    @property
+    def inference(self) -> Inference:
+        """The dtype and shape of every output, from the host's kernels run on fake tensors."""
+        return self.infer()
+
+    def infer(self, progress: Progress | None = None) -> Inference:
+        """``inference``, with ``progress`` told the share that is done."""
+        if self._inference is None:
+            from .infer import infer
+
+            self._inference = infer(self, progress)
+        return self._inference
+
+    @cached_property
+    def idioms(self) -> list[Idiom]:
+        """Chains of nodes that say one thing."""
+        from .idioms import find_idioms
+
+        return find_idioms(self)
+
+    def to_fx(self) -> torch.fx.GraphModule:
+        """The graph as a module that computes it on this machine."""
+        from .replay import to_fx
+
+        return to_fx(self)
+
+    def diff(self, other: Dump) -> Difference:
+        """What changed from this dump to ``other``."""
+        from .diff import compare
+
+        return compare(self, other)
+
+    def lint(self, ignore: Sequence[str] = ()) -> list[Finding]:
+        """What is wrong or wasteful in the graph, rule by rule."""
+        from .lint import lint
+
+        return lint(self, ignore)
+
+
+def load(path: str | Path, source: str | Path | None = None, progress: Any = None) -> Dump:
+    """Read the dump at ``path``; Python lines come from it, or from ``source``, its ``py`` twin."""
+    report = progress or (lambda share: None)
+    try:
+        kind, graph_def, sources = read(Path(path), report)
+        if source is not None:
+            sources = {**sources, **_twin_sources(Path(source))}
+        return Dump(graph_def, sources, kind)
+    except DumpError as error:
+        raise DumpError(f"{path}: {error}") from None
+
+
+def _twin_sources(path: Path) -> dict[str, Source]:
+    """The sources that a ``py`` dump tells; not of its constants, which it writes without their names."""
+    kind, graph_def, sources = read(path, lambda share: None)
+    if kind != "py":
+        raise DumpError(f"the source must be a py dump, {path} is {kind}")
+    named = {op.name for op in graph_def.op if op.type != "Const"}
+    return {name: source for name, source in sources.items() if name in named}
+
+
+def from_graph(graph: Any) -> Dump:
+    """A dump of a live graph: TorchAir's ``GeGraph`` or a GraphDef."""
+    graph_def = getattr(graph, "_proto", graph)
+    if not hasattr(graph_def, "op"):
+        raise TypeError(f"from_graph: graph must be a GeGraph or a GraphDef, got {type(graph).__name__}")
+    return Dump(graph_def)

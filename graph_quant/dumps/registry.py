@@ -1,0 +1,86 @@
+"""How GE registers its operators, read as text from the prototypes that TorchAir ships; nothing is imported."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from . import dtypes
+from .schema import folder
+
+_FILES = ("_ge_concrete_graph/auto_generated_ge_raw_ops.py", "ge/_ge_graph.py")
+_CLAUSE = re.compile(
+    r"\.(?P<kind>INPUT|OPTIONAL_INPUT|DYNAMIC_INPUT|OUTPUT|DYNAMIC_OUTPUT|ATTR|REQUIRED_ATTR)"
+    r"\((?P<name>\w+)\s*,?\s*(?P<rest>.*?)\)\s*(?=\\n|\n|$)",
+    re.DOTALL,
+)
+# Prototypes that TorchAir skips, because it builds these nodes by hand.
+BUILTIN = {"Data", "RefData", "Const", "Constant", "ConstPlaceHolder", "NetOutput", "Cast", "NoOp", "PlaceHolder"}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An input or output: ``kind`` is required, optional or dynamic; ``dtypes`` is empty where any will do."""
+
+    name: str
+    kind: str
+    dtypes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute, its GE type (``Int``, ``ListInt``, ``Type`` ...) and the text of its default, if it has one."""
+
+    name: str
+    type: str
+    default: str | None
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What GE declares of one operator type."""
+
+    inputs: tuple[Parameter, ...]
+    outputs: tuple[Parameter, ...]
+    attributes: tuple[Attribute, ...]
+
+
+@cache
+def _prototypes() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in _FILES:
+        path = folder().parent / name
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        for section in text.split("REG_OP(")[1:]:
+            op, _, body = section.partition(")")
+            found.setdefault(op, body.partition('"""')[0])
+    return found
+
+
+@cache
+def registration(op_type: str) -> Registration | None:
+    """The registration of ``op_type``, or None where TorchAir knows no such operator."""
+    body = _prototypes().get(op_type)
+    if body is None:
+        return None
+    inputs: list[Parameter] = []
+    outputs: list[Parameter] = []
+    attributes: list[Attribute] = []
+    for clause in _CLAUSE.finditer(body):
+        kind, name, rest = clause["kind"], clause["name"], clause["rest"]
+        if kind.endswith("ATTR"):
+            type_name, _, default = (part.strip() for part in rest.partition(","))
+            attributes.append(Attribute(name, type_name, default if kind == "ATTR" else None))
+            continue
+        side = inputs if kind.endswith("INPUT") else outputs
+        word = {"OPTIONAL": "optional", "DYNAMIC": "dynamic"}.get(kind.partition("_")[0], "required")
+        explicit = "()" not in rest and "::" not in rest
+        allowed = frozenset(map(dtypes.of_registration, re.findall(r"DT_\w+", rest))) if explicit else frozenset()
+        side.append(Parameter(name, word, allowed))
+    return Registration(tuple(inputs), tuple(outputs), tuple(attributes))
+
+
+def is_known(op_type: str) -> bool:
+    """Whether GE, as TorchAir describes it, has an operator of this type."""
+    return op_type in BUILTIN or op_type in _prototypes()
