@@ -20,6 +20,7 @@ def register() -> None:
     from graph_quant.converters import (
         dynamic_quant,
         dynamic_quant_asymmetric,
+        format_cast,
         group_quant,
         quant_matmul,
         quantize,
@@ -27,9 +28,13 @@ def register() -> None:
     )
 
     npu = torch.ops.npu
-    register_fx_node_ge_converter(npu.npu_group_quant.default)(group_quant.convert)
-    register_fx_node_ge_converter(npu.npu_quantize.default)(quantize.convert)
-    register_fx_node_ge_converter(npu.npu_trans_quant_param.default)(trans_quant_param.convert)
-    register_fx_node_ge_converter(npu.npu_dynamic_quant_asymmetric.default)(dynamic_quant_asymmetric.convert)
-    register_fx_node_ge_converter(npu.npu_dynamic_quant.default)(dynamic_quant.convert)
-    register_fx_node_ge_converter(npu.npu_quant_matmul.default)(quant_matmul.convert)
+    for operator, module in (
+        (npu.npu_group_quant, group_quant),
+        (npu.npu_quantize, quantize),
+        (npu.npu_trans_quant_param, trans_quant_param),
+        (npu.npu_dynamic_quant_asymmetric, dynamic_quant_asymmetric),
+        (npu.npu_dynamic_quant, dynamic_quant),
+        (npu.npu_quant_matmul, quant_matmul),
+        (npu.npu_format_cast, format_cast),
+    ):
+        register_fx_node_ge_converter(operator.default)(module.convert)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graph_quant import meta, reference
 from graph_quant.host.preload import HOST, chosen
+from graph_quant.meta.rules import Rules
 
 Kernel = Callable[..., Any]
 
@@ -92,7 +93,11 @@ def register() -> None:
     library = torch.library.Library("npu", "IMPL")
     for kernel in KERNELS:
         library.impl(kernel.__name__, kernel, "CPU")
-        if chosen() is HOST:
+    if chosen() is HOST:
+        from graph_quant import format_cast
+
+        format_cast.register(library)
+        for kernel in KERNELS:
             library.impl(kernel.__name__, _over_npu_memory(kernel), "PrivateUse1", allow_override=True)
     _libraries.append(library)
 
@@ -101,11 +106,16 @@ def _over_npu_memory(kernel: Kernel) -> Kernel:
     """``kernel`` for tensors of the host NPU, whose memory a CPU tensor can share."""
     from graph_quant.host.alias import as_cpu, to_npu
 
-    def shared(value: Any) -> Any:
-        return as_cpu(value) if isinstance(value, Tensor) and value.device.type == "npu" else value
+    rules = Rules(kernel.__name__)
+    schema = getattr(torch.ops.npu, kernel.__name__).default._schema
+    names = [argument.name for argument in schema.arguments]
 
     def on_npu(*args: Any, **kwargs: Any) -> Any:
-        results = kernel(*map(shared, args), **{name: shared(value) for name, value in kwargs.items()})
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        rules.one_device(**{name: value for name, value in given.items() if isinstance(value, Tensor)})
+        shared = {name: as_cpu(value) if isinstance(value, Tensor) else value for name, value in given.items()}
+        positional = [shared.pop(name) for name in names[: len(args)]]
+        results = kernel(*positional, **shared)
         return to_npu(results) if isinstance(results, Tensor) else tuple(map(to_npu, results))
 
     return on_npu

@@ -11,6 +11,7 @@ import torch
 from graph_quant.meta import (
     dynamic_quant,
     dynamic_quant_asymmetric,
+    format_cast,
     group_quant,
     quant_matmul,
     quantize,
@@ -24,6 +25,7 @@ OPERATORS = {
     "npu_dynamic_quant_asymmetric": dynamic_quant_asymmetric,
     "npu_dynamic_quant": dynamic_quant,
     "npu_quant_matmul": quant_matmul,
+    "npu_format_cast": format_cast,
 }
 
 _libraries: list[torch.library.Library] = []
