@@ -1,2 +1,77 @@
-"""placeholder"""
-def install() -> None: ...
+"""The seams of TorchAir: where it calls CANN, the host answers.
+
+TorchAir's own code stays as it is. What is replaced are the entry points of its C++ module, the executor that its
+graphs create, and two of its methods that are wrapped to note where nodes come from.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_handlers_before_import: dict[int, Any] = {}
+
+
+def remember_signals() -> None:
+    """Note the signal handlers in force before TorchAir is imported, and replaces them."""
+    for number in _HANDLED_SIGNALS:
+        _handlers_before_import[number] = signal.getsignal(number)
+
+
+def install() -> None:
+    """Let TorchAir lower and run graphs on the host. Kernels are loaded with the first graph."""
+    backend = sys.modules["torchair.core._backend"]
+    native = vars(backend)["_torchair"]
+    native.InitializeGraphEngine = lambda options: None  # noqa: ARG005
+    native.FinalizeGraphEngine = lambda: None
+    native.check_cann_compat = lambda op_type, inputs, attributes: ""  # noqa: ARG005
+    native.get_registered_ir_def = _registered_ir
+    native.export = _export
+    vars(backend)["TorchNpuGraph"] = _make_executor
+    _restore_signals(vars(backend)["_signal_handler"])
+    _wrap(sys.modules["torchair._ge_concrete_graph.fx2ge_converter"], sys.modules["torchair.npu_fx_compiler"])
+
+
+def _make_executor(name: str = "") -> Any:
+    from .engine import HostGraph
+
+    return HostGraph(name)
+
+
+def _registered_ir(op_type: str) -> Any:
+    from .engine.ir import registered_ir
+
+    return registered_ir(op_type)
+
+
+def _export(serialized_model: bytes, options: Mapping[str, str]) -> None:
+    """Write the model where TorchAir's export asks for it; an .air file is the serialised ModelDef."""
+    path = Path(options["export_path_dir"]) / options["export_name"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(serialized_model)
+
+
+def _restore_signals(replaced_by: Callable[..., Any]) -> None:
+    """Put back the signal handlers: TorchAir's ignore the signal after closing a device that is not there."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    defaults = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    for number in _HANDLED_SIGNALS:
+        if signal.getsignal(number) is replaced_by:
+            before = _handlers_before_import.get(number)
+            signal.signal(number, defaults[number] if before is None else before)
+
+
+def _wrap(converter: Any, compiler: Any) -> None:
+    from .engine.provenance import note_provenance
+    from .engine.switches import refuse_device_switches
+
+    note_provenance(converter.GeConcreteGraph)
+    refuse_device_switches(compiler._NpuFxCompiler)

@@ -1,0 +1,57 @@
+"""Runs GE graphs on the host: what TorchAir lowers, or what a dump holds.
+
+``import_graph`` turns a GraphDef into a torch.fx.GraphModule of kernels, ``missing_kernels`` says what stands in the
+way, ``use`` chooses between the two speeds. Names are loaded when they are first used: TorchAir is prepared long
+before it needs kernels.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
+    from .executor import HostGraph
+    from .importer import import_graph, missing_kernels
+    from .nodes import Edge, GeNode, Origin, read_nodes
+    from .speed import use
+    from .values import HostValue
+
+_HOMES = {
+    "Edge": "nodes",
+    "GeNode": "nodes",
+    "GraphError": "errors",
+    "HostGraph": "executor",
+    "HostValue": "values",
+    "NeedsNpuError": "errors",
+    "NodeError": "errors",
+    "Origin": "nodes",
+    "UnsupportedGraphError": "errors",
+    "import_graph": "importer",
+    "missing_kernels": "importer",
+    "read_nodes": "nodes",
+    "use": "speed",
+}
+
+__all__ = [
+    "Edge",
+    "GeNode",
+    "GraphError",
+    "HostGraph",
+    "HostValue",
+    "NeedsNpuError",
+    "NodeError",
+    "Origin",
+    "UnsupportedGraphError",
+    "import_graph",
+    "missing_kernels",
+    "read_nodes",
+    "use",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

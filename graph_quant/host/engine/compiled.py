@@ -1,0 +1,66 @@
+"""The imported graph as a callable, at either speed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import fx
+
+from .errors import NodeError
+from .nodes import GeNode
+from .speed import INDUCTOR
+
+Run = Callable[..., Sequence[torch.Tensor]]
+
+
+def make_callable(module: fx.GraphModule, speed: str) -> Run:
+    """The graph's function of its inputs; errors name the node that raised them."""
+    eager = _naming_nodes(module)
+    return _with_inductor(module, eager) if speed == INDUCTOR else eager
+
+
+def _naming_nodes(module: fx.GraphModule) -> Run:
+    forward = module.forward
+    code = module.forward.__func__.__code__  # type: ignore[attr-defined]
+
+    def run(*inputs: Any) -> Sequence[torch.Tensor]:
+        try:
+            return forward(*inputs)  # type: ignore[no-any-return]
+        except Exception as error:
+            node = _failing_node(module, code, error.__traceback__)
+            if node is None:
+                raise
+            raise NodeError(node, error) from error
+
+    return run
+
+
+def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> GeNode | None:
+    """The GE node whose line of the generated code was running."""
+    while trace is not None and trace.tb_frame.f_code is not code:
+        trace = trace.tb_next
+    lines = module._lineno_map
+    if trace is None or lines is None:
+        return None
+    line = trace.tb_lineno
+    index = next((lines[at] for at in range(line, 0, -1) if lines.get(at) is not None), None)
+    if index is None:
+        return None
+    return list(module.graph.nodes)[index].meta.get("ge")
+
+
+def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:
+    compiled = torch.compile(module, backend="inductor", dynamic=True, fullgraph=False)
+
+    def run(*inputs: Any) -> Sequence[torch.Tensor]:
+        try:
+            return compiled(*inputs)
+        except Exception:
+            # Compiled code no longer knows its nodes. Eager code does, and stops at the same fault.
+            eager(*inputs)
+            raise
+
+    return run

@@ -1,0 +1,38 @@
+"""What can go wrong with a graph on the host, said with the GE node, its FX node and the Python line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .nodes import GeNode
+
+
+class GraphError(RuntimeError):
+    """A GE graph that the host cannot import or run."""
+
+
+class UnsupportedGraphError(GraphError):
+    """The graph holds operators without a host kernel; all of them are named."""
+
+    def __init__(self, graph: str, nodes: Sequence[GeNode]) -> None:
+        self.nodes = tuple(nodes)
+        types = sorted({node.type for node in nodes})
+        listed = "\n".join(f"  {node.describe()}" for node in nodes)
+        super().__init__(f"{graph}: no host kernel for {', '.join(types)}\n{listed}")
+
+
+class NodeError(GraphError):
+    """A kernel refused its inputs or failed."""
+
+    def __init__(self, node: GeNode, cause: BaseException) -> None:
+        self.node = node
+        super().__init__(f"{node.describe()}: {cause}")
+
+
+class NeedsNpuError(RuntimeError):
+    """A switch of TorchAir that only a device can honour."""
+
+    def __init__(self, what: str, instead: str = "") -> None:
+        super().__init__(f"{what} needs an NPU; this process runs on the host" + (f" ({instead})" if instead else ""))

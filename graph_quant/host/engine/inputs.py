@@ -1,0 +1,38 @@
+"""What the Data nodes of a graph stand for, and where the memory of a ConstPlaceHolder is."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from .dtypes import from_attr, from_desc
+from .nodes import GeNode
+
+
+def dtype(node: GeNode) -> torch.dtype:
+    """The torch dtype that a Data node declares."""
+    return from_desc(node.proto.output_desc[0].dtype)
+
+
+def is_size(node: GeNode) -> bool:
+    """Whether a Data node is fed a size or a list of sizes rather than a tensor.
+
+    TorchAir describes a tensor input by ``Tensor(...)`` and a size by its symbol. A list of sizes, and the list of
+    random number offsets, it leaves undescribed.
+    """
+    desc = node.proto.output_desc[0]
+    if desc.device_type == "NPU" or len(desc.shape.dim) > 1:
+        return False
+    if "_meta" not in desc.attr:
+        return desc.device_type == "CPU" and dtype(node) == torch.int64
+    return not desc.attr["_meta"].s.startswith(b"Tensor")
+
+
+def memory_at(node: GeNode) -> torch.Tensor:
+    """The tensor over memory that a ConstPlaceHolder names by address; that memory is the host's."""
+    shape = tuple(node.attributes.get("origin_shape") or ())
+    kind = from_attr(node.attributes["dtype"])
+    size = math.prod(shape) * torch.empty((), dtype=kind).element_size()
+    storage = torch._C._construct_storage_from_data_pointer(node.attributes["addr"], torch.device("cpu"), size)
+    return torch.empty(0, dtype=kind).set_(storage).reshape(shape)  # type: ignore[call-overload, no-any-return]

@@ -1,0 +1,33 @@
+"""TorchAir's switches that only a device can honour say so, instead of failing somewhere inside CANN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .errors import NeedsNpuError
+
+
+def refuse_device_switches(compiler: type) -> None:
+    """Make TorchAir's compiler check its configuration before it lowers a graph."""
+    compiler._gen_compiled_gm = _checking(compiler._gen_compiled_gm)  # type: ignore[attr-defined]
+
+
+def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
+    def _gen_compiled_gm(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check_config(self.config)
+        return generate(self, *args, **kwargs)
+
+    return _gen_compiled_gm
+
+
+def check_config(config: Any) -> None:
+    """Raise NeedsNpuError for the first setting of a CompilerConfig that a host cannot honour."""
+    if config.mode.value != "max-autotune":
+        raise NeedsNpuError(f"mode {config.mode.value!r}, which captures device graphs,", "use 'max-autotune'")
+    if config.aoe_config.aoe_mode.value is not None:
+        raise NeedsNpuError("aoe_config.aoe_mode, which tunes kernels on a device,")
+    if config.dump_config.enable_dump.value == "1":
+        raise NeedsNpuError(
+            "dump_config.enable_dump, which copies tensors out of device kernels,", "use debug.data_dump"
+        )

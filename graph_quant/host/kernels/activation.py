@@ -1,0 +1,223 @@
+"""Activations, losses and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .registry import kernel
+
+aten = torch.ops.aten
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+@kernel("Relu")
+def relu(x: Tensor) -> Tensor:
+    return torch.relu(x)
+
+
+@kernel("ReluGrad")
+def relu_grad(gradients: Tensor, features: Tensor) -> Tensor:
+    return aten.threshold_backward(gradients, features, 0)
+
+
+@kernel("ThresholdGradV2D")
+def threshold_grad(gradients: Tensor, features: Tensor, *, threshold: float) -> Tensor:
+    return aten.threshold_backward(gradients, features, threshold)
+
+
+@kernel("ThresholdV2")
+def threshold_v2(x: Tensor, threshold: Tensor, value: Tensor | None = None) -> Tensor:
+    return torch.where(x > threshold, x, torch.zeros_like(x) if value is None else value.to(x.dtype))
+
+
+@kernel("Sigmoid")
+def sigmoid(x: Tensor) -> Tensor:
+    return torch.sigmoid(x)
+
+
+@kernel("SigmoidGrad")
+def sigmoid_grad(y: Tensor, dy: Tensor) -> Tensor:
+    return aten.sigmoid_backward(dy, y)
+
+
+@kernel("TanhGrad")
+def tanh_grad(y: Tensor, dy: Tensor) -> Tensor:
+    return aten.tanh_backward(dy, y)
+
+
+@kernel("Elu")
+def elu(x: Tensor, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    return aten.elu(x, alpha, scale, input_scale)
+
+
+@kernel("EluGradV2")
+def elu_grad(
+    grads: Tensor,
+    activations: Tensor,
+    *,
+    alpha: float = 1.0,
+    scale: float = 1.0,
+    input_scale: float = 1.0,
+    is_result: bool = False,
+) -> Tensor:
+    return aten.elu_backward(grads, alpha, scale, input_scale, is_result, activations)
+
+
+@kernel("Gelu")
+def gelu(x: Tensor) -> Tensor:
+    """GE's Gelu is the tanh approximation."""
+    return functional.gelu(x, approximate="tanh")
+
+
+@kernel("GeluV2")
+def gelu_v2(x: Tensor, *, approximate: str = "none") -> Tensor:
+    return functional.gelu(x, approximate=approximate)
+
+
+@kernel("GeluGrad")
+def gelu_grad(dy: Tensor, x: Tensor, y: Tensor | None = None) -> Tensor:  # noqa: ARG001
+    return aten.gelu_backward(dy, x, approximate="tanh")
+
+
+@kernel("GeluGradV2")
+def gelu_grad_v2(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return aten.gelu_backward(dy, x, approximate=approximate)
+
+
+@kernel("Swish")
+def swish(x: Tensor, *, scale: float = 1.0) -> Tensor:
+    return functional.silu(x) if scale == 1.0 else x * torch.sigmoid(scale * x)
+
+
+@kernel("SiluGrad")
+def silu_grad(dy: Tensor, x: Tensor) -> Tensor:
+    return aten.silu_backward(dy, x)
+
+
+@kernel("SwishGrad")
+def swish_grad(grad: Tensor, x: Tensor, y: Tensor | None = None, *, scale: float = 1.0) -> Tensor:  # noqa: ARG001
+    gate = torch.sigmoid(scale * x)
+    return grad * gate * (1 + scale * x * (1 - gate))
+
+
+@kernel("SwiGlu")
+def swi_glu(x: Tensor, *, dim: int = -1) -> Tensor:
+    gate, value = x.float().chunk(2, dim)
+    return (functional.silu(gate) * value).to(x.dtype)
+
+
+@kernel("GLU")
+def glu(x: Tensor, *, dim: int = -1) -> Tensor:
+    return functional.glu(x, dim)
+
+
+@kernel("GLUGrad")
+def glu_grad(y_grad: Tensor, x: Tensor, *, dim: int) -> Tensor:
+    return aten.glu_backward(y_grad, x, dim)
+
+
+@kernel("HardSwish")
+def hard_swish(x: Tensor) -> Tensor:
+    return functional.hardswish(x)
+
+
+@kernel("HardSwishGrad")
+def hard_swish_grad(grad: Tensor, x: Tensor) -> Tensor:
+    return aten.hardswish_backward(grad, x)
+
+
+@kernel("HardSigmoid")
+def hard_sigmoid(input_x: Tensor, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    return torch.clamp(input_x.float() * alpha + beta, 0, 1).to(input_x.dtype)
+
+
+@kernel("HardSigmoidGrad")
+def hard_sigmoid_grad(grads: Tensor, input_x: Tensor, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    line = input_x.float() * alpha + beta
+    return torch.where((line > 0) & (line < 1), grads * alpha, torch.zeros_like(grads))
+
+
+@kernel("HardtanhGrad")
+def hardtanh_grad(result: Tensor, grad: Tensor, *, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    return torch.where((result <= min_val) | (result >= max_val), torch.zeros_like(grad), grad)
+
+
+@kernel("LeakyRelu")
+def leaky_relu(x: Tensor, *, negative_slope: float = 0.0) -> Tensor:
+    return functional.leaky_relu(x, negative_slope)
+
+
+@kernel("LeakyReluGrad")
+def leaky_relu_grad(gradients: Tensor, features: Tensor, *, negative_slope: float = 0.0) -> Tensor:
+    return aten.leaky_relu_backward(gradients, features, negative_slope, False)
+
+
+@kernel("PRelu")
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    return torch.where(x > 0, x, weight.reshape([1, -1] + [1] * (x.dim() - 2)) * x)
+
+
+@kernel("SoftplusV2")
+def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    return functional.softplus(x, beta, threshold)
+
+
+@kernel("SoftmaxV2")
+def softmax(x: Tensor, *, axes: Sequence[int] = (-1,), half_to_float: bool = False) -> Tensor:
+    return torch.softmax(x.float() if half_to_float else x, axes[0])
+
+
+@kernel("SoftmaxGrad")
+def softmax_grad(softmax: Tensor, grad_softmax: Tensor, *, axes: Sequence[int] = (-1,)) -> Tensor:
+    return aten._softmax_backward_data(grad_softmax, softmax, axes[0], softmax.dtype)
+
+
+@kernel("LogSoftmaxV2")
+def log_softmax(logits: Tensor, *, axes: Sequence[int] = (-1,)) -> Tensor:
+    return torch.log_softmax(logits, axes[0])
+
+
+@kernel("LogSoftmaxGrad")
+def log_softmax_grad(grad: Tensor, x: Tensor, *, axis: Sequence[int] = (-1,)) -> Tensor:
+    return aten._log_softmax_backward_data(grad, x, axis[0], x.dtype)
+
+
+@kernel("MseLoss")
+def mse_loss(predict: Tensor, label: Tensor, *, reduction: str = "mean") -> Tensor:
+    return aten.mse_loss(predict, label, _REDUCTIONS[reduction])
+
+
+@kernel("MseLossGrad")
+def mse_loss_grad(predict: Tensor, label: Tensor, dout: Tensor, *, reduction: str = "mean") -> Tensor:
+    return aten.mse_loss_backward(dout, predict, label, _REDUCTIONS[reduction])
+
+
+@kernel("NLLLoss")
+def nll_loss(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> tuple[Tensor, Tensor]:
+    return aten.nll_loss_forward(x, target.to(torch.int64), weight, _REDUCTIONS[reduction], ignore_index)
+
+
+@kernel("NLLLossGrad")
+def nll_loss_grad(
+    x: Tensor,
+    y_grad: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    total_weight: Tensor,
+    *,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> Tensor:
+    mode = _REDUCTIONS[reduction]
+    return aten.nll_loss_backward(y_grad, x, target.to(torch.int64), weight, mode, ignore_index, total_weight)

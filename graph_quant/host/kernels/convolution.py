@@ -1,0 +1,129 @@
+"""Convolutions over channel-first tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..engine.values import HostValue
+from .registry import kernel
+
+
+def _spatial(values: Sequence[int], rank: int) -> list[int]:
+    return list(values[-rank:])
+
+
+def _padding(x: Tensor, pads: Sequence[int], rank: int) -> tuple[Tensor, list[int]]:
+    """Equal paddings are torch's; unequal ones are added to the input first."""
+    before, after = list(pads[0 : 2 * rank : 2]), list(pads[1 : 2 * rank : 2])
+    if before == after:
+        return x, before
+    sizes = [size for pair in reversed(list(zip(before, after, strict=True))) for size in pair]
+    return functional.pad(x, sizes), [0] * rank
+
+
+@kernel("Conv2D", "Conv3D")
+def convolve(
+    x: Tensor,
+    filter: Tensor,  # noqa: A002
+    bias: Tensor | None = None,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] = (1,),
+    groups: int = 1,
+) -> Tensor:
+    rank = x.dim() - 2
+    source, padding = _padding(x, pads, rank)
+    return torch.convolution(
+        source, filter, bias, _spatial(strides, rank), padding, _spatial(dilations, rank), False, [0] * rank, groups
+    )
+
+
+@kernel("Conv2DTranspose", "Conv3DTranspose")
+def convolve_transposed(
+    input_size: HostValue,
+    x: Tensor,
+    filter: Tensor,  # noqa: A002
+    bias: Tensor | None = None,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] = (1,),
+    groups: int = 1,
+    output_padding: Sequence[int] = (0,),
+) -> Tensor:
+    """``input_size`` is the shape of the result, or zeros where the paddings decide."""
+    rank = x.dim() - 2
+    stride, dilation, extra = (_spatial(each, rank) for each in (strides, dilations, output_padding))
+    before = list(pads[0 : 2 * rank : 2])
+    wanted = input_size.ints[-rank:]
+    if any(wanted):
+        kernel_size = filter.shape[2:]
+        least = [
+            (x.size(2 + at) - 1) * stride[at] - 2 * before[at] + dilation[at] * (kernel_size[at] - 1) + 1
+            for at in range(rank)
+        ]
+        extra = [size - smallest for size, smallest in zip(wanted, least, strict=True)]
+    return torch.convolution(x, filter, bias, stride, before, dilation, True, extra, groups)
+
+
+@kernel("Conv2DBackpropInput", "Conv3DBackpropInput")
+def convolution_input_grad(
+    input_size: HostValue,
+    filter: Tensor,  # noqa: A002
+    out_backprop: Tensor,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] = (1,),
+    groups: int = 1,
+) -> Tensor:
+    rank = filter.dim() - 2
+    x = torch.zeros(list(input_size.ints), dtype=filter.dtype)
+    return _backward(out_backprop, x, filter, strides, pads, dilations, groups, rank, [True, False, False])[0]
+
+
+@kernel("Conv2DBackpropFilter", "Conv3DBackpropFilter")
+def convolution_filter_grad(
+    x: Tensor,
+    filter_size: HostValue,
+    out_backprop: Tensor,
+    *,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int] = (1,),
+    groups: int = 1,
+) -> Tensor:
+    rank = x.dim() - 2
+    weight = torch.zeros(list(filter_size.ints), dtype=x.dtype)
+    return _backward(out_backprop, x, weight, strides, pads, dilations, groups, rank, [False, True, False])[1]
+
+
+def _backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+    rank: int,
+    wanted: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.ops.aten.convolution_backward(  # type: ignore[no-any-return]
+        grad,
+        x,
+        weight,
+        None,
+        _spatial(strides, rank),
+        list(pads[0 : 2 * rank : 2]),
+        _spatial(dilations, rank),
+        False,
+        [0] * rank,
+        groups,
+        wanted,
+    )

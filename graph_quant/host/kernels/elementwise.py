@@ -1,0 +1,223 @@
+"""Arithmetic that works element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..engine.dtypes import from_attr
+from .registry import kernel
+
+_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+    "Abs": torch.abs,
+    "Acos": torch.acos,
+    "Acosh": torch.acosh,
+    "Asin": torch.asin,
+    "Asinh": torch.asinh,
+    "Atan": torch.atan,
+    "Atanh": torch.atanh,
+    "Ceil": torch.ceil,
+    "Cos": torch.cos,
+    "Cosh": torch.cosh,
+    "Digamma": torch.digamma,
+    "Erf": torch.erf,
+    "Erfc": torch.erfc,
+    "Erfinv": torch.erfinv,
+    "Expm1": torch.expm1,
+    "Floor": torch.floor,
+    "Invert": torch.bitwise_not,
+    "IsFinite": torch.isfinite,
+    "IsInf": torch.isinf,
+    "IsNan": torch.isnan,
+    "Lgamma": torch.lgamma,
+    "Log1p": torch.log1p,
+    "LogicalNot": torch.logical_not,
+    "Neg": torch.neg,
+    "Reciprocal": torch.reciprocal,
+    "Rint": torch.round,
+    "Round": torch.round,
+    "Rsqrt": torch.rsqrt,
+    "Sign": torch.sgn,
+    "SignBitsUnpack": torch.signbit,
+    "Sin": torch.sin,
+    "Sinh": torch.sinh,
+    "Sqrt": torch.sqrt,
+    "Square": torch.square,
+    "Tan": torch.tan,
+    "Tanh": torch.tanh,
+    "Trunc": torch.trunc,
+}
+
+_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "Add": torch.add,
+    "AddV2": torch.add,
+    "Atan2": torch.atan2,
+    "BitwiseAnd": torch.bitwise_and,
+    "BitwiseOr": torch.bitwise_or,
+    "BitwiseXor": torch.bitwise_xor,
+    "FloorMod": torch.remainder,
+    "LeftShift": torch.bitwise_left_shift,
+    "LogicalAnd": torch.logical_and,
+    "LogicalOr": torch.logical_or,
+    "LogicalXor": torch.logical_xor,
+    "Maximum": torch.maximum,
+    "Minimum": torch.minimum,
+    "Mod": torch.fmod,
+    "Mul": torch.mul,
+    "Pow": torch.pow,
+    "RightShift": torch.bitwise_right_shift,
+    "Sub": torch.sub,
+}
+
+
+def _register_unary(op_type: str, function: Callable[[Tensor], Tensor]) -> None:
+    def run(x: Tensor) -> Tensor:
+        return function(x)
+
+    run.__name__ = run.__qualname__ = op_type
+    kernel(op_type)(run)
+
+
+def _register_binary(op_type: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def run(x1: Tensor, x2: Tensor) -> Tensor:
+        return function(x1, x2)
+
+    run.__name__ = run.__qualname__ = op_type
+    kernel(op_type)(run)
+
+
+for _type, _function in _UNARY.items():
+    _register_unary(_type, _function)
+for _type, _function in _BINARY.items():  # type: ignore[assignment]
+    _register_binary(_type, _function)  # type: ignore[arg-type]
+
+
+@kernel("Cast")
+def cast(x: Tensor, *, dst_type: int) -> Tensor:
+    dtype = from_attr(dst_type)
+    if x.is_complex() and not dtype.is_complex:
+        x = torch.view_as_real(x)[..., 0]
+    return x.to(dtype)
+
+
+@kernel("Exp")
+def exp(x: Tensor, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Tensor:
+    power = _scaled(x, scale, shift)
+    return torch.exp(power if base == -1.0 else power * math.log(base))
+
+
+@kernel("Log")
+def log(x: Tensor, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Tensor:
+    argument = _scaled(x, scale, shift)
+    if base == 2.0:
+        return torch.log2(argument)
+    if base == 10.0:
+        return torch.log10(argument)
+    return torch.log(argument) if base == -1.0 else torch.log(argument) / math.log(base)
+
+
+def _scaled(x: Tensor, scale: float, shift: float) -> Tensor:
+    return x if scale == 1.0 and shift == 0.0 else x * scale + shift
+
+
+@kernel("Div", "RealDiv")
+def divide(x1: Tensor, x2: Tensor) -> Tensor:
+    if x1.is_floating_point() or x1.is_complex():
+        return torch.div(x1, x2)
+    return torch.div(x1, x2, rounding_mode="trunc")
+
+
+@kernel("FloorDiv")
+def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
+    return torch.div(x1, x2, rounding_mode="floor")
+
+
+@kernel("TruncateDiv")
+def truncate_divide(x1: Tensor, x2: Tensor) -> Tensor:
+    return torch.div(x1, x2, rounding_mode="trunc")
+
+
+@kernel("DivNoNan")
+def divide_no_nan(x1: Tensor, x2: Tensor) -> Tensor:
+    return torch.where(x2 == 0, torch.zeros((), dtype=x1.dtype), torch.div(x1, x2))
+
+
+@kernel("Muls")
+def multiply_scalar(x: Tensor, *, value: float) -> Tensor:
+    return (x * value).to(x.dtype)
+
+
+@kernel("Adds")
+def add_scalar(x: Tensor, *, value: float) -> Tensor:
+    return (x + value).to(x.dtype)
+
+
+@kernel("AxpyV2")
+def axpy(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
+    return (x1 + alpha.to(x2.dtype) * x2).to(x1.dtype)
+
+
+@kernel("Axpy")
+def axpy_attribute(x1: Tensor, x2: Tensor, *, alpha: float) -> Tensor:
+    return torch.add(x1, x2, alpha=alpha)
+
+
+@kernel("Sxpy")
+def sxpy(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
+    return (x1 - alpha.to(x2.dtype) * x2).to(x1.dtype)
+
+
+@kernel("Addcdiv")
+def addcdiv(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
+    return input_data + value * x1 / x2
+
+
+@kernel("Addcmul")
+def addcmul(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
+    return input_data + value * x1 * x2
+
+
+@kernel("Lerp")
+def lerp(start: Tensor, end: Tensor, weight: Tensor) -> Tensor:
+    return torch.lerp(start, end, weight.to(start.dtype))
+
+
+@kernel("SquaredDifference")
+def squared_difference(x1: Tensor, x2: Tensor) -> Tensor:
+    return torch.square(x1 - x2)
+
+
+@kernel("AddN", "AccumulateNV2")
+def add_all(x: Sequence[Tensor]) -> Tensor:
+    total = x[0]
+    for term in x[1:]:
+        total = total + term
+    return total
+
+
+@kernel("ClipByValueV2", "ClipByValue")
+def clip(x: Tensor, clip_value_min: Tensor, clip_value_max: Tensor) -> Tensor:
+    return torch.clamp(x, clip_value_min, clip_value_max).to(x.dtype)
+
+
+@kernel("NanToNum")
+def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    return torch.nan_to_num(x, nan, posinf, neginf)
+
+
+@kernel("Complex")
+def make_complex(real: Tensor, imag: Tensor) -> Tensor:
+    return torch.complex(real, imag)
+
+
+@kernel("Real")
+def real_part(input: Tensor) -> Tensor:  # noqa: A002
+    return torch.view_as_real(input)[..., 0] if input.is_complex() else input
+
+
+@kernel("Imag")
+def imaginary_part(input: Tensor) -> Tensor:  # noqa: A002
+    return torch.view_as_real(input)[..., 1] if input.is_complex() else torch.zeros_like(input)

@@ -1,0 +1,144 @@
+"""The same arithmetic on every tensor of a list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ..engine.values import HostValue
+from .registry import kernel
+
+_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
+    "Abs": torch.abs,
+    "Acos": torch.acos,
+    "Asin": torch.asin,
+    "Atan": torch.atan,
+    "Cos": torch.cos,
+    "Cosh": torch.cosh,
+    "Erf": torch.erf,
+    "Erfc": torch.erfc,
+    "Exp": torch.exp,
+    "Expm1": torch.expm1,
+    "Log": torch.log,
+    "Log10": torch.log10,
+    "Log1p": torch.log1p,
+    "Log2": torch.log2,
+    "Neg": torch.neg,
+    "Reciprocal": torch.reciprocal,
+    "Sigmoid": torch.sigmoid,
+    "Sign": torch.sign,
+    "Sin": torch.sin,
+    "Sinh": torch.sinh,
+    "Sqrt": torch.sqrt,
+    "Tan": torch.tan,
+    "Tanh": torch.tanh,
+}
+_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "Add": torch.add,
+    "Sub": torch.sub,
+    "Mul": torch.mul,
+    "Div": torch.div,
+    "Maximum": torch.maximum,
+    "Minimum": torch.minimum,
+    "Pow": torch.pow,
+}
+
+
+def _register_unary(name: str, function: Callable[[Tensor], Tensor]) -> None:
+    def run(x: Sequence[Tensor]) -> list[Tensor]:
+        return [function(each) for each in x]
+
+    run.__name__ = run.__qualname__ = f"Foreach{name}"
+    kernel(f"Foreach{name}")(run)
+
+
+def _register_binary(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    def with_scalar(x: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
+        return [function(each, scalar.reshape(()).to(each.dtype)) for each in x]
+
+    def with_scalars(x: Sequence[Tensor], scalars: Tensor) -> list[Tensor]:
+        return [function(each, scalars[at].to(each.dtype)) for at, each in enumerate(x)]
+
+    def with_list(x1: Sequence[Tensor], x2: Sequence[Tensor]) -> list[Tensor]:
+        return [function(one, other) for one, other in zip(x1, x2, strict=True)]
+
+    for suffix, run in (("Scalar", with_scalar), ("ScalarList", with_scalars), ("List", with_list)):
+        run.__name__ = run.__qualname__ = f"Foreach{name}{suffix}"
+        if f"{name}{suffix}" not in ("AddList", "SubList"):
+            kernel(f"Foreach{name}{suffix}")(run)
+
+
+for _name, _function in _UNARY.items():
+    _register_unary(_name, _function)
+for _name, _function in _BINARY.items():  # type: ignore[assignment]
+    _register_binary(_name, _function)  # type: ignore[arg-type]
+
+
+@kernel("ForeachAddList")
+def add_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
+    return [one + alpha.to(other.dtype) * other for one, other in zip(x1, x2, strict=True)]
+
+
+@kernel("ForeachSubList")
+def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
+    return [one - alpha.to(other.dtype) * other for one, other in zip(x1, x2, strict=True)]
+
+
+@kernel("ForeachPowScalarAndTensor")
+def power_of_scalar(scalar: Tensor, x: Sequence[Tensor]) -> list[Tensor]:
+    return [torch.pow(scalar.reshape(()).to(each.dtype), each) for each in x]
+
+
+@kernel("ForeachAddcdivScalar", "ForeachAddcdivList")
+def addcdiv(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
+    return [a + scalar.reshape(()).to(a.dtype) * b / c for a, b, c in zip(x1, x2, x3, strict=True)]
+
+
+@kernel("ForeachAddcdivScalarList")
+def addcdiv_list(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor) -> list[Tensor]:
+    return [a + scalars[at].to(a.dtype) * b / c for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
+
+
+@kernel("ForeachAddcmulScalar", "ForeachAddcmulList")
+def addcmul(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
+    return [a + scalar.reshape(()).to(a.dtype) * b * c for a, b, c in zip(x1, x2, x3, strict=True)]
+
+
+@kernel("ForeachAddcmulScalarList")
+def addcmul_list(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor) -> list[Tensor]:
+    return [a + scalars[at].to(a.dtype) * b * c for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
+
+
+@kernel("ForeachLerpScalar")
+def lerp_scalar(x1: Sequence[Tensor], x2: Sequence[Tensor], weight: Tensor) -> list[Tensor]:
+    return [torch.lerp(one, other, weight.reshape(()).to(one.dtype)) for one, other in zip(x1, x2, strict=True)]
+
+
+@kernel("ForeachLerpList")
+def lerp_list(x1: Sequence[Tensor], x2: Sequence[Tensor], weight: Sequence[Tensor]) -> list[Tensor]:
+    return [torch.lerp(one, other, by) for one, other, by in zip(x1, x2, weight, strict=True)]
+
+
+@kernel("ForeachNorm")
+def norm(x: Sequence[Tensor], scalar: HostValue) -> list[Tensor]:
+    order = float(scalar.scalar)
+    return [torch.linalg.vector_norm(each, math.inf if math.isinf(order) else order) for each in x]
+
+
+# The numbers that TorchAir gives to the ways of rounding.
+_ROUNDINGS: dict[int, Callable[[Tensor], Tensor]] = {
+    1: torch.round,
+    2: torch.floor,
+    3: torch.ceil,
+    4: torch.round,
+    5: torch.trunc,
+    7: torch.frac,
+}
+
+
+@kernel("ForeachRoundOffNumber")
+def round_off(x: Sequence[Tensor], roundMode: HostValue) -> list[Tensor]:  # noqa: N803
+    return [_ROUNDINGS[roundMode.ints[0]](each) for each in x]

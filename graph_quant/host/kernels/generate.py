@@ -1,0 +1,54 @@
+"""Tensors made from nothing but a shape."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..engine.dtypes import from_attr
+from ..engine.values import HostValue
+from .registry import kernel
+
+
+@kernel("Fill", "FillV2")
+def fill(dims: HostValue, value: Tensor) -> Tensor:
+    return value.reshape(()).expand(list(dims.ints)).clone(memory_format=torch.contiguous_format)
+
+
+@kernel("ZerosLike")
+def zeros_like(x: Tensor) -> Tensor:
+    return torch.zeros(x.shape, dtype=x.dtype)
+
+
+@kernel("OnesLike")
+def ones_like(x: Tensor) -> Tensor:
+    return torch.ones(x.shape, dtype=x.dtype)
+
+
+@kernel("Empty")
+def empty(shape: HostValue, *, dtype: int, init: bool = False) -> Tensor:  # noqa: ARG001
+    """Zeros even where GE leaves memory as it is: a host result should not depend on chance."""
+    return torch.zeros(list(shape.ints), dtype=from_attr(dtype))
+
+
+@kernel("Range")
+def make_range(start: HostValue, limit: HostValue, delta: HostValue) -> Tensor:
+    return torch.arange(start.scalar, limit.scalar, delta.scalar, dtype=start.dtype)
+
+
+@kernel("LinSpace")
+def lin_space(start: HostValue, stop: HostValue, num: HostValue) -> Tensor:
+    return torch.linspace(start.scalar, stop.scalar, num.ints[0], dtype=start.dtype)
+
+
+@kernel("Eye")
+def eye(*, num_rows: int, num_columns: int = 0, dtype: int = 0) -> Tensor:
+    return torch.eye(num_rows, num_columns or num_rows, dtype=from_attr(dtype))
+
+
+@kernel("OneHot")
+def one_hot(x: Tensor, depth: HostValue, on_value: Tensor, off_value: Tensor, *, axis: int = -1) -> Tensor:
+    classes = torch.arange(depth.ints[0], dtype=x.dtype)
+    hit = x.unsqueeze(-1) == classes
+    result = torch.where(hit, on_value, off_value)
+    return result if axis == -1 else result.movedim(-1, axis)

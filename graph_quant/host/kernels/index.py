@@ -1,0 +1,96 @@
+"""Elements picked by index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..engine.dtypes import from_attr
+from ..engine.values import HostValue
+from .registry import kernel
+
+
+@kernel("Gather")
+def gather(x: Tensor, indices: Tensor, *, batch_dims: int = 0, negative_index_support: bool = False) -> Tensor:
+    return _gather(x, indices, batch_dims, batch_dims, negative_index_support)
+
+
+@kernel("GatherV2")
+def gather_axis(
+    x: Tensor, indices: Tensor, axis: HostValue, *, batch_dims: int = 0, negative_index_support: bool = False
+) -> Tensor:
+    return _gather(x, indices, axis.ints[0], batch_dims, negative_index_support)
+
+
+def _gather(x: Tensor, indices: Tensor, axis: int, batch_dims: int, negative: bool) -> Tensor:
+    axis = axis % max(x.dim(), 1)
+    picks = indices.to(torch.int64)
+    if negative:
+        picks = torch.where(picks < 0, picks + x.size(axis), picks)
+    if batch_dims == 0:
+        flat = torch.index_select(x, axis, picks.reshape(-1))
+        return flat.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
+    batches = [torch.arange(x.size(at)).reshape([-1] + [1] * (picks.dim() - at - 1)) for at in range(batch_dims)]
+    between = [slice(None)] * (axis - batch_dims)
+    if between:
+        raise NotImplementedError(f"gather with batch_dims {batch_dims} and axis {axis}")
+    return x[(*batches, picks)]
+
+
+@kernel("GatherElements")
+def gather_elements(x: Tensor, index: Tensor, *, dim: int = 0) -> Tensor:
+    return torch.gather(x, dim, index.to(torch.int64))
+
+
+@kernel("GatherNd")
+def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
+    return x[tuple(indices.to(torch.int64).unbind(-1))]
+
+
+def places(mask: Sequence[int], indices: Sequence[Tensor]) -> tuple[Tensor | slice, ...]:
+    """An index expression: the next of ``indices`` where the mask is set, everything elsewhere."""
+    following = iter(indices)
+    return tuple(next(following) if chosen else slice(None) for chosen in mask)
+
+
+@kernel("Index")
+def index(x: Tensor, indexed_sizes: HostValue, indexed_strides: HostValue, indices: Sequence[Tensor]) -> Tensor:  # noqa: ARG001
+    return x[places(indexed_sizes.ints, indices)]
+
+
+@kernel("IndexByTensor")
+def index_by_tensor(x: Tensor, indices: Sequence[Tensor], *, indices_mask: Sequence[int] = ()) -> Tensor:
+    return x[places(indices_mask, indices)]
+
+
+@kernel("MaskedSelect")
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    return torch.masked_select(x, mask.bool())
+
+
+@kernel("NonZero")
+def non_zero(x: Tensor, *, transpose: bool = False, dtype: int = 9) -> Tensor:
+    found = torch.nonzero(x).to(from_attr(dtype))
+    return found.t().contiguous() if transpose else found
+
+
+@kernel("Where")
+def where(x: Tensor) -> Tensor:
+    return torch.nonzero(x)
+
+
+@kernel("SearchSorted")
+def search_sorted(
+    sorted_sequence: Tensor, values: Tensor, sorter: Tensor | None = None, *, dtype: int = 9, right: bool = False
+) -> Tensor:
+    found = torch.searchsorted(sorted_sequence, values, right=right, sorter=sorter)
+    return found.to(from_attr(dtype))
+
+
+@kernel("EmbeddingDenseGrad", "EmbeddingDenseGradV2")
+def embedding_dense_grad(
+    grad: Tensor, indices: Tensor, *, num_weights: int, padding_idx: int = -1, scale_grad_by_freq: bool = False
+) -> Tensor:
+    return torch.ops.aten.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]

@@ -1,0 +1,27 @@
+"""Copies, and values passed on."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .registry import kernel
+
+
+@kernel("Identity", may_alias=True)
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+@kernel("TensorMove")
+def tensor_move(x: Tensor) -> Tensor:
+    return x.clone()
+
+
+@kernel("Assign", may_alias=True)
+def assign(ref: Tensor, value: Tensor) -> Tensor:
+    return ref.copy_(value)
+
+
+@kernel("NoOp")
+def no_op() -> None:
+    """A point that control edges meet at."""

@@ -1,0 +1,119 @@
+"""Normalisations and their gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..engine.values import HostValue
+from .registry import kernel
+
+
+def _per_channel(values: Tensor, x: Tensor) -> Tensor:
+    """Values of one channel each, shaped to broadcast along dimension 1."""
+    return values.reshape([1, -1] + [1] * (x.dim() - 2))
+
+
+def _all_but_channels(x: Tensor) -> list[int]:
+    return [axis for axis in range(x.dim()) if axis != 1]
+
+
+@kernel("LayerNormV4")
+def layer_norm(
+    x: Tensor,
+    normalized_shape: HostValue,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    epsilon: float = 1e-5,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.native_layer_norm(x, list(normalized_shape.ints), gamma, beta, epsilon)
+
+
+@kernel("LayerNormGradV3")
+def layer_norm_grad(
+    dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    backward = torch.ops.aten.native_layer_norm_backward
+    shape = list(gamma.shape)
+    return backward(dy, x, shape, mean, rstd, gamma, torch.zeros_like(gamma), [True, True, True])  # type: ignore[no-any-return]
+
+
+@kernel("RmsNorm")
+def rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    axes = list(range(x.dim() - gamma.dim(), x.dim()))
+    wide = x.float()
+    rstd = torch.rsqrt(wide.square().mean(axes, keepdim=True) + epsilon)
+    return (wide * rstd * gamma.float()).to(x.dtype), rstd
+
+
+@kernel("BNInfer")
+def bn_infer(
+    x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5
+) -> Tensor:
+    return torch.nn.functional.batch_norm(x, mean, variance, scale, offset, False, 0.0, epsilon)
+
+
+@kernel("BatchNormV3")
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.1,
+    is_training: bool = True,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The running statistics are inputs that GE updates in place."""
+    y, mean, rstd = torch.native_batch_norm(
+        x, weight, bias, running_mean, running_var, is_training, momentum, epsilon
+    )
+    return y, running_mean, running_var, mean, rstd
+
+
+@kernel("BNTrainingUpdateGrad", "BN3DTrainingUpdateGrad")
+def bn_training_update_grad(
+    grads: Tensor, x: Tensor, batch_mean: Tensor, batch_variance: Tensor, *, epsilon: float = 1e-4
+) -> tuple[Tensor, Tensor]:
+    axes = _all_but_channels(x)
+    rstd = torch.rsqrt(batch_variance + epsilon)
+    normal = (x.float() - _per_channel(batch_mean, x)) * _per_channel(rstd, x)
+    return torch.sum(grads.float() * normal, axes), torch.sum(grads.float(), axes)
+
+
+@kernel("BNTrainingReduceGrad")
+def bn_training_reduce_grad(
+    grads: Tensor,
+    x: Tensor,
+    diff_scale: Tensor,
+    diff_offset: Tensor,
+    scale: Tensor,
+    batch_mean: Tensor,
+    batch_variance: Tensor,
+    *,
+    epsilon: float = 1e-4,
+) -> Tensor:
+    count = x.numel() // x.size(1)
+    rstd = torch.rsqrt(batch_variance + epsilon)
+    normal = (x.float() - _per_channel(batch_mean, x)) * _per_channel(rstd, x)
+    inner = grads.float() - (_per_channel(diff_offset, x) + normal * _per_channel(diff_scale, x)) / count
+    return (inner * _per_channel(scale * rstd, x)).to(x.dtype)
+
+
+@kernel("BNInferGrad")
+def bn_infer_grad(grads: Tensor, scale: Tensor, batch_variance: Tensor, *, epsilon: float = 1e-4) -> Tensor:
+    factor = scale * torch.rsqrt(batch_variance + epsilon)
+    return (grads.float() * _per_channel(factor, grads)).to(grads.dtype)
+
+
+@kernel("GroupNorm")
+def group_norm(
+    x: Tensor, gamma: Tensor, beta: Tensor, *, num_groups: int, eps: float = 1e-4
+) -> tuple[Tensor, Tensor, Tensor]:
+    grouped = x.float().reshape(x.size(0), num_groups, -1)
+    variance, mean = torch.var_mean(grouped, -1, correction=0)
+    normal = (grouped - mean.unsqueeze(-1)) * torch.rsqrt(variance + eps).unsqueeze(-1)
+    y = normal.reshape(x.shape) * _per_channel(gamma, x) + _per_channel(beta, x)
+    return y.to(x.dtype), mean.to(x.dtype).reshape(-1), variance.to(x.dtype).reshape(-1)

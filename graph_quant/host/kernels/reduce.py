@@ -1,0 +1,125 @@
+"""Many elements into one, along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..engine.dtypes import from_attr
+from ..engine.values import HostValue
+from .registry import kernel
+
+
+def _axes(x: Tensor, axes: HostValue) -> list[int]:
+    """No axes means all of them."""
+    return list(axes.ints) or list(range(x.dim()))
+
+
+@kernel("ReduceSum")
+def reduce_sum(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.sum(x, _axes(x, axes), keep_dims, dtype=x.dtype)
+
+
+@kernel("ReduceMean")
+def reduce_mean(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.mean(x, _axes(x, axes), keep_dims)
+
+
+@kernel("ReduceProd")
+def reduce_prod(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    for axis in sorted((each % max(x.dim(), 1) for each in _axes(x, axes)), reverse=True):
+        x = torch.prod(x, axis, keep_dims, dtype=x.dtype)
+    return x
+
+
+@kernel("ReduceMax")
+def reduce_max(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.amax(x, _axes(x, axes), keep_dims)
+
+
+@kernel("ReduceMin")
+def reduce_min(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.amin(x, _axes(x, axes), keep_dims)
+
+
+@kernel("ReduceAll")
+def reduce_all(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.all(x, _axes(x, axes), keep_dims) if x.dim() else x.bool()
+
+
+@kernel("ReduceAny")
+def reduce_any(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.any(x, _axes(x, axes), keep_dims) if x.dim() else x.bool()
+
+
+@kernel("ReduceLogSumExp")
+def reduce_log_sum_exp(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+    return torch.logsumexp(x, _axes(x, axes), keep_dims)
+
+
+@kernel("ReduceStdWithMean")
+def reduce_std_with_mean(
+    x: Tensor,
+    mean: Tensor,
+    *,
+    dim: Sequence[int] = (),
+    keepdim: bool = False,
+    invert: bool = False,
+    epsilon: float = 0.001,
+    correction: int = 1,
+    unbiased: bool = True,
+) -> Tensor:
+    axes = list(dim) or list(range(x.dim()))
+    count = math.prod(x.size(axis) for axis in axes)
+    squares = torch.sum(torch.square(x - mean), axes, keepdim)
+    variance = squares / (count - correction if unbiased else count)
+    return torch.rsqrt(variance + epsilon) if invert else torch.sqrt(variance)
+
+
+_INFINITE_NORM = 2147483647.0
+
+
+@kernel("LpNormV2")
+def lp_norm(x: Tensor, *, p: float = 2.0, axes: Sequence[int] = (), keepdim: bool = False) -> Tensor:
+    """GE writes an infinite order as the largest or smallest int32."""
+    order = math.copysign(math.inf, p) if abs(p) >= _INFINITE_NORM else p
+    return torch.linalg.vector_norm(x, order, list(axes) or None, keepdim)
+
+
+@kernel("ArgMaxV2")
+def arg_max(x: Tensor, dimension: HostValue, *, dtype: int = 9) -> Tensor:
+    return torch.argmax(x, dimension.ints[0]).to(from_attr(dtype))
+
+
+@kernel("ArgMin")
+def arg_min(x: Tensor, dimension: HostValue, *, dtype: int = 9) -> Tensor:
+    return torch.argmin(x, dimension.ints[0]).to(from_attr(dtype))
+
+
+@kernel("ArgMaxWithValue")
+def arg_max_with_value(x: Tensor, *, dimension: int, keep_dims: bool = False) -> tuple[Tensor, Tensor]:
+    values, indices = torch.max(x, dimension, keep_dims)
+    return indices.to(torch.int32), values
+
+
+@kernel("ArgMinWithValue")
+def arg_min_with_value(x: Tensor, *, dimension: int, keep_dims: bool = False) -> tuple[Tensor, Tensor]:
+    values, indices = torch.min(x, dimension, keep_dims)
+    return indices.to(torch.int32), values
+
+
+@kernel("Cumsum")
+def cumsum(x: Tensor, axis: HostValue, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    along = axis.ints[0]
+    values = x.flip(along) if reverse else x
+    total = torch.cumsum(values, along, dtype=x.dtype)
+    total = total - values if exclusive else total
+    return total.flip(along) if reverse else total
+
+
+@kernel("Cumprod")
+def cumprod(x: Tensor, axis: HostValue) -> Tensor:
+    return torch.cumprod(x, axis.ints[0], dtype=x.dtype)

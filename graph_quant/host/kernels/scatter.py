@@ -1,0 +1,97 @@
+"""Elements written by index. Operators whose output GE defines as their input write into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..engine.values import HostValue
+from .index import places
+from .registry import kernel
+
+_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
+@kernel("ScatterElements")
+def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
+    where = indices.to(torch.int64)
+    if reduction == "none":
+        return torch.scatter(data, axis, where, updates)
+    return torch.scatter_reduce(data, axis, where, updates, _REDUCTIONS[reduction], include_self=True)
+
+
+@kernel("Scatter", may_alias=True)
+def scatter_rows(var: Tensor, indices: Tensor, updates: Tensor, *, reduce: str, axis: int = 0) -> Tensor:
+    """Batch b of ``updates`` is written into batch b of ``var`` from position indices[b] of ``axis`` on."""
+    if reduce != "update":
+        raise NotImplementedError(f"Scatter with reduce={reduce!r}")
+    axis = axis % var.dim()
+    length = updates.size(axis)
+    if indices.dim() == 1:
+        starts = indices.to(torch.int64).reshape([-1] + [1] * (var.dim() - 1))
+        steps = torch.arange(length).reshape([length if at == axis else 1 for at in range(var.dim())])
+        return var.scatter_(axis, (starts + steps).expand(updates.shape), updates)
+    for batch, start in indices.to(torch.int64):
+        var[batch].narrow(axis - 1, int(start), length).copy_(updates[batch])
+    return var
+
+
+@kernel("ScatterUpdate", may_alias=True)
+def scatter_update(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    return var.index_copy_(0, indices.to(torch.int64).reshape(-1), updates.reshape(-1, *var.shape[1:]))
+
+
+@kernel("ScatterNdUpdate", may_alias=True)
+def scatter_nd_update(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    return var.index_put_(tuple(indices.to(torch.int64).unbind(-1)), updates)
+
+
+@kernel("TensorScatterUpdate")
+def tensor_scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    return x.index_put(tuple(indices.to(torch.int64).unbind(-1)), updates)
+
+
+@kernel("ScatterNd")
+def scatter_nd(indices: Tensor, x: Tensor, shape: HostValue) -> Tensor:
+    blank = torch.zeros(list(shape.ints), dtype=x.dtype)
+    return blank.index_put(tuple(indices.to(torch.int64).unbind(-1)), x, accumulate=True)
+
+
+@kernel("IndexPutV2", may_alias=True)
+def index_put(
+    x: Tensor,
+    value: Tensor,
+    indexed_sizes: HostValue,
+    indexed_strides: HostValue,  # noqa: ARG001
+    indices: Sequence[Tensor],
+    *,
+    accumulate: bool = False,
+) -> Tensor:
+    where = tuple(place if isinstance(place, Tensor) else None for place in places(indexed_sizes.ints, indices))
+    return torch.ops.aten.index_put_(x, where, value.to(x.dtype), accumulate)  # type: ignore[no-any-return]
+
+
+@kernel("InplaceIndexAdd", may_alias=True)
+def index_add(var: Tensor, indices: Tensor, updates: Tensor, alpha: Tensor | None = None, *, axis: int) -> Tensor:
+    terms = updates if alpha is None else updates * alpha.to(updates.dtype)
+    return var.index_add_(axis, indices, terms)
+
+
+@kernel("MaskedScatter")
+def masked_scatter(x: Tensor, mask: Tensor, updates: Tensor) -> Tensor:
+    return torch.masked_scatter(x, mask.bool(), updates)
+
+
+@kernel("Bincount")
+def bincount(array: Tensor, size: HostValue, weights: Tensor) -> Tensor:
+    bins = torch.zeros(size.ints[0], dtype=weights.dtype if weights.numel() else torch.int32)
+    counted = weights if weights.numel() else torch.ones(array.numel(), dtype=torch.int32)
+    return bins.index_add(0, array.reshape(-1).to(torch.int64), counted.reshape(-1))
+
+
+@kernel("Histogram")
+def histogram(x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:  # noqa: A002
+    counts = torch.histc(x.float(), bins, min, max)
+    return counts if x.is_floating_point() else counts.to(torch.int32)

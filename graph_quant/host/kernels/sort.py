@@ -1,0 +1,23 @@
+"""Order and selection by size."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..engine.values import HostValue
+from .registry import kernel
+
+
+@kernel("Sort")
+def sort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = False) -> tuple[Tensor, Tensor]:
+    values, indices = torch.sort(x, dim=axis, descending=descending, stable=stable)
+    return values, indices.to(torch.int32)
+
+
+@kernel("TopKV2")
+def top_k(
+    x: Tensor, k: HostValue, *, sorted: bool = True, dim: int = -1, largest: bool = True  # noqa: A002
+) -> tuple[Tensor, Tensor]:
+    values, indices = torch.topk(x, k.ints[0], dim, largest, sorted)
+    return values, indices.to(torch.int32)
