@@ -6,13 +6,21 @@ hundredth layer of a model costs a few dictionary lookups.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ..host.engine import values
 from ..host.engine.dtypes import from_desc
@@ -28,6 +36,13 @@ from .symbols import Symbols
 _LONGEST_HOST_VALUE = 64
 # The attribute that states the dtype of a node's first result.
 _RESULT_DTYPE = ("dst_type", "dtype", "type", "dst_dtype")
+# The kernel needs data to answer, which a fake tensor does not have.
+_OPEN = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    GuardOnDataDependentSymNode,
+)
 _WORDS = {torch.float8_e8m0fnu: "float8_e8m0"}
 
 
@@ -101,7 +116,7 @@ class Fakes:
     def _run(self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any]) -> tuple[Value, ...]:
         decoded = {name: decode_attribute(attribute) for name, attribute in attributes.items()}
         given = {name: value for name, value in decoded.items() if value is not None}
-        with self._mode:
+        with _quiet(), self._mode:
             arguments = [
                 [self._as(value, declared.is_host) for value in group]
                 if isinstance(group, list)
@@ -134,6 +149,23 @@ class Fakes:
             items = tuple(self.symbols.dim(item) for item in content.items) if is_host else None
             self._interned[key] = Value(content, TensorType(word, shape), items)
         return self._interned[key]
+
+
+def is_open_question(error: Exception) -> bool:
+    """Whether a kernel stopped for want of data, and not because it refuses its inputs."""
+    return isinstance(error, _OPEN)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch from logging what a kernel refuses: that is an answer here, not an accident."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _expression(size: Any) -> Any:

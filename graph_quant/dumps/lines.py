@@ -60,7 +60,7 @@ def _idiom_line(dump: Dump, idiom: Idiom) -> str:
                 outside[_reference(dump, edge.node, edge.output)] = None
     kinds = Counter(dump.nodes[name].type for name in idiom.members)
     folded = ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in kinds.items())
-    line = f"{printable(head.name, _LONGEST_NAME)}: {idiom.label}({', '.join(outside)}) -> {result_text(dump, head)}"
+    line = f"{printable(head.name, _LONGEST_NAME)}: {idiom.label}({', '.join(outside)}) -> {dump.inference.types[head.name][0]}"
     return f"{line}  = {len(idiom.members)} nodes: {folded}{_source_text(head.source)}"
 
 

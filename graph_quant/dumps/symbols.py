@@ -40,7 +40,9 @@ class Symbols:
         if meta is None or (dims is not None and len(dims) != len(meta)):
             return tuple(size if size >= 0 else self.named(f"{node}.{axis}") for axis, size in enumerate(dims or ()))
         known = [self.expression(text) for text in meta]
-        if dims is None or all(isinstance(size, torch.SymInt) or size == dim for size, dim in zip(known, dims, strict=True)):
+        if dims is None or all(
+            dim < 0 or isinstance(size, torch.SymInt) or size == dim for size, dim in zip(known, dims, strict=True)
+        ):
             return tuple(known)
         # The meta is the view that torch sees, the desc the memory behind it: for a transposed weight they differ.
         symbolic = [size for size in known if isinstance(size, torch.SymInt)]

@@ -1,0 +1,55 @@
+"""``graph-quant replay``: runs a dump on this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..dumps.console import guarded, open_dump, parse_sizes, progress
+
+_EPILOG = """\
+Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
+scales, a group_index that ends at the row count, and a size for every symbol.
+
+examples:
+  graph-quant replay graph.txt -o out.safetensors
+  graph-quant replay graph.txt --inputs in.safetensors --size s77=128 --trace -o out.safetensors
+
+exit code: 0; 2 when the dump or the inputs cannot be read, or the graph cannot be run"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="run a GE graph dump on this machine",
+        description="Run a GE graph dump on the host, bit for bit as the compiled call it came from.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("dump", help="the dump: txt, pbtxt or py")
+    parser.add_argument("--inputs", metavar="FILE", help="a safetensors file with some or all of the inputs")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="for inputs that are not given; default: 0")
+    parser.add_argument("--size", nargs="+", action="extend", default=[], metavar="SYMBOL=N", help="the size of a symbol")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the safetensors file to write")
+    parser.add_argument("--engine", choices=("eager", "inductor"), default="eager", help="default: eager")
+    parser.add_argument("--trace", action="store_true", help="store every intermediate result too (runs eagerly)")
+    parser.set_defaults(run=run)
+
+
+@guarded
+def run(args: argparse.Namespace) -> int:
+    """Do it."""
+    sizes = parse_sizes(args.size)
+    dump = open_dump(args.dump)
+    from ..dumps.replay import read_tensors, replay, write_tensors
+
+    given = read_tensors(args.inputs) if args.inputs else {}
+    with progress("running"):
+        results = replay(dump, given, seed=args.seed, sizes=sizes, engine=args.engine, trace=args.trace)
+    write_tensors(results, args.output)
+    outputs = sorted(name for name in results if name.startswith("output"))
+    for name in outputs:
+        print(f"{name}: {str(results[name].dtype).removeprefix('torch.')}{list(results[name].shape)}")
+    if args.trace:
+        print(f"{len(results) - len(outputs)} intermediate results")
+    return 0
