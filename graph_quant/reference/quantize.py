@@ -34,7 +34,7 @@ def quantize(
     scales = along_axis(scales, x.dim(), axis)
     zero_points = None if zero_points is None else along_axis(zero_points, x.dim(), axis)
     if torch.compiler.is_compiling() or x.numel() == 0:
-        return affine(x, scales, zero_points, destination, divide=divide).contiguous()
+        return affine(x, scales, zero_points, destination, divide=divide)
     rows, width = x.numel() // x.size(-1), x.size(-1)
     matrix = x.reshape(rows, width)
     scale_rows = _as_rows(scales, x)

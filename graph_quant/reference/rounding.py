@@ -23,9 +23,9 @@ def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
 
 
 def store(values: torch.Tensor, destination: Destination) -> torch.Tensor:
-    """``values`` as ``destination`` stores them, int4 packed eight to an int32."""
+    """``values`` as ``destination`` stores them: contiguous, int4 packed eight to an int32."""
     integers = saturate(values, destination)
-    return int4.pack(integers) if destination.is_packed else integers
+    return int4.pack(integers) if destination.is_packed else integers.contiguous()
 
 
 def affine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -22,7 +23,17 @@ def reshape(x: Tensor, shape: HostValue, *, axis: int = 0, num_axes: int = -1) -
         replaced[at] if size == 0 and at < len(replaced) and not (empty and -1 not in shape.ints) else size
         for at, size in enumerate(shape.ints)
     ]
+    if empty and -1 in sizes:
+        sizes[sizes.index(-1)] = _inferred(replaced, shape.ints)
     return x.reshape([*x.shape[:first], *sizes, *x.shape[last:]])
+
+
+def _inferred(replaced: Sequence[int], asked: Sequence[int]) -> int:
+    """The size that -1 stands for in a tensor without elements: kept dimensions, 0 long or not, cancel out."""
+    kept = {at for at, size in enumerate(asked) if size == 0 and at < len(replaced)}
+    left = math.prod(size for at, size in enumerate(replaced) if at not in kept)
+    known = math.prod(size for at, size in enumerate(asked) if at not in kept and size != -1)
+    return left // known if known else 0
 
 
 @kernel("Transpose", may_alias=True)

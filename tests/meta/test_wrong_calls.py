@@ -1,0 +1,57 @@
+"""Every rule of the constraint table refuses its wrong call, eagerly and when traced, naming the argument."""
+
+import pytest
+from support.calls import Call
+from support.wrong_calls import GROUP_INDEX_VALUES, WRONG
+
+import torch
+
+
+def assert_names_argument(call: Call, message: str) -> None:
+    refusal = next(line for line in message.splitlines() if f"{call.op}: " in line)
+    words = refusal[refusal.index(f"{call.op}: ") + len(call.op) + 2 :]
+    assert call.argument in words
+    assert "got " in words or "None" in words
+
+
+@pytest.mark.parametrize("call", WRONG, ids=str)
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_refused_eagerly(call: Call, device: str) -> None:
+    args, kwargs = call.on(device)
+    with pytest.raises(RuntimeError) as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG, ids=str)
+def test_refused_on_meta_tensors(call: Call) -> None:
+    args, kwargs = call.on("meta")
+    with pytest.raises(RuntimeError) as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG, ids=str)
+def test_refused_when_traced(call: Call) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *args, **kwargs: call.overload(*args, **kwargs), backend="npu", fullgraph=True)
+    args, kwargs = call.on("npu")
+    with pytest.raises(Exception) as refusal:  # noqa: PT011 (Dynamo wraps the error in one of its own)
+        compiled(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", GROUP_INDEX_VALUES, ids=str)
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_index_values_are_refused_where_data_is(call: Call, device: str) -> None:
+    args, kwargs = call.on(device)
+    with pytest.raises(RuntimeError) as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", GROUP_INDEX_VALUES, ids=str)
+def test_index_values_are_not_read_by_inference(call: Call) -> None:
+    args, kwargs = call.on("meta")
+    results = call.overload(*args, **kwargs)
+    assert (results if isinstance(results, torch.Tensor) else results[0]).shape == (6, 16)
