@@ -36,6 +36,12 @@ def to_npu(tensor: Tensor) -> Tensor:
     return to_npu(tensor.as_strided((extent(tensor),), (1,))).as_strided(size, stride, 0)
 
 
+def check_index(device: torch.device) -> None:
+    """Refuse devices that are not there, as a machine with one NPU does."""
+    if device.index not in (None, 0):
+        raise RuntimeError(f"Invalid NPU device ID: got {device}, but the host NPU is npu:0 only")
+
+
 def same_memory(tensor: Tensor, alias: Tensor, looks_at: Tensor) -> Tensor:
     """Return the npu tensor that sees of `tensor` what `looks_at` sees of its CPU alias."""
     offset = (tensor.storage_offset() * tensor.itemsize) // looks_at.itemsize + looks_at.storage_offset()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..alias import as_cpu, same_memory
+from ..alias import as_cpu, check_index, same_memory
 
 _CPU = torch.device("cpu")
 
@@ -44,7 +44,7 @@ class Aliases:
         if isinstance(value, (list, tuple)):
             return [self.of(item) for item in value]
         if isinstance(value, torch.device):
-            return _CPU if value.type == "npu" else value
+            return _cpu_for(value)
         return value
 
     def original(self, result: Tensor) -> Tensor | None:
@@ -59,6 +59,13 @@ class Aliases:
             if cpu.untyped_storage().data_ptr() == memory:
                 return same_memory(npu, cpu, result)
         return None
+
+
+def _cpu_for(device: torch.device) -> torch.device:
+    if device.type != "npu":
+        return device
+    check_index(device)
+    return _CPU
 
 
 class SignedCall(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from ..alias import NPU, as_cpu, to_npu
+from ..alias import NPU, as_cpu, check_index, to_npu
 
 
 def _seen_from_cpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -56,12 +56,6 @@ def to_copy(
     if pin_memory:
         result = result.pin_memory()
     return result.copy_(source)
-
-
-def check_index(device: torch.device) -> None:
-    """Refuse devices that are not there, as a machine with one NPU does."""
-    if device.index not in (None, 0):
-        raise RuntimeError(f"Invalid NPU device ID: got {device}, but the host NPU is npu:0 only")
 
 
 def local_scalar_dense(self: torch.Tensor) -> Any:

@@ -127,6 +127,8 @@ def decomposed(op: OpOverload) -> Kernel:
 
 
 def _settle(aliases: Aliases, result: Tensor) -> Tensor:
+    if result._is_zerotensor():  # zeros without memory
+        return torch.zeros(result.size(), dtype=result.dtype, device=NPU)
     original = aliases.original(result)
     if original is not None:
         return original

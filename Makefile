@@ -1,0 +1,48 @@
+# Each target works alone on a fresh clone: it sets up .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint bench coverage clean
+
+help:
+	@echo "make demo      show what it does, in under a minute"
+	@echo "make test      run the tests"
+	@echo "make lint      ruff and mypy"
+	@echo "make bench     measure, as ratios within one run"
+	@echo "make coverage  run all of TorchAir's declared cases and all of PyTorch's OpInfos on the host NPU"
+	@echo "make setup     only create $(VENV)"
+
+setup: $(READY)
+
+# torch goes first and by its exact version: the packages after it accept what is installed.
+$(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/*)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/python examples/demo.py
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@rm -rf build/typed && mkdir -p build/typed/graph_quant
+	@ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
+	MYPYPATH=build/typed $(BIN)/mypy -p graph_quant
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py
+
+coverage: $(READY)
+	$(BIN)/python tests/host/opinfo.py
+	$(BIN)/python tests/engine/coverage.py
+
+clean:
+	rm -rf build dist *.egg-info graph_quant/host/lib $(VENV)

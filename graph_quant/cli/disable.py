@@ -1,0 +1,24 @@
+"""graph-quant disable: takes back what enable did."""
+
+import argparse
+from typing import Any
+
+from .enable import pth_path
+from .errors import UsageError
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser("disable", help="take back `enable`", description="Removes the file that `enable` wrote.")
+    parser.set_defaults(run=run)
+
+
+def run(_options: argparse.Namespace) -> int:
+    """Remove the .pth file."""
+    path = pth_path()
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot remove {path}: {error.strerror}") from error
+    print("disabled: python in this environment is as it was")
+    return 0

@@ -1,0 +1,41 @@
+"""graph-quant doctor: what works here, what does not, and how to mend it."""
+
+import argparse
+import json
+from typing import Any
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "doctor",
+        help="say what works on this machine and how to mend what does not",
+        description="Checks torch, torch_npu, CANN or the host NPU, the device, and what graph_quant has registered. "
+        "Exit code 0 only if NPU code runs here.",
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Examine and report."""
+    from ..doctor import examine
+
+    found = examine()
+    if options.json:
+        print(json.dumps(found.as_dict(), indent=2))
+        return 0 if found.usable else 1
+    print(f"python      {found.python} on {found.machine}")
+    for package, installed in found.versions.items():
+        print(f"{package:11} {installed or 'not installed'}")
+    if found.runtime:
+        print(f"runtime     {'host NPU (no CANN on this machine)' if found.runtime == 'host' else found.runtime}")
+    if found.device:
+        gib = found.device["total"] / 2**30
+        print(f"device      npu:0, {found.device['name']}, {gib:.1f} GiB, {found.device['free'] / 2**30:.1f} GiB free")
+    if found.registered:
+        print("registered  " + ", ".join(f"{count} {part}" for part, count in found.registered.items()))
+    for problem in found.problems:
+        print(f"\nproblem     {problem.what}\nmend it     {problem.mend}")
+    print("\nusable" if found.usable else "\nnot usable")
+    return 0 if found.usable else 1

@@ -1,0 +1,44 @@
+"""graph-quant enable: plain python becomes ready in this environment."""
+
+import argparse
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from .errors import UsageError
+
+# One line, as .pth files want it. It stays silent where torch_npu or graph_quant is not installed (any more).
+_LINE = (
+    "import _frozen_importlib_external as e; "
+    r"""exec("try:\n e.PathFinder.find_spec('torch_npu') and __import__('graph_quant')\nexcept ImportError: pass"); """
+    "del e\n"
+)
+
+
+def pth_path() -> Path:
+    """Return the file that makes this environment ready."""
+    return Path(sysconfig.get_path("purelib")) / "graph_quant_host.pth"
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "enable",
+        help="make plain python, notebooks and debuggers in this environment ready",
+        description="Writes one .pth file into this environment, so that every Python in it can import torch_npu: "
+        "on the host NPU where there is no CANN. It acts when torch is imported and costs other programs nothing. "
+        "`graph-quant disable` removes it.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(_options: argparse.Namespace) -> int:
+    """Write the .pth file."""
+    path = pth_path()
+    try:
+        path.write_text(_LINE, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    print(f"enabled: {sys.executable} and everything else in this environment is ready for torch_npu ({path})")
+    return 0

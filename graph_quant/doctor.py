@@ -1,0 +1,115 @@
+"""Says whether this machine can run NPU code, and what to do where it cannot."""
+
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from .host import preload
+
+_TESTED = {"torch": "2.13", "torch_npu": "2.13"}
+
+
+@dataclass
+class Problem:
+    """Something that is wrong and how to mend it."""
+
+    what: str
+    mend: str
+
+
+@dataclass
+class Diagnosis:
+    """Everything the doctor found out."""
+
+    python: str = platform.python_version()
+    machine: str = platform.machine()
+    versions: dict[str, str | None] = field(default_factory=dict)
+    runtime: str | None = None
+    device: dict[str, Any] | None = None
+    registered: dict[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def usable(self) -> bool:
+        """Tell whether NPU code runs here."""
+        return not self.problems
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the diagnosis for JSON."""
+        return {"usable": self.usable, **asdict(self)}
+
+
+def examine() -> Diagnosis:
+    """Try everything in the order in which a program would need it; stop at what makes the rest pointless."""
+    found = Diagnosis()
+    for step in (_versions, _runtime, _import, _device, _registered):
+        try:
+            step(found)
+        except Exception as error:
+            first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            found.problems.append(Problem(first_line, _remedy(step)))
+        if found.problems:
+            break
+    return found
+
+
+def _versions(found: Diagnosis) -> None:
+    for package, tested in _TESTED.items():
+        try:
+            found.versions[package] = version(package)
+        except PackageNotFoundError:
+            found.versions[package] = None
+            mend = f"pip install {package}=={tested}.0"
+            found.problems.append(Problem(f"{package} is not installed", mend))
+            continue
+        if not found.versions[package].startswith(tested):  # type: ignore[union-attr]
+            what = f"{package} {found.versions[package]} is installed; this release is tested with {tested}"
+            found.problems.append(Problem(what, f"pip install '{package}=={tested}.*'"))
+
+
+def _runtime(found: Diagnosis) -> None:
+    if preload.switch() != "off" and not preload.is_built():
+        mend = "reinstall graph-quant with pip; in a clone, run `make setup`"
+        found.problems.append(Problem("the host NPU's libraries are missing from this installation", mend))
+        return
+    found.runtime = preload.choose()
+    if found.runtime == preload.NONE:
+        what = f"{preload.SWITCH}=off, and no CANN can be loaded"
+        mend = f"unset {preload.SWITCH} to use the host NPU, or source CANN's set_env.sh"
+        found.problems.append(Problem(what, mend))
+
+
+def _import(_found: Diagnosis) -> None:
+    import torch_npu  # noqa: F401
+
+
+def _device(found: Diagnosis) -> None:
+    import torch
+
+    device: Any = torch.npu  # type: ignore[attr-defined]
+    if not device.is_available():
+        found.problems.append(Problem("torch_npu sees no device", "check the driver with `npu-smi info`"))
+        return
+    values = torch.arange(4, dtype=torch.float32, device="npu")
+    if (values * 2).sum().item() != 12:
+        found.problems.append(Problem("the device computes wrong sums", "report this with the output of --json"))
+        return
+    free, total = device.mem_get_info()
+    found.device = {"name": device.get_device_name(0), "count": device.device_count(), "free": free, "total": total}
+
+
+def _registered(found: Diagnosis) -> None:
+    from . import converters, meta, reference
+
+    for part in (meta, converters, reference):
+        found.registered[part.__name__.rpartition(".")[2]] = len(part.OPERATORS)
+
+
+def _remedy(step: Callable[[Diagnosis], None]) -> str:
+    if step is _import and preload.chosen() == preload.HOST:
+        return "run `graph-quant symbols`: a newer torch_npu may need functions that this release does not have"
+    if step is _import:
+        return f"source CANN's set_env.sh, or set {preload.SWITCH}=on to use the host NPU"
+    return "run `graph-quant doctor --json` and report its output"

@@ -1,0 +1,18 @@
+"""Makes a Python that `graph-quant run` starts ready for torch_npu, then leaves no trace in the import path."""
+
+import sys
+from os.path import dirname, realpath
+
+_here = realpath(dirname(__file__))
+sys.path[:] = [path for path in sys.path if realpath(path) != _here]
+
+import graph_quant  # noqa: E402, F401
+
+# The environment may have a sitecustomize of its own, which this one stood in front of.
+_this = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize  # noqa: F401
+except ModuleNotFoundError as error:
+    sys.modules["sitecustomize"] = _this
+    if error.name != "sitecustomize":
+        raise

@@ -1,0 +1,82 @@
+"""Compares what torch_npu's libraries ask of CANN with what the host NPU offers.
+
+The lists are computed from the installed wheel, so that a newer torch_npu shows its new needs by name.
+"""
+
+import ctypes
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+
+from . import preload
+
+# Names of CANN's C interfaces, as they stand in torch_npu's libraries for a look-up at run time. aclnn names
+# belong to the operator library (libopapi), which torch_npu can do without.
+_LOOKED_UP = re.compile(rb"\0((?:acl(?!nn)|Hccl|Hcom|Msprof|rt[A-Z])[A-Za-z0-9]{4,63})(?=\0)")
+# Libraries that torch_npu loads only when one of their features is used; each says so by name when it is missing.
+_OPTIONAL = ("libop_plugin_atb.so",)
+
+
+@dataclass
+class Needs:
+    """What a wheel needs, each list sorted by name."""
+
+    linked: list[str] = field(default_factory=list)  # must be there or the library does not load
+    missing: list[str] = field(default_factory=list)  # linked, but not offered
+    looked_up: list[str] = field(default_factory=list)  # found at run time, or refused by name by torch_npu
+    offered: list[str] = field(default_factory=list)  # looked up, and there
+
+
+def needs() -> Needs:
+    """Read the installed torch_npu and the host NPU."""
+    libraries = [library for library in _libraries_of("torch_npu") if library.name not in _OPTIONAL]
+    wanted: set[str] = set()
+    looked_up: set[str] = set()
+    for library in libraries:
+        wanted.update(_unversioned_imports(library))
+        looked_up.update(match.group(1).decode() for match in _LOOKED_UP.finditer(library.read_bytes()))
+    c_library = ctypes.CDLL("libc.so.6")
+    wanted = {name for name in wanted if not name.startswith(("Py", "_Py")) and not hasattr(c_library, name)}
+    linked = wanted - _exported([*libraries, *_libraries_of("torch")], wanted)
+    offered = _exported([Path(preload.LIBRARY_DIR) / preload.RUNTIME], linked | looked_up)
+    looked_up -= linked
+    return Needs(sorted(linked), sorted(linked - offered), sorted(looked_up), sorted(looked_up & offered))
+
+
+def _libraries_of(package: str) -> list[Path]:
+    """Return the shared libraries of an installed package, without importing it."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"{package} is not installed")
+    return sorted(path for place in spec.submodule_search_locations for path in Path(place).rglob("*.so"))
+
+
+def _unversioned_imports(library: Path) -> Iterator[str]:
+    """Yield the functions a library must find elsewhere: those of the C and C++ runtimes have a version, CANN's none."""
+    with library.open("rb") as file:
+        elf = ELFFile(file)
+        symbols, versions = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")
+        for index, symbol in enumerate(symbols.iter_symbols()):
+            if symbol["st_shndx"] != "SHN_UNDEF" or symbol["st_info"]["bind"] != "STB_GLOBAL":
+                continue
+            if versions is None or versions.get_symbol(index)["ndx"] in ("VER_NDX_GLOBAL", "VER_NDX_LOCAL"):
+                yield symbol.name
+
+
+def _exported(libraries: Iterable[Path], names: Iterable[str]) -> set[str]:
+    """Return those of the names that one of the libraries defines."""
+    unseen = set(names)
+    found: set[str] = set()
+    for library in libraries:
+        with library.open("rb") as file:
+            table = ELFFile(file).get_section_by_name(".gnu.hash")
+            if table is None:
+                continue
+            here = {name for name in unseen if (symbol := table.get_symbol(name)) and symbol["st_shndx"] != "SHN_UNDEF"}
+        found |= here
+        unseen -= here
+    return found

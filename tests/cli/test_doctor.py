@@ -1,0 +1,39 @@
+"""graph-quant doctor: what works here, what does not, how to mend it."""
+
+import json
+
+import pytest
+from graph_quant import doctor
+from graph_quant.cli import main
+
+
+def test_a_healthy_machine(capsys) -> None:
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["usable"] is True
+    assert found["versions"]["torch"].startswith("2.13")
+    assert found["runtime"] in ("host", "CANN")
+    assert found["device"]["count"] >= 1
+    assert found["problems"] == []
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.endswith("\nusable\n")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "what", "mend"),
+    [
+        (lambda m: m.setattr(doctor, "_TESTED", {"no_such_torch": "1"}), "no_such_torch is not installed", "pip install"),
+        (lambda m: m.setattr(doctor, "_TESTED", {"torch": "1.0"}), "tested with 1.0", "pip install 'torch==1.0.*'"),
+        (lambda m: m.setattr(doctor.preload, "is_built", lambda: False), "libraries are missing", "make setup"),
+        (lambda m: m.setattr(doctor.preload, "choose", lambda: doctor.preload.NONE), "no CANN", "set_env.sh"),
+        (lambda m: m.setenv("GRAPH_QUANT_HOST", "maybe"), "must be auto, on or off", "doctor --json"),
+    ],
+    ids=["missing", "untested", "not built", "switched off", "bad switch"],
+)
+def test_a_problem_comes_with_a_remedy(monkeypatch, capsys, break_it, what, mend) -> None:
+    break_it(monkeypatch)
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    assert what in shown
+    assert mend in shown
+    assert shown.endswith("\nnot usable\n")

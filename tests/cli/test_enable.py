@@ -1,0 +1,56 @@
+"""graph-quant enable and disable: one .pth file, there and gone again."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from graph_quant.cli import enable, main
+
+
+@pytest.fixture
+def pth(tmp_path: Path, monkeypatch) -> Path:
+    """The file that enable writes, in a folder of the test's own."""
+    path = tmp_path / "graph_quant_host.pth"
+    monkeypatch.setattr("graph_quant.cli.enable.pth_path", lambda: path)
+    monkeypatch.setattr("graph_quant.cli.disable.pth_path", lambda: path)
+    return path
+
+
+def test_enable_writes_one_file_and_disable_leaves_no_trace(pth, tmp_path, capsys) -> None:
+    assert main(["enable"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == [pth.name]
+    assert main(["enable"]) == 0, "twice is once"
+    assert main(["disable"]) == 0
+    assert list(tmp_path.iterdir()) == []
+    assert main(["disable"]) == 0, "nothing to do is not an error"
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setattr("graph_quant.cli.enable.pth_path", lambda: tmp_path / "missing" / "x.pth")
+    assert main(["enable"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def start(*paths: Path, code: str) -> str:
+    """Start Python with these folders as site-packages, and nothing of the environment the tests run in."""
+    add = "; ".join(f"site.addsitedir({str(path)!r})" for path in paths)
+    command = [sys.executable, "-S", "-c", f"import site; {add}; {code}"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/")
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_line_acts_only_where_torch_npu_and_graph_quant_are_installed(pth) -> None:
+    main(["enable"])
+    ready = "import sys; print('graph_quant' in sys.modules, 'torch' in sys.modules)"
+    assert start(pth.parent, code=ready) == "False False\n", "no torch_npu: nothing happens"
+    (pth.parent / "torch_npu.py").touch()
+    assert start(pth.parent, code=ready) == "False False\n", "no graph_quant: nothing happens, silently"
+    package = Path(enable.__file__).parent.parent
+    (pth.parent / "graph_quant").symlink_to(package)
+    assert start(pth.parent, code=ready) == "True False\n", "ready, and torch is not loaded for it"
+
+
+def test_it_is_written_where_this_python_looks() -> None:
+    assert str(enable.pth_path().parent) in sys.path

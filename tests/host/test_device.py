@@ -1,0 +1,194 @@
+"""npu:0 in host memory, as a user of an NPU knows it."""
+
+import copy
+import io
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from graph_quant.host.alias import as_cpu, to_npu
+
+
+def test_a_tensor_goes_there_and_back() -> None:
+    x = torch.randn(3, 4)
+    for there in (x.npu(), x.to("npu"), x.to("npu:0"), x.to(torch.device("npu", 0)), torch.empty_like(x, device="npu").copy_(x)):
+        assert there.device == torch.device("npu", 0)
+        assert torch.equal(there.cpu(), x)
+
+
+def test_printing_looks_as_it_does_on_the_device() -> None:
+    x = torch.tensor([[1.0029, -1.2373], [0.5791, 0.1101]], dtype=torch.float16).npu()
+    assert str(x) == (
+        "tensor([[ 1.0029, -1.2373],\n        [ 0.5791,  0.1101]], device='npu:0', dtype=torch.float16)"
+    )
+    assert str(torch.tensor([1, 4, 6], dtype=torch.int32).npu()) == "tensor([1, 4, 6], device='npu:0', dtype=torch.int32)"
+
+
+def test_an_alias_is_the_same_memory() -> None:
+    x = torch.zeros(2, 3, device="npu")
+    as_cpu(x[:, 1:]).fill_(5)
+    assert x.tolist() == [[0, 5, 5], [0, 5, 5]]
+    assert as_cpu(x).data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(12.0).reshape(3, 4).t(),
+        torch.arange(3.0).expand(4, 3),
+        torch.arange(24.0).reshape(2, 3, 4)[:, ::2, 1:],
+        torch.empty(0, 5),
+        torch.tensor(3.5),
+        torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last),
+    ],
+    ids=["transposed", "expanded", "strided", "empty", "scalar", "channels_last"],
+)
+def test_moving_keeps_values_and_strides(tensor) -> None:
+    moved = to_npu(tensor)
+    assert torch.equal(moved.cpu(), tensor)
+    assert moved.stride() == tensor.stride()
+
+
+def test_results_are_written_without_a_copy() -> None:
+    x = torch.ones(1000, device="npu")
+    x + x  # the first call learns the shape
+    torch.npu.synchronize()
+    before = torch.npu.memory_allocated()
+    y = x + x
+    assert torch.npu.memory_allocated() - before >= y.nbytes, "the result is device memory"
+
+
+def test_views_and_in_place_operators_share_memory() -> None:
+    x = torch.zeros(4, 4, device="npu")
+    x[1:3, ::2].add_(1)
+    x.t()[0].mul_(7)
+    assert x.sum().item() == 2 + 2 * 7
+    assert x.view(2, 8).data_ptr() == x.data_ptr()
+
+
+@pytest.mark.parametrize("size", [0, 3, 5])
+def test_out_takes_on_the_right_size(size) -> None:
+    x = torch.arange(3.0, device="npu")
+    out = torch.empty(size, device="npu")
+    if size == 5:
+        with pytest.warns(UserWarning, match="resized"):
+            torch.add(x, x, out=out)
+    else:
+        torch.add(x, x, out=out)
+    assert out.tolist() == [0, 2, 4]
+
+
+def test_devices_do_not_mix_and_only_npu_0_is_there() -> None:
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.ones(3, device="npu") + torch.ones(3)
+    assert (torch.ones(3, device="npu") + torch.tensor(1)).sum().item() == 6, "a CPU scalar is welcome everywhere"
+    for make in (lambda: torch.zeros(1, device="npu:1"), lambda: torch.ones(1).to("npu:7")):
+        with pytest.raises(RuntimeError, match="npu:0 only"):
+            make()
+
+
+def test_a_model_trains_saves_and_loads() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1))
+    twin = copy.deepcopy(model)
+    on_npu = model.npu()
+    x = torch.randn(16, 4)
+    losses = []
+    for net, data in ((on_npu, x.npu()), (twin, x)):
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = net(data).square().mean()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] == losses[1]
+    file = io.BytesIO()
+    torch.save(on_npu.state_dict(), file)
+    for place, device in ((None, "npu"), ("cpu", "cpu")):
+        file.seek(0)
+        state = torch.load(file, map_location=place)
+        assert {value.device.type for value in state.values()} == {device}
+    twin.load_state_dict(state)
+    assert torch.equal(twin(x), on_npu(x.npu()).cpu())
+
+
+def test_seeds_states_and_generators() -> None:
+    def draw() -> list[float]:
+        return torch.rand(4, device="npu").tolist()
+
+    torch.manual_seed(5)
+    first = draw()
+    assert first != draw()
+    torch.manual_seed(5)
+    assert first == draw()
+    state = torch.npu.get_rng_state()
+    second = draw()
+    torch.npu.set_rng_state(state)
+    assert second == draw()
+    own = torch.Generator(device="npu").manual_seed(1)
+    again = torch.Generator(device="npu").manual_seed(1)
+    assert torch.randn(3, device="npu", generator=own).tolist() == torch.randn(3, device="npu", generator=again).tolist()
+    cpu_state = torch.get_rng_state()
+    torch.nn.functional.dropout(torch.ones(8, device="npu"))
+    assert torch.equal(torch.get_rng_state(), cpu_state), "the CPU's stream is its own"
+
+
+def test_streams_events_and_memory() -> None:
+    stream = torch.npu.Stream()
+    start, end = (torch.npu.Event(enable_timing=True) for _ in range(2))
+    with torch.npu.stream(stream):
+        start.record()
+        total = torch.ones(256, 256, device="npu").matmul(torch.ones(256, 256, device="npu")).sum()
+        end.record()
+    torch.npu.current_stream().wait_stream(stream)
+    torch.npu.synchronize()
+    assert end.query()
+    assert start.elapsed_time(end) > 0
+    assert total.item() == 256**3
+    free, total_bytes = torch.npu.mem_get_info()
+    assert 0 < free < total_bytes <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    before = torch.npu.memory_allocated()
+    block = torch.empty(1 << 20, dtype=torch.uint8, device="npu")
+    assert torch.npu.memory_allocated() - before >= block.nbytes
+
+
+def test_ten_thousand_allocations_do_not_grow_memory() -> None:
+    torch.empty(5000, device="npu")
+    before = torch.npu.memory_reserved()
+    for size in range(10_000):
+        torch.empty(size % 5000, device="npu")
+    assert torch.npu.memory_reserved() == before
+
+
+def test_threads_compute_at_the_same_time() -> None:
+    answers: list[float] = []
+
+    def work(seed: int) -> None:
+        x = torch.full((64, 64), float(seed), device="npu")
+        for _ in range(50):
+            x = (x @ x).clamp(max=float(seed))
+        answers.append(x.sum().item() / 64 / 64 / seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [1.0] * 4
+
+
+def test_two_processes_at_once_and_workers_that_fork(run_python) -> None:
+    code = """
+import graph_quant, torch
+from torch.utils.data import DataLoader, TensorDataset
+x = torch.ones(64, 64, device="npu")
+total = (x @ x).sum()
+for (batch,) in DataLoader(TensorDataset(torch.arange(64.0)), batch_size=8, num_workers=2):
+    total += batch.npu().sum()
+print(total.item())
+"""
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(lambda _: run_python(code), range(2)))
+    assert [result.stdout for result in results] == [f"{64.0**3 + 2016}\n"] * 2, results[0].stderr

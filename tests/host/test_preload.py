@@ -1,0 +1,90 @@
+"""Who serves torch_npu: the host NPU where CANN is missing, never where it is there."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHOICE = "from graph_quant.host import preload; print(preload.choose())"
+
+
+@pytest.fixture
+def decoy(tmp_path: Path) -> str:
+    """A folder with a libascendcl.so that is not ours: what a machine with CANN looks like to the loader."""
+    folder = tmp_path / "cann"
+    folder.mkdir()
+    compiler = shutil.which("cc")
+    assert compiler, "a C compiler is needed, as it was to build this package"
+    source = ["-x", "c", "/dev/null"]
+    subprocess.run(
+        [compiler, "-shared", "-Wl,-soname,libascendcl.so", "-o", folder / "libascendcl.so", *source], check=True
+    )
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("switch", "with_cann", "expected"),
+    [
+        ("auto", False, "host"),
+        ("auto", True, "CANN"),
+        ("on", True, "host"),
+        ("on", False, "host"),
+        ("off", True, "CANN"),
+        ("off", False, "none"),
+    ],
+)
+def test_the_switch_and_the_loader_decide(run_python, decoy, switch, with_cann, expected) -> None:
+    search = {"LD_LIBRARY_PATH": decoy} if with_cann else {}
+    done = run_python(CHOICE, GRAPH_QUANT_HOST=switch, **search)
+    assert done.stdout.strip() == expected, done.stderr
+
+
+def test_with_cann_the_shim_is_not_even_opened(run_python, decoy) -> None:
+    code = f"{CHOICE}; print([line for line in open('/proc/self/maps') if 'graph_quant' in line])"
+    done = run_python(code, LD_LIBRARY_PATH=decoy)
+    assert done.stdout.split() == ["CANN", "[]"]
+
+
+def test_a_switch_that_does_not_exist_is_refused_in_one_line(tmp_path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "graph_quant.cli", "run", "-c", "pass"],
+        env={**os.environ, "GRAPH_QUANT_HOST": "maybe"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert done.stderr == "graph-quant: GRAPH_QUANT_HOST must be auto, on or off, got 'maybe'\n"
+
+
+def test_without_the_host_npu_torch_npu_fails_as_it_always_did(run_python) -> None:
+    done = run_python("import graph_quant, torch_npu", GRAPH_QUANT_HOST="off")
+    assert done.returncode != 0
+    assert "libhccl.so" in done.stderr or "libascendcl.so" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import graph_quant, torch_npu, torch, torchair",
+        "import os; os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'; import torch; import graph_quant",
+    ],
+)
+def test_any_order_of_imports_gives_a_silent_working_device(run_python, imports) -> None:
+    done = run_python(f"{imports}; print(torch.ones(2, device='npu').sum().item())")
+    assert (done.stdout, done.stderr) == ("2.0\n", "")
+
+
+def test_torch_first_and_last_and_only_known_remarks_are_dropped(run_python) -> None:
+    """Real warnings reach the screen, and nothing outside the package changes."""
+    import torch_npu
+
+    wheel = Path(torch_npu.__file__).parent
+    before = {path: path.stat().st_mtime_ns for path in wheel.rglob("*.so")}
+    code = "import graph_quant, torch, warnings; warnings.warn('this matters'); print(torch.ones(1).npu())"
+    done = run_python(code)
+    assert done.stdout == "tensor([1.], device='npu:0')\n"
+    assert done.stderr.splitlines() == ["<string>:1: UserWarning: this matters"]
+    assert before == {path: path.stat().st_mtime_ns for path in wheel.rglob("*.so")}

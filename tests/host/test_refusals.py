@@ -1,0 +1,59 @@
+"""What only a real CANN can do fails by name: in Python where it can, never silently."""
+
+import ctypes
+
+import pytest
+import torch
+import torch_npu
+from graph_quant.host.preload import LIBRARY_DIR, RUNTIME
+
+
+def test_an_npu_operator_without_reference_is_refused_by_name() -> None:
+    x = torch.ones(2, 8, device="npu")
+    with pytest.raises(NotImplementedError, match="npu::npu_rms_norm cannot run on the host NPU"):
+        torch_npu.npu_rms_norm(x, torch.ones(8, device="npu"))
+
+
+def test_of_the_npu_operators_only_bookkeeping_is_left_to_torch_npu() -> None:
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
+    names = [name for name in registered if name.startswith("npu::")]
+    assert len(names) > 400
+    native = {name for name in names if "\nPrivateUse1: registered at ../torch_npu" in torch._C._dispatch_dump(name)}
+    assert native <= {
+        "npu::copy_memory_",
+        "npu::empty_with_format",
+        "npu::empty_with_format.names",
+        "npu::get_npu_format",
+        "npu::get_storage_size",
+        "npu::unsafe_empty_with_format",
+    }
+
+
+def test_a_c_function_that_is_not_implemented_returns_an_error_and_says_its_name() -> None:
+    runtime = ctypes.CDLL(f"{LIBRARY_DIR}/{RUNTIME}")
+    assert runtime.aclrtMapMem() != 0
+    runtime.aclGetRecentErrMsg.restype = ctypes.c_char_p
+    assert runtime.aclGetRecentErrMsg().startswith(b"aclrtMapMem needs an NPU and CANN")
+    assert runtime.aclGetRecentErrMsg() == b"", "a message is given once"
+
+
+def test_a_call_to_cann_from_cpp_becomes_a_python_exception(run_python) -> None:
+    code = """
+import graph_quant, torch, torchair
+from torchair.core._backend import _torchair
+graph = _torchair.TorchNpuGraphBase("g")
+try:
+    graph.load(b"", {}, [], [], 0)
+except RuntimeError as error:
+    print("python saw:", error)
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert "python saw:" in done.stdout
+    assert "needs an NPU and CANN" in done.stdout
+
+
+def test_memory_that_the_machine_does_not_have_is_torchs_own_error() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate"):
+        torch.empty(1 << 45, device="npu")
+    assert torch.ones(3, device="npu").sum().item() == 3, "the device goes on"

@@ -1,0 +1,28 @@
+"""What torch_npu needs to load, computed from the installed wheel."""
+
+import json
+
+from graph_quant.cli import main
+from graph_quant.host.symbols import needs
+
+
+def test_the_host_npu_has_every_function_that_torch_npu_links_against() -> None:
+    found = needs()
+    assert found.missing == []
+    assert len(found.linked) > 150, "the wheel's needs were not read"
+
+
+def test_a_function_that_is_not_offered_is_named(monkeypatch, capsys) -> None:
+    import graph_quant.host.symbols as symbols
+
+    real = symbols._unversioned_imports
+    monkeypatch.setattr(symbols, "_unversioned_imports", lambda library: [*real(library), "aclrtInventedLater"])
+    assert main(["symbols"]) == 1
+    assert "  aclrtInventedLater" in capsys.readouterr().out
+
+
+def test_the_command_prints_the_lists_as_json(capsys) -> None:
+    assert main(["symbols", "--json"]) == 0
+    lists = json.loads(capsys.readouterr().out)
+    assert "aclrtMalloc" in lists["linked"]
+    assert "aclrtStreamQuery" in lists["offered"]
