@@ -17,8 +17,9 @@ def _parameters(
     largest: torch.Tensor, smallest: torch.Tensor, top: float, destination: Destination
 ) -> tuple[torch.Tensor, torch.Tensor]:
     magnitude = torch.maximum(largest.abs(), smallest.abs())
-    reciprocal_of_top = torch.full((), top, device=magnitude.device).reciprocal()
-    return magnitude * reciprocal_of_top, top / magnitude
+    # Torch turns ``number / tensor`` into a reciprocal and a product, which rounds twice.
+    tops = torch.full_like(magnitude, top)
+    return magnitude * tops.reciprocal(), tops / magnitude
 
 
 def _apply(values: torch.Tensor, scale: torch.Tensor, multiplier: torch.Tensor) -> torch.Tensor:

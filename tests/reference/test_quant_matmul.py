@@ -1,0 +1,107 @@
+"""The integer product in NumPy's int64 and the table of outputs, one row of it a test."""
+
+import numpy as np
+import pytest
+import torch_npu
+from support import rules
+
+import torch
+from graph_quant.reference import matmul
+
+GENERATOR = torch.Generator().manual_seed(4)
+
+
+def int8(*shape: int) -> torch.Tensor:
+    return torch.randint(-128, 128, shape, generator=GENERATOR, dtype=torch.int8)
+
+
+def product(x1: torch.Tensor, x2: torch.Tensor) -> np.ndarray:  # type: ignore[type-arg]
+    exact = x1.numpy().astype(np.int64) @ x2.numpy().astype(np.int64)
+    assert np.abs(exact).max(initial=0) < 2**31
+    return exact.astype(np.int32)
+
+
+def decoded(scale: torch.Tensor, offset: torch.Tensor | None) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Scale with 13 mantissa bits cut off, and offset as a 9-bit integer."""
+    bits = scale.numpy().view(np.uint32) & np.uint32(0xFFFFE000)
+    whole = np.zeros(1) if offset is None else np.clip(np.rint(offset.numpy().astype(np.float64)), -256, 255)
+    return bits.view(np.float32), whole.astype(np.int64)
+
+
+@pytest.mark.parametrize("shape", [(4, 32, 16), (1, 1, 1), (3, 2049, 5), (0, 8, 4), (4, 0, 3), (4, 8, 0)])
+def test_int32_is_the_exact_product(shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    x1, x2 = int8(m, k), int8(k, n)
+    bias = torch.randint(-(2**20), 2**20, (n,), generator=GENERATOR, dtype=torch.int32)
+    y = torch_npu.npu_quant_matmul(x1, x2, torch.ones(1), bias=bias, output_dtype=torch.int32)
+    assert np.array_equal(y.numpy(), product(x1, x2) + bias.numpy())
+
+
+@pytest.mark.parametrize("with_dot_product", [True, False])
+def test_every_way_to_multiply_is_exact_at_the_extremes(
+    with_dot_product: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul, "_has_int8_dot_product", lambda: with_dot_product)
+    x1, x2 = torch.full((2, 5000), -128, dtype=torch.int8), torch.full((5000, 3), -128, dtype=torch.int8)
+    assert torch.equal(matmul.int8_matmul(x1, x2), torch.full((2, 3), 5000 * 128 * 128, dtype=torch.int32))
+
+
+@pytest.mark.parametrize("batches", [((), (3,)), ((2, 1), (3,)), ((1,), (0,)), ((5,), ()), ((2, 3), (2, 3))])
+def test_leading_dimensions_broadcast(batches: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    x1, x2 = int8(*batches[0], 4, 24), int8(*batches[1], 24, 5)
+    y = torch_npu.npu_quant_matmul(x1, x2, torch.ones(1), output_dtype=torch.int32)
+    assert np.array_equal(y.numpy(), product(x1, x2))
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+def test_float16_uses_the_cut_scale(columns: int) -> None:
+    x1, x2, scale = int8(4, 32), int8(32, 16), torch.randn(columns, generator=GENERATOR) / 100
+    cut, _ = decoded(scale, None)
+    expected = (product(x1, x2).astype(np.float32) * cut).astype(np.float16)
+    params = torch_npu.npu_trans_quant_param(scale)
+    for given in (scale, params):
+        y = torch_npu.npu_quant_matmul(x1, x2, given, output_dtype=torch.float16)
+        assert np.array_equal(y.numpy(), expected)
+
+
+def test_int8_saturates_to_nine_bits_then_to_eight() -> None:
+    x1, x2 = int8(64, 32), int8(32, 16)
+    scale = torch.randn(16, generator=GENERATOR) / 64
+    offset = torch.tensor([0.5, 1.5, -300.0, 300.0, 255.4, -256.5, 7.0, 0.0]).repeat(2)
+    cut, whole = decoded(scale, offset)
+    nine = np.clip(np.rint((product(x1, x2).astype(np.float32) * cut).astype(np.float64)), -256, 255)
+    expected = np.clip(nine + whole, -128, 127).astype(np.int8)
+    assert np.array_equal(torch_npu.npu_quant_matmul(x1, x2, scale, offset=offset).numpy(), expected)
+    params = torch_npu.npu_trans_quant_param(scale, offset)
+    assert np.array_equal(torch_npu.npu_quant_matmul(x1, x2, params).numpy(), expected)
+    # Beside a packed scale, whose bits hold an offset, the argument changes nothing.
+    assert np.array_equal(torch_npu.npu_quant_matmul(x1, x2, params, offset=offset + 9).numpy(), expected)
+
+
+@pytest.mark.parametrize("output", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("bias_dtype", [None, torch.int32, torch.float32, "output"])
+def test_float_scales_round_once(output: torch.dtype, bias_dtype: object) -> None:
+    x1, x2 = int8(2, 4, 32), int8(16, 32).t()
+    scale, tokens = torch.randn(16, generator=GENERATOR) / 99, torch.randn(4, generator=GENERATOR)
+    bias = None
+    if bias_dtype is not None:
+        bias = (torch.randn(16, generator=GENERATOR) * 50).to(output if bias_dtype == "output" else bias_dtype)  # type: ignore[call-overload]
+    y = torch_npu.npu_quant_matmul(x1, x2, scale, pertoken_scale=tokens, bias=bias, output_dtype=output)
+    accumulator = product(x1, x2)
+    if bias is not None and bias.dtype == torch.int32:
+        accumulator = accumulator + bias.numpy()
+    values = accumulator.astype(np.float32) * scale.numpy() * tokens.numpy()[:, None]
+    if bias is not None and bias.dtype != torch.int32:
+        values = values + rules.floats(bias)
+    assert torch.equal(y, torch.from_numpy(values).to(output))
+
+
+@pytest.mark.parametrize("along_k", [False, True])
+def test_int4_operands(along_k: bool) -> None:
+    left = torch.randint(-8, 8, (4, 32), generator=GENERATOR)
+    right = torch.randint(-8, 8, (32, 24), generator=GENERATOR)
+    x1 = torch.from_numpy(rules.pack(left.numpy()))
+    x2 = torch.from_numpy(rules.pack(right.t().numpy())).t() if along_k else torch.from_numpy(rules.pack(right.numpy()))
+    tokens = torch.ones(4)
+    y = torch_npu.npu_quant_matmul(x1, x2, torch.ones(1), pertoken_scale=tokens, output_dtype=torch.float16)
+    assert np.array_equal(y.numpy(), (left.numpy() @ right.numpy()).astype(np.float16))
