@@ -52,7 +52,7 @@ class Aliases:
         for npu, cpu in self.pairs:
             if result is cpu:
                 return npu
-        if result.numel() == 0:
+        if result.numel() == 0 or result._is_zerotensor():
             return None
         memory = result.untyped_storage().data_ptr()
         for npu, cpu in self.pairs:
@@ -93,9 +93,14 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         elif isinstance(value, (int, float, bool)):
             cpu_args.append(value)
             parts += (type(value), value)
-        elif isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
+        elif isinstance(value, (list, tuple)) and all([type(item) is int for item in value]):
             cpu_args.append(value)
             parts.append(tuple(value))
+        elif isinstance(value, (list, tuple)) and all([isinstance(item, Tensor) for item in value]):
+            if any([item.is_cpu for item in value]):
+                return None
+            cpu_args.append([as_cpu(item) for item in value])
+            parts.append(tuple([(item.size(), item.stride(), item.dtype) for item in value]))
         elif value is None or isinstance(value, torch.dtype):
             cpu_args.append(value)
             parts.append(value)

@@ -26,15 +26,16 @@ def allows_mixed_devices(op: OpOverload) -> bool:
     return op._schema.name.startswith(_MIXED_DEVICES)
 
 
-def functional(op: OpOverload) -> Kernel:
+def functional(op: OpOverload, may_alias: bool = False) -> Kernel:
     """Compute on the CPU; results with memory of their own move to the NPU, the others are found again there."""
     mixed = allows_mixed_devices(op)
+    may_alias = may_alias or any(result.alias_info is not None for result in op._schema.returns)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         aliases = Aliases(op, mixed)
         results = aliases.call(args, kwargs)
         if isinstance(results, Tensor):
-            return _settle(aliases, results)
+            return _settle(aliases, results) if may_alias else _move(aliases, results)
         return map_results(results, lambda result: _settle(aliases, result))
 
     return kernel
@@ -117,21 +118,48 @@ def random(op: OpOverload, inner: Kernel) -> Kernel:
     return with_generator if takes_generator else with_default
 
 
-def decomposed(op: OpOverload) -> Kernel:
-    """Run PyTorch's own composition of `op` from other operators, where torch_npu brings a kernel of its own."""
+def composite(op: OpOverload) -> Kernel:
+    """Serve an operator that PyTorch composes from others, where torch_npu brings a kernel of its own.
+
+    The composition runs as a whole on the CPU where nobody needs to see its parts, and on npu tensors where
+    autograd, tracing or a mode does.
+    """
+    whole = mutating(op) if op._schema.is_mutable else functional(op, may_alias=True)
+    implicit = torch._C.DispatchKey.CompositeImplicitAutograd
+    run_parts = op._op_dk
+    modes_active = torch._C._len_torch_dispatch_stack
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        return op._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+        if not modes_active():
+            gradients = torch.is_grad_enabled()
+            if all(_is_plain(value, gradients) for value in args) and all(
+                _is_plain(value, gradients) for value in kwargs.values()
+            ):
+                with torch._C._AutoDispatchBelowAutograd():
+                    return whole(*args, **kwargs)
+        return run_parts(implicit, *args, **kwargs)
 
     return kernel
 
 
+def _is_plain(value: Any, gradients: bool) -> bool:
+    """Tell whether an argument is what it seems: no traced or wrapped tensor, none that records gradients."""
+    if isinstance(value, Tensor):
+        plain = type(value) is Tensor or type(value) is torch.nn.Parameter
+        return plain and not (gradients and value.requires_grad)
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(item, gradients) for item in value)
+    return True
+
+
 def _settle(aliases: Aliases, result: Tensor) -> Tensor:
+    original = aliases.original(result)
+    return _move(aliases, result) if original is None else original
+
+
+def _move(aliases: Aliases, result: Tensor) -> Tensor:
     if result._is_zerotensor():  # zeros without memory
         return torch.zeros(result.size(), dtype=result.dtype, device=NPU)
-    original = aliases.original(result)
-    if original is not None:
-        return original
     if result.layout is not torch.strided:
         raise NotImplementedError(f"{aliases.op}: {result.layout} tensors are not supported on the host NPU")
     return to_npu(result)

@@ -89,7 +89,7 @@ def kernel_for(name: str) -> kernels.Kernel:
         return special
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
-        return kernels.decomposed(op)
+        return kernels.composite(op)
     if op._schema.is_mutable:
         kernel = kernels.mutating(op)
     elif (out := _structured_out(name, op)) is not None:
@@ -137,7 +137,7 @@ def _lazy_autograd(name: str, is_implicit: bool) -> kernels.Kernel:
         nonlocal made
         if made is None:
             op = overload(name)
-            made = kernels.decomposed(op) if is_implicit else autograd.differentiable(op)
+            made = kernels.composite(op) if is_implicit else autograd.differentiable(op)
         return made(*args, **kwargs)
 
     return kernel

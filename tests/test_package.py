@@ -1,0 +1,62 @@
+"""The built wheel: what lands in a user's site-packages, and that it works from there."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BUILD = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    files = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in files.stdout.splitlines():
+        if (ROOT / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    subprocess.run([*BUILD, "--wheel-dir", folder, source], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    top = {name.split("/")[0] for name in names if not name.startswith("graph_quant-")}
+    assert top == {"graph_quant", "graph_quant_pytest.py"}
+    for name in ("py.typed", "meta/group_quant.py", "converters/group_quant.py", "host/lib/libascendcl.so", "host/lib/libhccl.so"):
+        assert f"graph_quant/{name}" in names
+    sources = {p.relative_to(ROOT / "graph_quant").as_posix() for p in (ROOT / "graph_quant").rglob("*.py")}
+    assert {f"graph_quant/{name}" for name in sources} <= set(names), "a subpackage is missing"
+
+
+def test_it_is_tied_to_the_platform_and_not_to_the_python(wheel) -> None:
+    assert wheel.name.startswith("graph_quant-")
+    assert "-py3-none-linux_" in wheel.name
+
+
+def test_it_works_where_it_is_installed(wheel, tmp_path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = (
+        "import graph_quant, torch, graph_quant.meta, graph_quant.converters; "
+        "print(graph_quant.meta.__file__, torch.ones(2, device='npu').sum().item())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"{tmp_path}/graph_quant/meta/__init__.py 2.0\n", done.stderr
+
+
+def test_without_a_compiler_the_build_says_what_is_needed(tmp_path) -> None:
+    command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(tmp_path / "lib"), "--build-temp", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "graph-quant: a C compiler is needed to build the host NPU" in done.stderr
