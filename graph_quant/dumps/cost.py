@@ -157,5 +157,5 @@ class Costs:
             return expression
         if expression not in self._numbers:
             value = expression.xreplace(self._sizes)
-            self._numbers[expression] = math.ceil(value) if value.is_number else value
+            self._numbers[expression] = int(sympy.ceiling(value)) if value.is_number else value
         return self._numbers[expression]

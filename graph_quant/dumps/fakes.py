@@ -116,7 +116,8 @@ class Fakes:
     def _run(self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any]) -> tuple[Value, ...]:
         decoded = {name: decode_attribute(attribute) for name, attribute in attributes.items()}
         given = {name: value for name, value in decoded.items() if value is not None}
-        with _quiet(), self._mode:
+        # Kernels that work block by block on data take one symbolic step where they are traced.
+        with _quiet(), torch.compiler._compile_session_context(), self._mode:
             arguments = [
                 [self._as(value, declared.is_host) for value in group]
                 if isinstance(group, list)

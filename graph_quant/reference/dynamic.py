@@ -6,6 +6,7 @@ last two dimensions (``perchannel``). A rule turns the extremes of those element
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -79,7 +80,7 @@ def _quantise_tokens(
     top: float,
     destination: Destination,
 ) -> Results:
-    tokens = x.reshape(x.shape[:-1].numel(), x.size(-1))
+    tokens = x.reshape(math.prod(x.shape[:-1]), x.size(-1))
     groups = None if group_index is None or x.numel() == 0 else group_of_row(group_index, tokens.size(0))
 
     def block(rows: slice) -> Results:
