@@ -20,12 +20,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         import graph_quant  # noqa: F401
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header() -> str | None:
     """Say who plays the NPU."""
     import sys
 
     preload = sys.modules.get("graph_quant.host.preload")
     if preload is None:
         return None
-    switch = preload.switch()
-    return f"graph_quant: torch_npu is ready ({preload.SWITCH}={switch}, served by {preload.chosen() or 'whoever is there'})"
+    served = preload.chosen() or "not needed yet"
+    return f"graph_quant: torch_npu is ready ({preload.SWITCH}={preload.switch()}, runtime: {served})"

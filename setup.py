@@ -32,7 +32,13 @@ class BuildHostNpu(build_ext):
                 "graph-quant: a C compiler is needed to build the host NPU, and none of cc, gcc, clang was found; "
                 "install one (Debian, Ubuntu: apt-get install gcc) and try again"
             )
-        self.link(compiler, target, RUNTIME, [str(source) for source in sorted(SHIM.glob("*.c"))], ["-ldl", "-lpthread"])
+        self.link(
+            compiler,
+            target,
+            RUNTIME,
+            [str(source) for source in sorted(SHIM.glob("*.c"))],
+            ["-ldl", "-lpthread"],
+        )
         for alias in ALIASES:
             runtime = ["-Wl,--no-as-needed", f"-L{target}", "-lascendcl", "-Wl,-rpath,$ORIGIN"]
             self.link(compiler, target, alias, ["-x", "c", "/dev/null", "-x", "none"], runtime)
@@ -69,7 +75,11 @@ class BinaryDistribution(Distribution):
 
 setup(
     # The folders meta/ and converters/ stand beside the package and are imported as parts of it.
-    packages=[*find_packages(include=["graph_quant", "graph_quant.*"]), "graph_quant.converters", "graph_quant.meta"],
+    packages=[
+        *find_packages(include=["graph_quant", "graph_quant.*"]),
+        "graph_quant.converters",
+        "graph_quant.meta",
+    ],
     distclass=BinaryDistribution,
     ext_modules=[Extension("graph_quant.host.lib", sources=[])],
     cmdclass={"build_ext": BuildHostNpu, "bdist_wheel": AnyPythonWheel},

@@ -34,14 +34,22 @@ _START = "import time; start = time.perf_counter(); {line}; print((time.perf_cou
 
 def measure() -> dict[str, Any]:
     """Return all figures."""
-    return {"import": import_cost(), "start-up line of `enable`": start_cost(), "eager operators": eager_cost()}
+    return {
+        "import": import_cost(),
+        "start-up line of `enable`": start_cost(),
+        "eager operators": eager_cost(),
+    }
 
 
 def import_cost(runs: int = 5) -> dict[str, float]:
     """Time what graph_quant adds to the import of torch and torch_npu."""
     figures = [_numbers(_IMPORT) for _ in range(runs)]
     own, whole = median(f[0] for f in figures), median(f[1] for f in figures)
-    return {"own ms": round(own, 1), "torch and torch_npu with it ms": round(whole, 1), "share": round(own / whole, 3)}
+    return {
+        "own ms": round(own, 1),
+        "torch and torch_npu with it ms": round(whole, 1),
+        "share": round(own / whole, 3),
+    }
 
 
 def start_cost(runs: int = 15) -> dict[str, float]:
@@ -54,7 +62,7 @@ def start_cost(runs: int = 15) -> dict[str, float]:
 
 def eager_cost() -> dict[str, dict[str, float]]:
     """Time small operators on npu:0 and on the CPU: the difference is what the device costs."""
-    import graph_quant  # noqa: F401, I001
+    import graph_quant  # noqa: F401
     import torch
 
     operators: dict[str, Callable[[torch.Tensor], object]] = {
@@ -70,7 +78,11 @@ def eager_cost() -> dict[str, dict[str, float]]:
     for name, operator in operators.items():
         cpu, npu = torch.ones(4, 4), torch.ones(4, 4, device="npu")
         on_cpu, on_npu = _microseconds(operator, cpu, npu)
-        figures[name] = {"cpu µs": round(on_cpu, 1), "npu µs": round(on_npu, 1), "more µs": round(on_npu - on_cpu, 1)}
+        figures[name] = {
+            "cpu µs": round(on_cpu, 1),
+            "npu µs": round(on_npu, 1),
+            "more µs": round(on_npu - on_cpu, 1),
+        }
     return figures
 
 

@@ -97,7 +97,12 @@ def _device(found: Diagnosis) -> None:
         found.problems.append(Problem("the device computes wrong sums", "report this with the output of --json"))
         return
     free, total = device.mem_get_info()
-    found.device = {"name": device.get_device_name(0), "count": device.device_count(), "free": free, "total": total}
+    found.device = {
+        "name": device.get_device_name(0),
+        "count": device.device_count(),
+        "free": free,
+        "total": total,
+    }
 
 
 def _registered(found: Diagnosis) -> None:

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import graph_quant  # noqa: F401  (before torch: this is what makes it importable)
 import pytest
-
-import graph_quant  # noqa: F401, I001  (before torch: this is what makes it importable)
 import torch
 
 ROOT = Path(__file__).parent.parent

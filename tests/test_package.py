@@ -17,7 +17,11 @@ def wheel(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     files = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for name in files.stdout.splitlines():
         if (ROOT / name).exists():
@@ -32,7 +36,13 @@ def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if not name.startswith("graph_quant-")}
     assert top == {"graph_quant", "graph_quant_pytest.py"}
-    for name in ("py.typed", "meta/group_quant.py", "converters/group_quant.py", "host/lib/libascendcl.so", "host/lib/libhccl.so"):
+    for name in (
+        "py.typed",
+        "meta/group_quant.py",
+        "converters/group_quant.py",
+        "host/lib/libascendcl.so",
+        "host/lib/libhccl.so",
+    ):
         assert f"graph_quant/{name}" in names
     sources = {p.relative_to(ROOT / "graph_quant").as_posix() for p in (ROOT / "graph_quant").rglob("*.py")}
     assert {f"graph_quant/{name}" for name in sources} <= set(names), "a subpackage is missing"
@@ -56,7 +66,15 @@ def test_it_works_where_it_is_installed(wheel, tmp_path) -> None:
 
 
 def test_without_a_compiler_the_build_says_what_is_needed(tmp_path) -> None:
-    command = [sys.executable, "setup.py", "build_ext", "--build-lib", str(tmp_path / "lib"), "--build-temp", str(tmp_path)]
+    command = [
+        sys.executable,
+        "setup.py",
+        "build_ext",
+        "--build-lib",
+        str(tmp_path / "lib"),
+        "--build-temp",
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode != 0
     assert "graph-quant: a C compiler is needed to build the host NPU" in done.stderr

@@ -10,7 +10,9 @@ from .errors import UsageError
 # In the order of --help: what makes a machine ready, then what looks at graphs.
 COMMANDS = ("run", "enable", "disable", "doctor", "symbols", "inspect", "diff", "lint", "replay", "verify")
 
-_DESCRIPTION = "Quantised graph mode for Ascend NPUs, on any machine: run NPU scripts without an NPU, and read GE graph dumps."
+_DESCRIPTION = (
+    "Quantised graph mode for Ascend NPUs, on any machine: run NPU scripts without an NPU, and read GE graph dumps."
+)
 _EPILOG = """examples:
   graph-quant run train.py --epochs 1    run a script written for an NPU
   graph-quant run -m pytest tests        run a test suite written for an NPU
@@ -29,7 +31,10 @@ def parser() -> argparse.ArgumentParser:
     from .. import __version__
 
     top = argparse.ArgumentParser(
-        "graph-quant", description=_DESCRIPTION, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        "graph-quant",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"graph-quant {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)

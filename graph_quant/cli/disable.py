@@ -9,7 +9,9 @@ from .errors import UsageError
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
-    parser = commands.add_parser("disable", help="take back `enable`", description="Removes the file that `enable` wrote.")
+    parser = commands.add_parser(
+        "disable", help="take back `enable`", description="Removes the file that `enable` wrote."
+    )
     parser.set_defaults(run=run)
 
 

@@ -28,7 +28,11 @@ def as_cpu(tensor: Tensor) -> Tensor:
 def to_npu(tensor: Tensor) -> Tensor:
     """Return an npu tensor with the values, shape and strides of a CPU tensor."""
     size, stride = tensor.size(), tensor.stride()
-    if tensor.is_contiguous() or tensor.numel() == 0 or torch._prims_common.is_non_overlapping_and_dense_or_false(tensor):
+    if (
+        tensor.is_contiguous()
+        or tensor.numel() == 0
+        or torch._prims_common.is_non_overlapping_and_dense_or_false(tensor)
+    ):
         moved = torch.empty_strided(size, stride, dtype=tensor.dtype, device=NPU)
         as_cpu(moved).copy_(tensor)
         return moved

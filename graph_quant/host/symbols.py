@@ -56,7 +56,7 @@ def _libraries_of(package: str) -> list[Path]:
 
 
 def _unversioned_imports(library: Path) -> Iterator[str]:
-    """Yield the functions a library must find elsewhere: those of the C and C++ runtimes have a version, CANN's none."""
+    """Yield what a library must find elsewhere. Names of the C and C++ runtimes carry a version, CANN's do not."""
     with library.open("rb") as file:
         elf = ELFFile(file)
         symbols, versions = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")

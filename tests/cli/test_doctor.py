@@ -22,9 +22,21 @@ def test_a_healthy_machine(capsys) -> None:
 @pytest.mark.parametrize(
     ("break_it", "what", "mend"),
     [
-        (lambda m: m.setattr(doctor, "_TESTED", {"no_such_torch": "1"}), "no_such_torch is not installed", "pip install"),
-        (lambda m: m.setattr(doctor, "_TESTED", {"torch": "1.0"}), "tested with 1.0", "pip install 'torch==1.0.*'"),
-        (lambda m: m.setattr(doctor.preload, "is_built", lambda: False), "libraries are missing", "make setup"),
+        (
+            lambda m: m.setattr(doctor, "_TESTED", {"no_such_torch": "1"}),
+            "no_such_torch is not installed",
+            "pip install",
+        ),
+        (
+            lambda m: m.setattr(doctor, "_TESTED", {"torch": "1.0"}),
+            "tested with 1.0",
+            "pip install 'torch==1.0.*'",
+        ),
+        (
+            lambda m: m.setattr(doctor.preload, "is_built", lambda: False),
+            "libraries are missing",
+            "make setup",
+        ),
         (lambda m: m.setattr(doctor.preload, "choose", lambda: doctor.preload.NONE), "no CANN", "set_env.sh"),
         (lambda m: m.setenv("GRAPH_QUANT_HOST", "maybe"), "must be auto, on or off", "doctor --json"),
     ],

@@ -17,7 +17,7 @@ def pth(tmp_path: Path, monkeypatch) -> Path:
     return path
 
 
-def test_enable_writes_one_file_and_disable_leaves_no_trace(pth, tmp_path, capsys) -> None:
+def test_enable_writes_one_file_and_disable_leaves_no_trace(pth, tmp_path) -> None:
     assert main(["enable"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == [pth.name]
     assert main(["enable"]) == 0, "twice is once"

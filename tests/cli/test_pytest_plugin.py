@@ -26,7 +26,11 @@ def test_it_acts_only_on_request(tmp_path: Path, ini, arguments, expected) -> No
     (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
     (tmp_path / "test_it.py").write_text(TEST.format(expected=expected))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout
     assert ("graph_quant: torch_npu is ready" in done.stdout) is expected

@@ -35,7 +35,10 @@ x = torch.tensor([[1.5, -2.0]], dtype=torch.float16).npu()
 print(x)
 """)
     done = run(path)
-    assert (done.stdout, done.stderr) == ("tensor([[ 1.5000, -2.0000]], device='npu:0', dtype=torch.float16)\n", "")
+    assert (done.stdout, done.stderr) == (
+        "tensor([[ 1.5000, -2.0000]], device='npu:0', dtype=torch.float16)\n",
+        "",
+    )
 
 
 def test_arguments_standard_input_and_exit_code(script) -> None:

@@ -13,17 +13,23 @@ from graph_quant.host.alias import as_cpu, to_npu
 
 def test_a_tensor_goes_there_and_back() -> None:
     x = torch.randn(3, 4)
-    for there in (x.npu(), x.to("npu"), x.to("npu:0"), x.to(torch.device("npu", 0)), torch.empty_like(x, device="npu").copy_(x)):
+    for there in (
+        x.npu(),
+        x.to("npu"),
+        x.to("npu:0"),
+        x.to(torch.device("npu", 0)),
+        torch.empty_like(x, device="npu").copy_(x),
+    ):
         assert there.device == torch.device("npu", 0)
         assert torch.equal(there.cpu(), x)
 
 
 def test_printing_looks_as_it_does_on_the_device() -> None:
     x = torch.tensor([[1.0029, -1.2373], [0.5791, 0.1101]], dtype=torch.float16).npu()
-    assert str(x) == (
-        "tensor([[ 1.0029, -1.2373],\n        [ 0.5791,  0.1101]], device='npu:0', dtype=torch.float16)"
+    assert str(x) == ("tensor([[ 1.0029, -1.2373],\n        [ 0.5791,  0.1101]], device='npu:0', dtype=torch.float16)")
+    assert (
+        str(torch.tensor([1, 4, 6], dtype=torch.int32).npu()) == "tensor([1, 4, 6], device='npu:0', dtype=torch.int32)"
     )
-    assert str(torch.tensor([1, 4, 6], dtype=torch.int32).npu()) == "tensor([1, 4, 6], device='npu:0', dtype=torch.int32)"
 
 
 def test_an_alias_is_the_same_memory() -> None:
@@ -129,7 +135,9 @@ def test_seeds_states_and_generators() -> None:
     assert second == draw()
     own = torch.Generator(device="npu").manual_seed(1)
     again = torch.Generator(device="npu").manual_seed(1)
-    assert torch.randn(3, device="npu", generator=own).tolist() == torch.randn(3, device="npu", generator=again).tolist()
+    assert (
+        torch.randn(3, device="npu", generator=own).tolist() == torch.randn(3, device="npu", generator=again).tolist()
+    )
     cpu_state = torch.get_rng_state()
     torch.nn.functional.dropout(torch.ones(8, device="npu"))
     assert torch.equal(torch.get_rng_state(), cpu_state), "the CPU's stream is its own"

@@ -3,6 +3,7 @@
 import warnings
 
 import pytest
+
 from host.opinfo import check, op_db
 
 # Every third operator: over 200 of them, and about a third of the whole run's time.

@@ -20,7 +20,8 @@ def decoy(tmp_path: Path) -> str:
     assert compiler, "a C compiler is needed, as it was to build this package"
     source = ["-x", "c", "/dev/null"]
     subprocess.run(
-        [compiler, "-shared", "-Wl,-soname,libascendcl.so", "-o", folder / "libascendcl.so", *source], check=True
+        [compiler, "-shared", "-Wl,-soname,libascendcl.so", "-o", folder / "libascendcl.so", *source],
+        check=True,
     )
     return str(folder)
 
@@ -48,7 +49,7 @@ def test_with_cann_the_shim_is_not_even_opened(run_python, decoy) -> None:
     assert done.stdout.split() == ["CANN", "[]"]
 
 
-def test_a_switch_that_does_not_exist_is_refused_in_one_line(tmp_path) -> None:
+def test_a_switch_that_does_not_exist_is_refused_in_one_line() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "graph_quant.cli", "run", "-c", "pass"],
         env={**os.environ, "GRAPH_QUANT_HOST": "maybe"},

@@ -19,7 +19,7 @@ def differentiable(op: OpOverload) -> Kernel:
         if op._schema.is_mutable or not wants_gradient:
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
-        return _OnCpu.apply(op, kwargs, *args)
+        return _OnCpu.apply(op, kwargs, *args)  # type: ignore[no-untyped-call]
 
     return kernel
 

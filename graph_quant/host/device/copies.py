@@ -1,5 +1,6 @@
 """Copies between and within devices. All of them stay in host memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ def nonzero(self: torch.Tensor) -> torch.Tensor:
     return to_npu(as_cpu(self).nonzero())
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     "aten::_copy_from": copy_from,
     "aten::_copy_from_and_resize": copy_from_and_resize,
     "aten::_local_scalar_dense": local_scalar_dense,

@@ -52,7 +52,7 @@ _libraries: list[Any] = []
 
 
 def register() -> None:
-    """Serve every ATen operator that runs on the CPU, and refuse by name the npu:: operators that have no meaning here."""
+    """Serve every ATen operator that runs on the CPU; refuse by name the npu:: operators that have no reference."""
     if _libraries:
         return
     registered = _names(_DEVICE)
@@ -60,14 +60,14 @@ def register() -> None:
     explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
     candidates = (on_cpu - implicit) | (registered & (implicit | explicit))
     served = {name for name in candidates if name.startswith("aten::")}
-    aten = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
+    aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in served - _LEFT_TO_TORCH_NPU:
         aten.impl(name, _DEVICE, _lazy(name), False)
     for name in _names(_AUTOGRAD):
         if name in implicit or name in served:
             aten.impl(name, _AUTOGRAD, _lazy_autograd(name, name in implicit), False)
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
-    npu = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
+    npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:
         npu.impl(name, _DEVICE, _refusal(name), False)
     _libraries.extend((aten, npu))
@@ -108,9 +108,9 @@ def _structured_out(name: str, op: OpOverload) -> OpOverload | None:
     for candidate in op.overloadpacket.overloads():
         out: OpOverload = getattr(op.overloadpacket, candidate)
         inputs = [(argument.name, str(argument.type)) for argument in out._schema.arguments if not argument.is_out]
-        if out._schema.is_mutable and len(inputs) + 1 == len(out._schema.arguments):
-            if inputs == [(argument.name, str(argument.type)) for argument in op._schema.arguments]:
-                return out
+        same_inputs = inputs == [(argument.name, str(argument.type)) for argument in op._schema.arguments]
+        if out._schema.is_mutable and len(inputs) + 1 == len(out._schema.arguments) and same_inputs:
+            return out
     return None
 
 
@@ -154,6 +154,12 @@ def _refusal(name: str) -> kernels.Kernel:
 
 def _npu_operators_without_device_code() -> set[str]:
     """Bookkeeping that torch_npu does on the host side of a real device too."""
-    names = ("empty_with_format", "unsafe_empty_with_format", "get_npu_format", "get_storage_size", "copy_memory_")
+    names = (
+        "empty_with_format",
+        "unsafe_empty_with_format",
+        "get_npu_format",
+        "get_storage_size",
+        "copy_memory_",
+    )
     variants = ("", ".names", ".memory_format")
     return {f"npu::{name}{variant}" for name in names for variant in variants}

@@ -1,9 +1,9 @@
 """Makes a Python that `graph-quant run` starts ready for torch_npu, then leaves no trace in the import path."""
 
 import sys
-from os.path import dirname, realpath
+from os.path import dirname, realpath  # pathlib would cost every start
 
-_here = realpath(dirname(__file__))
+_here = realpath(dirname(__file__))  # noqa: PTH120
 sys.path[:] = [path for path in sys.path if realpath(path) != _here]
 
 import graph_quant  # noqa: E402, F401
