@@ -1,0 +1,106 @@
+"""graph-quant verify: is a graph's answer right, and if not, where does it first go wrong?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .errors import UsageError
+
+_EPILOG = """\
+The script runs as it stands. Every graph that it compiles for the NPU (torch.compile with a backend of TorchAir) is
+run, and each of its nodes is compared with the same operator run eagerly on the CPU. A script that runs no such graph
+may define `model` (a module or a function) and `inputs` (a tuple, list, dict, one tensor, or a function that returns
+one of them): then that is run eagerly and as a graph.
+
+On a machine with an NPU the NPU runs the graphs, and its results are compared with the host's.
+
+marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for the wrong inputs it got   ? not comparable
+
+examples:
+  graph-quant verify script.py
+  graph-quant verify --html report.html --json report.json script.py --batch 4
+  graph-quant verify --min-sqnr 40 script.py
+  graph-quant verify --model decoder --inputs prompt script.py
+
+exit code: 0 when all results are within the thresholds, 1 when one is not, 2 for a mistake or a script that stops"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "verify",
+        help="compare a script's graphs with eager execution, node by node",
+        description="Run a script's GE graphs and compare every node with eager execution: equal bits or not, errors,\n"
+        "SQNR, and the first diverging node with its Python line.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("script", help="a Python script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
+    parser.add_argument("--max-error", "--atol", type=_positive, metavar="E", help="accept absolute errors up to E")
+    parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
+    parser.add_argument("--model", metavar="NAME", help="verify this module or function of the script")
+    parser.add_argument("--inputs", metavar="NAME", help="its inputs; default: inputs")
+    parser.add_argument(
+        "--dynamic", action=argparse.BooleanOptionalAction, help="compile `model` with dynamic or static shapes"
+    )
+    parser.add_argument(
+        "--calls", type=_count, default=1, metavar="N", help="calls of each graph to verify; 0: all; default: 1"
+    )
+    parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
+    parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--html", metavar="FILE", help="write the report as one page with plots")
+    parser.set_defaults(run=run)
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
+    return value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the script, then say what was found."""
+    for path in filter(None, (options.json, options.html)):
+        if not Path(path).resolve().parent.is_dir():
+            raise UsageError(f"{path}: there is no such folder")
+    from ..verification.errors import VerificationError
+    from ..verification.progress import on_terminal
+    from ..verification.script import verify_script
+
+    try:
+        report = verify_script(
+            options.script,
+            options.arguments,
+            model=options.model,
+            inputs=options.inputs,
+            dynamic=options.dynamic,
+            calls=options.calls or None,
+            max_error=options.max_error,
+            min_sqnr=options.min_sqnr,
+            progress=on_terminal,
+        )
+    except VerificationError as error:
+        raise UsageError(error) from error
+    report.show(all_nodes=options.all)
+    for path, render in ((options.json, report.to_json), (options.html, report.to_html)):
+        if path:
+            _write(path, render())
+            print(f"wrote {path}")
+    return 0 if report.ok else 1
+
+
+def _write(path: str, content: str) -> None:
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error

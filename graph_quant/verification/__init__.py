@@ -1,0 +1,22 @@
+"""Is a graph's answer right, and if not, where does it first go wrong?
+
+``verify`` runs a function eagerly and as a GE graph and compares them node by node. ``capture`` does the same to
+every graph that code inside its block compiles for the NPU.
+"""
+
+from .api import verify
+from .capture import capture
+from .errors import VerificationError
+from .report import GraphReport, NodeReport, OutputReport, Report, Status, Thresholds
+
+__all__ = [
+    "GraphReport",
+    "NodeReport",
+    "OutputReport",
+    "Report",
+    "Status",
+    "Thresholds",
+    "VerificationError",
+    "capture",
+    "verify",
+]

@@ -1,0 +1,5 @@
+"""What keeps a graph from being verified, in one line."""
+
+
+class VerificationError(RuntimeError):
+    """Nothing could be compared."""

@@ -1,0 +1,106 @@
+"""How far two results are apart: bits, errors, and the ratio of signal to quantisation noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where two results differ first, in row-major order, and what stands there."""
+
+    index: tuple[int, ...]
+    reference: float | int | str
+    graph: float | int | str
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What lies between a reference and a graph's result. ``mismatch`` names a dtype or shape that is wrong.
+
+    ``max_error`` is infinite where one side is a number and the other is not, ``sqnr`` (in dB) where there is no error.
+    """
+
+    equal: bool
+    total: int
+    differing: int = 0
+    max_error: float = 0.0
+    mean_error: float = 0.0
+    sqnr: float = math.inf
+    mismatch: str = ""
+    first: Place | None = None
+
+
+def compare(reference: Tensor, graph: Tensor) -> Difference:
+    """The difference of two tensors on the CPU. Two NaN count as equal, +0 and -0 do not."""
+    if {reference.dtype, graph.dtype} == {torch.int64, torch.uint64}:
+        graph = graph.view(reference.dtype)  # GE has UINT64 where torch has int64; the bits are the same
+    if reference.shape != graph.shape:
+        text = f"shape {_shape(graph)} instead of {_shape(reference)}"
+        return Difference(False, reference.numel(), reference.numel(), math.inf, math.inf, -math.inf, text)
+    mismatch = ""
+    if reference.dtype != graph.dtype:
+        mismatch = f"{dtype_name(graph)} instead of {dtype_name(reference)}"
+        same = _values(reference) == _values(graph)
+    else:
+        same = _same_bits(reference, graph)
+    if not mismatch and bool(same.all()):
+        return Difference(True, reference.numel())
+    return _measure(reference, graph, same, mismatch)
+
+
+def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> Difference:
+    total, differing = reference.numel(), int((~same).sum())
+    if not differing:
+        return Difference(False, total, mismatch=mismatch)
+    expected, got = _values(reference), _values(graph)
+    error = (expected - got).abs()
+    error = torch.where(same, torch.zeros_like(error), torch.nan_to_num(error, nan=math.inf))
+    noise, signal = float(error.square().sum()), float(torch.nan_to_num(expected, posinf=0.0, neginf=0.0).square().sum())
+    position = int((~same).reshape(-1).nonzero()[0])
+    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), reference.shape))
+    first = Place(index, _item(reference, position), _item(graph, position))
+    return Difference(
+        False, total, differing, float(error.max()), float(error.mean()), _decibel(signal, noise), mismatch, first
+    )
+
+
+def _decibel(signal: float, noise: float) -> float:
+    if noise == 0:
+        return math.inf
+    return 10 * math.log10(signal / noise) if signal > 0 and math.isfinite(noise) else -math.inf
+
+
+def _same_bits(one: Tensor, other: Tensor) -> Tensor:
+    if one.is_complex():
+        return _same_bits(torch.view_as_real(one), torch.view_as_real(other)).all(-1)
+    bits = _BITS[one.element_size()]
+    same = one.contiguous().view(bits) == other.contiguous().view(bits)
+    if one.is_floating_point() and not bool(same.all()):
+        same |= _values(one).isnan() & _values(other).isnan()
+    return same
+
+
+def _values(tensor: Tensor) -> Tensor:
+    """The numbers in float64; a complex tensor's magnitude of error is that of its parts."""
+    return tensor.to(torch.complex128) if tensor.is_complex() else tensor.to(torch.float64)
+
+
+def _item(tensor: Tensor, position: int) -> float | int | str:
+    value = tensor.reshape(-1)[position].item()
+    return str(value) if isinstance(value, complex) else value
+
+
+def _shape(tensor: Tensor) -> str:
+    return "[" + ", ".join(map(str, tensor.shape)) + "]"
+
+
+def dtype_name(tensor: Tensor) -> str:
+    """The dtype without its module."""
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,30 @@
+"""The Python line behind an FX node."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in [^\n]*)?(?:\n(?!\s*File ")(?P<code>[^\n]*))?')
+_LIBRARIES = tuple(str(Path(path).parent) for path in (torch.__file__, __file__))
+
+
+class Line(NamedTuple):
+    """A line of Python."""
+
+    file: str
+    number: int
+    code: str
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.number}"
+
+
+def line_of(stack_trace: str | None) -> Line | None:
+    """The innermost line outside of torch, or else the innermost one."""
+    frames = [Line(m["file"], int(m["line"]), (m["code"] or "").strip()) for m in _FRAME.finditer(stack_trace or "")]
+    own = [frame for frame in frames if not frame.file.startswith(_LIBRARIES)]
+    return (own or frames or [None])[-1]

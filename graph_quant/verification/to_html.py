@@ -1,0 +1,145 @@
+"""The report as one page: no network, no file beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from . import plots, words
+from .report import FAILING, GraphReport, NodeReport, Report, Status
+from .table import MARKS
+
+_STYLE = Path(__file__).with_name("page.css")
+MOST_HISTOGRAMS = 36
+_MEANINGS = {
+    Status.EQUAL: "equal bits",
+    Status.CLOSE: "within the thresholds",
+    Status.DIFFERS: "wrong",
+    Status.INHERITED: "right for the wrong inputs it got",
+    Status.RANDOM: "random, not comparable",
+    Status.UNKNOWN: "no reference",
+}
+
+
+def to_html(report: Report) -> str:
+    """The page."""
+    title = escape(f"{report.title}: {'equal' if report.ok else 'different'}")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE.read_text(encoding='utf-8')}</style></head>\n<body><main>"
+        + "\n".join(_sections(report))
+        + "</main></body></html>\n"
+    )
+
+
+def _sections(report: Report) -> Iterator[str]:
+    mood = "good" if report.ok else "bad"
+    yield f'<header class="{mood}"><p>{escape(report.title)}</p><h1>{escape(report.verdict())}</h1></header>'
+    yield f'<ul class="tiles">{"".join(_tiles(report))}</ul>'
+    first = report.first_divergence
+    if first is not None:
+        yield _first(first)
+    if report.outputs:
+        yield "<section><h2>Outputs, against eager execution</h2>" + _outputs(report) + "</section>"
+    for graph in report.graphs:
+        yield from _graph(graph)
+
+
+def _tiles(report: Report) -> Iterator[str]:
+    yield _tile("graphs", str(len(report.graphs)))
+    for status in Status:
+        count = sum(node.status is status for node in report.nodes)
+        if count:
+            yield _tile(_MEANINGS[status], str(count), status.value)
+    yield _tile("asked for", str(report.thresholds))
+    yield _tile("ran on", report.device)
+
+
+def _tile(name: str, value: str, kind: str = "") -> str:
+    return f'<li class="{kind}"><b>{escape(value)}</b><span>{escape(name)}</span></li>'
+
+
+def _first(node: NodeReport) -> str:
+    facts = {
+        "GE nodes": ", ".join(f"{each.type} '{each.name}'" for each in node.ge if each.type != "Const"),
+        "line": f"{node.line.file}:{node.line.number}" if node.line else "",
+        "found": words.wrong(node.difference),
+        "errors": f"max {words.number(node.difference.max_error)}, mean {words.number(node.difference.mean_error)}, "
+        f"SQNR {words.decibel(node.difference.sqnr)} dB",
+        "or before it": ", ".join(node.through) + " (without a GE node of their own)" if node.through else "",
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items() if fact)
+    code = f"<pre>{escape(node.line.code)}</pre>" if node.line and node.line.code else ""
+    return (
+        '<section class="first"><h2>First divergence</h2>'
+        f"<h3>{escape(node.fx)} <small>{escape(node.op)}</small></h3>{code}<dl>{rows}</dl></section>"
+    )
+
+
+def _outputs(report: Report) -> str:
+    rows = "".join(
+        f'<tr class="{each.status.value}"><td>{MARKS[each.status][0]}</td><td>{escape(each.name)}</td>'
+        f"<td>{escape(words.result_type(each.dtype, each.shape))}</td><td>{escape(words.wrong(each.difference))}</td></tr>"
+        for each in report.outputs
+    )
+    return f"<table>{rows}</table>"
+
+
+def _graph(graph: GraphReport) -> Iterator[str]:
+    name = escape(graph.name) + (f", call {graph.call}" if graph.call > 1 else "")
+    yield f"<h2 class='graph'>{name}</h2>"
+    yield f"<section><h3>Largest error along the graph</h3>{plots.errors_along(graph.nodes)}</section>"
+    yield f"<section><h3>SQNR along the graph</h3>{plots.sqnr_along(graph.nodes)}</section>"
+    quantised = [node for node in graph.nodes if node.distribution]
+    if quantised:
+        shown = sorted(quantised, key=lambda node: node.status not in FAILING)[:MOST_HISTOGRAMS]
+        yield _histograms(shown, len(quantised))
+        yield (
+            "<section><h3>Saturated values <small>share on a bound of the destination; "
+            f'<i class="bar"></i> graph, <i class="reference"></i> reference</small></h3>{plots.saturation_bars(shown)}</section>'
+        )
+    yield _nodes(graph)
+
+
+def _histograms(nodes: Sequence[NodeReport], count: int) -> str:
+    cards = "".join(
+        f'<figure class="{node.status.value}"><figcaption><b>{escape(node.fx)}</b> '
+        f"{escape(words.result_type(node.dtype, node.shape))}</figcaption>{plots.histogram(node.distribution)}</figure>"
+        for node in nodes
+        if node.distribution
+    )
+    most = f" {len(nodes)} of {count}, wrong ones first;" if count > len(nodes) else ""
+    return (
+        f'<section><h3>Quantised values <small>{most} <i class="bar"></i> graph, <i class="outline"></i> reference</small></h3>'
+        f'<div class="cards">{cards}</div></section>'
+    )
+
+
+def _nodes(graph: GraphReport) -> str:
+    heads = ("", "FX node", "operator", "GE nodes", "result", "differ", "max error", "mean error", "SQNR dB", "Python line")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    legend = " · ".join(f'<span class="{s.value}">{MARKS[s][0]}</span> {_MEANINGS[s]}' for s in Status if graph.count(s))
+    note = f"<p>{len(graph.unobserved)} FX nodes have no GE node of their own: {escape(', '.join(graph.unobserved))}</p>"
+    return (
+        f"<section><h3>Results, in the order they are computed <small>{legend}</small></h3>"
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(map(_row, graph.nodes))}</tbody></table></div>'
+        f"{note if graph.unobserved else ''}</section>"
+    )
+
+
+def _row(node: NodeReport) -> str:
+    difference = node.difference
+    compared = node.status not in (Status.RANDOM, Status.UNKNOWN)
+    differ = "equal" if difference.equal else f"{difference.differing} of {difference.total}"
+    numbers = [difference.mismatch or differ, words.number(difference.max_error), words.number(difference.mean_error)]
+    numbers = [*numbers, words.decibel(difference.sqnr)] if compared else [node.note or node.status.value, "", "", ""]
+    types = [node.fx, node.op, node.ge_types, words.result_type(node.dtype, node.shape)]
+    line = f'<td title="{escape(node.line.code)}">{escape(str(node.line))}</td>' if node.line else "<td></td>"
+    return (
+        f'<tr class="{node.status.value}"><td>{MARKS[node.status][0]}</td>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in types)
+        + "".join(f'<td class="number">{escape(cell)}</td>' for cell in numbers)
+        + f"{line}</tr>"
+    )

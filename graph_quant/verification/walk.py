@@ -1,0 +1,198 @@
+"""Interprets an FX graph on the CPU and compares every result with what the graph gave.
+
+Each node is computed from the reference's own inputs. Where those differ from what the graph's node was given, it is
+computed a second time from the graph's: that tells a node that is wrong from one that only passes on an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from .errors import VerificationError
+from .lowering import Lowering
+from .metrics import Difference, compare, dtype_name
+from .observe import Observed, on_host
+from .quantised import destination_of, distribution, elements, operator_name
+from .report import NodeReport, Status, Thresholds
+from .source import line_of
+
+Told = Callable[[float], None]
+_CPU = torch.device("cpu")
+_NUMBERS = (int, float, bool)
+
+
+class Walk(fx.Interpreter):
+    """One comparison. ``nodes`` and ``unobserved`` are what it finds."""
+
+    def __init__(
+        self, module: fx.GraphModule, observed: Observed, lowering: Lowering, thresholds: Thresholds, told: Told
+    ) -> None:
+        super().__init__(module)
+        self.nodes: list[NodeReport] = []
+        self.unobserved: list[str] = []
+        self._observed = observed
+        self._lowering = lowering
+        self._thresholds = thresholds
+        self._told = told
+        self._of_graph: dict[fx.Node, Any] = {}  # results of the graph that are not the reference's
+        self._order = {node: place for place, node in enumerate(module.graph.nodes, 1)}
+
+    def run_node(self, n: fx.Node) -> Any:
+        self._told(self._order[n] / len(self._order))
+        result = self._call(n) if n.op == "call_function" else super().run_node(n)
+        if n.op == "get_attr" and isinstance(result, Tensor):
+            result = on_host(result)
+        for done in self.user_to_last_uses.get(n, ()):
+            self._of_graph.pop(done, None)
+        return result
+
+    def _call(self, n: fx.Node) -> Any:
+        seen = self._observed.get(n.name, {})
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        try:
+            result = _compute(n, args, kwargs)
+        except Exception as error:
+            return self._adopt(n, seen, Status.UNKNOWN, f"no reference: {_first_line(error)}")
+        if _is_random(n) and seen:
+            return self._adopt(n, seen, Status.RANDOM, "")
+        own = self._own(n)
+        if not seen:
+            if own is not None:
+                self._of_graph[n] = own
+            if not _is_trivial(n) and _tensors(result):
+                self.unobserved.append(n.name)
+            return result
+        self._compare(n, result, own, seen)
+        return result
+
+    def _own(self, n: fx.Node) -> Any:
+        """The node computed from the graph's inputs; None where those are the reference's."""
+        if not any(given in self._of_graph for given in n.all_input_nodes) or _mutates(n):
+            return None
+
+        def fetch(given: fx.Node) -> Any:
+            return self._of_graph[given] if given in self._of_graph else self.env[given]
+
+        return _compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
+
+    def _compare(self, n: fx.Node, result: Any, own: Any, seen: Mapping[int, Tensor]) -> None:
+        expected = _several(result)
+        local = expected if own is None else _several(own)
+        of_graph = list(local)
+        differs = own is not None
+        for position, value in enumerate(expected):
+            if position not in seen or not isinstance(value, (Tensor, *_NUMBERS)):
+                continue
+            report = self._report(n, position, len(expected), value, local[position], seen[position])
+            self.nodes.append(report)
+            differs |= not report.difference.equal
+            of_graph[position] = seen[position] if isinstance(value, Tensor) else seen[position].item()
+        if differs:
+            self._of_graph[n] = type(result)(of_graph) if isinstance(result, (list, tuple)) else of_graph[0]
+
+    def _report(self, n: fx.Node, position: int, count: int, value: Any, local: Any, seen: Tensor) -> NodeReport:
+        value, local = _as_tensor(value, seen), _as_tensor(local, seen)
+        destination = destination_of(n, value)
+        shown = (elements(value, destination), elements(seen, destination))
+        difference = compare(*shown)
+        own = difference if local is value else compare(local, seen)
+        return NodeReport(
+            fx=f"{n.name}[{position}]" if count > 1 else n.name,
+            op=operator_name(n),
+            status=self._status(difference, own),
+            difference=difference,
+            dtype=destination.name if destination else dtype_name(value),
+            shape=tuple(shown[0].shape),
+            ge=self._lowering.ge_names(n.name),
+            line=line_of(n.stack_trace),
+            through=self._through(n) if not difference.equal else (),
+            distribution=distribution(destination, *shown) if destination and not difference.mismatch else None,
+        )
+
+    def _status(self, difference: Difference, own: Difference) -> Status:
+        if difference.equal:
+            return Status.EQUAL
+        if self._thresholds.accept(difference):
+            return Status.CLOSE
+        return Status.INHERITED if self._thresholds.accept(own) else Status.DIFFERS
+
+    def _adopt(self, n: fx.Node, seen: Mapping[int, Tensor], status: Status, note: str) -> Any:
+        """Go on with the graph's result."""
+        value = n.meta.get("val")
+        several = isinstance(value, (list, tuple))
+        expected = list(value) if several else [value]  # type: ignore[arg-type]
+        missing = [place for place, each in enumerate(expected) if isinstance(each, Tensor) and place not in seen]
+        if missing:
+            raise VerificationError(f"{n.name} ({operator_name(n)}): {note}, and the graph's result cannot be seen")
+        for position, tensor in seen.items():
+            self.nodes.append(
+                NodeReport(
+                    fx=f"{n.name}[{position}]" if several else n.name,
+                    op=operator_name(n),
+                    status=status,
+                    difference=Difference(False, tensor.numel()),
+                    dtype=dtype_name(tensor),
+                    shape=tuple(tensor.shape),
+                    ge=self._lowering.ge_names(n.name),
+                    line=line_of(n.stack_trace),
+                    note=note,
+                )
+            )
+        results = [seen.get(place) for place in range(len(expected))]
+        return tuple(results) if several else results[0]
+
+    def _through(self, n: fx.Node) -> tuple[str, ...]:
+        """The nodes between this one and the nearest ones that were looked at."""
+        hidden = set(self.unobserved)
+        found: list[fx.Node] = []
+        waiting = list(n.all_input_nodes)
+        while waiting:
+            node = waiting.pop()
+            if (node.name in hidden or _is_trivial(node)) and node not in found and node.op == "call_function":
+                found.append(node)
+                waiting.extend(node.all_input_nodes)
+        return tuple(node.name for node in sorted(found, key=self._order.__getitem__) if node.name in hidden)
+
+
+def _compute(n: fx.Node, args: Any, kwargs: Any) -> Any:
+    assert callable(n.target)
+    args, kwargs = fx.node.map_aggregate((args, kwargs), _to_cpu)  # type: ignore[misc]
+    return n.target(*args, **kwargs)
+
+
+def _to_cpu(argument: Any) -> Any:
+    return _CPU if isinstance(argument, torch.device) else argument
+
+
+def _several(result: Any) -> Sequence[Any]:
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def _tensors(result: Any) -> bool:
+    return any(isinstance(each, Tensor) for each in _several(result))
+
+
+def _as_tensor(value: Any, like: Tensor) -> Tensor:
+    """A size as GE holds it, in whichever integer type."""
+    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=like.dtype).reshape(like.shape)
+
+
+def _is_trivial(n: fx.Node) -> bool:
+    return not isinstance(n.target, torch._ops.OpOverload)
+
+
+def _is_random(n: fx.Node) -> bool:
+    return isinstance(n.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in n.target.tags
+
+
+def _mutates(n: fx.Node) -> bool:
+    return isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__

@@ -1,0 +1,55 @@
+"""How numbers and results are written for people."""
+
+from __future__ import annotations
+
+import math
+
+from .metrics import Difference
+
+_SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
+
+
+def number(value: float) -> str:
+    """Three significant digits, and no more characters than it needs."""
+    if value == 0:
+        return "0"
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞"
+    if value == int(value) and abs(value) < 100_000:
+        return str(int(value))
+    return f"{value:.3g}"
+
+
+def decibel(value: float) -> str:
+    """An SQNR, without its unit."""
+    return f"{value:.1f}" if math.isfinite(value) else number(value)
+
+
+def share(part: float) -> str:
+    """A share in percent; what is not nothing is not shown as nothing."""
+    if part in (0.0, 1.0):
+        return f"{part:.0%}"
+    return f"{part:.1%}" if 0.001 <= part < 0.9995 else ("<0.1%" if part < 0.5 else ">99.9%")
+
+
+def result_type(dtype: str, shape: tuple[int, ...]) -> str:
+    """``f16[8,64]``."""
+    letters = dtype.rstrip("0123456789")
+    short = _SHORT[letters] + dtype[len(letters) :] if letters in _SHORT else dtype
+    return f"{short}[{','.join(map(str, shape))}]"
+
+
+def wrong(difference: Difference) -> str:
+    """What is wrong with a result, in a phrase."""
+    if difference.equal:
+        return "equal bits"
+    if difference.first is None:
+        return difference.mismatch
+    place = difference.first
+    where = f"at {list(place.index)} {_item(place.reference)} became {_item(place.graph)}"
+    text = f"{difference.differing} of {difference.total} values differ, the first {where}"
+    return f"{difference.mismatch}; {text}" if difference.mismatch else text
+
+
+def _item(value: float | int | str) -> str:
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
