@@ -106,10 +106,17 @@ def _device(found: Diagnosis) -> None:
 
 
 def _registered(found: Diagnosis) -> None:
-    from . import converters, meta, reference
+    import torch
+    import torchair  # noqa: F401  (its import brings the converters in)
 
-    for part in (meta, converters, reference):
-        found.registered[part.__name__.rpartition(".")[2]] = len(part.OPERATORS)
+    from . import eager, meta
+
+    operators = [getattr(torch.ops.npu, name).default for name in meta.OPERATORS]
+    converters = [op for op in operators if op._ge_converter.__module__.startswith("graph_quant.converters")]
+    if len(converters) < len(operators):
+        what = f"TorchAir uses {len(converters)} of {len(operators)} converters of graph_quant"
+        found.problems.append(Problem(what, "import graph_quant before anything registers converters of its own"))
+    found.registered = {"meta": len(operators), "converters": len(converters), "eager": len(eager.KERNELS)}
 
 
 def _remedy(step: Callable[[Diagnosis], None]) -> str:
