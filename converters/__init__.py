@@ -1,4 +1,7 @@
-"""How each quantisation operator becomes GE nodes, through TorchAir's own registry."""
+"""How each quantisation operator becomes GE nodes, through TorchAir's own registry.
+
+Besides them stand the ATen operators that quantised models need and TorchAir cannot lower.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,13 @@ def register() -> None:
         dynamic_quant_asymmetric,
         format_cast,
         group_quant,
+        index_copy,
         quant_matmul,
         quantize,
         trans_quant_param,
     )
 
-    npu = torch.ops.npu
+    aten, npu = torch.ops.aten, torch.ops.npu
     for operator, module in (
         (npu.npu_group_quant, group_quant),
         (npu.npu_quantize, quantize),
@@ -36,5 +40,6 @@ def register() -> None:
         (npu.npu_dynamic_quant, dynamic_quant),
         (npu.npu_quant_matmul, quant_matmul),
         (npu.npu_format_cast, format_cast),
+        (aten.index_copy, index_copy),
     ):
         register_fx_node_ge_converter(operator.default)(module.convert)

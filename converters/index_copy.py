@@ -1,0 +1,18 @@
+"""aten.index_copy, which updates a static KV cache and has no converter in TorchAir, becomes ScatterElements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
+
+from graph_quant.converters.lowering import shape_of
+
+
+def convert(x: Tensor, dim: int, index: Tensor, source: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """The GE nodes of one call: the index stretched over the source, and the elements it names replaced."""
+    rank = max(x.rank, 1)
+    column = [-1 if axis == dim % rank else 1 for axis in range(rank)]
+    places = ge.BroadcastTo(ge.Reshape(index, column), shape_of(source))
+    return ge.ScatterElements(x, places, source, axis=dim)

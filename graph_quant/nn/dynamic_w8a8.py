@@ -1,0 +1,63 @@
+"""int8 weights by channel, int8 activations by token, scaled at run time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graph_quant.destination import INT8
+from graph_quant.nn import weights
+from graph_quant.nn.observe import Range
+from graph_quant.nn.rows import as_rows, check_half, like_input
+
+
+class DynamicW8A8Linear(nn.Module):
+    """``y = dequantise(int8(x) @ int8(weight)) + bias``; x is float16 or bfloat16 (…, k), y the same (…, n).
+
+    Buffers: ``weight`` int8 (k, n), ``scale`` float32 (n,), ``bias`` float32 (n,) or None, and ``smooth`` (k,) in the
+    dtype of x or None, which x is multiplied with before it is quantised.
+    """
+
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None, smooth: Tensor | None) -> None:
+        super().__init__()
+        self.weight: Tensor
+        self.scale: Tensor
+        self.bias: Tensor | None
+        self.smooth: Tensor | None
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", bias)
+        self.register_buffer("smooth", smooth)
+
+    @classmethod
+    def from_float(
+        cls, linear: nn.Linear, observed: Range | None = None, smooth: float | None = None
+    ) -> DynamicW8A8Linear:
+        """Quantises the weight; with ``smooth``, SmoothQuant's alpha, the range of x has to be ``observed``."""
+        dtype = check_half("DynamicW8A8Linear", "linear.weight", linear.weight.dtype)
+        weight = linear.weight.detach().float()
+        factor = None
+        if smooth is not None:
+            if observed is None:
+                raise ValueError("DynamicW8A8Linear: smooth needs the observed range of the input, got None")
+            factor = weights.smoothing(observed.magnitude, weight.abs().amax(0), smooth).to(dtype)
+            weight = weight / factor.float()
+        scale = weights.channel_scales(weight, INT8)
+        integers = weights.to_integers(weight, scale, INT8)
+        bias = None if linear.bias is None else linear.bias.detach().float()
+        return cls(integers.t().contiguous(), scale, bias, factor)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Quantises each row of x by its largest magnitude and multiplies."""
+        rows, token_scales = torch.ops.npu.npu_dynamic_quant(as_rows(x), smooth_scales=self.smooth)
+        y = torch.ops.npu.npu_quant_matmul(
+            rows, self.weight, self.scale, pertoken_scale=token_scales, bias=self.bias, output_dtype=x.dtype
+        )
+        return like_input(y, x)
+
+    def extra_repr(self) -> str:
+        """What printing a model shows."""
+        return (
+            f"in_features={self.weight.size(0)}, out_features={self.weight.size(1)}, "
+            f"bias={self.bias is not None}, smooth={self.smooth is not None}"
+        )

@@ -1,0 +1,52 @@
+"""int4 weights by channel, int4 activations by token, scaled at run time."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from graph_quant import int4
+from graph_quant.destination import INT4
+from graph_quant.nn import weights
+from graph_quant.nn.rows import as_rows, check_half, like_input
+
+
+class W4A4Linear(nn.Module):
+    """``y = dequantise(int4(x) @ int4(weight)) + bias``; x is float16 or bfloat16 (…, k), y the same (…, n).
+
+    k must be a multiple of 8. Buffers: ``weight`` int32 (n, k/8), eight elements each and passed to the operator as
+    a transposed view; ``scale`` float32 (n,); ``bias`` float32 (n,) or None.
+    """
+
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.weight: Tensor
+        self.scale: Tensor
+        self.bias: Tensor | None
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", bias)
+
+    @classmethod
+    def from_float(cls, linear: nn.Linear) -> W4A4Linear:
+        """Quantises the weight."""
+        check_half("W4A4Linear", "linear.weight", linear.weight.dtype)
+        if linear.in_features % INT4.packing:
+            raise ValueError(f"W4A4Linear: in_features must be a multiple of 8, got {linear.in_features}")
+        weight = linear.weight.detach().float()
+        scale = weights.channel_scales(weight, INT4)
+        bias = None if linear.bias is None else linear.bias.detach().float()
+        return cls(int4.pack(weights.to_integers(weight, scale, INT4)), scale, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Quantises each row of x by its largest magnitude and multiplies."""
+        rows, token_scales = torch.ops.npu.npu_dynamic_quant(as_rows(x), dst_type=torch.quint4x2)
+        y = torch.ops.npu.npu_quant_matmul(
+            rows, self.weight.t(), self.scale, pertoken_scale=token_scales, bias=self.bias, output_dtype=x.dtype
+        )
+        return like_input(y, x)
+
+    def extra_repr(self) -> str:
+        """What printing a model shows."""
+        in_features = self.weight.size(1) * INT4.packing
+        return f"in_features={in_features}, out_features={self.weight.size(0)}, bias={self.bias is not None}"
