@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..dumps.console import UNREADABLE, complain, guarded, open_dump, parse_sizes, write
@@ -74,7 +75,7 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
     if args.format == "html":
         from ..dumps.to_html import to_html
 
-        return to_html(dump, costs)
+        return to_html(dump, costs, Path(args.dump).name)
     return "\n".join(_lines(dump, costs, args)) + "\n"
 
 
