@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import make_contiguous_strides_for
 
 from graph_quant import meta, reference
 from graph_quant.host.preload import HOST, chosen
@@ -92,7 +93,7 @@ def register() -> None:
         return
     library = torch.library.Library("npu", "IMPL")
     for kernel in KERNELS:
-        library.impl(kernel.__name__, kernel, "CPU")
+        library.impl(kernel.__name__, _on_cpu(kernel), "CPU")
     if chosen() is HOST:
         from graph_quant import format_cast
 
@@ -102,10 +103,26 @@ def register() -> None:
     _libraries.append(library)
 
 
+def _on_cpu(kernel: Kernel) -> Kernel:
+    """``kernel`` with the strides that inference promises, also where a size of 0 or 1 would allow others."""
+
+    def on_cpu(*args: Any, **kwargs: Any) -> Any:
+        results = kernel(*args, **kwargs)
+        return _settled(results) if isinstance(results, Tensor) else tuple(map(_settled, results))
+
+    return on_cpu
+
+
+def _settled(result: Tensor) -> Tensor:
+    strides = make_contiguous_strides_for(result.shape)
+    return result if result.stride() == strides else result.contiguous().as_strided(result.shape, strides)
+
+
 def _over_npu_memory(kernel: Kernel) -> Kernel:
     """``kernel`` for tensors of the host NPU, whose memory a CPU tensor can share."""
     from graph_quant.host.alias import as_cpu, to_npu
 
+    on_cpu = _on_cpu(kernel)
     rules = Rules(kernel.__name__)
     schema = getattr(torch.ops.npu, kernel.__name__).default._schema
     names = [argument.name for argument in schema.arguments]
@@ -115,7 +132,7 @@ def _over_npu_memory(kernel: Kernel) -> Kernel:
         rules.one_device(**{name: value for name, value in given.items() if isinstance(value, Tensor)})
         shared = {name: as_cpu(value) if isinstance(value, Tensor) else value for name, value in given.items()}
         positional = [shared.pop(name) for name in names[: len(args)]]
-        results = kernel(*positional, **shared)
+        results = on_cpu(*positional, **shared)
         return to_npu(results) if isinstance(results, Tensor) else tuple(map(to_npu, results))
 
     return on_npu

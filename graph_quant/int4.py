@@ -12,18 +12,19 @@ def pack(values: torch.Tensor) -> torch.Tensor:
     if values.size(-1) % INT4.packing:
         raise ValueError(f"pack: the last dimension must be a multiple of 8, got {values.size(-1)}")
     # Eight nibbles, one a byte, are read as one int64 and folded: bytes to pairs, to fours, to eight.
-    lanes = (values.to(torch.int8) & 0x0F).contiguous().view(torch.int64)
+    lanes = (values.to(torch.int8) & 0x0F).flatten().view(torch.int64)
     lanes = (lanes | (lanes >> 4)) & 0x00FF00FF00FF00FF
     lanes = (lanes | (lanes >> 8)) & 0x0000FFFF0000FFFF
-    return (lanes | (lanes >> 16)).to(torch.int32)
+    return (lanes | (lanes >> 16)).to(torch.int32).reshape(INT4.stored_shape(values.shape))
 
 
 def unpack(packed: torch.Tensor) -> torch.Tensor:
     """The int8 elements in [-8, 7] that ``packed`` holds, at eight times the width."""
     if packed.dtype != torch.int32:
         raise TypeError(f"unpack: packed must be torch.int32, got {packed.dtype}")
-    lanes = packed.contiguous().to(torch.int64) & 0xFFFFFFFF
+    lanes = packed.flatten().to(torch.int64) & 0xFFFFFFFF
     lanes = (lanes | (lanes << 16)) & 0x0000FFFF0000FFFF
     lanes = (lanes | (lanes << 8)) & 0x00FF00FF00FF00FF
     lanes = (lanes | (lanes << 4)) & 0x0F0F0F0F0F0F0F0F
-    return (lanes.view(torch.int8) ^ 8) - 8
+    nibbles = lanes.view(torch.int8).reshape(*packed.shape[:-1], packed.size(-1) * INT4.packing)
+    return (nibbles ^ 8) - 8

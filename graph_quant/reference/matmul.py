@@ -20,14 +20,17 @@ def _has_int8_dot_product() -> bool:
 def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     """``x1 @ x2`` of int8 tensors in int32; leading dimensions broadcast."""
     batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-    shape = (*batch, x1.size(-2), x2.size(-1))
+    rows, depth, columns = x1.size(-2), x1.size(-1), x2.size(-1)
+    count = math.prod(batch)
     if x2.shape[:-2].numel() == 1:
-        rows = x1.reshape(-1, x1.size(-1)) if x1.numel() else x1.new_zeros(math.prod(shape[:-1]), x1.size(-1))
-        return _matrix_product(rows, x2.reshape(x2.shape[-2:])).reshape(shape)
-    left = x1.expand(*batch, *x1.shape[-2:]).reshape(-1, *x1.shape[-2:])
-    right = x2.expand(*batch, *x2.shape[-2:]).reshape(-1, *x2.shape[-2:])
-    products = [_matrix_product(one, other) for one, other in zip(left, right, strict=True)]
-    return torch.stack(products).reshape(shape) if products else x1.new_empty(shape, dtype=torch.int32)
+        product = _matrix_product(x1.reshape(count * rows, depth), x2.reshape(depth, columns))
+        return product.reshape(*batch, rows, columns)
+    left = x1.expand(*batch, rows, depth).reshape(count, rows, depth)
+    right = x2.expand(*batch, depth, columns).reshape(count, depth, columns)
+    product = x1.new_empty((count, rows, columns), dtype=torch.int32)
+    for place in range(count):
+        product[place] = _matrix_product(left[place], right[place])
+    return product.reshape(*batch, rows, columns)
 
 
 def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:

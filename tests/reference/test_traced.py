@@ -13,7 +13,7 @@ from graph_quant.reference import blocks
 X = f16(64, 64)
 X[0, :5] = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, 65504.0])
 X[1], X[2] = 0, 3
-SCALE, ENDS = f32(3, 64), ends(10, 10, 64)
+SCALE, SMOOTH, ENDS = f32(3, 64), f16(2, 64), ends(10, 10, 64)
 
 
 def cases(destination: Destination) -> dict[str, Callable[[torch.Tensor], object]]:
@@ -26,7 +26,7 @@ def cases(destination: Destination) -> dict[str, Callable[[torch.Tensor], object
         "quantize dividing": lambda x: quantize(x, SCALE[0], None, 0, INT32, divide=True),
         "dynamic_quant": lambda x: reference.dynamic_quant.dynamic_quant(x, None, None, destination),
         "dynamic_quant_asymmetric": lambda x: asymmetric(x, None, None, destination),
-        "groups": lambda x: asymmetric(x, SCALE[:2].half(), ends(7, 64), destination),
+        "groups": lambda x: asymmetric(x, SMOOTH, ends(7, 64), destination),
         "pertensor": lambda x: asymmetric(x[1:], None, None, destination, "pertensor"),
         "perchannel": lambda x: asymmetric(x, None, None, destination, "perchannel"),
     }

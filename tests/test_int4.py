@@ -1,0 +1,36 @@
+"""Packing of int4: where each element goes, and that nothing is lost on the way."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import rules
+
+import torch
+from graph_quant import int4
+
+
+def test_order_of_nibbles() -> None:
+    assert int4.pack(torch.arange(8)).tolist() == [0x76543210]
+    assert int4.pack(torch.arange(-8, 0)).tolist() == [0xFEDCBA98 - 2**32]
+
+
+@given(st.lists(st.integers(-8, 7), min_size=8, max_size=64).map(lambda values: values[: len(values) // 8 * 8]))
+def test_round_trip(values: list[int]) -> None:
+    elements = torch.tensor(values, dtype=torch.int8)
+    packed = int4.pack(elements)
+    assert packed.tolist() == rules.pack(elements.numpy()).tolist()
+    assert int4.unpack(packed).tolist() == values
+
+
+def test_strided_input_and_leading_dimensions() -> None:
+    values = torch.randint(-8, 8, (16, 3, 2), dtype=torch.int8).permute(1, 2, 0)
+    packed = int4.pack(values)
+    assert packed.shape == (3, 2, 2)
+    assert torch.equal(int4.unpack(packed), values)
+
+
+def test_wrong_widths_and_dtypes_are_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of 8, got 7"):
+        int4.pack(torch.zeros(7))
+    with pytest.raises(TypeError, match=r"torch\.int32, got torch\.int8"):
+        int4.unpack(torch.zeros(8, dtype=torch.int8))
