@@ -1,0 +1,7 @@
+"""An eager example of the npu_dynamic_quant_asymmetric document."""
+
+import torch
+import torch_npu
+x = torch.rand((3, 8), dtype=torch.half).npu()
+y, scale, offset = torch_npu.npu_dynamic_quant_asymmetric(x, dst_type=torch.quint4x2)
+print(y, scale, offset)
