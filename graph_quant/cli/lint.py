@@ -27,7 +27,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("dump", nargs="?", help="the dump: txt, pbtxt or py")
-    parser.add_argument("--ignore", action="append", default=[], metavar="RULE[:NODE]", help="a rule to leave out; again for more")
+    parser.add_argument(
+        "--ignore", action="append", default=[], metavar="RULE[:NODE]", help="a rule to leave out; again for more"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
     parser.add_argument("--rules", action="store_true", help="list the rules and stop")
@@ -40,7 +42,10 @@ def run(args: argparse.Namespace) -> int:
     from ..dumps.lint import lint, rules
 
     if args.rules:
-        write("".join(f"{rule.id}\n  why: {rule.why}\n  way out: {rule.way_out}\n" for rule in rules().values()), args.output)
+        write(
+            "".join(f"{rule.id}\n  why: {rule.why}\n  way out: {rule.way_out}\n" for rule in rules().values()),
+            args.output,
+        )
         return 0
     if args.dump is None:
         raise DumpError("lint: name a dump, or ask for --rules")

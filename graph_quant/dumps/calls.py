@@ -140,7 +140,9 @@ class CallBuilder:
     def _outputs(self, op: Any, targets: list[str]) -> None:
         declared = registration(op.type)
         names = [output.name for output in declared.outputs if output.kind != "dynamic"] if declared else []
-        dynamic = next((output.name for output in declared.outputs if output.kind == "dynamic"), "y") if declared else "y"
+        dynamic = (
+            next((output.name for output in declared.outputs if output.kind == "dynamic"), "y") if declared else "y"
+        )
         if op.type == "NetOutput":
             return
         for index in range(max(len(targets), len(names))):

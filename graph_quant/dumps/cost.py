@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ class Costs:
         """The sum over all nodes: a number, a short expression, or None where it is neither."""
         terms = Counter(getattr(cost, what) for cost in self.nodes.values())
         terms.pop(0, None)
-        if None in terms or len(terms) > _MOST_TERMS and any(not isinstance(term, int) for term in terms):
+        if None in terms or (len(terms) > _MOST_TERMS and any(not isinstance(term, int) for term in terms)):
             return None
         return sum((term * times for term, times in terms.items()), 0)
 
@@ -104,12 +104,14 @@ class Costs:
         """Bytes of the results of nodes of these types: inputs, or constants."""
         chosen = [tensor for node in self._dump.order if node.type in node_types for tensor in self._types(node)]
         sizes = [self._size(tensor) for tensor in chosen]
-        return None if any(size is None for size in sizes) else sum(sizes)
+        return _sum(sizes)
 
     def quantised(self) -> tuple[int, int]:
         """How many computing nodes read or write a quantised tensor, and how many compute."""
         computing = [node for node in self._dump.order if node.type not in _FREE | _MOVES]
-        touching = [node for node in computing if any(t.dtype in QUANTISED for t in (*self._reads(node), *self._types(node)))]
+        touching = [
+            node for node in computing if any(t.dtype in QUANTISED for t in (*self._reads(node), *self._types(node)))
+        ]
         return len(touching), len(computing)
 
     def _types(self, node: Node) -> tuple[TensorType, ...]:
@@ -117,7 +119,9 @@ class Costs:
 
     def _reads(self, node: Node) -> list[TensorType]:
         types = self._dump.inference.types
-        return [types[edge.node][edge.output] for edge in node.inputs if edge.node and edge.output < len(types[edge.node])]
+        return [
+            types[edge.node][edge.output] for edge in node.inputs if edge.node and edge.output < len(types[edge.node])
+        ]
 
     def _node(self, node: Node) -> Cost:
         if node.type in _FREE or node.name in self._dump.inference.values:
@@ -127,8 +131,7 @@ class Costs:
         key = (node.type, transposed, *map(id, tensors))
         if key not in self._known:
             moved = [self._size(tensor) for tensor in tensors]
-            total = None if any(size is None for size in moved) else sum(moved)
-            self._known[key] = Cost(total, self._number(self._flops(node, transposed)))
+            self._known[key] = Cost(_sum(moved), self._number(self._flops(node, transposed)))
         return self._known[key]
 
     def _flops(self, node: Node, transposed: bool) -> Dim | None:
@@ -159,3 +162,9 @@ class Costs:
             value = expression.xreplace(self._sizes)
             self._numbers[expression] = int(sympy.ceiling(value)) if value.is_number else value
         return self._numbers[expression]
+
+
+def _sum(sizes: Sequence[Dim | None]) -> Dim | None:
+    """The sum, unknown where a part is."""
+    known = [size for size in sizes if size is not None]
+    return sum(known, 0) if len(known) == len(sizes) else None

@@ -47,7 +47,9 @@ class Difference:
         yield from (f"- {node_line(self.old, node)}" for node in self.removed)
         yield from (f"+ {node_line(self.new, node)}" for node in self.added)
         for (before, after), changes in self.changed.items():
-            name = printable(before, 120) if before == after else f"{printable(before, 120)} (now {printable(after, 120)})"
+            name = (
+                printable(before, 120) if before == after else f"{printable(before, 120)} (now {printable(after, 120)})"
+            )
             yield f"~ {name}: {printable(self.old.nodes[before].type, 120)}"
             yield from (f"    {c.kind} {printable(c.what, 120)}: {c.before} -> {c.after}" for c in changes)
         if self:
@@ -64,7 +66,12 @@ class Difference:
             "removed": [{"name": node.name, "type": node.type} for node in self.removed],
             "added": [{"name": node.name, "type": node.type} for node in self.added],
             "changed": [
-                {"before": before, "after": after, "type": self.old.nodes[before].type, "changes": [vars(c) for c in changes]}
+                {
+                    "before": before,
+                    "after": after,
+                    "type": self.old.nodes[before].type,
+                    "changes": [vars(c) for c in changes],
+                }
                 for (before, after), changes in self.changed.items()
             ],
             "renamed": self.renamed,
@@ -83,7 +90,11 @@ def compare(old: Dump, new: Dump) -> Difference:
         other = pairs.get(node.name)
         if other is None:
             continue
-        changes = [*_attributes(node, new.nodes[other]), *_types(result, node.name, other), *_wiring(result, node, other, pairs)]
+        changes = [
+            *_attributes(node, new.nodes[other]),
+            *_types(result, node.name, other),
+            *_wiring(result, node, other, pairs),
+        ]
         if changes:
             result.changed[node.name, other] = changes
         if other != node.name:
@@ -96,7 +107,9 @@ def _attributes(node: Node, other: Node) -> Iterator[Change]:
         return
     before, after = node.proto.attr, other.proto.attr
     for name in sorted({*before, *after} - NAMING):
-        first, second = (attrs[name] if name in attrs and attrs[name].WhichOneof("value") else None for attrs in (before, after))
+        first, second = (
+            attrs[name] if name in attrs and attrs[name].WhichOneof("value") else None for attrs in (before, after)
+        )
         if first == second:
             continue
         if name == "value" and node.type in CONST_TYPES:
@@ -131,4 +144,9 @@ def _wiring(result: Difference, node: Node, other: str, pairs: dict[str, str]) -
             yield Change("wiring", name, *shown)
     waits = sorted(pairs.get(name, f"- {name}") for name in node.controls)
     if waits != sorted(result.new.nodes[other].controls):
-        yield Change("wiring", "control", ", ".join(node.controls) or "nothing", ", ".join(result.new.nodes[other].controls) or "nothing")
+        yield Change(
+            "wiring",
+            "control",
+            ", ".join(node.controls) or "nothing",
+            ", ".join(result.new.nodes[other].controls) or "nothing",
+        )

@@ -5,22 +5,98 @@ from __future__ import annotations
 UNDEFINED = "undefined"
 
 # ge::DataType; 5 was never assigned.
-_ATTRIBUTE_NAMES = (
-    "float32 float16 int8 int32 uint8 ? int16 uint16 uint32 int64 uint64 float64 bool string dual_sub_int8 "
-    "dual_sub_uint8 complex64 complex128 qint8 qint16 qint32 quint8 quint16 resource string_ref dual variant "
-    "bfloat16 undefined int4 uint1 int2 uint2 complex32 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0 "
-    "float6_e3m2 float6_e2m3 float4_e2m1 float4_e1m2"
-).split()
+_ATTRIBUTE_NAMES = [
+    "float32",
+    "float16",
+    "int8",
+    "int32",
+    "uint8",
+    "?",
+    "int16",
+    "uint16",
+    "uint32",
+    "int64",
+    "uint64",
+    "float64",
+    "bool",
+    "string",
+    "dual_sub_int8",
+    "dual_sub_uint8",
+    "complex64",
+    "complex128",
+    "qint8",
+    "qint16",
+    "qint32",
+    "quint8",
+    "quint16",
+    "resource",
+    "string_ref",
+    "dual",
+    "variant",
+    "bfloat16",
+    "undefined",
+    "int4",
+    "uint1",
+    "int2",
+    "uint2",
+    "complex32",
+    "hifloat8",
+    "float8_e5m2",
+    "float8_e4m3fn",
+    "float8_e8m0",
+    "float6_e3m2",
+    "float6_e2m3",
+    "float4_e2m1",
+    "float4_e1m2",
+]
 OF_ATTRIBUTE = {number: name for number, name in enumerate(_ATTRIBUTE_NAMES) if name != "?"}
 TO_ATTRIBUTE = {name: number for number, name in OF_ATTRIBUTE.items()}
 
 # ge::proto::DataType
-_DESC_NAMES = (
-    "undefined float32 float16 int8 uint8 int16 uint16 int32 int64 uint32 uint64 bool float64 string "
-    "dual_sub_int8 dual_sub_uint8 complex64 complex128 qint8 qint16 qint32 quint8 quint16 resource string_ref "
-    "dual variant bfloat16 int4 uint1 int2 uint2 complex32 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0 "
-    "float6_e3m2 float6_e2m3 float4_e2m1 float4_e1m2 hifloat4"
-).split()
+_DESC_NAMES = [
+    "undefined",
+    "float32",
+    "float16",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+    "bool",
+    "float64",
+    "string",
+    "dual_sub_int8",
+    "dual_sub_uint8",
+    "complex64",
+    "complex128",
+    "qint8",
+    "qint16",
+    "qint32",
+    "quint8",
+    "quint16",
+    "resource",
+    "string_ref",
+    "dual",
+    "variant",
+    "bfloat16",
+    "int4",
+    "uint1",
+    "int2",
+    "uint2",
+    "complex32",
+    "hifloat8",
+    "float8_e5m2",
+    "float8_e4m3fn",
+    "float8_e8m0",
+    "float6_e3m2",
+    "float6_e2m3",
+    "float4_e2m1",
+    "float4_e1m2",
+    "hifloat4",
+]
 OF_DESC = dict(enumerate(_DESC_NAMES))
 TO_DESC = {name: number for number, name in OF_DESC.items()}
 

@@ -186,9 +186,8 @@ def choose(node: Node, inputs: Mapping[str, Value], fixed: bool) -> Kernel | Non
 
 def _arrange(declared: Any, inputs: Mapping[str, Value]) -> Any:
     if declared.is_dynamic:
-        numbered = [(name.removeprefix(declared.name), value) for name, value in inputs.items()]
-        found = sorted(((int(number), value) for number, value in numbered if number.isdigit()), key=lambda pair: pair[0])
-        return [value for _, value in found]
+        numbered = {name.removeprefix(declared.name): value for name, value in inputs.items()}
+        return [numbered[number] for number in sorted(filter(str.isdecimal, numbered), key=int)]
     found = inputs.get(declared.name)
     if found is None and not declared.is_optional:
         raise DumpError(f"it lacks its input {declared.name}")

@@ -60,7 +60,10 @@ def _bake(dump: Dump, result: Inference, fixed: dict[str, int]) -> tuple[str, in
     sizes: list[Any] = []
     for edge in node.inputs:
         types = result.types.get(edge.node, ())
-        sizes += [*(types[edge.output].shape or () if edge.output < len(types) else ()), *result.values.get(edge.node, ())]
+        sizes += [
+            *(types[edge.output].shape or () if edge.output < len(types) else ()),
+            *result.values.get(edge.node, ()),
+        ]
     numbers = sorted({size for size in sizes if isinstance(size, int) and size > 1}, reverse=True)
     names = sorted({str(symbol) for size in sizes for symbol in getattr(size, "free_symbols", ())})
     for name, number in list(product(names, numbers))[:_MOST_TRIALS]:

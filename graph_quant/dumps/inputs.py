@@ -26,10 +26,14 @@ _THROUGH = {"Cast", "Reshape", "Identity", "Transpose", "Squeeze", "Unsqueeze"}
 
 def make_inputs(dump: Dump, given: Mapping[str, torch.Tensor], sizes: Mapping[str, int], seed: int) -> list[Any]:
     """The arguments of the graph in the order of its inputs: tensors, and numbers for sizes."""
-    nodes = sorted((node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i)
+    nodes = sorted(
+        (node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i
+    )
     named = {node.name for node in nodes}
     if stray := sorted(set(given) - named):
-        raise DumpError(f"the inputs hold {stray[0]}, which is no input of the dump; its inputs are {', '.join(sorted(named))}")
+        raise DumpError(
+            f"the inputs hold {stray[0]}, which is no input of the dump; its inputs are {', '.join(sorted(named))}"
+        )
     known = _Sizes(dump, nodes, given, sizes)
     generator = torch.Generator().manual_seed(seed)
     return [_argument(dump, node, given.get(node.name), known, generator) for node in nodes]
@@ -44,7 +48,9 @@ class _Sizes:
         self.values: dict[str, int] = {name: size for name, (size, _) in dump.inference.baked.items()}
         unknown = sorted(set(sizes) - set(dump.inference.symbols) - set(self.values))
         if unknown:
-            raise DumpError(f"--size: the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}")
+            raise DumpError(
+                f"--size: the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}"
+            )
         self.values.update(sizes)
         for node in nodes:
             if node.name in given:
@@ -80,7 +86,9 @@ def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes,
         return int(given.item()) if given is not None else sizes.stated_size(described)
     types = dump.inference.types[node.name]
     if not types or types[0].shape is None or not types[0].inferred:
-        raise DumpError(f"{node.name}: the dump does not say what this input is: {dump.inference.failures.get(node.name, '')}")
+        raise DumpError(
+            f"{node.name}: the dump does not say what this input is: {dump.inference.failures.get(node.name, '')}"
+        )
     shape, dtype = sizes.of(types[0].shape), from_desc(dtypes.TO_DESC[types[0].dtype])
     if given is not None:
         if given.dtype != dtype or tuple(given.shape) != shape:
@@ -88,7 +96,9 @@ def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes,
             raise DumpError(f"{node.name} must be {dtype} {shape}, got {got}")
         return given
     if math.prod(shape) * dtype.itemsize > _memory():
-        raise DumpError(f"{node.name} would be {dtype} {shape}, more than this machine's memory; give smaller sizes with --size")
+        raise DumpError(
+            f"{node.name} would be {dtype} {shape}, more than this machine's memory; give smaller sizes with --size"
+        )
     return _generate(dump, node, sizes, (shape, dtype), generator)
 
 

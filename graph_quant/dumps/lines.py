@@ -33,7 +33,11 @@ def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True) -> 
 
 def node_line(dump: Dump, node: Node, costs: Costs | None = None) -> str:
     """Name, type, inputs, attributes, results, source."""
-    inputs = [f"{printable(edge.name, _LONGEST_NAME)}={_reference(dump, edge.node, edge.output)}" for edge in node.inputs if edge.node]
+    inputs = [
+        f"{printable(edge.name, _LONGEST_NAME)}={_reference(dump, edge.node, edge.output)}"
+        for edge in node.inputs
+        if edge.node
+    ]
     waits = [f"after {printable(name, _LONGEST_NAME)}" for name in node.controls]
     attributes = [f"{name}={value}" for name, value in visible(node.proto).items()]
     if node.type in CONST_TYPES:
@@ -91,7 +95,10 @@ def result_text(dump: Dump, node: Node) -> str:
     if len(types) < 2:
         return "".join(map(str, types))
     names = [desc.name for desc in node.proto.output_desc] + [""] * len(types)
-    return ", ".join(f"{printable(name, _LONGEST_NAME) or index}: {t}" for index, (name, t) in enumerate(zip(names, types, strict=False)))
+    return ", ".join(
+        f"{printable(name, _LONGEST_NAME) or index}: {t}"
+        for index, (name, t) in enumerate(zip(names, types, strict=False))
+    )
 
 
 def remarks(dump: Dump, node: Node) -> list[str]:
@@ -113,7 +120,8 @@ def summary_lines(dump: Dump, costs: Costs) -> Iterator[str]:
     """Operators by type, the quantised share, bytes, operations and memory."""
     kinds = Counter(node.type for node in dump.order)
     yield f"{len(dump.order)} nodes of {len(kinds)} types: " + ", ".join(
-        f"{times} {printable(kind, _LONGEST_NAME)}" for kind, times in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
+        f"{times} {printable(kind, _LONGEST_NAME)}"
+        for kind, times in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
     )
     touching, computing = costs.quantised()
     share = f" ({100 * touching / computing:.0f} %)" if computing else ""

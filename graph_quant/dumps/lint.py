@@ -58,7 +58,9 @@ def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
     known = rules()
     for entry in ignore:
         if entry.partition(":")[0] not in known:
-            raise DumpError(f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}")
+            raise DumpError(
+                f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}"
+            )
     found = [
         Finding(each, node, message)
         for each in known.values()

@@ -53,8 +53,12 @@ def _ancestry(dump: Dump, inputs: dict[str, str]) -> dict[str, bytes]:
     return hashes
 
 
-def _described(node: Node) -> tuple[object, ...]:
-    return tuple((desc.dtype, tuple(desc.shape.dim)) for desc in node.proto.output_desc)
+def _by_name(node: Node) -> tuple[object, ...]:
+    return node.name, *((desc.dtype, tuple(desc.shape.dim)) for desc in node.proto.output_desc)
+
+
+def _by_index(node: Node) -> tuple[object, ...]:
+    return node.proto.attr["index"].i, *_by_name(node)[1:]
 
 
 class _Matcher:
@@ -67,12 +71,11 @@ class _Matcher:
     def inputs(self) -> None:
         """Pair graph inputs of one dtype and shape: by name, and what is left by index."""
         old, new = ([node for node in dump.order if node.type in INPUT_TYPES] for dump in (self.old, self.new))
-        for key in (lambda node: node.name), (lambda node: node.proto.attr["index"].i):
-            found = {(key(node), _described(node)): node for node in new if node.name not in self._taken}
+        for key in (_by_name, _by_index):
+            found = {key(node): node for node in new if node.name not in self._taken}
             for node in old:
-                twin = found.get((key(node), _described(node)))
-                if twin is not None:
-                    self._pair(node.name, twin.name)
+                if key(node) in found:
+                    self._pair(node.name, found[key(node)].name)
 
     def by_ancestry(self) -> None:
         """Pair what is computed alike; of several alike, first those that share a name."""

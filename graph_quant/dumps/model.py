@@ -105,7 +105,9 @@ def _check_inputs(node: Node, nodes: dict[str, Node]) -> None:
             raise DumpError(f"{node.name}: its input {edge.name} comes from {edge.node}, which the dump does not hold")
         if edge.output >= max(len(producer.proto.output_desc), 1):
             count = len(producer.proto.output_desc)
-            raise DumpError(f"{node.name}: its input {edge.name} is output {edge.output} of {edge.node}, which has {count}")
+            raise DumpError(
+                f"{node.name}: its input {edge.name} is output {edge.output} of {edge.node}, which has {count}"
+            )
     for control in node.controls:
         if control not in nodes:
             raise DumpError(f"{node.name}: it waits for {control}, which the dump does not hold")

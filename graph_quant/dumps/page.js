@@ -193,7 +193,7 @@
       pen.bezierCurveTo(a.x, middle, b.x, middle, b.x, b.y);
     }
     pen.strokeStyle = near ? colours.accent : edge.type.startsWith("int4") || edge.type.startsWith("int8") || edge.type.startsWith("uint8") ? colours.quantised : colours.soft;
-    pen.globalAlpha = near ? 1 : edge.long ? 0.14 : edge.to.size || edge.from.size ? 0.3 : 0.6;
+    pen.globalAlpha = near ? 1 : edge.long ? 0.08 : edge.to.size || edge.from.size ? 0.3 : 0.6;
     pen.lineWidth = near ? 2 : 1.2;
     pen.setLineDash(edge.control ? [5, 4] : []);
     pen.stroke(); pen.setLineDash([]); pen.globalAlpha = 1;

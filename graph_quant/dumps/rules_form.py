@@ -24,8 +24,11 @@ def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
     """Chains that fewer nodes replace."""
     for idiom in dump.idioms:
         if idiom.kind == "pack int4" and len(idiom.members) > _PACKING_NODES:
-            yield idiom.head, (
-                f"{len(idiom.members)} nodes pack int4; Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
+            yield (
+                idiom.head,
+                (
+                    f"{len(idiom.members)} nodes pack int4; Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
+                ),
             )
     for node in dump.order:
         if message := _needless(dump, node):

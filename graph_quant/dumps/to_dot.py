@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from .dtypes import QUANTISED
 from .errors import printable
 from .idioms import Idiom
 from .model import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
@@ -45,13 +46,13 @@ def _node(dump: Dump, node: Node, identifiers: dict[str, str]) -> str:
 
 def role(dump: Dump, node: Node) -> str:
     """What a node is to a reader: an input, a constant, one that touches quantised data, or neither."""
-    from .dtypes import QUANTISED
-
     if node.type in INPUT_TYPES | {OUTPUT_TYPE}:
         return "input"
     if node.type in CONST_TYPES:
         return "constant"
-    return "quantised" if any(t.dtype in QUANTISED for t in dump.inference.types[node.name]) else "plain"
+    types = dump.inference.types
+    read = [types[edge.node][edge.output] for edge in node.inputs if edge.node and edge.output < len(types[edge.node])]
+    return "quantised" if any(t.dtype in QUANTISED for t in (*read, *types[node.name])) else "plain"
 
 
 def _quote(text: str) -> str:

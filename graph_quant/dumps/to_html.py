@@ -47,7 +47,9 @@ def diff_page(difference: Difference, title: str = "GE graph, compared") -> str:
 
 def _page(facts: dict[str, Any]) -> str:
     files = resources.files(__package__)
-    parts = {name: (files / f"page.{end}").read_text(encoding="utf-8") for name, end in (("style", "css"), ("script", "js"))}
+    parts = {
+        name: (files / f"page.{end}").read_text(encoding="utf-8") for name, end in (("style", "css"), ("script", "js"))
+    }
     # In a script element only "<" could end the text early.
     parts["data"] = json.dumps(facts, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     page = (files / "page.html").read_text(encoding="utf-8")
@@ -89,7 +91,10 @@ def _node(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
         "size": node.name in dump.inference.values,
         "inputs": inputs + waits,
         "outputs": [
-            {"name": printable(names[index], _LONGEST) if index < len(names) else "", "type": _result(dump, node, index)}
+            {
+                "name": printable(names[index], _LONGEST) if index < len(names) else "",
+                "type": _result(dump, node, index),
+            }
             for index in range(len(types[node.name]))
         ],
         "attributes": visible(node.proto),
@@ -132,7 +137,9 @@ def _parameters(dump: Dump, node: Node) -> dict[str, Any] | None:
         for reader, position in dump.consumers[node.name]
     )
     values = dump.inference.values.get(node.name, ()) if is_fed else _encoded(dump, node)
-    if node.type != "TransQuantParamV2" and not (is_fed and dump.inference.types[node.name][0].dtype in ("int64", "uint64")):
+    if node.type != "TransQuantParamV2" and not (
+        is_fed and dump.inference.types[node.name][0].dtype in ("int64", "uint64")
+    ):
         return None
     import torch
 

@@ -25,9 +25,7 @@ def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
     touching, computing = costs.quantised()
     return {
         "nodes": [node_facts(dump, node, costs) for node in dump.order],
-        "idioms": [
-            {"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms
-        ],
+        "idioms": [{"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms],
         "symbols": dump.inference.symbols,
         "summary": {
             "nodes": len(dump.order),
