@@ -56,7 +56,7 @@ def start_cost(runs: int = 15) -> dict[str, float]:
     """Time the line that `graph-quant enable` adds to the start of every Python."""
     from graph_quant.cli.enable import _LINE
 
-    line = _LINE.strip().replace("; del e", "")
+    line = _LINE.strip()
     return {"ms": round(median(_numbers(_START.format(line=line))[0] for _ in range(runs)), 2)}
 
 

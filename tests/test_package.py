@@ -35,7 +35,7 @@ def wheel(tmp_path_factory) -> Path:
 def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     top = {name.split("/")[0] for name in names if not name.startswith("graph_quant-")}
-    assert top == {"graph_quant", "graph_quant_pytest.py"}
+    assert top == {"graph_quant", "graph_quant_pytest.py", "graph_quant_start.py"}
     for name in (
         "py.typed",
         "meta/group_quant.py",

@@ -8,12 +8,8 @@ from typing import Any
 
 from .errors import UsageError
 
-# One line, as .pth files want it. It stays silent where torch_npu or graph_quant is not installed (any more).
-_LINE = (
-    "import _frozen_importlib_external as e; "
-    r"""exec("try:\n e.PathFinder.find_spec('torch_npu') and __import__('graph_quant')\nexcept ImportError: pass"); """
-    "del e\n"
-)
+# One line, as .pth files want it; it stays silent where graph_quant is not installed any more.
+_LINE = r"""import sys; exec("try:\n import graph_quant_start\nexcept ImportError: pass")""" + "\n"
 
 
 def pth_path() -> Path:

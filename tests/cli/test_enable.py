@@ -41,15 +41,26 @@ def start(*paths: Path, code: str) -> str:
     return done.stdout
 
 
-def test_the_line_acts_only_where_torch_npu_and_graph_quant_are_installed(pth) -> None:
+def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pth) -> None:
     main(["enable"])
-    ready = "import sys; print('graph_quant' in sys.modules, 'torch' in sys.modules)"
-    assert start(pth.parent, code=ready) == "False False\n", "no torch_npu: nothing happens"
-    (pth.parent / "torch_npu.py").touch()
-    assert start(pth.parent, code=ready) == "False False\n", "no graph_quant: nothing happens, silently"
-    package = Path(enable.__file__).parent.parent
-    (pth.parent / "graph_quant").symlink_to(package)
-    assert start(pth.parent, code=ready) == "True False\n", "ready, and torch is not loaded for it"
+    site, package = pth.parent, Path(enable.__file__).parent.parent
+    (site / "torch.py").touch()
+    ready = "import sys; before = 'graph_quant' in sys.modules; import torch; print(before, 'graph_quant' in sys.modules)"
+    assert start(site, code=ready) == "False False\n", "graph_quant is gone: nothing happens, silently"
+    (site / "graph_quant_start.py").symlink_to(package.parent / "graph_quant_start.py")
+    (site / "graph_quant").symlink_to(package)
+    assert start(site, code=ready) == "False False\n", "no torch_npu: nothing happens"
+    (site / "torch_npu.py").touch()
+    assert start(site, code=ready.replace("import torch;", "")) == "False False\n", "no torch: nothing happens"
+    code = "import sys; import torch; print(sys.modules['graph_quant.host.preload'].chosen() is not None)"
+    (site / "graph_quant.pth").touch()
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import site; site.addsitedir({str(site)!r}); {code}"],
+        capture_output=True,
+        text=True,
+        cwd="/",
+    )
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_it_is_written_where_this_python_looks() -> None:
