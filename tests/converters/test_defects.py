@@ -1,0 +1,190 @@
+"""Defects of torch_npu 2.13's own inference and converters, one test each, that this project must not share."""
+
+import pytest
+import torch_npu
+from support import upstream  # noqa: F401 (puts upstream in place when asked to)
+from support.calls import INT4, packed
+from support.lowering import inputs, lower, node, outputs, types
+from support.tensors import bf16, ends, f16, f32, i8
+
+import torch
+
+META = torch.device("meta")
+
+
+def test_1_group_quant_without_dst_dtype_is_int8() -> None:
+    graph = lower(lambda x, s, g: torch_npu.npu_group_quant(x, s, g), f16(6, 16), f32(2, 16), ends(1, 6))
+    assert node(graph, "GroupQuant").attr["dst_type"].i == 2
+
+
+def test_2_group_quant_int4_says_so_in_its_descs() -> None:
+    graph = lower(
+        lambda x, s, g: torch_npu.npu_group_quant(x, s, g, dst_dtype=INT4), f16(6, 16), f32(2, 16), ends(1, 6)
+    )
+    assert outputs(node(graph, "GroupQuant")) == ["DT_INT4"]
+    assert inputs(node(graph, "Bitcast")) == ["DT_INT4"]
+    assert outputs(node(graph, "Bitcast")) == ["DT_INT32"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch_npu.npu_group_quant(
+            f16(6, 16).to(META), f32(2, 16).to(META), ends(1, 6).to(META), dst_dtype=torch.float64
+        ),
+        lambda: torch_npu.npu_quantize(f16(6, 16).to(META), f32(16).to(META), None, 99, -1, False),
+        lambda: torch_npu.npu_dynamic_quant(f16(6, 16).to(META), dst_type=99),
+        lambda: torch_npu.npu_dynamic_quant_asymmetric(f16(6, 16).to(META), dst_type=99),
+    ],
+    ids=["group_quant", "quantize", "dynamic_quant", "dynamic_quant_asymmetric"],
+)
+def test_2_unknown_destinations_are_not_silently_int8(call: object) -> None:
+    with pytest.raises(RuntimeError, match="must be one of"):
+        call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch_npu.npu_group_quant(f16(6, 16).to(META), f32(2, 8).to(META), ends(1, 6).to(META)),
+        lambda: torch_npu.npu_quantize(f16(6, 16).to(META), i8(16).to(META), None, torch.qint8, -1, False),
+        lambda: torch_npu.npu_dynamic_quant(f32(16).to(META)[None, None]),
+    ],
+    ids=["group_quant", "quantize", "dynamic_quant"],
+)
+def test_3_shapes_and_dtypes_are_checked(call: object) -> None:
+    with pytest.raises(RuntimeError, match="must"):
+        call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("shape", [(4, 1), (4, 16)])
+def test_4_trans_quant_param_takes_a_scale_for_each_group(shape: tuple[int, int]) -> None:
+    assert torch_npu.npu_trans_quant_param(f32(*shape).to(META)).shape == shape
+
+
+def test_4_trans_quant_param_round_modes() -> None:
+    assert torch_npu.npu_trans_quant_param(f32(16).to(META), None, None).shape == (16,)
+    with pytest.raises(RuntimeError, match="round_mode must be None, 0 or 1, got 2"):
+        torch_npu.npu_trans_quant_param(f32(16).to(META), None, 2)
+
+
+@pytest.mark.parametrize("scale", [f32(0), f16(16)], ids=["empty", "float16"])
+def test_4_trans_quant_param_refuses(scale: torch.Tensor) -> None:
+    with pytest.raises(RuntimeError, match="scale"):
+        torch_npu.npu_trans_quant_param(scale.to(META))
+
+
+def test_4_trans_quant_param_with_sizes_known_at_run_time() -> None:
+    scale, offset = f32(16), f32(16)
+    for tensor in (scale, offset):
+        torch._dynamo.decorators.mark_unbacked(tensor, 0)
+    torch._dynamo.reset()
+    compiled = torch.compile(torch_npu.npu_trans_quant_param, backend="eager", fullgraph=True)
+    assert compiled(scale, offset).shape == (16,)
+
+
+def test_5_a_scale_of_one_is_widened_to_its_offset() -> None:
+    graph = lower(torch_npu.npu_trans_quant_param, f32(1), f32(16), dynamic=False)
+    assert types(graph) == ["Const", "BroadcastTo", "TransQuantParamV2", "Bitcast"]
+
+
+def test_5_parameters_are_uint64_in_ge_and_int64_outside() -> None:
+    graph = lower(torch_npu.npu_trans_quant_param, f32(16))
+    assert outputs(node(graph, "TransQuantParamV2")) == ["DT_UINT64"]
+    assert inputs(node(graph, "NetOutput")) == ["DT_INT64"]
+    assert node(graph, "NetOutput").input[0].startswith("Bitcast")
+
+
+def test_6_perchannel_int4_keeps_the_shape_of_its_input() -> None:
+    for op in (torch_npu.npu_dynamic_quant, torch_npu.npu_dynamic_quant_asymmetric):
+        y, scale, *_ = op(f16(2, 3, 16).to(META), dst_type=INT4, quant_mode="perchannel")
+        assert (y.shape, scale.shape) == ((2, 3, 2), (2, 16))
+
+
+@pytest.mark.parametrize("op", ["group_quant", "quantize", "dynamic_quant"])
+def test_7_a_width_known_at_run_time_can_be_packed(op: str) -> None:
+    calls = {
+        "group_quant": lambda x: torch_npu.npu_group_quant(x, torch.ones(1, 16), ends(6), dst_dtype=INT4),
+        "quantize": lambda x: torch_npu.npu_quantize(x, torch.ones(1), None, INT4, -1, False),
+        "dynamic_quant": lambda x: torch_npu.npu_dynamic_quant(x, dst_type=INT4)[0],
+    }
+    x = f16(6, 16)
+    torch._dynamo.decorators.mark_unbacked(x, 1)
+    torch._dynamo.reset()
+    assert torch.compile(calls[op], backend="eager", fullgraph=True)(x).shape == (6, 2)
+
+
+@pytest.mark.parametrize("mode", ["pertensor", "perchannel"])
+def test_8_symmetric_modes_use_the_symmetric_kernel(mode: str) -> None:
+    graph = lower(lambda x: torch_npu.npu_dynamic_quant(x, quant_mode=mode), f16(2, 3, 16))
+    assert "DynamicQuantV2" not in types(graph)
+    assert "DynamicQuant" in types(graph)
+
+
+def test_8_what_a2_lacks_is_refused() -> None:
+    with pytest.raises(Exception, match="kernels of Ascend A2 and A3 cannot do dst_type_max"):
+        lower(lambda x: torch_npu.npu_dynamic_quant(x, dst_type_max=9.0), f16(6, 16))
+
+
+def test_9_quantize_refuses_what_the_converter_or_device_would() -> None:
+    x = f16(2, 3, 16).to(META)
+    with pytest.raises(RuntimeError, match="div_mode"):
+        torch_npu.npu_quantize(x, f32(16).to(META), None, INT4, -1, True)
+    with pytest.raises(RuntimeError, match="axis"):
+        torch_npu.npu_quantize(x, f16(16).to(META), None, torch.qint8, -3, False)
+    with pytest.raises(RuntimeError, match="scales"):
+        torch_npu.npu_quantize(x, f16(16).to(META), None, torch.qint8, -1, True)
+
+
+def test_9_quantize_sends_one_dtype() -> None:
+    graph = lower(lambda x, s, z: torch_npu.npu_quantize(x, s, z, torch.qint8, -1, False), f16(6, 16), f32(16), f32(16))
+    assert inputs(node(graph, "AscendQuantV2")) == ["DT_FLOAT"] * 3
+
+
+def test_10_a_batch_of_none_broadcasts_to_none() -> None:
+    y = torch_npu.npu_quant_matmul(i8(0, 4, 32).to(META), i8(1, 32, 16).to(META), packed(16).to(META))
+    assert y.shape == (0, 4, 16)
+
+
+@pytest.mark.parametrize(
+    ("argument", "options"),
+    [
+        ("pertoken_scale", {"scale": f32(16), "pertoken_scale": f32(3), "output_dtype": torch.float16}),
+        ("scale", {"scale": f16(16), "output_dtype": torch.float16}),
+        ("offset", {"scale": packed(16), "offset": f32(16), "output_dtype": torch.float16}),
+        ("bias", {"scale": packed(16), "bias": f32(16)}),
+        ("x1", {"x1": bf16(4, 32), "scale": packed(16)}),
+    ],
+)
+def test_10_quant_matmul_refuses(argument: str, options: dict[str, object]) -> None:
+    given = {"x1": i8(4, 32), "x2": i8(32, 16), **options}
+    with pytest.raises(RuntimeError, match=argument):
+        torch_npu.npu_quant_matmul(**{name: on_meta(value) for name, value in given.items()})
+
+
+def test_10_a_float_scale_is_packed_for_the_kernel() -> None:
+    graph = lower(torch_npu.npu_quant_matmul, i8(4, 32), i8(32, 16), f32(16))
+    assert types(graph) == ["TransQuantParamV2", "QuantBatchMatmulV3"]
+    assert inputs(node(graph, "QuantBatchMatmulV3"))[2] == "DT_UINT64"
+
+
+@pytest.mark.parametrize("op", ["group_quant", "quantize", "dynamic_quant", "dynamic_quant_asymmetric"])
+def test_11_results_are_contiguous(op: str) -> None:
+    x = f16(16, 6).to(META).t()
+    results = {
+        "group_quant": lambda: torch_npu.npu_group_quant(x, f32(2, 16).to(META), ends(1, 6).to(META)),
+        "quantize": lambda: torch_npu.npu_quantize(x, f16(16).to(META), None, torch.qint8, -1, False),
+        "dynamic_quant": lambda: torch_npu.npu_dynamic_quant(x)[0],
+        "dynamic_quant_asymmetric": lambda: torch_npu.npu_dynamic_quant_asymmetric(x)[0],
+    }[op]()
+    assert results.stride() == (16, 1)
+
+
+def test_int4_costs_four_nodes() -> None:
+    for dynamic in (False, True):
+        graph = lower(lambda x: torch_npu.npu_dynamic_quant(x, dst_type=INT4)[0], f16(6, 16), dynamic=dynamic)
+        assert types(graph) == ["DynamicQuant", "Const", "Reshape", "Bitcast"]
+
+
+def on_meta(value: object) -> object:
+    return value.to(META) if isinstance(value, torch.Tensor) else value
