@@ -1,4 +1,4 @@
-"""graph-quant verify: is a graph's answer right, and if not, where does it first go wrong?"""
+"""graph-quant verify: says whether a graph's answer is right, and if not, where it first goes wrong."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
     for path in filter(None, (options.json, options.html)):
         if not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder")
+    from ..dumps.errors import printable
     from ..verification.errors import VerificationError
     from ..verification.progress import on_terminal
     from ..verification.script import verify_script
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
             progress=on_terminal,
         )
     except VerificationError as error:
-        raise UsageError(error) from error
+        raise UsageError(printable(str(error), limit=600)) from error
     report.show(all_nodes=options.all)
     for path, render in ((options.json, report.to_json), (options.html, report.to_html)):
         if path:

@@ -1,12 +1,12 @@
-"""Is a graph's answer right, and if not, where does it first go wrong?
+"""Says whether a graph's answer is right, and if not, where it first goes wrong.
 
 ``verify`` runs a function eagerly and as a GE graph and compares them node by node. ``capture`` does the same to
 every graph that code inside its block compiles for the NPU.
 """
 
 from .api import verify
-from .capture import capture
 from .errors import VerificationError
+from .interception import capture
 from .report import GraphReport, NodeReport, OutputReport, Report, Status, Thresholds
 
 __all__ = [

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from .capture import capture
 from .errors import VerificationError
+from .interception import capture
 from .metrics import compare, dtype_name
 from .observe import on_host
 from .progress import on_terminal, silent
@@ -90,7 +90,8 @@ def _repeatable(fn: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Ite
                 buffer.copy_(value)
         return _copied((inputs, kwargs))
 
-    wants_gradient = any(isinstance(each, Tensor) and each.requires_grad for each in pytree.tree_leaves((inputs, kwargs)))
+    leaves = pytree.tree_leaves((inputs, kwargs))
+    wants_gradient = any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
     with torch.set_grad_enabled(wants_gradient and torch.is_grad_enabled()):
         yield again
 

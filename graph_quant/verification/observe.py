@@ -79,7 +79,8 @@ class _RecordingGraph(HostGraph):
     def compile(self) -> None:
         super().compile()
         plain, module = self._run, self.module
-        assert plain is not None and module is not None
+        assert plain is not None
+        assert module is not None
 
         def run(*inputs: Any) -> Any:
             if self._wanted is None:
@@ -103,7 +104,7 @@ class _Keeper(fx.Interpreter):
             if node is None:
                 raise
             raise NodeError(node, error) from error
-        if "kernel" in n.meta:
+        if node is not None and "kernel" in n.meta:
             several = result if isinstance(result, list) or type(result) is tuple else [result]
             for index, value in enumerate(several):
                 edge = Edge(node.name, index)
@@ -116,7 +117,9 @@ class _Keeper(fx.Interpreter):
 class ExtraOutputs:
     """Runs a second graph whose outputs are the intermediate results; ``compile_graph`` makes it from an FX graph."""
 
-    def __init__(self, module: fx.GraphModule, plain: Runner, compile_graph: Callable[[fx.GraphModule], Runner]) -> None:
+    def __init__(
+        self, module: fx.GraphModule, plain: Runner, compile_graph: Callable[[fx.GraphModule], Runner]
+    ) -> None:
         with no_dispatch():
             extended = copy.deepcopy(module)
         output = extended.graph.output_node()
@@ -152,6 +155,7 @@ def _place(node: fx.Node) -> tuple[str, int]:
     """Whose result it is, and its position there."""
     if node.target is operator.getitem:
         source, position = node.args
-        assert isinstance(source, fx.Node) and isinstance(position, int)
+        assert isinstance(source, fx.Node)
+        assert isinstance(position, int)
         return source.name, position
     return node.name, 0

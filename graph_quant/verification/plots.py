@@ -18,7 +18,8 @@ def errors_along(nodes: Sequence[NodeReport]) -> str:
     """The largest error of each result in the order of the graph, on a logarithmic scale above a line of equal ones."""
     values = [_error(node) for node in nodes]
     decades = [math.log10(value) for value in values if 0 < value < math.inf]
-    low, high = (math.floor(min(decades)), max(math.ceil(max(decades)), math.floor(min(decades)) + 1)) if decades else (-1, 1)
+    low = math.floor(min(decades, default=-1))
+    high = max(math.ceil(max(decades, default=0)), low + 1)
 
     def height(value: float) -> float:
         if value == 0:
@@ -70,7 +71,7 @@ def _along(nodes: Sequence[NodeReport], heights: Sequence[float], ticks: Sequenc
         f'<text class="tick" x="{_LEFT + 8}" y="{_HEIGHT - 4}">first result</text>'
         f'<text class="tick" x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">last of {len(nodes)}</text>'
     )
-    return f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{name} along the graph">{"".join(parts)}</svg>'
+    return _svg(_HEIGHT, f"{name} along the graph", parts)
 
 
 def _measured(node: NodeReport) -> str:
@@ -79,7 +80,7 @@ def _measured(node: NodeReport) -> str:
     difference = node.difference
     if difference.equal:
         return "equal bits"
-    return f"{words.wrong(difference)}; max error {words.number(difference.max_error)}, {words.decibel(difference.sqnr)} dB"
+    return f"{words.wrong(difference)}; {words.measures(difference)}"
 
 
 def histogram(found: Distribution) -> str:
@@ -128,4 +129,8 @@ def saturation_bars(nodes: Sequence[NodeReport]) -> str:
             f'<text class="tick" x="{left + room * max(reference, graph) / top + 8:.1f}" y="{y + 15}">'
             f"{words.share(graph)}{'' if reference == graph else f' (reference {words.share(reference)})'}</text>"
         )
-    return f'<svg viewBox="0 0 {_WIDTH} {len(rows) * tall + 8}" role="img" aria-label="saturation">{"".join(parts)}</svg>'
+    return _svg(len(rows) * tall + 8, "saturated values", parts)
+
+
+def _svg(height: int, label: str, parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import words
 from .errors import VerificationError
 from .metrics import Difference
 from .quantised import Distribution
@@ -152,7 +153,7 @@ class Report:
     def verdict(self) -> str:
         """The outcome in one line."""
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
-        where = f"{nodes} results in {len(self.graphs)} graph{'s' * (len(self.graphs) != 1)} on {self.device}"
+        where = f"{words.count(nodes, 'result')} in {words.count(len(self.graphs), 'graph')} on {self.device}"
         if wrong:
             return f"different: {wrong} of {where}"
         if not self.ok:

@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from .api import verify
-from .capture import Progress, capture
 from .errors import VerificationError
+from .interception import Progress, capture
 from .report import Report
 
 _NAMES = ("model", "inputs")
@@ -30,7 +30,7 @@ def verify_script(
     min_sqnr: float | None = None,
     progress: Progress,
 ) -> Report:
-    """Verify the graphs that the script runs; where it runs none, or names are given, its ``model`` on its ``inputs``."""
+    """Verify the graphs that the script runs; if it runs none, or names are given, ``model`` on ``inputs``."""
     limits = {"max_error": max_error, "min_sqnr": min_sqnr}
     with _as_python_would(path, arguments) as defined:
         with capture(calls=calls, title=Path(path).name, progress=progress, **limits) as report:  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def verify_script(
         if report.graphs and not wanted:
             return report
         if not wanted and not all(name in defined for name in _NAMES):
-            raise VerificationError(f"{path}: it ran no graph compiled for the NPU, and defines no `model` and `inputs`")
+            raise VerificationError(f"{path}: it ran no graph compiled for the NPU and defines no `model` and `inputs`")
         function = _defined(path, defined, model or "model")
         if not callable(function):
             raise VerificationError(f"{path}: {model or 'model'} must be a module or a function, got {_kind(function)}")
@@ -61,7 +61,7 @@ def _defined(path: str, defined: Mapping[str, Any], name: str) -> Any:
 
 
 def _arguments(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """The positional and named arguments: a tuple or list, a dict, one value, or a function that returns one of them."""
+    """Positional and named arguments: given as a tuple or list, a dict, one value, or a function returning those."""
     if callable(given):
         given = given()
     if isinstance(given, Mapping):
@@ -101,8 +101,9 @@ def _as_python_would(path: str, arguments: Sequence[str]) -> Iterator[dict[str, 
 
 
 def _in_one_line(path: str, error: BaseException) -> str:
-    """The error, and the line of the script that it came from."""
+    """The error, without what Dynamo wraps around it, and the line of the script that it came from."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    error = getattr(error, "inner_exception", error)
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return f"{type(error).__name__}: {text}{where}"

@@ -27,4 +27,5 @@ def line_of(stack_trace: str | None) -> Line | None:
     """The innermost line outside of torch, or else the innermost one."""
     frames = [Line(m["file"], int(m["line"]), (m["code"] or "").strip()) for m in _FRAME.finditer(stack_trace or "")]
     own = [frame for frame in frames if not frame.file.startswith(_LIBRARIES)]
-    return (own or frames or [None])[-1]
+    innermost = own or frames
+    return innermost[-1] if innermost else None

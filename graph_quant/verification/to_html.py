@@ -12,6 +12,7 @@ from .table import MARKS
 
 _STYLE = Path(__file__).with_name("page.css")
 MOST_HISTOGRAMS = 36
+_HEADS = ("", "FX node", "operator", "GE nodes", "result", "differ", *("max error", "mean error", "SQNR dB"), "line")
 _MEANINGS = {
     Status.EQUAL: "equal bits",
     Status.CLOSE: "within the thresholds",
@@ -66,8 +67,7 @@ def _first(node: NodeReport) -> str:
         "GE nodes": ", ".join(f"{each.type} '{each.name}'" for each in node.ge if each.type != "Const"),
         "line": f"{node.line.file}:{node.line.number}" if node.line else "",
         "found": words.wrong(node.difference),
-        "errors": f"max {words.number(node.difference.max_error)}, mean {words.number(node.difference.mean_error)}, "
-        f"SQNR {words.decibel(node.difference.sqnr)} dB",
+        "errors": words.measures(node.difference),
         "or before it": ", ".join(node.through) + " (without a GE node of their own)" if node.through else "",
     }
     rows = "".join(f"<dt>{name}</dt><dd>{escape(fact)}</dd>" for name, fact in facts.items() if fact)
@@ -79,12 +79,16 @@ def _first(node: NodeReport) -> str:
 
 
 def _outputs(report: Report) -> str:
-    rows = "".join(
-        f'<tr class="{each.status.value}"><td>{MARKS[each.status][0]}</td><td>{escape(each.name)}</td>'
-        f"<td>{escape(words.result_type(each.dtype, each.shape))}</td><td>{escape(words.wrong(each.difference))}</td></tr>"
-        for each in report.outputs
-    )
-    return f"<table>{rows}</table>"
+    rows = []
+    for each in report.outputs:
+        cells = (
+            MARKS[each.status][0],
+            each.name,
+            words.result_type(each.dtype, each.shape),
+            words.wrong(each.difference),
+        )
+        rows.append(f'<tr class="{each.status.value}">{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>')
+    return f"<table>{''.join(rows)}</table>"
 
 
 def _graph(graph: GraphReport) -> Iterator[str]:
@@ -96,10 +100,8 @@ def _graph(graph: GraphReport) -> Iterator[str]:
     if quantised:
         shown = sorted(quantised, key=lambda node: node.status not in FAILING)[:MOST_HISTOGRAMS]
         yield _histograms(shown, len(quantised))
-        yield (
-            "<section><h3>Saturated values <small>share on a bound of the destination; "
-            f'<i class="bar"></i> graph, <i class="reference"></i> reference</small></h3>{plots.saturation_bars(shown)}</section>'
-        )
+        key = 'share on a bound of the destination; <i class="bar"></i> graph, <i class="reference"></i> reference'
+        yield f"<section><h3>Saturated values <small>{key}</small></h3>{plots.saturation_bars(shown)}</section>"
     yield _nodes(graph)
 
 
@@ -111,20 +113,19 @@ def _histograms(nodes: Sequence[NodeReport], count: int) -> str:
         if node.distribution
     )
     most = f" {len(nodes)} of {count}, wrong ones first;" if count > len(nodes) else ""
-    return (
-        f'<section><h3>Quantised values <small>{most} <i class="bar"></i> graph, <i class="outline"></i> reference</small></h3>'
-        f'<div class="cards">{cards}</div></section>'
-    )
+    key = f'{most} <i class="bar"></i> graph, <i class="outline"></i> reference'
+    return f'<section><h3>Quantised values <small>{key}</small></h3><div class="cards">{cards}</div></section>'
 
 
 def _nodes(graph: GraphReport) -> str:
-    heads = ("", "FX node", "operator", "GE nodes", "result", "differ", "max error", "mean error", "SQNR dB", "Python line")
-    head = "".join(f"<th>{name}</th>" for name in heads)
-    legend = " · ".join(f'<span class="{s.value}">{MARKS[s][0]}</span> {_MEANINGS[s]}' for s in Status if graph.count(s))
-    note = f"<p>{len(graph.unobserved)} FX nodes have no GE node of their own: {escape(', '.join(graph.unobserved))}</p>"
+    head = "".join(f"<th>{name}</th>" for name in _HEADS)
+    statuses = [status for status in Status if graph.count(status)]
+    legend = " · ".join(f'<span class="{each.value}">{MARKS[each][0]}</span> {_MEANINGS[each]}' for each in statuses)
+    note = f"<p>without a GE node of their own: {escape(', '.join(graph.unobserved))}</p>"
     return (
         f"<section><h3>Results, in the order they are computed <small>{legend}</small></h3>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(map(_row, graph.nodes))}</tbody></table></div>'
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(map(_row, graph.nodes))}</tbody></table></div>"
         f"{note if graph.unobserved else ''}</section>"
     )
 

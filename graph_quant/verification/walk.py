@@ -23,6 +23,8 @@ from .source import line_of
 Told = Callable[[float], None]
 _CPU = torch.device("cpu")
 _NUMBERS = (int, float, bool)
+# What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that.
+_IMPOSSIBLE = object()
 
 
 class Walk(fx.Interpreter):
@@ -61,7 +63,7 @@ class Walk(fx.Interpreter):
             return self._adopt(n, seen, Status.RANDOM, "")
         own = self._own(n)
         if not seen:
-            if own is not None:
+            if own is not None and own is not _IMPOSSIBLE:
                 self._of_graph[n] = own
             if not _is_trivial(n) and _tensors(result):
                 self.unobserved.append(n.name)
@@ -77,20 +79,24 @@ class Walk(fx.Interpreter):
         def fetch(given: fx.Node) -> Any:
             return self._of_graph[given] if given in self._of_graph else self.env[given]
 
-        return _compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
+        try:
+            return _compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
+        except Exception:
+            return _IMPOSSIBLE
 
     def _compare(self, n: fx.Node, result: Any, own: Any, seen: Mapping[int, Tensor]) -> None:
         expected = _several(result)
-        local = expected if own is None else _several(own)
+        local = expected if own is None or own is _IMPOSSIBLE else _several(own)
         of_graph = list(local)
         differs = own is not None
         for position, value in enumerate(expected):
             if position not in seen or not isinstance(value, (Tensor, *_NUMBERS)):
                 continue
-            report = self._report(n, position, len(expected), value, local[position], seen[position])
+            compared_with = seen[position] if own is _IMPOSSIBLE else local[position]
+            report = self._report(n, position, len(expected), value, compared_with, seen[position])
             self.nodes.append(report)
             differs |= not report.difference.equal
-            of_graph[position] = seen[position] if isinstance(value, Tensor) else seen[position].item()
+            of_graph[position] = _laid_out(seen[position], value)
         if differs:
             self._of_graph[n] = type(result)(of_graph) if isinstance(result, (list, tuple)) else of_graph[0]
 
@@ -179,6 +185,15 @@ def _tensors(result: Any) -> bool:
 def _as_tensor(value: Any, like: Tensor) -> Tensor:
     """A size as GE holds it, in whichever integer type."""
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=like.dtype).reshape(like.shape)
+
+
+def _laid_out(seen: Tensor, like: Any) -> Any:
+    """A result of the graph with the strides that the FX graph counts on; those of the GE graph mean nothing to it."""
+    if not isinstance(like, Tensor):
+        return seen.item()
+    if seen.shape != like.shape or seen.stride() == like.stride():
+        return seen
+    return torch.empty_like(like, dtype=seen.dtype).copy_(seen)
 
 
 def _is_trivial(n: fx.Node) -> bool:

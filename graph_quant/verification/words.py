@@ -51,5 +51,16 @@ def wrong(difference: Difference) -> str:
     return f"{difference.mismatch}; {text}" if difference.mismatch else text
 
 
+def measures(difference: Difference) -> str:
+    """The errors and the SQNR."""
+    largest, mean = number(difference.max_error), number(difference.mean_error)
+    return f"max error {largest}, mean error {mean}, SQNR {decibel(difference.sqnr)} dB"
+
+
+def count(number_of: int, thing: str) -> str:
+    """``1 graph``, ``2 graphs``."""
+    return f"{number_of} {thing}{'' if number_of == 1 else 's'}"
+
+
 def _item(value: float | int | str) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -28,7 +28,7 @@ def capture(
     title: str = "captured graphs",
     progress: Progress = silent,
 ) -> Iterator[Report]:
-    """Verify every graph that is compiled for the NPU inside this block, on its first ``calls`` calls (None: on all)."""
+    """Verify every graph that this block compiles for the NPU, on its first ``calls`` calls (None: on all)."""
     import torchair._ge_concrete_graph.fx2ge_converter as converter
     import torchair.npu_fx_compiler as compiler
 
