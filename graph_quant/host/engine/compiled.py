@@ -45,7 +45,7 @@ def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None
     lines = module._lineno_map
     if trace is None or lines is None:
         return None
-    line = trace.tb_lineno
+    line = trace.tb_lineno - module._prologue_start
     index = next((lines[at] for at in range(line, 0, -1) if lines.get(at) is not None), None)
     if index is None:
         return None

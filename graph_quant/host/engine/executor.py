@@ -13,31 +13,32 @@ from . import inputs, speed
 from .compiled import Run, make_callable
 from .errors import GraphError, NeedsNpuError
 from .importer import import_graph
-from .order import DATA_TYPES
-from .ownership import shared_outputs
+from .nodes import GeNode
+from .ownership import owned_outputs
 from .provenance import origins_of, output_devices_of
 
 _ON_DEVICE = 1
+Convert = Callable[[torch.Tensor], Any]
 
 
 class HostGraph:
-    """TorchAir's ``TorchNpuGraph`` for the host."""
+    """TorchAir's ``TorchNpuGraph`` for the host. What can be settled before a call is settled in ``load``."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.module: fx.GraphModule | None = None
         self._run: Run | None = None
-        self._input_readers: list[Callable[[torch.Tensor], Any]] = []
-        self._fresh: tuple[bool, ...] = ()
-        self._to_npu: tuple[bool, ...] = ()
+        self._readers: list[Convert] = []
+        self._deliveries: list[Convert] = []
 
     def load(self, ge_graph: Any, options: Mapping[str, str] | None = None) -> None:  # noqa: ARG002
         """Import the graph; every operator without a kernel is named before anything runs."""
         self.module = import_graph(ge_graph, origins_of(ge_graph))
         data = [node.meta["ge"] for node in self.module.graph.nodes if node.op == "placeholder"]
-        self._input_readers = [_reader(node) for node in data]
-        self._fresh = shared_outputs(self.module)
-        self._to_npu = _output_placement(ge_graph, len(self._fresh))
+        self._readers = [_reader(node) for node in data]
+        owned = owned_outputs(self.module)
+        placement = _output_placement(ge_graph, len(owned))
+        self._deliveries = [_delivery(*each) for each in zip(placement, owned, strict=True)]
 
     def compile(self) -> None:
         """Settle the speed."""
@@ -54,54 +55,69 @@ class HostGraph:
         """The outputs; those that TorchAir assigned are written into the given tensors."""
         if self._run is None:
             raise GraphError(f"{self.name}: run before compile")
-        arguments = [read(tensor) for read, tensor in zip(self._input_readers, inputs, strict=True)]
-        results = list(self._run(*arguments))
-        for index, assigned in enumerate(assigned_outputs):
-            if assigned is not None:
-                _write(assigned, results[index])
-                results[index] = assigned
-        for index, (fresh, moves) in enumerate(zip(self._fresh, self._to_npu, strict=True)):
-            result = results[index]
-            if index < len(assigned_outputs) and assigned_outputs[index] is not None:
-                continue
-            if moves:
-                results[index] = to_npu(result.contiguous())
-            elif not fresh:
-                results[index] = result.clone(memory_format=torch.contiguous_format)
-            elif not result.is_contiguous():
-                results[index] = result.contiguous()
-        return results
+        with torch.no_grad():
+            results = self._run(*[read(tensor) for read, tensor in zip(self._readers, inputs, strict=True)])
+            if not assigned_outputs:
+                return [deliver(result) for deliver, result in zip(self._deliveries, results, strict=True)]
+            # Results may be views of inputs that are about to be overwritten: those are copied first.
+            delivered = [
+                result if assigned is not None else deliver(result)
+                for deliver, result, assigned in zip(self._deliveries, results, assigned_outputs, strict=True)
+            ]
+            return _write_assigned(delivered, assigned_outputs)
 
     def auto_tune(self, example_inputs: Sequence[torch.Tensor] = (), stream: Any = None) -> None:  # noqa: ARG002
         """Refuse: tuning measures a device."""
         raise NeedsNpuError("auto tuning (aoe_config.aoe_mode)")
 
 
-def _reader(node: Any) -> Callable[[torch.Tensor], Any]:
+def _reader(node: GeNode) -> Convert:
     """How an input of the graph becomes an argument: sizes as numbers, npu tensors through their host memory."""
     if not inputs.is_size(node):
-        return _as_host_tensor
+        return _host_tensor
     scalar = not node.proto.output_desc[0].shape.dim
-    return (lambda tensor: tensor.item()) if scalar else (lambda tensor: tensor.tolist())
+    return torch.Tensor.item if scalar else torch.Tensor.tolist
 
 
-def _as_host_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach() if tensor.is_cpu else as_cpu(tensor)
+def _host_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.is_cpu else as_cpu(tensor)
 
 
-def _write(assigned: torch.Tensor, result: torch.Tensor) -> None:
-    target = _as_host_tensor(assigned)
-    if target.data_ptr() != result.data_ptr() or target.stride() != result.stride():
-        target.copy_(result)
+def _delivery(on_npu: bool, owned: bool) -> Convert:
+    """How a result leaves: contiguous, on its device, in memory of its own."""
+    if on_npu:
+        return _to_npu
+    return torch.Tensor.contiguous if owned else _copy
 
 
-def _output_placement(ge_graph: Any, count: int) -> tuple[bool, ...]:
+def _to_npu(result: torch.Tensor) -> torch.Tensor:
+    return to_npu(result.contiguous())
+
+
+def _copy(result: torch.Tensor) -> torch.Tensor:
+    return result.clone(memory_format=torch.contiguous_format)
+
+
+def _write_assigned(
+    results: list[torch.Tensor], assigned_outputs: Sequence[torch.Tensor | None]
+) -> list[torch.Tensor]:
+    targets = [None if assigned is None else _host_tensor(assigned) for assigned in assigned_outputs]
+    memory = {target.untyped_storage().data_ptr() for target in targets if target is not None}
+    for index, (result, target) in enumerate(zip(results, targets, strict=True)):
+        if target is None or target.data_ptr() == result.data_ptr():
+            continue
+        if result.untyped_storage().data_ptr() in memory:
+            results[index] = result.clone()
+    for index, (assigned, target) in enumerate(zip(assigned_outputs, targets, strict=True)):
+        if assigned is not None and target is not None:
+            if target.data_ptr() != results[index].data_ptr() or target.stride() != results[index].stride():
+                target.copy_(results[index])
+            results[index] = assigned
+    return results
+
+
+def _output_placement(ge_graph: Any, count: int) -> list[bool]:
     """For each output whether it belongs on the npu: as TorchAir traced it, or where the inputs are."""
-    devices = output_devices_of(ge_graph)
-    placements = list(ge_graph.attr["_input_placements"].list.i) if "_input_placements" in ge_graph.attr else []
-    anywhere = _ON_DEVICE in placements
-    known = [device == "npu" for device in devices]
-    return tuple(known[index] if index < len(known) else anywhere for index in range(count))
-
-
-__all__ = ["DATA_TYPES", "HostGraph"]
+    traced = [device == "npu" for device in output_devices_of(ge_graph)][:count]
+    placements = ge_graph.attr["_input_placements"].list.i if "_input_placements" in ge_graph.attr else ()
+    return traced + [_ON_DEVICE in placements] * (count - len(traced))

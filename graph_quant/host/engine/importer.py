@@ -94,7 +94,7 @@ class _Importer:
     def _constant(self, node: GeNode) -> None:
         value: torch.Tensor = node.attributes["value"]
         self.constants[node.name] = value
-        if value.dim() <= 1 and value.numel() <= LONGEST_SHAPE and not value.dtype.is_complex:
+        if value.numel() <= LONGEST_SHAPE and not value.dtype.is_complex:
             items = value.reshape(-1).tolist()
             self.hosts[Edge(node.name, 0)] = values.HostValue(tuple(items), tuple(value.shape), value.dtype)
 

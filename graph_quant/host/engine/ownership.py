@@ -1,32 +1,28 @@
-"""Which outputs of an imported graph may share memory with an input, a constant or one another."""
+"""Which outputs of an imported graph have memory of their own. A caller may write to what a graph returns."""
 
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from typing import Any
 
 from torch import fx
 
 
-def shared_outputs(module: fx.GraphModule) -> tuple[bool, ...]:
-    """For each output whether its memory is its own. A caller may write to what a graph returns."""
-    results = module.graph.output_node().args[0]
-    assert isinstance(results, tuple)
+def owned_outputs(module: fx.GraphModule) -> list[bool]:
+    """For each output whether it shares memory with no input, constant or other output."""
+    results: Any = module.graph.output_node().args[0]
     roots = [_root(result) for result in results]
-    return tuple(root.op == "call_function" and roots.count(root) == 1 for root in roots)
+    counts = Counter(roots)
+    return [root.op == "call_function" and counts[root] == 1 for root in roots]
 
 
-def _root(node: Any) -> fx.Node:
+def _root(node: fx.Node) -> fx.Node:
     """The node that made the memory behind a result."""
     while node.op == "call_function":
-        if node.target is operator.getitem:
-            kernel = node.args[0].meta.get("kernel")
-            if kernel is None or not kernel.may_alias:
-                return node  # type: ignore[no-any-return]
-            node = node.args[0]
-        kernel = node.meta.get("kernel")
-        source = next((argument for argument in node.args if isinstance(argument, fx.Node)), None)
-        if kernel is None or not kernel.may_alias or source is None:
-            return node  # type: ignore[no-any-return]
-        node = source
-    return node  # type: ignore[no-any-return]
+        maker: Any = node.args[0] if node.target is operator.getitem else node
+        kernel = maker.meta.get("kernel")
+        if kernel is None or not kernel.may_alias:
+            return node
+        node = next(argument for declared, argument in zip(kernel.inputs, maker.args) if not declared.is_host)
+    return node

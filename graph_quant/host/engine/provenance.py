@@ -51,8 +51,8 @@ def _line_of(stack_trace: str | None) -> str:
     """The innermost Python line of a stack trace: file, line and code."""
     if not stack_trace:
         return ""
-    location, _, code = stack_trace.split("File ")[-1].strip().partition("\n")
-    return f"{location.strip()}: {code.strip()}" if code.strip() else location.strip()
+    location, *code = stack_trace.split("File ")[-1].strip().splitlines()
+    return ": ".join(part.strip() for part in (location, *code[:1]) if part.strip())
 
 
 def _noting_devices(parse: Callable[..., Any]) -> Callable[..., Any]:

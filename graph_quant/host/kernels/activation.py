@@ -69,8 +69,8 @@ def elu_grad(
 
 @kernel("Gelu")
 def gelu(x: Tensor) -> Tensor:
-    """GE's Gelu is the tanh approximation."""
-    return functional.gelu(x, approximate="tanh")
+    """x times the normal distribution function, as GE defines it; a device kernel may approximate that."""
+    return functional.gelu(x)
 
 
 @kernel("GeluV2")
@@ -80,7 +80,7 @@ def gelu_v2(x: Tensor, *, approximate: str = "none") -> Tensor:
 
 @kernel("GeluGrad")
 def gelu_grad(dy: Tensor, x: Tensor, y: Tensor | None = None) -> Tensor:  # noqa: ARG001
-    return aten.gelu_backward(dy, x, approximate="tanh")
+    return aten.gelu_backward(dy, x)
 
 
 @kernel("GeluGradV2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,9 +39,16 @@ def convolve(
 ) -> Tensor:
     rank = x.dim() - 2
     source, padding = _padding(x, pads, rank)
-    return torch.convolution(
-        source, filter, bias, _spatial(strides, rank), padding, _spatial(dilations, rank), False, [0] * rank, groups
-    )
+    stride, dilation = _spatial(strides, rank), _spatial(dilations, rank)
+    return _convolution(source, filter, bias, stride, padding, dilation, False, [0] * rank, groups)
+
+
+def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any) -> Tensor:
+    """Half precision is summed in float32 and rounded once."""
+    if x.dtype not in (torch.float16, torch.bfloat16):
+        return torch.convolution(x, weight, bias, *settings)
+    wide_bias = None if bias is None else bias.float()
+    return torch.convolution(x.float(), weight.float(), wide_bias, *settings).to(x.dtype)
 
 
 @kernel("Conv2DTranspose", "Conv3DTranspose")
@@ -68,7 +76,7 @@ def convolve_transposed(
             for at in range(rank)
         ]
         extra = [size - smallest for size, smallest in zip(wanted, least, strict=True)]
-    return torch.convolution(x, filter, bias, stride, before, dilation, True, extra, groups)
+    return _convolution(x, filter, bias, stride, before, dilation, True, extra, groups)
 
 
 @kernel("Conv2DBackpropInput", "Conv3DBackpropInput")

@@ -172,12 +172,19 @@ def sxpy(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
 
 @kernel("Addcdiv")
 def addcdiv(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
-    return input_data + value * x1 / x2
+    wide = _wide(input_data) + _wide(value) * _wide(x1) / _wide(x2)
+    return wide.to(input_data.dtype)
 
 
 @kernel("Addcmul")
 def addcmul(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
-    return input_data + value * x1 * x2
+    wide = _wide(input_data) + _wide(value) * _wide(x1) * _wide(x2)
+    return wide.to(input_data.dtype)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Half precision in float32: results of several steps are rounded once."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 @kernel("Lerp")

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..engine.values import HostValue
+from .elementwise import addcdiv, addcmul
 from .registry import kernel
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -92,24 +93,28 @@ def power_of_scalar(scalar: Tensor, x: Sequence[Tensor]) -> list[Tensor]:
     return [torch.pow(scalar.reshape(()).to(each.dtype), each) for each in x]
 
 
-@kernel("ForeachAddcdivScalar", "ForeachAddcdivList")
-def addcdiv(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
-    return [a + scalar.reshape(()).to(a.dtype) * b / c for a, b, c in zip(x1, x2, x3, strict=True)]
+@kernel("ForeachAddcdivScalar")
+def add_quotients(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
+    return [addcdiv(a, b, c, scalar.reshape(())) for a, b, c in zip(x1, x2, x3, strict=True)]
 
 
 @kernel("ForeachAddcdivScalarList")
-def addcdiv_list(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor) -> list[Tensor]:
-    return [a + scalars[at].to(a.dtype) * b / c for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
+def add_scaled_quotients(
+    x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor
+) -> list[Tensor]:
+    return [addcdiv(a, b, c, scalars[at]) for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
 
 
-@kernel("ForeachAddcmulScalar", "ForeachAddcmulList")
-def addcmul(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
-    return [a + scalar.reshape(()).to(a.dtype) * b * c for a, b, c in zip(x1, x2, x3, strict=True)]
+@kernel("ForeachAddcmulScalar")
+def add_products(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
+    return [addcmul(a, b, c, scalar.reshape(())) for a, b, c in zip(x1, x2, x3, strict=True)]
 
 
 @kernel("ForeachAddcmulScalarList")
-def addcmul_list(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor) -> list[Tensor]:
-    return [a + scalars[at].to(a.dtype) * b * c for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
+def add_scaled_products(
+    x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor
+) -> list[Tensor]:
+    return [addcmul(a, b, c, scalars[at]) for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
 
 
 @kernel("ForeachLerpScalar")

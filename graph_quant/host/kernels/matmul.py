@@ -1,4 +1,4 @@
-"""Matrix products. Sums are as wide as torch makes them: float32 for half precision."""
+"""Matrix products. Half precision is summed in float32 and rounded once, as the cube unit does."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from ...reference.matmul import int8_matmul
 from .registry import kernel
 
 
-def product(x1: Tensor, x2: Tensor) -> Tensor:
-    """``x1 @ x2``; of int8 in int32, by the fast path."""
+def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
+    """``x1 @ x2 + bias``; of int8 in int32, by the fast path."""
     if x1.dtype == torch.int8:
-        return int8_matmul(x1, x2)
-    return torch.matmul(x1, x2)
+        total = int8_matmul(x1, x2)
+        return total if bias is None else total + bias
+    half = x1.dtype in (torch.float16, torch.bfloat16)
+    total = torch.matmul(x1.float(), x2.float()) if half else torch.matmul(x1, x2)
+    return (total if bias is None else total + bias).to(x1.dtype)
 
 
 @kernel("MatMul", "MatMulV2", "MatMulV3")
@@ -25,18 +28,14 @@ def matmul(
     transpose_x1: bool = False,
     transpose_x2: bool = False,
 ) -> Tensor:
-    return _with_bias(product(x1.mT if transpose_x1 else x1, x2.mT if transpose_x2 else x2), bias)
+    return product(x1.mT if transpose_x1 else x1, x2.mT if transpose_x2 else x2, bias)
 
 
 @kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 def batch_matmul(
     x1: Tensor, x2: Tensor, bias: Tensor | None = None, *, adj_x1: bool = False, adj_x2: bool = False
 ) -> Tensor:
-    return _with_bias(product(x1.mT if adj_x1 else x1, x2.mT if adj_x2 else x2), bias)
-
-
-def _with_bias(result: Tensor, bias: Tensor | None) -> Tensor:
-    return result if bias is None else (result + bias).to(result.dtype)
+    return product(x1.mT if adj_x1 else x1, x2.mT if adj_x2 else x2, bias)
 
 
 @kernel("Dot")

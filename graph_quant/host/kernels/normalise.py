@@ -95,7 +95,7 @@ def bn_training_reduce_grad(
     *,
     epsilon: float = 1e-4,
 ) -> Tensor:
-    count = x.numel() // x.size(1)
+    count = max(x.numel() // max(x.size(1), 1), 1)
     rstd = torch.rsqrt(batch_variance + epsilon)
     normal = (x.float() - _per_channel(batch_mean, x)) * _per_channel(rstd, x)
     inner = grads.float() - (_per_channel(diff_offset, x) + normal * _per_channel(diff_scale, x)) / count
@@ -116,4 +116,4 @@ def group_norm(
     variance, mean = torch.var_mean(grouped, -1, correction=0)
     normal = (grouped - mean.unsqueeze(-1)) * torch.rsqrt(variance + eps).unsqueeze(-1)
     y = normal.reshape(x.shape) * _per_channel(gamma, x) + _per_channel(beta, x)
-    return y.to(x.dtype), mean.to(x.dtype).reshape(-1), variance.to(x.dtype).reshape(-1)
+    return y.to(x.dtype), mean.to(x.dtype), variance.to(x.dtype)

@@ -21,12 +21,16 @@ _ROUNDS = 10
 
 
 def _words(key: Tensor, counter: Tensor, count: int) -> Tensor:
-    """``count`` random words, four from each step of the counter."""
+    """``count`` random words, four from each step of the counter.
+
+    A counter of two numbers is the whole 128 bits, low half first; a single number is the high half.
+    """
     key = key.reshape(-1)[0].to(torch.int64)
-    start = counter.reshape(-1)[0].to(torch.int64)
-    blocks = torch.arange((count + 3) // 4, dtype=torch.int64)
-    zero = torch.zeros_like(blocks)
-    lanes = [(blocks & _WORD), (blocks >> 32) & _WORD, zero + (start & _WORD), zero + ((start >> 32) & _WORD)]
+    halves = counter.reshape(-1).to(torch.int64)
+    steps = torch.arange((count + 3) // 4, dtype=torch.int64)
+    low = steps + halves[0] if halves.numel() > 1 else steps
+    high = torch.zeros_like(steps) + halves[-1]
+    lanes = [low & _WORD, (low >> 32) & _WORD, high & _WORD, (high >> 32) & _WORD]
     keys = [key & _WORD, (key >> 32) & _WORD]
     for _ in range(_ROUNDS):
         first, second = lanes[0] * _MULTIPLIERS[0], lanes[2] * _MULTIPLIERS[1]

@@ -1,0 +1,200 @@
+"""What a compiled function does around its operators: outputs, in-place updates, views, devices, training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+
+Compile = Callable[..., Any]
+DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
+
+
+@DEVICES
+def test_several_outputs_and_an_input_returned(compile_npu: Compile, device: str) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        total = x + 1
+        return total, x, total, total.t()
+
+    x = torch.arange(6.0).reshape(2, 3).to(device)
+    results = compile_npu(function)(x)
+    assert all(result.device.type == device for result in results)
+    assert results[1] is x or results[1].data_ptr() == x.data_ptr()
+    for result, expected in zip(results, function(torch.arange(6.0).reshape(2, 3)), strict=True):
+        torch.testing.assert_close(result.cpu(), expected, check_stride=False)
+
+
+@DEVICES
+def test_input_updated_in_place(compile_npu: Compile, device: str) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(y)
+        y.mul_(2)
+        return x * 10
+
+    x, y = torch.ones(3).to(device), torch.full((3,), 2.0).to(device)
+    result = compile_npu(function)(x, y)
+    assert x.tolist() == [3.0] * 3
+    assert y.tolist() == [4.0] * 3
+    assert result.tolist() == [30.0] * 3
+
+
+def test_inputs_that_swap_values(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> None:
+        kept = x.clone()
+        x.copy_(y)
+        y.copy_(kept)
+
+    x, y = torch.ones(3), torch.zeros(3)
+    compile_npu(function)(x, y)
+    assert (x.tolist(), y.tolist()) == ([0.0] * 3, [1.0] * 3)
+
+
+def test_module_buffer_counts_calls(compile_npu: Compile) -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return x + self.calls
+
+    module = Counter()
+    compiled = compile_npu(module)
+    assert [compiled(torch.zeros(2)).tolist() for _ in range(3)] == [[1, 1], [2, 2], [3, 3]]
+    assert module.calls.tolist() == [3, 3]
+
+
+@DEVICES
+def test_reference_operator_updates_a_cache_in_place(compile_npu: Compile, device: str) -> None:
+    """TorchAir leaves no copy before or after Scatter: it has to write into the input itself."""
+
+    def function(cache: torch.Tensor, index: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        torch_npu.scatter_update_(cache, index, value, -2)
+        return value + 1
+
+    cache = torch.zeros(2, 1, 4, 2).to(device)
+    index, value = torch.tensor([1, 3]).to(device), torch.ones(2, 1, 1, 2).to(device)
+    compile_npu(function)(cache, index, value)
+    assert cache.cpu().nonzero()[:, [0, 2]].tolist() == [[0, 1], [0, 1], [1, 3], [1, 3]]
+
+
+def test_results_do_not_share_memory_with_inputs(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.clone(), (x * 1).reshape(-1)
+
+    x = torch.ones(2, 2)
+    copied, flat = compile_npu(function)(x)
+    copied.zero_()
+    flat.zero_()
+    assert x.tolist() == [[1, 1], [1, 1]]
+
+
+def test_constant_result_is_fresh_each_time(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.full((3,), 7.0), x + 1
+
+    compiled = compile_npu(function)
+    compiled(torch.ones(2))[0].zero_()
+    assert compiled(torch.ones(2))[0].tolist() == [7.0] * 3
+
+
+def test_transposed_and_sliced_inputs(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x[1:, ::2] + x[:-1, 1::2]
+
+    base = torch.arange(24.0).reshape(4, 6)
+    torch.testing.assert_close(compile_npu(function)(base.t()[:5, :4]), function(base.t()[:5, :4]))
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (3, 0), (0, 0)])
+def test_zero_size_tensors(compile_npu: Compile, shape: tuple[int, int]) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x + 1, x.sum(0), torch.cat([x, x]), x.reshape(-1)
+
+    x = torch.empty(shape)
+    for result, expected in zip(compile_npu(function)(x), function(x), strict=True):
+        torch.testing.assert_close(result, expected)
+
+
+def test_scalars_and_symbols_as_inputs(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor, count: int, factor: float) -> tuple[torch.Tensor, int]:
+        return x.expand(count, x.size(0)) * factor, count + x.size(0)
+
+    compiled = compile_npu(function)
+    for count in (2, 5, 7):
+        result, size = compiled(torch.ones(3), count, 0.5)
+        assert result.shape == (count, 3)
+        assert size == count + 3
+        assert result.sum().item() == count * 1.5
+
+
+@DEVICES
+def test_int4_round_trip_through_a_matmul(compile_npu: Compile, device: str) -> None:
+    """Identity weights give back the quantised rows."""
+
+    def function(x: torch.Tensor, scale: torch.Tensor, weight: torch.Tensor, ones: torch.Tensor) -> torch.Tensor:
+        quantised = torch_npu.npu_quantize(x, scale, None, torch.quint4x2, -1, False)
+        return torch_npu.npu_quant_matmul(quantised, weight, ones, output_dtype=torch.bfloat16, pertoken_scale=None)
+
+    rows = torch.arange(-8, 8, dtype=torch.float16).repeat(2, 4)
+    weight = torch.zeros(64, 8, dtype=torch.int32)
+    for column in range(64):
+        weight[column, column // 8] = 1 << (4 * (column % 8))
+    arguments = [tensor.to(device) for tensor in (rows, torch.ones(1).half(), weight, torch.ones(64).bfloat16())]
+    result = compile_npu(function)(*arguments)
+    assert torch.equal(result.cpu().float(), rows.float())
+
+
+def test_uint64_parameters_reach_the_caller_as_int64(compile_npu: Compile) -> None:
+    def function(scale: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_trans_quant_param(scale)
+
+    result = compile_npu(function)(torch.tensor([1.0, -2.0]))
+    assert result.dtype == torch.int64
+    assert [value & 0xFFFFFFFF for value in result.tolist()] == [0x3F800000, 0xC0000000]
+    assert all(value >> 46 == 1 for value in result.tolist())
+
+
+def test_random_numbers_follow_the_seed(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.rand(10_000, device=x.device)
+
+    compiled = compile_npu(function)
+    x = torch.ones(1).npu()
+    torch.npu.manual_seed(7)
+    first, second = compiled(x).cpu(), compiled(x).cpu()
+    assert not torch.equal(first, second)
+    assert abs(first.mean().item() - 0.5) < 0.02
+    assert abs(first.var().item() - 1 / 12) < 0.01
+    torch._dynamo.reset()
+    torch.npu.manual_seed(7)
+    assert torch.equal(compile_npu(function)(x).cpu(), first)
+
+
+@DEVICES
+def test_training_step_gives_the_gradients_of_eager(compile_npu: Compile, device: str) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.ReLU(), torch.nn.LayerNorm(5), torch.nn.Linear(5, 2))
+    x = torch.randn(3, 6)
+    model(x).pow(2).mean().backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
+    model.zero_grad()
+    model = model.to(device)
+    compile_npu(model, dynamic=False)(x.to(device)).pow(2).mean().backward()
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert parameter.grad is not None
+        torch.testing.assert_close(parameter.grad.cpu(), gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_factories_on_the_npu_stay_there(compile_npu: Compile) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.arange(4, device="npu"), x + 1
+
+    made, result = compile_npu(function)(torch.ones(2))
+    assert made.device.type == "npu"
+    assert result.device.type == "cpu"
+    assert made.cpu().tolist() == [0, 1, 2, 3]

@@ -1,0 +1,50 @@
+"""Both speeds give the same bits for the quantisation operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+
+from graph_quant.host.engine import use
+
+Compile = Callable[..., Any]
+INDEX = torch.tensor([3, 3, 17])
+
+
+def _inputs() -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(0)
+    x = torch.randn(17, 64).half() * 8
+    x[0, :6] = torch.tensor([float("inf"), float("-inf"), float("nan"), 0.0, 65504.0, -0.0])
+    return x, torch.rand(3, 64).half() * 4
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "group int8": lambda x, s: torch_npu.npu_group_quant(x, s, INDEX, dst_dtype=torch.int8),
+    "group int4": lambda x, s: torch_npu.npu_group_quant(x, s, INDEX, dst_dtype=torch.quint4x2),
+    "quantize int8": lambda x, s: torch_npu.npu_quantize(x, s[0], s[1], torch.qint8, -1, False),
+    "quantize by division": lambda x, s: torch_npu.npu_quantize(
+        x, s[0].float() + 1, s[1].to(torch.int32), torch.qint32, 1, True
+    ),
+    "asymmetric int4": lambda x, s: torch_npu.npu_dynamic_quant_asymmetric(x[1:], dst_type=torch.quint4x2),
+    "asymmetric smooth": lambda x, s: torch_npu.npu_dynamic_quant_asymmetric(x[1:], smooth_scales=s[0]),
+    "symmetric": lambda x, s: torch_npu.npu_dynamic_quant(x[1:]),
+    "parameters": lambda x, s: torch_npu.npu_trans_quant_param(s[0].float(), s[1].float(), 1),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_same_bits(compile_npu: Compile, name: str) -> None:
+    x, scale = _inputs()
+    function = FUNCTIONS[name]
+    expected = compile_npu(function)(x, scale)
+    torch._dynamo.reset()
+    with use("inductor"):
+        results = compile_npu(function)(x, scale)
+    pairs = [(expected, results)] if isinstance(expected, torch.Tensor) else zip(expected, results, strict=True)
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        assert torch.equal(one.view(torch.int8), other.view(torch.int8))

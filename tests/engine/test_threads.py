@@ -1,0 +1,37 @@
+"""Graphs compile and run in several threads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+Compile = Callable[..., Any]
+
+
+def test_threads_compile_and_run_at_the_same_time(compile_npu: Compile) -> None:
+    def work(number: int) -> list[float]:
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x * number) + x.sum(-1, keepdim=True)
+
+        compiled = compile_npu(function)
+        results = []
+        for size in range(2, 6):
+            x = torch.arange(float(size)).expand(number + 1, size).contiguous()
+            results.append(bool(torch.equal(compiled(x), function(x))))
+        return results
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(all(results) for results in pool.map(work, range(6)))
+
+
+def test_one_compiled_graph_serves_all_threads(compile_npu: Compile) -> None:
+    compiled = compile_npu(lambda x: torch.softmax(x, -1) @ x.mT)
+    inputs = [torch.randn(16, 16) for _ in range(32)]
+    compiled(inputs[0])
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(compiled, inputs))
+    for x, result in zip(inputs, results, strict=True):
+        torch.testing.assert_close(result, torch.softmax(x, -1) @ x.mT)
