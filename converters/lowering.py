@@ -71,7 +71,14 @@ def is_static(shape: Sequence[int | torch.SymInt]) -> bool:
 
 def shape_of(x: Tensor) -> Any:
     """The shape of ``x`` as a node's input: a constant where it is known when the graph is built."""
-    return list(x.symsize) if is_static(x.symsize) else ge.Shape(x)
+    return list(x.symsize) if is_static(x.symsize) else run_time_shape(x)
+
+
+def run_time_shape(x: Tensor) -> Tensor:
+    """A node that gives the shape of ``x``, as GE's int32."""
+    shape = ge.Shape(x)
+    shape.desc.dtype = INT32.ge_desc
+    return shape
 
 
 def producer(tensor: Tensor) -> Tensor | None:

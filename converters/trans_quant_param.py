@@ -13,7 +13,8 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
 from torchair.ge._ge_graph import DataType, Tensor
 
-from graph_quant.converters.lowering import PROTO_FLOAT, PROTO_UINT64, shape_of, spec
+from graph_quant.converters.lowering import PROTO_FLOAT, PROTO_UINT64, run_time_shape, shape_of, spec
+from graph_quant.destination import INT32
 from graph_quant.meta.rules import statically_known_true
 from graph_quant.meta.trans_quant_param import check
 
@@ -47,7 +48,9 @@ def quant_params(scale: Tensor, offset: Tensor | None, round_mode: int | None = 
 def _longer(scale: Tensor, offset: Tensor) -> Any:
     if statically_known_true(scale.meta.size(0) == 1):
         return shape_of(offset)
-    return ge.Maximum(ge.Shape(scale), ge.Shape(offset))
+    longer = ge.Maximum(run_time_shape(scale), run_time_shape(offset))
+    longer.desc.dtype = INT32.ge_desc
+    return longer
 
 
 def _node_being_lowered() -> torch.fx.Node | None:
