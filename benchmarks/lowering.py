@@ -1,8 +1,8 @@
-"""GE nodes and compile time of the quantisation operators, beside those of torch_npu's own lowering, in one run.
+"""GE nodes and compile time of the operators, beside those of torch_npu's own lowering, in one run.
 
-Each operator is called `--calls` times in one graph, on sizes that are symbols, and compiled in turn by this project
-and by upstream. Times are the best of `--rounds` and count only as their ratio. The time is that of torch.compile up to
-a GE graph that could be loaded; running it is no part of it.
+Each operator is called `--calls` times in one graph, on sizes that are symbols, and compiled in turn by this
+project and by upstream. Times are the best of `--rounds` and count only as their ratio. The time is that of
+torch.compile up to a GE graph that could be loaded; running it is no part of it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import graph_quant  # noqa: F401, I001 (before torch: it makes torch_npu loadable)
+import graph_quant  # noqa: F401 (before torch: it makes torch_npu loadable)
 import torch
 import torch_npu
 import torchair
+from graph_quant import converters, meta
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 from torch_npu.op_plugin.meta import _meta_registrations
 from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph, register_fx_node_ge_converter
 from torchair.configs.compiler_config import CompilerConfig
-
-from graph_quant import converters, meta
 
 INT4 = torch.quint4x2
 X, ROWS = torch.ones(6, 16, dtype=torch.float16), torch.tensor([1, 6], dtype=torch.int32)
@@ -71,7 +70,7 @@ def use_upstream(library: torch.library.Library) -> None:
         importlib.reload(importlib.import_module(f"torchair._ge_concrete_graph.ge_converter.custom.{name}"))
 
 
-class Built(Exception):
+class GraphIsBuiltError(Exception):
     """Stops a compilation at the moment its GE graph could be loaded."""
 
 
@@ -81,7 +80,7 @@ def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], c
 
     def stop(graph: GeConcreteGraph, *_args: Any, **_kwargs: Any) -> None:
         graphs.append(graph.graph)
-        raise Built
+        raise GraphIsBuiltError
 
     def repeated(*tensors: torch.Tensor) -> list[Any]:
         return [function(*tensors) for _ in range(calls)]
@@ -92,7 +91,7 @@ def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], c
     try:
         backend = torchair.get_npu_backend(compiler_config=CompilerConfig())
         torch.compile(repeated, backend=backend, dynamic=True, fullgraph=True)(*args)
-    except Built:
+    except GraphIsBuiltError:
         pass
     finally:
         GeConcreteGraph.__call__ = run

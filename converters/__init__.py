@@ -15,11 +15,6 @@ def register() -> None:
         return
     _registered = True
     import torch
-    from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
-
-    # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
-    from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
-
     from graph_quant.converters import (
         dynamic_quant,
         dynamic_quant_asymmetric,
@@ -30,6 +25,10 @@ def register() -> None:
         quantize,
         trans_quant_param,
     )
+    from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
+
+    # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
+    from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
     aten, npu = torch.ops.aten, torch.ops.npu
     for operator, module in (

@@ -1,8 +1,8 @@
 """The lowering that the two dynamic quantisations share.
 
-Kernels of A2 and A3 quantise by token and know nothing else. A tensor is one token once it is one row, and channels
-are tokens once the last two dimensions are exchanged; what cannot be had so is refused here with the way out. On
-Ascend 950 the kernel has the modes itself, as attributes.
+Kernels of A2 and A3 quantise by token and know nothing else. A tensor is one token once it is one row, and
+channels are tokens once the last two dimensions are exchanged; what cannot be had so is refused here with
+the way out. On Ascend 950 the kernel has the modes itself, as attributes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torchair._ge_concrete_graph import ge_apis as ge
-from torchair._utils.check_platform import is_arch35
-from torchair.ge._ge_graph import Tensor
-
 from graph_quant.converters.lowering import is_static, shape_of, stored, swapped_last_two
 from graph_quant.meta.dynamic import Plan
 from graph_quant.reference.dynamic import PERCHANNEL, PERTENSOR, PERTOKEN
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair._utils.check_platform import is_arch35
+from torchair.ge._ge_graph import Tensor
 
 # From (x, smooth_scales, group_index, dst_type) to the quantised tensor and its parameters.
 ByToken = Callable[[Tensor, Tensor | None, Tensor | None, int], tuple[Tensor, ...]]
@@ -65,7 +64,9 @@ def _refuse_what_a2_lacks(plan: Plan, smooth: Any) -> None:
         problem, way_out = "torch.quint4x2 with quant_mode 'perchannel'", "use torch.int8"
     else:
         return
-    raise RuntimeError(f"{plan.op}: kernels of Ascend A2 and A3 cannot do {problem} in a graph; {way_out}, or run eagerly")
+    raise RuntimeError(
+        f"{plan.op}: kernels of Ascend A2 and A3 cannot do {problem} in a graph; {way_out}, or run eagerly"
+    )
 
 
 def _as_one_row(by_token: ByToken, plan: Plan, x: Tensor, _smooth: Tensor | None) -> tuple[Tensor, ...]:
@@ -79,9 +80,7 @@ def _as_one_row(by_token: ByToken, plan: Plan, x: Tensor, _smooth: Tensor | None
     return (stored(y, plan.destination, _kept(x)), *parameters)
 
 
-def _as_rows_of_channels(
-    by_token: ByToken, plan: Plan, x: Tensor, smooth: Tensor | None
-) -> tuple[Tensor, ...]:
+def _as_rows_of_channels(by_token: ByToken, plan: Plan, x: Tensor, smooth: Tensor | None) -> tuple[Tensor, ...]:
     y, *parameters = by_token(swapped_last_two(x, x.rank), smooth, None, plan.destination.ge_attr)
     y.desc.dtype = plan.destination.ge_desc
     return (stored(swapped_last_two(y, x.rank), plan.destination, _kept(x)), *parameters)

@@ -1,15 +1,17 @@
-"""npu_dynamic_quant becomes DynamicQuant, which quantises symmetrically by token. DynamicQuantV2 is asymmetric on A2 and A3 whatever its attribute says."""
+"""npu_dynamic_quant becomes DynamicQuant, which quantises symmetrically by token.
+
+DynamicQuantV2 is asymmetric on A2 and A3, whatever its attribute says.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import Tensor
-
 from graph_quant.converters import dynamic
 from graph_quant.converters.lowering import spec, specs
 from graph_quant.meta.dynamic_quant import check
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
 
 
 def _by_token(x: Tensor, smooth: Tensor | None, groups: Tensor | None, dst_type: int) -> tuple[Tensor, ...]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import Tensor
-
 from graph_quant.converters.lowering import specs, stored
 from graph_quant.meta.group_quant import check
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
 
 
 def convert(

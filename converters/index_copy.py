@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from graph_quant.converters.lowering import shape_of
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
-
-from graph_quant.converters.lowering import shape_of
 
 
 def convert(x: Tensor, dim: int, index: Tensor, source: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001

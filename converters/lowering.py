@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from graph_quant.destination import INT4, INT32, Destination
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
-
-from graph_quant.destination import INT4, INT32, Destination
 
 PROTO_FLOAT, PROTO_UINT64 = 1, 10
 

@@ -1,20 +1,20 @@
 """npu_quant_matmul becomes QuantBatchMatmulV3.
 
-A float scale that the kernel wants packed goes through TransQuantParamV2 first, as eager execution does; one that
-npu_trans_quant_param packed in the graph is taken as the UINT64 it is. int4 operands arrive as int32 and are unpacked
-by Bitcast and Reshape; x2 packed along k is turned so that its packed dimension is the last, and multiplied transposed.
+A float scale that the kernel wants packed goes through TransQuantParamV2 first, as eager execution does;
+one that npu_trans_quant_param packed in the graph is taken as the UINT64 it is. int4 operands arrive as
+int32 and are unpacked by Bitcast and Reshape; x2 packed along k is turned so that its packed dimension is
+the last, and multiplied transposed.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import Tensor
-
 from graph_quant.converters import trans_quant_param
 from graph_quant.converters.lowering import PROTO_UINT64, producer, specs, swapped_last_two, unpacked
 from graph_quant.meta.quant_matmul import Plan, check
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
 
 
 def convert(

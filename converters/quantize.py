@@ -1,8 +1,8 @@
 """npu_quantize becomes AscendQuantV2, which multiplies, or Quantize, which divides.
 
-AscendQuantV2 takes its inputs in one dtype, and float32 holds each of them exactly. Quantize broadcasts its parameters
-from the right, so that they need reshaping for any axis but the last, and takes bfloat16 ones only beside a bfloat16
-input.
+AscendQuantV2 takes its inputs in one dtype, and float32 holds each of them exactly. Quantize broadcasts its
+parameters from the right, so that they need reshaping for any axis but the last, and takes bfloat16 ones
+only beside a bfloat16 input.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import Tensor
-
 from graph_quant.converters.lowering import as_float, spec, stored
 from graph_quant.meta.quantize import Plan, check
 from graph_quant.meta.rules import statically_known_true
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 DIVIDING_NAMES = {"int8": "torch.qint8", "uint8": "torch.quint8", "int32": "torch.qint32"}

@@ -9,14 +9,13 @@ import sys
 from typing import Any
 
 import torch
-from torchair._ge_concrete_graph import ge_apis as ge
-from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
-from torchair.ge._ge_graph import DataType, Tensor
-
 from graph_quant.converters.lowering import PROTO_FLOAT, PROTO_UINT64, run_time_shape, shape_of, spec
 from graph_quant.destination import INT32
 from graph_quant.meta.rules import statically_known_true
 from graph_quant.meta.trans_quant_param import check
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
+from torchair.ge._ge_graph import DataType, Tensor
 
 NODE = "TransQuantParamV2"
 

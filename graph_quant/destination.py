@@ -80,9 +80,7 @@ def find(requested: torch.dtype | int | None) -> Destination | None:
     return next((candidate for candidate in ALL if dtype in candidate.spellings), None)
 
 
-def resolve(
-    op: str, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]
-) -> Destination:
+def resolve(op: str, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]) -> Destination:
     """The destination for ``requested``, or RuntimeError naming what ``op`` accepts for ``argument``."""
     destination = find(requested)
     if destination is None or destination not in allowed:

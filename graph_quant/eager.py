@@ -10,17 +10,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch._prims_common import make_contiguous_strides_for
-
 from graph_quant import meta, reference
 from graph_quant.host.preload import HOST, chosen
 from graph_quant.meta.rules import Rules
+from torch import Tensor
+from torch._prims_common import make_contiguous_strides_for
 
 Kernel = Callable[..., Any]
 
 
-def npu_group_quant(x: Tensor, scale: Tensor, group_index: Tensor, *, offset: Any = None, dst_dtype: Any = None) -> Tensor:
+def npu_group_quant(
+    x: Tensor, scale: Tensor, group_index: Tensor, *, offset: Any = None, dst_dtype: Any = None
+) -> Tensor:
     """Quantises rows by group."""
     destination = meta.group_quant.check(x, scale, group_index, offset=offset, dst_dtype=dst_dtype)
     reference.group_quant.check_index(x, group_index)

@@ -1,7 +1,7 @@
 """npu_format_cast on the host NPU: a tensor answers the format it was cast to, and its values lie as before.
 
-A format is a layout that kernels of a device prefer. Kernels of the host read every tensor row by row, so that only
-the name of the format is kept: torch_npu's own, in the tensor's storage.
+A format is a layout that kernels of a device prefer. Kernels of the host read every tensor row by row, so
+that only the name of the format is kept: torch_npu's own, in the tensor's storage.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from typing import Any
 
 import torch
 import torch_npu
-from torch import Tensor
-
 from graph_quant.host.alias import as_cpu
+from torch import Tensor
 
 _NAMES = ("npu_format_cast", "_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
 

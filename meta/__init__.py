@@ -1,13 +1,12 @@
 """Shape and dtype inference for the quantisation operators, and the rules of what may be passed to them.
 
-Each module's ``check`` states the rules and returns how the call is carried out; the inference here, the lowering in
-``graph_quant.converters`` and eager execution all ask it.
+Each module's ``check`` states the rules and returns how the call is carried out; the inference here, the
+lowering in ``graph_quant.converters`` and eager execution all ask it.
 """
 
 from __future__ import annotations
 
 import torch
-
 from graph_quant.meta import (
     dynamic_quant,
     dynamic_quant_asymmetric,

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-
 from graph_quant.destination import INT4, INT8, Destination
 from graph_quant.meta.rules import Rules, Size, empty
 from graph_quant.reference.dynamic import MODES, PERCHANNEL, PERTENSOR, PERTOKEN

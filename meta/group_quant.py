@@ -1,13 +1,13 @@
 """npu_group_quant: what may be passed, and what comes back.
 
-x is a matrix (S, H) and scale one row (E, H) for each of E groups, E at least one. group_index, of length E, holds
-where each group ends; offset is one number of scale's dtype. The result is int8 of x's shape, or int32 (S, H/8).
+x is a matrix (S, H) and scale one row (E, H) for each of E groups, E at least one. group_index, of length
+E, holds where each group ends; offset is one number of scale's dtype. The result is int8 of x's shape, or
+int32 (S, H/8).
 """
 
 from __future__ import annotations
 
 import torch
-
 from graph_quant.destination import INT4, INT8, Destination
 from graph_quant.meta.rules import FLOATS, Rules, empty
 

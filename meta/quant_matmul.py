@@ -1,9 +1,9 @@
 """npu_quant_matmul: what may be passed, and what comes back.
 
-x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32 holding int4:
-x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or (n,), pertoken_scale is
-(m,), bias (n,) or, for results of three dimensions, (batch, 1, n). Which dtypes go together is the table below; only
-int8 results take an offset.
+x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32
+holding int4: x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or
+(n,), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1, n). Which dtypes go
+together is the table below; only int8 results take an offset.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT8, INT32, Destination
-from graph_quant.meta.rules import Rules, Size, empty, guard_or_false, statically_known_true, sym_or
+from graph_quant.meta.rules import Rules, Size, empty, guard_or_false, sym_or
 
 RULES = Rules("npu_quant_matmul")
 PACKED_OR_FLOAT = (torch.int64, torch.float32)
@@ -103,8 +102,10 @@ def _accepts(output: Destination, int4: bool, pertoken_scale: torch.Tensor | Non
     operands = "int4 operands" if int4 else "int8 operands"
     RULES.require(
         output in allowed,
-        lambda: f"output_dtype must be {' or '.join(str(each.storage) for each in allowed)} for {operands} {tokens} "
-        f"pertoken_scale, got {output.storage}",
+        lambda: (
+            f"output_dtype must be {' or '.join(str(each.storage) for each in allowed)} for {operands} {tokens} "
+            f"pertoken_scale, got {output.storage}"
+        ),
     )
     return table[output]
 

@@ -1,9 +1,10 @@
 """npu_quantize: what may be passed, and what comes back.
 
-Multiplying (div_mode=False), scales are one-dimensional, or have the input's rank with every size but the axis's 1;
-zero_points are like scales. The axis is -2, or anything above it, which all mean the last one. Results are int8, or
-int32 at 1/8 of the last dimension. Dividing, scales and zero_points are one-dimensional and any axis will do; results
-are int8, uint8 or int32. In both the parameters are one element or as many as the axis has positions.
+Multiplying (div_mode=False), scales are one-dimensional, or have the input's rank with every size but the
+axis's 1; zero_points are like scales. The axis is -2, or anything above it, which all mean the last one.
+Results are int8, or int32 at 1/8 of the last dimension. Dividing, scales and zero_points are one-
+dimensional and any axis will do; results are int8, uint8 or int32. In both the parameters are one element
+or as many as the axis has positions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-
 from graph_quant.destination import INT4, INT8, INT32, UINT8, Destination
 from graph_quant.meta.rules import FLOATS, Rules, empty
 

@@ -1,7 +1,7 @@
 """How a rule of the documents is stated: what must hold, and the words for the caller when it does not.
 
-Sizes may be symbols. A rule is then a guard, or a runtime assertion where the size is known only at run time; it is
-never a Python branch on a size.
+Sizes may be symbols. A rule is then a guard, or a runtime assertion where the size is known only at run
+time; it is never a Python branch on a size.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
-
 from graph_quant.destination import Destination, resolve
+from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
 
 __all__ = ["FLOATS", "Condition", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
 
@@ -53,9 +52,7 @@ class Rules:
 
     def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
         """The dtype of ``tensor`` is one of ``allowed``."""
-        self.require(
-            tensor.dtype in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {tensor.dtype}"
-        )
+        self.require(tensor.dtype in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {tensor.dtype}")
 
     def rank(self, argument: str, tensor: torch.Tensor, low: int, high: int | None = None, why: str = "") -> None:
         """``tensor`` has ``low`` dimensions, or from ``low`` to ``high`` of them."""

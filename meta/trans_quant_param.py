@@ -1,9 +1,9 @@
 """npu_trans_quant_param: what may be passed, and what comes back.
 
-scale is float32, (n,) or (1, n), and without an offset also (g, 1) or (g, n), one row for each group of a grouped
-matmul. A one-dimensional scale and offset are equally long, or one of them has one element; beside a (1, n) scale the
-offset has the same shape. Nothing is empty. round_mode is 0 (also None), to truncate, or 1, to round. The result is
-int64.
+scale is float32, (n,) or (1, n), and without an offset also (g, 1) or (g, n), one row for each group of a
+grouped matmul. A one-dimensional scale and offset are equally long, or one of them has one element; beside
+a (1, n) scale the offset has the same shape. Nothing is empty. round_mode is 0 (also None), to truncate, or
+1, to round. The result is int64.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-
 from graph_quant.meta.rules import Rules, Size, empty, statically_known_true, sym_or
 from graph_quant.quant_params import ROUND_HALF_EVEN, TRUNCATE
 
@@ -62,8 +61,6 @@ def _check_vectors(scale: Size, offset: Size, mode: int) -> Plan:
     return Plan((torch.sym_max(scale, offset),), True, mode)
 
 
-def infer(
-    scale: torch.Tensor, offset: torch.Tensor | None = None, round_mode: int | None = 0
-) -> torch.Tensor:
+def infer(scale: torch.Tensor, offset: torch.Tensor | None = None, round_mode: int | None = 0) -> torch.Tensor:
     """The result of a call, without its values."""
     return empty(scale, check(scale, offset, round_mode).shape, torch.int64)

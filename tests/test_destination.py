@@ -1,12 +1,11 @@
 """One place says what a destination is stored as; its numbers are TorchAir's own."""
 
 import pytest
+import torch
 import torchair  # noqa: F401 (its modules are importable once it is)
+from graph_quant import destination
 from torchair._ge_concrete_graph.ge_ir_pb2 import DataType as ProtoDataType
 from torchair.ge._ge_graph import DataType, torch_dtype_to_value
-
-import torch
-from graph_quant import destination
 
 GE_NAMES = {
     destination.INT8: "DT_INT8",

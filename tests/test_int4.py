@@ -1,12 +1,12 @@
 """Packing of int4: where each element goes, and that nothing is lost on the way."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support import rules
-
 import torch
 from graph_quant import int4
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support import rules
 
 
 def test_order_of_nibbles() -> None:

@@ -1,7 +1,8 @@
 """What the two dynamic quantisations share: where the extremes are taken, and how smoothing applies.
 
-The mode says which elements share one scale: a row (``pertoken``), the tensor (``pertensor``), or a column of the
-last two dimensions (``perchannel``). A rule turns the extremes of those elements into parameters and applies them.
+The mode says which elements share one scale: a row (``pertoken``), the tensor (``pertensor``), or a column
+of the last two dimensions (``perchannel``). A rule turns the extremes of those elements into parameters and
+applies them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-
 from graph_quant.destination import Destination
 from graph_quant.reference.blocks import Results, by_row_blocks
 from graph_quant.reference.groups import check_group_ends, group_of_row

@@ -1,20 +1,20 @@
 """npu_dynamic_quant: the symmetric sibling, with a scale taken from the largest magnitude and no offset.
 
-With v the input, multiplied by the smooth scales where they are given, and M the largest integer:
-``y = sat(rint(v * (M / absmax)))`` and ``scale = absmax * (1/M)``. Elements that are all zero give y = 0, scale = 0.
+With v the input, multiplied by the smooth scales where they are given, and M the largest integer: ``y =
+sat(rint(v * (M / absmax)))`` and ``scale = absmax * (1/M)``. Elements that are all zero give y = 0, scale =
+0.
 """
 
 from __future__ import annotations
 
 import torch
-
 from graph_quant.destination import INT8, Destination
 from graph_quant.reference import dynamic
 from graph_quant.reference.dequantise import elements
 
 
 def _parameters(
-    largest: torch.Tensor, smallest: torch.Tensor, top: float, destination: Destination
+    largest: torch.Tensor, smallest: torch.Tensor, top: float, _destination: Destination
 ) -> tuple[torch.Tensor, torch.Tensor]:
     magnitude = torch.maximum(largest.abs(), smallest.abs())
     # Torch turns ``number / tensor`` into a reciprocal and a product, which rounds twice.
@@ -22,7 +22,7 @@ def _parameters(
     return magnitude * tops.reciprocal(), tops / magnitude
 
 
-def _apply(values: torch.Tensor, scale: torch.Tensor, multiplier: torch.Tensor) -> torch.Tensor:
+def _apply(values: torch.Tensor, _scale: torch.Tensor, multiplier: torch.Tensor) -> torch.Tensor:
     # Zeros meet an infinite multiplier, and the NaN of that product is stored as 0.
     return values * multiplier
 

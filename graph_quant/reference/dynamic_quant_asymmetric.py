@@ -8,7 +8,6 @@ With v the input, multiplied by the smooth scales where they are given, and an i
 from __future__ import annotations
 
 import torch
-
 from graph_quant.destination import INT8, Destination
 from graph_quant.reference import dynamic
 from graph_quant.reference.dequantise import elements

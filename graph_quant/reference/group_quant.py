@@ -7,7 +7,6 @@ empty group is skipped.
 from __future__ import annotations
 
 import torch
-
 from graph_quant.destination import INT8, Destination
 from graph_quant.reference.blocks import row_blocks
 from graph_quant.reference.dequantise import elements

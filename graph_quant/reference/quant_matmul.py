@@ -3,16 +3,15 @@
 ``acc = x1 @ x2`` in int32, plus an int32 bias. Then, by output:
 
 * int32 is acc itself;
-* float16 without per-token scales, and int8, read a packed parameter: its 19-bit scale, and for int8 its 9-bit
-  offset. int8 saturates twice, to 9 bits before the offset is added and to 8 after;
-* bfloat16, and float16 with per-token scales, multiply by a float scale, then by the token's, add a float bias,
-  and round once at the end.
+* float16 without per-token scales, and int8, read a packed parameter: its 19-bit scale, and for int8 its
+  9-bit offset. int8 saturates twice, to 9 bits before the offset is added and to 8 after;
+* bfloat16, and float16 with per-token scales, multiply by a float scale, then by the token's, add a float
+  bias, and round once at the end.
 """
 
 from __future__ import annotations
 
 import torch
-
 from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination
 from graph_quant.reference.matmul import int8_matmul

@@ -1,9 +1,11 @@
-"""From float32 to the stored integer: round half to even, then saturate. NaN becomes 0, infinities the bounds."""
+"""From float32 to the stored integer: round half to even, then saturate.
+
+NaN becomes 0, infinities become the bounds.
+"""
 
 from __future__ import annotations
 
 import torch
-
 from graph_quant import int4
 from graph_quant.destination import INT32, Destination
 

@@ -1,13 +1,12 @@
 """npu_trans_quant_param: a float32 scale and offset packed into the int64 that a matmul kernel reads.
 
-Both may be one element long, and the result is as long as the longer one. Without an offset the result has the
-scale's shape.
+Both may be one element long, and the result is as long as the longer one. Without an offset the result has
+the scale's shape.
 """
 
 from __future__ import annotations
 
 import torch
-
 from graph_quant.quant_params import TRUNCATE, decode, encode
 
 __all__ = ["dequantise", "trans_quant_param"]

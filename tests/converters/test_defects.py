@@ -1,13 +1,13 @@
 """Defects of torch_npu 2.13's own inference and converters, one test each, that this project must not share."""
 
 import pytest
+import torch
 import torch_npu
+
 from support import upstream  # noqa: F401 (puts upstream in place when asked to)
 from support.calls import INT4, packed
 from support.lowering import inputs, lower, node, outputs, types
 from support.tensors import bf16, ends, f16, f32, i8
-
-import torch
 
 META = torch.device("meta")
 

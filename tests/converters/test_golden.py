@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import torch_npu
+
 from support.calls import INT4, packed
 from support.lowering import lower, text
 from support.tensors import ends, f16, f32, i8, i32, small32
-
-import torch
 
 FOLDER = Path(__file__).parent / "golden"
 UPDATE = bool(os.environ.get("GRAPH_QUANT_UPDATE_GOLDEN"))

@@ -1,10 +1,13 @@
-"""Compiled for GE and run there, every allowed call gives the bits of eager mode; what A2 and A3 lack is refused."""
+"""Compiled for GE and run there, every allowed call gives the bits of eager mode.
+
+What kernels of A2 and A3 lack is refused.
+"""
 
 import pytest
-import torchair
-from support.calls import GOOD, INT4, Call
-
 import torch
+import torchair
+
+from support.calls import GOOD, INT4, Call
 
 
 def is_beyond_a2(call: Call) -> bool:

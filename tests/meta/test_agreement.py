@@ -1,18 +1,19 @@
 """Thousands of generated calls of each operator, right and wrong: inference and eager execution agree on all.
 
-They agree on shape, dtype and strides, and on the words of a refusal. Calls are drawn near the rules' edges: sizes from
-a handful of values, so that they match about as often as not, and dtypes with a wrong one now and then.
+They agree on shape, dtype and strides, and on the words of a refusal. Calls are drawn near the rules'
+edges: sizes from a handful of values, so that they match about as often as not, and dtypes with a wrong one
+now and then.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.calls import packed
-
-import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+
+from support.calls import packed
 
 EXAMPLES = 2000
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -53,7 +54,9 @@ def group_ends(draw: Draw, groups: int, rows: int, *allowed: torch.dtype) -> tor
 
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (torch.float32, *HALVES)
-DESTINATIONS = st.sampled_from([None, torch.int8, torch.qint8, torch.quint4x2, torch.quint4x2, torch.quint8, torch.float32])
+DESTINATIONS = st.sampled_from(
+    [None, torch.int8, torch.qint8, torch.quint4x2, torch.quint4x2, torch.quint8, torch.float32]
+)
 
 
 @st.composite
@@ -143,17 +146,21 @@ def agrees(op: str, call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
     args, kwargs = call
     eager = outcome(overload, args, kwargs)
     with FakeTensorMode() as mode:
-        fake = {id(each): mode.from_tensor(each) for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)}
+        fake = {
+            id(each): mode.from_tensor(each) for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)
+        }
         faked = tuple(fake.get(id(each), each) for each in args)
         inferred = outcome(overload, faked, {name: fake.get(id(each), each) for name, each in kwargs.items()})
-    if isinstance(eager, str) and ": group_index[" in eager or "the last value of group_index" in str(eager):
+    if (isinstance(eager, str) and ": group_index[" in eager) or "the last value of group_index" in str(eager):
         assert not isinstance(inferred, str), "values of an index are for eager execution to refuse"
     else:
         assert inferred == eager
 
 
 def generated(op: str, calls: st.SearchStrategy[Any]) -> Callable[[], None]:
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
     @given(calls)
     def check(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         agrees(op, call)

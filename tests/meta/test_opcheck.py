@@ -1,9 +1,12 @@
-"""torch.library.opcheck over the calls that the documents allow: schema, fake tensors, AOT static and dynamic."""
+"""torch.library.opcheck over the calls that the documents allow.
+
+Checked are the schema, fake tensors, and AOT dispatch with static and with dynamic sizes.
+"""
 
 import pytest
-from support.calls import GOOD, Call
-
 import torch
+
+from support.calls import GOOD, Call
 
 UTILITIES = ("test_schema", "test_faketensor", "test_aot_dispatch_static", "test_aot_dispatch_dynamic")
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 import torch_npu
+from torch._dynamo.testing import CompileCounterWithBackend
+
 from support.calls import INT4, packed
 from support.tensors import f16, f32, i8
-
-import torch
-from torch._dynamo.testing import CompileCounterWithBackend
 
 Rows = Callable[[int], tuple[torch.Tensor, ...]]
 
@@ -23,8 +23,14 @@ BY_ROWS: dict[str, tuple[Callable[..., Any], Rows]] = {
         lambda x, scale, ends: torch_npu.npu_group_quant(x, scale, ends, dst_dtype=INT4),
         lambda rows: (f16(rows, 16), f32(2, 16), last(rows)),
     ),
-    "quantize": (lambda x, s: torch_npu.npu_quantize(x, s, None, INT4, -1, False), lambda rows: (f16(rows, 16), f16(16))),
-    "quantize dividing": (lambda x, s: torch_npu.npu_quantize(x, s, None, torch.qint8, 1), lambda rows: (f16(rows, 16), f32(16))),
+    "quantize": (
+        lambda x, s: torch_npu.npu_quantize(x, s, None, INT4, -1, False),
+        lambda rows: (f16(rows, 16), f16(16)),
+    ),
+    "quantize dividing": (
+        lambda x, s: torch_npu.npu_quantize(x, s, None, torch.qint8, 1),
+        lambda rows: (f16(rows, 16), f32(16)),
+    ),
     "trans_quant_param": (torch_npu.npu_trans_quant_param, lambda rows: (f32(rows), f32(rows))),
     "trans_quant_param of one": (torch_npu.npu_trans_quant_param, lambda rows: (f32(1), f32(rows))),
     "dynamic_quant": (lambda x: torch_npu.npu_dynamic_quant(x, dst_type=INT4), lambda rows: (f16(rows, 16),)),
@@ -93,8 +99,8 @@ UNBACKED: dict[str, tuple[Callable[..., Any], Callable[[int, int], tuple[torch.T
         lambda x, s: torch_npu.npu_quantize(x, s, s, INT4, -1, False),
         lambda rows, width: (f16(rows, width), f16(width)),
     ),
-    "trans_quant_param": (torch_npu.npu_trans_quant_param, lambda rows, width: (f32(width), f32(width))),
-    "trans_quant_param of one": (torch_npu.npu_trans_quant_param, lambda rows, width: (f32(1), f32(width))),
+    "trans_quant_param": (torch_npu.npu_trans_quant_param, lambda _rows, width: (f32(width), f32(width))),
+    "trans_quant_param of one": (torch_npu.npu_trans_quant_param, lambda _rows, width: (f32(1), f32(width))),
     "dynamic_quant": (
         lambda x: torch_npu.npu_dynamic_quant(x, dst_type=INT4),
         lambda rows, width: (f16(rows, width),),

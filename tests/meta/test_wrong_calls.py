@@ -1,10 +1,10 @@
 """Every rule of the constraint table refuses its wrong call, eagerly and when traced, naming the argument."""
 
 import pytest
+import torch
+
 from support.calls import Call
 from support.wrong_calls import GROUP_INDEX_VALUES, WRONG
-
-import torch
 
 
 def assert_names_argument(call: Call, message: str) -> None:

@@ -4,7 +4,10 @@ import re
 import struct
 
 import pytest
+import torch
 import torch_npu
+from graph_quant import quant_params
+
 from support.documents import (
     GROUP_QUANT,
     QUANTIZE_BFLOAT16,
@@ -12,9 +15,6 @@ from support.documents import (
     QUANTIZE_FLOAT32,
     TRANS_QUANT_PARAM,
 )
-
-import torch
-from graph_quant import quant_params
 
 
 def numbers(text: str) -> list[float]:
@@ -46,7 +46,9 @@ def test_group_quant(device: str) -> None:
     ],
 )
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_quantize(example: dict[str, str], shape: tuple[int, ...], dtype: torch.dtype, scale: float, device: str) -> None:
+def test_quantize(
+    example: dict[str, str], shape: tuple[int, ...], dtype: torch.dtype, scale: float, device: str
+) -> None:
     x = tensor(example["x"], *shape, dtype=dtype).to(device)
     scales = torch.full((12,), scale, dtype=dtype, device=device)
     out = torch_npu.npu_quantize(x, scales, None, torch.qint8, -1, False)
@@ -65,7 +67,9 @@ def test_printed_parameters_decode_as_listed() -> None:
     for word, scale_of_word, offset_of_word in zip(params.tolist(), scale.tolist(), offset.tolist(), strict=True):
         assert word >> 46 == 1
         assert struct.pack("<f", scale_of_word) == struct.pack("<I", word & 0xFFFFE000)
-        assert offset_of_word == int.from_bytes(((word >> 37) << 7 & 0xFFFF).to_bytes(2, "big"), "big", signed=True) >> 7
+        assert (
+            offset_of_word == int.from_bytes(((word >> 37) << 7 & 0xFFFF).to_bytes(2, "big"), "big", signed=True) >> 7
+        )
         assert word & 0x1F00001FFF == 0
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import torch_npu
-from support import rules
-
 import torch
+import torch_npu
 from graph_quant.reference import matmul
+
+from support import rules
 
 GENERATOR = torch.Generator().manual_seed(4)
 

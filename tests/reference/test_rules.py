@@ -4,10 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-import torch_npu
-from support import rules
-
 import torch
+import torch_npu
+
+from support import rules
 
 SPECIAL = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 0.5, 1.5, -0.5, -2.5, 127.5, 128.5, -128.5, -129.0]
 SPECIAL += [7.5, 8.0, -8.5, 255.5, 256.0, 65504.0, -65504.0, 6e-8]

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 
 import pytest
-from support.tensors import ends, f16, f32
-
 import torch
 from graph_quant import reference
 from graph_quant.destination import INT4, INT8, INT32, Destination
 from graph_quant.reference import blocks
+
+from support.tensors import ends, f16, f32
 
 X = f16(64, 64)
 X[0, :5] = torch.tensor([float("nan"), float("inf"), float("-inf"), 0.0, 65504.0])

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from support.tensors import bf16, ends, f16, f32, i8, i32, on, small32, u8
-
 import torch
+
+from support.tensors import bf16, ends, f16, f32, i8, i32, on, small32, u8
 
 INT4 = torch.quint4x2
 PERTENSOR, PERCHANNEL = {"quant_mode": "pertensor"}, {"quant_mode": "perchannel"}

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 import torchair
 from google.protobuf import text_format
 from torchair._ge_concrete_graph.ge_ir_pb2 import DataType, GraphDef
 from torchair.configs.compiler_config import CompilerConfig
-
-import torch
 
 INTERFACE = ("Data", "NetOutput")
 

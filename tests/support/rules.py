@@ -1,9 +1,8 @@
 """The operators' arithmetic stated once more in NumPy, element by element, independent of the package."""
 
 import numpy as np
-from numpy.typing import NDArray
-
 import torch
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 BOUNDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1), "int4": (-8, 7)}

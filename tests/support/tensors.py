@@ -1,6 +1,6 @@
 """Small tensors for tables of calls. Values come from a fixed seed, so that every run sees the same ones."""
 
-import graph_quant  # noqa: F401, I001 (before torch: it makes torch_npu loadable)
+import graph_quant  # noqa: F401 (before torch: it makes torch_npu loadable)
 import torch
 
 _GENERATOR = torch.Generator().manual_seed(20)

@@ -1,16 +1,16 @@
 """torch_npu's own inference and converters, for a run that shows what the tests of defects catch.
 
-`GRAPH_QUANT_TEST_UPSTREAM=1 pytest tests/converters/test_defects.py` puts them back in place of this project's.
+`GRAPH_QUANT_TEST_UPSTREAM=1 pytest tests/converters/test_defects.py` puts them back in place of this
+project's.
 """
 
 import importlib
 import os
 
-import torchair  # noqa: F401 (registers this project's converters first)
-from torch_npu.op_plugin.meta import _meta_registrations
-
 import torch
+import torchair  # noqa: F401 (registers this project's converters first)
 from graph_quant import meta
+from torch_npu.op_plugin.meta import _meta_registrations
 
 SELECTED = bool(os.environ.get("GRAPH_QUANT_TEST_UPSTREAM"))
 INFERENCE = {

@@ -1,9 +1,9 @@
 """One wrong call for every rule of the constraint table, with the argument that its refusal has to name."""
 
+import torch
+
 from support.calls import GROUPS, INT4, PERCHANNEL, PERTENSOR, bad, packed
 from support.tensors import bf16, ends, f16, f32, f64, i8, i32, small32
-
-import torch
 
 F16 = torch.float16
 GROUP_QUANT = [
@@ -40,7 +40,9 @@ GROUP_INDEX_VALUES = [
 ]
 QUANTIZE = [
     bad("quantize", "input", "mul input of none", f16(), f16(1), None, torch.qint8, -1, False),
-    bad("quantize", "input", "mul nine dimensions", f16(1, 1, 1, 1, 1, 1, 1, 1, 8), f16(8), None, torch.qint8, -1, False),
+    bad(
+        "quantize", "input", "mul nine dimensions", f16(1, 1, 1, 1, 1, 1, 1, 1, 8), f16(8), None, torch.qint8, -1, False
+    ),
     bad("quantize", "input", "mul input int8", i8(3, 16), f16(16), None, torch.qint8, -1, False),
     bad("quantize", "scales", "mul scales int32", f16(3, 16), i32(16), None, torch.qint8, -1, False),
     bad("quantize", "scales", "mul scales of another rank", f16(2, 3, 16), f16(3, 16), None, torch.qint8, -1, False),
@@ -91,7 +93,12 @@ DYNAMIC = [
         ("smooth_scales", "smooth float32", (f16(6, 16),), {"smooth_scales": f32(16)}),
         ("smooth_scales", "smooth of two dimensions", (f16(6, 16),), {"smooth_scales": f16(2, 16)}),
         ("smooth_scales.size(0)", "smooth too short", (f16(6, 16),), {"smooth_scales": f16(8)}),
-        ("smooth_scales.size(0)", "perchannel smooth of the width", (f16(6, 16),), {**PERCHANNEL, "smooth_scales": f16(16)}),
+        (
+            "smooth_scales.size(0)",
+            "perchannel smooth of the width",
+            (f16(6, 16),),
+            {**PERCHANNEL, "smooth_scales": f16(16)},
+        ),
         ("smooth_scales", "groups and one row", (f16(6, 16),), {"smooth_scales": f16(16), "group_index": ends(6)}),
         (
             "smooth_scales.size(1)",
