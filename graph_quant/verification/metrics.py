@@ -61,7 +61,7 @@ def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> D
         return Difference(False, total, mismatch=mismatch)
     expected, got = _values(reference), _values(graph)
     error = (expected - got).abs()
-    error = torch.where(same, torch.zeros_like(error), torch.nan_to_num(error, nan=math.inf))
+    error = torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
     noise = float(error.square().sum())
     signal = float(expected.abs().nan_to_num(posinf=0.0).square().sum())
     position = int((~same).reshape(-1).nonzero()[0])

@@ -106,7 +106,7 @@ def rounded_offset(original: Any, *inputs: Any, **attributes: Any) -> Any:
 
 
 def truncated_codes(original: Any, x: Tensor, *rest: Any, **attributes: Any) -> Any:
-    y, scale = original(x, *rest, **attributes)
+    _, scale = original(x, *rest, **attributes)
     return (x.float() / scale.unsqueeze(-1)).trunc().to(torch.int8), scale
 
 

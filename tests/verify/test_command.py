@@ -1,0 +1,190 @@
+"""graph-quant verify: scripts as they stand, exit codes, and errors in one line."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from graph_quant.cli import main
+from graph_quant.host.kernels import KERNELS
+from graph_quant.verification import verify
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+UNCHANGED = """
+import sys
+import torch, torch_npu, torchair
+
+def quantise(x, scale):
+    y = torch.sigmoid(x)
+    return torch_npu.npu_quantize(y, scale, None, torch.quint4x2, -1, False)
+
+if __name__ == "__main__":
+    compiled = torch.compile(quantise, backend=torchair.get_npu_backend(), dynamic=True)
+    y = compiled(torch.linspace(-4, 4, 32).reshape(4, 8).npu(), torch.full((8,), 9.0).npu())
+    print("shape", *y.shape, *sys.argv[1:])
+"""
+DEFINING = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, *, times=1):
+        return torch.relu(x) * times
+
+model = Model()
+inputs = (torch.randn(3).npu(),)
+named = {"x": torch.randn(3).npu(), "times": 2}
+def made():
+    return torch.randn(3).npu()
+number = 3
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    def write(text: str) -> str:
+        torch._dynamo.reset()
+        path = tmp_path / "script.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def broken_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = KERNELS["Bitcast"]
+
+    def faulty(x: torch.Tensor, **attributes: Any) -> Any:
+        return kernel.function(x.flip(-1), **attributes)
+
+    monkeypatch.setitem(KERNELS, "Bitcast", dataclasses.replace(kernel, function=faulty))
+
+
+def test_an_unchanged_script(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", script(UNCHANGED), "--with", "arguments"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("shape 4 1 --with arguments\ngraph_")
+    assert captured.out.endswith("equal: 2 results in 1 graph on the host NPU, bit for bit\n")
+    assert max(len(line) for line in captured.out.splitlines()) <= 100
+
+
+@pytest.mark.usefixtures("broken_packing")
+def test_a_wrong_graph(script: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, found = script(UNCHANGED), tmp_path / "report.json"
+    assert main(["verify", "--json", str(found), path]) == 1
+    out = capsys.readouterr().out
+    assert "first divergence  npu_quantize  npu.npu_quantize.default" in out
+    assert f"{path}:7" in out
+    first = json.loads(found.read_text())["first_divergence"]
+    assert first["line"] == {
+        "file": path,
+        "number": 7,
+        "code": "return torch_npu.npu_quantize(y, scale, None, torch.quint4x2, -1, False)",
+    }
+    assert [node["type"] for node in first["ge"]] == ["AscendQuantV2", "Const", "Reshape", "Bitcast"]
+    assert main(["verify", "--max-error", "15", path]) == 0
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--inputs", "named"], ["--inputs", "made", "--no-dynamic"], ["--model", "model", "--dynamic"]]
+)
+def test_a_model_that_a_script_defines(
+    script: Callable[[str], str], capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["verify", *options, script(DEFINING)]) == 0
+    assert "✓ output f32[3] against eager: equal bits" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (None, [], "No such file or directory"),
+        ("x = 1", [], "it ran no graph compiled for the NPU and defines no `model` and `inputs`"),
+        (DEFINING, ["--model", "missing"], "it defines no `missing`"),
+        (DEFINING, ["--model", "number"], "number must be a module or a function, got int"),
+        (DEFINING + "model = lambda x: x @ x.missing", [], "model stops: AttributeError"),
+        ("\nraise ValueError('no\\nway')", [], "it stops: ValueError: no (line 2: raise ValueError('no\\nway'))"),
+        ("import sys; sys.exit(3)", [], "it ended with exit code 3"),
+        ("def f(:", [], "it stops: SyntaxError"),
+        (DEFINING, ["--html", "no/such/folder/page.html"], "there is no such folder"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    script: Callable[[str], str],
+    capsys: pytest.CaptureFixture[str],
+    text: str | None,
+    options: list[str],
+    message: str,
+) -> None:
+    path = "missing.py" if text is None else script(text)
+    assert main(["verify", *options, path]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("graph-quant: ")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("options", [["--max-error", "-1"], ["--calls", "-1"], ["--min-sqnr", "loud"], []])
+def test_wrong_options(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["verify", *options])
+    assert left.value.code == 2
+    assert "usage: graph-quant verify" in capsys.readouterr().err
+
+
+class _Page(HTMLParser):
+    """Counts what a page holds, and what it would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loads += [f"{tag} {name}" for name, _ in attrs if name in ("src", "href")]
+
+
+@pytest.mark.usefixtures("broken_packing")
+def test_the_page(script: Callable[[str], str], tmp_path: Path) -> None:
+    path, html = script(UNCHANGED), tmp_path / "report.html"
+    assert main(["verify", "--html", str(html), path]) == 1
+    page = _Page()
+    page.feed(html.read_text(encoding="utf-8"))
+    assert page.loads == []
+    assert page.tags.count("circle") == 4  # two results in two plots
+    assert page.tags.count("figure") == 1
+    assert page.tags.count("tr") == 1 + 2
+    if CHROMIUM is None:
+        pytest.skip("no Chromium to open the page with")
+    _opens_in_chromium(CHROMIUM, html, tmp_path)
+
+
+def _opens_in_chromium(chromium: str, html: Path, folder: Path) -> None:
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}"]
+    logged = ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000", "--dump-dom"]
+    done = subprocess.run([chromium, *flags, *logged, html.as_uri()], capture_output=True, text=True, timeout=120)
+    page = _Page()
+    page.feed(done.stdout)
+    assert page.tags.count("circle") == 4
+    assert "First divergence" in done.stdout
+    assert "CONSOLE" not in done.stderr
+
+
+def test_hostile_names_stay_text() -> None:
+    def harmless(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x)  # </td><script>alert(1)</script>
+
+    report = verify(harmless, torch.randn(2).npu())
+    report.title = "<img src=x>"
+    page = _Page()
+    page.feed(report.to_html())
+    assert "img" not in page.tags
+    assert "script" not in page.tags

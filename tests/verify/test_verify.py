@@ -1,0 +1,190 @@
+"""What is compared, and what is said of it."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+import torchair
+from graph_quant.host.kernels import KERNELS
+from graph_quant.verification import Report, Status, VerificationError, capture, interception, verify
+from torch import Tensor, nn
+
+
+def statuses(report: Report) -> dict[str, Status]:
+    return {node.fx: node.status for node in report.nodes}
+
+
+def linear(x: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+    codes, token_scale = torch_npu.npu_dynamic_quant(x)
+    product = torch_npu.npu_quant_matmul(codes, weight, scale, pertoken_scale=token_scale, output_dtype=torch.float16)
+    return torch.relu(product)
+
+
+@pytest.fixture
+def inputs() -> tuple[Tensor, ...]:
+    return (
+        torch.randn(4, 32, dtype=torch.float16).npu(),
+        torch.randint(-9, 9, (32, 16), dtype=torch.int8).npu(),
+        torch.rand(16).npu() * 0.01,
+    )
+
+
+@pytest.fixture
+def off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One code of npu_dynamic_quant is one too large."""
+    kernel = KERNELS["DynamicQuant"]
+
+    def faulty(*args: Any, **attributes: Any) -> tuple[Tensor, Tensor]:
+        codes, scale = kernel.function(*args, **attributes)
+        codes[0, 0] += 1
+        return codes, scale
+
+    monkeypatch.setitem(KERNELS, "DynamicQuant", dataclasses.replace(kernel, function=faulty))
+
+
+@pytest.mark.usefixtures("off_by_one")
+def test_a_node_that_passes_on_an_error_is_not_blamed(inputs: tuple[Tensor, ...]) -> None:
+    report = verify(linear, *inputs)
+    assert statuses(report) == {
+        "npu_dynamic_quant[0]": Status.DIFFERS,
+        "npu_dynamic_quant[1]": Status.EQUAL,
+        "npu_quant_matmul": Status.INHERITED,
+        "relu": Status.INHERITED,
+    }
+    assert [output.status for output in report.outputs] == [Status.DIFFERS]
+    codes = report.nodes[0].difference
+    assert (codes.differing, codes.max_error, codes.mean_error) == (1, 1, 1 / 128)
+
+
+@pytest.mark.usefixtures("off_by_one")
+def test_thresholds(inputs: tuple[Tensor, ...]) -> None:
+    assert verify(linear, *inputs, max_error=1).ok
+    assert verify(linear, *inputs, min_sqnr=20).ok
+    assert not verify(linear, *inputs, max_error=0.5).ok
+    assert not verify(linear, *inputs, min_sqnr=100).ok
+    assert not verify(linear, *inputs, max_error=1, min_sqnr=100).ok
+    with pytest.raises(
+        VerificationError, match=r"different: 3 of 4 .*npu_dynamic_quant\[0\] .*test_verify.py:\d+: codes"
+    ):
+        verify(linear, *inputs).check()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_intermediates_as_outputs_of_a_second_graph(
+    inputs: tuple[Tensor, ...], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, dynamic: bool
+) -> None:
+    """How they are seen where the engine does not run the graph."""
+    monkeypatch.setattr(interception, "is_recordable", lambda _: False)
+    report = verify(linear, *inputs, dynamic=dynamic)
+    report.check()
+    assert len(report.nodes) == 4
+    request.getfixturevalue("off_by_one")
+    faulty = verify(linear, *inputs, dynamic=dynamic)
+    assert faulty.first_divergence is not None
+    assert faulty.first_divergence.fx == "npu_dynamic_quant[0]"
+    assert faulty.first_divergence.ge_types == "DynamicQuant"
+
+
+class Counter(nn.Module):
+    """Writes to a buffer and to an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: Tensor, cache: Tensor) -> Tensor:
+        self.total += x
+        cache[1:3] = x[:2]
+        return self.total * cache
+
+
+@pytest.mark.parametrize("recordable", [True, False])
+def test_inputs_and_buffers_that_are_written_to(monkeypatch: pytest.MonkeyPatch, recordable: bool) -> None:
+    monkeypatch.setattr(interception, "is_recordable", lambda _: recordable)
+    module, x, cache = Counter().npu(), torch.randn(4).npu(), torch.zeros(4).npu()
+    report = verify(module, x, cache)
+    report.check()
+    assert torch.equal(cache.cpu(), torch.zeros(4))
+    # One run is left in the buffer: the graph's own, as if the module had been called once.
+    assert torch.equal(module.total.cpu(), x.cpu())
+
+
+def test_random_numbers_are_not_compared() -> None:
+    def noisy(x: Tensor) -> Tensor:
+        return (x + torch.rand(64, device="npu")) * 2
+
+    report = verify(noisy, torch.ones(64).npu())
+    assert report.ok
+    found = statuses(report)
+    assert found.pop("rand") is Status.RANDOM
+    assert set(found.values()) == {Status.EQUAL}
+    assert report.outputs[0].status is Status.RANDOM
+
+
+def test_every_graph_of_a_function_that_breaks() -> None:
+    def broken(x: Tensor) -> Tensor:
+        y = torch.relu(x)
+        torch._dynamo.graph_break()
+        return torch.sigmoid(y)
+
+    report = verify(broken, torch.randn(4).npu())
+    assert [[node.fx for node in graph.nodes] for graph in report.graphs] == [["relu"], ["sigmoid"]]
+
+
+def test_forward_and_backward_of_captured_code() -> None:
+    x = torch.randn(3, 4).npu().requires_grad_()
+    with capture() as report:
+        torch.compile(lambda x: torch.sigmoid(x).sum(), backend=torchair.get_npu_backend())(x).backward()
+    report.check()
+    assert len(report.graphs) == 2
+    expected = torch.sigmoid(x.detach().cpu())
+    torch.testing.assert_close(x.grad.cpu(), expected * (1 - expected))
+
+
+def test_captured_calls() -> None:
+    function = lambda x: x + 1  # noqa: E731
+    for calls, expected in ((1, 1), (2, 2), (None, 3)):
+        torch._dynamo.reset()
+        with capture(calls=calls) as report:
+            compiled = torch.compile(function, backend="npu")
+            for _ in range(3):
+                assert torch.equal(compiled(torch.ones(2).npu()).cpu(), torch.full((2,), 2.0))
+        assert [graph.call for graph in report.graphs] == list(range(1, expected + 1))
+
+
+def test_it_can_be_repeated_without_limit() -> None:
+    x = torch.ones(2).npu()
+    limit = torch._dynamo.config.recompile_limit
+    assert all(verify(torch.relu, x, progress=False).ok for _ in range(limit + 2))
+
+
+def test_nothing_to_verify() -> None:
+    with pytest.raises(VerificationError, match="nothing in it was compiled"):
+        verify(lambda x: x, torch.ones(2).npu())
+
+
+def test_json(inputs: tuple[Tensor, ...]) -> None:
+    document = json.loads(verify(linear, *inputs).to_json())
+    assert document["ok"] is True
+    nodes = document["graphs"][0]["nodes"]
+    assert [node["ge"][0]["type"] for node in nodes] == ["DynamicQuant", "DynamicQuant", "QuantBatchMatmulV3", "Relu"]
+    assert nodes[0]["quantised"]["destination"] == "int8"
+    assert sum(nodes[0]["quantised"]["histogram"]["graph"]) == 4 * 32
+    assert nodes[0]["line"]["code"].startswith("codes, token_scale =")
+    assert nodes[0]["sqnr_db"] == "inf"
+
+
+def test_saturation_counts_both_bounds() -> None:
+    def saturating(x: Tensor, scale: Tensor) -> Tensor:
+        return torch_npu.npu_quantize(x, scale, None, torch.quint4x2, -1, False)
+
+    x = torch.tensor([[-99, -8, -7, 0, 6, 7, 8, 99]] * 2, dtype=torch.float32).npu()
+    report = verify(saturating, x, torch.ones(1).npu())
+    found = report.nodes[0].distribution
+    assert found is not None
+    assert found.destination.name == "int4"
+    assert found.saturation == (10 / 16, 10 / 16)
+    assert found.graph == (4, 2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 2, 6)
