@@ -25,6 +25,7 @@ def register() -> None:
         quantize,
         trans_quant_param,
     )
+    from graph_quant.meta.chip import or_upstream
     from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
 
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
@@ -41,4 +42,5 @@ def register() -> None:
         (npu.npu_format_cast, format_cast),
         (aten.index_copy, index_copy),
     ):
-        register_fx_node_ge_converter(operator.default)(module.convert)
+        upstream = getattr(operator.default, "_ge_converter", None)
+        register_fx_node_ge_converter(operator.default)(or_upstream(module.convert, upstream))

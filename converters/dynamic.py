@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from graph_quant.converters.lowering import is_static, shape_of, stored, swapped_last_two
+from graph_quant.meta import chip
 from graph_quant.meta.dynamic import Plan
 from graph_quant.reference.dynamic import PERCHANNEL, PERTENSOR, PERTOKEN
 from torchair._ge_concrete_graph import ge_apis as ge
-from torchair._utils.check_platform import is_arch35
 from torchair.ge._ge_graph import Tensor
 
 # From (x, smooth_scales, group_index, dst_type) to the quantised tensor and its parameters.
@@ -27,7 +27,7 @@ def lower(
     """The GE nodes of one call; returned are the quantised tensor and its parameters."""
     if plan.mode == PERTOKEN and plan.dst_type_max == 0:
         y, *parameters = by_token(x, smooth, groups, plan.destination.ge_attr)
-    elif is_arch35():
+    elif chip.is_950():
         y, *parameters = _by_attributes(is_symmetrical, plan, x, smooth, groups)
     else:
         _refuse_what_a2_lacks(plan, smooth)

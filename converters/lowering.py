@@ -13,7 +13,7 @@ from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
 PROTO_FLOAT, PROTO_UINT64 = 1, 10
 
 
-def spec(tensor: Tensor | torch.Tensor | None) -> torch.Tensor | None:
+def spec(tensor: Tensor | torch.Tensor | None) -> Any:
     """The fake tensor behind a GE tensor: what the rules of ``graph_quant.meta`` ask."""
     return tensor.meta if isinstance(tensor, Tensor) else tensor
 

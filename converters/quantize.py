@@ -57,7 +57,7 @@ def _widened(tensor: Tensor | None, narrow: tuple[torch.dtype, ...]) -> Tensor |
     return as_float(tensor) if tensor is not None and tensor.meta.dtype in narrow else tensor
 
 
-def _along_axis(parameter: Tensor | None, source: Tensor | None, rank: int, axis: int) -> Tensor | None:
+def _along_axis(parameter: Tensor | None, source: Any, rank: int, axis: int) -> Tensor | None:
     """``parameter`` as it broadcasts along ``axis``; its size is read from the ``source`` it was made of."""
     if parameter is None or axis == -1 or statically_known_true(source.meta.size(0) == 1):
         return parameter

@@ -6,6 +6,7 @@ npu_quant_matmul takes it as it is. A graph output, or any other operator, gets 
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 import torch
@@ -54,7 +55,7 @@ def _longer(scale: Tensor, offset: Tensor) -> Any:
 
 def _node_being_lowered() -> torch.fx.Node | None:
     """The FX node TorchAir is at. Converters are not told it, so it is read where TorchAir keeps it."""
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         graph = frame.f_locals.get("self")
         if isinstance(graph, GeConcreteGraph):

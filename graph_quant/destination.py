@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 import torch
-
-Size = TypeVar("Size", int, torch.SymInt)
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Destination:
     def is_packed(self) -> bool:
         return self.packing > 1
 
-    def stored_shape(self, shape: Sequence[Size]) -> tuple[Size, ...]:
+    def stored_shape(self, shape: Sequence[Any]) -> tuple[Any, ...]:
         """The shape in storage elements of a result with ``shape`` quantised elements."""
         if not self.is_packed:
             return tuple(shape)

@@ -6,8 +6,12 @@ lowering in ``graph_quant.converters`` and eager execution all ask it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from graph_quant.meta import (
+    chip,
     dynamic_quant,
     dynamic_quant_asymmetric,
     format_cast,
@@ -16,6 +20,7 @@ from graph_quant.meta import (
     quantize,
     trans_quant_param,
 )
+from torch_npu.op_plugin.meta import _meta_registrations
 
 OPERATORS = {
     "npu_group_quant": group_quant,
@@ -36,5 +41,12 @@ def register() -> None:
         return
     library = torch.library.Library("npu", "IMPL")
     for name, operator in OPERATORS.items():
-        torch.library.register_fake(f"npu::{name}", operator.infer, lib=library, allow_override=True)
+        infer = chip.or_upstream(operator.infer, _upstream(name))
+        torch.library.register_fake(f"npu::{name}", infer, lib=library, allow_override=True)
     _libraries.append(library)
+
+
+def _upstream(name: str) -> Callable[..., Any] | None:
+    """torch_npu's own inference, which it calls by the operator's name with or without a suffix."""
+    found: Callable[..., Any] | None = getattr(_meta_registrations, f"{name}_meta", None)
+    return found or getattr(_meta_registrations, name, None)

@@ -66,11 +66,11 @@ def _check_groups(
         quant_mode == PERTOKEN, lambda: f"group_index needs quant_mode 'pertoken', got quant_mode {quant_mode!r}"
     )
     if smooth_scales is None:
-        raise RuntimeError(f"{rules.op}: group_index needs smooth_scales of one row for each group, got None")
+        rules.refuse("group_index needs smooth_scales of one row for each group, got None")
     rules.dtype("smooth_scales", smooth_scales, HALVES)
     rules.rank("smooth_scales", smooth_scales, 2, why=" with group_index")
     experts = smooth_scales.size(0)
-    rules.require(experts >= 1, lambda: f"smooth_scales.size(0) must be at least 1, got {experts}")
+    rules.at_least("smooth_scales.size(0)", experts, 1)
     rules.require(experts <= MOST_EXPERTS, lambda: f"smooth_scales.size(0) must be at most 1024, got {experts}")
     rules.equal("smooth_scales.size(1)", smooth_scales.size(1), "input.size(-1)", x.size(-1))
     rules.dtype("group_index", group_index, (torch.int32,))

@@ -29,7 +29,7 @@ def check(
     RULES.rank("x", x, 2)
     RULES.dtype("scale", scale, FLOATS)
     RULES.rank("scale", scale, 2)
-    RULES.require(scale.size(0) >= 1, lambda: f"scale.size(0) must be at least 1, got {scale.size(0)}")
+    RULES.at_least("scale.size(0)", scale.size(0), 1)
     RULES.equal("scale.size(1)", scale.size(1), "x.size(1)", x.size(1))
     RULES.dtype("group_index", group_index, INDEX_DTYPES)
     RULES.rank("group_index", group_index, 1)

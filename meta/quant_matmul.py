@@ -17,7 +17,6 @@ from graph_quant.meta.rules import Rules, Size, empty, guard_or_false, sym_or
 RULES = Rules("npu_quant_matmul")
 PACKED_OR_FLOAT = (torch.int64, torch.float32)
 FLOAT_SCALES = (torch.float32, torch.bfloat16)
-ONLY_950 = ("x1_dtype", "x2_dtype", "pertoken_scale_dtype", "scale_dtype", "group_sizes", "y_scale")
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ def check(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     for argument, value in only_950.items():
-        RULES.require(value is None, lambda name=argument: f"{name} is for Ascend 950, leave it None on A2 and A3")
+        if value is not None:
+            RULES.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {type(value).__name__}")
     RULES.one_device(x1=x1, x2=x2, scale=scale, offset=offset, pertoken_scale=pertoken_scale, bias=bias)
     output = RULES.destination("output_dtype", output_dtype, (INT8, FLOAT16, BFLOAT16, INT32))
     RULES.dtype("x1", x1, (torch.int8, torch.int32))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import torch
 from graph_quant.destination import Destination, resolve
@@ -36,19 +37,17 @@ class Rules:
         """Refuses the call unless ``holds``."""
         torch._check(holds, lambda: f"{self.op}: {message()}")
 
-    def refuse(self, message: str) -> None:
+    def refuse(self, message: str) -> NoReturn:
         """Refuses the call."""
         raise RuntimeError(f"{self.op}: {message}")
 
     def one_device(self, **tensors: torch.Tensor | None) -> None:
         """All tensors of the call are on one device."""
         devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
-        first = next(iter(devices))
+        first, expected = next(iter(devices.items()))
         for name, device in devices.items():
-            self.require(
-                device == devices[first],
-                lambda name=name, device=device: f"{name} must be on {devices[first]}, as {first} is, got {device}",
-            )
+            if device != expected:
+                self.refuse(f"{name} must be on {expected}, as {first} is, got {device}")
 
     def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
         """The dtype of ``tensor`` is one of ``allowed``."""
@@ -75,7 +74,11 @@ class Rules:
     def not_empty(self, argument: str, tensor: torch.Tensor) -> None:
         """Every size is at least one."""
         for dim, size in enumerate(tensor.shape):
-            self.require(size >= 1, lambda dim=dim, size=size: f"{argument}.size({dim}) must not be 0, got {size}")
+            self.at_least(f"{argument}.size({dim})", size, 1)
+
+    def at_least(self, name: str, size: Size, least: int) -> None:
+        """A size is no smaller than ``least``."""
+        self.require(size >= least, lambda: f"{name} must be at least {least}, got {size}")
 
     def destination(
         self, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]

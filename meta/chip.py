@@ -1,0 +1,32 @@
+"""Which chip the rules and lowerings are for: they are those of Ascend A2 and A3, and Ascend 950 has more."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch_npu
+
+
+def is_950() -> bool:
+    """Whether this process runs on Ascend 950."""
+    name = str(torch_npu.npu.get_device_name())
+    return "Ascend950" in name or "Ascend910_95" in name
+
+
+def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
+    """``ours``; a call that it refuses is left to ``upstream`` on Ascend 950, which knows more types."""
+    if upstream is None:
+        return ours
+
+    @functools.wraps(ours)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return ours(*args, **kwargs)
+        except RuntimeError:
+            if is_950():
+                return upstream(*args, **kwargs)
+            raise
+
+    return choose
