@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +14,9 @@ from .report import FAILING, GraphReport, NodeReport, Report, Status
 
 LONGEST = 60  # a longer graph shows what is not equal
 _WIDTH = 100
+_HEADS = ("", "FX node", "GE nodes", "result", "differ", "max", "mean", "dB", "line")
+_GE, _NUMBERS = 2, range(4, 8)
+_LONGEST_NAME, _LONGEST_RESULT, _LONGEST_LINE = 31, 14, 16
 MARKS = {
     Status.EQUAL: ("✓", "green"),
     Status.CLOSE: ("≈", "yellow"),
@@ -39,18 +44,16 @@ def show(report: Report, *, all_nodes: bool = False, console: Console | None = N
 def _show_graph(console: Console, graph: GraphReport, all_nodes: bool) -> None:
     rows = graph.nodes if all_nodes or len(graph.nodes) <= LONGEST else _worth_showing(graph)
     title = f"{graph.name}" + (f", call {graph.call}" if graph.call > 1 else "")
-    table = Table(box=None, pad_edge=False, show_edge=False, expand=False)
-    table.add_column("")
-    table.add_column("FX node", max_width=25, overflow="ellipsis", no_wrap=True)
-    table.add_column("GE nodes", max_width=20, overflow="ellipsis", no_wrap=True)
-    table.add_column("result", max_width=14, overflow="ellipsis", no_wrap=True)
-    table.add_column("differ", justify="right", no_wrap=True)
-    table.add_column("max", justify="right", no_wrap=True)
-    table.add_column("mean", justify="right", no_wrap=True)
-    table.add_column("dB", justify="right", no_wrap=True)
-    table.add_column("line", max_width=16, overflow="ellipsis", no_wrap=True)
-    for node in rows:
-        table.add_row(*_cells(node))
+    cells = [_cells(node) for node in rows]
+    widths = [max(len(head), *(len(row[place]) for row in cells), 0) for place, head in enumerate(_HEADS)]
+    # What does not fit is cut from the list of GE nodes; the page and the JSON have all of it.
+    widths[_GE] = min(widths[_GE], max(console.width - sum(widths) + widths[_GE] - len(widths), len(_HEADS[_GE])))
+    table = Table(box=None, show_edge=False, padding=(0, 1, 0, 0))
+    for place, (head, width) in enumerate(zip(_HEADS, widths, strict=True)):
+        justify: Any = "right" if place in _NUMBERS else "left"
+        table.add_column(head, justify=justify, width=width, overflow="ellipsis", no_wrap=True)
+    for row in cells:
+        table.add_row(*row)
     console.print(Text(title, style="bold"))
     if rows:
         console.print(table)
@@ -67,11 +70,11 @@ def _cells(node: NodeReport) -> list[Text]:
     compared = node.status not in (Status.RANDOM, Status.UNKNOWN)
     return [
         Text(mark, style),
-        Text(node.fx, style if node.status in FAILING else ""),
+        Text(_shortened(node.fx, _LONGEST_NAME), style if node.status in FAILING else ""),
         Text(node.ge_types, "dim"),
-        Text(words.result_type(node.dtype, node.shape), "dim"),
+        Text(_shortened(words.result_type(node.dtype, node.shape), _LONGEST_RESULT), "dim"),
         *(Text(cell, quiet) for cell in (_measures(node.difference) if compared else (node.status.value, "", "", ""))),
-        Text(_tail(str(node.line), 16) if node.line else "", "dim"),
+        Text(_tail(str(node.line), _LONGEST_LINE) if node.line else "", "dim"),
     ]
 
 
@@ -82,10 +85,14 @@ def _measures(difference: Difference) -> tuple[str, str, str, str]:
         return ("shape" if difference.mismatch.startswith("shape") else "dtype"), "-", "-", "-"
     return (
         words.share(difference.differing / max(difference.total, 1)),
-        words.number(difference.max_error),
-        words.number(difference.mean_error),
+        words.number(difference.max_error, 2),
+        words.number(difference.mean_error, 2),
         words.decibel(difference.sqnr),
     )
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _tail(text: str, width: int) -> str:

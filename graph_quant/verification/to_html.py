@@ -12,7 +12,7 @@ from .table import MARKS
 
 _STYLE = Path(__file__).with_name("page.css")
 MOST_HISTOGRAMS = 36
-_HEADS = ("", "FX node", "operator", "GE nodes", "result", "differ", *("max error", "mean error", "SQNR dB"), "line")
+_HEADS = ("", "FX node", "GE nodes", "result", "differ", *("max error", "mean error", "SQNR dB"), "line")
 _MEANINGS = {
     Status.EQUAL: "equal bits",
     Status.CLOSE: "within the thresholds",
@@ -136,10 +136,11 @@ def _row(node: NodeReport) -> str:
     differ = "equal" if difference.equal else f"{difference.differing} of {difference.total}"
     numbers = [difference.mismatch or differ, words.number(difference.max_error), words.number(difference.mean_error)]
     numbers = [*numbers, words.decibel(difference.sqnr)] if compared else [node.note or node.status.value, "", "", ""]
-    types = [node.fx, node.op, node.ge_types, words.result_type(node.dtype, node.shape)]
+    types = [node.ge_types, words.result_type(node.dtype, node.shape)]
     line = f'<td title="{escape(node.line.code)}">{escape(str(node.line))}</td>' if node.line else "<td></td>"
     return (
         f'<tr class="{node.status.value}"><td>{MARKS[node.status][0]}</td>'
+        f'<td title="{escape(node.op)}">{escape(node.fx)}</td>'
         + "".join(f"<td>{escape(cell)}</td>" for cell in types)
         + "".join(f'<td class="number">{escape(cell)}</td>' for cell in numbers)
         + f"{line}</tr>"

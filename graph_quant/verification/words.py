@@ -9,15 +9,15 @@ from .metrics import Difference
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 
-def number(value: float) -> str:
-    """Three significant digits, and no more characters than it needs."""
+def number(value: float, digits: int = 3) -> str:
+    """A few significant digits, and no more characters than it needs."""
     if value == 0:
         return "0"
     if not math.isfinite(value):
         return "∞" if value > 0 else "-∞"
     if value == int(value) and abs(value) < 100_000:
         return str(int(value))
-    return f"{value:.3g}"
+    return f"{value:.{digits}g}"
 
 
 def decibel(value: float) -> str:

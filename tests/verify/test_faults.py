@@ -241,3 +241,15 @@ def test_nothing_is_found_where_nothing_is_wrong(inputs: Inputs, dynamic: bool) 
         len([node for node in report.nodes if node.op.startswith("npu.")]) == 10
     )  # seven calls, two with more results
     assert report.graphs[0].unobserved == ("transpose",)
+
+
+@pytest.mark.parametrize("injected", [FAULTS[2]], indirect=True, ids=str)
+@pytest.mark.usefixtures("injected")
+def test_the_table_fits_in_100_columns(inputs: Inputs, capsys: pytest.CaptureFixture[str]) -> None:
+    verify(model, *inputs).show()
+    table, _, rest = capsys.readouterr().out.partition("\n\n")
+    lines = [line.rstrip() for line in table.splitlines()]
+    assert max(map(len, lines)) <= 100
+    assert [line.split()[:2] for line in lines if line[0] in "✗↳"] == [["✗", "npu_quantize"], ["↳", "npu_quant_matmul"]]
+    assert "npu_dynamic_quant_asymmetric[2] " in table
+    assert "\nfirst divergence  npu_quantize  npu.npu_quantize.default\n" in rest
