@@ -20,7 +20,7 @@ Types come from running the host's kernels on fake tensors; "?" marks one that o
 
 examples:
   graph-quant inspect dynamo_optimized_graph_1.txt
-  graph-quant inspect graph.pbtxt --source graph.py --size s77=4096 s27=7168 --costs
+  graph-quant inspect graph.pbtxt --source graph.py --size s77=4096,s27=7168 --costs
   graph-quant inspect graph.txt --format html -o graph.html
   graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
     parser.add_argument(
-        "--size", nargs="+", action="extend", default=[], metavar="SYMBOL=N", help="the size of a symbol, for costs"
+        "--size", action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols, for costs"
     )
     parser.add_argument("--costs", action="store_true", help="bytes and FLOPs of every node at the end of its line")
     parser.add_argument("--no-fold", action="store_true", help="a line for every node, also inside idioms")

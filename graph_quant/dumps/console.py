@@ -109,7 +109,7 @@ def write(content: str | bytes, output: str | None) -> None:
 
 
 def parse_sizes(given: list[str]) -> dict[str, int]:
-    """``s77=128`` and the like, also several in one argument."""
+    """``s77=128`` and the like, several to an argument with commas between."""
     sizes: dict[str, int] = {}
     for part in (piece for text in given for piece in text.replace(",", " ").split()):
         name, equals, number = part.partition("=")

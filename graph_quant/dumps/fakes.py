@@ -125,6 +125,8 @@ class Fakes:
                 for declared, group in zip(kernel.inputs, arranged, strict=True)
             ]
             result = kernel.function(*arguments, **given)
+            if node.type == "Reshape" and isinstance(arguments[1], HostValue):
+                result = _as_asked(result, arguments[1])
         several = result if isinstance(result, list) or type(result) is tuple else [result]
         flat = [value for group in arranged for value in (group if isinstance(group, list) else [group]) if value]
         return tuple(self._intern(content, _word(node, index, content, flat)) for index, content in enumerate(several))
@@ -150,6 +152,12 @@ class Fakes:
             items = tuple(self.symbols.dim(item) for item in content.items) if is_host else None
             self._interned[key] = Value(content, TensorType(word, shape), items)
         return self._interned[key]
+
+
+def _as_asked(reshaped: torch.Tensor, shape: HostValue) -> torch.Tensor:
+    """The result of a Reshape with the sizes as the graph states them, where torch derives longer expressions."""
+    asked = [real if size in (0, -1) else size for size, real in zip(shape.items, reshaped.shape, strict=True)]
+    return torch.empty(asked, dtype=reshaped.dtype)
 
 
 def is_open_question(error: Exception) -> bool:

@@ -130,7 +130,7 @@ def summary_lines(dump: Dump, costs: Costs) -> Iterator[str]:
     held = f"inputs {quantity(costs.held(INPUT_TYPES), 'B')}, constants {quantity(costs.held(CONST_TYPES), 'B')}"
     yield f"memory: {held}, intermediate results at their peak {quantity(costs.peak, 'B')}"
     if costs.missing:
-        asked = " ".join(f"{name}=…" for name in costs.missing)
+        asked = ",".join(f"{name}=…" for name in costs.missing)
         yield f"symbols without a size: {', '.join(map(printable, costs.missing))}; give --size {printable(asked)} for numbers"
     inference = dump.inference
     for name, (size, node) in inference.baked.items():

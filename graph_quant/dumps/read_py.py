@@ -33,18 +33,29 @@ def read_py(text: str, progress: Progress) -> tuple[Any, dict[str, Source]]:
             certain = current.certain and not current.fx
             current = Source(found["name"], current.file, current.line, current.function, certain)
         elif _CALL.match(line):
-            for name in builder.add(_assignment(line, number)):
+            for name in _added(builder, line, number):
                 sources[name] = current
             progress(number / max(text.count("\n"), 1) if number % 512 == 0 else 0.0)
     return builder.graph, sources
 
 
-def _assignment(statement: str, number: int) -> tuple[list[str], str, ast.Call]:
+def _added(builder: CallBuilder, statement: str, number: int) -> list[str]:
+    """The names of the nodes that a statement adds."""
+    try:
+        return builder.add(_assignment(statement))
+    except DumpError as error:
+        raise DumpError(f"line {number}: {error}") from None
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+        # A call with arguments of the wrong kind: the schema refuses them in many ways.
+        raise DumpError(f"line {number} is not a call that TorchAir writes: {error}") from None
+
+
+def _assignment(statement: str) -> tuple[list[str], str, ast.Call]:
     """The names a statement assigns, the operator it calls, and the call."""
     try:
         parsed = ast.parse(statement).body
     except (SyntaxError, ValueError) as error:
-        raise DumpError(f"line {number} is not a call that TorchAir writes: {error}") from None
+        raise DumpError(f"not a call that TorchAir writes: {error}") from None
     match parsed:
         case [
             ast.Assign(
@@ -54,7 +65,7 @@ def _assignment(statement: str, number: int) -> tuple[list[str], str, ast.Call]:
         ]:
             names = [name.id for name in ast.walk(target) if isinstance(name, ast.Name)]
             return names, operator, call
-    raise DumpError(f"line {number} is not a call that TorchAir writes: {statement[:80]}")
+    raise DumpError(f"not a call that TorchAir writes: {statement[:80]}")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

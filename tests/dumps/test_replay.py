@@ -1,0 +1,123 @@
+"""Replay gives the bits of the live call; inputs that are missing are made valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from graph_quant import dumps
+from graph_quant.dumps.inputs import make_inputs
+from graph_quant.dumps.model import INPUT_TYPES
+from graph_quant.dumps.replay import replay
+
+DATA = Path(__file__).parent / "data"
+
+
+def live_inputs(dump: dumps.Dump, case) -> dict[str, torch.Tensor]:
+    data = sorted((node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i)
+    assert len(data) == len(case.inputs)
+    return {node.name: tensor.contiguous() for node, tensor in zip(data, case.inputs, strict=True)}
+
+
+def same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    return torch.equal(first.contiguous().view(torch.uint8), second.contiguous().view(torch.uint8))
+
+
+@pytest.mark.parametrize("kind", ["txt", "pbtxt"])
+def test_a_replay_has_the_bits_of_the_live_call(live, kind):
+    for name, case in live.items():
+        dump = dumps.load(case.dumps["optimized"][kind])
+        results = replay(dump, live_inputs(dump, case))
+        assert len(results) == len(case.outputs), name
+        for index, output in enumerate(case.outputs):
+            assert same_bits(results[f"output{index}"], output.cpu()), (name, index)
+
+
+def test_the_command_writes_what_the_live_call_returned(live, command, tmp_path):
+    case = live["block"]
+    save_file(live_inputs(dumps.load(case.txt), case), tmp_path / "in.safetensors")
+    given = ["--inputs", tmp_path / "in.safetensors", "--trace", "-o", tmp_path / "out.safetensors"]
+    code, out, error = command("replay", case.txt, *given)
+    assert (code, error) == (0, "")
+    results = load_file(tmp_path / "out.safetensors")
+    assert same_bits(results["output0"], case.outputs[0])
+    assert out.startswith("output0: float32[2, 10, 32]\n")
+    assert results["SoftmaxV2:0"].shape == (2, 4, 10, 10), "a trace holds every intermediate result"
+
+
+def test_the_same_seed_makes_the_same_inputs(command, tmp_path):
+    dump = DATA / "upstream_group_quant_int4.txt"
+    made = []
+    for seed, name in ((7, "a"), (7, "b"), (8, "c")):
+        assert command("replay", dump, "--seed", seed, "--size", "s77=12,s75=5", "-o", tmp_path / name)[0] == 0
+        made.append(load_file(tmp_path / name)["output0"])
+    assert made[0].shape == (12, 2)
+    assert torch.equal(made[0], made[1])
+    assert not torch.equal(made[0], made[2])
+
+
+def test_generated_groups_end_at_the_row_count():
+    dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
+    for groups, rows in ((1, 9), (9, 9), (4, 20), (30, 6)):
+        x, scale, ends = make_inputs(dump, {}, {"s77": rows, "s75": groups}, seed=groups)
+        assert x.shape == (rows, 16)
+        assert (scale > 0).all()
+        assert ends[-1] == rows
+        assert (ends.diff() >= 0).all()
+        assert ends.min() >= 0
+
+
+def test_sizes_follow_from_the_tensors_that_are_given():
+    dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
+    x, scale, ends = make_inputs(dump, {"arg2_1": torch.zeros(11, 24, dtype=torch.float16)}, {}, seed=0)
+    assert scale.shape[1] == 24
+    assert ends[-1] == 11
+
+
+def test_a_module_that_computes_the_graph():
+    module = dumps.load(DATA / "upstream_group_quant_int4.txt").to_fx()
+    (result,) = module(torch.full((4, 16), 3.0).half(), torch.ones(1, 16).half(), torch.tensor([4], dtype=torch.int32))
+    assert result.tolist() == [[0x33333333] * 2] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"arg9": torch.zeros(1)}, "arg9, which is no input of the dump; its inputs are arg2_1, arg4_1, arg5_1"),
+        ({"arg2_1": torch.zeros(3, 16)}, "arg2_1 must be torch.float16 (3, 16), got torch.float32 (3, 16)"),
+        ({"arg2_1": torch.zeros(3, dtype=torch.float16)}, "arg2_1 must be torch.float16"),
+        ({"arg5_1": torch.tensor([9, 5], dtype=torch.int32)}, "npu_group_quant: group_index"),
+    ],
+)
+def test_wrong_inputs_are_refused(command, tmp_path, given, message):
+    save_file(given, tmp_path / "in")
+    dump = DATA / "upstream_group_quant_int4.txt"
+    code, _, error = command("replay", dump, "--inputs", tmp_path / "in", "-o", tmp_path / "out")
+    assert code == 2
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_replay_cannot_do(command, tmp_path):
+    text = (DATA / "upstream_group_quant_int4.txt").read_text()
+    (tmp_path / "d").write_text(text.replace('type: "Const"', 'type: "ConstPlaceHolder"', 1))
+    code, _, error = command("replay", tmp_path / "d", "-o", tmp_path / "out")
+    assert code == 2
+    assert "its data stayed in the process that wrote the dump" in error
+    code, _, error = command("replay", DATA / "upstream_group_quant_int4.txt", "--size", "q=3", "-o", tmp_path / "out")
+    assert code == 2
+    assert "the dump has no symbol q" in error
+    huge = ["--size", "s77=99999999999", "-o", tmp_path / "out"]
+    code, _, error = command("replay", DATA / "upstream_group_quant_int4.txt", *huge)
+    assert code == 2
+    assert "more than this machine's memory" in error
+    (tmp_path / "in").write_bytes(b"not tensors")
+    code, _, error = command("replay", DATA / "upstream_group_quant_int4.txt", "--inputs", tmp_path / "in", "-o", tmp_path / "out")
+    assert code == 2
+    assert "not a safetensors file" in error
