@@ -94,8 +94,11 @@ def _outputs(report: Report) -> str:
 def _graph(graph: GraphReport) -> Iterator[str]:
     name = escape(graph.name) + (f", call {graph.call}" if graph.call > 1 else "")
     yield f"<h2 class='graph'>{name}</h2>"
-    yield f"<section><h3>Largest error along the graph</h3>{plots.errors_along(graph.nodes)}</section>"
-    yield f"<section><h3>SQNR along the graph</h3>{plots.sqnr_along(graph.nodes)}</section>"
+    if any(node.status is not Status.EQUAL for node in graph.nodes):
+        yield f"<section><h3>Largest error along the graph</h3>{plots.errors_along(graph.nodes)}</section>"
+        yield f"<section><h3>SQNR along the graph</h3>{plots.sqnr_along(graph.nodes)}</section>"
+    else:
+        yield "<section>Every result has equal bits: there is no error to draw along the graph.</section>"
     quantised = [node for node in graph.nodes if node.distribution]
     if quantised:
         shown = sorted(quantised, key=lambda node: node.status not in FAILING)[:MOST_HISTOGRAMS]

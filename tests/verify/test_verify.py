@@ -124,6 +124,21 @@ def test_random_numbers_are_not_compared() -> None:
     assert report.outputs[0].status is Status.RANDOM
 
 
+def test_an_operator_that_the_reference_lacks() -> None:
+    def normalise(x: Tensor, weight: Tensor) -> Tensor:
+        return torch_npu.npu_rms_norm(x, weight)[0] * 2
+
+    x = torch.randn(3, 8).npu()
+    with capture() as report:
+        result = torch.compile(normalise, backend=torchair.get_npu_backend())(x, torch.ones(8).npu())
+    found = statuses(report)
+    assert report.ok
+    assert found["npu_rms_norm[0]"] is Status.UNKNOWN
+    assert found["mul"] is Status.EQUAL
+    expected = torch.nn.functional.rms_norm(x.cpu(), (8,), eps=1e-6) * 2
+    torch.testing.assert_close(result.cpu(), expected)
+
+
 def test_every_graph_of_a_function_that_breaks() -> None:
     def broken(x: Tensor) -> Tensor:
         y = torch.relu(x)
