@@ -19,6 +19,7 @@ def activate() -> None:
     _actions.install()
     _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
     _actions.after("torch_npu", _torch_npu_is_there)
+    _actions.before("torch_npu.dynamo.torchair", _remember_signals)
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
@@ -44,6 +45,14 @@ def _torch_npu_is_there() -> None:
 
     meta.register()
     eager.register()
+
+
+def _remember_signals() -> None:
+    """TorchAir replaces the signal handlers when it is imported; the host puts them back afterwards."""
+    if choose() is HOST:
+        from . import torchair
+
+        torchair.remember_signals()
 
 
 def _torchair_is_there() -> None:

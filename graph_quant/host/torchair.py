@@ -62,7 +62,7 @@ def _restore_signals(replaced_by: Callable[..., Any]) -> None:
     """Put back the signal handlers: TorchAir's ignore the signal after closing a device that is not there."""
     if threading.current_thread() is not threading.main_thread():
         return
-    defaults = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    defaults: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     for number in _HANDLED_SIGNALS:
         if signal.getsignal(number) is replaced_by:
             before = _handlers_before_import.get(number)

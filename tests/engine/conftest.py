@@ -13,7 +13,6 @@ import graph_quant  # noqa: F401
 import pytest
 import torch
 import torchair
-
 from graph_quant.host.engine import HostGraph
 
 
@@ -52,7 +51,7 @@ def loaded_graphs(monkeypatch: pytest.MonkeyPatch) -> list[HostGraph]:
 @pytest.fixture(scope="session")
 def declared() -> ModuleType:
     """The runner of TorchAir's declared cases, which stands beside these tests."""
-    path = Path(__file__).with_name("declared_cases.py")
+    path = Path(__file__).with_name("coverage.py")
     spec = importlib.util.spec_from_file_location("declared_cases", path)
     assert spec is not None
     assert spec.loader is not None

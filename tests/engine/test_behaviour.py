@@ -138,13 +138,14 @@ def test_int4_round_trip_through_a_matmul(compile_npu: Compile, device: str) -> 
 
     def function(x: torch.Tensor, scale: torch.Tensor, weight: torch.Tensor, ones: torch.Tensor) -> torch.Tensor:
         quantised = torch_npu.npu_quantize(x, scale, None, torch.quint4x2, -1, False)
-        return torch_npu.npu_quant_matmul(quantised, weight, ones, output_dtype=torch.bfloat16, pertoken_scale=None)
+        params = torch_npu.npu_trans_quant_param(ones)
+        return torch_npu.npu_quant_matmul(quantised, weight, params, output_dtype=torch.float16)
 
     rows = torch.arange(-8, 8, dtype=torch.float16).repeat(2, 4)
     weight = torch.zeros(64, 8, dtype=torch.int32)
     for column in range(64):
         weight[column, column // 8] = 1 << (4 * (column % 8))
-    arguments = [tensor.to(device) for tensor in (rows, torch.ones(1).half(), weight, torch.ones(64).bfloat16())]
+    arguments = [tensor.to(device) for tensor in (rows, torch.ones(1).half(), weight, torch.ones(64))]
     result = compile_npu(function)(*arguments)
     assert torch.equal(result.cpu().float(), rows.float())
 

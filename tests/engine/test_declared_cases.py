@@ -1,4 +1,4 @@
-"""A sample of the cases that TorchAir declares; `declared_cases.py` as a script runs all of them."""
+"""A sample of the cases that TorchAir declares; `coverage.py` as a script runs all of them."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
-from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
-
 from graph_quant.host.engine import GraphError, NodeError, UnsupportedGraphError, import_graph, missing_kernels, use
+from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 
 Compile = Callable[..., Any]
 

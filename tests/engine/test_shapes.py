@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from graph_quant.host.engine import HostGraph, values
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-from graph_quant.host.engine import HostGraph, values
 
 Compile = Callable[..., Any]
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
-
 from graph_quant.host.engine import use
 
 Compile = Callable[..., Any]
@@ -29,10 +28,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantize by division": lambda x, s: torch_npu.npu_quantize(
         x, s[0].float() + 1, s[1].to(torch.int32), torch.qint32, 1, True
     ),
-    "asymmetric int4": lambda x, s: torch_npu.npu_dynamic_quant_asymmetric(x[1:], dst_type=torch.quint4x2),
+    "asymmetric int4": lambda x, _: torch_npu.npu_dynamic_quant_asymmetric(x[1:], dst_type=torch.quint4x2),
     "asymmetric smooth": lambda x, s: torch_npu.npu_dynamic_quant_asymmetric(x[1:], smooth_scales=s[0]),
-    "symmetric": lambda x, s: torch_npu.npu_dynamic_quant(x[1:]),
-    "parameters": lambda x, s: torch_npu.npu_trans_quant_param(s[0].float(), s[1].float(), 1),
+    "symmetric": lambda x, _: torch_npu.npu_dynamic_quant(x[1:]),
+    "parameters": lambda _, s: torch_npu.npu_trans_quant_param(s[0].float(), s[1].float(), 1),
 }
 
 

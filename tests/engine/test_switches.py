@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import torch
 import torchair
-from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef, ModelDef
-
 from graph_quant.host.engine import HostGraph, import_graph
+from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef, ModelDef
 
 Compile = Callable[..., Any]
 
@@ -45,9 +44,7 @@ def test_run_eagerly_bypasses_the_engine(compile_npu: Compile, loaded_graphs: li
     assert not loaded_graphs
 
 
-def test_fx_summary_lists_operators(
-    compile_npu: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fx_summary_lists_operators(compile_npu: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = torchair.CompilerConfig()
     config.debug.fx_summary.type = "csv"
@@ -94,7 +91,7 @@ def test_dynamo_export_writes_a_model(tmp_path: Path) -> None:
     ("switch", "words"),
     [
         (lambda config: setattr(config, "mode", "reduce-overhead"), "mode 'reduce-overhead'"),
-        (lambda config: setattr(config.aoe_config, "aoe_mode", "1"), "aoe_config.aoe_mode"),
+        (lambda config: setattr(config.aoe_config, "aoe_mode", "2"), "aoe_config.aoe_mode"),
         (lambda config: setattr(config.dump_config, "enable_dump", True), "dump_config.enable_dump"),
     ],
 )
@@ -110,7 +107,7 @@ def test_device_switches_say_that_they_need_an_npu(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_still_end_the_process(number: signal.Signals) -> None:
-    script = "import graph_quant, torch, torchair, os, time; os.kill(os.getpid(), %d); time.sleep(20)" % number
+    script = f"import graph_quant, torch, torchair, os, time; os.kill(os.getpid(), {number:d}); time.sleep(20)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     if number == signal.SIGTERM:
         assert done.returncode == -signal.SIGTERM

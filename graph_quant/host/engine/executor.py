@@ -98,9 +98,7 @@ def _copy(result: torch.Tensor) -> torch.Tensor:
     return result.clone(memory_format=torch.contiguous_format)
 
 
-def _write_assigned(
-    results: list[torch.Tensor], assigned_outputs: Sequence[torch.Tensor | None]
-) -> list[torch.Tensor]:
+def _write_assigned(results: list[torch.Tensor], assigned_outputs: Sequence[torch.Tensor | None]) -> list[torch.Tensor]:
     targets = [None if assigned is None else _host_tensor(assigned) for assigned in assigned_outputs]
     memory = {target.untyped_storage().data_ptr() for target in targets if target is not None}
     for index, (result, target) in enumerate(zip(results, targets, strict=True)):

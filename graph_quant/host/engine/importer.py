@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..kernels import HOST_KERNELS, KERNELS, Kernel
+from ..kernels import HOST_KERNELS, KERNELS, Input, Kernel
 from . import inputs, values
 from .errors import GraphError, UnsupportedGraphError
 from .nodes import Edge, GeNode, Origin, read_nodes
@@ -100,7 +100,7 @@ class _Importer:
 
     def _call(self, node: GeNode) -> None:
         kernel = self._choose(node)
-        args = [self._argument(node, declared, kernel) for declared in kernel.inputs]
+        args = [self._argument(node, declared) for declared in kernel.inputs]
         kwargs = {
             parameter: node.attributes[name]
             for name, parameter in kernel.attributes
@@ -128,7 +128,7 @@ class _Importer:
         whole = all(not self.constants[e.node].is_floating_point() for e in edges if e.node in self.constants)
         return host if computed or whole else KERNELS[node.type]
 
-    def _argument(self, node: GeNode, declared: Any, kernel: Kernel) -> Any:
+    def _argument(self, node: GeNode, declared: Input) -> Any:
         fetch = self._host if declared.is_host else self._tensor
         if declared.is_dynamic:
             return [fetch(edge) for edge in _dynamic_edges(node, declared.name)]
@@ -157,7 +157,7 @@ class _Importer:
 
     def _known(self, table: Mapping[Edge, Any], edge: Edge) -> Any:
         if edge not in table:
-            raise GraphError(f"{self.name}: node {edge.node!r} has no output {edge.index}")
+            raise GraphError(f"{self.name}: node {edge.node!r} has no output {edge.output}")
         return table[edge]
 
 

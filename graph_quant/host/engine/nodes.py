@@ -15,7 +15,7 @@ class Edge(NamedTuple):
     """One output of a node."""
 
     node: str
-    index: int
+    output: int
 
 
 class Origin(NamedTuple):

@@ -45,7 +45,9 @@ def _needed(graph: str, nodes: Sequence[GeNode], by_name: dict[str, GeNode]) -> 
         node = by_name[frontier.pop()]
         for source in _sources(node):
             if source not in by_name:
-                raise GraphError(f"{graph}: {node.describe()} takes an input from {source!r}, which is not in the graph")
+                raise GraphError(
+                    f"{graph}: {node.describe()} takes an input from {source!r}, which is not in the graph"
+                )
             if source not in needed:
                 needed.add(source)
                 frontier.append(source)

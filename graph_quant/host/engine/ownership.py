@@ -24,5 +24,7 @@ def _root(node: fx.Node) -> fx.Node:
         kernel = maker.meta.get("kernel")
         if kernel is None or not kernel.may_alias:
             return node
-        node = next(argument for declared, argument in zip(kernel.inputs, maker.args) if not declared.is_host)
+        node = next(
+            argument for declared, argument in zip(kernel.inputs, maker.args, strict=True) if not declared.is_host
+        )
     return node

@@ -25,4 +25,28 @@ from . import (
 )
 from .registry import HOST_KERNELS, KERNELS, Input, Kernel
 
+FAMILIES = (
+    activation,
+    compare,
+    convolution,
+    elementwise,
+    foreach,
+    generate,
+    index,
+    join,
+    matmul,
+    move,
+    normalise,
+    pad,
+    pool,
+    quant,
+    random,
+    reduce,
+    resize,
+    scatter,
+    shape,
+    sizes,
+    sort,
+)
+
 __all__ = ["HOST_KERNELS", "KERNELS", "Input", "Kernel"]

@@ -69,7 +69,7 @@ def elu_grad(
 
 @kernel("Gelu")
 def gelu(x: Tensor) -> Tensor:
-    """x times the normal distribution function, as GE defines it; a device kernel may approximate that."""
+    """X times the normal distribution function, as GE defines it; a device kernel may approximate that."""
     return functional.gelu(x)
 
 

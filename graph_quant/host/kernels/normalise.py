@@ -31,9 +31,7 @@ def layer_norm(
 
 
 @kernel("LayerNormGradV3")
-def layer_norm_grad(
-    dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     backward = torch.ops.aten.native_layer_norm_backward
     shape = list(gamma.shape)
     return backward(dy, x, shape, mean, rstd, gamma, torch.zeros_like(gamma), [True, True, True])  # type: ignore[no-any-return]
@@ -67,9 +65,7 @@ def batch_norm(
     is_training: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The running statistics are inputs that GE updates in place."""
-    y, mean, rstd = torch.native_batch_norm(
-        x, weight, bias, running_mean, running_var, is_training, momentum, epsilon
-    )
+    y, mean, rstd = torch.native_batch_norm(x, weight, bias, running_mean, running_var, is_training, momentum, epsilon)
     return y, running_mean, running_var, mean, rstd
 
 

@@ -21,7 +21,7 @@ def _pairs(paddings: HostValue, contiguous: bool) -> list[tuple[int, int]]:
 
 
 def _last_first(pairs: list[tuple[int, int]]) -> list[int]:
-    """torch lists paddings from the last dimension backwards."""
+    """Torch lists paddings from the last dimension backwards."""
     return [size for pair in reversed(pairs) for size in pair]
 
 
@@ -31,7 +31,7 @@ def _without_leading_zeros(pairs: list[tuple[int, int]]) -> list[tuple[int, int]
 
 
 def _pad_by_copy(x: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
-    """torch pads by copying only the last dimensions, and only with two leading ones that stay as they are."""
+    """Torch pads by copying only the last dimensions, and only with two leading ones that stay as they are."""
     padded = _without_leading_zeros(pairs)
     leading = x.dim() - len(padded)
     batch = x.reshape([1, -1, *x.shape[leading:]])

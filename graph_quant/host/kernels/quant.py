@@ -50,13 +50,18 @@ def ascend_quant(
     return quantize(x, scale.reshape(-1), flat, along, _destination(dst_type))
 
 
-_TORCH_NAMES = {"torch.qint8": 2, "torch.quint8": 4, "torch.qint32": 3, "torch.int8": 2, "torch.uint8": 4, "torch.int32": 3}
+_TORCH_NAMES = {
+    "torch.qint8": 2,
+    "torch.quint8": 4,
+    "torch.qint32": 3,
+    "torch.int8": 2,
+    "torch.uint8": 4,
+    "torch.int32": 3,
+}
 
 
 @kernel("Quantize")
-def quantize_node(
-    x: Tensor, scales: Tensor, zero_points: Tensor | None = None, *, dtype: str, axis: int = 1
-) -> Tensor:
+def quantize_node(x: Tensor, scales: Tensor, zero_points: Tensor | None = None, *, dtype: str, axis: int = 1) -> Tensor:
     return quantize(x, scales, zero_points, axis, _destination(_TORCH_NAMES[dtype]), divide=True)
 
 

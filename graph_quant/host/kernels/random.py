@@ -78,9 +78,7 @@ def bernoulli(shape: HostValue, prob: Tensor, seed: Tensor, offset: Tensor, *, d
 
 
 @kernel("StatelessDropOutGenMask")
-def dropout_mask(
-    shape: HostValue, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None
-) -> Tensor:
+def dropout_mask(shape: HostValue, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None) -> Tensor:
     """One bit for each element, lowest first, in bytes padded to a multiple of 16."""
     count = math.prod(shape.ints)
     padded = (count + 127) // 128 * 128

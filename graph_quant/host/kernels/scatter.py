@@ -15,7 +15,9 @@ _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 
 @kernel("ScatterElements")
-def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
+) -> Tensor:
     where = indices.to(torch.int64)
     where = torch.where(where < 0, where + data.size(axis), where)
     if reduction == "none":

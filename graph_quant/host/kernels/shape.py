@@ -51,7 +51,8 @@ def squeeze(x: Tensor, *, axis: Sequence[int] = ()) -> Tensor:
     if not axis:
         return x.squeeze()
     for each in axis:
-        torch._check(x.size(each) == 1, lambda: f"Squeeze: axis {each} must have size 1, got {x.size(each)}")
+        if x.size(each) != 1:
+            raise ValueError(f"axis {each} must have size 1, got {x.size(each)}")
     return x.squeeze(tuple(axis))
 
 
@@ -164,8 +165,10 @@ def strided_slice_v2(
 def _cut(x: Tensor, axis: int, first: int | None, last: int | None, step: int) -> Tensor:
     if step > 0:
         return torch.ops.aten.slice.Tensor(x, axis, first, last, step)  # type: ignore[no-any-return]
-    picked = torch.arange(x.size(axis))[slice(first, last)] if step == 1 else torch.tensor(
-        list(range(x.size(axis)))[slice(first, last, step)], dtype=torch.int64
+    picked = (
+        torch.arange(x.size(axis))[slice(first, last)]
+        if step == 1
+        else torch.tensor(list(range(x.size(axis)))[slice(first, last, step)], dtype=torch.int64)
     )
     return x.index_select(axis, picked)
 

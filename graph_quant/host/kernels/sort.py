@@ -17,7 +17,12 @@ def sort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 @kernel("TopKV2")
 def top_k(
-    x: Tensor, k: HostValue, *, sorted: bool = True, dim: int = -1, largest: bool = True  # noqa: A002
+    x: Tensor,
+    k: HostValue,
+    *,
+    sorted: bool = True,  # noqa: A002
+    dim: int = -1,
+    largest: bool = True,
 ) -> tuple[Tensor, Tensor]:
     values, indices = torch.topk(x, k.ints[0], dim, largest, sorted)
     return values, indices.to(torch.int32)
