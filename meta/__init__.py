@@ -50,3 +50,9 @@ def _upstream(name: str) -> Callable[..., Any] | None:
     """torch_npu's own inference, which it calls by the operator's name with or without a suffix."""
     found: Callable[..., Any] | None = getattr(_meta_registrations, f"{name}_meta", None)
     return found or getattr(_meta_registrations, name, None)
+
+
+def unregister() -> None:
+    """Gives the operators back to torch_npu's own inference."""
+    while _libraries:
+        _libraries.pop()._destroy()
