@@ -1,13 +1,12 @@
 """GE nodes and compile time of the operators, beside those of torch_npu's own lowering, in one run.
 
-Each operator is called `--calls` times in one graph, on sizes that are symbols, and compiled in turn by this
-project and by upstream. Times are the best of `--rounds` and count only as their ratio. The time is that of
-torch.compile up to a GE graph that could be loaded; running it is no part of it.
+Each operator is called many times in one graph, on sizes that are symbols, and compiled in turn by this project and
+by upstream. Times are the best of a few rounds and count only as their ratio. The time is that of torch.compile up
+to a GE graph that could be loaded; running it is no part of it.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,9 +17,7 @@ import torch
 import torch_npu
 import torchair
 from graph_quant.upstream import upstream
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
 from torchair.configs.compiler_config import CompilerConfig
 
@@ -72,29 +69,21 @@ def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], c
     return seconds, sum(op.type not in ("Data", "NetOutput") for op in graphs[0].op)
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=200, help="calls of the operator in one graph (default 200)")
-    parser.add_argument("--rounds", type=int, default=3, help="times each compilation is repeated (default 3)")
-    options = parser.parse_args()
-    table = Table(title=f"{options.calls} calls in one graph, symbolic sizes, best of {options.rounds}")
-    for heading in ("operator", "nodes a call", "upstream's", "compile time / upstream's"):
-        table.add_column(heading, justify="left" if heading == "operator" else "right")
+def measure(calls: int = 200, rounds: int = 3) -> dict[str, dict[str, float]]:
+    """Nodes a call and compile time of each operator, and the times of all together."""
+    figures: dict[str, dict[str, float]] = {}
     total = [0.0, 0.0]
     for label, (function, args) in track(CALLS.items(), description="compiling", transient=True):
         best, nodes = [float("inf")] * 2, [0, 0]
-        for _ in range(options.rounds):
+        for _ in range(rounds):
             for side, whose in enumerate((nullcontext, upstream)):
                 with whose():
-                    seconds, nodes[side] = compile_once(function, args, options.calls)
+                    seconds, nodes[side] = compile_once(function, args, calls)
                 best[side] = min(best[side], seconds)
         total = [total[0] + best[0], total[1] + best[1]]
-        counts = [f"{each / options.calls:.1f}" for each in nodes]
-        table.add_row(label, *counts, f"{best[0] / best[1]:.2f}x")
-    table.add_row("all", "", "", f"{total[0] / total[1]:.2f}x")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+        figures[label] = {
+            "nodes a call": nodes[0] / calls,
+            "upstream's": nodes[1] / calls,
+            "compile time / upstream's": round(best[0] / best[1], 2),
+        }
+    return {**figures, "all": {"compile time / upstream's": round(total[0] / total[1], 2)}}
