@@ -74,10 +74,15 @@ def run(options: argparse.Namespace) -> int:
         if not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder")
     from ..dumps.errors import printable
-    from ..verification.errors import VerificationError
-    from ..verification.progress import on_terminal
-    from ..verification.script import verify_script
 
+    try:
+        import torchair  # noqa: F401
+
+        from ..verification.errors import VerificationError
+        from ..verification.progress import on_terminal
+        from ..verification.script import verify_script
+    except (ImportError, RuntimeError, OSError) as error:
+        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
     try:
         report = verify_script(
             options.script,

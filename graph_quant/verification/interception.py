@@ -12,6 +12,7 @@ from torch import Tensor, fx
 from ..host.preload import HOST, chosen
 from .lowering import Lowering, lowering_of, noting
 from .observe import ExtraOutputs, Recorder, is_recordable, on_host
+from .operators import writes
 from .progress import silent
 from .report import GraphReport, Report, Thresholds
 from .walk import Told, Walk
@@ -74,6 +75,7 @@ class _VerifiedGraph:
         self._call = 0
         self._progress = progress
         self._lowering: Lowering = lowering_of(compiled)
+        self._writes = any(writes(node) for node in module.graph.nodes)
         recordable = is_recordable(compiled)
         self._run = Recorder(compiled) if recordable else ExtraOutputs(module, compiled, compile_graph)
 
@@ -95,14 +97,6 @@ class _VerifiedGraph:
         if not isinstance(argument, Tensor):
             return argument
         return on_host(argument).clone() if self._writes else on_host(argument)
-
-    @property
-    def _writes(self) -> bool:
-        return any(
-            node.op == "call_function" and getattr(getattr(node.target, "_schema", None), "is_mutable", True)
-            for node in self._module.graph.nodes
-            if isinstance(node.target, torch._ops.OpOverload | torch._ops.HigherOrderOperator)
-        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)

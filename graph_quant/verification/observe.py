@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, fx
 from torch.utils._mode_utils import no_dispatch
 
@@ -21,6 +20,7 @@ from ..host.engine.speed import EAGER, current
 from ..host.engine.values import to_tensor
 from ..host.preload import HOST, chosen
 from .lowering import lowering_of
+from .operators import is_operator, is_view, writes
 
 # By FX node, the results that were seen by their position.
 Observed = dict[str, dict[int, Tensor]]
@@ -145,10 +145,7 @@ class ExtraOutputs:
 def _can_be_output(node: fx.Node) -> bool:
     if node.op != "call_function" or not isinstance(node.meta.get("val"), Tensor):
         return False
-    if node.target is operator.getitem:
-        return True
-    target = node.target
-    return isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable and not target.is_view
+    return node.target is operator.getitem or (is_operator(node) and not writes(node) and not is_view(node))
 
 
 def _place(node: fx.Node) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from torch import Tensor, fx
 
 from .. import int4
 from ..destination import INT4, INT8, UINT8, Destination
+from .operators import name_of
 
 _PACKING_OPS = frozenset(("npu_quantize", "npu_group_quant", "npu_dynamic_quant", "npu_dynamic_quant_asymmetric"))
 
@@ -29,12 +30,12 @@ class Distribution:
 
 def destination_of(node: fx.Node, value: Tensor) -> Destination | None:
     """The destination of a quantised result; None for other results. int4 hides in int32 at an eighth of the width."""
-    name = operator_name(node).rpartition(".")[0].rpartition(".")[2]
+    namespace, _, name = name_of(node).removesuffix(".default").partition(".")
     if value.dtype == torch.int32 and name in _PACKING_OPS:
         given = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
         narrower = isinstance(given, Tensor) and value.dim() and given.dim() and given.size(-1) != value.size(-1)
         return INT4 if narrower else None
-    if not operator_name(node).startswith("npu."):
+    if namespace != "npu":
         return None
     return next((each for each in (INT8, UINT8) if each.storage == value.dtype), None)
 
@@ -48,15 +49,6 @@ def elements(value: Tensor, destination: Destination | None) -> Tensor:
 def distribution(destination: Destination, reference: Tensor, graph: Tensor) -> Distribution:
     """Count the elements of both sides."""
     return Distribution(destination, _counts(destination, reference), _counts(destination, graph))
-
-
-def operator_name(node: fx.Node) -> str:
-    """The operator with its overload, as FX prints it."""
-    return str(node.target) if not callable(node.target) or hasattr(node.target, "_schema") else _function_name(node)
-
-
-def _function_name(node: fx.Node) -> str:
-    return str(getattr(node.target, "__name__", node.target))
 
 
 def _counts(destination: Destination, values: Tensor) -> tuple[int, ...]:

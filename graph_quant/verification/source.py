@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in [^\n]*)?(?:\n(?!\s*File ")(?P<code>[^\n]*))?')
-_LIBRARIES = tuple(str(Path(path).parent) for path in (torch.__file__, __file__))
+_LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 
 
 class Line(NamedTuple):
@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 def line_of(stack_trace: str | None) -> Line | None:
-    """The innermost line outside of torch, or else the innermost one."""
+    """The innermost line outside of torch and of this package, or else the innermost one."""
     frames = [Line(m["file"], int(m["line"]), (m["code"] or "").strip()) for m in _FRAME.finditer(stack_trace or "")]
     own = [frame for frame in frames if not frame.file.startswith(_LIBRARIES)]
     innermost = own or frames

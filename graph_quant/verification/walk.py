@@ -16,12 +16,12 @@ from .errors import VerificationError
 from .lowering import Lowering
 from .metrics import Difference, compare, dtype_name
 from .observe import Observed, on_host
-from .quantised import destination_of, distribution, elements, operator_name
+from .operators import compute, is_operator, is_random, name_of, writes
+from .quantised import destination_of, distribution, elements
 from .report import NodeReport, Status, Thresholds
 from .source import line_of
 
 Told = Callable[[float], None]
-_CPU = torch.device("cpu")
 _NUMBERS = (int, float, bool)
 # What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that.
 _IMPOSSIBLE = object()
@@ -56,16 +56,16 @@ class Walk(fx.Interpreter):
         seen = self._observed.get(n.name, {})
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         try:
-            result = _compute(n, args, kwargs)
+            result = compute(n, args, kwargs)
         except Exception as error:
             return self._adopt(n, seen, Status.UNKNOWN, f"no reference: {_first_line(error)}")
-        if _is_random(n) and seen:
+        if is_random(n) and seen:
             return self._adopt(n, seen, Status.RANDOM, "")
         own = self._own(n)
         if not seen:
             if own is not None and own is not _IMPOSSIBLE:
                 self._of_graph[n] = own
-            if not _is_trivial(n) and _tensors(result):
+            if is_operator(n) and _tensors(result):
                 self.unobserved.append(n.name)
             return result
         self._compare(n, result, own, seen)
@@ -73,14 +73,14 @@ class Walk(fx.Interpreter):
 
     def _own(self, n: fx.Node) -> Any:
         """The node computed from the graph's inputs; None where those are the reference's."""
-        if not any(given in self._of_graph for given in n.all_input_nodes) or _mutates(n):
+        if not any(given in self._of_graph for given in n.all_input_nodes) or writes(n):
             return None
 
         def fetch(given: fx.Node) -> Any:
             return self._of_graph[given] if given in self._of_graph else self.env[given]
 
         try:
-            return _compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
+            return compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
         except Exception:
             return _IMPOSSIBLE
 
@@ -108,7 +108,7 @@ class Walk(fx.Interpreter):
         own = difference if local is value else compare(local, seen)
         return NodeReport(
             fx=f"{n.name}[{position}]" if count > 1 else n.name,
-            op=operator_name(n),
+            op=name_of(n),
             status=self._status(difference, own),
             difference=difference,
             dtype=destination.name if destination else dtype_name(value),
@@ -133,12 +133,12 @@ class Walk(fx.Interpreter):
         expected = list(value) if several else [value]  # type: ignore[arg-type]
         missing = [place for place, each in enumerate(expected) if isinstance(each, Tensor) and place not in seen]
         if missing:
-            raise VerificationError(f"{n.name} ({operator_name(n)}): {note}, and the graph's result cannot be seen")
+            raise VerificationError(f"{n.name} ({name_of(n)}): {note}, and the graph's result cannot be seen")
         for position, tensor in seen.items():
             self.nodes.append(
                 NodeReport(
                     fx=f"{n.name}[{position}]" if several else n.name,
-                    op=operator_name(n),
+                    op=name_of(n),
                     status=status,
                     difference=Difference(False, tensor.numel()),
                     dtype=dtype_name(tensor),
@@ -158,20 +158,10 @@ class Walk(fx.Interpreter):
         waiting = list(n.all_input_nodes)
         while waiting:
             node = waiting.pop()
-            if (node.name in hidden or _is_trivial(node)) and node not in found and node.op == "call_function":
+            if (node.name in hidden or not is_operator(node)) and node not in found and node.op == "call_function":
                 found.append(node)
                 waiting.extend(node.all_input_nodes)
         return tuple(node.name for node in sorted(found, key=self._order.__getitem__) if node.name in hidden)
-
-
-def _compute(n: fx.Node, args: Any, kwargs: Any) -> Any:
-    assert callable(n.target)
-    args, kwargs = fx.node.map_aggregate((args, kwargs), _to_cpu)  # type: ignore[misc]
-    return n.target(*args, **kwargs)
-
-
-def _to_cpu(argument: Any) -> Any:
-    return _CPU if isinstance(argument, torch.device) else argument
 
 
 def _several(result: Any) -> Sequence[Any]:
@@ -194,18 +184,6 @@ def _laid_out(seen: Tensor, like: Any) -> Any:
     if seen.shape != like.shape or seen.stride() == like.stride():
         return seen
     return torch.empty_like(like, dtype=seen.dtype).copy_(seen)
-
-
-def _is_trivial(n: fx.Node) -> bool:
-    return not isinstance(n.target, torch._ops.OpOverload)
-
-
-def _is_random(n: fx.Node) -> bool:
-    return isinstance(n.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in n.target.tags
-
-
-def _mutates(n: fx.Node) -> bool:
-    return isinstance(n.target, torch._ops.OpOverload) and n.target._schema.is_mutable
 
 
 def _first_line(error: BaseException) -> str:

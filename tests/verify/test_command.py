@@ -1,6 +1,5 @@
 """graph-quant verify: scripts as they stand, exit codes, and errors in one line."""
 
-import dataclasses
 import json
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from graph_quant.cli import main
-from graph_quant.host.kernels import KERNELS
+from graph_quant.host.preload import HOST, chosen
 from graph_quant.verification import verify
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -57,13 +56,8 @@ def script(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def broken_packing(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = KERNELS["Bitcast"]
-
-    def faulty(x: torch.Tensor, **attributes: Any) -> Any:
-        return kernel.function(x.flip(-1), **attributes)
-
-    monkeypatch.setitem(KERNELS, "Bitcast", dataclasses.replace(kernel, function=faulty))
+def broken_packing(break_kernel: Callable[..., None]) -> None:
+    break_kernel("Bitcast", lambda original, x, **attributes: original(x.flip(-1), **attributes))
 
 
 def test_an_unchanged_script(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +131,18 @@ def test_wrong_options(options: list[str], capsys: pytest.CaptureFixture[str]) -
         main(["verify", *options])
     assert left.value.code == 2
     assert "usage: graph-quant verify" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(chosen() is not HOST, reason="host only: with CANN, torch_npu loads")
+def test_a_machine_where_torch_npu_does_not_load(run_python: Callable[..., Any]) -> None:
+    code = "import sys; from graph_quant.cli import main; sys.exit(main(['verify', 'script.py']))"
+    done = run_python(code, GRAPH_QUANT_HOST="off", LD_LIBRARY_PATH="")
+    if done.returncode != 2:
+        pytest.skip("CANN is installed here")
+    assert (
+        done.stderr
+        == "graph-quant: torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it\n"
+    )
 
 
 class _Page(HTMLParser):

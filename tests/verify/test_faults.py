@@ -195,25 +195,21 @@ FAULTS = [
 
 
 @pytest.fixture
-def injected(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fault]:
+def injected(request: pytest.FixtureRequest) -> Iterator[Fault]:
     fault: Fault = request.param
     if fault.where in KERNELS:
-        kernel = KERNELS[fault.where]
-        monkeypatch.setitem(KERNELS, fault.where, dataclasses.replace(kernel, function=_bound(fault, kernel.function)))
+        request.getfixturevalue("break_kernel")(fault.where, fault.replace)
         yield fault
         return
     operator = getattr(torch.ops.npu, fault.where).default
     original = getattr(converters, fault.where.removeprefix("npu_")).convert
-    register_fx_node_ge_converter(operator)(_bound(fault, original))
-    yield fault
-    register_fx_node_ge_converter(operator)(original)
 
-
-def _bound(fault: Fault, original: Callable[..., Any]) -> Callable[..., Any]:
-    def faulty(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
+    def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
         return fault.replace(original, *args, **kwargs)
 
-    return faulty
+    register_fx_node_ge_converter(operator)(convert)
+    yield fault
+    register_fx_node_ge_converter(operator)(original)
 
 
 @pytest.mark.parametrize("injected", FAULTS, indirect=True, ids=str)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from graph_quant import int4
 from graph_quant.verification.metrics import compare
+from graph_quant.verification.source import line_of
 from graph_quant.verification.words import decibel, number, result_type, share, wrong
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,6 +74,18 @@ def test_packing_is_told_apart_from_values() -> None:
     packed = int4.pack(torch.arange(-8, 8).reshape(2, 8))
     assert compare(packed, packed.flip(0)).differing == 2
     assert compare(int4.unpack(packed), int4.unpack(packed.flip(0))).differing == 16
+
+
+def test_the_line_shown_is_the_users_own() -> None:
+    trace = (
+        '  File "model.py", line 7, in forward\n    return self.linear(x)\n'
+        f'  File "{torch.nn.functional.__file__}", line 1, in linear\n    return torch._C._nn.linear(x)\n'
+        f'  File "{int4.__file__}", line 2, in pack\n'
+    )
+    assert line_of(trace) == ("model.py", 7, "return self.linear(x)")
+    assert str(line_of(trace)) == "model.py:7"
+    assert line_of(f'  File "{int4.__file__}", line 2, in pack\n') == (int4.__file__, 2, "")
+    assert line_of(None) is None
 
 
 def test_words() -> None:

@@ -1,14 +1,13 @@
 """What is compared, and what is said of it."""
 
-import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch_npu
 import torchair
-from graph_quant.host.kernels import KERNELS
 from graph_quant.verification import Report, Status, VerificationError, capture, interception, verify
 from torch import Tensor, nn
 
@@ -33,16 +32,15 @@ def inputs() -> tuple[Tensor, ...]:
 
 
 @pytest.fixture
-def off_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def off_by_one(break_kernel: Callable[..., None]) -> None:
     """One code of npu_dynamic_quant is one too large."""
-    kernel = KERNELS["DynamicQuant"]
 
-    def faulty(*args: Any, **attributes: Any) -> tuple[Tensor, Tensor]:
-        codes, scale = kernel.function(*args, **attributes)
+    def faulty(original: Any, *args: Any, **attributes: Any) -> tuple[Tensor, Tensor]:
+        codes, scale = original(*args, **attributes)
         codes[0, 0] += 1
         return codes, scale
 
-    monkeypatch.setitem(KERNELS, "DynamicQuant", dataclasses.replace(kernel, function=faulty))
+    break_kernel("DynamicQuant", faulty)
 
 
 @pytest.mark.usefixtures("off_by_one")
