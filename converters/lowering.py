@@ -56,11 +56,18 @@ def as_float(x: Tensor) -> Tensor:
     return widened
 
 
+def swapped(x: Tensor, rank: int, one: int, other: int) -> Tensor:
+    """``x`` with two of its dimensions exchanged."""
+    order = list(range(rank))
+    order[one], order[other] = order[other], order[one]
+    exchanged = ge.Transpose(x, order)
+    exchanged.desc.dtype = x.desc.dtype
+    return exchanged
+
+
 def swapped_last_two(x: Tensor, rank: int) -> Tensor:
     """``x`` with its last two dimensions exchanged."""
-    swapped = ge.Transpose(x, [*range(rank - 2), rank - 1, rank - 2])
-    swapped.desc.dtype = x.desc.dtype
-    return swapped
+    return swapped(x, rank, rank - 2, rank - 1)
 
 
 def is_static(shape: Sequence[int | torch.SymInt]) -> bool:

@@ -27,7 +27,7 @@ from transformers import AttentionInterface, AutoModelForCausalLM, PretrainedCon
 
 DEVICE = torch.device("npu:0")
 CACHE_LENGTH = 128
-LENGTHS = (7, 2, 3, 5, 12, 21, 33, 48, 64, 96)
+LENGTHS = (7, 1, 2, 3, 8, 12, 21, 33, 64, 96)
 QUANTISED = ("QuantBatchMatmulV3",)
 FLOAT_MATMULS = ("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
