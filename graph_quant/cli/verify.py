@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     from ..dumps.errors import printable
 
     try:
+        import torch_npu  # noqa: F401  (TorchAir is found through it)
         import torchair  # noqa: F401
 
         from ..verification.errors import VerificationError

@@ -103,8 +103,8 @@ def _show_counts(console: Console, graph: GraphReport, shown: int) -> None:
     counts = [f"{graph.count(status)} {status.value}" for status in Status if graph.count(status)]
     hidden = len(graph.nodes) - shown
     counts += [f"{hidden} not shown (--all shows them)"] if hidden else []
-    counts += [f"{len(graph.unobserved)} without a GE node of their own"] if graph.unobserved else []
-    console.print(Text(" · ".join(counts) or "nothing to compare", "dim"))
+    counts += [f"{len(graph.unobserved)} without a GE node"] if graph.unobserved else []
+    console.print(Text(" · ".join(counts) or "nothing to compare", "dim"), soft_wrap=True)
     console.print()
 
 

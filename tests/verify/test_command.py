@@ -60,6 +60,13 @@ def broken_packing(break_kernel: Callable[..., None]) -> None:
     break_kernel("Bitcast", lambda original, x, **attributes: original(x.flip(-1), **attributes))
 
 
+def test_from_a_shell(script: Callable[[str], str], run_python: Callable[..., Any]) -> None:
+    code = "import sys; from graph_quant.cli import main; sys.exit(main(['verify', *sys.argv[1:]]))"
+    done = run_python(code, script(UNCHANGED))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("equal: 2 results in 1 graph on the host NPU, bit for bit\n")
+
+
 def test_an_unchanged_script(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", script(UNCHANGED), "--with", "arguments"]) == 0
     captured = capsys.readouterr()
