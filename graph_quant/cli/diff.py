@@ -22,7 +22,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "diff",
         help="compare two GE graph dumps",
-        description="Compare two GE graph dumps: nodes added, removed and changed (attributes, dtypes, shapes, wiring).",
+        description="Compare two GE graph dumps: nodes added, removed, changed (attributes, dtypes, shapes, wiring).",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -9,8 +9,20 @@ from .errors import DumpError, printable
 from .registry import Attribute
 
 # Integer attributes that hold a ge::DataType.
-_DTYPE_NAMES = {"dst_type", "dtype", "out_type", "output_type", "output_dtype", "y_dtype", "type", "dst_dtype", "out_dtype",
-                "src_type", "index_type", "scale_dtype"}  # fmt: skip
+_DTYPE_NAMES = {
+    "dst_type",
+    "dtype",
+    "out_type",
+    "output_type",
+    "output_dtype",
+    "y_dtype",
+    "type",
+    "dst_dtype",
+    "out_dtype",
+    "src_type",
+    "index_type",
+    "scale_dtype",
+}
 _LONGEST = 60
 
 

@@ -5,29 +5,17 @@ from __future__ import annotations
 import ast
 import struct
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from . import dtypes
 from .attributes import default_of, set_attribute
 from .errors import DumpError
+from .literals import Literal, Reference, as_list, flatten, plain, read_argument
 from .registry import Parameter, registration
 from .schema import new_graph
 
 _PACK = {"float32": "f", "float64": "d", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
          "uint8": "B", "uint64": "Q", "uint32": "I", "bool": "?"}  # fmt: skip
-
-
-class Literal(NamedTuple):
-    """A value that stands where a tensor is expected; dtype None is the one Python implies."""
-
-    value: Any
-    dtype: str | None = None
-
-
-class Reference(NamedTuple):
-    """A variable of the dump."""
-
-    name: str
 
 
 class CallBuilder:
@@ -43,13 +31,13 @@ class CallBuilder:
         """Add the nodes of one call and return their names; the last is the call itself."""
         targets, operator, call = assignment
         before = len(self.graph.op)
-        keywords = {word.arg or "": _value(word.value) for word in call.keywords}
+        keywords = {word.arg or "": read_argument(word.value) for word in call.keywords}
         given_name = keywords.pop("node_name", None) or keywords.pop("name", None)
         name = given_name.value if isinstance(given_name, Literal) else targets[0].rpartition("_")[0]
-        arguments = [_value(argument) for argument in call.args]
+        arguments = [read_argument(argument) for argument in call.args]
         op = new_graph().op.add(type=operator)
         op.name = self._unique(str(name or operator))
-        for dependency in _as_list(keywords.pop("dependencies", [])):
+        for dependency in as_list(keywords.pop("dependencies", [])):
             op.input.append(f"{self._tensor(op, 'dependencies', dependency).rpartition(':')[0]}:-1")
         if operator == "Data":
             self._data(op, keywords)
@@ -63,12 +51,12 @@ class CallBuilder:
         return [added.name for added in self.graph.op[before:]]
 
     def _data(self, op: Any, keywords: dict[str, Any]) -> None:
-        plain = {key: word.value if isinstance(word, Literal) else word for key, word in keywords.items()}
-        op.attr["index"].i = plain.get("index", 0)
-        desc = op.output_desc.add(name="y", layout="ND", device_type=str(plain.get("placement", "")))
-        word = dtypes.OF_ATTRIBUTE.get(plain.get("dtype", -1), dtypes.UNDEFINED)
+        given = {key: word.value if isinstance(word, Literal) else word for key, word in keywords.items()}
+        op.attr["index"].i = given.get("index", 0)
+        desc = op.output_desc.add(name="y", layout="ND", device_type=str(given.get("placement", "")))
+        word = dtypes.OF_ATTRIBUTE.get(given.get("dtype", -1), dtypes.UNDEFINED)
         desc.dtype = dtypes.TO_DESC[word]
-        desc.shape.dim.extend(size.value for size in _as_list(plain.get("shape") or []))
+        desc.shape.dim.extend(size.value for size in as_list(given.get("shape") or []))
         if op.name in self._types:
             dtype, shape = self._types[op.name]
             desc.attr["_meta"].s = f"Tensor(dtype=torch.{dtype}, shape=torch.Size([{shape}])".encode()
@@ -83,12 +71,12 @@ class CallBuilder:
         for position, parameter in enumerate(parameters):
             value = arguments[position] if position < len(arguments) else keywords.pop(parameter.name, None)
             if parameter.kind == "dynamic":
-                for index, item in enumerate(_as_list(value or [])):
+                for index, item in enumerate(as_list(value or [])):
                     self._input(op, f"{parameter.name}{index}", item)
             else:
                 self._input(op, parameter.name, value)
         for position, value in enumerate(arguments[len(parameters) :], len(parameters)):
-            for item in _as_list(value):
+            for item in as_list(value):
                 self._input(op, f"x{position}", item)
 
     def _input(self, op: Any, name: str, value: Any) -> None:
@@ -105,10 +93,10 @@ class CallBuilder:
                 raise DumpError(f"{op.name}: {name} is {value.name}, which nothing before it assigns")
             return self._tensors[value.name]
         dtype = value.dtype if isinstance(value, Literal) else None
-        return self._const(_plain(value), dtype)
+        return self._const(plain(value), dtype)
 
     def _const(self, value: Any, dtype: str | None) -> str:
-        flat, shape = _flatten(value)
+        flat, shape = flatten(value)
         if dtype is None:
             dtype = "float32" if any(isinstance(item, float) for item in flat) else "int64"
         op = self.graph.op.add(type="Const", name=self._unique("Const"))
@@ -128,14 +116,14 @@ class CallBuilder:
         declared = registration(op.type)
         for attribute in declared.attributes if declared else ():
             given = keywords.pop(attribute.name, None)
-            value = default_of(attribute) if given is None else _plain(given)
+            value = default_of(attribute) if given is None else plain(given)
             if value is not None:
                 set_attribute(op, attribute.name, attribute.type, value)
         for name, given in keywords.items():
             if isinstance(given, Reference):
                 self._input(op, name, given)
-            elif _plain(given) is not None:
-                set_attribute(op, name, "", _plain(given))
+            elif plain(given) is not None:
+                set_attribute(op, name, "", plain(given))
 
     def _outputs(self, op: Any, targets: list[str]) -> None:
         declared = registration(op.type)
@@ -155,56 +143,3 @@ class CallBuilder:
             found = f"{name}_{next(numbers)}"
         self._names.add(found)
         return found
-
-
-def _value(node: ast.expr) -> Any:
-    """What an argument says: a reference, a literal, or a list of either."""
-    match node:
-        case ast.Name(id="inf" | "nan" as word):
-            return Literal(float(word))
-        case ast.Name(id=name):
-            return Reference(name)
-        case ast.Constant(value=value):
-            return Literal(value)
-        case ast.UnaryOp(op=ast.USub(), operand=operand) if isinstance(number := _plain(_value(operand)), int | float):
-            return Literal(-number)
-        case ast.List(elts=elements) | ast.Tuple(elts=elements):
-            return [_value(element) for element in elements]
-        case ast.Call(func=ast.Attribute(attr="Const") | ast.Name(id="tensor"), args=[value, *_], keywords=words):
-            return Literal(_plain(_value(value)), _const_dtype(words))
-        case ast.Attribute(value=ast.Name(id="torch"), attr=name):
-            return Literal(f"torch.{name}")
-    raise DumpError(f"an argument that TorchAir does not write: {ast.unparse(node)[:80]}")
-
-
-def _const_dtype(words: list[ast.keyword]) -> str | None:
-    for word in words:
-        value = _value(word.value)
-        if word.arg == "dtype" and isinstance(value, Literal):
-            if isinstance(value.value, int):
-                return dtypes.OF_ATTRIBUTE.get(value.value)
-            return str(value.value).removeprefix("torch.")
-    return None
-
-
-def _as_list(value: Any) -> list[Any]:
-    if isinstance(value, Literal) and isinstance(value.value, list):
-        return [Literal(item) for item in value.value]
-    return value if isinstance(value, list) else [value]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, Reference):
-        raise DumpError(f"the variable {value.name} stands where only a plain value can")
-    return value.value if isinstance(value, Literal) else value
-
-
-def _flatten(value: Any) -> tuple[list[Any], list[int]]:
-    if not isinstance(value, list):
-        return [value], []
-    parts = [_flatten(item) for item in value]
-    if len({tuple(shape) for _, shape in parts}) > 1:
-        raise DumpError(f"a constant with rows of different lengths: {str(value)[:60]}")
-    return [item for flat, _ in parts for item in flat], [len(parts), *(parts[0][1] if parts else [])]

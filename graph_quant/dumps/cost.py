@@ -24,10 +24,39 @@ if TYPE_CHECKING:
 
 VIEWS = {"Reshape", "Identity", "Squeeze", "Unsqueeze", "ExpandDims", "Bitcast", "Flatten", "FlattenV2", "Shape"}
 _FREE = VIEWS | CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE, "NoOp", "ConstPlaceHolder"}
-_MOVES = {"Transpose", "TransposeD", "ConcatV2", "ConcatD", "Pack", "Unpack", "Gather", "GatherV2", "StridedSlice", "Slice",
-          "SplitD", "Split", "SplitV", "Cast", "Tile", "BroadcastTo", "Fill", "Pad", "PadV3", "Expand"}  # fmt: skip
-_CONTRACTIONS = {"MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "QuantBatchMatmulV3",
-                 "QuantMatmul", "WeightQuantBatchMatmulV2"}  # fmt: skip
+_MOVES = {
+    "Transpose",
+    "TransposeD",
+    "ConcatV2",
+    "ConcatD",
+    "Pack",
+    "Unpack",
+    "Gather",
+    "GatherV2",
+    "StridedSlice",
+    "Slice",
+    "SplitD",
+    "Split",
+    "SplitV",
+    "Cast",
+    "Tile",
+    "BroadcastTo",
+    "Fill",
+    "Pad",
+    "PadV3",
+    "Expand",
+}
+_CONTRACTIONS = {
+    "MatMul",
+    "MatMulV2",
+    "MatMulV3",
+    "BatchMatMul",
+    "BatchMatMulV2",
+    "BatchMatMulV3",
+    "QuantBatchMatmulV3",
+    "QuantMatmul",
+    "WeightQuantBatchMatmulV2",
+}
 _PER_ELEMENT = {"SoftmaxV2": 5, "LayerNormV3": 8, "LayerNormV4": 8, "RmsNorm": 6, "Gelu": 8, "GeluV2": 8, "Sigmoid": 4,
                 "Swish": 5, "Tanh": 6, "GroupQuant": 3, "AscendQuant": 3, "AscendQuantV2": 3, "Quantize": 3,
                 "DynamicQuant": 5, "DynamicQuantV2": 7, "TransQuantParamV2": 2}  # fmt: skip

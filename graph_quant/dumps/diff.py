@@ -29,7 +29,7 @@ class Change:
 
 @dataclass
 class Difference:
-    """Nodes added, removed and changed; nodes that only have another name are in ``renamed``, which is no difference."""
+    """Nodes added, removed and changed; those in ``renamed`` only have another name, which is no difference."""
 
     old: Dump
     new: Dump

@@ -85,9 +85,13 @@ class Dump:
         return lint(self, ignore)
 
 
+def _ignore_progress(share: float) -> None:  # noqa: ARG001
+    return
+
+
 def load(path: str | Path, source: str | Path | None = None, progress: Any = None) -> Dump:
     """Read the dump at ``path``; Python lines come from it, or from ``source``, its ``py`` twin."""
-    report = progress or (lambda share: None)
+    report = progress or _ignore_progress
     try:
         kind, graph_def, sources = read(Path(path), report)
         if source is not None:
@@ -99,7 +103,7 @@ def load(path: str | Path, source: str | Path | None = None, progress: Any = Non
 
 def _twin_sources(path: Path) -> dict[str, Source]:
     """The sources that a ``py`` dump tells; not of its constants, which it writes without their names."""
-    kind, graph_def, sources = read(path, lambda share: None)
+    kind, graph_def, sources = read(path, _ignore_progress)
     if kind != "py":
         raise DumpError(f"the source must be a py dump, {path} is {kind}")
     named = {op.name for op in graph_def.op if op.type != "Const"}

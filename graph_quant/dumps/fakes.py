@@ -156,7 +156,7 @@ class Fakes:
 
 def _as_asked(reshaped: torch.Tensor, shape: HostValue) -> torch.Tensor:
     """The result of a Reshape with the sizes as the graph states them, where torch derives longer expressions."""
-    asked = [real if size in (0, -1) else size for size, real in zip(shape.items, reshaped.shape, strict=True)]
+    asked = [real if size in (0, -1) else size for size, real in zip(shape.ints, reshaped.shape, strict=True)]
     return torch.empty(asked, dtype=reshaped.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Inputs for a replay: the ones given, checked, and the rest generated from a seed with values that the graph accepts."""
+"""Inputs for a replay: the ones given, checked, and the rest generated from a seed so that the graph accepts them."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ def _idiom_line(dump: Dump, idiom: Idiom) -> str:
                 outside[_reference(dump, edge.node, edge.output)] = None
     kinds = Counter(dump.nodes[name].type for name in idiom.members)
     folded = ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in kinds.items())
-    line = f"{printable(head.name, _LONGEST_NAME)}: {idiom.label}({', '.join(outside)}) -> {dump.inference.types[head.name][0]}"
+    result = dump.inference.types[head.name][0]
+    line = f"{printable(head.name, _LONGEST_NAME)}: {idiom.label}({', '.join(outside)}) -> {result}"
     return f"{line}  = {len(idiom.members)} nodes: {folded}{_source_text(head.source)}"
 
 
@@ -131,10 +132,12 @@ def summary_lines(dump: Dump, costs: Costs) -> Iterator[str]:
     yield f"memory: {held}, intermediate results at their peak {quantity(costs.peak, 'B')}"
     if costs.missing:
         asked = ",".join(f"{name}=…" for name in costs.missing)
-        yield f"symbols without a size: {', '.join(map(printable, costs.missing))}; give --size {printable(asked)} for numbers"
+        names = ", ".join(map(printable, costs.missing))
+        yield f"symbols without a size: {names}; give --size {printable(asked)} for numbers"
     inference = dump.inference
     for name, (size, node) in inference.baked.items():
-        yield f"{printable(name)} is declared dynamic but can only be {size}: {printable(node)} works with no other size"
+        only = f"{printable(node)} works with no other size"
+        yield f"{printable(name)} is declared dynamic but can only be {size}: {only}"
     if inference.disagreements:
         yield f"descs that disagree with what the kernels say: {len(inference.disagreements)} nodes"
     if inference.failures:

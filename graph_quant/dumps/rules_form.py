@@ -27,7 +27,8 @@ def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
             yield (
                 idiom.head,
                 (
-                    f"{len(idiom.members)} nodes pack int4; Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
+                    f"{len(idiom.members)} nodes pack int4; "
+                    "Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
                 ),
             )
     for node in dump.order:
@@ -96,7 +97,7 @@ def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "static-shape",
-    why="the input is declared dynamic, but a number is baked into the graph, which breaks or recompiles at other sizes",
+    why="the input is declared dynamic, but a number is baked in: the graph breaks or recompiles at other sizes",
     way_out="take the size from the tensor (x.size(0), or -1 in a reshape), or mark the dimension static",
 )
 def static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:

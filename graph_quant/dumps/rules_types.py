@@ -16,8 +16,16 @@ if TYPE_CHECKING:
     from .dump import Dump
 
 # Operators whose registrations state exactly what their kernels take.
-_EXACT = {"GroupQuant", "AscendQuantV2", "AscendQuant", "Quantize", "DynamicQuant", "DynamicQuantV2", "TransQuantParamV2",
-          "QuantBatchMatmulV3"}  # fmt: skip
+_EXACT = {
+    "GroupQuant",
+    "AscendQuantV2",
+    "AscendQuant",
+    "Quantize",
+    "DynamicQuant",
+    "DynamicQuantV2",
+    "TransQuantParamV2",
+    "QuantBatchMatmulV3",
+}
 # Inputs that must share one dtype.
 _SAME = {
     **dict.fromkeys(("AscendQuantV2", "AscendQuant"), ("x", "scale", "offset")),
@@ -40,7 +48,7 @@ def _inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
 @rule(
     "refused-type",
     why="GE registers which dtypes an operator takes and gives, and refuses the graph at compile time otherwise",
-    way_out="ask for a dtype that GE registers (npu_group_quant without dst_dtype lowers to uint8 upstream: pass torch.int8)",
+    way_out="ask for a dtype that GE registers; npu_group_quant without dst_dtype is uint8 upstream, so pass torch.int8",
 )
 def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
     """Quantisation operators with a dtype that GE does not register for them."""
@@ -49,7 +57,7 @@ def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
         if declared is None:
             continue
         for name in _RESULT_DTYPE:
-            attribute = node.proto.attr[name] if name in node.proto.attr else None
+            attribute = node.proto.attr.get(name)
             if attribute is None or attribute.WhichOneof("value") not in ("i", "dt"):
                 continue
             word = dtypes.OF_ATTRIBUTE.get(plain(attribute), f"dtype {plain(attribute)}")
@@ -98,7 +106,7 @@ def int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "float-desc",
-    why="GE sizes buffers by the desc: a FLOAT desc on an int4 tensor is eight times too large, and fusions read it wrong",
+    why="GE sizes buffers by the desc: FLOAT on an int4 tensor is eight times too large, and fusions read it wrong",
     way_out="lower with a converter that writes DT_INT4 into the desc of every int4 result, as this package's do",
 )
 def float_descs(dump: Dump) -> Iterator[tuple[str, str]]:

@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from .dump import Dump
 
 DOMAIN = "ge"
-_ELEMENT = {"float32": "FLOAT", "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float64": "DOUBLE", "float8_e5m2": "FLOAT8E5M2",
-            "float8_e4m3fn": "FLOAT8E4M3FN", "qint8": "INT8", "quint8": "UINT8", "qint32": "INT32"}  # fmt: skip
+_ELEMENT = {
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "float8_e5m2": "FLOAT8E5M2",
+    "float8_e4m3fn": "FLOAT8E4M3FN",
+    "qint8": "INT8",
+    "quint8": "UINT8",
+    "qint32": "INT32",
+}
 
 
 def to_onnx(dump: Dump) -> bytes:

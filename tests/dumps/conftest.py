@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import graph_quant  # noqa: F401  (first: it makes torch_npu and TorchAir load)
+import pytest
 import torch
 import torch_npu
 
@@ -98,12 +97,13 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Live]:
         return {name: _compile(*case, tmp_path_factory.mktemp(name), patch) for name, case in cases().items()}
 
 
-def _compile(call: Callable[..., Any], arguments: tuple[torch.Tensor, ...], folder: Path, patch: pytest.MonkeyPatch) -> Live:
+def _compile(
+    call: Callable[..., Any], arguments: tuple[torch.Tensor, ...], folder: Path, patch: pytest.MonkeyPatch
+) -> Live:
     import torchair
+    from graph_quant.host.engine.executor import HostGraph
     from torchair._ge_concrete_graph import fx2ge_converter, utils
     from torchair.configs.compiler_config import CompilerConfig
-
-    from graph_quant.host.engine.executor import HostGraph
 
     result = Live()
     run = HostGraph.run
@@ -132,7 +132,7 @@ def _compile(call: Callable[..., Any], arguments: tuple[torch.Tensor, ...], fold
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Runs the command line in this process: exit code, stdout, stderr."""
     from graph_quant.cli import main
 
@@ -144,4 +144,4 @@ def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
-    yield run
+    return run

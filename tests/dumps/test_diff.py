@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from graph_quant import dumps
 
 DATA = Path(__file__).parent / "data"
@@ -46,14 +45,23 @@ def test_other_names_and_another_order_are_no_difference(command, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ([("i: 29", "i: 2")], ["~ GroupQuant: GroupQuant", "attribute dst_type: int4 -> int8", "dtype y: int4 -> int8"]),
+        (
+            [("i: 29", "i: 2")],
+            ["~ GroupQuant: GroupQuant", "attribute dst_type: int4 -> int8", "dtype y: int4 -> int8"],
+        ),
         ([("torch.Size([s77, s27])", "torch.Size([s77, 32])")], ["shape y: float16[s77, s27] -> float16[s77, 32]"]),
         (
             [('input: "Bitcast:0"\n  input: "Div:0"', 'input: "Bitcast:0"\n  input: "ConcatV2:0"')],
             ["~ Reshape_1: Reshape", "wiring shape: Div:0 -> ConcatV2:0"],
         ),
-        ([('input: "Reshape_1:0"', 'input: "Bitcast:0"')], ["~ NetOutput: NetOutput", "wiring input0: Reshape_1:0 -> Bitcast:0"]),
-        ([('s: "[1, 8]"', 's: "[1, 4]"'), (r"\001\000\000\000\010", r"\001\000\000\000\004")], ["attribute value: [1, 8] -> [1, 4]"]),
+        (
+            [('input: "Reshape_1:0"', 'input: "Bitcast:0"')],
+            ["~ NetOutput: NetOutput", "wiring input0: Reshape_1:0 -> Bitcast:0"],
+        ),
+        (
+            [('s: "[1, 8]"', 's: "[1, 4]"'), (r"\001\000\000\000\010", r"\001\000\000\000\004")],
+            ["attribute value: [1, 8] -> [1, 4]"],
+        ),
     ],
 )
 def test_changes_are_named(command, tmp_path, changes, expected):

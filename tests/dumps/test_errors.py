@@ -19,7 +19,10 @@ BAD = {
     "a program": (b"import os\nprint(os.getcwd())\n", "this is not a GE graph dump"),
     "truncated": (GRAPH[:4000].encode(), "not a GE graph in text form"),
     "truncated pbtxt": ((DATA / "upstream_group_quant_int4.pbtxt").read_bytes()[:5000], "not a GE graph in text form"),
-    "truncated py": ((DATA / "upstream_group_quant_int4.py").read_bytes()[:-60], "the file ends inside a statement"),
+    "truncated py": (
+        (DATA / "upstream_group_quant_int4_py.txt").read_bytes()[:-60],
+        "the file ends inside a statement",
+    ),
     "corrupt": (GRAPH.replace("output_desc {", "output_desc [", 1).encode(), "not a GE graph in text form"),
     "an unknown field": (GRAPH.replace("layout:", "lay_out:", 1).encode(), "not a GE graph in text form"),
     "a number beyond 64 bits": (GRAPH.replace("i: 29", f"i: {1 << 70}").encode(), "not a GE graph in text form"),
@@ -52,7 +55,10 @@ def test_bad_files(command, tmp_path, name, verb):
 
 
 def test_files_that_are_not_there(command, tmp_path):
-    assert command("inspect", tmp_path / "none.txt")[::2] == (2, f"graph-quant: {tmp_path}/none.txt: No such file or directory\n")
+    assert command("inspect", tmp_path / "none.txt")[::2] == (
+        2,
+        f"graph-quant: {tmp_path}/none.txt: No such file or directory\n",
+    )
     code, _, error = command("lint", tmp_path)
     assert code == 2
     assert "this is a folder" in error
@@ -87,7 +93,11 @@ def test_hostile_strings_are_shown_harmless(command, tmp_path):
 
 def test_a_huge_attribute_is_shortened(command, tmp_path):
     path = tmp_path / "dump.txt"
-    path.write_text(GRAPH.replace('key: "num_axes"\n    value {\n      i: -1', f'key: "num_axes"\n    value {{\n      s: "{"x" * 10**6}"'))
+    path.write_text(
+        GRAPH.replace(
+            'key: "num_axes"\n    value {\n      i: -1', f'key: "num_axes"\n    value {{\n      s: "{"x" * 10**6}"'
+        )
+    )
     code, out, _ = command("inspect", path, "--no-fold")
     assert code == 0
     assert max(map(len, out.splitlines())) < 1000

@@ -28,7 +28,10 @@ def test_onnx_has_typed_edges_with_symbols(command, tmp_path):
     assert [size.dim_param for size in packed.shape.dim] == ["s77", "s27//8"]
     (quantise,) = (node for node in graph.node if node.op_type == "GroupQuant")
     assert {attribute.name: attribute.s for attribute in quantise.attribute} == {"dst_type": b"int4"}
-    assert {tensor.name: onnx.numpy_helper.to_array(tensor).tolist() for tensor in graph.initializer}["Const:0"] == [1, 8]
+    assert {tensor.name: onnx.numpy_helper.to_array(tensor).tolist() for tensor in graph.initializer}["Const:0"] == [
+        1,
+        8,
+    ]
 
 
 def test_onnx_needs_a_file(command):
@@ -65,7 +68,9 @@ def test_dot(command):
 def test_text_folds_and_unfolds(command):
     _, folded, _ = command("inspect", INT4)
     assert "Reshape_1: pack int4(GroupQuant) -> int32[s77, s27//8]  = 9 nodes: Shape, 3 Const" in folded
-    assert "GroupQuant: GroupQuant(x=arg2_1, scale=arg4_1, group_index=arg5_1; dst_type=int4) -> int4[s77, s27]" in folded
+    assert (
+        "GroupQuant: GroupQuant(x=arg2_1, scale=arg4_1, group_index=arg5_1; dst_type=int4) -> int4[s77, s27]" in folded
+    )
     _, unfolded, _ = command("inspect", INT4, "--no-fold", "--costs", "--size", "s77=4,s27=16,s75=2")
     assert len(unfolded.split("\n\n")[0].splitlines()) == 14
     assert "[232 B, 192 FLOP]" in unfolded

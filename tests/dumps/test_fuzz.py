@@ -13,7 +13,7 @@ from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 FILES = int(os.environ.get("GRAPH_QUANT_FUZZ_FILES", "150"))
-SEEDS = ("upstream_group_quant_int4.txt", "upstream_group_quant_int4.pbtxt", "upstream_group_quant_int4.py",
+SEEDS = ("upstream_group_quant_int4.txt", "upstream_group_quant_int4.pbtxt", "upstream_group_quant_int4_py.txt",
          "upstream_group_quant_default.txt", "upstream_quant_matmul_bad_scale.txt")  # fmt: skip
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07", "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "../../etc/passwd",
@@ -22,7 +22,8 @@ HOSTILE = (
 )  # fmt: skip
 COMMANDS = (
     ("inspect",), ("inspect", "--format", "json"), ("inspect", "--format", "html"), ("inspect", "--format", "dot"),
-    ("inspect", "--format", "onnx"), ("inspect", "--costs", "--no-fold", "--size", "s77=3"), ("lint",), ("diff",), ("replay",),
+    ("inspect", "--format", "onnx"), ("inspect", "--costs", "--no-fold", "--size", "s77=3"), ("lint",), ("diff",),
+    ("replay",),
 )  # fmt: skip
 
 
@@ -72,13 +73,21 @@ def test_mutated_dumps_end_in_an_exit_code_and_one_line(command, tmp_path, monke
         path.write_bytes(mutate(texts[name], chance))
         chosen = COMMANDS[number % len(COMMANDS)]
         arguments = [*chosen, path, *([DATA / name] if chosen == ("diff",) else [])]
-        code, out, error = command(*arguments, *(() if chosen == ("diff",) and number % 2 else ("-o", tmp_path / "out")))
+        code, out, error = command(
+            *arguments, *(() if chosen == ("diff",) and number % 2 else ("-o", tmp_path / "out"))
+        )
         outcomes[chosen[0], code] += 1
         assert code in (0, 1, 2), (number, code)
         if code == 2:
             assert error.startswith("graph-quant: "), (number, error)
             assert error.count("\n") == 1, (number, error)
         assert (out + error).replace("\n", "").isprintable(), (number, out, error)
-        assert {entry.name for entry in tmp_path.iterdir()} <= {path.name, "out", "mutated.txt", "mutated.pbtxt", "mutated.py"}
+        assert {entry.name for entry in tmp_path.iterdir()} <= {
+            path.name,
+            "out",
+            "mutated.txt",
+            "mutated.pbtxt",
+            "mutated.py",
+        }
     assert {code for _, code in outcomes} >= {0, 2}, outcomes
     print(f"{FILES} files: {dict(sorted(outcomes.items()))}")

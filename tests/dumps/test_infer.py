@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import sympy
-
 from graph_quant import dumps
 from graph_quant.dumps import infer
 from graph_quant.dumps.cost import Costs
@@ -37,7 +36,10 @@ def test_every_inferred_type_is_what_a_replay_yields(live):
                     continue
                 shape = [int(sympy.sympify(size).xreplace(values)) for size in found.shape]
                 assert shape == list(tensor.shape), (name, node.name)
-                assert STORED.get(found.dtype, found.dtype) == str(tensor.dtype).removeprefix("torch."), (name, node.name)
+                assert STORED.get(found.dtype, found.dtype) == str(tensor.dtype).removeprefix("torch."), (
+                    name,
+                    node.name,
+                )
                 checked += 1
     assert checked > 80
 
@@ -77,7 +79,7 @@ def test_costs_by_hand(int4):
 
 def test_peak_memory_by_hand(live):
     dump = dumps.load(live["quant_matmul"].txt)
-    sizes = {name: 32 for name in dump.inference.symbols}
+    sizes = dict.fromkeys(dump.inference.symbols, 32)
     # TransQuantParamV2 makes 32 parameters of 8 bytes, the matmul 32 x 32 int8; both live at once.
     assert Costs(dump, sizes).peak == 32 * 8 + 32 * 32
 

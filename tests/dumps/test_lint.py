@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from graph_quant import dumps
 from graph_quant.dumps.lint import rules
 

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from graph_quant import dumps
 from graph_quant.dumps.cost import Costs
 from graph_quant.dumps.schema import new_graph
 from graph_quant.dumps.to_html import to_html
 
 DATA = Path(__file__).parent / "data"
-OPTIONS = "--headless=new --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync --no-first-run --window-size=1500,950"
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
+    "--disable-sync --no-first-run --window-size=1500,950"
+)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,9 @@ def browser() -> Iterator[Any]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
     if chromium is None or driver is None:
-        pytest.skip("no Chromium with its driver on this machine: the page is not tested (Debian: chromium, chromium-driver)")
+        pytest.skip(
+            "no Chromium with its driver on this machine: the page is not tested (Debian: chromium, chromium-driver)"
+        )
     selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: the page is not tested")
     options = selenium.ChromeOptions()
     options.binary_location = chromium
@@ -59,13 +63,22 @@ def card(browser: Any) -> str:
 
 
 def test_a_graph_can_be_looked_at(browser, tmp_path):
-    dump = dumps.load(DATA / "upstream_group_quant_int4.txt", DATA / "upstream_group_quant_int4.py")
+    dump = dumps.load(DATA / "upstream_group_quant_int4.txt", DATA / "upstream_group_quant_int4_py.txt")
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
     assert browser.execute_script("return graphQuant.nodes") == len(dump.nodes)
     assert browser.execute_script("return graphQuant.drawn()") == len(dump.nodes) - 8, "nine nodes are folded into one"
     assert "14 nodes of 9 types" in card(browser)
     click(browser, "GroupQuant")
-    for text in ("GroupQuant", "dst_type", "int4[s77, s27]", "-8 … 7", "8 to an int32", "e7", "model.py", "desc says float32"):
+    for text in (
+        "GroupQuant",
+        "dst_type",
+        "int4[s77, s27]",
+        "-8 … 7",
+        "8 to an int32",
+        "e7",
+        "model.py",
+        "desc says float32",
+    ):
         assert text in card(browser)
     browser.find_element("id", "fold").click()
     assert browser.execute_script("return graphQuant.drawn()") == len(dump.nodes)
@@ -76,7 +89,9 @@ def test_search_finds_a_node_and_shows_its_card(browser, tmp_path):
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
     search = browser.find_element("id", "search")
     search.send_keys("softmax")
-    assert [item.text.split("\n")[0] for item in browser.find_elements("css selector", "#hits li:not(.more)")] == ["SoftmaxV2"]
+    assert [item.text.split("\n")[0] for item in browser.find_elements("css selector", "#hits li:not(.more)")] == [
+        "SoftmaxV2"
+    ]
     search.send_keys("\n")
     assert browser.find_element("id", "card").get_attribute("data-node") == "SoftmaxV2"
     assert "float32[s77, 4, 8, 8]" in card(browser)
@@ -92,7 +107,9 @@ def test_dragging_moves_and_the_wheel_zooms(browser, tmp_path):
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
     canvas = browser.find_element("id", "graph")
     places = [browser.execute_script("return [graphQuant.where('arg2_1').x, graphQuant.where('arg5_1').x]")]
-    ActionChains(browser).move_to_element_with_offset(canvas, -300, 200).click_and_hold().move_by_offset(90, 0).release().perform()
+    ActionChains(browser).move_to_element_with_offset(canvas, -300, 200).click_and_hold().move_by_offset(
+        90, 0
+    ).release().perform()
     places.append(browser.execute_script("return [graphQuant.where('arg2_1').x, graphQuant.where('arg5_1').x]"))
     assert places[1][0] - places[0][0] == pytest.approx(90)
     ActionChains(browser).scroll_from_origin(_origin(canvas), 0, -300).perform()
@@ -117,7 +134,9 @@ def test_the_bits_of_a_quantisation_parameter_are_decoded(browser, live, tmp_pat
 def test_hostile_names_stay_text(browser, tmp_path):
     text = (DATA / "upstream_group_quant_int4.txt").read_text()
     evil = "</script><img src=x onerror=alert(1)>"
-    (tmp_path / "dump.txt").write_text(text.replace('name: "GroupQuant"', f'name: "{evil}"').replace('"GroupQuant:0"', f'"{evil}:0"'))
+    (tmp_path / "dump.txt").write_text(
+        text.replace('name: "GroupQuant"', f'name: "{evil}"').replace('"GroupQuant:0"', f'"{evil}:0"')
+    )
     dump = dumps.load(tmp_path / "dump.txt")
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump), evil))
     click(browser, evil)
@@ -136,7 +155,9 @@ def test_three_thousand_nodes_stay_usable(browser, tmp_path):
             op.CopyFrom(node.proto)
             op.name = f"{layer}/{node.name}"
             last = f"{layer - 1}/Add_3:0"
-            op.input[:] = [last if layer and name == "arg2_1:0" else name and f"{layer}/{name}" for name in node.proto.input]
+            op.input[:] = [
+                last if layer and name == "arg2_1:0" else name and f"{layer}/{name}" for name in node.proto.input
+            ]
     dump = dumps.from_graph(graph)
     assert len(dump.nodes) >= 3000
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from graph_quant import dumps
 from graph_quant.dumps import dtypes
 from graph_quant.dumps.cost import Costs
@@ -47,11 +46,11 @@ def test_the_py_dump_is_the_original_graph(live):
 def test_upstream_dumps_load_alike(stem):
     txt, pbtxt = dumps.load(DATA / f"{stem}.txt"), dumps.load(DATA / f"{stem}.pbtxt")
     assert listing(txt) == listing(pbtxt)
-    assert not dumps.load(DATA / f"{stem}.py").inference.failures
+    assert not dumps.load(DATA / f"{stem}_py.txt").inference.failures
 
 
 def test_python_lines_come_from_the_py_twin():
-    dump = dumps.load(DATA / "upstream_block.txt", DATA / "upstream_block.py")
+    dump = dumps.load(DATA / "upstream_block.txt", DATA / "upstream_block_py.txt")
     assert str(dump.nodes["LayerNormV4"].source) == "native_layer_norm model.py:35"
     # TorchAir prints a line only once, so that what follows it may belong to any earlier one.
     assert str(dump.nodes["Reshape"].source) == "addmm model.py:35?"
@@ -61,7 +60,7 @@ def test_python_lines_come_from_the_py_twin():
 def test_a_py_dump_is_never_executed(tmp_path):
     marker = tmp_path / "marker"
     hostile = f"__import__('pathlib').Path({str(marker)!r}).touch()"
-    text = (DATA / "upstream_group_quant_int4.py").read_text()
+    text = (DATA / "upstream_group_quant_int4_py.txt").read_text()
     path = tmp_path / "dump.py"
     path.write_text(f"{hostile}\n{text}{hostile}\n")
     assert "GroupQuant" in dumps.load(path).nodes
@@ -82,6 +81,6 @@ def test_the_names_of_dtypes_are_those_of_torchair():
     from torchair.ge._ge_graph import DataType
 
     numbers = {name: number for name, number in vars(DataType).items() if name.startswith("DT_") and name != "DT_MAX"}
-    assert dtypes.TO_ATTRIBUTE == {dtypes.of_registration(name): number for name, number in numbers.items()}
+    assert {dtypes.of_registration(name): number for name, number in numbers.items()} == dtypes.TO_ATTRIBUTE
     proto = {dtypes.of_registration(name): number for name, number in schema().DataType.items()}
     assert proto == dtypes.TO_DESC

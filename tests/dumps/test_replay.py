@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-
 from graph_quant import dumps
 from graph_quant.dumps.inputs import make_inputs
 from graph_quant.dumps.model import INPUT_TYPES
 from graph_quant.dumps.replay import replay
+from safetensors.torch import load_file, save_file
 
 DATA = Path(__file__).parent / "data"
 
 
 def live_inputs(dump: dumps.Dump, case) -> dict[str, torch.Tensor]:
-    data = sorted((node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i)
+    data = sorted(
+        (node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i
+    )
     assert len(data) == len(case.inputs)
     return {node.name: tensor.contiguous() for node, tensor in zip(data, case.inputs, strict=True)}
 
@@ -74,7 +75,7 @@ def test_generated_groups_end_at_the_row_count():
 
 def test_sizes_follow_from_the_tensors_that_are_given():
     dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
-    x, scale, ends = make_inputs(dump, {"arg2_1": torch.zeros(11, 24, dtype=torch.float16)}, {}, seed=0)
+    _, scale, ends = make_inputs(dump, {"arg2_1": torch.zeros(11, 24, dtype=torch.float16)}, {}, seed=0)
     assert scale.shape[1] == 24
     assert ends[-1] == 11
 
@@ -118,6 +119,8 @@ def test_what_replay_cannot_do(command, tmp_path):
     assert code == 2
     assert "more than this machine's memory" in error
     (tmp_path / "in").write_bytes(b"not tensors")
-    code, _, error = command("replay", DATA / "upstream_group_quant_int4.txt", "--inputs", tmp_path / "in", "-o", tmp_path / "out")
+    code, _, error = command(
+        "replay", DATA / "upstream_group_quant_int4.txt", "--inputs", tmp_path / "in", "-o", tmp_path / "out"
+    )
     assert code == 2
     assert "not a safetensors file" in error
