@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from graph_quant.converters import dynamic
 from graph_quant.converters.lowering import spec, specs
 from graph_quant.meta.dynamic_quant_asymmetric import check
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
+
+OPERATOR = torch.ops.npu.npu_dynamic_quant_asymmetric.default
 
 
 def _by_token(x: Tensor, smooth: Tensor | None, groups: Tensor | None, dst_type: int) -> tuple[Tensor, ...]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
+
+OPERATOR = torch.ops.npu.npu_format_cast.default
 
 
 def convert(x: Tensor, acl_format: int, meta_outputs: Any = None, **_dtypes: Any) -> Tensor:  # noqa: ARG001

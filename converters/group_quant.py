@@ -10,6 +10,8 @@ from graph_quant.meta.group_quant import check
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
+OPERATOR = torch.ops.npu.npu_group_quant.default
+
 
 def convert(
     x: Tensor,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from graph_quant.converters.lowering import shape_of
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
+
+OPERATOR = torch.ops.aten.index_copy.default
 
 
 def convert(x: Tensor, dim: int, index: Tensor, source: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001

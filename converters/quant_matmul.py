@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from graph_quant.converters import trans_quant_param
 from graph_quant.converters.lowering import PROTO_UINT64, producer, specs, swapped_last_two, unpacked
 from graph_quant.meta.quant_matmul import Plan, check
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
+
+OPERATOR = torch.ops.npu.npu_quant_matmul.default
 
 
 def convert(

@@ -16,6 +16,7 @@ from graph_quant.meta.rules import statically_known_true
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
+OPERATOR = torch.ops.npu.npu_quantize.default
 HALVES = (torch.float16, torch.bfloat16)
 DIVIDING_NAMES = {"int8": "torch.qint8", "uint8": "torch.quint8", "int32": "torch.qint32"}
 

@@ -18,6 +18,7 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.fx2ge_converter import GeConcreteGraph
 from torchair.ge._ge_graph import DataType, Tensor
 
+OPERATOR = torch.ops.npu.npu_trans_quant_param.default
 NODE = "TransQuantParamV2"
 
 

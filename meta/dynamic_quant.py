@@ -13,7 +13,8 @@ import torch
 from graph_quant.meta import dynamic
 from graph_quant.meta.rules import Rules
 
-RULES = Rules("npu_dynamic_quant")
+OPERATOR = "npu_dynamic_quant"
+RULES = Rules(OPERATOR)
 
 
 def check(

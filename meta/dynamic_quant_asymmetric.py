@@ -13,7 +13,8 @@ import torch
 from graph_quant.meta import dynamic
 from graph_quant.meta.rules import Rules
 
-RULES = Rules("npu_dynamic_quant_asymmetric")
+OPERATOR = "npu_dynamic_quant_asymmetric"
+RULES = Rules(OPERATOR)
 
 
 def check(

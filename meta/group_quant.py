@@ -11,7 +11,8 @@ import torch
 from graph_quant.destination import INT4, INT8, Destination
 from graph_quant.meta.rules import FLOATS, Rules, empty
 
-RULES = Rules("npu_group_quant")
+OPERATOR = "npu_group_quant"
+RULES = Rules(OPERATOR)
 INDEX_DTYPES = (torch.int32, torch.int64)
 
 

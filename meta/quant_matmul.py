@@ -14,7 +14,8 @@ import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT8, INT32, Destination
 from graph_quant.meta.rules import Rules, Size, empty, guard_or_false, sym_or
 
-RULES = Rules("npu_quant_matmul")
+OPERATOR = "npu_quant_matmul"
+RULES = Rules(OPERATOR)
 PACKED_OR_FLOAT = (torch.int64, torch.float32)
 FLOAT_SCALES = (torch.float32, torch.bfloat16)
 

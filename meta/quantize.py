@@ -15,7 +15,8 @@ import torch
 from graph_quant.destination import INT4, INT8, INT32, UINT8, Destination
 from graph_quant.meta.rules import FLOATS, Rules, empty
 
-RULES = Rules("npu_quantize")
+OPERATOR = "npu_quantize"
+RULES = Rules(OPERATOR)
 DIVIDING_SCALES = (torch.float32, torch.bfloat16)
 DIVIDING_ZERO_POINTS = (torch.int8, torch.uint8, torch.int32, torch.bfloat16)
 

@@ -14,7 +14,8 @@ import torch
 from graph_quant.meta.rules import Rules, Size, empty, statically_known_true, sym_or
 from graph_quant.quant_params import ROUND_HALF_EVEN, TRUNCATE
 
-RULES = Rules("npu_trans_quant_param")
+OPERATOR = "npu_trans_quant_param"
+RULES = Rules(OPERATOR)
 
 
 @dataclass(frozen=True)

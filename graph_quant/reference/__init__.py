@@ -4,23 +4,3 @@ The functions take arguments that the rules of ``graph_quant.meta`` have accepte
 ``torch.compile`` they are one fusable expression; run eagerly they work through rows in blocks that stay in
 cache. Both give the same bits.
 """
-
-from graph_quant.reference import (
-    dynamic,
-    dynamic_quant,
-    dynamic_quant_asymmetric,
-    group_quant,
-    quant_matmul,
-    quantize,
-    trans_quant_param,
-)
-
-__all__ = [
-    "dynamic",
-    "dynamic_quant",
-    "dynamic_quant_asymmetric",
-    "group_quant",
-    "quant_matmul",
-    "quantize",
-    "trans_quant_param",
-]

@@ -1,52 +1,9 @@
-"""Host kernels, a file a family. Importing the package fills the tables."""
+"""Host kernels, a file a family. Importing the package fills the tables with what every file declares."""
 
-from . import (
-    activation,
-    compare,
-    convolution,
-    elementwise,
-    foreach,
-    generate,
-    index,
-    join,
-    matmul,
-    move,
-    normalise,
-    pad,
-    pool,
-    quant,
-    random,
-    reduce,
-    resize,
-    scatter,
-    shape,
-    sizes,
-    sort,
-)
+from graph_quant import discovery
+
 from .registry import HOST_KERNELS, KERNELS, Input, Kernel
 
-FAMILIES = (
-    activation,
-    compare,
-    convolution,
-    elementwise,
-    foreach,
-    generate,
-    index,
-    join,
-    matmul,
-    move,
-    normalise,
-    pad,
-    pool,
-    quant,
-    random,
-    reduce,
-    resize,
-    scatter,
-    shape,
-    sizes,
-    sort,
-)
-
 __all__ = ["HOST_KERNELS", "KERNELS", "Input", "Kernel"]
+
+discovery.modules(__name__)
