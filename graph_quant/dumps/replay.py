@@ -31,7 +31,7 @@ def to_fx(dump: Dump) -> fx.GraphModule:
             raise DumpError(f"{node.name}: this input has no index")
     try:
         return import_graph(dump.graph_def)
-    except (GraphError, TypeError, ValueError, RuntimeError, KeyError) as error:
+    except (GraphError, TypeError, ValueError, RuntimeError, KeyError, SyntaxError) as error:
         raise DumpError(f"the host cannot run this graph: {_first_line(error)}") from error
 
 

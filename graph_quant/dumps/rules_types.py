@@ -48,7 +48,7 @@ def _inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
 @rule(
     "refused-type",
     why="GE registers which dtypes an operator takes and gives, and refuses the graph at compile time otherwise",
-    way_out="ask for a dtype that GE registers; npu_group_quant without dst_dtype is uint8 upstream, so pass torch.int8",
+    way_out="ask for a dtype that GE registers; npu_group_quant without dst_dtype is uint8 upstream: pass torch.int8",
 )
 def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
     """Quantisation operators with a dtype that GE does not register for them."""

@@ -80,6 +80,16 @@ def test_sizes_follow_from_the_tensors_that_are_given():
     assert ends[-1] == 11
 
 
+def test_names_that_mean_something_in_python_are_only_names(tmp_path):
+    text = (DATA / "upstream_group_quant_int4.txt").read_text()
+    expected = replay(dumps.load(DATA / "upstream_group_quant_int4.txt"))["output0"]
+    names = {"arg2_1": "from", "arg4_1": "self", "arg5_1": "torch", "Const": "a/b", "Const_1": "a_b", "Const_2": "a.b"}
+    for before, after in {**names, "GroupQuant": "1)\\nimport os", "Div": "print"}.items():
+        text = text.replace(f'name: "{before}"', f'name: "{after}"').replace(f'"{before}:0"', f'"{after}:0"')
+    (tmp_path / "dump.txt").write_text(text)
+    assert torch.equal(replay(dumps.load(tmp_path / "dump.txt"))["output0"], expected)
+
+
 def test_a_module_that_computes_the_graph():
     module = dumps.load(DATA / "upstream_group_quant_int4.txt").to_fx()
     (result,) = module(torch.full((4, 16), 3.0).half(), torch.ones(1, 16).half(), torch.tensor([4], dtype=torch.int32))

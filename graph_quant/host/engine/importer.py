@@ -7,6 +7,8 @@ conversion is put between them.
 
 from __future__ import annotations
 
+import builtins
+import keyword
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +24,8 @@ from .order import DATA_TYPES, OUTPUT, execution_order
 
 # Longer constants are data, never shapes.
 LONGEST_SHAPE = 64
+# Names that mean something else in the code that FX generates.
+_RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
 _STRUCTURAL = frozenset((*DATA_TYPES, OUTPUT, "Const", "Constant", "ConstPlaceHolder"))
 
 
@@ -54,6 +58,8 @@ class _Importer:
         self.nodes = nodes
         self.graph = fx.Graph()
         self.attributes: dict[str, Any] = {}
+        self.identifiers: dict[str, str] = {}
+        self.taken: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
         # What stands for an output of a node: a tensor, and a host value. Either may be made from the other.
         self.tensors: dict[Edge, fx.Node] = {}
@@ -81,7 +87,7 @@ class _Importer:
     def _placeholders(self) -> None:
         data = sorted((node for node in self.nodes if node.type in DATA_TYPES), key=lambda n: n.attributes["index"])
         for node in data:
-            placeholder = self.graph.placeholder(_identifier(node.name))
+            placeholder = self.graph.placeholder(self._identifier(node.name))
             placeholder.meta["ge"] = node
             edge = Edge(node.name, 0)
             if inputs.is_size(node):
@@ -106,7 +112,8 @@ class _Importer:
             for name, parameter in kernel.attributes
             if node.attributes.get(name) is not None
         }
-        call = self.graph.create_node("call_function", kernel.function, tuple(args), kwargs, _identifier(node.name))
+        name = self._identifier(node.name)
+        call = self.graph.create_node("call_function", kernel.function, tuple(args), kwargs, name)
         call.meta["ge"] = node
         call.meta["kernel"] = kernel
         made = self.hosts if kernel.returns_host else self.tensors
@@ -142,7 +149,7 @@ class _Importer:
     def _tensor(self, edge: Edge) -> fx.Node:
         if edge not in self.tensors:
             if edge.node in self.constants:
-                attribute = _identifier(edge.node)
+                attribute = self._identifier(edge.node)
                 self.attributes[attribute] = self.constants[edge.node]
                 made = self.graph.get_attr(attribute)
             else:
@@ -155,6 +162,18 @@ class _Importer:
             self.hosts[edge] = self.graph.call_function(values.to_host, (self._tensor(edge),))
         return self.hosts[edge]
 
+    def _identifier(self, name: str) -> str:
+        """The Python name that stands for a GE node in generated code; no two nodes share one."""
+        if name not in self.identifiers:
+            plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+            if not plain.isidentifier() or plain in _RESERVED:
+                plain = f"n_{plain}"
+            while plain in self.taken:
+                plain += "_"
+            self.taken.add(plain)
+            self.identifiers[name] = plain
+        return self.identifiers[name]
+
     def _known(self, table: Mapping[Edge, Any], edge: Edge) -> Any:
         if edge not in table:
             raise GraphError(f"{self.name}: node {edge.node!r} has no output {edge.output}")
@@ -164,7 +183,3 @@ class _Importer:
 def _dynamic_edges(node: GeNode, name: str) -> list[Edge]:
     numbered = [(key[len(name) :], edge) for key, edge in node.inputs.items() if key.startswith(name)]
     return [edge for number, edge in sorted(((int(n), e) for n, e in numbered if n.isdigit()))]
-
-
-def _identifier(name: str) -> str:
-    return "".join(letter if letter.isalnum() else "_" for letter in name)
