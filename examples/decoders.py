@@ -43,6 +43,10 @@ class Run:
     prefill_sqnr: float
     decode_sqnr: float
 
+    @property
+    def is_equal(self) -> bool:
+        return self.prefill_equal and self.decode_equal and self.cache_equal
+
 
 @dataclass
 class Report:
@@ -62,7 +66,7 @@ class Report:
 
     @property
     def bit_equal(self) -> bool:
-        return all(run.prefill_equal and run.decode_equal and run.cache_equal for run in self.runs)
+        return all(run.is_equal for run in self.runs)
 
 
 def attention(

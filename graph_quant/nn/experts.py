@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
-
 from graph_quant.nn.grouped_w8a8 import GroupedW8A8Linear
 from graph_quant.nn.observe import Range
 from graph_quant.nn.routing import is_experts, route
+from torch import Tensor, nn
 
 
 class GroupedW8A8Experts(nn.Module):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
-
 from graph_quant.destination import INT8
 from graph_quant.nn import weights
 from graph_quant.nn.observe import Range
 from graph_quant.nn.rows import check_half
+from torch import Tensor, nn
 
 
 class GroupedW8A8Linear(nn.Module):

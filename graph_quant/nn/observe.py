@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-
 from graph_quant.nn.routing import is_experts, route
+from torch import Tensor, nn
 
 Filter = Callable[[nn.Module, str], bool]
 

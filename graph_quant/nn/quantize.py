@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.recipes import Recipe
+from torch import nn
 
 
 def quantize_(

@@ -6,14 +6,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
-from torch import nn
-
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
 from graph_quant.nn.experts import GroupedW8A8Experts
 from graph_quant.nn.observe import Observations
 from graph_quant.nn.routing import is_experts
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
+from torch import nn
 
 
 class Recipe(Protocol):

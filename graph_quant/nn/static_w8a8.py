@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
-
 from graph_quant.destination import INT8, INT32
 from graph_quant.nn import weights
 from graph_quant.nn.observe import Range
 from graph_quant.nn.rows import as_rows, check_half, like_input
+from torch import Tensor, nn
 
 
 class StaticW8A8Linear(nn.Module):

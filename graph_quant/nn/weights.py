@@ -6,10 +6,9 @@ A weight is (n, k) as in nn.Linear, or (experts, n, k); scales are (n,) or (expe
 from __future__ import annotations
 
 import torch
-from torch import Tensor
-
 from graph_quant import quant_params
 from graph_quant.destination import Destination
+from torch import Tensor
 
 
 def channel_scales(weight: Tensor, destination: Destination) -> Tensor:

@@ -1,0 +1,47 @@
+"""The ATen operators that TorchAir cannot lower give the results of eager mode."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchair
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "index_copy, cache": (
+        lambda cache, at, new: cache.index_copy(2, at, new),
+        (torch.zeros(1, 2, 8, 4).half(), torch.tensor([5, 0, 3]), torch.randn(1, 2, 3, 4).half()),
+    ),
+    "index_copy, last": (
+        lambda x, at, new: torch.index_copy(x, -1, at, new),
+        (torch.randn(3, 5), torch.tensor([4, 1]), torch.randn(3, 2)),
+    ),
+    "index_copy, first": (
+        lambda x, at, new: torch.index_copy(x, 0, at, new),
+        (torch.arange(6), torch.tensor([2, 4]), torch.tensor([-1, -2])),
+    ),
+    "index_copy_, in place": (
+        lambda x, at, new: x.clone().index_copy_(1, at, new),
+        (torch.randn(2, 4, 3), torch.tensor([3, 0]), torch.randn(2, 2, 3)),
+    ),
+    "sort, ties": (lambda x: torch.sort(x, stable=True), (torch.tensor([3, 1, 3, 0, 1, 1, 0]),)),
+    "sort, descending": (
+        lambda x: torch.sort(x, dim=-1, descending=True, stable=True),
+        (torch.randint(3, (4, 50)).float(),),
+    ),
+    "sort, other axis": (lambda x: torch.sort(x, dim=0, stable=True), (torch.randint(3, (9, 2, 5)),)),
+    "argsort": (lambda x: torch.argsort(x, dim=-2, stable=True), (torch.randint(2, (3, 20, 4)).half(),)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_same_as_eager(name: str, dynamic: bool) -> None:
+    function, inputs = CASES[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
+    expected = torch.utils._pytree.tree_leaves(function(*inputs))
+    results = torch.utils._pytree.tree_leaves(compiled(*(each.npu() for each in inputs)))
+    for one, other in zip(expected, results, strict=True):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other.cpu())
