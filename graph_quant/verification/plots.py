@@ -11,6 +11,7 @@ from .quantised import Distribution
 from .report import NodeReport, Status
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 960, 190, 62, 26, 12
+_HIGHEST_SQNR = 200.0  # more is drawn as that much
 _BARS = 64  # at most, so that they stay visible
 
 
@@ -35,13 +36,13 @@ def errors_along(nodes: Sequence[NodeReport]) -> str:
 def sqnr_along(nodes: Sequence[NodeReport]) -> str:
     """The SQNR of each result in the order of the graph, below a line of equal ones."""
     values = [math.inf if node.status in (Status.RANDOM, Status.UNKNOWN) else node.difference.sqnr for node in nodes]
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [min(value, _HIGHEST_SQNR) for value in values if math.isfinite(value)]
     low, high = (min(0.0, *finite, 0.0), max(*finite, 10.0)) if finite else (0.0, 100.0)
 
     def height(value: float) -> float:
         if value == math.inf:
             return _TOP
-        part = 0.0 if value == -math.inf else (value - low) / (high - low)
+        part = 0.0 if value == -math.inf else (min(value, high) - low) / (high - low)
         return _HEIGHT - _BOTTOM - part * (_HEIGHT - _BOTTOM - _TOP - 22)
 
     ticks = [(height(at), f"{at:.0f} dB") for at in (low, (low + high) / 2, high)] if finite else []
@@ -63,8 +64,9 @@ def _along(nodes: Sequence[NodeReport], heights: Sequence[float], ticks: Sequenc
     for place, (node, y) in enumerate(zip(nodes, heights, strict=True)):
         x = _LEFT + 8 + gap * (place + 0.5)
         text = f"{node.fx} ({node.op}): {_measured(node)}"
+        size = radius + 1.5 if node.status is Status.DIFFERS else radius
         parts.append(
-            f'<circle class="{node.status.value}" cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}">'
+            f'<circle class="{node.status.value}" cx="{x:.1f}" cy="{y:.1f}" r="{size:.1f}">'
             f"<title>{escape(text)}</title></circle>"
         )
     parts.append(

@@ -46,7 +46,8 @@ def wrong(difference: Difference) -> str:
     if difference.first is None:
         return difference.mismatch
     place = difference.first
-    where = f"at {list(place.index)} {_item(place.reference)} became {_item(place.graph)}"
+    reference, graph = _apart(place.reference, place.graph)
+    where = f"at {list(place.index)} {reference} became {graph}"
     text = f"{difference.differing} of {difference.total} values differ, the first {where}"
     return f"{difference.mismatch}; {text}" if difference.mismatch else text
 
@@ -62,5 +63,10 @@ def count(number_of: int, thing: str) -> str:
     return f"{number_of} {thing}{'' if number_of == 1 else 's'}"
 
 
-def _item(value: float | int | str) -> str:
-    return f"{value:.7g}" if isinstance(value, float) else str(value)
+def _apart(one: float | int | str, other: float | int | str) -> tuple[str, str]:
+    """Two values, with as many digits as it takes to tell them apart."""
+    for digits in (6, 9, 17):
+        written = [f"{value:.{digits}g}" if isinstance(value, float) else str(value) for value in (one, other)]
+        if written[0] != written[1]:
+            break
+    return written[0], written[1]

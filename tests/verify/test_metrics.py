@@ -70,6 +70,11 @@ def test_first_difference_is_told() -> None:
     assert wrong(compare(x, changed)) == "2 of 12 values differ, the first at [1, 2] 6 became 9"
 
 
+def test_values_are_told_apart() -> None:
+    near = torch.tensor([0.1]).nextafter(torch.tensor([1.0]))
+    assert wrong(compare(torch.tensor([0.1]), near)).endswith("the first at [0] 0.100000001 became 0.100000009")
+
+
 def test_packing_is_told_apart_from_values() -> None:
     packed = int4.pack(torch.arange(-8, 8).reshape(2, 8))
     assert compare(packed, packed.flip(0)).differing == 2
