@@ -2,10 +2,34 @@
 
 Importing this package, before or instead of torch, makes the process ready: torch_npu and TorchAir load,
 with a real NPU where there is one and with a host NPU where there is none.
+
+`verify` compares a graph's results with eager execution, `nn` has quantised modules, `dumps` reads GE graph
+dumps, `reference` states what each operator computes. Each is loaded when it is first used.
 """
 
 from .host.activate import activate as _activate
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this package may be loaded at interpreter start
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .verification import verify
+
 __version__ = "0.1.0"
+__all__ = ["converters", "dumps", "meta", "nn", "reference", "verify"]
 
 _activate()
+
+
+def __getattr__(name: str) -> "Any":
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    if name == "verify":
+        return import_module(".verification", __name__).verify
+    return import_module(f".{name}", __name__)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

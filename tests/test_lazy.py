@@ -1,0 +1,21 @@
+"""Importing graph_quant is cheap, and everything public is there when it is asked for."""
+
+import graph_quant
+import pytest
+
+
+def test_importing_the_package_loads_neither_torch_nor_the_parts(run_python) -> None:
+    code = "import graph_quant, sys; print([name for name in ('torch', 'typing', 'graph_quant.nn') if name in sys.modules])"
+    assert run_python(code).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", graph_quant.__all__)
+def test_public_names_resolve(name) -> None:
+    assert getattr(graph_quant, name) is not None
+    assert name in dir(graph_quant)
+
+
+def test_verify_is_a_function_and_unknown_names_are_refused() -> None:
+    assert callable(graph_quant.verify)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        graph_quant.nothing  # noqa: B018
