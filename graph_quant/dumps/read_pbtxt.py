@@ -43,7 +43,7 @@ def read_pbtxt(text: str, progress: Progress) -> Any:
         for start, end in _chunks(text):
             text_format.Merge(text[start:end], outer)
             progress(0.5 * end / len(text))
-    except text_format.ParseError:
+    except (text_format.ParseError, ValueError, TypeError):
         outer = _outer()()
         merge(text, outer)
     graph = new_graph()

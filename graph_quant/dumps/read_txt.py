@@ -24,7 +24,7 @@ def read_txt(text: str, progress: Progress) -> Any:
         for start, end in _chunks(text):
             text_format.Merge(text[start:end], graph)
             progress(end / len(text))
-    except text_format.ParseError:
+    except (text_format.ParseError, ValueError, TypeError):
         # A hand-edited file may close a block in the first column; only the whole file tells.
         graph = new_graph()
         merge(text, graph)
@@ -37,7 +37,7 @@ def merge(text: str, message: Any) -> None:
         text_format.Merge(text, message)
     except text_format.ParseError as error:
         raise DumpError(f"not a GE graph in text form, at line {error}") from None
-    except (UnicodeError, ValueError) as error:
+    except (ValueError, TypeError) as error:  # numbers and bytes that the schema has no room for
         raise DumpError(f"not a GE graph in text form: {error}") from None
 
 

@@ -26,6 +26,7 @@ BAD = {
     "corrupt": (GRAPH.replace("output_desc {", "output_desc [", 1).encode(), "not a GE graph in text form"),
     "an unknown field": (GRAPH.replace("layout:", "lay_out:", 1).encode(), "not a GE graph in text form"),
     "a number beyond 64 bits": (GRAPH.replace("i: 29", f"i: {1 << 70}").encode(), "not a GE graph in text form"),
+    "an enum beyond 32 bits": (GRAPH.replace("DT_FLOAT16", "9" * 40, 1).encode(), "not a GE graph in text form"),
     "no nodes": (b'name: "g"\n', "the graph has no nodes"),
     "a cycle": ((OP.format("a", "Relu", "b:0") + OP.format("b", "Relu", "a:0")).encode(), "the graph has a cycle"),
     "itself": (OP.format("a", "Relu", "a:0").encode(), "the graph has a cycle"),
