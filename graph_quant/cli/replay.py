@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..dumps.console import guarded, open_dump, parse_sizes, progress
+from ..dumps.console import guarded, open_dump, parse_sizes, waiting
 
 _EPILOG = """\
 Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from ..dumps.replay import read_tensors, replay, write_tensors
 
     given = read_tensors(args.inputs) if args.inputs else {}
-    with progress("running"):
+    with waiting("running the graph"):
         results = replay(dump, given, seed=args.seed, sizes=sizes, engine=args.engine, trace=args.trace)
     write_tensors(results, args.output)
     outputs = sorted(name for name in results if name.startswith("output"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,11 +65,28 @@ def progress(title: str) -> Iterator[Callable[[float], None]]:
         bar.stop()
 
 
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """A sign of life on stderr for work that cannot tell its share, once that takes more than two seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    status = Console(stderr=True).status(title)
+    timer = threading.Timer(_QUIET_SECONDS, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        status.stop()
+
+
 class _Bar:
     def __init__(self, title: str) -> None:
         self._title = title
         self._since = time.monotonic()
-        self._progress: object = None
         self._stop: Callable[[], None] = lambda: None
         self._update: Callable[[float], None] | None = None
 

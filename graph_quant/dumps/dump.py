@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .idioms import Idiom
     from .infer import Inference
     from .lint import Finding
+
+
+_LINE = re.compile(r'"(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s:]+)')
 
 
 class Dump:
@@ -111,8 +115,20 @@ def _twin_sources(path: Path) -> dict[str, Source]:
 
 
 def from_graph(graph: Any) -> Dump:
-    """A dump of a live graph: TorchAir's ``GeGraph`` or a GraphDef."""
+    """A dump of a live graph: TorchAir's ``GeGraph``, with the Python line of each node, or a GraphDef."""
     graph_def = getattr(graph, "_proto", graph)
     if not hasattr(graph_def, "op"):
         raise TypeError(f"from_graph: graph must be a GeGraph or a GraphDef, got {type(graph).__name__}")
-    return Dump(graph_def)
+    return Dump(graph_def, _live_sources(graph) if graph_def is not graph else None)
+
+
+def _live_sources(graph: Any) -> dict[str, Source]:
+    """What the host noted beside a graph while TorchAir lowered it."""
+    from ..host.engine.provenance import origins_of
+
+    sources: dict[str, Source] = {}
+    for name, origin in origins_of(graph).items():
+        found = _LINE.match(origin.line)
+        place = (found["file"], int(found["line"]), found["function"]) if found else ("", 0, "")
+        sources[name] = Source(origin.fx_node, *place)
+    return sources

@@ -24,6 +24,7 @@ class Live:
     dumps: dict[str, dict[str, Path]] = field(default_factory=dict)
     inputs: list[torch.Tensor] = field(default_factory=list)
     outputs: list[torch.Tensor] = field(default_factory=list)
+    graph: Any = None
 
     @property
     def txt(self) -> Path:
@@ -111,6 +112,7 @@ def _compile(
     def dump_all(path: str, graph: Any) -> None:
         stage = "optimized" if "optimized" in path else "original"
         result.dumps[stage] = {kind: folder / f"{stage}.{kind}" for kind in FORMATS}
+        result.graph = graph
         for file in result.dumps[stage].values():
             utils.dump_graph(str(file), graph)
 

@@ -77,6 +77,15 @@ def test_a_live_graph_is_a_dump_too():
     assert listing(dumps.from_graph(graph)) == listing(dumps.load(DATA / "upstream_group_quant_int4.txt"))
 
 
+def test_a_live_graph_knows_its_python_lines(live):
+    dump = dumps.from_graph(live["group_quant_int4"].graph)
+    assert listing(dump)[0] == listing(dumps.load(live["group_quant_int4"].txt))[0]
+    source = dump.nodes["GroupQuant"].source
+    assert source.fx == "npu_group_quant"
+    line = Path(source.file).read_text().splitlines()[source.line - 1]
+    assert "torch_npu.npu_group_quant(" in line
+
+
 def test_the_names_of_dtypes_are_those_of_torchair():
     from torchair.ge._ge_graph import DataType
 
