@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from support.calls import Call
-from support.wrong_calls import GROUP_INDEX_VALUES, WRONG
+from support.calls import WRONG, WRONG_VALUES, Call
 
 
 def assert_names_argument(call: Call, message: str) -> None:
@@ -41,7 +40,7 @@ def test_refused_when_traced(call: Call) -> None:
     assert_names_argument(call, str(refusal.value))
 
 
-@pytest.mark.parametrize("call", GROUP_INDEX_VALUES, ids=str)
+@pytest.mark.parametrize("call", WRONG_VALUES, ids=str)
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_index_values_are_refused_where_data_is(call: Call, device: str) -> None:
     args, kwargs = call.on(device)
@@ -50,7 +49,7 @@ def test_index_values_are_refused_where_data_is(call: Call, device: str) -> None
     assert_names_argument(call, str(refusal.value))
 
 
-@pytest.mark.parametrize("call", GROUP_INDEX_VALUES, ids=str)
+@pytest.mark.parametrize("call", WRONG_VALUES, ids=str)
 def test_index_values_are_not_read_by_inference(call: Call) -> None:
     args, kwargs = call.on("meta")
     results = call.overload(*args, **kwargs)
