@@ -150,10 +150,16 @@ class Report:
         """The first node that goes wrong."""
         return next((graph.first_divergence for graph in self.graphs if not graph.ok), None)
 
+    def extent(self) -> str:
+        """How many graphs were looked at, and in how many calls if in several each."""
+        graphs = len({graph.name for graph in self.graphs})
+        calls = f"{len(self.graphs)} calls of " if len(self.graphs) > graphs else ""
+        return calls + words.count(graphs, "graph")
+
     def verdict(self) -> str:
         """The outcome in one line."""
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
-        where = f"{words.count(nodes, 'result')} in {words.count(len(self.graphs), 'graph')} on {self.device}"
+        where = f"{words.count(nodes, 'result')} in {self.extent()} on {self.device}"
         if wrong:
             return f"different: {wrong} of {where}"
         if not self.ok:

@@ -49,7 +49,7 @@ def _sections(report: Report) -> Iterator[str]:
 
 
 def _tiles(report: Report) -> Iterator[str]:
-    yield _tile("graph" if len(report.graphs) == 1 else "graphs", str(len(report.graphs)))
+    yield _tile("compared", report.extent())
     for status in Status:
         count = sum(node.status is status for node in report.nodes)
         if count:
