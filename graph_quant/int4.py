@@ -10,11 +10,9 @@ def pack(values: torch.Tensor) -> torch.Tensor:
     """Packs the last dimension of integers in [-8, 7], a multiple of eight long, into int32 at 1/8 the width."""
     if values.size(-1) % INT4.packing:
         raise ValueError(f"pack: the last dimension must be a multiple of 8, got {values.size(-1)}")
-    # Eight nibbles, one a byte, are read as one int64 and folded: bytes to pairs, to fours, to eight.
-    lanes = (values.to(torch.int8) & 0x0F).flatten().view(torch.int64)
-    lanes = (lanes | (lanes >> 4)) & 0x00FF00FF00FF00FF
-    lanes = (lanes | (lanes >> 8)) & 0x0000FFFF0000FFFF
-    return (lanes | (lanes >> 16)).to(torch.int32).reshape(INT4.stored_shape(values.shape))
+    # Two nibbles, a byte each, are read as one int16 and folded into a byte; four bytes are the int32 as they stand.
+    pairs = values.to(torch.int8).contiguous().view(torch.int16)
+    return ((pairs & 0x0F) | ((pairs >> 4) & 0xF0)).to(torch.uint8).view(torch.int32)
 
 
 def unpack(packed: torch.Tensor) -> torch.Tensor:

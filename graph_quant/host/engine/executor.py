@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from ..alias import as_cpu, to_npu
+from ..alias import NPU, as_cpu, to_npu
 from . import inputs, speed
 from .compiled import Run, make_callable
 from .errors import GraphError, NeedsNpuError
@@ -18,6 +19,8 @@ from .ownership import owned_outputs
 from .provenance import origins_of, output_devices_of
 
 _ON_DEVICE = 1
+# Bytes up to which a plain memory copy is faster than one through torch.
+_SMALL = 1 << 16
 Convert = Callable[[torch.Tensor], Any]
 
 
@@ -55,7 +58,9 @@ class HostGraph:
         """The outputs; those that TorchAir assigned are written into the given tensors."""
         if self._run is None:
             raise GraphError(f"{self.name}: run before compile")
-        with torch.no_grad():
+        records = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # torch.no_grad, at a third of its cost
+        try:
             results = self._run(*[read(tensor) for read, tensor in zip(self._readers, inputs, strict=True)])
             if not assigned_outputs:
                 return [deliver(result) for deliver, result in zip(self._deliveries, results, strict=True)]
@@ -65,6 +70,8 @@ class HostGraph:
                 for deliver, result, assigned in zip(self._deliveries, results, assigned_outputs, strict=True)
             ]
             return _write_assigned(delivered, assigned_outputs)
+        finally:
+            torch._C._set_grad_enabled(records)
 
     def auto_tune(self, example_inputs: Sequence[torch.Tensor] = (), stream: Any = None) -> None:  # noqa: ARG002
         """Refuse: tuning measures a device."""
@@ -91,7 +98,12 @@ def _delivery(on_npu: bool, owned: bool) -> Convert:
 
 
 def _to_npu(result: torch.Tensor) -> torch.Tensor:
-    return to_npu(result.contiguous())
+    result = result.contiguous()
+    if result.nbytes > _SMALL:
+        return to_npu(result)
+    moved = torch.empty_strided(result.size(), result.stride(), dtype=result.dtype, device=NPU)
+    ctypes.memmove(moved.data_ptr(), result.data_ptr(), result.nbytes)
+    return moved
 
 
 def _copy(result: torch.Tensor) -> torch.Tensor:

@@ -25,7 +25,6 @@ _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Digamma": torch.digamma,
     "Erf": torch.erf,
     "Erfc": torch.erfc,
-    "Erfinv": torch.erfinv,
     "Expm1": torch.expm1,
     "Floor": torch.floor,
     "Invert": torch.bitwise_not,
@@ -41,14 +40,12 @@ _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Round": torch.round,
     "Rsqrt": torch.rsqrt,
     "Sign": torch.sgn,
-    "SignBitsUnpack": torch.signbit,
     "Sin": torch.sin,
     "Sinh": torch.sinh,
     "Sqrt": torch.sqrt,
     "Square": torch.square,
     "Tan": torch.tan,
     "Tanh": torch.tanh,
-    "Trunc": torch.trunc,
 }
 
 _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -59,7 +56,6 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "BitwiseOr": torch.bitwise_or,
     "BitwiseXor": torch.bitwise_xor,
     "FloorMod": torch.remainder,
-    "LeftShift": torch.bitwise_left_shift,
     "LogicalAnd": torch.logical_and,
     "LogicalOr": torch.logical_or,
     "LogicalXor": torch.logical_xor,
@@ -68,7 +64,6 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Mod": torch.fmod,
     "Mul": torch.mul,
     "Pow": torch.pow,
-    "RightShift": torch.bitwise_right_shift,
     "Sub": torch.sub,
 }
 
@@ -93,6 +88,26 @@ for _type, _function in _UNARY.items():
     _register_unary(_type, _function)
 for _type, _function in _BINARY.items():  # type: ignore[assignment]
     _register_binary(_type, _function)  # type: ignore[arg-type]
+
+
+@kernel("Trunc")
+def truncate(input_x: Tensor) -> Tensor:
+    return torch.trunc(input_x)
+
+
+@kernel("Erfinv")
+def inverse_erf(input_x: Tensor) -> Tensor:
+    return torch.erfinv(input_x)
+
+
+@kernel("LeftShift")
+def left_shift(x: Tensor, y: Tensor) -> Tensor:
+    return torch.bitwise_left_shift(x, y)
+
+
+@kernel("RightShift")
+def right_shift(x: Tensor, y: Tensor) -> Tensor:
+    return torch.bitwise_right_shift(x, y)
 
 
 @kernel("Cast")
@@ -166,8 +181,8 @@ def axpy_attribute(x1: Tensor, x2: Tensor, *, alpha: float) -> Tensor:
 
 
 @kernel("Sxpy")
-def sxpy(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
-    return (x1 - alpha.to(x2.dtype) * x2).to(x1.dtype)
+def sxpy(x1: Tensor, x2: Tensor, alpha: Tensor | None = None) -> Tensor:
+    return x1 - x2 if alpha is None else (x1 - alpha.to(x2.dtype) * x2).to(x1.dtype)
 
 
 @kernel("Addcdiv")

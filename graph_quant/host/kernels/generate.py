@@ -10,7 +10,7 @@ from ..engine.values import HostValue
 from .registry import kernel
 
 
-@kernel("Fill", "FillV2")
+@kernel("Fill")
 def fill(dims: HostValue, value: Tensor) -> Tensor:
     return value.reshape(()).expand(list(dims.ints)).clone(memory_format=torch.contiguous_format)
 

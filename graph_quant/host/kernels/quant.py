@@ -16,7 +16,7 @@ from ...reference.quant_matmul import quant_matmul
 from ...reference.quantize import quantize
 from ...reference.trans_quant_param import trans_quant_param
 from ..engine.dtypes import INT4_ATTR, from_attr
-from . import checks
+from . import opaque
 from .registry import kernel
 
 # A GE int4 tensor has one element each; they are packed where the graph says Bitcast.
@@ -36,7 +36,7 @@ def _destination(number: int) -> Destination:
 def group_quant_node(
     x: Tensor, scale: Tensor, group_index: Tensor, offset: Tensor | None = None, *, dst_type: int = 2
 ) -> Tensor:
-    ends = checks.group_ends("npu_group_quant", group_index, x.size(0), True) if x.numel() else group_index
+    ends = opaque.group_ends("npu_group_quant", group_index, x.size(0), True) if x.numel() else group_index
     return group_quant(x, scale, ends, offset, _destination(dst_type))
 
 
@@ -97,7 +97,7 @@ def dynamic_quant_v2_node(
 def _checked(op: str, x: Tensor, group_index: Tensor | None) -> Tensor | None:
     if group_index is None or x.numel() == 0:
         return group_index
-    return checks.group_ends(op, group_index, x.numel() // x.size(-1), False)
+    return opaque.group_ends(op, group_index, x.numel() // x.size(-1), False)
 
 
 @kernel("TransQuantParamV2")
@@ -105,7 +105,7 @@ def trans_quant_param_node(scale: Tensor, offset: Tensor | None = None, *, round
     return trans_quant_param(scale, offset, round_mode).view(torch.uint64)
 
 
-@kernel("QuantBatchMatmulV3", "QuantBatchMatmulV4")
+@kernel("QuantBatchMatmulV3")
 def quant_batch_matmul(
     x1: Tensor,
     x2: Tensor,
@@ -137,8 +137,11 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
         return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
     dtype = from_attr(type)
     if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
-        packed = int4.pack(x)
-        return packed if keep_dim else packed.squeeze(-1)
+        if keep_dim or x.dim() == 1:
+            packed = opaque.pack_int4(x)
+            return packed if keep_dim else packed.squeeze(-1)
+        # Undoes the split into eights that comes before: compiled code then computes rows, not groups of eight.
+        return opaque.pack_int4(x.flatten(-2))
     if x.element_size() == dtype.itemsize:
         return x.view(dtype)
     if x.element_size() < dtype.itemsize:

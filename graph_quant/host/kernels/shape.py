@@ -203,11 +203,6 @@ def unpack(x: Tensor, *, num: int, axis: int = 0) -> list[Tensor]:  # noqa: ARG0
     return list(x.unbind(axis))
 
 
-@kernel("Flatten", "FlattenV2", may_alias=True)
-def flatten(x: Tensor, *, axis: int = 1, end_axis: int = -1) -> Tensor:
-    return x.flatten(axis, end_axis)
-
-
 @kernel("ReverseV2")
 def reverse(x: Tensor, axis: HostValue) -> Tensor:
     return x.flip(list(axis.ints))
@@ -226,8 +221,3 @@ def tril(x: Tensor, *, diagonal: int = 0) -> Tensor:
 @kernel("Triu")
 def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
     return torch.triu(x, diagonal)
-
-
-@kernel("Diag", "DiagV2")
-def diag(x: Tensor, *, diagonal: int = 0) -> Tensor:
-    return torch.diag(x, diagonal)

@@ -1,10 +1,12 @@
-"""Checks of data that must happen where the data is, also inside compiled code."""
+"""What compiled code calls as it stands: checks of data, and the packing of int4."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from ... import int4
+from ...reference.blocks import BLOCK_ELEMENTS
 from ...reference.groups import check_group_ends
 
 # Opaque to compilers, and its result is used, so that no compiler drops or reorders the check.
@@ -21,6 +23,19 @@ def _fake(op: str, group_index: Tensor, rows: int, allow_empty: bool) -> Tensor:
     return torch.empty_like(group_index)
 
 
+def _pack(elements: Tensor) -> Tensor:
+    blocks = [int4.pack(block) for block in elements.reshape(-1).split(BLOCK_ELEMENTS)]
+    return torch.cat(blocks).reshape([*elements.shape[:-1], elements.size(-1) // int4.INT4.packing])
+
+
+def _fake_pack(elements: Tensor) -> Tensor:
+    width = elements.size(-1) // int4.INT4.packing
+    return elements.new_empty([*elements.shape[:-1], width], dtype=torch.int32)
+
+
+_library.define("pack_int4(Tensor elements) -> Tensor")
+_library.impl("pack_int4", _pack, "CPU")
+torch.library.register_fake("graph_quant::pack_int4", _fake_pack, lib=_library)
 _library.impl("group_ends", _check, "CPU")
 torch.library.register_fake("graph_quant::group_ends", _fake, lib=_library)
 
@@ -28,3 +43,11 @@ torch.library.register_fake("graph_quant::group_ends", _fake, lib=_library)
 def group_ends(op: str, group_index: Tensor, rows: int, allow_empty: bool) -> Tensor:
     """``group_index``, refused where the device kernel would trap."""
     return torch.ops.graph_quant.group_ends(op, group_index, rows, allow_empty)  # type: ignore[no-any-return]
+
+
+def pack_int4(elements: Tensor) -> Tensor:
+    """``elements`` packed eight to an int32, in blocks that stay in cache.
+
+    Fused with what computes the elements, the packing would keep Inductor from vectorising either.
+    """
+    return torch.ops.graph_quant.pack_int4(elements)  # type: ignore[no-any-return]

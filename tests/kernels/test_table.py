@@ -1,0 +1,50 @@
+"""Every kernel declares the inputs and attributes that GE registers for its op type, by the same names."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from graph_quant.host.kernels import HOST_KERNELS, KERNELS
+from torchair._ge_concrete_graph import ge_apis
+
+# These name the inputs of their nodes otherwise than the parameters of TorchAir's functions.
+OWN_NAMES = ("Foreach", "BatchNormV3")
+REGISTERED = sorted(name for name in KERNELS if hasattr(ge_apis, name) and not name.startswith(OWN_NAMES))
+
+
+def test_most_kernels_are_of_registered_types() -> None:
+    assert len(REGISTERED) > 200
+    assert set(HOST_KERNELS) <= set(KERNELS)
+
+
+def _signature(op_type: str) -> tuple[list[tuple[str, str]], set[str]]:
+    """Inputs with their kinds, and attributes, of TorchAir's generated function for an op type."""
+    inputs, attributes = [], set()
+    for key, parameter in inspect.signature(getattr(ge_apis, op_type)).parameters.items():
+        name = key.removesuffix("_changed_as_is_python_key")
+        annotation = str(parameter.annotation)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            attributes.add(name)
+        elif "Optional" in annotation:
+            inputs.append((name, "optional"))
+        else:
+            inputs.append((name, "dynamic" if "List" in annotation else "required"))
+    return inputs, attributes
+
+
+@pytest.mark.parametrize("op_type", REGISTERED)
+def test_declaration_matches_ge(op_type: str) -> None:
+    inputs, attributes = _signature(op_type)
+    kernel, kinds = KERNELS[op_type], dict(inputs)
+    for declared in kernel.inputs:
+        if declared.name not in kinds:
+            assert declared.is_optional, f"{op_type} has no input {declared.name}"
+            continue
+        assert declared.is_dynamic == (kinds[declared.name] == "dynamic"), declared.name
+        if kinds[declared.name] == "optional":
+            assert declared.is_optional, declared.name
+    newer = {"quant_mode", "dst_type_max"}
+    assert {name for name, _ in kernel.attributes} <= attributes | newer
+    required = {name for name, kind in inputs if kind == "required"}
+    assert required <= {declared.name for declared in kernel.inputs}
