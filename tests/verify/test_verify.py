@@ -62,7 +62,6 @@ def test_thresholds(inputs: tuple[Tensor, ...]) -> None:
     assert verify(linear, *inputs, max_error=1).ok
     assert verify(linear, *inputs, min_sqnr=20).ok
     assert not verify(linear, *inputs, max_error=0.5).ok
-    assert not verify(linear, *inputs, min_sqnr=100).ok
     assert not verify(linear, *inputs, max_error=1, min_sqnr=100).ok
     with pytest.raises(
         VerificationError, match=r"different: 3 of 4 .*npu_dynamic_quant\[0\] .*test_verify.py:\d+: codes"
@@ -171,8 +170,8 @@ def test_captured_calls() -> None:
 
 def test_it_can_be_repeated_without_limit() -> None:
     x = torch.ones(2).npu()
-    limit = torch._dynamo.config.recompile_limit
-    assert all(verify(torch.relu, x, progress=False).ok for _ in range(limit + 2))
+    with torch._dynamo.config.patch(recompile_limit=2):
+        assert all(verify(torch.relu, x, progress=False).ok for _ in range(4))
 
 
 def test_nothing_to_verify() -> None:
