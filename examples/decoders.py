@@ -26,8 +26,8 @@ from torch.fx.experimental import _config as shape_config
 from transformers import AttentionInterface, AutoModelForCausalLM, PretrainedConfig, StaticCache
 
 DEVICE = torch.device("npu:0")
-CACHE_LENGTH = 128
-LENGTHS = (7, 1, 2, 3, 8, 12, 21, 33, 64, 96)
+CACHE_LENGTH = 64
+LENGTHS = (7, 1, 2, 3, 8, 12, 16, 24, 33, 48)
 QUANTISED = ("QuantBatchMatmulV3",)
 FLOAT_MATMULS = ("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
 
@@ -130,7 +130,7 @@ def one_sequence(tokens: Tensor) -> Tensor:
     return tokens
 
 
-def calibrate(model: nn.Module, prompts: int = 4, length: int = 64) -> None:
+def calibrate(model: nn.Module, prompts: int = 4, length: int = 48) -> None:
     """Runs ``model`` on prompts that the checks do not use."""
     vocabulary = model.get_parameter("model.embed_tokens.weight").size(0)
     for seed in range(1, prompts + 1):

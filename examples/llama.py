@@ -13,7 +13,7 @@ CONFIG = LlamaConfig(
     num_hidden_layers=2,
     num_attention_heads=8,
     num_key_value_heads=2,
-    vocab_size=512,
+    vocab_size=256,
 )
 
 

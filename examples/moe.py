@@ -15,7 +15,7 @@ CONFIG = MixtralConfig(
     num_key_value_heads=2,
     num_local_experts=4,
     num_experts_per_tok=2,
-    vocab_size=512,
+    vocab_size=256,
     experts_implementation="eager",
 )
 

@@ -1,0 +1,138 @@
+"""The quantised linears against NumPy's statement of what they compute, and against the float linear."""
+
+import numpy as np
+import pytest
+import torch
+from graph_quant.nn import DynamicW8A8Linear, Range, StaticW8A8Linear, W4A4Linear
+from torch import Tensor, nn
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+def made(dtype: torch.dtype, bias: bool = True, outlier: float = 1.0) -> tuple[nn.Linear, Tensor, Range]:
+    """A linear, an input with one channel ``outlier`` times the others, and the range of it."""
+    linear = nn.Linear(64, 24, bias=bias).to(dtype)
+    x = torch.randn(2, 30, 64) + 0.5
+    x[..., 7] *= outlier
+    x = x.to(dtype)
+    rows = x.float().reshape(-1, 64)
+    return linear, x, Range(rows.amin(0), rows.amax(0))
+
+
+def sqnr(exact: Tensor, approximate: Tensor) -> float:
+    exact, approximate = exact.detach().double().cpu(), approximate.double().cpu()
+    return float(10 * torch.log10(exact.square().sum() / (exact - approximate).square().sum()))
+
+
+def rounded(values: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """float32 rounded once to ``dtype``."""
+    return torch.from_numpy(values.astype(np.float32)).to(dtype)
+
+
+def by_row(x: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    """Integers and scales of each row by its largest magnitude, in float32."""
+    largest = np.abs(x).max(-1, keepdims=True)
+    integers = np.rint(x * (np.float32(top) / largest)).astype(np.int64)
+    return integers, largest * (np.float32(1) / np.float32(top))
+
+
+def integer_weight(weight: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
+    scale = np.abs(weight).max(-1) / np.float32(top)
+    return np.clip(np.rint(weight / scale[:, None]), -top, top).astype(np.int64), scale
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(("module", "top"), [(DynamicW8A8Linear, 127), (W4A4Linear, 7)])
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_dynamic_linears_compute_the_rule(module: type, top: int, dtype: torch.dtype, device: str) -> None:
+    linear, x, _ = made(dtype)
+    rows, row_scale = by_row(x.float().numpy().reshape(-1, 64), top)
+    weight, scale = integer_weight(linear.weight.detach().float().numpy(), top)
+    product = (rows @ weight.T).astype(np.float32)
+    expected = product * scale * row_scale + linear.bias.detach().float().numpy()
+    y = module.from_float(linear).to(device)(x.to(device))
+    assert y.dtype == dtype
+    assert torch.equal(y.cpu(), rounded(expected.reshape(2, 30, 24), dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("bias", [True, False])
+def test_static_linear_computes_the_rule(dtype: torch.dtype, bias: bool) -> None:
+    linear, x, seen = made(dtype, bias)
+    quantised = StaticW8A8Linear.from_float(linear, seen)
+    multiplier = np.float32(quantised.multiplier.float().item())
+    zero_point = np.float32(quantised.zero_point.float().item())
+    rows = np.clip(np.rint(x.float().numpy() * multiplier + zero_point), -128, 127).astype(np.int64)
+    assert rows.min() == -128
+    assert rows.max() == 127
+    weight = quantised.weight.numpy().astype(np.int64)
+    product = (rows @ weight + quantised.bias.numpy()).astype(np.float32)
+    assert torch.equal(quantised(x), rounded(product * quantised.scale.numpy(), dtype))
+
+
+def test_static_bias_takes_the_zero_point_away() -> None:
+    linear, _, seen = made(torch.float16)
+    quantised = StaticW8A8Linear.from_float(linear, seen)
+    zeros = torch.zeros(3, 64, dtype=torch.float16)
+    step = quantised.scale.max().item()
+    torch.testing.assert_close(quantised(zeros), linear(zeros), rtol=1e-3, atol=step)
+
+
+def test_static_scales_lose_nothing_when_packed() -> None:
+    linear, _, seen = made(torch.float16)
+    scale = StaticW8A8Linear.from_float(linear, seen, smooth=0.5).scale
+    assert (scale.view(torch.int32) & 0x1FFF).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_close_to_the_float_linear(dtype: torch.dtype) -> None:
+    linear, x, seen = made(dtype)
+    exact = linear(x)
+    assert sqnr(exact, DynamicW8A8Linear.from_float(linear)(x)) > 37
+    assert sqnr(exact, StaticW8A8Linear.from_float(linear, seen)(x)) > 33
+    assert sqnr(exact, StaticW8A8Linear.from_float(linear, seen, symmetric=True)(x)) > 33
+    assert sqnr(exact, W4A4Linear.from_float(linear)(x)) > 14
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_smoothing_helps_where_one_channel_is_large(dtype: torch.dtype) -> None:
+    linear, x, seen = made(dtype, outlier=60.0)
+    exact = linear(x)
+    for plain, smooth in (
+        (DynamicW8A8Linear.from_float(linear), DynamicW8A8Linear.from_float(linear, seen, 0.5)),
+        (StaticW8A8Linear.from_float(linear, seen), StaticW8A8Linear.from_float(linear, seen, 0.5)),
+    ):
+        assert sqnr(exact, smooth(x)) > sqnr(exact, plain(x)) + 3
+
+
+@pytest.mark.parametrize("module", [DynamicW8A8Linear, W4A4Linear])
+@pytest.mark.parametrize("shape", [(64,), (0, 64), (1, 64), (2, 3, 5, 64)])
+def test_inputs_of_any_rank(module: type, shape: tuple[int, ...]) -> None:
+    linear, _, _ = made(torch.bfloat16)
+    assert module.from_float(linear)(torch.randn(shape).bfloat16()).shape == (*shape[:-1], 24)
+
+
+def test_channels_of_zeros() -> None:
+    linear, x, seen = made(torch.float16, bias=False)
+    linear.weight.data[3] = 0
+    quiet = Range(torch.zeros(64), torch.zeros(64))
+    for quantised in (
+        DynamicW8A8Linear.from_float(linear),
+        W4A4Linear.from_float(linear),
+        StaticW8A8Linear.from_float(linear, seen, 0.5),
+    ):
+        y = quantised(x)
+        assert y.isfinite().all()
+        assert y[..., 3].count_nonzero() == 0
+    assert StaticW8A8Linear.from_float(linear, quiet)(torch.zeros_like(x)).count_nonzero() == 0
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="W4A4Linear: in_features must be a multiple of 8, got 20"):
+        W4A4Linear.from_float(nn.Linear(20, 8).half())
+    with pytest.raises(TypeError, match=r"linear.weight must be torch.float16 or torch.bfloat16, got torch.float32"):
+        DynamicW8A8Linear.from_float(nn.Linear(16, 8))
+    with pytest.raises(ValueError, match="DynamicW8A8Linear: smooth needs the observed range of the input, got None"):
+        DynamicW8A8Linear.from_float(nn.Linear(16, 8).half(), smooth=0.5)
+    with pytest.raises(ValueError, match="observed must have in_features channels, 16, got 8"):
+        StaticW8A8Linear.from_float(nn.Linear(16, 8).half(), Range(torch.zeros(8), torch.ones(8)))

@@ -1,0 +1,100 @@
+"""quantize_: what it replaces, what it refuses, and that what it made compiles to GE graphs with the same bits."""
+
+import pytest
+import torch
+import torchair
+from graph_quant.nn import (
+    W4A4,
+    DynamicW8A8,
+    DynamicW8A8Linear,
+    Recipe,
+    StaticW8A8,
+    StaticW8A8Linear,
+    W4A4Linear,
+    observe,
+    quantize_,
+)
+from torch import nn
+
+
+def model() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(32, 40), nn.ReLU(), nn.Sequential(nn.Linear(40, 16, bias=False)), nn.Linear(16, 8))
+
+
+def test_filter_and_names() -> None:
+    net = model().half().eval()
+    assert quantize_(net, DynamicW8A8(), lambda module, _: module.out_features != 8) == ["0", "2.0"]
+    assert isinstance(net[0], DynamicW8A8Linear)
+    assert isinstance(net[2][0], DynamicW8A8Linear)
+    assert isinstance(net[3], nn.Linear)
+    assert quantize_(net, W4A4()) == ["3"]
+    assert isinstance(net[3], W4A4Linear)
+    assert not net[0].training
+    assert "in_features=32, out_features=40, bias=True" in str(net)
+
+
+def test_observe_sees_every_call_and_leaves_no_hook() -> None:
+    net = model().half()
+    with observe(net, lambda _, name: name == "0") as seen, torch.no_grad():
+        net(torch.full((3, 32), -2.0).half())
+        net(torch.eye(32).half())
+    assert list(seen.ranges) == ["0"]
+    assert seen.ranges["0"].low.tolist() == [-2.0] * 32
+    assert seen.ranges["0"].high.tolist() == [1.0] * 32
+    assert not net[0]._forward_pre_hooks
+
+
+def test_static_needs_observations() -> None:
+    net = model().half()
+    with observe(net, lambda _, name: name == "0") as seen, torch.no_grad():
+        net(torch.randn(4, 32).half())
+    with pytest.raises(ValueError, match=r"StaticW8A8: 2.0 was not observed; run the model on samples under observe"):
+        quantize_(net, StaticW8A8(), observations=seen)
+    assert isinstance(net[0], nn.Linear), "nothing is replaced where one module is refused"
+    assert quantize_(net, StaticW8A8(), lambda _, name: name == "0", observations=seen) == ["0"]
+    assert isinstance(net[0], StaticW8A8Linear)
+
+
+def test_refusals_name_the_module() -> None:
+    with pytest.raises(ValueError, match=r"in_features must be a multiple of 8, got 4 \(1\)"):
+        quantize_(nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 4)).half(), W4A4())
+    with pytest.raises(ValueError, match="quantize_: W4A4 found no module to replace in ReLU"):
+        quantize_(nn.ReLU(), W4A4())
+    with pytest.raises(ValueError, match="model must contain the module to replace, got the Linear itself"):
+        quantize_(nn.Linear(8, 8).half(), W4A4())
+    for recipe in (DynamicW8A8, StaticW8A8):
+        with pytest.raises(ValueError, match=r"smooth must lie in \[0, 1\], got 1.5"):
+            recipe(smooth=1.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("recipe", [DynamicW8A8(smooth=0.5), StaticW8A8(smooth=0.5), StaticW8A8(), W4A4()], ids=str)
+def test_one_graph_with_the_bits_of_eager_mode(recipe: Recipe, dtype: torch.dtype) -> None:
+    net = model().to(dtype).npu().eval()
+    graphs = []
+    backend = torchair.get_npu_backend()
+
+    def counting(module: torch.fx.GraphModule, inputs: list[object]) -> object:
+        graphs.append(module)
+        return backend(module, inputs)
+
+    with torch.no_grad():
+        with observe(net) as seen:
+            net(torch.randn(50, 32).to(dtype).npu())
+        quantize_(net, recipe, observations=seen)
+        torch._dynamo.reset()
+        compiled = torch.compile(net, backend=counting, fullgraph=True, dynamic=True)
+        for length in (5, 2, 9, 33):
+            x = torch.randn(2, length, 32).to(dtype).npu()
+            assert torch.equal(compiled(x), net(x))
+    assert len(graphs) == 1
+
+
+def test_a_saved_model_loads() -> None:
+    net = model().half()
+    quantize_(net, DynamicW8A8())
+    again = model().half()
+    quantize_(again, DynamicW8A8())
+    again.load_state_dict(net.state_dict())
+    x = torch.randn(4, 32).half()
+    assert torch.equal(again(x), net(x))
