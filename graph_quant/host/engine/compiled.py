@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from .errors import NodeError
+from .inputs import is_size
 from .nodes import GeNode
 from .speed import INDUCTOR
 
@@ -52,8 +53,14 @@ def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None
     return list(module.graph.nodes)[index].meta.get("ge")
 
 
+def _has_unknown_sizes(module: fx.GraphModule) -> bool:
+    """Whether a size of an input is open; fixed sizes make faster code."""
+    data = [node.meta["ge"] for node in module.graph.nodes if node.op == "placeholder"]
+    return any(is_size(node) or min(node.proto.output_desc[0].shape.dim, default=0) < 0 for node in data)
+
+
 def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:
-    compiled = torch.compile(module, backend="inductor", dynamic=True, fullgraph=False)
+    compiled = torch.compile(module, backend="inductor", dynamic=_has_unknown_sizes(module))
 
     def run(*inputs: Any) -> Sequence[torch.Tensor]:
         try:
