@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ... import int4
+from ...destination import INT4
 from ...reference.blocks import BLOCK_ELEMENTS
 from ...reference.groups import check_group_ends
 
@@ -25,11 +26,11 @@ def _fake(op: str, group_index: Tensor, rows: int, allow_empty: bool) -> Tensor:
 
 def _pack(elements: Tensor) -> Tensor:
     blocks = [int4.pack(block) for block in elements.reshape(-1).split(BLOCK_ELEMENTS)]
-    return torch.cat(blocks).reshape([*elements.shape[:-1], elements.size(-1) // int4.INT4.packing])
+    return torch.cat(blocks).reshape([*elements.shape[:-1], elements.size(-1) // INT4.packing])
 
 
 def _fake_pack(elements: Tensor) -> Tensor:
-    width = elements.size(-1) // int4.INT4.packing
+    width = elements.size(-1) // INT4.packing
     return elements.new_empty([*elements.shape[:-1], width], dtype=torch.int32)
 
 
