@@ -1,0 +1,64 @@
+"""The operators' pages: every example prints what stands below it, and every graph is the one that is kept as golden.
+
+`GRAPH_QUANT_UPDATE_DOCS=1 pytest tests/docs/test_examples.py` writes what is printed, and the graphs, into the pages.
+"""
+
+import contextlib
+import io
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from graph_quant import meta
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "operators").glob("npu_*.md"))
+UPDATE = bool(os.environ.get("GRAPH_QUANT_UPDATE_DOCS"))
+EXAMPLE = re.compile(r"(```python\n)(?P<code>.*?)(```\n\n```text\n)(?P<printed>.*?)(```\n)", re.DOTALL)
+GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTALL)
+
+
+def printed(code: str) -> str:
+    torch._dynamo.reset()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "example", "exec"), {"__name__": "__main__"})
+    return out.getvalue()
+
+
+def golden(name: str) -> str:
+    return (ROOT / "tests" / "converters" / "golden" / f"{name}.txt").read_text()
+
+
+def check(page: Path, blocks: re.Pattern[str], group: str, expected: Callable[[re.Match[str]], str]) -> None:
+    text = page.read_text()
+    found = list(blocks.finditer(text))
+    assert found
+    for block in reversed(found):
+        wanted = expected(block)
+        if UPDATE:
+            text = text[: block.start(group)] + wanted + text[block.end(group) :]
+        else:
+            assert block[group] == wanted
+    if UPDATE:
+        page.write_text(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_example_prints_what_the_page_says(page: Path) -> None:
+    check(page, EXAMPLE, "printed", lambda block: printed(block["code"]))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_graph_is_the_golden_one(page: Path) -> None:
+    check(page, GRAPH, "graph", lambda block: golden(block["name"]))
+
+
+def test_every_operator_has_a_page_and_a_line_in_the_index() -> None:
+    operators = {name for name, module in meta.OPERATORS.items() if hasattr(module, "RULES")}
+    index = (ROOT / "docs" / "operators" / "README.md").read_text()
+    assert {page.stem for page in PAGES} == operators
+    assert all(f"({name}.md)" in index for name in operators)
