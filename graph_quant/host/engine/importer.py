@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..kernels import HOST_KERNELS, KERNELS, Input, Kernel
+from ..kernels import CONSTANT_KERNELS, HOST_KERNELS, KERNELS, Input, Kernel
 from . import inputs, values
 from .errors import GraphError, UnsupportedGraphError
 from .nodes import Edge, GeNode, Origin, read_nodes
@@ -130,10 +130,19 @@ class _Importer:
         host = HOST_KERNELS.get(node.type)
         edges = node.inputs.values()
         if host is None or not edges or any(edge not in self.hosts for edge in edges):
-            return KERNELS[node.type]
+            return self._with_constants(node)
         computed = any(edge.node not in self.constants for edge in edges)
         whole = all(not self.constants[e.node].is_floating_point() for e in edges if e.node in self.constants)
-        return host if computed or whole else KERNELS[node.type]
+        return host if computed or whole else self._with_constants(node)
+
+    def _with_constants(self, node: GeNode) -> Kernel:
+        """The kernel for scalar constants where there is one and they are, or the usual one."""
+        special = CONSTANT_KERNELS.get(node.type)
+        if special is None:
+            return KERNELS[node.type]
+        edges = [node.inputs[declared.name] for declared in special.inputs if declared.is_host]
+        scalars = all(edge.node in self.constants and self.constants[edge.node].dim() == 0 for edge in edges)
+        return special if scalars else KERNELS[node.type]
 
     def _argument(self, node: GeNode, declared: Input) -> Any:
         fetch = self._host if declared.is_host else self._tensor

@@ -2,8 +2,8 @@
 
 from graph_quant import discovery
 
-from .registry import HOST_KERNELS, KERNELS, Input, Kernel
+from .registry import CONSTANT_KERNELS, HOST_KERNELS, KERNELS, Input, Kernel
 
-__all__ = ["HOST_KERNELS", "KERNELS", "Input", "Kernel"]
+__all__ = ["CONSTANT_KERNELS", "HOST_KERNELS", "KERNELS", "Input", "Kernel"]
 
 discovery.modules(__name__)

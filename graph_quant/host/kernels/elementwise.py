@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..engine.dtypes import from_attr
-from .registry import kernel
+from ..engine.values import HostValue
+from .registry import constant_kernel, kernel
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
@@ -88,6 +89,11 @@ for _type, _function in _UNARY.items():
     _register_unary(_type, _function)
 for _type, _function in _BINARY.items():  # type: ignore[assignment]
     _register_binary(_type, _function)  # type: ignore[arg-type]
+
+
+@constant_kernel("Pow")
+def power_of_constant(x1: Tensor, x2: HostValue) -> Tensor:
+    return torch.pow(x1, x2.scalar)
 
 
 @kernel("Trunc")

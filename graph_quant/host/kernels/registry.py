@@ -45,6 +45,8 @@ class Kernel:
 KERNELS: dict[str, Kernel] = {}
 # The same op types where every input is a host value: the arithmetic of shapes.
 HOST_KERNELS: dict[str, Kernel] = {}
+# The same op types where the inputs declared as host values are scalar constants: torch rounds some of them differently.
+CONSTANT_KERNELS: dict[str, Kernel] = {}
 
 
 def kernel(*types: str, may_alias: bool = False) -> Callable[[Function], Function]:
@@ -55,6 +57,11 @@ def kernel(*types: str, may_alias: bool = False) -> Callable[[Function], Functio
 def host_kernel(*types: str) -> Callable[[Function], Function]:
     """Register a function as what GE op types do to host values."""
     return _registrar(HOST_KERNELS, types, False)
+
+
+def constant_kernel(*types: str) -> Callable[[Function], Function]:
+    """Register a function as what GE op types do where their host inputs are scalar constants."""
+    return _registrar(CONSTANT_KERNELS, types, False)
 
 
 def _registrar(table: dict[str, Kernel], types: tuple[str, ...], may_alias: bool) -> Callable[[Function], Function]:
