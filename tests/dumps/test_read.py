@@ -79,7 +79,7 @@ def test_a_live_graph_is_a_dump_too():
 
 def test_a_live_graph_knows_its_python_lines(live):
     dump = dumps.from_graph(live["group_quant_int4"].graph)
-    assert listing(dump)[0] == listing(dumps.load(live["group_quant_int4"].txt))[0]
+    assert dump.inference.types == dumps.load(live["group_quant_int4"].txt).inference.types
     source = dump.nodes["GroupQuant"].source
     assert source.fx == "npu_group_quant"
     line = Path(source.file).read_text().splitlines()[source.line - 1]
