@@ -4,6 +4,7 @@
 project's.
 """
 
+import atexit
 import os
 
 from graph_quant.upstream import upstream
@@ -13,3 +14,4 @@ SELECTED = bool(os.environ.get("GRAPH_QUANT_TEST_UPSTREAM"))
 if SELECTED:
     _for_the_whole_run = upstream()
     _for_the_whole_run.__enter__()
+    atexit.register(_for_the_whole_run.__exit__, None, None, None)
