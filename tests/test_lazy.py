@@ -5,7 +5,8 @@ import pytest
 
 
 def test_importing_the_package_loads_neither_torch_nor_the_parts(run_python) -> None:
-    code = "import graph_quant, sys; print([name for name in ('torch', 'typing', 'graph_quant.nn') if name in sys.modules])"
+    names = ("torch", "typing", "graph_quant.nn")
+    code = f"import graph_quant, sys; print([name for name in {names} if name in sys.modules])"
     assert run_python(code).stdout == "[]\n"
 
 

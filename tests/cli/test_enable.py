@@ -45,7 +45,9 @@ def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pt
     main(["enable"])
     site, package = pth.parent, Path(enable.__file__).parent.parent
     (site / "torch.py").touch()
-    ready = "import sys; before = 'graph_quant' in sys.modules; import torch; print(before, 'graph_quant' in sys.modules)"
+    ready = (
+        "import sys; before = 'graph_quant' in sys.modules; import torch; print(before, 'graph_quant' in sys.modules)"
+    )
     assert start(site, code=ready) == "False False\n", "graph_quant is gone: nothing happens, silently"
     (site / "graph_quant_start.py").symlink_to(package.parent / "graph_quant_start.py")
     (site / "graph_quant").symlink_to(package)

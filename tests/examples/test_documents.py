@@ -37,7 +37,8 @@ found = {}
 for name, results in wanted.items():
     left = runpy.run_path(f"{sys.argv[2]}/{name}.py", run_name="__main__")
     found[name] = {
-        key: [list(left[key].shape), str(left[key].dtype).removeprefix("torch."), left[key].device.type] for key in results
+        key: [list(left[key].shape), str(left[key].dtype).removeprefix("torch."), left[key].device.type]
+        for key in results
     }
 print("found " + json.dumps(found))
 """

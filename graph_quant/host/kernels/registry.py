@@ -45,7 +45,7 @@ class Kernel:
 KERNELS: dict[str, Kernel] = {}
 # The same op types where every input is a host value: the arithmetic of shapes.
 HOST_KERNELS: dict[str, Kernel] = {}
-# The same op types where the inputs declared as host values are scalar constants: torch rounds some of them differently.
+# The same op types where the inputs declared as host values are scalar constants: torch rounds some of these otherwise.
 CONSTANT_KERNELS: dict[str, Kernel] = {}
 
 
