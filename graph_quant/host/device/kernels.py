@@ -8,6 +8,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import NPU, as_cpu, extent, to_npu
+from ..halves import HALVES
 from .arguments import Aliases, map_results, signed_call
 from .rng import cpu_generator, default_cpu_generator_drawn
 
@@ -16,6 +17,9 @@ Kernel = Callable[..., Any]
 # PyTorch lets these read CPU tensors (indices, sources of copies) beside tensors of a device.
 _MIXED_DEVICES = ("aten::index", "aten::_index_put_impl_", "aten::copy_", "aten::_unsafe_index", "aten::set_")
 
+
+# Composed of matrix products, whose own kernels decide how half precision is computed.
+_PRODUCTS = ("aten::matmul", "aten::linear")
 
 # How many shapes of call an operator remembers the result of.
 _MOST_SIGNATURES = 4096
@@ -128,9 +132,10 @@ def composite(op: OpOverload) -> Kernel:
     implicit = torch._C.DispatchKey.CompositeImplicitAutograd
     run_parts = op._op_dk
     modes_active = torch._C._len_torch_dispatch_stack
+    is_product = op.name() in _PRODUCTS
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if not modes_active():
+        if not modes_active() and not (is_product and args and args[0].dtype in HALVES):
             gradients = torch.is_grad_enabled()
             if all(_is_plain(value, gradients) for value in args) and all(
                 _is_plain(value, gradients) for value in kwargs.values()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from . import autograd, copies, kernels
+from . import autograd, copies, kernels, products
 from .startup import keep_quiet
 
 _DEVICE = "PrivateUse1"
@@ -96,6 +96,8 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = kernels.structured(op, out)
     else:
         kernel = kernels.functional(op)
+    if name in products.IN_FLOAT32:
+        kernel = products.product(name, kernel)
     draws = any(argument.name == "generator" for argument in op._schema.arguments)
     return kernels.random(op, kernel) if draws or name in _DRAWS_FROM_DEFAULT else kernel
 

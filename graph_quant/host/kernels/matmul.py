@@ -1,22 +1,13 @@
-"""Matrix products. Half precision is summed in float32 and rounded once, as the cube unit does.
-
-Small half products are torch's own for the same operands, so that a graph gives the bits of eager execution. For large
-ones many CPUs need minutes, and float32 stands in: the same sums in another order.
-"""
+"""Matrix products. They have the bits of eager execution on the host NPU."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import Tensor
 
 from ...reference.matmul import int8_matmul
+from ..halves import too_large
 from .registry import kernel
-
-HALVES = (torch.float16, torch.bfloat16)
-# Multiplications that torch does in half precision within about 50 ms where the CPU has no instructions for it.
-SMALL = 1 << 24
 
 
 def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
@@ -24,16 +15,16 @@ def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     if x1.dtype == torch.int8:
         total = int8_matmul(x1, x2)
         return total if bias is None else total + bias
-    if x1.dtype in HALVES and not (bias is None and _is_small(x1, x2)):
+    if too_large(x1, x2):
         total = torch.matmul(x1.float(), x2.float())
-    else:
-        total = torch.matmul(x1, x2)
-    return (total if bias is None else total + bias).to(x1.dtype)
-
-
-def _is_small(x1: Tensor, x2: Tensor) -> bool:
-    sizes = (*x1.shape, x2.size(-1))
-    return all(isinstance(size, int) for size in sizes) and math.prod(sizes) <= SMALL
+        return (total if bias is None else total + bias).to(x1.dtype)
+    if bias is None:
+        return torch.matmul(x1, x2)
+    if x1.dim() == x2.dim() == 2 and bias.dtype == x1.dtype:
+        return torch.addmm(bias, x1, x2)
+    # The bias is added before the product is rounded to half precision.
+    wide = torch.promote_types(x1.dtype, torch.float32)
+    return (torch.matmul(x1.to(wide), x2.to(wide)) + bias).to(x1.dtype)
 
 
 @kernel("MatMul", "MatMulV2", "MatMulV3")

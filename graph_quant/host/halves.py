@@ -1,0 +1,24 @@
+"""Half precision products: where the host computes them in float32 and rounds once, as the cube unit does.
+
+Small ones are PyTorch's own on the CPU. Many CPUs have no instructions for them, and take minutes for what float32 does
+in a second: large ones are computed in float32, by eager execution and by graphs alike.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+HALVES = (torch.float16, torch.bfloat16)
+# Multiplications that PyTorch does in half precision within about 50 ms without such instructions.
+SMALL = 1 << 24
+
+
+def too_large(x1: Tensor, x2: Tensor) -> bool:
+    """Whether ``x1 @ x2`` is a product of halves to compute in float32. Symbolic sizes count as large."""
+    if x1.dtype not in HALVES:
+        return False
+    sizes = (*x1.shape, x2.size(-1) if x2.dim() > 1 else 1)
+    return not all(isinstance(size, int) for size in sizes) or math.prod(sizes) > SMALL

@@ -1,0 +1,41 @@
+"""Products of half precision: large ones are float32 products rounded once, in eager mode and in graphs."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torchair
+from graph_quant.host.halves import SMALL
+from torch import Tensor
+from torch.nn.functional import linear
+
+WIDTH = 320  # its cube is a large product
+CASES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "mm": lambda x, w, _: x @ w,
+    "linear": lambda x, w, _: linear(x.unsqueeze(0), w),
+    "linear with bias": lambda x, w, b: linear(x, w, b),
+    "addmm": lambda x, w, b: torch.addmm(b, x, w, beta=0.5, alpha=2.0),
+    "bmm": lambda x, w, _: torch.bmm(x.expand(2, -1, -1), w.expand(2, -1, -1)),
+    "matmul": lambda x, w, _: torch.matmul(x.expand(3, -1, -1), w.mT),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", CASES)
+def test_large_products(name: str, dtype: torch.dtype) -> None:
+    assert WIDTH**3 > SMALL
+    inputs = [each.to(dtype) for each in (torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH), torch.randn(WIDTH))]
+    expected = CASES[name](*(each.double() for each in inputs)).float()
+    eager = CASES[name](*(each.npu() for each in inputs))
+    assert eager.dtype == dtype
+    # Half a unit in the last place for the one rounding, and a little for the sums in float32.
+    torch.testing.assert_close(eager.cpu().float(), expected, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-3)
+
+
+@pytest.mark.parametrize("width", [48, WIDTH])
+@pytest.mark.parametrize("name", ["mm", "linear", "linear with bias", "bmm"])
+def test_graphs_have_the_bits_of_eager_mode(name: str, width: int) -> None:
+    inputs = [each.half().npu() for each in (torch.randn(width, width), torch.randn(width, width), torch.randn(width))]
+    torch._dynamo.reset()
+    compiled = torch.compile(CASES[name], backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
+    assert torch.equal(compiled(*inputs), CASES[name](*inputs))
