@@ -1,0 +1,48 @@
+"""The sizes of npu_quant_matmul: the depth of both operands, their leading dimensions, and those of the bias."""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT4
+from graph_quant.meta.rules import Rules, Size, guard_or_false, sym_or
+
+
+def check_depth(rules: Rules, x1: torch.Tensor, x2: torch.Tensor, int4: bool) -> tuple[bool, Size]:
+    """Whether int4 x2 is packed along k, and the number of columns of the product."""
+    if not int4:
+        rules.equal("x2.size(-2)", x2.size(-2), "x1.size(-1)", x1.size(-1))
+        return False, x2.size(-1)
+    if guard_or_false(x2.size(-2) == x1.size(-1)):
+        return True, x2.size(-1)
+    depth = x1.size(-1) * INT4.packing
+    rules.require(
+        x2.size(-2) == depth,
+        lambda: f"x2.size(-2) must equal k, {depth}, or k/8 in a transposed view, {x1.size(-1)}, got {x2.size(-2)}",
+    )
+    return False, x2.size(-1) * INT4.packing
+
+
+def broadcast(rules: Rules, batch1: torch.Size, batch2: torch.Size) -> tuple[Size, ...]:
+    """Leading dimensions broadcast from the right; a size of 1 gives way to any other, 0 included."""
+    longer, shorter = (batch1, batch2) if len(batch1) >= len(batch2) else (batch2, batch1)
+    extra = len(longer) - len(shorter)
+    shape: list[Size] = list(longer[:extra])
+    for one, other in zip(longer[extra:], shorter, strict=True):
+        rules.require(
+            sym_or(one == other, one == 1, other == 1),
+            lambda: f"leading dimensions of x1 and x2 must broadcast, got {list(batch1)} and {list(batch2)}",
+        )
+        shape.append(other if guard_or_false(one == 1) else one)
+    return tuple(shape)
+
+
+def check_bias(rules: Rules, bias: torch.Tensor, shape: tuple[Size, ...], int4: bool) -> None:
+    """The bias is a row, or one row for each matrix of the batch."""
+    rules.require(
+        bias.dim() == 1 or (bias.dim() == 3 and len(shape) == 3 and not int4),
+        lambda: f"bias must have 1 dimension, or 3 for int8 operands and a result of 3, got {list(bias.shape)}",
+    )
+    rules.equal("bias.size(-1)", bias.size(-1), "n", shape[-1])
+    if bias.dim() == 3:
+        rules.equal("bias.size(0)", bias.size(0), "the batch", shape[0])
+        rules.equal("bias.size(1)", bias.size(1), "1", 1)
