@@ -34,7 +34,9 @@ def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 
 def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
-    if _has_int8_dot_product():
+    # Blocks turn a symbolic depth into a number: compiled code guards on it, but inference of shapes would lose it.
+    is_shape_inference = not torch.compiler.is_dynamo_compiling() and isinstance(x1.size(1), torch.SymInt)
+    if is_shape_inference or _has_int8_dot_product():
         return torch._int_mm(x1, x2)
     total = x1.new_zeros((x1.size(0), x2.size(1)), dtype=torch.int32)
     for start in range(0, x1.size(1), _EXACT_DEPTH):

@@ -5,10 +5,14 @@ import pytest
 import torch
 import torch_npu
 from graph_quant.reference import matmul
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from support import rules
 
 GENERATOR = torch.Generator().manual_seed(4)
+DYNAMIC = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.DYNAMIC])
 
 
 def int8(*shape: int) -> torch.Tensor:
@@ -105,3 +109,12 @@ def test_int4_operands(along_k: bool) -> None:
     tokens = torch.ones(4)
     y = torch_npu.npu_quant_matmul(x1, x2, torch.ones(1), pertoken_scale=tokens, output_dtype=torch.float16)
     assert np.array_equal(y.numpy(), (left.numpy() @ right.numpy()).astype(np.float16))
+
+
+def test_shapes_are_inferred_for_any_depth() -> None:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    square = mode.from_tensor(int8(32, 32), source=ConstantSource("x1"), symbolic_context=DYNAMIC)
+    with mode:
+        rows, columns = matmul.int8_matmul(square, square).shape
+    assert isinstance(rows, torch.SymInt)
+    assert isinstance(columns, torch.SymInt)
