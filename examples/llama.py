@@ -30,4 +30,4 @@ def main() -> Report:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(not main().bit_equal)

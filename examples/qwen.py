@@ -34,4 +34,4 @@ def main() -> Report:
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(not main().bit_equal)

@@ -24,7 +24,7 @@ def _product(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.matmul(x1.float(), x2.float())
 
 
-IN_FLOAT32 = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm, "aten::baddbmm": _addmm}
+IN_FLOAT32: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm, "aten::baddbmm": _addmm}
 
 
 def product(name: str, inner: Kernel) -> Kernel:
