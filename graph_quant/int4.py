@@ -11,8 +11,10 @@ def pack(values: torch.Tensor) -> torch.Tensor:
     if values.size(-1) % INT4.packing:
         raise ValueError(f"pack: the last dimension must be a multiple of 8, got {values.size(-1)}")
     # Two nibbles, a byte each, are read as one int16 and folded into a byte; four bytes are the int32 as they stand.
-    pairs = values.to(torch.int8).contiguous().view(torch.int16)
-    return ((pairs & 0x0F) | ((pairs >> 4) & 0xF0)).to(torch.uint8).view(torch.int32)
+    # Flat, for torch refuses to view a matrix without columns as another dtype.
+    pairs = values.to(torch.int8).flatten().view(torch.int16)
+    packed = ((pairs & 0x0F) | ((pairs >> 4) & 0xF0)).to(torch.uint8).view(torch.int32)
+    return packed.reshape(INT4.stored_shape(values.shape))
 
 
 def unpack(packed: torch.Tensor) -> torch.Tensor:

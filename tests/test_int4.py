@@ -29,6 +29,14 @@ def test_strided_input_and_leading_dimensions() -> None:
     assert torch.equal(int4.unpack(packed), values)
 
 
+@pytest.mark.parametrize("shape", [(0,), (0, 0), (3, 0), (0, 8), (2, 0, 8)])
+def test_nothing_is_packed_into_nothing(shape: tuple[int, ...]) -> None:
+    values = torch.zeros(shape, dtype=torch.int8)
+    packed = int4.pack(values)
+    assert packed.shape == (*shape[:-1], shape[-1] // 8)
+    assert int4.unpack(packed).shape == shape
+
+
 def test_wrong_widths_and_dtypes_are_refused() -> None:
     with pytest.raises(ValueError, match="multiple of 8, got 7"):
         int4.pack(torch.zeros(7))
