@@ -5,55 +5,14 @@ edges: sizes from a handful of values, so that they match about as often as not,
 now and then.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from support.calls import packed
+from support.generated import FLOATS, HALVES, NEAR, SIZES, Draw, generated, group_ends, mostly, optional, tensor
 
-EXAMPLES = 2000
-Draw = Callable[[st.SearchStrategy[Any]], Any]
-
-SIZES = st.sampled_from([0, 1, 2, 3, 8, 16])
-NEAR = st.integers(0, 9)
-
-
-def mostly(draw: Draw, usual: Any, other: st.SearchStrategy[Any]) -> Any:
-    """The usual value nine times in ten."""
-    return draw(other) if draw(NEAR) == 0 else usual
-
-
-def dtype(draw: Draw, *allowed: torch.dtype) -> torch.dtype:
-    every = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64)
-    return mostly(draw, draw(st.sampled_from(allowed)), st.sampled_from(every))
-
-
-def tensor(draw: Draw, shape: tuple[int, ...], *allowed: torch.dtype) -> torch.Tensor:
-    """Ones, sometimes stored the other way round: a size changed now and then, or a dimension more."""
-    shape = tuple(mostly(draw, size, SIZES) for size in shape)
-    shape = mostly(draw, shape, st.sampled_from([(1, *shape), shape[1:], (*shape, 1)]))
-    ones = torch.ones(shape, dtype=dtype(draw, *allowed))
-    return ones.mT.contiguous().mT if ones.dim() > 1 and draw(st.booleans()) else ones
-
-
-def optional(draw: Draw, shape: tuple[int, ...], *allowed: torch.dtype) -> torch.Tensor | None:
-    return tensor(draw, shape, *allowed) if draw(st.booleans()) else None
-
-
-def group_ends(draw: Draw, groups: int, rows: int, *allowed: torch.dtype) -> torch.Tensor:
-    """Values that no rule refuses, where the number of groups allows any."""
-    values = [min(place + 1, rows) for place in range(groups)]
-    if values:
-        values[-1] = rows
-    return torch.tensor(values).to(dtype(draw, *allowed))
-
-
-HALVES = (torch.float16, torch.bfloat16)
-FLOATS = (torch.float32, *HALVES)
 DESTINATIONS = st.sampled_from(
     [None, torch.int8, torch.qint8, torch.quint4x2, torch.quint4x2, torch.quint8, torch.float32]
 )
@@ -129,43 +88,6 @@ def quant_matmul(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         "bias": optional(draw, (columns,), torch.int32, torch.float32) if draw(NEAR) < 5 else None,
     }
     return (x1, x2, scale), options
-
-
-def outcome(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    """What comes of a call: the layout of its results, or the words it is refused with."""
-    try:
-        results = op(*args, **kwargs)
-    except RuntimeError as refusal:
-        return str(refusal)
-    tensors = (results,) if isinstance(results, torch.Tensor) else results
-    return [(tuple(each.shape), each.dtype, each.stride()) for each in tensors]
-
-
-def agrees(op: str, call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-    overload = getattr(torch.ops.npu, op).default
-    args, kwargs = call
-    eager = outcome(overload, args, kwargs)
-    with FakeTensorMode() as mode:
-        fake = {
-            id(each): mode.from_tensor(each) for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)
-        }
-        faked = tuple(fake.get(id(each), each) for each in args)
-        inferred = outcome(overload, faked, {name: fake.get(id(each), each) for name, each in kwargs.items()})
-    if (isinstance(eager, str) and ": group_index[" in eager) or "the last value of group_index" in str(eager):
-        assert not isinstance(inferred, str), "values of an index are for eager execution to refuse"
-    else:
-        assert inferred == eager
-
-
-def generated(op: str, calls: st.SearchStrategy[Any]) -> Callable[[], None]:
-    @settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
-    @given(calls)
-    def check(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-        agrees(op, call)
-
-    return check
 
 
 test_group_quant = generated("npu_group_quant", group_quant())
