@@ -27,8 +27,9 @@ $(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/*)
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
+# Two processes with one thread each: most of the time goes into compiling, which has but one.
 test: $(READY)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -29,9 +29,11 @@ def to_fx(dump: Dump) -> fx.GraphModule:
             raise DumpError(f"{node.name}: its data stayed in the process that wrote the dump; it cannot be replayed")
         if node.type in ("Data", "RefData") and "index" not in node.proto.attr:
             raise DumpError(f"{node.name}: this input has no index")
+        if node.type in ("Data", "RefData") and not node.proto.output_desc:
+            raise DumpError(f"{node.name}: this input has no desc, so its dtype and shape are not known")
     try:
         return import_graph(dump.graph_def)
-    except (GraphError, TypeError, ValueError, RuntimeError, KeyError, SyntaxError) as error:
+    except (GraphError, TypeError, ValueError, RuntimeError, LookupError, SyntaxError) as error:
         raise DumpError(f"the host cannot run this graph: {_first_line(error)}") from error
 
 

@@ -41,10 +41,11 @@ def _torch_npu_is_there() -> None:
         from . import device
 
         device.register()
-    from .. import eager, meta
+    from ..eager import register as serve_eager_calls
+    from ..meta import register as infer_shapes
 
-    meta.register()
-    eager.register()
+    infer_shapes()
+    serve_eager_calls()
 
 
 def _remember_signals() -> None:
@@ -56,10 +57,10 @@ def _remember_signals() -> None:
 
 
 def _torchair_is_there() -> None:
-    from .. import converters
+    from ..converters import register as lower_operators
 
     if choose() is HOST:
         from . import torchair
 
         torchair.install()
-    converters.register()
+    lower_operators()

@@ -109,3 +109,13 @@ def test_sizes_that_are_none(command, given):
     code, _, error = command("inspect", DATA / "upstream_group_quant_int4.txt", "--size", given)
     assert code == 2
     assert "--size takes SYMBOL=NUMBER" in error
+
+
+def test_an_input_without_a_desc_is_not_replayed(command, tmp_path):
+    path = tmp_path / "graph.txt"
+    path.write_text(
+        'op { name: "x" type: "Data" attr { key: "index" value { i: 0 } } }\n' + OP.format("y", "Relu", "x:0")
+    )
+    code, _, error = command("replay", path, "-o", tmp_path / "out")
+    assert code == 2
+    assert error.count("\n") == 1
