@@ -1,0 +1,35 @@
+"""Every example runs, and says what it set out to show. The models' tests run the three decoders."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("demo", ["npu:0", "group_quant int4", "every result equals the reference to the bit", "4 findings"]),
+        ("read_a_dump", ["pack int4", "gives the bits of the compiled call: True", "torch.int32"]),
+    ],
+)
+def test_an_example(name, shown, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert ended.value.code == 0
+    for words in shown:
+        assert words in printed
+
+
+def test_the_demo_leaves_dumps_and_a_page(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path)])
+    demo = runpy.run_path(str(EXAMPLES / "demo.py"))
+    nodes, results = demo["lower"](demo["LOWERINGS"][1], True, tmp_path, "int4")
+    assert nodes == 4
+    assert results[0].shape == (6, 4)
+    assert (tmp_path / "int4.pbtxt").stat().st_size > 0
