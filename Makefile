@@ -19,7 +19,6 @@ setup: $(READY)
 # torch goes first and by its exact version: the packages after it accept what is installed.
 $(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $(READY)
