@@ -3,17 +3,14 @@
 Every figure is a ratio, or a difference, of times taken alternately in one run. The limit of an operator is a copy
 with the same traffic: as many bytes read and written as the operator reads and writes.
 
-    python benchmarks/engine.py --json engine.json
+    python benchmarks/run.py engine
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -23,8 +20,6 @@ import torch_npu
 import torchair
 from graph_quant.host.engine import import_graph, use
 from graph_quant.reference.dynamic_quant_asymmetric import dynamic_quant_asymmetric
-from rich.console import Console
-from rich.table import Table
 
 SIZE, GROUPS = 4096, 16
 INT4 = torch.quint4x2
@@ -143,7 +138,7 @@ def operator_costs(rounds: int = 9) -> dict[str, dict[str, float]]:
     return figures
 
 
-def matmul_cost(rounds: int = 9) -> dict[str, float]:
+def matmul_cost(rounds: int = 3) -> dict[str, float]:
     """npu_quant_matmul 512x4096x4096 at both speeds, in units of torch._int_mm."""
     torch.manual_seed(0)
     x1 = torch.randint(-128, 128, (512, SIZE), dtype=torch.int8)
@@ -215,25 +210,3 @@ def call_cost(rounds: int = 200) -> dict[str, dict[str, float]]:
         times = _alternating(functions, rounds, repeat=10)
         figures[device] = {"more us": round((times["compiled"] - times["reference"]) * 1e6, 1), "bar": 150}
     return figures
-
-
-def main() -> None:
-    """Print the figures as tables, and write them where asked."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    options = parser.parse_args()
-    console = Console()
-    with console.status("measuring"):
-        figures = measure()
-    for title, figure in figures.items():
-        rows = figure if isinstance(next(iter(figure.values())), dict) else {title: figure}
-        table = Table(title, *next(iter(rows.values())))
-        for name, row in rows.items():
-            table.add_row(name, *(str(value) for value in row.values()))
-        console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1))
-
-
-if __name__ == "__main__":
-    main()

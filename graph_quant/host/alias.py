@@ -1,5 +1,7 @@
 """One memory, two devices: device memory of the host NPU is host memory, so a tensor can be seen from both."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,25 @@ def as_cpu(tensor: Tensor) -> Tensor:
     if tensor.is_conj():
         return alias.conj()
     return torch._neg_view(alias) if tensor.is_neg() else alias
+
+
+# An alias is a pointer with a shape: it serves every tensor that ever lies at that place in that shape.
+_kept: dict[Any, Tensor] = {}
+_MOST_KEPT = 4096
+
+
+def kept_alias(tensor: Tensor) -> Tensor:
+    """Return `as_cpu` of a tensor, perhaps made earlier: for callers that leave its shape and flags alone."""
+    dtype = tensor.dtype
+    if dtype.is_complex or tensor.is_neg():
+        return as_cpu(tensor)
+    place = (tensor.data_ptr(), tensor.size(), tensor.stride(), dtype)
+    alias = _kept.get(place)
+    if alias is None:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        alias = _kept[place] = as_cpu(tensor)
+    return alias
 
 
 def to_npu(tensor: Tensor) -> Tensor:

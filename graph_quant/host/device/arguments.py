@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..alias import as_cpu, check_index, same_memory
+from ..alias import as_cpu, check_index, kept_alias, same_memory
 
 _CPU = torch.device("cpu")
 
@@ -88,7 +88,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
                 scalar_tensor = True
                 cpu_args.append(value)
             else:
-                cpu_args.append(as_cpu(value))
+                cpu_args.append(kept_alias(value))
             parts += (value.size(), value.stride(), value.dtype)
         elif isinstance(value, (int, float, bool)):
             cpu_args.append(value)
@@ -99,7 +99,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         elif isinstance(value, (list, tuple)) and all([isinstance(item, Tensor) for item in value]):
             if any([item.is_cpu for item in value]):
                 return None
-            cpu_args.append([as_cpu(item) for item in value])
+            cpu_args.append([kept_alias(item) for item in value])
             parts.append(tuple([(item.size(), item.stride(), item.dtype) for item in value]))
         elif value is None or isinstance(value, torch.dtype):
             cpu_args.append(value)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..alias import NPU, as_cpu, extent, to_npu
+from ..alias import NPU, as_cpu, extent, kept_alias, to_npu
 from ..halves import HALVES
 from .arguments import Aliases, map_results, signed_call
 from .rng import cpu_generator, default_cpu_generator_drawn
@@ -58,7 +58,7 @@ def structured(op: OpOverload, out: OpOverload) -> Kernel:
         if call and inferred:
             size, stride, dtype = inferred
             result = torch.empty_strided(size, stride, dtype=dtype, device=NPU)
-            kwargs[output_name] = as_cpu(result)
+            kwargs[output_name] = kept_alias(result)
             write(*call.args, **kwargs)
             return result
         result = first_time(*args, **kwargs)
@@ -122,13 +122,16 @@ def random(op: OpOverload, inner: Kernel) -> Kernel:
     return with_generator if takes_generator else with_default
 
 
-def composite(op: OpOverload) -> Kernel:
+def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     """Serve an operator that PyTorch composes from others, where torch_npu brings a kernel of its own.
 
     The composition runs as a whole on the CPU where nobody needs to see its parts, and on npu tensors where
     autograd, tracing or a mode does.
     """
-    whole = mutating(op) if op._schema.is_mutable else functional(op, may_alias=True)
+    if op._schema.is_mutable:
+        whole = mutating(op)
+    else:
+        whole = functional(op, may_alias=True) if out is None else structured(op, out)
     implicit = torch._C.DispatchKey.CompositeImplicitAutograd
     run_parts = op._op_dk
     modes_active = torch._C._len_torch_dispatch_stack
@@ -137,9 +140,7 @@ def composite(op: OpOverload) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if not modes_active() and not (is_product and args and args[0].dtype in HALVES):
             gradients = torch.is_grad_enabled()
-            if all(_is_plain(value, gradients) for value in args) and all(
-                _is_plain(value, gradients) for value in kwargs.values()
-            ):
+            if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():
                     return whole(*args, **kwargs)
         return run_parts(implicit, *args, **kwargs)

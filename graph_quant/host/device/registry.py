@@ -48,6 +48,9 @@ _LEFT_TO_TORCH_NPU = frozenset(
 # Random operators whose schema has no generator argument.
 _DRAWS_FROM_DEFAULT = frozenset({"aten::native_dropout", "aten::rrelu", "aten::rrelu_", "aten::_sobol_engine_draw"})
 
+# Composed operators whose results, too, follow from the shapes of their arguments and are never views.
+_INFERABLE = frozenset({"aten::matmul", "aten::mean", "aten::softmax.int", "aten::sum"})
+
 _libraries: list[Any] = []
 
 
@@ -89,10 +92,10 @@ def kernel_for(name: str) -> kernels.Kernel:
         return special
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
-        return kernels.composite(op)
+        return kernels.composite(op, _out_variant(name, op))
     if op._schema.is_mutable:
         kernel = kernels.mutating(op)
-    elif (out := _structured_out(name, op)) is not None:
+    elif (out := _out_variant(name, op)) is not None:
         kernel = kernels.structured(op, out)
     else:
         kernel = kernels.functional(op)
@@ -102,10 +105,10 @@ def kernel_for(name: str) -> kernels.Kernel:
     return kernels.random(op, kernel) if draws or name in _DRAWS_FROM_DEFAULT else kernel
 
 
-def _structured_out(name: str, op: OpOverload) -> OpOverload | None:
+def _out_variant(name: str, op: OpOverload) -> OpOverload | None:
     """Return the out= variant of an operator whose result can be inferred from its arguments' shapes alone."""
-    structured = "CompositeExplicitAutogradNonFunctional"
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(name, structured) or len(op._schema.returns) != 1:
+    structured = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutogradNonFunctional")
+    if not (structured or name in _INFERABLE) or len(op._schema.returns) != 1:
         return None
     for candidate in op.overloadpacket.overloads():
         out: OpOverload = getattr(op.overloadpacket, candidate)
@@ -139,7 +142,7 @@ def _lazy_autograd(name: str, is_implicit: bool) -> kernels.Kernel:
         nonlocal made
         if made is None:
             op = overload(name)
-            made = kernels.composite(op) if is_implicit else autograd.differentiable(op)
+            made = kernels.composite(op, _out_variant(name, op)) if is_implicit else autograd.differentiable(op)
         return made(*args, **kwargs)
 
     return kernel
