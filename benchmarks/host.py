@@ -1,11 +1,14 @@
 """The host NPU: what it adds to an import, and to an eager operator. Ratios and differences within one run."""
 
+import py_compile
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -31,13 +34,6 @@ start = time.perf_counter()
 import torch, torch_npu
 print(own * 1e3, (time.perf_counter() - start) * 1e3)
 """
-_START = """
-import sys, time
-sys.path.insert(0, {site!r})
-start = time.perf_counter()
-{line}
-print((time.perf_counter() - start) * 1e3)
-"""
 
 
 def measure() -> dict[str, Any]:
@@ -60,15 +56,25 @@ def import_cost(runs: int = 5) -> dict[str, float]:
     }
 
 
-def start_cost(runs: int = 15) -> dict[str, float]:
-    """Time the line that `graph-quant enable` adds to the start of every Python, as an installed wheel has it."""
-    import graph_quant_start
+def start_cost(runs: int = 100) -> dict[str, float]:
+    """Time the start of a Python with and without the file that `graph-quant enable` writes, installed as pip does."""
     from graph_quant.cli.enable import _LINE
 
-    with tempfile.TemporaryDirectory() as site:
-        shutil.copy(graph_quant_start.__file__, site)
-        code = _START.format(site=site, line=_LINE.strip())
-        return {"ms": round(median(_numbers(code, "-S")[0] for _ in range(runs)), 2)}
+    import graph_quant_start
+
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=False)
+        (site,) = Path(folder).glob("lib/python*/site-packages")
+        py_compile.compile(shutil.copy(graph_quant_start.__file__, site))
+        times: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(runs):
+            for enabled, taken in times.items():
+                (site / "graph_quant_host.pth").write_text(_LINE if enabled else "")
+                start = time.perf_counter()
+                subprocess.run([f"{folder}/bin/python", "-c", "pass"], check=True)
+                taken.append((time.perf_counter() - start) * 1e3)
+    with_line, without = median(times[True]), median(times[False])
+    return {"with ms": round(with_line, 2), "without ms": round(without, 2), "more ms": round(with_line - without, 2)}
 
 
 def eager_cost() -> dict[str, dict[str, float]]:
@@ -109,6 +115,6 @@ def _microseconds(operator: Callable[[Any], object], *inputs: Any) -> list[float
     return [median(taken) for taken in times]
 
 
-def _numbers(code: str, *options: str) -> list[float]:
-    done = subprocess.run([sys.executable, *options, "-c", code], capture_output=True, text=True, check=True)
+def _numbers(code: str) -> list[float]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return [float(word) for word in done.stdout.split()]
