@@ -69,14 +69,15 @@ def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], c
     return seconds, sum(op.type not in ("Data", "NetOutput") for op in graphs[0].op)
 
 
-def measure(calls: int = 200, rounds: int = 3) -> dict[str, dict[str, float]]:
+def measure(calls: int = 200, rounds: int = 4) -> dict[str, dict[str, float]]:
     """Nodes a call and compile time of each operator, and the times of all together."""
     figures: dict[str, dict[str, float]] = {}
     total = [0.0, 0.0]
     for label, (function, args) in track(CALLS.items(), description="compiling", transient=True):
         best, nodes = [float("inf")] * 2, [0, 0]
-        for _ in range(rounds):
-            for side, whose in enumerate((nullcontext, upstream)):
+        for turn in range(rounds):
+            sides = list(enumerate((nullcontext, upstream)))
+            for side, whose in sides if turn % 2 else reversed(sides):  # each finds the other's caches warm in turn
                 with whose():
                     seconds, nodes[side] = compile_once(function, args, calls)
                 best[side] = min(best[side], seconds)

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import torch
 from graph_quant.destination import Destination, resolve
+from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
 
 __all__ = ["FLOATS", "Condition", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
@@ -97,4 +98,9 @@ class Rules:
 
 def empty(like: torch.Tensor, shape: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
     """A contiguous result, whatever the strides of the inputs."""
+    if isinstance(like, FakeTensor):
+        # What the mode does itself for kernels on meta tensors; sent through it, a call would be inferred twice.
+        with in_kernel_invocation_manager(like.fake_mode):
+            result = torch.empty(tuple(shape), dtype=dtype, device="meta")
+        return FakeTensor(like.fake_mode, result, like.fake_device)
     return like.new_empty(tuple(shape), dtype=dtype)
