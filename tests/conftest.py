@@ -9,8 +9,21 @@ from pathlib import Path
 import graph_quant  # noqa: F401  (before torch: this is what makes it importable)
 import pytest
 import torch
+from graph_quant.host.preload import HOST, chosen
 
 ROOT = Path(__file__).parent.parent
+# These folders test the host NPU itself; everything else runs on a real NPU as it stands.
+HOST_ONLY = ("host", "engine", "kernels")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say of tests of the host NPU that they are, where CANN serves torch_npu."""
+    if chosen() == HOST:
+        return
+    skip = pytest.mark.skip(reason=f"host-only: here torch_npu is served by {chosen()}")
+    for item in items:
+        if item.path.parent.name in HOST_ONLY:
+            item.add_marker(skip)
 
 
 @pytest.fixture
