@@ -3,7 +3,6 @@
 import argparse
 import sys
 from importlib import import_module
-from pathlib import Path
 
 from .errors import UsageError
 
@@ -39,8 +38,6 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"graph-quant {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in COMMANDS:
-        if not (Path(__file__).parent / f"{name}.py").exists():
-            continue
         import_module(f".{name}", __name__).add_parser(commands)
     return top
 

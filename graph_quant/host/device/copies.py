@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..alias import NPU, as_cpu, check_index, to_npu
+from ..alias import NPU, as_cpu, check_index
 
 
 def _seen_from_cpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -76,11 +76,6 @@ def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
     return torch.equal(as_cpu(self), as_cpu(other))
 
 
-def nonzero(self: torch.Tensor) -> torch.Tensor:
-    """Return indices in the order of memory layout that the CPU uses."""
-    return to_npu(as_cpu(self).nonzero())
-
-
 KERNELS: dict[str, Callable[..., Any]] = {
     "aten::_copy_from": copy_from,
     "aten::_copy_from_and_resize": copy_from_and_resize,
@@ -89,5 +84,4 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "aten::clone": clone,
     "aten::copy_": copy_,
     "aten::equal": equal,
-    "aten::nonzero": nonzero,
 }
