@@ -7,6 +7,7 @@ to a GE graph that could be loaded; running it is no part of it.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -45,7 +46,7 @@ class GraphIsBuiltError(Exception):
 
 
 def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], calls: int) -> tuple[float, int]:
-    """Seconds to a GE graph of `calls` calls, and its nodes without inputs and output."""
+    """Seconds of processor time to a GE graph of `calls` calls, and its nodes without inputs and output."""
     graphs: list[Any] = []
 
     def stop(graph: GeConcreteGraph, *_args: Any, **_kwargs: Any) -> None:
@@ -56,8 +57,9 @@ def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], c
         return [function(*tensors) for _ in range(calls)]
 
     torch._dynamo.reset()
+    gc.collect()  # what earlier graphs left is not this one's to sweep
     run, GeConcreteGraph.__call__ = GeConcreteGraph.__call__, stop
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         backend = torchair.get_npu_backend(compiler_config=CompilerConfig())
         torch.compile(repeated, backend=backend, dynamic=True, fullgraph=True)(*args)
@@ -65,11 +67,11 @@ def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], c
         pass
     finally:
         GeConcreteGraph.__call__ = run
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return seconds, sum(op.type not in ("Data", "NetOutput") for op in graphs[0].op)
 
 
-def measure(calls: int = 200, rounds: int = 4) -> dict[str, dict[str, float]]:
+def measure(calls: int = 200, rounds: int = 8) -> dict[str, dict[str, float]]:
     """Nodes a call and compile time of each operator, and the times of all together."""
     figures: dict[str, dict[str, float]] = {}
     total = [0.0, 0.0]

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+from weakref import WeakKeyDictionary
 
 import torch
 from graph_quant.destination import Destination, resolve
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
-from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_or_false, statically_known_true, sym_or
 
 __all__ = ["FLOATS", "Condition", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
 
@@ -28,6 +29,21 @@ def _listed(values: Sequence[object]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
+# What each trace was told of its symbols. An operator is inferred several times, and comparing symbols is most of it.
+_told: WeakKeyDictionary[ShapeEnv, set[tuple[str, int, object]]] = WeakKeyDictionary()
+
+
+def _expression(size: Size) -> object:
+    """The symbols of a size, as a value that can be compared without a guard; None for a number."""
+    return getattr(size.node, "expr", None) if isinstance(size, torch.SymInt) else None
+
+
+def _one_symbol(size: Size, other: Size) -> bool:
+    """Whether two sizes are the same symbol, as they are once a rule made them so."""
+    expression = _expression(size)
+    return expression is not None and expression == _expression(other)
+
+
 @dataclass(frozen=True)
 class Rules:
     """The rules of one operator; each message starts with its name."""
@@ -36,7 +52,18 @@ class Rules:
 
     def require(self, holds: Condition, message: Callable[[], str]) -> None:
         """Refuses the call unless ``holds``."""
-        torch._check(holds, lambda: f"{self.op}: {message()}")
+        if holds is not True:
+            torch._check(holds, lambda: f"{self.op}: {message()}")
+
+    def _require_once(
+        self, rule: str, number: int, size: Size, holds: Callable[[], Condition], message: Callable[[], str]
+    ) -> None:
+        """``require``, for a rule on one size that is asked again and again while a graph is traced."""
+        fact = (rule, number, _expression(size))
+        facts = _told.setdefault(size.node.shape_env, set()) if isinstance(size, torch.SymInt) else set()
+        if fact not in facts:
+            self.require(holds(), message)
+            facts.add(fact)
 
     def refuse(self, message: str) -> NoReturn:
         """Refuses the call."""
@@ -64,13 +91,16 @@ class Rules:
 
     def equal(self, name: str, size: Size, other_name: str, other: Size) -> None:
         """Two sizes are the same."""
-        self.require(size == other, lambda: f"{name} must equal {other_name}, got {size} and {other}")
+        if not _one_symbol(size, other):
+            self.require(size == other, lambda: f"{name} must equal {other_name}, got {size} and {other}")
 
     def one_or(self, name: str, size: Size, other_name: str, other: Size) -> None:
         """A size is one, or the same as another."""
-        self.require(
-            sym_or(size == 1, size == other), lambda: f"{name} must be 1 or equal {other_name}, got {size} and {other}"
-        )
+        if not _one_symbol(size, other):
+            self.require(
+                sym_or(size == 1, size == other),
+                lambda: f"{name} must be 1 or equal {other_name}, got {size} and {other}",
+            )
 
     def not_empty(self, argument: str, tensor: torch.Tensor) -> None:
         """Every size is at least one."""
@@ -79,7 +109,9 @@ class Rules:
 
     def at_least(self, name: str, size: Size, least: int) -> None:
         """A size is no smaller than ``least``."""
-        self.require(size >= least, lambda: f"{name} must be at least {least}, got {size}")
+        self._require_once(
+            "at least", least, size, lambda: size >= least, lambda: f"{name} must be at least {least}, got {size}"
+        )
 
     def destination(
         self, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]
@@ -90,8 +122,11 @@ class Rules:
     def packable(self, name: str, size: Size, destination: Destination) -> None:
         """A packed destination fills its storage elements."""
         if destination.is_packed:
-            self.require(
-                size % destination.packing == 0,
+            self._require_once(
+                "multiple",
+                destination.packing,
+                size,
+                lambda: size % destination.packing == 0,
                 lambda: f"{name} must be a multiple of 8 for torch.quint4x2, which packs eight elements, got {size}",
             )
 
