@@ -10,11 +10,21 @@ def pack(values: torch.Tensor) -> torch.Tensor:
     """Packs the last dimension of integers in [-8, 7], a multiple of eight long, into int32 at 1/8 the width."""
     if values.size(-1) % INT4.packing:
         raise ValueError(f"pack: the last dimension must be a multiple of 8, got {values.size(-1)}")
+    nibbles = values.to(torch.int8)
+    if torch.compiler.is_compiling() and values.numel():
+        return _folded_twice(nibbles)
     # Two nibbles, a byte each, are read as one int16 and folded into a byte; four bytes are the int32 as they stand.
     # Flat, for torch refuses to view a matrix without columns as another dtype.
-    pairs = values.to(torch.int8).flatten().view(torch.int16)
+    pairs = nibbles.flatten().view(torch.int16)
     packed = ((pairs & 0x0F) | ((pairs >> 4) & 0xF0)).to(torch.uint8).view(torch.int32)
     return packed.reshape(INT4.stored_shape(values.shape))
+
+
+def _folded_twice(nibbles: torch.Tensor) -> torch.Tensor:
+    """The same from four nibbles at a time: more steps, all of which Inductor vectorises, for any shape."""
+    fours = nibbles.contiguous().view(torch.int32) & 0x0F0F0F0F
+    bytes_ = (fours | (fours >> 4)) & 0x00FF00FF
+    return (bytes_ | (bytes_ >> 8)).to(torch.int16).view(torch.int32)
 
 
 def unpack(packed: torch.Tensor) -> torch.Tensor:

@@ -19,11 +19,11 @@ def _parameters(
     largest: torch.Tensor, smallest: torch.Tensor, top: float, destination: Destination
 ) -> tuple[torch.Tensor, torch.Tensor]:
     scale = ((largest - smallest) / (top - destination.low)).clamp_min(SMALLEST_SCALE)
-    return scale, top - largest / scale
+    return scale, torch.rsub(largest / scale, top)
 
 
 def _apply(values: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
-    return values * (1.0 / scale) + offset
+    return values * scale.reciprocal() + offset
 
 
 RULE = dynamic.Rule(_parameters, _apply)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import torch
@@ -11,10 +10,8 @@ import torch
 _EXACT_DEPTH = 2**24 // 2**14
 
 
-@functools.cache
-def _has_int8_dot_product() -> bool:
-    """Without such instructions torch._int_mm is a scalar loop, a hundred times slower than float32 blocks."""
-    return bool(torch.cpu._is_vnni_supported())
+# Without such instructions torch._int_mm is a scalar loop, a hundred times slower than float32 blocks.
+_HAS_INT8_DOT_PRODUCT = bool(torch.cpu._is_vnni_supported())
 
 
 def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
@@ -36,7 +33,7 @@ def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     # Blocks turn a symbolic depth into a number: compiled code guards on it, but inference of shapes would lose it.
     is_shape_inference = not torch.compiler.is_dynamo_compiling() and isinstance(x1.size(1), torch.SymInt)
-    if is_shape_inference or _has_int8_dot_product():
+    if is_shape_inference or _HAS_INT8_DOT_PRODUCT:
         return torch._int_mm(x1, x2)
     total = x1.new_zeros((x1.size(0), x2.size(1)), dtype=torch.int32)
     for start in range(0, x1.size(1), _EXACT_DEPTH):

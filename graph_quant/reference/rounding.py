@@ -12,7 +12,7 @@ from graph_quant.destination import INT32, Destination
 
 def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
     """``values`` as integers of ``destination``, one to an element (int4 as int8)."""
-    bounded = values.clamp(destination.low, destination.high).round()
+    bounded = values.clamp(destination.low, destination.high).round_()
     # Two spellings of "NaN becomes 0": Inductor vectorises the first, eager torch runs the second in one pass.
     if torch.compiler.is_compiling():
         bounded = torch.where(bounded == bounded, bounded, 0.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-RUN = [sys.executable, "-m", "graph_quant.cli", "run"]
+RUN = [sys.executable, "-m", "graph_quant", "run"]
 
 
 def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,19 @@ def test_the_same_seed_makes_the_same_inputs(command, tmp_path):
     assert made[0].shape == (12, 2)
     assert torch.equal(made[0], made[1])
     assert not torch.equal(made[0], made[2])
+
+
+def test_both_engines_write_the_same_file(tmp_path):
+    dump, written = DATA / "upstream_group_quant_int4.txt", []
+    for engine in ("eager", "inductor"):
+        target = tmp_path / engine
+        arguments = ["replay", dump, "--size", "s77=12,s75=5", "--engine", engine, "-o", target]
+        done = subprocess.run(
+            [sys.executable, "-m", "graph_quant", *arguments], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        written.append(target.read_bytes())
+    assert written[0] == written[1]
 
 
 def test_generated_groups_end_at_the_row_count():

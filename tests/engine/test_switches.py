@@ -44,6 +44,15 @@ def test_run_eagerly_bypasses_the_engine(compile_npu: Compile, loaded_graphs: li
     assert not loaded_graphs
 
 
+def test_a_profiler_sees_the_run_of_a_graph(compile_npu: Compile) -> None:
+    compiled = compile_npu(function)
+    x = torch.randn(2, 3)
+    compiled(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        compiled(x)
+    assert "npu_fx_compiler inference" in {event.key for event in profile.key_averages()}
+
+
 def test_fx_summary_lists_operators(compile_npu: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     config = torchair.CompilerConfig()

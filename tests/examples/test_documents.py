@@ -46,7 +46,7 @@ print("found " + json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict[str, dict[str, list]]:
-    command = [sys.executable, "-m", "graph_quant.cli", "run", "-c", RUNNER, json.dumps(DOCUMENTED), str(FOLDER)]
+    command = [sys.executable, "-m", "graph_quant", "run", "-c", RUNNER, json.dumps(DOCUMENTED), str(FOLDER)]
     done = subprocess.run(command, cwd=tmp_path_factory.mktemp("run"), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")]

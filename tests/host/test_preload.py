@@ -51,7 +51,7 @@ def test_with_cann_the_shim_is_not_even_opened(run_python, decoy) -> None:
 
 def test_a_switch_that_does_not_exist_is_refused_in_one_line() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "graph_quant.cli", "run", "-c", "pass"],
+        [sys.executable, "-m", "graph_quant", "run", "-c", "pass"],
         env={**os.environ, "GRAPH_QUANT_HOST": "maybe"},
         capture_output=True,
         text=True,

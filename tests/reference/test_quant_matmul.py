@@ -45,7 +45,7 @@ def test_int32_is_the_exact_product(shape: tuple[int, int, int]) -> None:
 def test_every_way_to_multiply_is_exact_at_the_extremes(
     with_dot_product: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matmul, "_has_int8_dot_product", lambda: with_dot_product)
+    monkeypatch.setattr(matmul, "_HAS_INT8_DOT_PRODUCT", with_dot_product)
     x1, x2 = torch.full((2, 5000), -128, dtype=torch.int8), torch.full((5000, 3), -128, dtype=torch.int8)
     assert torch.equal(matmul.int8_matmul(x1, x2), torch.full((2, 3), 5000 * 128 * 128, dtype=torch.int32))
 

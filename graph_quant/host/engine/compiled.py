@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
@@ -59,7 +61,15 @@ def _has_unknown_sizes(module: fx.GraphModule) -> bool:
     return any(is_size(node) or min(node.proto.output_desc[0].shape.dim, default=0) < 0 for node in data)
 
 
+def _load_inductor() -> None:
+    """Import what torch_npu adds to Inductor, without its remark that Triton is missing: code for CPUs needs none."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "triton-ascend is not installed")
+        importlib.import_module("torch_npu._inductor")
+
+
 def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:
+    _load_inductor()
     compiled = torch.compile(module, backend="inductor", dynamic=_has_unknown_sizes(module))
 
     def run(*inputs: Any) -> Sequence[torch.Tensor]:

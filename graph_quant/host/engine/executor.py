@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..alias import NPU, as_cpu, to_npu
+from ..alias import NPU, kept_alias, to_npu
 from . import inputs, speed
 from .compiled import Run, make_callable
 from .errors import GraphError, NeedsNpuError
@@ -87,7 +87,7 @@ def _reader(node: GeNode) -> Convert:
 
 
 def _host_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.is_cpu else as_cpu(tensor)
+    return tensor if tensor.is_cpu else kept_alias(tensor)
 
 
 def _delivery(on_npu: bool, owned: bool) -> Convert:
@@ -101,7 +101,7 @@ def _to_npu(result: torch.Tensor) -> torch.Tensor:
     result = result.contiguous()
     if result.nbytes > _SMALL:
         return to_npu(result)
-    moved = torch.empty_strided(result.size(), result.stride(), dtype=result.dtype, device=NPU)
+    moved = torch.empty(result.size(), dtype=result.dtype, device=NPU)
     ctypes.memmove(moved.data_ptr(), result.data_ptr(), result.nbytes)
     return moved
 

@@ -1,4 +1,4 @@
-"""What compiled code calls as it stands: checks of data, and the packing of int4."""
+"""Operators of our own, each one step to a tracer: checks of data, and the packing of int4 in blocks."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def group_ends(op: str, group_index: Tensor, rows: int, allow_empty: bool) -> Te
 
 
 def pack_int4(elements: Tensor) -> Tensor:
-    """``elements`` packed eight to an int32, in blocks that stay in cache.
-
-    Fused with what computes the elements, the packing would keep Inductor from vectorising either.
-    """
+    """``elements`` packed eight to an int32; outside compiled code in blocks that stay in cache."""
+    if torch.compiler.is_compiling():
+        return int4.pack(elements)
     return torch.ops.graph_quant.pack_int4(elements)  # type: ignore[no-any-return]

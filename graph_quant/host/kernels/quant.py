@@ -137,11 +137,8 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
         return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
     dtype = from_attr(type)
     if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
-        if keep_dim or x.dim() == 1:
-            packed = opaque.pack_int4(x)
-            return packed if keep_dim else packed.squeeze(-1)
-        # Undoes the split into eights that comes before: compiled code then computes rows, not groups of eight.
-        return opaque.pack_int4(x.flatten(-2))
+        packed = opaque.pack_int4(x)
+        return packed if keep_dim else packed.squeeze(-1)
     if x.element_size() == dtype.itemsize:
         return x.view(dtype)
     if x.element_size() < dtype.itemsize:
