@@ -62,6 +62,8 @@ def build(graph_def: Any, sources: dict[str, Source] | None = None) -> dict[str,
         node = _node(proto, sources or {})
         if not node.name or not node.type:
             raise DumpError(f"a node has no {'type' if node.name else 'name'}: {node.name or node.type or 'both'}")
+        if not (node.name + node.type).isprintable():
+            raise DumpError(f"a node has control characters in its name or type: {node.name}: {node.type}")
         if node.name in nodes:
             raise DumpError(f"two nodes are named {node.name}")
         nodes[node.name] = node

@@ -35,6 +35,11 @@ BAD = {
     "no such form": (GRAPH.replace('input: "Shape:0"', 'input: "Shape"').encode(), "not of the form node:output"),
     "two of a name": (GRAPH.replace('name: "Bitcast"', 'name: "Shape"').encode(), "two nodes are named Shape"),
     "nameless": (GRAPH.replace('name: "Shape"', 'name: ""').encode(), "a node has no name"),
+    "a terminal escape": (
+        GRAPH.replace('"Shape"', r'"\033[2JShape"').encode(),
+        r"control characters in its name or type: \x1b[2JShape",
+    ),
+    "text from right to left": (GRAPH.replace('"Shape"', '"\u202eShape"').encode(), r"\u202eShape: "),
     "nested without end": (("attr { value { g { op { " * 3000).encode(), "nested too deeply"),
     "an undefined variable": (b"# x\nfrom torchair import ge\na_0 = ge.Relu(b_0)\n", "which nothing before it assigns"),
 }
@@ -82,11 +87,14 @@ def test_an_operator_that_ge_does_not_have(command, tmp_path):
 
 def test_hostile_strings_are_shown_harmless(command, tmp_path):
     path = tmp_path / "dump.txt"
-    evil = "\\033[2J<script>alert(1)</script>"
-    path.write_text(GRAPH.replace('name: "GroupQuant"', f'name: "{evil}"').replace('"GroupQuant:0"', f'"{evil}:0"'))
-    code, out, _ = command("inspect", path)
+    evil = "../<script>alert(1)</script>"
+    number = 'key: "num_axes"\n    value {\n      '
+    renamed = GRAPH.replace('name: "GroupQuant"', f'name: "{evil}"').replace('"GroupQuant:0"', f'"{evil}:0"')
+    path.write_text(renamed.replace(f"{number}i: -1", number + r's: "\033[2J"'))
+    code, out, _ = command("inspect", path, "--no-fold")
     assert code == 0
-    assert r"\x1b[2J<script>alert(1)</script>: GroupQuant(" in out
+    assert "../<script>alert(1)</script>: GroupQuant(" in out
+    assert r"num_axes=\x1b[2J" in out
     assert "\x1b" not in out
     _, page, _ = command("inspect", path, "--format", "html")
     assert "<script>alert" not in page

@@ -51,7 +51,10 @@ def mutate(text: str, chance: random.Random) -> bytes:
             text = text[: place[0]] + number + text[place[1] :]
         elif kind == 7:
             lines = text.split("\n")
-            chance.shuffle(lines[: chance.randrange(2, 40)])
+            start = chance.randrange(len(lines))
+            moved = lines[start : start + chance.randrange(2, 40)]
+            chance.shuffle(moved)
+            lines[start : start + len(moved)] = moved
             text = "\n".join(lines[::-1] if chance.random() < 0.1 else lines)
         else:
             text = text[:at] + chance.choice(HOSTILE) + text[at:]
