@@ -58,8 +58,8 @@ class Value:
 class Fakes:
     """Everything of one dump."""
 
-    def __init__(self, fixed: Mapping[str, int] | None = None) -> None:
-        self.symbols = Symbols(fixed)
+    def __init__(self, settled: Mapping[str, int | str] | None = None) -> None:
+        self.symbols = Symbols(settled)
         self._mode = FakeTensorMode(shape_env=self.symbols.env, allow_non_fake_inputs=True)
         self._interned: dict[Any, Value] = {}
         self._called: dict[Any, tuple[Value, ...] | Exception] = {}

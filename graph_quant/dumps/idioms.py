@@ -1,4 +1,4 @@
-"""Chains of nodes that say one thing: packing int4, and arithmetic on sizes."""
+"""Chains of nodes that say one thing: packing and unpacking int4, and arithmetic on sizes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def find_idioms(dump: Dump) -> list[Idiom]:
     """Every idiom of the graph, no node in two of them."""
     taken: set[str] = set()
     found: list[Idiom] = []
-    for idiom in (*_packings(dump), *_sizes(dump, taken)):
+    for idiom in (*_packings(dump), *_unpackings(dump), *_sizes(dump, taken)):
         if len(idiom.members) > 1 and taken.isdisjoint(idiom.members):
             taken.update(idiom.members)
             found.append(idiom)
@@ -61,6 +61,19 @@ def _packings(dump: Dump) -> Iterator[Idiom]:
             head = following[0]
             core.add(head.name)
         yield Idiom("pack int4", "pack int4", head.name, _closure(dump, core, lambda one: one.type in _SHAPE_TYPES))
+
+
+def _unpackings(dump: Dump) -> Iterator[Idiom]:
+    types = dump.inference.types
+    for node in dump.order:
+        if node.type != "Bitcast" or not node.inputs or not node.inputs[0].node:
+            continue
+        packed, readers = types.get(node.inputs[0].node), [reader for reader, _ in dump.consumers[node.name]]
+        is_unpacking = packed and packed[0].dtype == "int32" and types[node.name][0].dtype == "int4"
+        if is_unpacking and len(readers) == 1 and readers[0].type == "Reshape":
+            core = {node.name, readers[0].name}
+            members = _closure(dump, core, lambda one: one.type in _SHAPE_TYPES)
+            yield Idiom("unpack int4", "unpack int4", readers[0].name, members)
 
 
 def _sizes(dump: Dump, taken: set[str]) -> Iterator[Idiom]:

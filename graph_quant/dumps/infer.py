@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from . import dtypes
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Progress = Callable[[float], None]
 
 _MOST_NODES_TO_RETRY = 20_000
-_MOST_BAKED = 4
-_MOST_TRIALS = 16
+_MOST_SETTLED = 6
+_MOST_TRIALS = 24
 
 
 @dataclass
@@ -34,6 +34,8 @@ class Inference:
     unknown_types: set[str] = field(default_factory=set)
     # Symbols that the graph declares dynamic and then takes for a number, and the node that does.
     baked: dict[str, tuple[int, str]] = field(default_factory=dict)
+    # Symbols that can only be what an expression of others says, which a dump does not state.
+    tied: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
 
@@ -42,20 +44,24 @@ def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     result = _infer(dump, {}, progress)
     if len(dump.order) > _MOST_NODES_TO_RETRY:
         return result
+    settled: dict[str, int | str] = {}
     baked: dict[str, tuple[int, str]] = {}
-    while result.refused and len(baked) < _MOST_BAKED:
-        found = _bake(dump, result, {name: size for name, (size, _) in baked.items()})
+    while result.refused and len(settled) < _MOST_SETTLED:
+        found = _settle(dump, result, settled)
         if found is None:
             break
         name, size, better = found
-        baked[name] = (size, result.refused[0])
+        settled[name] = size
+        if isinstance(size, int):
+            baked[name] = (size, result.refused[0])
         result = better
     result.baked = baked
+    result.tied = {name: size for name, size in settled.items() if isinstance(size, str)}
     return result
 
 
-def _bake(dump: Dump, result: Inference, fixed: dict[str, int]) -> tuple[str, int, Inference] | None:
-    """A symbol and the number that the first refusing node takes it for, if that makes its kernel accept."""
+def _settle(dump: Dump, result: Inference, settled: dict[str, int | str]) -> tuple[str, int | str, Inference] | None:
+    """A symbol, and the number or expression that makes the first refusing node accept its inputs."""
     node = dump.nodes[result.refused[0]]
     sizes: list[Any] = []
     for edge in node.inputs:
@@ -64,28 +70,40 @@ def _bake(dump: Dump, result: Inference, fixed: dict[str, int]) -> tuple[str, in
             *(types[edge.output].shape or () if edge.output < len(types) else ()),
             *result.values.get(edge.node, ()),
         ]
-    numbers = sorted({size for size in sizes if isinstance(size, int) and size > 1}, reverse=True)
-    names = sorted({str(symbol) for size in sizes for symbol in getattr(size, "free_symbols", ())})
-    for name, number in list(product(names, numbers))[:_MOST_TRIALS]:
-        attempt = _infer(dump, {**fixed, name: number}, None)
+    for name, size in islice(_guesses(sizes), _MOST_TRIALS):
+        attempt = _infer(dump, {**settled, name: size}, None)
         if node.name not in attempt.refused and len(attempt.refused) < len(result.refused):
-            return name, number, attempt
+            return name, size, attempt
     return None
 
 
-def _infer(dump: Dump, fixed: dict[str, int], progress: Progress | None) -> Inference:
-    run = _Run(dump, fixed)
+def _guesses(sizes: list[Any]) -> Iterator[tuple[str, int | str]]:
+    """What a symbol among ``sizes`` might have to be: a number beside it, or an expression of the other symbols."""
+    numbers = sorted({size for size in sizes if isinstance(size, int) and size > 1}, reverse=True)
+    expressions = {
+        str(size): {str(symbol) for symbol in size.free_symbols} for size in sizes if hasattr(size, "free_symbols")
+    }
+    yield from product(sorted(set().union(*expressions.values())), numbers)
+    alone = [name for name, symbols in expressions.items() if symbols == {name}]
+    # The last input is rather the parameter that has to fit than the tensor it has to fit.
+    for name, (text, symbols) in product(reversed(alone), expressions.items()):
+        if name not in symbols:
+            yield name, text
+
+
+def _infer(dump: Dump, settled: dict[str, int | str], progress: Progress | None) -> Inference:
+    run = _Run(dump, settled)
     for number, node in enumerate(dump.order):
         run.visit(node)
         if progress and number % 512 == 0:
             progress(number / len(dump.order))
-    run.result.symbols = sorted(set(run.fakes.symbols.values) - set(fixed))
+    run.result.symbols = sorted(set(run.fakes.symbols.values) - set(settled))
     return run.result
 
 
 class _Run:
-    def __init__(self, dump: Dump, fixed: dict[str, int]) -> None:
-        self.fakes = Fakes(fixed)
+    def __init__(self, dump: Dump, settled: dict[str, int | str]) -> None:
+        self.fakes = Fakes(settled)
         self.result = Inference()
         self._constants = {node.name for node in dump.order if node.type in CONST_TYPES}
         self._outputs: dict[str, tuple[Value | None, ...]] = {}

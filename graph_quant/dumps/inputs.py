@@ -46,7 +46,8 @@ class _Sizes:
         self, dump: Dump, nodes: list[Node], given: Mapping[str, torch.Tensor], sizes: Mapping[str, int]
     ) -> None:
         self.values: dict[str, int] = {name: size for name, (size, _) in dump.inference.baked.items()}
-        unknown = sorted(set(sizes) - set(dump.inference.symbols) - set(self.values))
+        tied = dump.inference.tied
+        unknown = sorted(set(sizes) - set(dump.inference.symbols) - set(self.values) - set(tied))
         if unknown:
             raise DumpError(
                 f"--size: the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}"
@@ -57,6 +58,11 @@ class _Sizes:
                 self._learn(dump, node, given[node.name])
         for place, name in enumerate(dump.inference.symbols):
             self.values.setdefault(name, _SIZE_STEP * (place + 2))
+        for name, text in tied.items():
+            size = evaluate(text, self.values)
+            if sizes.get(name, size) != size:
+                raise DumpError(f"--size: {name} must be {text} in this graph, which is {size}, got {sizes[name]}")
+            self.values[name] = size
 
     def _learn(self, dump: Dump, node: Node, tensor: torch.Tensor) -> None:
         found = dump.inference.types[node.name][0]

@@ -18,6 +18,9 @@ _CLAUSE = re.compile(
 # Prototypes that TorchAir skips, because it builds these nodes by hand.
 BUILTIN = {"Data", "RefData", "Const", "Constant", "ConstPlaceHolder", "NetOutput", "Cast", "NoOp", "PlaceHolder"}
 
+# Dtypes that CANN registers and the prototypes that TorchAir ships leave out.
+_ALSO = {("DynamicQuant", "y"): frozenset({"int4"})}
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -77,7 +80,7 @@ def registration(op_type: str) -> Registration | None:
         word = {"OPTIONAL": "optional", "DYNAMIC": "dynamic"}.get(kind.partition("_")[0], "required")
         explicit = "()" not in rest and "::" not in rest
         allowed = frozenset(map(dtypes.of_registration, re.findall(r"DT_\w+", rest))) if explicit else frozenset()
-        side.append(Parameter(name, word, allowed))
+        side.append(Parameter(name, word, allowed | _ALSO.get((op_type, name), frozenset())))
     return Registration(tuple(inputs), tuple(outputs), tuple(attributes))
 
 

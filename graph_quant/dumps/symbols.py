@@ -14,13 +14,18 @@ from .shapes import Dim, Stated, evaluate, symbols_in
 
 
 class Symbols:
-    """Every symbol gets its own example size, a multiple of 64: kernels then tell symbols apart and can pack int4."""
+    """Every symbol gets its own example size, a multiple of 64: kernels then tell symbols apart and can pack int4.
 
-    def __init__(self, fixed: Mapping[str, int] | None = None) -> None:
+    ``settled`` symbols are known beforehand, as a number or as an expression of others.
+    """
+
+    def __init__(self, settled: Mapping[str, int | str] | None = None) -> None:
         self.env = ShapeEnv()
-        self.values: dict[str, Any] = dict(fixed or {})
+        self.values: dict[str, Any] = {}
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
         self._shown: dict[sympy.Expr, Dim] = {}
+        for name, size in (settled or {}).items():
+            self.values[name] = self.expression(size) if isinstance(size, str) else size
 
     def named(self, name: str) -> Any:
         """The symbolic integer called ``name`` in the dump."""

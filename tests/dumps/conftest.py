@@ -67,6 +67,11 @@ def _group(**keywords: Any) -> tuple[Callable[..., Any], tuple[torch.Tensor, ...
     )
 
 
+def _int4_linear(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    rows, tokens = torch_npu.npu_dynamic_quant(x, dst_type=torch.quint4x2)
+    return torch_npu.npu_quant_matmul(rows, weight, scale, pertoken_scale=tokens, output_dtype=HALF)
+
+
 def cases() -> dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]:
     """A call for every operator of the package, and a block."""
     torch.manual_seed(0)
@@ -86,6 +91,14 @@ def cases() -> dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]:
         "quant_matmul": (
             lambda a, b, s: torch_npu.npu_quant_matmul(a, b, torch_npu.npu_trans_quant_param(s)),
             (*whole, torch.rand(16)),
+        ),
+        "int4_linear": (
+            _int4_linear,
+            (
+                torch.randn(4, 128, dtype=HALF),
+                torch.randint(-(2**31), 2**31, (128, 8), dtype=torch.int32),
+                torch.rand(64),
+            ),
         ),
         "block": (Block().eval().requires_grad_(False), (torch.randn(2, 10, 32),)),
     }

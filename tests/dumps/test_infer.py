@@ -91,6 +91,15 @@ def test_a_size_baked_into_a_dynamic_graph_is_found():
     assert str(dump.inference.types["Add_3"][0]) == "float32[s77, 8, 32]"
 
 
+def test_a_symbol_that_only_fits_another_is_tied_to_it(live):
+    dump = dumps.load(live["int4_linear"].txt)
+    (columns,) = {str(symbol) for symbol in dump.inference.types["arg4_1"][0].shape[1].free_symbols}
+    assert list(dump.inference.tied.values()) == [f"8*{columns}"]
+    assert str(dump.inference.types["arg6_1"][0]) == f"float32[8*{columns}]"
+    assert not dump.inference.failures
+    assert [idiom.kind for idiom in dump.idioms] == ["pack int4", "unpack int4", "unpack int4"]
+
+
 def test_a_transposed_weight_has_the_shape_of_its_memory():
     dump = dumps.load(DATA / "upstream_block.txt")
     assert str(dump.inference.types["arg5_1"][0]) == "float32[96, 32]"

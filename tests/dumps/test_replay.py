@@ -77,6 +77,20 @@ def test_both_engines_write_the_same_file(tmp_path):
     assert written[0] == written[1]
 
 
+def test_sizes_are_made_up_so_that_every_graph_runs(live):
+    for name, case in live.items():
+        results = replay(dumps.load(case.txt), {})
+        assert [result.dtype for result in results.values()] == [output.dtype for output in case.outputs], name
+
+
+def test_a_size_that_follows_from_others_is_refused_when_it_is_another(live, command, tmp_path):
+    path = live["int4_linear"].txt
+    (tied,) = dumps.load(path).inference.tied.items()
+    code, _, error = command("replay", path, "--size", f"{tied[0]}=3", "-o", tmp_path / "out")
+    assert code == 2
+    assert f"{tied[0]} must be {tied[1]} in this graph" in error
+
+
 def test_generated_groups_end_at_the_row_count():
     dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
     for groups, rows in ((1, 9), (9, 9), (4, 20), (30, 6)):
@@ -99,7 +113,7 @@ def test_names_that_mean_something_in_python_are_only_names(tmp_path):
     text = (DATA / "upstream_group_quant_int4.txt").read_text()
     expected = replay(dumps.load(DATA / "upstream_group_quant_int4.txt"))["output0"]
     names = {"arg2_1": "from", "arg4_1": "self", "arg5_1": "torch", "Const": "a/b", "Const_1": "a_b", "Const_2": "a.b"}
-    for before, after in {**names, "GroupQuant": "1)\\nimport os", "Div": "print"}.items():
+    for before, after in {**names, "GroupQuant": "1); import os", "Div": "print"}.items():
         text = text.replace(f'name: "{before}"', f'name: "{after}"').replace(f'"{before}:0"', f'"{after}:0"')
     (tmp_path / "dump.txt").write_text(text)
     assert torch.equal(replay(dumps.load(tmp_path / "dump.txt"))["output0"], expected)
