@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ class Inference:
 
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     """Run every node of ``dump`` once on fake tensors; nodes alike in type, attributes and inputs are run together."""
-    result = _infer(dump, {}, progress)
+    result = _infer(dump.order, {}, progress)
     if len(dump.order) > _MOST_NODES_TO_RETRY:
         return result
     settled: dict[str, int | str] = {}
@@ -70,10 +70,13 @@ def _settle(dump: Dump, result: Inference, settled: dict[str, int | str]) -> tup
             *(types[edge.output].shape or () if edge.output < len(types) else ()),
             *result.values.get(edge.node, ()),
         ]
+    until_it = dump.order[: dump.position[node.name] + 1]
     for name, size in islice(_guesses(sizes), _MOST_TRIALS):
-        attempt = _infer(dump, {**settled, name: size}, None)
-        if node.name not in attempt.refused and len(attempt.refused) < len(result.refused):
-            return name, size, attempt
+        guess = {**settled, name: size}
+        if not _infer(until_it, guess, None).refused:
+            attempt = _infer(dump.order, guess, None)
+            if len(attempt.refused) < len(result.refused):
+                return name, size, attempt
     return None
 
 
@@ -91,21 +94,21 @@ def _guesses(sizes: list[Any]) -> Iterator[tuple[str, int | str]]:
             yield name, text
 
 
-def _infer(dump: Dump, settled: dict[str, int | str], progress: Progress | None) -> Inference:
-    run = _Run(dump, settled)
-    for number, node in enumerate(dump.order):
+def _infer(order: Sequence[Node], settled: dict[str, int | str], progress: Progress | None) -> Inference:
+    run = _Run(order, settled)
+    for number, node in enumerate(order):
         run.visit(node)
         if progress and number % 512 == 0:
-            progress(number / len(dump.order))
+            progress(number / len(order))
     run.result.symbols = sorted(set(run.fakes.symbols.values) - set(settled))
     return run.result
 
 
 class _Run:
-    def __init__(self, dump: Dump, settled: dict[str, int | str]) -> None:
+    def __init__(self, order: Sequence[Node], settled: dict[str, int | str]) -> None:
         self.fakes = Fakes(settled)
         self.result = Inference()
-        self._constants = {node.name for node in dump.order if node.type in CONST_TYPES}
+        self._constants = {node.name for node in order if node.type in CONST_TYPES}
         self._outputs: dict[str, tuple[Value | None, ...]] = {}
 
     def visit(self, node: Node) -> None:
