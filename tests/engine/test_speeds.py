@@ -1,4 +1,4 @@
-"""Both speeds give the same bits for the quantisation operators."""
+"""Both speeds give the same bits, for the quantisation operators and for the half-precision ones around them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ def _inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return x, torch.rand(3, 64).half() * 4
 
 
+def _around_them(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """What surrounds the operators in a decoder: a norm, a gate, a softmax, each of several steps that fuse."""
+    x = x[1:].bfloat16()
+    normed = x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).bfloat16() * scale[0].bfloat16()
+    gated = torch.nn.functional.silu(normed) * (normed + scale[1].bfloat16()) - x / 3
+    return torch.softmax(gated * 0.125, -1)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "group int8": lambda x, s: torch_npu.npu_group_quant(x, s, INDEX, dst_dtype=torch.int8),
     "group int4": lambda x, s: torch_npu.npu_group_quant(x, s, INDEX, dst_dtype=torch.quint4x2),
@@ -31,6 +39,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "asymmetric int4": lambda x, _: torch_npu.npu_dynamic_quant_asymmetric(x[1:], dst_type=torch.quint4x2),
     "asymmetric smooth": lambda x, s: torch_npu.npu_dynamic_quant_asymmetric(x[1:], smooth_scales=s[0]),
     "symmetric": lambda x, _: torch_npu.npu_dynamic_quant(x[1:]),
+    "around them": _around_them,
     "parameters": lambda _, s: torch_npu.npu_trans_quant_param(s[0].float(), s[1].float(), 1),
 }
 
