@@ -109,7 +109,7 @@ def _naive(name: str, x: torch.Tensor, scale: torch.Tensor, ends: torch.Tensor) 
     return dynamic if name.startswith("dynamic") else lambda: stored(x.float() * scale[0].float())
 
 
-def operator_costs(rounds: int = 25) -> dict[str, dict[str, float]]:
+def operator_costs(rounds: int = 40) -> dict[str, dict[str, float]]:
     """Each operator at both speeds, in units of its limit."""
     torch.manual_seed(0)
     x, scale = torch.randn(SIZE, SIZE).half(), torch.rand(GROUPS, SIZE).half() * 8

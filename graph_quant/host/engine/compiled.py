@@ -71,7 +71,7 @@ def _load_inductor() -> None:
 def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:
     _load_inductor()
     # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
-    exact = {"emulate_precision_casts": True}
+    exact: dict[str, Any] = {"emulate_precision_casts": True}
     compiled = torch.compile(module, backend="inductor", dynamic=_has_unknown_sizes(module), options=exact)
 
     def run(*inputs: Any) -> Sequence[torch.Tensor]:
