@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graph_quant.converters.lowering import is_static, shape_of, stored, swapped_last_two
+from graph_quant.converters.lowering import is_static, shape_of, spec, specs, stored, swapped_last_two
 from graph_quant.meta import chip
 from graph_quant.meta.dynamic import Plan
 from graph_quant.reference.dynamic import PERCHANNEL, PERTENSOR, PERTOKEN
@@ -21,10 +21,29 @@ from torchair.ge._ge_graph import Tensor
 ByToken = Callable[[Tensor, Tensor | None, Tensor | None, int], tuple[Tensor, ...]]
 
 
-def lower(
+def converter(
+    by_token: ByToken, check: Callable[..., Plan], *, is_symmetrical: bool
+) -> Callable[..., tuple[Tensor, ...]]:
+    """The converter of a dynamic quantisation whose rules ``check`` states."""
+
+    def convert(
+        x: Tensor,
+        *,
+        smooth_scales: Tensor | None = None,
+        group_index: Tensor | None = None,
+        meta_outputs: Any = None,  # noqa: ARG001
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """The GE nodes of one call; returned are the quantised tensor and its parameters."""
+        plan = check(spec(x), **specs(smooth_scales=smooth_scales, group_index=group_index), **options)
+        return _lower(by_token, is_symmetrical, plan, x, smooth_scales, group_index)
+
+    return convert
+
+
+def _lower(
     by_token: ByToken, is_symmetrical: bool, plan: Plan, x: Tensor, smooth: Tensor | None, groups: Tensor | None
 ) -> tuple[Tensor, ...]:
-    """The GE nodes of one call; returned are the quantised tensor and its parameters."""
     if plan.mode == PERTOKEN and plan.dst_type_max == 0:
         y, *parameters = by_token(x, smooth, groups, plan.destination.ge_attr)
     elif chip.is_950():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from graph_quant.destination import INT4, INT8, Destination
@@ -25,7 +27,30 @@ class Plan:
     dst_type_max: float
 
 
-def check(
+def operator(op: str, parameters: int) -> tuple[Callable[..., Plan], Callable[..., tuple[torch.Tensor, ...]]]:
+    """``check`` and ``infer`` of a dynamic quantisation that gives ``parameters`` tensors beside the quantised one."""
+    rules = Rules(op)
+
+    def check(
+        x: torch.Tensor,
+        *,
+        smooth_scales: torch.Tensor | None = None,
+        group_index: torch.Tensor | None = None,
+        dst_type: torch.dtype | int | None = None,
+        quant_mode: str = PERTOKEN,
+        dst_type_max: float = 0.0,
+    ) -> Plan:
+        """The plan of a call that the documents allow; any other call is refused."""
+        return _check(rules, x, smooth_scales, group_index, dst_type, quant_mode, dst_type_max)
+
+    def infer(x: torch.Tensor, **options: Any) -> tuple[torch.Tensor, ...]:
+        """The results of a call, without their values."""
+        return _results(x, check(x, **options), parameters)
+
+    return check, infer
+
+
+def _check(
     rules: Rules,
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None,
@@ -34,7 +59,6 @@ def check(
     quant_mode: str,
     dst_type_max: float,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
     rules.one_device(input=x, smooth_scales=smooth_scales, group_index=group_index)
     rules.dtype("input", x, HALVES)
     rules.rank("input", x, 2, 8)
@@ -52,7 +76,7 @@ def check(
         rules.equal("smooth_scales.size(0)", smooth_scales.size(0), f"input.size({axis})", x.size(axis))
     destination = rules.destination("dst_type", dst_type, (INT8, INT4))
     rules.packable("input.size(-1)", x.size(-1), destination)
-    return Plan(rules.op, destination, quant_mode, parameter_shape(x, quant_mode), dst_type_max)
+    return Plan(rules.op, destination, quant_mode, _parameter_shape(x, quant_mode), dst_type_max)
 
 
 def _check_groups(
@@ -78,14 +102,14 @@ def _check_groups(
     rules.equal("group_index.size(0)", group_index.size(0), "smooth_scales.size(0)", experts)
 
 
-def parameter_shape(x: torch.Tensor, mode: str) -> tuple[Size, ...]:
+def _parameter_shape(x: torch.Tensor, mode: str) -> tuple[Size, ...]:
     """One parameter a row, a column or a tensor."""
     if mode == PERTENSOR:
         return (1,)
     return tuple(x.shape[:-1]) if mode == PERTOKEN else (*x.shape[:-2], x.shape[-1])
 
 
-def results(x: torch.Tensor, plan: Plan, parameters: int) -> tuple[torch.Tensor, ...]:
+def _results(x: torch.Tensor, plan: Plan, parameters: int) -> tuple[torch.Tensor, ...]:
     """The quantised tensor and its parameters, without their values."""
     y = empty(x, plan.destination.stored_shape(x.shape), plan.destination.storage)
     return (y, *(empty(x, plan.parameter_shape, torch.float32) for _ in range(parameters)))

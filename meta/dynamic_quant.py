@@ -9,43 +9,8 @@ channel (perchannel).
 
 from __future__ import annotations
 
-import torch
 from graph_quant.meta import dynamic
-from graph_quant.meta.rules import Rules
 
 OPERATOR = "npu_dynamic_quant"
-RULES = Rules(OPERATOR)
 
-
-def check(
-    x: torch.Tensor,
-    *,
-    smooth_scales: torch.Tensor | None = None,
-    group_index: torch.Tensor | None = None,
-    dst_type: torch.dtype | int | None = None,
-    quant_mode: str = "pertoken",
-    dst_type_max: float = 0.0,
-) -> dynamic.Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    return dynamic.check(RULES, x, smooth_scales, group_index, dst_type, quant_mode, dst_type_max)
-
-
-def infer(
-    x: torch.Tensor,
-    *,
-    smooth_scales: torch.Tensor | None = None,
-    group_index: torch.Tensor | None = None,
-    dst_type: torch.dtype | int | None = None,
-    quant_mode: str = "pertoken",
-    dst_type_max: float = 0.0,
-) -> tuple[torch.Tensor, ...]:
-    """The results of a call, without their values."""
-    plan = check(
-        x,
-        smooth_scales=smooth_scales,
-        group_index=group_index,
-        dst_type=dst_type,
-        quant_mode=quant_mode,
-        dst_type_max=dst_type_max,
-    )
-    return dynamic.results(x, plan, parameters=1)
+check, infer = dynamic.operator(OPERATOR, parameters=1)

@@ -59,8 +59,10 @@ class Rules:
         self, rule: str, number: int, size: Size, holds: Callable[[], Condition], message: Callable[[], str]
     ) -> None:
         """``require``, for a rule on one size that is asked again and again while a graph is traced."""
+        facts: set[tuple[str, int, object]] = set()
         fact = (rule, number, _expression(size))
-        facts = _told.setdefault(size.node.shape_env, set()) if isinstance(size, torch.SymInt) else set()
+        if isinstance(size, torch.SymInt) and fact[2] is not None:
+            facts = _told.setdefault(size.node.shape_env, facts)
         if fact not in facts:
             self.require(holds(), message)
             facts.add(fact)
