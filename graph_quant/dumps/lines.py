@@ -138,6 +138,8 @@ def summary_lines(dump: Dump, costs: Costs) -> Iterator[str]:
     for name, (size, node) in inference.baked.items():
         only = f"{printable(node)} works with no other size"
         yield f"{printable(name)} is declared dynamic but can only be {size}: {only}"
+    for name, text in inference.tied.items():
+        yield f"{printable(name)} can only be {printable(text)}"
     if inference.disagreements:
         yield f"descs that disagree with what the kernels say: {len(inference.disagreements)} nodes"
     if inference.failures:

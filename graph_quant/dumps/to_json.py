@@ -27,6 +27,7 @@ def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
         "nodes": [node_facts(dump, node, costs) for node in dump.order],
         "idioms": [{"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms],
         "symbols": dump.inference.symbols,
+        "tied_symbols": dump.inference.tied,
         "summary": {
             "nodes": len(dump.order),
             "quantised_nodes": touching,

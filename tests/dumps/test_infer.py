@@ -10,6 +10,7 @@ from graph_quant import dumps
 from graph_quant.dumps import infer
 from graph_quant.dumps.cost import Costs
 from graph_quant.dumps.errors import DumpError
+from graph_quant.dumps.lines import summary_lines
 from graph_quant.dumps.replay import replay
 from graph_quant.dumps.shapes import evaluate
 
@@ -98,6 +99,7 @@ def test_a_symbol_that_only_fits_another_is_tied_to_it(live):
     assert str(dump.inference.types["arg6_1"][0]) == f"float32[8*{columns}]"
     assert not dump.inference.failures
     assert [idiom.kind for idiom in dump.idioms] == ["pack int4", "unpack int4", "unpack int4"]
+    assert f" can only be 8*{columns}" in "\n".join(summary_lines(dump, Costs(dump)))
 
 
 def test_a_transposed_weight_has_the_shape_of_its_memory():
