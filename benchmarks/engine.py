@@ -19,6 +19,7 @@ import torch_npu
 import torchair
 from graph_quant.host.engine import HostGraph, import_graph, use
 from graph_quant.reference.dynamic_quant_asymmetric import dynamic_quant_asymmetric
+from graph_quant.reference.quantize import quantize
 
 SIZE, GROUPS = 4096, 16
 INT4 = torch.quint4x2
@@ -200,25 +201,40 @@ def call_cost(rounds: int = 200) -> dict[str, dict[str, float]]:
 
     The whole call goes through Dynamo, AOTAutograd and TorchAir; the executor's own share is what the host adds.
     """
-    x = torch.randn(8, 16).half()
+    x, scale = torch.randn(8, 16).half(), torch.rand(16).half()
+    functions: dict[str, tuple[Function, Function]] = {
+        "quantize (1 result)": (
+            lambda x, s: torch_npu.npu_quantize(x, s, None, torch.qint8, -1, False),
+            lambda x, s: quantize(x, s, None),
+        ),
+        "dynamic_asymmetric (3 results)": (
+            lambda x, _: torch_npu.npu_dynamic_quant_asymmetric(x),
+            lambda x, _: dynamic_quant_asymmetric(x),
+        ),
+    }
     figures = {}
-    for device in ("cpu", "npu"):
-        inputs = (x.to(device),)
-        compiled = _compiled(lambda x: torch_npu.npu_dynamic_quant_asymmetric(x), "eager", inputs, dynamic=None)
-        functions = {
-            "compiled": functools.partial(compiled, *inputs),
-            "executor": _executor_alone(compiled, inputs),
-            "reference": functools.partial(dynamic_quant_asymmetric, x),
-            "operator": functools.partial(torch_npu.npu_dynamic_quant_asymmetric, *inputs),
-        }
-        times = _alternating(functions, rounds, repeat=10)
-        figures[device] = {
-            "more us": round((times["compiled"] - times["reference"]) * 1e6, 1),
-            "bar": 150,
-            "executor's own us": round((times["executor"] - times["reference"]) * 1e6, 1),
-            "more than the eager operator us": round((times["compiled"] - times["operator"]) * 1e6, 1),
-        }
+    for name, (operator, reference) in functions.items():
+        for device in ("cpu", "npu"):
+            inputs = (x.to(device), scale.to(device))
+            figures[f"{name}, {device}"] = _call_figures(operator, reference, inputs, rounds)
     return figures
+
+
+def _call_figures(operator: Function, reference: Function, inputs: tuple[Any, ...], rounds: int) -> dict[str, float]:
+    compiled = _compiled(operator, "eager", inputs, dynamic=None)
+    functions = {
+        "compiled": functools.partial(compiled, *inputs),
+        "executor": _executor_alone(compiled, inputs),
+        "reference": functools.partial(reference, *(tensor.cpu() for tensor in inputs)),
+        "operator": functools.partial(operator, *inputs),
+    }
+    times = _alternating(functions, rounds, repeat=10)
+    return {
+        "more us": round((times["compiled"] - times["reference"]) * 1e6, 1),
+        "bar": 150,
+        "executor's own us": round((times["executor"] - times["reference"]) * 1e6, 1),
+        "more than the eager operator us": round((times["compiled"] - times["operator"]) * 1e6, 1),
+    }
 
 
 def _executor_alone(compiled: Function, inputs: tuple[Any, ...]) -> Callable[[], object]:
