@@ -139,23 +139,19 @@ class Costs:
         """How many computing nodes read or write a quantised tensor, and how many compute."""
         computing = [node for node in self._dump.order if node.type not in _FREE | _MOVES]
         touching = [
-            node for node in computing if any(t.dtype in QUANTISED for t in (*self._reads(node), *self._types(node)))
+            node
+            for node in computing
+            if any(t.dtype in QUANTISED for t in (*self._dump.inference.reads(node), *self._types(node)))
         ]
         return len(touching), len(computing)
 
     def _types(self, node: Node) -> tuple[TensorType, ...]:
         return self._dump.inference.types[node.name]
 
-    def _reads(self, node: Node) -> list[TensorType]:
-        types = self._dump.inference.types
-        return [
-            types[edge.node][edge.output] for edge in node.inputs if edge.node and edge.output < len(types[edge.node])
-        ]
-
     def _node(self, node: Node) -> Cost:
         if node.type in _FREE or node.name in self._dump.inference.values:
             return Cost(0, 0)
-        tensors = (*self._reads(node), *self._types(node))
+        tensors = (*self._dump.inference.reads(node), *self._types(node))
         transposed = any(name in node.proto.attr and node.proto.attr[name].b for name in ("transpose_x1", "adj_x1"))
         key = (node.type, transposed, *map(id, tensors))
         if key not in self._known:
@@ -166,7 +162,7 @@ class Costs:
     def _flops(self, node: Node, transposed: bool) -> Dim | None:
         if node.type in _MOVES or not self._types(node):
             return 0
-        reads, result = self._reads(node), self._types(node)[0]
+        reads, result = self._dump.inference.reads(node), self._types(node)[0]
         widest = max((t.shape for t in (*reads, result) if t.shape is not None), key=len, default=None)
         if result.shape is None or widest is None:
             return None

@@ -64,15 +64,14 @@ def _packings(dump: Dump) -> Iterator[Idiom]:
 
 
 def _unpackings(dump: Dump) -> Iterator[Idiom]:
-    types = dump.inference.types
     for node in dump.order:
-        if node.type != "Bitcast" or not node.inputs or not node.inputs[0].node:
+        if node.type != "Bitcast":
             continue
-        packed, readers = types.get(node.inputs[0].node), [reader for reader, _ in dump.consumers[node.name]]
-        is_unpacking = packed and packed[0].dtype == "int32" and types[node.name][0].dtype == "int4"
-        if is_unpacking and len(readers) == 1 and readers[0].type == "Reshape":
-            core = {node.name, readers[0].name}
-            members = _closure(dump, core, lambda one: one.type in _SHAPE_TYPES)
+        given = [read.dtype for read in dump.inference.reads(node)]
+        made = [result.dtype for result in dump.inference.types[node.name]]
+        readers = [reader for reader, _ in dump.consumers[node.name]]
+        if (given, made) == (["int32"], ["int4"]) and [reader.type for reader in readers] == ["Reshape"]:
+            members = _closure(dump, {node.name, readers[0].name}, lambda one: one.type in _SHAPE_TYPES)
             yield Idiom("unpack int4", "unpack int4", readers[0].name, members)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import dtypes
 from .fakes import Fakes, Value, choose, is_open_question
-from .model import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from .model import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Edge, Node
 from .shapes import Stated, TensorType, stated
 
 if TYPE_CHECKING:
@@ -38,6 +38,15 @@ class Inference:
     tied: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
+    def of(self, edge: Edge) -> TensorType | None:
+        """The type of what comes in over ``edge``; None where nothing does."""
+        types = self.types.get(edge.node, ())
+        return types[edge.output] if edge.output < len(types) else None
+
+    def reads(self, node: Node) -> list[TensorType]:
+        """The types of everything that ``node`` is fed."""
+        return [found for found in map(self.of, node.inputs) if found is not None]
+
 
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     """Run every node of ``dump`` once on fake tensors; nodes alike in type, attributes and inputs are run together."""
@@ -65,11 +74,8 @@ def _settle(dump: Dump, result: Inference, settled: dict[str, int | str]) -> tup
     node = dump.nodes[result.refused[0]]
     sizes: list[Any] = []
     for edge in node.inputs:
-        types = result.types.get(edge.node, ())
-        sizes += [
-            *(types[edge.output].shape or () if edge.output < len(types) else ()),
-            *result.values.get(edge.node, ()),
-        ]
+        read = result.of(edge)
+        sizes += [*((read and read.shape) or ()), *result.values.get(edge.node, ())]
     until_it = dump.order[: dump.position[node.name] + 1]
     for name, size in islice(_guesses(sizes), _MOST_TRIALS):
         guess = {**settled, name: size}

@@ -58,7 +58,8 @@ class _Sizes:
                 self._learn(dump, node, given[node.name])
         for place, name in enumerate(dump.inference.symbols):
             self.values.setdefault(name, _SIZE_STEP * (place + 2))
-        for name, text in tied.items():
+        # The later ones first: an earlier one may be an expression of them, never the other way round.
+        for name, text in reversed(tied.items()):
             size = evaluate(text, self.values)
             if sizes.get(name, size) != size:
                 raise DumpError(f"--size: {name} must be {text} in this graph, which is {size}, got {sizes[name]}")
@@ -153,10 +154,10 @@ def _uses(dump: Dump, node: Node) -> list[tuple[Node, str]]:
 def _shape_of(dump: Dump, reader: Node, name: str, sizes: _Sizes) -> tuple[int, ...]:
     """The shape of another input of ``reader``."""
     edge = next((edge for edge in reader.inputs if edge.name == name and edge.node), None)
-    found = dump.inference.types[edge.node][edge.output].shape if edge else None
-    if found is None:
+    read = dump.inference.of(edge) if edge else None
+    if read is None or read.shape is None:
         raise DumpError(f"{reader.name}: the shape of {name} is not known, so no input can be made; give --inputs")
-    return sizes.of(found)
+    return sizes.of(read.shape)
 
 
 def _group_ends(rows: int, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:

@@ -19,7 +19,7 @@ _CLAUSE = re.compile(
 BUILTIN = {"Data", "RefData", "Const", "Constant", "ConstPlaceHolder", "NetOutput", "Cast", "NoOp", "PlaceHolder"}
 
 # Dtypes that CANN registers and the prototypes that TorchAir ships leave out.
-_ALSO = {("DynamicQuant", "y"): frozenset({"int4"})}
+_ALSO = {("DynamicQuant", "y"): ("int4",)}
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def registration(op_type: str) -> Registration | None:
         side = inputs if kind.endswith("INPUT") else outputs
         word = {"OPTIONAL": "optional", "DYNAMIC": "dynamic"}.get(kind.partition("_")[0], "required")
         explicit = "()" not in rest and "::" not in rest
-        allowed = frozenset(map(dtypes.of_registration, re.findall(r"DT_\w+", rest))) if explicit else frozenset()
-        side.append(Parameter(name, word, allowed | _ALSO.get((op_type, name), frozenset())))
+        listed = {*map(dtypes.of_registration, re.findall(r"DT_\w+", rest)), *_ALSO.get((op_type, name), ())}
+        side.append(Parameter(name, word, frozenset(listed if explicit else ())))
     return Registration(tuple(inputs), tuple(outputs), tuple(attributes))
 
 

@@ -40,9 +40,7 @@ _RESULT_DTYPE = ("dst_type", "dtype")
 
 
 def _inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
-    types = dump.inference.types
-    fed = ((edge.name, types[edge.node], edge.output) for edge in node.inputs if edge.node)
-    return {name: found[output] for name, found, output in fed if output < len(found)}
+    return {edge.name: found for edge in node.inputs if (found := dump.inference.of(edge)) is not None}
 
 
 @rule(
@@ -63,8 +61,9 @@ def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
             word = dtypes.OF_ATTRIBUTE.get(plain(attribute), f"dtype {plain(attribute)}")
             if declared.outputs[0].dtypes and word not in declared.outputs[0].dtypes:
                 yield node.name, f"{name}={word}, GE takes {_listed(declared.outputs[0].dtypes)}"
+        inputs = _inputs(dump, node)
         for parameter in declared.inputs:
-            found = _inputs(dump, node).get(parameter.name)
+            found = inputs.get(parameter.name)
             if found and found.inferred and parameter.dtypes and found.dtype not in parameter.dtypes:
                 yield node.name, f"{parameter.name} is {found.dtype}, GE takes {_listed(parameter.dtypes)}"
 

@@ -24,7 +24,8 @@ class Symbols:
         self.values: dict[str, Any] = {}
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
         self._shown: dict[sympy.Expr, Dim] = {}
-        for name, size in (settled or {}).items():
+        # The last one settled first: an earlier one may be an expression of it, never the other way round.
+        for name, size in reversed(list((settled or {}).items())):
             self.values[name] = self.expression(size) if isinstance(size, str) else size
 
     def named(self, name: str) -> Any:

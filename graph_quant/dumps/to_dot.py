@@ -27,8 +27,7 @@ def to_dot(dump: Dump) -> str:
     for node in dump.order:
         for edge in node.inputs:
             if edge.node:
-                types = dump.inference.types[edge.node]
-                label = _quote(str(types[edge.output]) if edge.output < len(types) else "?")
+                label = _quote(str(dump.inference.of(edge) or "?"))
                 lines.append(f"  {identifiers[edge.node]} -> {identifiers[node.name]} [label={label}];")
         lines += [f"  {identifiers[name]} -> {identifiers[node.name]} [style=dashed];" for name in node.controls]
     return "\n".join([*lines, "}", ""])
@@ -50,9 +49,8 @@ def role(dump: Dump, node: Node) -> str:
         return "input"
     if node.type in CONST_TYPES:
         return "constant"
-    types = dump.inference.types
-    read = [types[edge.node][edge.output] for edge in node.inputs if edge.node and edge.output < len(types[edge.node])]
-    return "quantised" if any(t.dtype in QUANTISED for t in (*read, *types[node.name])) else "plain"
+    touched = (*dump.inference.reads(node), *dump.inference.types[node.name])
+    return "quantised" if any(t.dtype in QUANTISED for t in touched) else "plain"
 
 
 def _quote(text: str) -> str:

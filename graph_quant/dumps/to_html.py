@@ -74,7 +74,7 @@ def _node(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
         {
             "name": printable(edge.name, _LONGEST),
             "from": dump.position[edge.node],
-            "type": str(types[edge.node][edge.output]) if edge.output < len(types[edge.node]) else "?",
+            "type": str(dump.inference.of(edge) or "?"),
         }
         for edge in node.inputs
         if edge.node

@@ -10,9 +10,11 @@ from graph_quant import dumps
 from graph_quant.dumps import infer
 from graph_quant.dumps.cost import Costs
 from graph_quant.dumps.errors import DumpError
+from graph_quant.dumps.inputs import make_inputs
 from graph_quant.dumps.lines import summary_lines
 from graph_quant.dumps.replay import replay
 from graph_quant.dumps.shapes import evaluate
+from graph_quant.dumps.symbols import Symbols
 
 DATA = Path(__file__).parent / "data"
 STORED = {"int4": "int8"}
@@ -100,6 +102,17 @@ def test_a_symbol_that_only_fits_another_is_tied_to_it(live):
     assert not dump.inference.failures
     assert [idiom.kind for idiom in dump.idioms] == ["pack int4", "unpack int4", "unpack int4"]
     assert f" can only be 8*{columns}" in "\n".join(summary_lines(dump, Costs(dump)))
+
+
+def test_a_symbol_can_be_tied_to_one_that_is_tied_later():
+    tied = {"a": "8*b", "b": "s77"}
+    symbols = Symbols(tied)
+    assert str(symbols.dim(symbols.values["a"])) == "8*s77"
+    dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
+    dump.inference.tied = tied
+    assert make_inputs(dump, {}, {"s77": 12, "a": 96}, 0)
+    with pytest.raises(DumpError, match=r"a must be 8\*b in this graph, which is 96, got 97"):
+        make_inputs(dump, {}, {"s77": 12, "a": 97}, 0)
 
 
 def test_a_transposed_weight_has_the_shape_of_its_memory():
