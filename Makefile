@@ -35,7 +35,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	@rm -rf build/typed && mkdir -p build/typed/graph_quant
 	@ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
-	MYPYPATH=build/typed $(BIN)/mypy -p graph_quant
+	MYPYPATH=build/typed:graph_quant/start/outside $(BIN)/mypy -p graph_quant
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

@@ -12,7 +12,7 @@ from setuptools.extension import Extension
 
 SHIM = Path("graph_quant/host/shim")
 # torch_npu's libraries ask for the aliases by name too; each is an empty library that leads to the runtime.
-PRELOAD = runpy.run_path("graph_quant/host/preload.py")
+PRELOAD = runpy.run_path("graph_quant/start/preload.py")
 RUNTIME, ALIASES = PRELOAD["RUNTIME"], PRELOAD["ALIASES"]
 COMPILE = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
 # A refused C++ call throws through these C frames.
@@ -83,4 +83,5 @@ setup(
     distclass=BinaryDistribution,
     ext_modules=[Extension("graph_quant.host.lib", sources=[])],
     cmdclass={"build_ext": BuildHostNpu, "bdist_wheel": AnyPythonWheel},
+    options={"egg_info": {"egg_base": "."}},  # it would stand among the modules that go beside the package
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from graph_quant import dumps
-from graph_quant.dumps.schema import new_graph
+from graph_quant.ge.schema import new_graph
 
 BLOCK = Path(__file__).parent.parent / "tests" / "dumps" / "data" / "upstream_block.txt"
 _PARSE = """

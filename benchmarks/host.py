@@ -58,9 +58,8 @@ def import_cost(runs: int = 5) -> dict[str, float]:
 
 def start_cost(runs: int = 100) -> dict[str, float]:
     """Time the start of a Python with and without the file that `graph-quant enable` writes, installed as pip does."""
-    from graph_quant.cli.enable import _LINE
-
     import graph_quant_start
+    from graph_quant.cli.enable import _LINE
 
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=False)

@@ -7,7 +7,7 @@ with a real NPU where there is one and with a host NPU where there is none.
 dumps, `reference` states what each operator computes. Each is loaded when it is first used.
 """
 
-from .host.activate import activate as _activate
+from .start.activate import activate as _activate
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this package may be loaded at interpreter start
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from .host import preload
+from .start import preload
 
 _TESTED = {"torch": "2.13", "torch_npu": "2.13"}
 

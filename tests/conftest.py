@@ -9,7 +9,7 @@ from pathlib import Path
 import graph_quant  # noqa: F401  (before torch: this is what makes it importable)
 import pytest
 import torch
-from graph_quant.host.preload import HOST, chosen
+from graph_quant.start.preload import HOST, chosen
 
 ROOT = Path(__file__).parent.parent
 # These folders test the host NPU itself; everything else runs on a real NPU as it stands.

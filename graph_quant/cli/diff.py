@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..dumps.console import guarded, open_dump, write
+from .console import guarded, open_dump, write
 
 _EPILOG = """\
 Nodes are matched by what they compute and where they stand, and only then by name, so that renumbered names are
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         content = difference.to_json()
     elif args.format == "html":
-        from ..dumps.to_html import diff_page
+        from ..dumps.render.to_html import diff_page
 
         content = diff_page(difference)
     else:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..dumps.console import UNREADABLE, complain, guarded, open_dump, parse_sizes, write
+from .console import UNREADABLE, complain, guarded, open_dump, parse_sizes, write
 
 if TYPE_CHECKING:
-    from ..dumps.cost import Costs
+    from ..dumps.analyse.cost import Costs
     from ..dumps.dump import Dump
 
 FORMATS = ("text", "json", "onnx", "dot", "html")
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, args.source)
-    from ..dumps.cost import Costs
+    from ..dumps.analyse.cost import Costs
 
     write(_render(dump, Costs(dump, sizes), args), args.output)
     return _unknown_operators(dump)
@@ -61,26 +61,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
     if args.format == "json":
-        from ..dumps.to_json import to_json
+        from ..dumps.render.to_json import to_json
 
         return to_json(dump, costs)
     if args.format == "onnx":
-        from ..dumps.to_onnx import to_onnx
+        from ..dumps.render.to_onnx import to_onnx
 
         return to_onnx(dump)
     if args.format == "dot":
-        from ..dumps.to_dot import to_dot
+        from ..dumps.render.to_dot import to_dot
 
         return to_dot(dump)
     if args.format == "html":
-        from ..dumps.to_html import to_html
+        from ..dumps.render.to_html import to_html
 
         return to_html(dump, costs, Path(args.dump).name)
     return "\n".join(_lines(dump, costs, args)) + "\n"
 
 
 def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
-    from ..dumps.lines import node_lines, summary_lines
+    from ..dumps.render.lines import node_lines, summary_lines
 
     yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold)
     yield ""
@@ -88,7 +88,7 @@ def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
 
 
 def _unknown_operators(dump: Dump) -> int:
-    from ..dumps.registry import is_known
+    from ..ge.registrations import is_known
 
     unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name))
     if not unknown:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..dumps.console import guarded, open_dump, write
-from ..dumps.errors import DumpError, printable
+from ..dumps.errors import DumpError
+from ..ge.errors import printable
+from .console import guarded, open_dump, write
 
 _EPILOG = """\
 examples:
@@ -39,7 +40,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @guarded
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from ..dumps.lint import lint, rules
+    from ..dumps.analyse.lint import lint, rules
 
     if args.rules:
         write(

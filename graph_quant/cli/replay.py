@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..dumps.console import guarded, open_dump, parse_sizes, waiting
+from .console import guarded, open_dump, parse_sizes, waiting
 
 _EPILOG = """\
 Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump)
-    from ..dumps.replay import read_tensors, replay, write_tensors
+    from ..dumps.analyse.replay import read_tensors, replay, write_tensors
 
     given = read_tensors(args.inputs) if args.inputs else {}
     with waiting("running the graph"):

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..host import preload
+from ..start import preload
 from .errors import UsageError
 
-_SITE = Path(__file__).parent.parent / "host" / "site"
+_SITE = Path(__file__).parent.parent / "start" / "site"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:

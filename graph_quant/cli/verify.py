@@ -73,15 +73,15 @@ def run(options: argparse.Namespace) -> int:
     for path in filter(None, (options.json, options.html)):
         if not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder")
-    from ..dumps.errors import printable
+    from ..ge.errors import printable
 
     try:
         import torch_npu  # noqa: F401  (TorchAir is found through it)
         import torchair  # noqa: F401
 
         from ..verification.errors import VerificationError
-        from ..verification.progress import on_terminal
-        from ..verification.script import verify_script
+        from ..verification.run.progress import on_terminal
+        from ..verification.run.script import verify_script
     except (ImportError, RuntimeError, OSError) as error:
         raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
     try:

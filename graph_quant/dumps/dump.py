@@ -8,18 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..ge.errors import GeError
+from ..ge.graph import Node, Source, build, topological
 from .errors import DumpError
-from .model import Node, Source, build, topological
-from .read import read
-from .read_txt import Progress
+from .read.formats import read
+from .read.txt import Progress
 
 if TYPE_CHECKING:
     import torch
 
-    from .diff import Difference
-    from .idioms import Idiom
-    from .infer import Inference
-    from .lint import Finding
+    from .analyse.diff import Difference
+    from .analyse.lint import Finding
+    from .graph.idioms import Idiom
+    from .graph.infer import Inference
 
 
 _LINE = re.compile(r'"(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s:]+)')
@@ -31,8 +32,11 @@ class Dump:
     def __init__(self, graph_def: Any, sources: dict[str, Source] | None = None, kind: str = "live") -> None:
         self.graph_def = graph_def
         self.kind = kind
-        self.nodes: dict[str, Node] = build(graph_def, sources)
-        self.order: list[Node] = topological(self.nodes)
+        try:
+            self.nodes: dict[str, Node] = build(graph_def, sources)
+            self.order: list[Node] = topological(self.nodes)
+        except GeError as error:
+            raise DumpError(str(error)) from None
         self._inference: Inference | None = None
 
     @cached_property
@@ -58,7 +62,7 @@ class Dump:
     def infer(self, progress: Progress | None = None) -> Inference:
         """``inference``, with ``progress`` told the share that is done."""
         if self._inference is None:
-            from .infer import infer
+            from .graph.infer import infer
 
             self._inference = infer(self, progress)
         return self._inference
@@ -66,25 +70,25 @@ class Dump:
     @cached_property
     def idioms(self) -> list[Idiom]:
         """Chains of nodes that say one thing."""
-        from .idioms import find_idioms
+        from .graph.idioms import find_idioms
 
         return find_idioms(self)
 
     def to_fx(self) -> torch.fx.GraphModule:
         """The graph as a module that computes it on this machine."""
-        from .replay import to_fx
+        from .analyse.replay import to_fx
 
         return to_fx(self)
 
     def diff(self, other: Dump) -> Difference:
         """What changed from this dump to ``other``."""
-        from .diff import compare
+        from .analyse.diff import compare
 
         return compare(self, other)
 
     def lint(self, ignore: Sequence[str] = ()) -> list[Finding]:
         """What is wrong or wasteful in the graph, rule by rule."""
-        from .lint import lint
+        from .analyse.lint import lint
 
         return lint(self, ignore)
 
@@ -101,7 +105,7 @@ def load(path: str | Path, source: str | Path | None = None, progress: Any = Non
         if source is not None:
             sources = {**sources, **_twin_sources(Path(source))}
         return Dump(graph_def, sources, kind)
-    except DumpError as error:
+    except GeError as error:
         raise DumpError(f"{path}: {error}") from None
 
 

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
+from ..ge.errors import GeError
 
-class DumpError(ValueError):
+
+class DumpError(GeError):
     """A dump, or something that was asked of it, cannot be read; the message is one line."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message, limit=400))
-
-
-def printable(text: str, limit: int | None = None) -> str:
-    """``text`` on one line with nothing a terminal would act on, shortened in the middle to ``limit``."""
-    if limit is not None and len(text) > limit:
-        keep = limit // 2
-        text = f"{text[:keep]} … {text[-keep:]}"
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode("ascii") for char in text
-    )

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from graph_quant import discovery
-from graph_quant.host.preload import HOST, chosen
 from graph_quant.meta.rules import Rules
+from graph_quant.start.preload import HOST, chosen
 from torch import Tensor
 from torch._prims_common import make_contiguous_strides_for
 

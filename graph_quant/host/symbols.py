@@ -12,7 +12,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from . import preload
+from ..start import preload
 
 # Names of CANN's C interfaces, as they stand in torch_npu's libraries for a look-up at run time. aclnn names
 # belong to the operator library (libopapi), which torch_npu can do without.

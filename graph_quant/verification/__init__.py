@@ -4,10 +4,10 @@
 every graph that code inside its block compiles for the NPU.
 """
 
-from .api import verify
 from .errors import VerificationError
-from .interception import capture
-from .report import GraphReport, NodeReport, OutputReport, Report, Status, Thresholds
+from .report.report import GraphReport, NodeReport, OutputReport, Report, Status, Thresholds
+from .run.api import verify
+from .run.interception import capture
 
 __all__ = [
     "GraphReport",

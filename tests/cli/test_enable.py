@@ -49,12 +49,12 @@ def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pt
         "import sys; before = 'graph_quant' in sys.modules; import torch; print(before, 'graph_quant' in sys.modules)"
     )
     assert start(site, code=ready) == "False False\n", "graph_quant is gone: nothing happens, silently"
-    (site / "graph_quant_start.py").symlink_to(package.parent / "graph_quant_start.py")
+    (site / "graph_quant_start.py").symlink_to(package / "start" / "outside" / "graph_quant_start.py")
     (site / "graph_quant").symlink_to(package)
     assert start(site, code=ready) == "False False\n", "no torch_npu: nothing happens"
     (site / "torch_npu.py").touch()
     assert start(site, code=ready.replace("import torch;", "")) == "False False\n", "no torch: nothing happens"
-    code = "import sys; import torch; print(sys.modules['graph_quant.host.preload'].chosen() is not None)"
+    code = "import sys; import torch; print(sys.modules['graph_quant.start.preload'].chosen() is not None)"
     (site / "graph_quant.pth").touch()
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import site; site.addsitedir({str(site)!r}); {code}"],

@@ -79,7 +79,7 @@ def test_signals_reach_the_script(script) -> None:
 
 def test_the_import_path_and_a_sitecustomize_of_the_users_own_are_kept(tmp_path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.seen = 'own'")
-    code = "import sys; print(seen, [p for p in sys.path if 'host/site' in p])"
+    code = "import sys; print(seen, [p for p in sys.path if 'start/site' in p])"
     done = run("-c", code, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.stdout == "own []\n"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import sympy
 from graph_quant import dumps
-from graph_quant.dumps import infer
-from graph_quant.dumps.cost import Costs
+from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps.analyse.inputs import make_inputs
+from graph_quant.dumps.analyse.replay import replay
 from graph_quant.dumps.errors import DumpError
-from graph_quant.dumps.inputs import make_inputs
-from graph_quant.dumps.lines import summary_lines
-from graph_quant.dumps.replay import replay
-from graph_quant.dumps.shapes import evaluate
-from graph_quant.dumps.symbols import Symbols
+from graph_quant.dumps.graph import infer
+from graph_quant.dumps.graph.shapes import evaluate
+from graph_quant.dumps.graph.symbolic import Symbols
+from graph_quant.dumps.render.lines import summary_lines
 
 DATA = Path(__file__).parent / "data"
 STORED = {"int4": "int8"}
@@ -128,7 +128,7 @@ def test_size_expressions_are_computed_not_run():
 
 
 def test_one_kernel_call_serves_all_like_nodes(monkeypatch):
-    from graph_quant.dumps.fakes import Fakes
+    from graph_quant.dumps.graph.fakes import Fakes
 
     ran: list[str] = []
     run = Fakes._run

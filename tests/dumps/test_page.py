@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.cost import Costs
-from graph_quant.dumps.schema import new_graph
-from graph_quant.dumps.to_html import to_html
+from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps.render.to_html import to_html
+from graph_quant.ge.schema import new_graph
 
 DATA = Path(__file__).parent / "data"
 OPTIONS = (

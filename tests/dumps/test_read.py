@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps import dtypes
-from graph_quant.dumps.cost import Costs
-from graph_quant.dumps.lines import node_lines, summary_lines
-from graph_quant.dumps.schema import schema
-from graph_quant.dumps.to_json import to_json
+from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps.render.lines import node_lines, summary_lines
+from graph_quant.dumps.render.to_json import to_json
+from graph_quant.ge import dtypes
+from graph_quant.ge.schema import schema
 
 DATA = Path(__file__).parent / "data"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 from graph_quant import dumps
-from graph_quant.dumps.inputs import make_inputs
-from graph_quant.dumps.model import INPUT_TYPES
-from graph_quant.dumps.replay import replay
+from graph_quant.dumps.analyse.inputs import make_inputs
+from graph_quant.dumps.analyse.replay import replay
+from graph_quant.ge.graph import INPUT_TYPES
 from safetensors.torch import load_file, save_file
 
 DATA = Path(__file__).parent / "data"

@@ -5,7 +5,7 @@ import ctypes
 import pytest
 import torch
 import torch_npu
-from graph_quant.host.preload import LIBRARY_DIR, RUNTIME
+from graph_quant.start.preload import LIBRARY_DIR, RUNTIME
 
 
 def test_an_npu_operator_without_reference_is_refused_by_name() -> None:

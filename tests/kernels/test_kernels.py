@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graph_quant.host.engine.values import HostValue, host_scalar, host_vector
+from graph_quant.ge.sizes import HostValue, host_scalar, host_vector
 from graph_quant.host.kernels import KERNELS
 from graph_quant.host.kernels.random import _words
 from hypothesis import given

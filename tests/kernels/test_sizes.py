@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graph_quant.host.engine.values import HostValue, host_scalar, host_vector, to_host, to_tensor
+from graph_quant.ge.sizes import HostValue, host_scalar, host_vector, to_host, to_tensor
 from graph_quant.host.kernels import HOST_KERNELS
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from graph_quant.host.kernels import KERNELS
-from graph_quant.host.preload import HOST, chosen
+from graph_quant.start.preload import HOST, chosen
 
 Replacement = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from graph_quant.cli import main
-from graph_quant.host.preload import HOST, chosen
+from graph_quant.start.preload import HOST, chosen
 from graph_quant.verification import verify
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from graph_quant import int4
-from graph_quant.verification.metrics import compare
-from graph_quant.verification.source import line_of
-from graph_quant.verification.words import decibel, number, result_type, share, wrong
+from graph_quant.verification.compare.metrics import compare
+from graph_quant.verification.compare.source import line_of
+from graph_quant.verification.report.words import decibel, number, result_type, share, wrong
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 import torch_npu
 import torchair
-from graph_quant.verification import Report, Status, VerificationError, capture, interception, verify
+from graph_quant.verification import Report, Status, VerificationError, capture, verify
+from graph_quant.verification.run import interception
 from torch import Tensor, nn
 
 

@@ -11,19 +11,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ...ge.sizes import HostValue
     from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
     from .executor import HostGraph
     from .importer import import_graph, missing_kernels
     from .nodes import Edge, GeNode, Origin, read_nodes
     from .speed import use
-    from .values import HostValue
 
 _HOMES = {
     "Edge": "nodes",
     "GeNode": "nodes",
     "GraphError": "errors",
     "HostGraph": "executor",
-    "HostValue": "values",
+    "HostValue": "graph_quant.ge.sizes",
     "NeedsNpuError": "errors",
     "NodeError": "errors",
     "Origin": "nodes",
@@ -54,4 +54,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    home = _HOMES[name]
+    return getattr(importlib.import_module(home if "." in home else f".{home}", __name__), name)

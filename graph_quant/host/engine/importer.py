@@ -16,8 +16,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from ...ge import sizes as values
 from ..kernels import CONSTANT_KERNELS, HOST_KERNELS, KERNELS, Input, Kernel
-from . import inputs, values
+from . import inputs
 from .errors import GraphError, UnsupportedGraphError
 from .nodes import Edge, GeNode, Origin, read_nodes
 from .order import DATA_TYPES, OUTPUT, execution_order

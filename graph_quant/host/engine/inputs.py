@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from .dtypes import from_attr, from_desc
+from ...ge.torch_dtypes import from_attr, from_desc
 from .nodes import GeNode
 
 

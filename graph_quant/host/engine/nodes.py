@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .dtypes import from_desc
+from ...ge.torch_dtypes import from_desc
 
 
 class Edge(NamedTuple):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .registry import kernel
+from ...ge.kernels import kernel
 
 aten = torch.ops.aten
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from ...destination import BFLOAT16, FLOAT16
+from ...ge.kernels import kernel
 from ...reference.anti_quant import anti_quant
-from .registry import kernel
 
 _OUTPUTS = {output.ge_attr: output for output in (FLOAT16, BFLOAT16)}
 

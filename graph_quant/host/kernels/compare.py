@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .registry import kernel
+from ...ge.kernels import kernel
 
 
 @kernel("Equal")

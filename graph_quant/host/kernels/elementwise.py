@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..engine.dtypes import from_attr
-from ..engine.values import HostValue
-from .registry import constant_kernel, kernel
+from ...ge.kernels import constant_kernel, kernel
+from ...ge.sizes import HostValue
+from ...ge.torch_dtypes import from_attr
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,

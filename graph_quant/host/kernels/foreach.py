@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..engine.values import HostValue
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
 from .elementwise import addcdiv, addcmul
-from .registry import kernel
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,

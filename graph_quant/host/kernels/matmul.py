@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...ge.kernels import kernel
 from ...reference.matmul import int8_matmul
 from ..halves import too_large
-from .registry import kernel
 
 
 def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:

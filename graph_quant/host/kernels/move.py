@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .registry import kernel
+from ...ge.kernels import kernel
 
 
 @kernel("Identity", may_alias=True)

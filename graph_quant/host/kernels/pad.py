@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..engine.values import HostValue
-from .registry import kernel
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
 
 _MODES = {"reflect": "reflect", "edge": "replicate", "REFLECT": "reflect", "symmetric": "symmetric"}
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..engine.dtypes import from_attr
-from ..engine.values import HostValue
-from .registry import kernel
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
+from ...ge.torch_dtypes import from_attr
 
 
 @kernel("AdaptiveAvgPool2d")

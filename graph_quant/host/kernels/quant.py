@@ -9,15 +9,15 @@ from torch import Tensor
 
 from ... import int4
 from ...destination import ALL, INT4, Destination
+from ...ge.kernels import kernel
+from ...ge.torch_dtypes import INT4_ATTR, from_attr
 from ...reference.dynamic_quant import dynamic_quant
 from ...reference.dynamic_quant_asymmetric import dynamic_quant_asymmetric
 from ...reference.group_quant import group_quant
 from ...reference.quant_matmul import quant_matmul
 from ...reference.quantize import quantize
 from ...reference.trans_quant_param import trans_quant_param
-from ..engine.dtypes import INT4_ATTR, from_attr
 from . import opaque
-from .registry import kernel
 
 # A GE int4 tensor has one element each; they are packed where the graph says Bitcast.
 _INT4_ELEMENTS = dataclasses.replace(INT4, storage=torch.int8, packing=1)

@@ -10,9 +10,9 @@ import math
 import torch
 from torch import Tensor
 
-from ..engine.dtypes import from_attr
-from ..engine.values import HostValue
-from .registry import kernel
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
+from ...ge.torch_dtypes import from_attr
 
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..engine.dtypes import from_attr
-from ..engine.values import HostValue
-from .registry import kernel
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
+from ...ge.torch_dtypes import from_attr
 
 
 def _axes(x: Tensor, axes: HostValue) -> list[int]:

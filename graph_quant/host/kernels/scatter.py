@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..engine.values import HostValue
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
 from .index import places
-from .registry import kernel
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 

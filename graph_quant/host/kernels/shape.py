@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..engine.values import HostValue
-from .registry import kernel
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
 
 
 @kernel("Reshape", may_alias=True)

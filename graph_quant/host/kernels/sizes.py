@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..engine.dtypes import from_attr
-from ..engine.values import HostValue, Number, host_scalar, host_vector
-from .registry import host_kernel, kernel
+from ...ge.kernels import host_kernel, kernel
+from ...ge.sizes import HostValue, Number, host_scalar, host_vector
+from ...ge.torch_dtypes import from_attr
 
 
 @kernel("Shape")

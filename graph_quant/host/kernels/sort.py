@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..engine.values import HostValue
-from .registry import kernel
+from ...ge.kernels import kernel
+from ...ge.sizes import HostValue
 
 
 @kernel("Sort")

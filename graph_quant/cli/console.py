@@ -1,0 +1,138 @@
+"""What the commands share: errors in one line, progress on long work, output to a file or the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..dumps.errors import DumpError
+from ..ge.errors import GeError, printable
+
+if TYPE_CHECKING:
+    from ..dumps.dump import Dump
+
+UNREADABLE = 2
+_QUIET_SECONDS = 2.0
+
+
+def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """A command that answers a user's mistake with one line on stderr and exit code 2."""
+
+    def run(args: argparse.Namespace) -> int:
+        try:
+            return command(args)
+        except GeError as error:
+            return complain(str(error))
+        except BrokenPipeError:
+            # The reader (a pager, head) has what it wants; the interpreter must not complain at exit either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
+    return run
+
+
+def complain(message: str) -> int:
+    """Say what is wrong, in one line."""
+    print(f"graph-quant: {printable(message)}", file=sys.stderr)
+    return UNREADABLE
+
+
+def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Dump:
+    """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
+    from ..dumps.dump import load
+
+    with progress(f"reading {Path(path).name}") as report:
+        dump = load(path, source, report)
+    if infer:
+        with progress("inferring dtypes and shapes") as report:
+            dump.infer(report)
+    return dump
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[float], None]]:
+    """A function to be told the share that is done."""
+    bar = _Bar(title)
+    try:
+        yield bar.report
+    finally:
+        bar.stop()
+
+
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """A sign of life on stderr for work that cannot tell its share, once that takes more than two seconds."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    status = Console(stderr=True).status(title)
+    timer = threading.Timer(_QUIET_SECONDS, status.start)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        status.stop()
+
+
+class _Bar:
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._since = time.monotonic()
+        self._stop: Callable[[], None] = lambda: None
+        self._update: Callable[[float], None] | None = None
+
+    def report(self, share: float) -> None:
+        if self._update is None and time.monotonic() - self._since > _QUIET_SECONDS:
+            self._start()
+        if self._update is not None and share:
+            self._update(share)
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        shown = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+        task = shown.add_task(printable(self._title, 60).replace("[", "("), total=1.0)
+        shown.start()
+        self._stop = shown.stop
+        self._update = lambda share: shown.update(task, completed=share)
+
+    def stop(self) -> None:
+        self._stop()
+
+
+def write(content: str | bytes, output: str | None) -> None:
+    """Write to the file the user named, or print."""
+    if output is None:
+        if isinstance(content, bytes):
+            raise DumpError("this format is binary; name a file with -o")
+        sys.stdout.write(content)
+        return
+    try:
+        if isinstance(content, bytes):
+            Path(output).write_bytes(content)
+        else:
+            Path(output).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise DumpError(f"{output}: {error.strerror or type(error).__name__}") from None
+
+
+def parse_sizes(given: list[str]) -> dict[str, int]:
+    """``s77=128`` and the like, several to an argument with commas between."""
+    sizes: dict[str, int] = {}
+    for part in (piece for text in given for piece in text.replace(",", " ").split()):
+        name, equals, number = part.partition("=")
+        if not equals or not name or not (number.isascii() and number.isdigit()) or len(number) > 12:
+            raise DumpError(f"--size takes SYMBOL=NUMBER, got {part}")
+        sizes[name] = int(number)
+    return sizes

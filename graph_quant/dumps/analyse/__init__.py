@@ -1,0 +1,1 @@
+"""What can be asked of a graph: its cost, its faults, what changed, what it computes."""

@@ -1,0 +1,195 @@
+"""What a graph costs: bytes moved and floating point (or integer) operations for each node, and peak live memory.
+
+Operations are counted by formula, a multiplication and an addition being two: contractions by their inner length, other
+operators by a small number for each element. Bytes are what a node reads and writes once; views cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import sympy
+
+from ...ge.dtypes import BITS, QUANTISED
+from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ..graph.shapes import Dim, TensorType
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+VIEWS = {"Reshape", "Identity", "Squeeze", "Unsqueeze", "ExpandDims", "Bitcast", "Flatten", "FlattenV2", "Shape"}
+_FREE = VIEWS | CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE, "NoOp", "ConstPlaceHolder"}
+_MOVES = {
+    "Transpose",
+    "TransposeD",
+    "ConcatV2",
+    "ConcatD",
+    "Pack",
+    "Unpack",
+    "Gather",
+    "GatherV2",
+    "StridedSlice",
+    "Slice",
+    "SplitD",
+    "Split",
+    "SplitV",
+    "Cast",
+    "Tile",
+    "BroadcastTo",
+    "Fill",
+    "Pad",
+    "PadV3",
+    "Expand",
+}
+_CONTRACTIONS = {
+    "MatMul",
+    "MatMulV2",
+    "MatMulV3",
+    "BatchMatMul",
+    "BatchMatMulV2",
+    "BatchMatMulV3",
+    "QuantBatchMatmulV3",
+    "QuantMatmul",
+    "WeightQuantBatchMatmulV2",
+}
+_PER_ELEMENT = {"SoftmaxV2": 5, "LayerNormV3": 8, "LayerNormV4": 8, "RmsNorm": 6, "Gelu": 8, "GeluV2": 8, "Sigmoid": 4,
+                "Swish": 5, "Tanh": 6, "GroupQuant": 3, "AscendQuant": 3, "AscendQuantV2": 3, "Quantize": 3,
+                "DynamicQuant": 5, "DynamicQuantV2": 7, "TransQuantParamV2": 2}  # fmt: skip
+_MOST_TERMS = 24
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Expressions over the dump's symbols; None where a size is unknown."""
+
+    bytes: Dim | None
+    flops: Dim | None
+
+
+def size_bytes(tensor: TensorType) -> Dim | None:
+    """Bytes of a tensor; int4 counts half a byte."""
+    if tensor.shape is None or tensor.dtype not in BITS or any(isinstance(d, int) and d < 0 for d in tensor.shape):
+        return None
+    bits = math.prod(tensor.shape) * BITS[tensor.dtype]
+    return -(-bits // 8) if isinstance(bits, int) else bits / 8
+
+
+class Costs:
+    """The costs of a dump; numbers once every symbol has a size."""
+
+    def __init__(self, dump: Dump, sizes: Mapping[str, int] | None = None) -> None:
+        self._dump = dump
+        self._sizes = {sympy.Symbol(name, integer=True, positive=True): size for name, size in (sizes or {}).items()}
+        self.missing = [name for name in dump.inference.symbols if name not in (sizes or {})]
+        self._numbers: dict[Any, Any] = {}
+        self._bytes: dict[int, Dim | None] = {}
+        self._known: dict[Any, Cost] = {}
+
+    @cached_property
+    def nodes(self) -> dict[str, Cost]:
+        """The cost of every node."""
+        return {node.name: self._node(node) for node in self._dump.order}
+
+    def total(self, what: str) -> Dim | None:
+        """The sum over all nodes: a number, a short expression, or None where it is neither."""
+        terms = Counter(getattr(cost, what) for cost in self.nodes.values())
+        terms.pop(0, None)
+        if None in terms or (len(terms) > _MOST_TERMS and any(not isinstance(term, int) for term in terms)):
+            return None
+        return sum((term * times for term, times in terms.items()), 0)
+
+    @cached_property
+    def peak(self) -> int | None:
+        """The most bytes of intermediate results that are alive at once, or None where sizes are missing."""
+        dump, types = self._dump, self._dump.inference.types
+        last: dict[str, int] = {}
+        for node in reversed(dump.order):
+            place = max([dump.position[node.name], last.get(node.name, 0)])
+            for producer in node.producers:
+                # A view keeps its input alive as long as it lives itself.
+                until = place if node.type in VIEWS else dump.position[node.name]
+                last[producer] = max(last.get(producer, 0), until)
+        ends: dict[int, int] = {}
+        alive = most = 0
+        for place, node in enumerate(dump.order):
+            if node.type not in _FREE:
+                sizes = [self._size(tensor) for tensor in types[node.name]]
+                if any(not isinstance(size, int) for size in sizes):
+                    return None
+                made = sum(size for size in sizes if isinstance(size, int))
+                alive += made
+                end = max(last.get(node.name, place), place)
+                ends[end] = ends.get(end, 0) + made
+            most = max(most, alive)
+            alive -= ends.pop(place, 0)
+        return most
+
+    def held(self, node_types: set[str]) -> Dim | None:
+        """Bytes of the results of nodes of these types: inputs, or constants."""
+        chosen = [tensor for node in self._dump.order if node.type in node_types for tensor in self._types(node)]
+        sizes = [self._size(tensor) for tensor in chosen]
+        return _sum(sizes)
+
+    def quantised(self) -> tuple[int, int]:
+        """How many computing nodes read or write a quantised tensor, and how many compute."""
+        computing = [node for node in self._dump.order if node.type not in _FREE | _MOVES]
+        touching = [
+            node
+            for node in computing
+            if any(t.dtype in QUANTISED for t in (*self._dump.inference.reads(node), *self._types(node)))
+        ]
+        return len(touching), len(computing)
+
+    def _types(self, node: Node) -> tuple[TensorType, ...]:
+        return self._dump.inference.types[node.name]
+
+    def _node(self, node: Node) -> Cost:
+        if node.type in _FREE or node.name in self._dump.inference.values:
+            return Cost(0, 0)
+        tensors = (*self._dump.inference.reads(node), *self._types(node))
+        transposed = any(name in node.proto.attr and node.proto.attr[name].b for name in ("transpose_x1", "adj_x1"))
+        key = (node.type, transposed, *map(id, tensors))
+        if key not in self._known:
+            moved = [self._size(tensor) for tensor in tensors]
+            self._known[key] = Cost(_sum(moved), self._number(self._flops(node, transposed)))
+        return self._known[key]
+
+    def _flops(self, node: Node, transposed: bool) -> Dim | None:
+        if node.type in _MOVES or not self._types(node):
+            return 0
+        reads, result = self._dump.inference.reads(node), self._types(node)[0]
+        widest = max((t.shape for t in (*reads, result) if t.shape is not None), key=len, default=None)
+        if result.shape is None or widest is None:
+            return None
+        if node.type in _CONTRACTIONS and reads and reads[0].shape:
+            inner = reads[0].shape[-2 if transposed and len(reads[0].shape) > 1 else -1]
+            packed = 8 if reads[0].dtype == "int32" and node.type.startswith("Quant") else 1
+            return 2 * packed * math.prod(result.shape) * inner
+        if node.type.startswith("Reduce") and reads and reads[0].shape is not None:
+            return math.prod(reads[0].shape)
+        return _PER_ELEMENT.get(node.type, 1) * math.prod(result.shape)
+
+    def _size(self, tensor: TensorType) -> Dim | None:
+        # Types are shared between nodes, so this is asked once for each distinct one.
+        if id(tensor) not in self._bytes:
+            self._bytes[id(tensor)] = self._number(size_bytes(tensor))
+        return self._bytes[id(tensor)]
+
+    def _number(self, expression: Dim | None) -> Dim | None:
+        if expression is None or isinstance(expression, int) or not self._sizes:
+            return expression
+        if expression not in self._numbers:
+            value = expression.xreplace(self._sizes)
+            self._numbers[expression] = int(sympy.ceiling(value)) if value.is_number else value
+        return self._numbers[expression]
+
+
+def _sum(sizes: Sequence[Dim | None]) -> Dim | None:
+    """The sum, unknown where a part is."""
+    known = [size for size in sizes if size is not None]
+    return sum(known, 0) if len(known) == len(sizes) else None

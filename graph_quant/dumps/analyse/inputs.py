@@ -1,0 +1,172 @@
+"""Inputs for a replay: the ones given, checked, and the rest generated from a seed so that the graph accepts them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...ge import dtypes
+from ...ge.graph import INPUT_TYPES, Node
+from ...ge.torch_dtypes import from_desc
+from ..errors import DumpError
+from ..graph.shapes import Stated, evaluate, stated, symbols_in
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_SIZE_STEP = 8
+_SCALES = {"scale", "scales", "smooth_scales", "pertoken_scale", "gamma"}
+_LOOKUPS = {"Gather", "GatherV2", "EmbeddingDenseGrad", "GatherElements", "IndexByTensor"}
+_THROUGH = {"Cast", "Reshape", "Identity", "Transpose", "Squeeze", "Unsqueeze"}
+
+
+def make_inputs(dump: Dump, given: Mapping[str, torch.Tensor], sizes: Mapping[str, int], seed: int) -> list[Any]:
+    """The arguments of the graph in the order of its inputs: tensors, and numbers for sizes."""
+    nodes = sorted(
+        (node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i
+    )
+    named = {node.name for node in nodes}
+    if stray := sorted(set(given) - named):
+        raise DumpError(
+            f"the inputs hold {stray[0]}, which is no input of the dump; its inputs are {', '.join(sorted(named))}"
+        )
+    known = _Sizes(dump, nodes, given, sizes)
+    generator = torch.Generator().manual_seed(seed)
+    return [_argument(dump, node, given.get(node.name), known, generator) for node in nodes]
+
+
+class _Sizes:
+    """The size of every symbol: stated, told by a given tensor, taken from the graph, or made up."""
+
+    def __init__(
+        self, dump: Dump, nodes: list[Node], given: Mapping[str, torch.Tensor], sizes: Mapping[str, int]
+    ) -> None:
+        self.values: dict[str, int] = {name: size for name, (size, _) in dump.inference.baked.items()}
+        tied = dump.inference.tied
+        unknown = sorted(set(sizes) - set(dump.inference.symbols) - set(self.values) - set(tied))
+        if unknown:
+            raise DumpError(
+                f"--size: the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}"
+            )
+        self.values.update(sizes)
+        for node in nodes:
+            if node.name in given:
+                self._learn(dump, node, given[node.name])
+        for place, name in enumerate(dump.inference.symbols):
+            self.values.setdefault(name, _SIZE_STEP * (place + 2))
+        # The later ones first: an earlier one may be an expression of them, never the other way round.
+        for name, text in reversed(tied.items()):
+            size = evaluate(text, self.values)
+            if sizes.get(name, size) != size:
+                raise DumpError(f"--size: {name} must be {text} in this graph, which is {size}, got {sizes[name]}")
+            self.values[name] = size
+
+    def _learn(self, dump: Dump, node: Node, tensor: torch.Tensor) -> None:
+        found = dump.inference.types[node.name][0]
+        described = stated(node.proto.output_desc[0])
+        if described.is_size and described.meta and described.meta[0].isidentifier():
+            self.values.setdefault(described.meta[0], int(tensor.item()))
+        for size, real in zip(found.shape or (), tensor.shape, strict=False):
+            if not isinstance(size, int) and str(size) in dump.inference.symbols:
+                self.values.setdefault(str(size), real)
+
+    def of(self, shape: tuple[Any, ...]) -> tuple[int, ...]:
+        """A shape in numbers."""
+        return tuple(size if isinstance(size, int) else self._number(size) for size in shape)
+
+    def _number(self, size: Any) -> int:
+        return int(size.xreplace({symbol: self.values[str(symbol)] for symbol in size.free_symbols}))
+
+    def stated_size(self, described: Stated) -> int:
+        """The number that a size input carries."""
+        text = (described.meta or ("",))[0]
+        return int(evaluate(text, {name: self.values[name] for name in symbols_in(text) if name in self.values}))
+
+
+def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes, generator: torch.Generator) -> Any:
+    described = stated(node.proto.output_desc[0])
+    if described.is_size:
+        return int(given.item()) if given is not None else sizes.stated_size(described)
+    types = dump.inference.types[node.name]
+    if not types or types[0].shape is None or not types[0].inferred:
+        raise DumpError(
+            f"{node.name}: the dump does not say what this input is: {dump.inference.failures.get(node.name, '')}"
+        )
+    shape, dtype = sizes.of(types[0].shape), from_desc(dtypes.TO_DESC[types[0].dtype])
+    if given is not None:
+        if given.dtype != dtype or tuple(given.shape) != shape:
+            got = f"{given.dtype} {tuple(given.shape)}"
+            raise DumpError(f"{node.name} must be {dtype} {shape}, got {got}")
+        return given
+    if math.prod(shape) * dtype.itemsize > _memory():
+        raise DumpError(
+            f"{node.name} would be {dtype} {shape}, more than this machine's memory; give smaller sizes with --size"
+        )
+    return _generate(dump, node, sizes, (shape, dtype), generator)
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _generate(
+    dump: Dump, node: Node, sizes: _Sizes, kind: tuple[tuple[int, ...], torch.dtype], generator: torch.Generator
+) -> torch.Tensor:
+    shape, dtype = kind
+    uses = _uses(dump, node)
+    if dtype.is_floating_point:
+        if any(name in _SCALES for _, name in uses):
+            return (torch.rand(shape, generator=generator) * 0.9 + 0.1).to(dtype)
+        return torch.randn(shape, generator=generator).to(dtype)
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
+    for reader, name in uses:
+        if name == "group_index":
+            rows = math.prod(_shape_of(dump, reader, "x", sizes)[:-1])
+            return _group_ends(rows, shape, generator).to(dtype)
+        if reader.type in _LOOKUPS and name == "indices":
+            table = _shape_of(dump, reader, "x", sizes)
+            return torch.randint(0, max(table[0], 1) if table else 1, shape, generator=generator).to(dtype)
+    packed = any(reader.type == "Bitcast" for reader, _ in uses)
+    if dtype in (torch.int8, torch.uint8) or packed:
+        bounds = torch.iinfo(dtype)
+        return torch.randint(bounds.min, bounds.max, shape, generator=generator, dtype=dtype)
+    return torch.randint(0, 2, shape, generator=generator).to(dtype)
+
+
+def _uses(dump: Dump, node: Node) -> list[tuple[Node, str]]:
+    """Who reads an input and under which name, also behind casts and reshapes."""
+    found: list[tuple[Node, str]] = []
+    frontier, seen = [node.name], {node.name}
+    while frontier:
+        for reader, position in dump.consumers[frontier.pop()]:
+            found.append((reader, reader.inputs[position].name))
+            if reader.type in _THROUGH and position == 0 and reader.name not in seen:
+                seen.add(reader.name)
+                frontier.append(reader.name)
+    return found
+
+
+def _shape_of(dump: Dump, reader: Node, name: str, sizes: _Sizes) -> tuple[int, ...]:
+    """The shape of another input of ``reader``."""
+    edge = next((edge for edge in reader.inputs if edge.name == name and edge.node), None)
+    read = dump.inference.of(edge) if edge else None
+    if read is None or read.shape is None:
+        raise DumpError(f"{reader.name}: the shape of {name} is not known, so no input can be made; give --inputs")
+    return sizes.of(read.shape)
+
+
+def _group_ends(rows: int, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    """Where groups of rows end: rising, the last one at the row count."""
+    groups = math.prod(shape)
+    if groups == 0:
+        return torch.zeros(shape, dtype=torch.int64)
+    if groups <= rows:
+        inner = torch.randperm(rows - 1, generator=generator)[: groups - 1].sort().values + 1
+    else:
+        inner = torch.randint(0, rows + 1, (groups - 1,), generator=generator).sort().values
+    return torch.cat([inner, torch.tensor([rows])]).reshape(shape)

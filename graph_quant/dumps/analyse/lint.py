@@ -1,0 +1,71 @@
+"""Checks a graph against rules that a build can fail on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import DumpError
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+Check = Callable[["Dump"], Iterator[tuple[str, str]]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``check`` yields a node and what is wrong with it; ``why`` and ``way_out`` hold for every finding."""
+
+    id: str
+    why: str
+    way_out: str
+    check: Check
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that fired at a node."""
+
+    rule: Rule
+    node: str
+    message: str
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(name: str, *, why: str, way_out: str) -> Callable[[Check], Check]:
+    """Register a check as the rule ``name``."""
+
+    def register(check: Check) -> Check:
+        RULES[name] = Rule(name, why, way_out, check)
+        return check
+
+    return register
+
+
+def rules() -> dict[str, Rule]:
+    """Every rule by its id."""
+    from . import rules_form, rules_types  # noqa: F401  (they register themselves)
+
+    return RULES
+
+
+def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
+    """The findings in the order of the graph. ``ignore`` holds rule ids, or ``id:node`` for a single place."""
+    known = rules()
+    for entry in ignore:
+        if entry.partition(":")[0] not in known:
+            raise DumpError(
+                f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}"
+            )
+    found = [
+        Finding(each, node, message)
+        for each in known.values()
+        if each.id not in ignore
+        for node, message in each.check(dump)
+        if f"{each.id}:{node}" not in ignore
+    ]
+    return sorted(found, key=lambda finding: (dump.position.get(finding.node, -1), finding.rule.id))

@@ -1,0 +1,136 @@
+"""Finds which node of one graph is which node of another, by structure before name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+# Desc-like facts and names that do not change what a node does.
+NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", "_readable_value"}
+
+
+def match(old: Dump, new: Dump) -> dict[str, str]:
+    """Nodes of ``old`` to nodes of ``new``: no node twice, always of one type."""
+    matcher = _Matcher(old, new)
+    matcher.inputs()
+    matcher.by_ancestry()
+    matcher.by_name(lambda node: node.type in INPUT_TYPES | {OUTPUT_TYPE})
+    matcher.spread()
+    matcher.by_name(lambda node: node.type not in CONST_TYPES)
+    matcher.spread()
+    return matcher.pairs
+
+
+def attribute_key(node: Node) -> bytes:
+    """The attributes of a node, as bytes that are equal exactly when they are."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(node.proto.attr):
+        if name not in NAMING and node.proto.attr[name].WhichOneof("value"):
+            digest.update(repr((name, node.proto.attr[name].SerializeToString(deterministic=True))).encode())
+    return digest.digest()
+
+
+def _ancestry(dump: Dump, inputs: dict[str, str]) -> dict[str, bytes]:
+    """For every node a hash of all it is computed from: equal hashes, equal computations."""
+    hashes: dict[str, bytes] = {}
+    for node in dump.order:
+        digest = hashlib.blake2b(digest_size=16)
+        if node.type in INPUT_TYPES:
+            digest.update(repr(("input", inputs.get(node.name, f"{id(dump)} {node.name}"))).encode())
+        else:
+            digest.update(repr((node.type, attribute_key(node))).encode())
+        for edge in node.inputs:
+            digest.update(repr((edge.name, hashes.get(edge.node, b""), edge.output)).encode())
+        digest.update(b"".join(sorted(hashes[name] for name in node.controls)))
+        hashes[node.name] = digest.digest()
+    return hashes
+
+
+def _by_name(node: Node) -> tuple[object, ...]:
+    return node.name, *((desc.dtype, tuple(desc.shape.dim)) for desc in node.proto.output_desc)
+
+
+def _by_index(node: Node) -> tuple[object, ...]:
+    return node.proto.attr["index"].i, *_by_name(node)[1:]
+
+
+class _Matcher:
+    def __init__(self, old: Dump, new: Dump) -> None:
+        self.old, self.new = old, new
+        self.pairs: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._fresh: deque[str] = deque()
+
+    def inputs(self) -> None:
+        """Pair graph inputs of one dtype and shape: by name, and what is left by index."""
+        old, new = ([node for node in dump.order if node.type in INPUT_TYPES] for dump in (self.old, self.new))
+        for key in (_by_name, _by_index):
+            found = {key(node): node for node in new if node.name not in self._taken}
+            for node in old:
+                if key(node) in found:
+                    self._pair(node.name, found[key(node)].name)
+
+    def by_ancestry(self) -> None:
+        """Pair what is computed alike; of several alike, first those that share a name."""
+        candidates: dict[bytes, dict[str, None]] = defaultdict(dict)
+        for name, key in _ancestry(self.new, {new: new for new in self.pairs.values()}).items():
+            if name not in self._taken:
+                candidates[key][name] = None
+        ancestry = {name: key for name, key in _ancestry(self.old, self.pairs).items() if name not in self.pairs}
+        for name, key in ancestry.items():
+            if name in candidates[key]:
+                self._pair(name, name)
+                del candidates[key][name]
+        for name, key in ancestry.items():
+            if name not in self.pairs and candidates[key]:
+                other = next(iter(candidates[key]))
+                self._pair(name, other)
+                del candidates[key][other]
+
+    def by_name(self, wanted: Callable[[Node], bool]) -> None:
+        """Pair nodes of one name and type."""
+        for node in self.old.order:
+            if node.name in self.new.nodes and wanted(node):
+                self._pair(node.name, node.name)
+
+    def spread(self) -> None:
+        """From every pair to its neighbours at the same place: producers by input, consumers by input and order."""
+        self._fresh = deque(self.pairs)
+        while self._fresh:
+            name = self._fresh.popleft()
+            self._spread_up(name, self.pairs[name])
+            self._spread_down(name, self.pairs[name])
+
+    def _spread_up(self, name: str, other: str) -> None:
+        mine = {edge.name: edge for edge in self.old.nodes[name].inputs}
+        for edge in self.new.nodes[other].inputs:
+            twin = mine.get(edge.name)
+            if twin and twin.node and edge.node and twin.output == edge.output:
+                self._pair(twin.node, edge.node)
+
+    def _spread_down(self, name: str, other: str) -> None:
+        waiting: dict[tuple[str, str, int], list[str]] = defaultdict(list)
+        for reader, position in self.new.consumers[other]:
+            if reader.name not in self._taken:
+                edge = reader.inputs[position]
+                waiting[reader.type, edge.name, edge.output].append(reader.name)
+        for reader, position in self.old.consumers[name]:
+            edge = reader.inputs[position]
+            found = waiting.get((reader.type, edge.name, edge.output))
+            if reader.name not in self.pairs and found:
+                same = reader.name in found
+                self._pair(reader.name, found.pop(found.index(reader.name) if same else 0))
+
+    def _pair(self, name: str, other: str) -> None:
+        if name in self.pairs or other in self._taken or self.old.nodes[name].type != self.new.nodes[other].type:
+            return
+        self.pairs[name] = other
+        self._taken.add(other)
+        self._fresh.append(name)

@@ -1,0 +1,115 @@
+"""Runs a dump on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from ...ge.sizes import HostValue, to_tensor
+from ...host.engine import GraphError, import_graph
+from ...host.engine.compiled import make_callable
+from ...host.engine.speed import EAGER
+from ..errors import DumpError
+from .inputs import make_inputs
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+Tensors = dict[str, torch.Tensor]
+
+
+def to_fx(dump: Dump) -> fx.GraphModule:
+    """The dump as a module of host kernels."""
+    for node in dump.order:
+        if node.type == "ConstPlaceHolder":
+            # It names memory by address, which means nothing, or worse, in any other process.
+            raise DumpError(f"{node.name}: its data stayed in the process that wrote the dump; it cannot be replayed")
+        if node.type in ("Data", "RefData") and "index" not in node.proto.attr:
+            raise DumpError(f"{node.name}: this input has no index")
+        if node.type in ("Data", "RefData") and not node.proto.output_desc:
+            raise DumpError(f"{node.name}: this input has no desc, so its dtype and shape are not known")
+    try:
+        return import_graph(dump.graph_def)
+    except (GraphError, TypeError, ValueError, RuntimeError, LookupError, SyntaxError) as error:
+        raise DumpError(f"the host cannot run this graph: {_first_line(error)}") from error
+
+
+def replay(
+    dump: Dump,
+    given: Mapping[str, torch.Tensor] | None = None,
+    *,
+    seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
+    engine: str = EAGER,
+    trace: bool = False,
+) -> Tensors:
+    """The outputs as ``output0`` and so on, and with ``trace`` every result of every node as ``node:index``."""
+    module = to_fx(dump)
+    arguments = make_inputs(dump, given or {}, sizes or {}, seed)
+    results: Tensors = {}
+    try:
+        if trace:
+            recorder = _Recorder(module)
+            outputs = recorder.run(*arguments)
+            results.update(recorder.recorded)
+        else:
+            outputs = make_callable(module, engine)(*arguments)
+    except Exception as error:
+        raise DumpError(f"the graph stops: {_first_line(error)}") from error
+    results.update({f"output{index}": output for index, output in enumerate(outputs)})
+    # safetensors stores each tensor on its own and refuses shared memory.
+    return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in results.items()}
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
+
+
+class _Recorder(fx.Interpreter):
+    """Keeps what every GE node yields."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.recorded: Tensors = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        node = n.meta.get("ge")
+        if n.op == "call_function" and node is not None and "kernel" in n.meta:
+            several = result if isinstance(result, list) or type(result) is tuple else [result]
+            for index, value in enumerate(several):
+                tensor = to_tensor(value) if isinstance(value, HostValue) else value
+                # Later in-place writes must not reach what was recorded.
+                self.recorded[f"{node.name}:{index}"] = tensor.detach().clone()
+        return result
+
+
+def read_tensors(path: str) -> Tensors:
+    """The tensors of a safetensors file."""
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ImportError:
+        raise DumpError("replay needs the safetensors package: pip install safetensors") from None
+    try:
+        found: Tensors = load_file(path)
+        return found
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise DumpError(f"{path}: this is not a safetensors file: {_first_line(error)}") from None
+
+
+def write_tensors(tensors: Tensors, path: str) -> None:
+    """Store tensors at ``path``."""
+    try:
+        from safetensors import SafetensorError
+        from safetensors.torch import save_file
+    except ImportError:
+        raise DumpError("replay needs the safetensors package: pip install safetensors") from None
+    try:
+        save_file(tensors, path)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise DumpError(f"{path}: the results cannot be written: {_first_line(error)}") from None

@@ -1,0 +1,117 @@
+"""Lint rules about the form of a graph: what is wasted, dead, fixed or impossible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from .lint import rule
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_PACKING_NODES = 3
+_NEUTRAL = {"Mul": 1, "RealDiv": 1, "Div": 1, "Add": 0, "Sub": 0}
+
+
+@rule(
+    "redundant-chain",
+    why="every node is a kernel launch or a shape computation that GE carries out on each call",
+    way_out="lower with this package's converters, or rewrite the call as the finding says",
+)
+def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
+    """Chains that fewer nodes replace."""
+    for idiom in dump.idioms:
+        if idiom.kind == "pack int4" and len(idiom.members) > _PACKING_NODES:
+            yield (
+                idiom.head,
+                (
+                    f"{len(idiom.members)} nodes pack int4; "
+                    "Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
+                ),
+            )
+    for node in dump.order:
+        if message := _needless(dump, node):
+            yield node.name, message
+
+
+def _needless(dump: Dump, node: Node) -> str | None:
+    if not node.inputs or not node.inputs[0].node or node.name in dump.inference.values:
+        return None
+    producer = dump.nodes[node.inputs[0].node]
+    types, sources = dump.inference.types[node.name], dump.inference.types[producer.name]
+    if not types or node.inputs[0].output >= len(sources):
+        return None
+    source, result = sources[node.inputs[0].output], types[0]
+    same = result.inferred and source.inferred and result == source
+    if node.type == "Cast" and same:
+        return f"casts {source.dtype} to {source.dtype}; nothing is needed"
+    if node.type == "Reshape" and same:
+        return f"reshapes to the shape it has, {result}; nothing is needed"
+    if node.type == "Reshape" and producer.type == "Reshape" and len(dump.consumers[producer.name]) == 1:
+        return f"follows {producer.name}, which nothing else reads; one Reshape does"
+    if node.type in _NEUTRAL and len(node.inputs) == 2 and same:
+        value = dump.inference.values.get(node.inputs[1].node)
+        if value == (_NEUTRAL[node.type],) and dump.nodes[node.inputs[1].node].type in CONST_TYPES:
+            return f"is {node.type} with the constant {value[0]:g}; nothing is needed"
+    return _undone(dump, node, producer)
+
+
+def _undone(dump: Dump, node: Node, producer: Node) -> str | None:
+    """A Transpose that the one before it undoes."""
+    if node.type != "Transpose" or producer.type != "Transpose" or len(node.inputs) < 2 or len(producer.inputs) < 2:
+        return None
+    first = dump.inference.values.get(producer.inputs[1].node)
+    second = dump.inference.values.get(node.inputs[1].node)
+    if not first or not second or len(first) != len(second):
+        return None
+    if all(isinstance(axis, int) and 0 <= axis < len(first) for axis in second) and [
+        first[axis] for axis in second
+    ] == list(range(len(first))):
+        return f"undoes {producer.name}; neither is needed"
+    return None
+
+
+@rule(
+    "unreachable",
+    why="no output depends on it, by data or by control; it costs compile time at best",
+    way_out="remove what computes it, or dump the optimized graph, from which TorchAir prunes most",
+)
+def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
+    """Dead ends: nodes that nothing reads and that are not the output."""
+    if not any(node.type == OUTPUT_TYPE for node in dump.order):
+        yield dump.order[-1].name, "the graph has no NetOutput, so nothing in it is an output"
+        return
+    needed: set[str] = set()
+    frontier = [node.name for node in dump.order if node.type == OUTPUT_TYPE]
+    while frontier:
+        name = frontier.pop()
+        if name not in needed:
+            needed.add(name)
+            frontier.extend(dump.nodes[name].producers)
+    for node in dump.order:
+        if node.name not in needed and node.type not in INPUT_TYPES and not dump.consumers[node.name]:
+            yield node.name, f"{node.type} whose result nothing needs"
+
+
+@rule(
+    "static-shape",
+    why="the input is declared dynamic, but a number is baked in: the graph breaks or recompiles at other sizes",
+    way_out="take the size from the tensor (x.size(0), or -1 in a reshape), or mark the dimension static",
+)
+def static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:
+    """Symbols that the graph takes for a number."""
+    for name, (size, node) in dump.inference.baked.items():
+        yield node, f"works only where {name} is {size}, though the inputs declare it dynamic"
+
+
+@rule(
+    "refused-call",
+    why="the host's kernel, which follows the operator's documents, refuses these inputs; a device fails or traps",
+    way_out="correct the call as the message says",
+)
+def refused_calls(dump: Dump) -> Iterator[tuple[str, str]]:
+    """Nodes whose kernel refuses its inputs."""
+    for name in dump.inference.refused:
+        yield name, dump.inference.failures.get(name, "refused")

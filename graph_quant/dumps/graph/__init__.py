@@ -1,0 +1,1 @@
+"""What a graph is: the type of every output, and the idioms in it."""

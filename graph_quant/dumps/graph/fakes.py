@@ -1,0 +1,215 @@
+"""Fake tensors and host values that stand for a dump's tensors, and the engine's kernels run on them.
+
+Equal values are one object, so a kernel runs once for each distinct combination of attributes and inputs: the
+hundredth layer of a model costs a few dictionary lookups.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from ...ge import dtypes
+from ...ge import sizes as values
+from ...ge.graph import Node
+from ...ge.sizes import HostValue
+from ...ge.torch_dtypes import from_desc
+from ...host.engine.nodes import decode_attribute
+from ...host.kernels import HOST_KERNELS, KERNELS, Kernel
+from ..errors import DumpError
+from .shapes import Stated, TensorType, stated
+from .symbolic import Symbols
+
+_LONGEST_HOST_VALUE = 64
+# The attribute that states the dtype of a node's first result.
+_RESULT_DTYPE = ("dst_type", "dtype", "type", "dst_dtype")
+# The kernel needs data to answer, which a fake tensor does not have.
+_OPEN = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    GuardOnDataDependentSymNode,
+)
+_WORDS = {torch.float8_e8m0fnu: "float8_e8m0"}
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One output: a fake tensor or a host value, and its type; ``items`` are a host value's numbers."""
+
+    content: Any
+    type: TensorType
+    items: tuple[Any, ...] | None = None
+
+
+class Fakes:
+    """Everything of one dump."""
+
+    def __init__(self, settled: Mapping[str, int | str] | None = None) -> None:
+        self.symbols = Symbols(settled)
+        self._mode = FakeTensorMode(shape_env=self.symbols.env, allow_non_fake_inputs=True)
+        self._interned: dict[Any, Value] = {}
+        self._called: dict[Any, tuple[Value, ...] | Exception] = {}
+        self._converted: dict[tuple[int, bool], Any] = {}
+
+    def graph_input(self, node: Node) -> Value:
+        """A Data node: a size, or a tensor with the dump's symbols."""
+        if not node.proto.output_desc:
+            raise DumpError("it has no output desc")
+        return self.described(node.name, stated(node.proto.output_desc[0]))
+
+    def described(self, name: str, described: Stated) -> Value:
+        """The tensor or size that a desc states."""
+        if described.is_size and described.meta:
+            size = self.symbols.expression(described.meta[0])
+            return self._intern(HostValue((size,), (), torch.int64), "int64")
+        dtype = from_desc(dtypes.TO_DESC[described.dtype])
+        return self._empty(self.symbols.sizes(name, described), dtype, described.dtype)
+
+    def constant(self, node: Node) -> Value:
+        """A Const node; a small one keeps its numbers."""
+        tensor = node.proto.attr["value"].t
+        shape, word = tuple(tensor.desc.shape.dim), dtypes.OF_DESC.get(tensor.desc.dtype, "")
+        dtype = from_desc(tensor.desc.dtype)
+        count = math.prod(shape)
+        if min(shape, default=0) < 0 or len(tensor.data) not in (0, count * dtype.itemsize):
+            raise DumpError(f"it holds {len(tensor.data)} bytes, which is not {word}{list(shape)}")
+        if len(shape) <= 1 and count <= _LONGEST_HOST_VALUE and tensor.data and not dtype.is_complex:
+            numbers = torch.frombuffer(bytearray(tensor.data), dtype=dtype).tolist()
+            return self._intern(HostValue(tuple(numbers), shape, dtype), word)
+        return self._empty(shape, dtype, word)
+
+    def call(self, node: Node, kernel: Kernel, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
+        """The results of ``node``."""
+        arranged = [_arrange(declared, inputs) for declared in kernel.inputs]
+        attributes = {
+            parameter: node.proto.attr[name] for name, parameter in kernel.attributes if name in node.proto.attr
+        }
+        key = (
+            id(kernel),
+            tuple((name, attribute.SerializeToString()) for name, attribute in attributes.items()),
+            tuple(tuple(map(id, given)) if isinstance(given, list) else id(given) for given in arranged),
+        )
+        if key not in self._called:
+            try:
+                self._called[key] = self._run(node, kernel, arranged, attributes)
+            except Exception as error:
+                self._called[key] = error
+        found = self._called[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _run(self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any]) -> tuple[Value, ...]:
+        decoded = {name: decode_attribute(attribute) for name, attribute in attributes.items()}
+        given = {name: value for name, value in decoded.items() if value is not None}
+        # Kernels that work block by block on data take one symbolic step where they are traced.
+        with _quiet(), torch.compiler._compile_session_context(), self._mode:
+            arguments = [
+                [self._as(value, declared.is_host) for value in group]
+                if isinstance(group, list)
+                else (None if group is None else self._as(group, declared.is_host))
+                for declared, group in zip(kernel.inputs, arranged, strict=True)
+            ]
+            result = kernel.function(*arguments, **given)
+            if node.type == "Reshape" and isinstance(arguments[1], HostValue):
+                result = _as_asked(result, arguments[1])
+        several = result if isinstance(result, list) or type(result) is tuple else [result]
+        flat = [value for group in arranged for value in (group if isinstance(group, list) else [group]) if value]
+        return tuple(self._intern(content, _word(node, index, content, flat)) for index, content in enumerate(several))
+
+    def _as(self, value: Value, is_host: bool) -> Any:
+        if isinstance(value.content, HostValue) == is_host:
+            return value.content
+        key = (id(value), is_host)
+        if key not in self._converted:
+            self._converted[key] = (values.to_host if is_host else values.to_tensor)(value.content)
+        return self._converted[key]
+
+    def _empty(self, shape: tuple[Any, ...], dtype: torch.dtype, word: str) -> Value:
+        with self._mode:
+            return self._intern(torch.empty(shape, dtype=dtype), word)
+
+    def _intern(self, content: Any, word: str) -> Value:
+        is_host = isinstance(content, HostValue)
+        sizes = content.items if is_host else (*content.shape, *content.stride())
+        key = (is_host, word, len(content.shape), tuple(_expression(size) for size in sizes))
+        if key not in self._interned:
+            shape = tuple(self.symbols.dim(size) for size in content.shape)
+            items = tuple(self.symbols.dim(item) for item in content.items) if is_host else None
+            self._interned[key] = Value(content, TensorType(word, shape), items)
+        return self._interned[key]
+
+
+def _as_asked(reshaped: torch.Tensor, shape: HostValue) -> torch.Tensor:
+    """The result of a Reshape with the sizes as the graph states them, where torch derives longer expressions."""
+    asked = [real if size in (0, -1) else size for size, real in zip(shape.ints, reshaped.shape, strict=True)]
+    return torch.empty(asked, dtype=reshaped.dtype)
+
+
+def is_open_question(error: Exception) -> bool:
+    """Whether a kernel stopped for want of data, and not because it refuses its inputs."""
+    return isinstance(error, _OPEN)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch from logging what a kernel refuses: that is an answer here, not an accident."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _expression(size: Any) -> Any:
+    if isinstance(size, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return size.node.expr
+    return (type(size), repr(size)) if isinstance(size, float) else size
+
+
+def choose(node: Node, inputs: Mapping[str, Value], fixed: bool) -> Kernel | None:
+    """As the engine chooses: sizes are computed on the host, data by tensor kernels. ``fixed``: all are constants."""
+    host = HOST_KERNELS.get(node.type)
+    if host is None or not inputs or any(value.items is None for value in inputs.values()):
+        return KERNELS.get(node.type)
+    whole = all("float" not in value.type.dtype for value in inputs.values())
+    return host if whole or not fixed else KERNELS.get(node.type)
+
+
+def _arrange(declared: Any, inputs: Mapping[str, Value]) -> Any:
+    if declared.is_dynamic:
+        numbered = {name.removeprefix(declared.name): value for name, value in inputs.items()}
+        return [numbered[number] for number in sorted(filter(str.isdecimal, numbered), key=int)]
+    found = inputs.get(declared.name)
+    if found is None and not declared.is_optional:
+        raise DumpError(f"it lacks its input {declared.name}")
+    return found
+
+
+def _word(node: Node, index: int, content: Any, inputs: list[Value]) -> str:
+    """GE's word for a result: torch has no int4, so that follows from the node or from what it moves around."""
+    stored = content.dtype
+    if stored == torch.int8 and index == 0:
+        asked = [name for name in _RESULT_DTYPE if name in node.proto.attr]
+        numbers = [decode_attribute(node.proto.attr[name]) for name in asked]
+        if dtypes.TO_ATTRIBUTE["int4"] in numbers:
+            return "int4"
+        if not asked and any(value.type.dtype == "int4" for value in inputs):
+            return "int4"
+    return _WORDS.get(stored, str(stored).removeprefix("torch."))

@@ -1,0 +1,123 @@
+"""Types of tensors with symbolic shapes, and the sizes that descs state as text."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...ge import dtypes
+from ..errors import DumpError
+
+_META = re.compile(r"\s*Tensor\(dtype=torch\.(?P<dtype>\w+), shape=(?:torch\.Size\()?\[(?P<shape>[^\]]*)\]")
+_SYMBOL = re.compile(r"<class 'torch\.Sym(?:Int|Float|Bool)'>\((?P<shape>.*)\)")
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\()")
+_LONGEST = 400
+UNKNOWN_DIM, UNKNOWN_RANK = -1, -2
+
+Dim = Any  # an int, or a sympy expression over the dump's own symbols
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv,
+                                                    "Mod": operator.mod, "PythonMod": operator.mod}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A dtype in GE's words and a shape; None is an unknown rank. ``inferred`` is False where a desc is all we have."""
+
+    dtype: str
+    shape: tuple[Dim, ...] | None
+    inferred: bool = True
+
+    def __str__(self) -> str:
+        sizes = "…" if self.shape is None else ", ".join(map(dim_text, self.shape))
+        return f"{self.dtype}[{sizes}]{'' if self.inferred else '?'}"
+
+
+def dim_text(size: Dim) -> str:
+    """A size as people write it: without the bracket that a floor division is printed in."""
+    text = str(size)
+    if text.startswith("(") and text.endswith(")") and text.find(")") == len(text) - 1:
+        return text[1:-1]
+    return "?" if text == str(UNKNOWN_DIM) else text
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a desc states: dtype, sizes (-1 unknown; None for an unknown rank), and the sizes as text with symbols."""
+
+    dtype: str
+    dims: tuple[int, ...] | None
+    meta: tuple[str, ...] | None
+    is_size: bool
+
+
+def stated(desc: Any) -> Stated:
+    """Read a TensorDescriptor."""
+    dims = tuple(desc.shape.dim) if desc.HasField("shape") else None
+    if dims == (UNKNOWN_RANK,):
+        dims = None
+    text = desc.attr["_meta"].s.decode("utf-8", "backslashreplace") if "_meta" in desc.attr else ""
+    found = _META.match(text)
+    size = _SYMBOL.match(text)
+    meta: tuple[str, ...] | None = None
+    if found:
+        meta = _split(found["shape"])
+    elif size:
+        meta = (size["shape"],)
+    return Stated(dtypes.OF_DESC.get(desc.dtype, dtypes.UNDEFINED), dims, meta, bool(size))
+
+
+def _split(text: str) -> tuple[str, ...]:
+    """Split at the commas that stand outside brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def symbols_in(text: str) -> list[str]:
+    """The names in a size expression."""
+    return [word for word in _WORD.findall(text[:_LONGEST]) if word not in _FUNCTIONS]
+
+
+def evaluate(text: str, values: Mapping[str, Any]) -> Any:
+    """A size expression over ``values``, by arithmetic alone: nothing in a dump is ever run."""
+    try:
+        tree = ast.parse(text[: _LONGEST + 1].strip(), mode="eval").body
+        if len(text) > _LONGEST:
+            raise SyntaxError
+        return _evaluate(tree, values)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
+        raise DumpError(f"{text[:60]} is not a size") from None
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    match node:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return number
+        case ast.Name(id=name) if name in values:
+            return values[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluate(operand, values)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            return _BINARY[type(op)](_evaluate(left, values), _evaluate(right, values))
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if 0 <= power <= 8:
+            return _evaluate(left, values) ** power
+        case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](_evaluate(left, values), _evaluate(right, values))
+    raise ValueError

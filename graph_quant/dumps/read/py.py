@@ -1,0 +1,90 @@
+"""Reads ``py`` dumps as text: the calls become nodes, the comments tell their Python lines. Nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...ge.errors import GeError
+from ...ge.graph import Source
+from ..errors import DumpError
+from .calls import CallBuilder
+from .txt import Progress
+
+_FILE = re.compile(r'# File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<function>\S+)')
+_FX = re.compile(r"## FX Code: (?P<name>\w+)")
+_TYPED = re.compile(r"(?P<name>\w+): torch\.(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
+_CALL = re.compile(r"(?:\[[\w, ]*\]|\w+(?:, \w+)*) = ge\.\w+\(")
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
+_LONGEST_STATEMENT = 1 << 24
+
+
+def read_py(text: str, progress: Progress) -> tuple[Any, dict[str, Source]]:
+    """The GraphDef and the source of every node. Symbols of the inputs are taken from the FX comments."""
+    builder = CallBuilder({found["name"]: (found["dtype"], found["shape"]) for found in _TYPED.finditer(text)})
+    sources: dict[str, Source] = {}
+    current = Source()
+    for number, line in _logical_lines(text):
+        if found := _FILE.match(line):
+            # Stated for the next FX node only: TorchAir leaves a line out that it has printed before.
+            current = Source("", found["file"], int(found["line"]), found["function"])
+        elif found := _FX.match(line):
+            certain = current.certain and not current.fx
+            current = Source(found["name"], current.file, current.line, current.function, certain)
+        elif _CALL.match(line):
+            for name in _added(builder, line, number):
+                sources[name] = current
+            progress(number / max(text.count("\n"), 1) if number % 512 == 0 else 0.0)
+    return builder.graph, sources
+
+
+def _added(builder: CallBuilder, statement: str, number: int) -> list[str]:
+    """The names of the nodes that a statement adds."""
+    try:
+        return builder.add(_assignment(statement))
+    except GeError as error:
+        raise DumpError(f"line {number}: {error}") from None
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
+        # A call with arguments of the wrong kind: the schema refuses them in many ways.
+        raise DumpError(f"line {number} is not a call that TorchAir writes: {error}") from None
+
+
+def _assignment(statement: str) -> tuple[list[str], str, ast.Call]:
+    """The names a statement assigns, the operator it calls, and the call."""
+    try:
+        parsed = ast.parse(statement).body
+    except (SyntaxError, ValueError) as error:
+        raise DumpError(f"not a call that TorchAir writes: {error}") from None
+    match parsed:
+        case [
+            ast.Assign(
+                targets=[target],
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id="ge"), attr=operator)) as call,
+            )
+        ]:
+            names = [name.id for name in ast.walk(target) if isinstance(name, ast.Name)]
+            return names, operator, call
+    raise DumpError(f"not a call that TorchAir writes: {statement[:80]}")
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Comments, and statements joined until their brackets close: tensors are printed over many lines."""
+    pending: list[str] = []
+    depth = length = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not pending and (line.startswith("#") or not line.strip()):
+            yield number, line
+            continue
+        bare = _QUOTED.sub("", line)
+        depth += sum(map(bare.count, "([{")) - sum(map(bare.count, ")]}"))
+        length += len(line)
+        pending.append(line)
+        if depth <= 0:
+            yield number, "\n".join(pending)
+            pending, depth, length = [], 0, 0
+        elif length > _LONGEST_STATEMENT:
+            raise DumpError(f"the statement that ends at line {number} never closes its brackets")
+    if pending:
+        raise DumpError("the file ends inside a statement")

@@ -1,0 +1,51 @@
+"""Reads ``txt`` dumps: GE's GraphDef in protobuf text format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from google.protobuf import text_format
+
+from ...ge.schema import new_graph
+from ..errors import DumpError
+
+Progress = Callable[[float], None]
+
+_TOP_LEVEL_END = re.compile(r"^\}\n", re.MULTILINE)
+_CHUNK = 1 << 18
+
+
+def read_txt(text: str, progress: Progress) -> Any:
+    """The GraphDef that ``text`` spells; ``progress`` is told the share that is done."""
+    graph = new_graph()
+    try:
+        for start, end in _chunks(text):
+            text_format.Merge(text[start:end], graph)
+            progress(end / len(text))
+    except (text_format.ParseError, ValueError, TypeError):
+        # A hand-edited file may close a block in the first column; only the whole file tells.
+        graph = new_graph()
+        merge(text, graph)
+    return graph
+
+
+def merge(text: str, message: Any) -> None:
+    """Merge one text proto into ``message``, with an error fit to be shown."""
+    try:
+        text_format.Merge(text, message)
+    except text_format.ParseError as error:
+        raise DumpError(f"not a GE graph in text form, at line {error}") from None
+    except (ValueError, TypeError) as error:  # numbers and bytes that the schema has no room for
+        raise DumpError(f"not a GE graph in text form: {error}") from None
+
+
+def _chunks(text: str) -> Iterator[tuple[int, int]]:
+    """Spans that end where a top-level block does, so that progress can be shown between them."""
+    start = 0
+    while start < len(text):
+        found = _TOP_LEVEL_END.search(text, min(start + _CHUNK, len(text)))
+        end = found.end() if found else len(text)
+        yield start, end
+        start = end

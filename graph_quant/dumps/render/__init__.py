@@ -1,0 +1,1 @@
+"""A graph for people and for other programs."""

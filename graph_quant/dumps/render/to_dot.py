@@ -1,0 +1,57 @@
+"""A graph for Graphviz, with dtypes and shapes on the edges and idioms as clusters."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ...ge.dtypes import QUANTISED
+from ...ge.errors import printable
+from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ..graph.idioms import Idiom
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_FILL = {"quantised": "#ffe3b3", "input": "#d8ecff", "constant": "#eeeeee", "plain": "#ffffff"}
+
+
+def to_dot(dump: Dump) -> str:
+    """The text of a ``.dot`` file."""
+    identifiers = {node.name: f"n{place}" for place, node in enumerate(dump.order)}
+    member_of = {name: idiom for idiom in dump.idioms for name in idiom.members}
+    lines = ["digraph ge {", '  node [shape=box, style="rounded,filled", fontname="sans-serif"];']
+    for number, idiom in enumerate(dump.idioms):
+        lines += _cluster(dump, idiom, number, identifiers)
+    lines += [f"  {_node(dump, node, identifiers)}" for node in dump.order if node.name not in member_of]
+    for node in dump.order:
+        for edge in node.inputs:
+            if edge.node:
+                label = _quote(str(dump.inference.of(edge) or "?"))
+                lines.append(f"  {identifiers[edge.node]} -> {identifiers[node.name]} [label={label}];")
+        lines += [f"  {identifiers[name]} -> {identifiers[node.name]} [style=dashed];" for name in node.controls]
+    return "\n".join([*lines, "}", ""])
+
+
+def _cluster(dump: Dump, idiom: Idiom, number: int, identifiers: dict[str, str]) -> list[str]:
+    inside = [f"    {_node(dump, dump.nodes[name], identifiers)}" for name in idiom.members]
+    return [f"  subgraph cluster_{number} {{", f"    label={_quote(idiom.label)};", *inside, "  }"]
+
+
+def _node(dump: Dump, node: Node, identifiers: dict[str, str]) -> str:
+    label = _quote(f"{printable(node.name, 60)}\n{printable(node.type, 60)}")
+    return f"{identifiers[node.name]} [label={label}, fillcolor={_quote(_FILL[role(dump, node)])}];"
+
+
+def role(dump: Dump, node: Node) -> str:
+    """What a node is to a reader: an input, a constant, one that touches quantised data, or neither."""
+    if node.type in INPUT_TYPES | {OUTPUT_TYPE}:
+        return "input"
+    if node.type in CONST_TYPES:
+        return "constant"
+    touched = (*dump.inference.reads(node), *dump.inference.types[node.name])
+    return "quantised" if any(t.dtype in QUANTISED for t in touched) else "plain"
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,80 @@
+"""A graph as JSON: the same facts as the lines, for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from ...ge.attributes import visible
+from ...ge.graph import CONST_TYPES, Node
+from ..analyse.cost import Costs
+from ..graph.shapes import Dim, dim_text
+from .lines import constant_text
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+
+def to_json(dump: Dump, costs: Costs) -> str:
+    """The whole graph; sizes are numbers or expressions as text."""
+    return json.dumps(describe(dump, costs), indent=1, ensure_ascii=True) + "\n"
+
+
+def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
+    """What ``to_json`` writes."""
+    touching, computing = costs.quantised()
+    return {
+        "nodes": [node_facts(dump, node, costs) for node in dump.order],
+        "idioms": [{"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms],
+        "symbols": dump.inference.symbols,
+        "tied_symbols": dump.inference.tied,
+        "summary": {
+            "nodes": len(dump.order),
+            "quantised_nodes": touching,
+            "computing_nodes": computing,
+            "bytes": plain_dim(costs.total("bytes")),
+            "flops": plain_dim(costs.total("flops")),
+            "peak_bytes": plain_dim(costs.peak),
+        },
+    }
+
+
+def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
+    """One node."""
+    types = dump.inference.types[node.name]
+    cost = costs.nodes[node.name]
+    facts: dict[str, Any] = {
+        "name": node.name,
+        "type": node.type,
+        "inputs": [{"name": e.name, "node": e.node, "output": e.output} for e in node.inputs if e.node],
+        "outputs": [
+            {
+                "name": node.proto.output_desc[index].name if index < len(node.proto.output_desc) else "",
+                "dtype": found.dtype,
+                "shape": None if found.shape is None else [plain_dim(size) for size in found.shape],
+                "inferred": found.inferred,
+            }
+            for index, found in enumerate(types)
+        ],
+        "attributes": visible(node.proto),
+        "bytes": plain_dim(cost.bytes),
+        "flops": plain_dim(cost.flops),
+    }
+    if node.type in CONST_TYPES:
+        facts["value"] = constant_text(node)
+    if node.controls:
+        facts["after"] = list(node.controls)
+    if node.source.fx:
+        facts["fx"] = node.source.fx
+    if node.source.file:
+        facts["source"] = {"file": node.source.file, "line": node.source.line, "certain": node.source.certain}
+    if node.name in dump.inference.disagreements:
+        facts["desc_disagrees"] = dump.inference.disagreements[node.name]
+    if node.name in dump.inference.failures:
+        facts["not_inferred"] = dump.inference.failures[node.name]
+    return facts
+
+
+def plain_dim(size: Dim | None) -> int | str | None:
+    """A size for JSON."""
+    return size if size is None or isinstance(size, int) else dim_text(size)

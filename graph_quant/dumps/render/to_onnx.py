@@ -1,0 +1,93 @@
+"""A graph as an ONNX model for viewers: GE operators in their own domain, every edge typed, symbols kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...ge.attributes import in_words, plain
+from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ..errors import DumpError
+from ..graph.shapes import TensorType, dim_text
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+DOMAIN = "ge"
+_ELEMENT = {
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "float8_e5m2": "FLOAT8E5M2",
+    "float8_e4m3fn": "FLOAT8E4M3FN",
+    "qint8": "INT8",
+    "quint8": "UINT8",
+    "qint32": "INT32",
+}
+
+
+def to_onnx(dump: Dump) -> bytes:
+    """The serialised model."""
+    try:
+        from onnx import helper
+    except ImportError:
+        raise DumpError("--format onnx needs the onnx package: pip install onnx") from None
+    nodes, inputs, outputs, typed, constants = [], [], [], [], []
+    for node in dump.order:
+        if node.type in INPUT_TYPES:
+            inputs.append(_info(dump, node, 0))
+        elif node.type in CONST_TYPES and (tensor := _constant(dump, node)) is not None:
+            constants.append(tensor)
+        elif node.type == OUTPUT_TYPE:
+            outputs += [_info(dump, dump.nodes[edge.node], edge.output) for edge in node.inputs if edge.node]
+        else:
+            nodes.append(_operator(node))
+            typed += [_info(dump, node, index) for index in range(len(dump.inference.types[node.name]))]
+    graph = helper.make_graph(nodes, dump.graph_def.name or "ge", inputs, outputs, constants, value_info=typed)
+    versions = [helper.make_opsetid(DOMAIN, 1), helper.make_opsetid("", 21)]
+    model = helper.make_model(graph, opset_imports=versions, producer_name="graph-quant")
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def _operator(node: Node) -> Any:
+    from onnx import helper
+
+    names = [edge.node and f"{edge.node}:{edge.output}" for edge in node.inputs]
+    results = [f"{node.name}:{index}" for index in range(len(node.proto.output_desc))]
+    made = helper.make_node(node.type, names, results, name=node.name, domain=DOMAIN)
+    for name in sorted(node.proto.attr):
+        if name.startswith("_") or name == "value":
+            continue
+        attribute = node.proto.attr[name]
+        words, value = in_words(name, attribute), plain(attribute)
+        # A dtype reads better as a word than as a number; empty lists have no type in ONNX.
+        exact = isinstance(value, int | float | str) and str(value).lower() == words.lower()
+        made.attribute.append(helper.make_attribute(name, value if exact else words))
+    if node.source.fx or node.source.file:
+        made.doc_string = str(node.source)
+    return made
+
+
+def _info(dump: Dump, node: Node, index: int) -> Any:
+    from onnx import helper
+
+    types = dump.inference.types[node.name]
+    found = types[index] if index < len(types) else TensorType("undefined", None)
+    sizes = None if found.shape is None else [s if isinstance(s, int) else dim_text(s) for s in found.shape]
+    return helper.make_tensor_value_info(f"{node.name}:{index}", element(found.dtype), sizes)
+
+
+def element(dtype: str) -> int:
+    """ONNX's number for a dtype in GE's words; undefined where it has none."""
+    from onnx import TensorProto
+
+    return int(getattr(TensorProto, _ELEMENT.get(dtype, dtype.upper()), TensorProto.UNDEFINED))
+
+
+def _constant(dump: Dump, node: Node) -> Any:
+    from onnx import TensorProto
+
+    tensor = node.proto.attr["value"].t
+    kind = element(dump.inference.types[node.name][0].dtype) if dump.inference.types[node.name] else 0
+    if not kind or node.name in dump.inference.failures:
+        return None
+    return TensorProto(name=f"{node.name}:0", data_type=kind, dims=list(tensor.desc.shape.dim), raw_data=tensor.data)

@@ -1,0 +1,1 @@
+"""GE's own facts, stated once: its dtypes, graphs, registrations and kernels."""

@@ -1,0 +1,129 @@
+"""Attributes of GE nodes: out of protobuf, into protobuf, and into words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import dtypes
+from .errors import GeError, printable
+from .registrations import Attribute
+
+# Integer attributes that hold a ge::DataType.
+_DTYPE_NAMES = {
+    "dst_type",
+    "dtype",
+    "out_type",
+    "output_type",
+    "output_dtype",
+    "y_dtype",
+    "type",
+    "dst_dtype",
+    "out_dtype",
+    "src_type",
+    "index_type",
+    "scale_dtype",
+}
+_LONGEST = 60
+
+
+def plain(attribute: Any) -> Any:
+    """The Python value of an AttrDef; bytes become text, messages their own text form."""
+    kind = attribute.WhichOneof("value")
+    if kind is None:
+        return None
+    value = getattr(attribute, kind)
+    if kind in ("s", "bt", "expression"):
+        return value.decode("utf-8", "backslashreplace")
+    if kind == "list":
+        for field, items in value.ListFields():
+            if field.name != "val_type":
+                return [item.decode("utf-8", "backslashreplace") if isinstance(item, bytes) else item for item in items]
+        return []
+    if kind == "list_list_int":
+        return [list(row.list_i) for row in value.list_list_i]
+    if kind == "list_list_float":
+        return [list(row.list_f) for row in value.list_list_f]
+    return value
+
+
+def in_words(name: str, attribute: Any) -> str:
+    """An attribute as a reader says it: dtypes by name, long values shortened."""
+    kind = attribute.WhichOneof("value")
+    value = plain(attribute)
+    if kind == "dt" or (kind == "i" and name in _DTYPE_NAMES):
+        return dtypes.OF_ATTRIBUTE.get(value, f"unknown dtype {value}")
+    if kind == "f":
+        return f"{value:.7g}"
+    if kind in ("t", "td", "g", "func"):
+        return f"<{kind} of {attribute.ByteSize()} bytes>"
+    if isinstance(value, list):
+        items = [printable(str(item), _LONGEST) for item in value[:16]]
+        more = f", … {len(value)} in all" if len(value) > len(items) else ""
+        return f"[{', '.join(items)}{more}]"
+    return printable(str(value).lower() if kind == "b" else str(value), _LONGEST)
+
+
+def visible(node: Any) -> dict[str, str]:
+    """The attributes of an OpDef in words, by name; without those that TorchAir keeps for itself."""
+    shown = sorted(name for name in node.attr if not name.startswith("_") and name != "value")
+    return {printable(name, _LONGEST): in_words(name, node.attr[name]) for name in shown}
+
+
+def default_of(attribute: Attribute) -> Any:
+    """The default that GE registers for an attribute, or None."""
+    text = attribute.default
+    if text is None or text == "":
+        return None
+    if text.startswith("DT_"):
+        return dtypes.TO_ATTRIBUTE.get(dtypes.of_registration(text))
+    if text in ("true", "false"):
+        return text == "true"
+    if text.startswith("{"):
+        items = [item.strip() for item in text.strip("{}").split(",") if item.strip()]
+        return [_number(item) for item in items]
+    return text.strip('"') if text.startswith('"') else _number(text)
+
+
+def _number(text: str) -> int | float | bool | None:
+    if text in ("true", "false"):
+        return text == "true"
+    for parse in (int, float):
+        try:
+            return parse(text.rstrip("f") if parse is float else text)
+        except ValueError:
+            continue
+    return None
+
+
+def set_attribute(op: Any, name: str, type_name: str, value: Any) -> None:
+    """Store a Python value as GE would: by the registered type, or by what the value is."""
+    attribute = op.attr[name]
+    try:
+        if isinstance(value, list):
+            _set_list(attribute, type_name, value)
+        elif type_name == "Type":
+            attribute.dt = value
+        elif isinstance(value, bool):
+            attribute.b = value
+        elif type_name == "Float" or isinstance(value, float):
+            attribute.f = value
+        elif isinstance(value, int):
+            attribute.i = value
+        else:
+            attribute.s = str(value).encode()
+    except (TypeError, ValueError):
+        raise GeError(f"{op.name}: {str(value)[:60]} is no value for the attribute {name}") from None
+
+
+def _set_list(attribute: Any, type_name: str, value: list[Any]) -> None:
+    if value and isinstance(value[0], list):
+        for row in value:
+            attribute.list_list_int.list_list_i.add().list_i.extend(row)
+    elif type_name == "ListFloat" or any(isinstance(item, float) for item in value):
+        attribute.list.f.extend(value)
+    elif value and all(isinstance(item, bool) for item in value):
+        attribute.list.b.extend(value)
+    elif value and isinstance(value[0], str):
+        attribute.list.s.extend(item.encode() for item in value)
+    else:
+        attribute.list.i.extend(value)

@@ -1,0 +1,141 @@
+"""A dump in memory: nodes in the order of the file, their wiring, and where in Python they came from."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .errors import GeError
+
+INPUT_TYPES = {"Data", "RefData"}
+CONST_TYPES = {"Const", "Constant"}
+OUTPUT_TYPE = "NetOutput"
+
+
+class Edge(NamedTuple):
+    """A data input: its name on the consumer, and the producer's output; ``node`` is "" where nothing is fed."""
+
+    name: str
+    node: str
+    output: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """The FX node and the Python line that made a node; a line is ``certain`` where the dump states it itself."""
+
+    fx: str = ""
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    certain: bool = True
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}{'' if self.certain else '?'}" if self.file else ""
+        return " ".join(part for part in (self.fx, place) if part)
+
+
+@dataclass(slots=True)
+class Node:
+    """One GE operator; ``proto`` is its OpDef."""
+
+    name: str
+    type: str
+    proto: Any
+    inputs: list[Edge]
+    controls: list[str]
+    source: Source = field(default_factory=Source)
+
+    @property
+    def producers(self) -> Iterator[str]:
+        """Every node this one waits for, data and control."""
+        yield from (edge.node for edge in self.inputs if edge.node)
+        yield from self.controls
+
+
+def build(graph_def: Any, sources: dict[str, Source] | None = None) -> dict[str, Node]:
+    """The nodes of ``graph_def`` by name, checked: names are unique and every input exists."""
+    nodes: dict[str, Node] = {}
+    for proto in graph_def.op:
+        node = _node(proto, sources or {})
+        if not node.name or not node.type:
+            raise GeError(f"a node has no {'type' if node.name else 'name'}: {node.name or node.type or 'both'}")
+        if not (node.name + node.type).isprintable():
+            raise GeError(f"a node has control characters in its name or type: {node.name}: {node.type}")
+        if node.name in nodes:
+            raise GeError(f"two nodes are named {node.name}")
+        nodes[node.name] = node
+    if not nodes:
+        raise GeError("the graph has no nodes")
+    for node in nodes.values():
+        _check_inputs(node, nodes)
+    return nodes
+
+
+def _node(proto: Any, sources: dict[str, Source]) -> Node:
+    edges: list[Edge] = []
+    controls: list[str] = []
+    descs = proto.input_desc
+    for reference in proto.input:
+        producer, _, index = reference.rpartition(":")
+        if index == "-1" and producer:
+            controls.append(producer)
+            continue
+        if reference and not (producer and index.isascii() and index.isdigit() and len(index) < 10):
+            raise GeError(f"{proto.name}: the input {reference!r} is not of the form node:output")
+        name = descs[len(edges)].name if len(edges) < len(descs) else f"input{len(edges)}"
+        edges.append(Edge(name, producer, int(index or 0)))
+    return Node(proto.name, proto.type, proto, edges, controls, sources.get(proto.name) or _fx_source(proto))
+
+
+def _fx_source(proto: Any) -> Source:
+    for desc in proto.output_desc:
+        if "_fx_tensor_name" in desc.attr:
+            name = desc.attr["_fx_tensor_name"].s.decode("utf-8", "backslashreplace")
+            return Source(fx=name.partition(".OUTPUT.")[0].partition("-")[0])
+    return Source()
+
+
+def _check_inputs(node: Node, nodes: dict[str, Node]) -> None:
+    for edge in node.inputs:
+        if not edge.node:
+            continue
+        producer = nodes.get(edge.node)
+        if producer is None:
+            raise GeError(f"{node.name}: its input {edge.name} comes from {edge.node}, which the dump does not hold")
+        if edge.output >= max(len(producer.proto.output_desc), 1):
+            count = len(producer.proto.output_desc)
+            raise GeError(
+                f"{node.name}: its input {edge.name} is output {edge.output} of {edge.node}, which has {count}"
+            )
+    for control in node.controls:
+        if control not in nodes:
+            raise GeError(f"{node.name}: it waits for {control}, which the dump does not hold")
+
+
+def topological(nodes: dict[str, Node]) -> list[Node]:
+    """The nodes, producers first, otherwise in the order of the dump."""
+    place = {name: number for number, name in enumerate(nodes)}
+    consumers: dict[str, list[str]] = {name: [] for name in nodes}
+    waiting: dict[str, int] = {}
+    for node in nodes.values():
+        producers = set(node.producers)
+        waiting[node.name] = len(producers)
+        for producer in producers:
+            consumers[producer].append(node.name)
+    names = list(nodes)
+    ready = [place[name] for name, count in waiting.items() if count == 0]
+    order: list[Node] = []
+    while ready:
+        name = names[heapq.heappop(ready)]
+        order.append(nodes[name])
+        for consumer in consumers[name]:
+            waiting[consumer] -= 1
+            if waiting[consumer] == 0:
+                heapq.heappush(ready, place[consumer])
+    if len(order) < len(nodes):
+        stuck = next(name for name, count in waiting.items() if count)
+        raise GeError(f"the graph has a cycle, through or before {stuck}")
+    return order

@@ -1,0 +1,66 @@
+"""Makes this process ready: whichever of torch, torch_npu and TorchAir it imports will work.
+
+Importing this module is cheap and loads none of them; a process where they are loaded already is made
+ready at once.
+"""
+
+import sys
+
+from .imports import ImportActions
+from .preload import HOST, choose, chosen
+
+_actions = ImportActions()
+
+
+def activate() -> None:
+    """Prepare for, or catch up with, the import of torch_npu and TorchAir."""
+    _actions.before("torch", _choose_runtime)
+    _actions.before("torch_npu", _choose_runtime)
+    _actions.install()
+    _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
+    _actions.after("torch_npu", _torch_npu_is_there)
+    _actions.before("torch_npu.dynamo.torchair", _remember_signals)
+    _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
+    if "torch" in sys.modules and "torch_npu" not in sys.modules:
+        import torch_npu  # noqa: F401
+
+
+def _choose_runtime() -> None:
+    choose()
+
+
+def _silence_environment_check() -> None:
+    """Drop torch_npu's remark that CANN's environment is not set: on the host there is none to set."""
+    if chosen() is HOST:
+        manager = sys.modules["torch_npu._init.registry.registry_manager"]
+        vars(manager)["_cann_package_check"] = lambda: None
+
+
+def _torch_npu_is_there() -> None:
+    if choose() is HOST:
+        from ..host import device
+
+        device.register()
+    from ..eager import register as serve_eager_calls
+    from ..meta import register as infer_shapes
+
+    infer_shapes()
+    serve_eager_calls()
+
+
+def _remember_signals() -> None:
+    """TorchAir replaces the signal handlers when it is imported; the host puts them back afterwards."""
+    if choose() is HOST:
+        from ..host import torchair
+
+        torchair.remember_signals()
+
+
+def _torchair_is_there() -> None:
+    from ..converters import register as lower_operators
+
+    if choose() is HOST:
+        from ..host import torchair
+
+        torchair.install()
+    lower_operators()

@@ -1,0 +1,94 @@
+"""Loads the host NPU under CANN's library names, before torch_npu looks for them.
+
+Standard library only, and as little of it as possible: this runs at interpreter start where
+`graph-quant enable` was used.
+"""
+
+from __future__ import annotations
+
+import os
+
+LIBRARY_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "host", "lib")  # noqa: PTH118, PTH120 (pathlib costs a start-up)
+RUNTIME = "libascendcl.so"
+ALIASES = (
+    "libhccl.so",
+    "libacl_op_compiler.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libfmk_parser.so",
+    "libacl_tdt_channel.so",
+    "libascend_protobuf.so",
+)
+SWITCH = "GRAPH_QUANT_HOST"
+
+
+# Who answers torch_npu's calls in this process.
+HOST, CANN, NONE = "host", "CANN", "none"
+
+
+class HostNpuError(RuntimeError):
+    """The host NPU cannot be used as asked."""
+
+
+_chosen: str | None = None
+
+
+def switch() -> str:
+    """Return the setting of GRAPH_QUANT_HOST: auto, on or off."""
+    setting = os.environ.get(SWITCH, "auto").strip().lower() or "auto"
+    if setting not in ("auto", "on", "off"):
+        raise HostNpuError(f"{SWITCH} must be auto, on or off, got {setting!r}")
+    return setting
+
+
+def choose() -> str:
+    """Decide once for this process who serves torch_npu: HOST, CANN or NONE; load the host NPU if it is HOST."""
+    global _chosen
+    if _chosen is None:
+        setting = switch()
+        if setting != "on" and cann_loads():
+            _chosen = CANN
+        elif setting == "off":
+            _chosen = NONE
+        else:
+            _load()
+            _chosen = HOST
+    return _chosen
+
+
+def chosen() -> str | None:
+    """Return what `choose` decided, or None while torch_npu has not been needed."""
+    return _chosen
+
+
+def cann_loads() -> bool:
+    """Tell whether the dynamic loader finds a CANN runtime of its own."""
+    return _try_load(RUNTIME) is None
+
+
+def is_built() -> bool:
+    """Tell whether the package carries its libraries (it does unless it runs from sources that were not built)."""
+    return all(os.path.exists(os.path.join(LIBRARY_DIR, name)) for name in (RUNTIME, *ALIASES))  # noqa: PTH110, PTH118
+
+
+def _load() -> None:
+    # Work queued to torch_npu's own thread would overtake or trail what the host computes at once.
+    os.environ["TASK_QUEUE_ENABLE"] = "0"
+    for name in (RUNTIME, *ALIASES):
+        problem = _try_load(os.path.join(LIBRARY_DIR, name))  # noqa: PTH118
+        if problem is not None:
+            raise HostNpuError(
+                f"the host NPU is not built into this installation of graph-quant ({problem}); "
+                "reinstall it with `pip install .` or, in a clone, run `make setup`"
+            )
+
+
+def _try_load(path: str) -> str | None:
+    """Load a library for everyone in this process; return what went wrong, or None."""
+    import _ctypes  # ctypes itself would take longer than all the rest
+
+    try:
+        _ctypes.dlopen(path, os.RTLD_GLOBAL | os.RTLD_NOW)
+    except OSError as error:
+        return str(error)
+    return None

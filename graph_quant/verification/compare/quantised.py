@@ -1,0 +1,63 @@
+"""The distribution of quantised values, and how many of them sit on a bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, fx
+
+from ... import int4
+from ...destination import INT4, INT8, UINT8, Destination
+from .operators import name_of
+
+_PACKING_OPS = frozenset(("npu_quantize", "npu_group_quant", "npu_dynamic_quant", "npu_dynamic_quant_asymmetric"))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How often each value of the destination occurs, from its lowest to its highest."""
+
+    destination: Destination
+    reference: tuple[int, ...]
+    graph: tuple[int, ...]
+
+    @property
+    def saturation(self) -> tuple[float, float]:
+        """The share of values on a bound: in the reference, and in the graph."""
+        return _saturation(self.reference), _saturation(self.graph)
+
+
+def destination_of(node: fx.Node, value: Tensor) -> Destination | None:
+    """The destination of a quantised result; None for other results. int4 hides in int32 at an eighth of the width."""
+    namespace, _, name = name_of(node).removesuffix(".default").partition(".")
+    if value.dtype == torch.int32 and name in _PACKING_OPS:
+        given = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
+        narrower = isinstance(given, Tensor) and value.dim() and given.dim() and given.size(-1) != value.size(-1)
+        return INT4 if narrower else None
+    if namespace != "npu":
+        return None
+    return next((each for each in (INT8, UINT8) if each.storage == value.dtype), None)
+
+
+def elements(value: Tensor, destination: Destination | None) -> Tensor:
+    """The quantised elements: of packed int4, each one."""
+    packed = destination is INT4 and value.dtype == INT4.storage
+    return int4.unpack(value) if packed else value
+
+
+def distribution(destination: Destination, reference: Tensor, graph: Tensor) -> Distribution:
+    """Count the elements of both sides."""
+    return Distribution(destination, _counts(destination, reference), _counts(destination, graph))
+
+
+def _counts(destination: Destination, values: Tensor) -> tuple[int, ...]:
+    levels = destination.high - destination.low + 1
+    flat = values.reshape(-1).to(torch.int64) - destination.low
+    inside = flat[(flat >= 0) & (flat < levels)]  # a graph with the wrong dtype may leave the range
+    return tuple(torch.bincount(inside, minlength=levels).tolist())
+
+
+def _saturation(counts: tuple[int, ...]) -> float:
+    total = sum(counts)
+    return (counts[0] + counts[-1]) / total if total else 0.0

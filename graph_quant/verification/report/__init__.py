@@ -1,0 +1,1 @@
+"""What was compared and what came of it, for people and programs."""

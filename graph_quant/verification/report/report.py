@@ -1,0 +1,200 @@
+"""What was compared and what came of it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..compare.metrics import Difference
+from ..compare.quantised import Distribution
+from ..compare.source import Line
+from ..errors import VerificationError
+from . import words
+
+
+class Status(enum.Enum):
+    """What is to be said of one result."""
+
+    EQUAL = "equal"  # every bit
+    CLOSE = "close"  # not every bit, but within the thresholds
+    DIFFERS = "differs"  # wrong, and by its own doing
+    INHERITED = "inherited"  # right for the inputs that it got, and those were wrong
+    RANDOM = "random"  # two random number generators; what follows goes on with the graph's numbers
+    UNKNOWN = "unknown"  # the reference cannot compute it; what follows goes on with the graph's result
+
+
+FAILING = (Status.DIFFERS, Status.INHERITED)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """How far results may be apart. Without any, bits must be equal."""
+
+    max_error: float | None = None
+    min_sqnr: float | None = None
+
+    def accept(self, difference: Difference) -> bool:
+        """Whether a result is near enough to its reference."""
+        if difference.equal:
+            return True
+        if difference.mismatch or (self.max_error is None and self.min_sqnr is None):
+            return False
+        return (self.max_error is None or difference.max_error <= self.max_error) and (
+            self.min_sqnr is None or difference.sqnr >= self.min_sqnr
+        )
+
+    def __str__(self) -> str:
+        parts = [
+            *([f"max error at most {self.max_error:g}"] if self.max_error is not None else []),
+            *([f"SQNR at least {self.min_sqnr:g} dB"] if self.min_sqnr is not None else []),
+        ]
+        return " and ".join(parts) or "equal bits"
+
+
+@dataclass(frozen=True)
+class GeName:
+    """A GE node."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """One result of one FX node. ``through`` are FX nodes before it that have no GE node which could be looked at."""
+
+    fx: str
+    op: str
+    status: Status
+    difference: Difference
+    dtype: str
+    shape: tuple[int, ...]
+    ge: tuple[GeName, ...] = ()
+    line: Line | None = None
+    through: tuple[str, ...] = ()
+    distribution: Distribution | None = None
+    note: str = ""
+
+    @property
+    def ge_types(self) -> str:
+        """The types of its GE nodes, constants left out."""
+        return " ".join(node.type for node in self.ge if node.type != "Const") or "-"
+
+    def describe(self) -> str:
+        """Node, GE nodes and Python line in one phrase."""
+        nodes = ", ".join(f"{node.type} {node.name!r}" for node in self.ge if node.type != "Const")
+        text = f"{self.fx} ({self.op})" + (f", GE {nodes}" if nodes else "")
+        return text + (f", {self.line.file}:{self.line.number}: {self.line.code}" if self.line else "")
+
+
+@dataclass(frozen=True)
+class OutputReport:
+    """One result of the whole function, against the same function run eagerly."""
+
+    name: str
+    status: Status
+    difference: Difference
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass
+class GraphReport:
+    """One call of one graph. ``unobserved`` are FX nodes that TorchAir gave no GE node of their own."""
+
+    name: str
+    call: int
+    nodes: list[NodeReport]
+    unobserved: tuple[str, ...] = ()
+
+    @property
+    def first_divergence(self) -> NodeReport | None:
+        """The first node that is wrong by its own doing, or else the first beyond the thresholds."""
+        own = (node for node in self.nodes if node.status is Status.DIFFERS)
+        return next(own, None) or next((node for node in self.nodes if node.status in FAILING), None)
+
+    @property
+    def ok(self) -> bool:
+        """Whether every node is within the thresholds."""
+        return self.first_divergence is None
+
+    def count(self, *statuses: Status) -> int:
+        """How many results have one of these statuses."""
+        return sum(node.status in statuses for node in self.nodes)
+
+
+@dataclass
+class Report:
+    """What ``verify`` found. ``device`` is what ran the graphs."""
+
+    title: str
+    device: str
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    graphs: list[GraphReport] = field(default_factory=list)
+    outputs: list[OutputReport] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all nodes and outputs are within the thresholds."""
+        return all(graph.ok for graph in self.graphs) and not any(each.status in FAILING for each in self.outputs)
+
+    @property
+    def nodes(self) -> Sequence[NodeReport]:
+        """The nodes of all graphs, in the order they ran."""
+        return [node for graph in self.graphs for node in graph.nodes]
+
+    @property
+    def first_divergence(self) -> NodeReport | None:
+        """The first node that goes wrong."""
+        return next((graph.first_divergence for graph in self.graphs if not graph.ok), None)
+
+    def extent(self) -> str:
+        """How many graphs were looked at, and in how many calls if in several each."""
+        graphs = len({graph.name for graph in self.graphs})
+        calls = f"{len(self.graphs)} calls of " if len(self.graphs) > graphs else ""
+        return calls + words.count(graphs, "graph")
+
+    def verdict(self) -> str:
+        """The outcome in one line."""
+        nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
+        where = f"{words.count(nodes, 'result')} in {self.extent()} on {self.device}"
+        if wrong:
+            return f"different: {wrong} of {where}"
+        if not self.ok:
+            return f"different: the outputs, although every node of {where} is right for its inputs"
+        close = sum(node.status is Status.CLOSE for node in self.nodes)
+        return f"equal: {where}" + (f", {close} of them within the thresholds" if close else ", bit for bit")
+
+    def check(self) -> None:
+        """Raise VerificationError with the first diverging node, for use in a test."""
+        if not self.ok:
+            first = self.first_divergence
+            raise VerificationError(self.verdict() + (f"; first {first.describe()}" if first else ""))
+
+    def show(self, *, all_nodes: bool = False) -> None:
+        """Print the table."""
+        from .table import show
+
+        show(self, all_nodes=all_nodes)
+
+    def to_json(self) -> str:
+        """The report as a JSON document."""
+        from .to_json import to_json
+
+        return to_json(self)
+
+    def to_html(self) -> str:
+        """The report as one page that needs nothing else."""
+        from .to_html import to_html
+
+        return to_html(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page, or for ``.json`` the JSON document."""
+        target = Path(path)
+        target.write_text(self.to_json() if target.suffix == ".json" else self.to_html(), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Report {self.verdict()}>"

@@ -1,0 +1,134 @@
+"""The report on a terminal, readable in 100 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..compare.metrics import Difference
+from . import words
+from .report import FAILING, GraphReport, NodeReport, Report, Status
+
+LONGEST = 60  # a longer graph shows what is not equal
+_WIDTH = 100
+_HEADS = ("", "FX node", "GE nodes", "result", "differ", "max", "mean", "dB", "line")
+_GE, _NUMBERS = 2, range(4, 8)
+_LONGEST_NAME, _LONGEST_RESULT, _LONGEST_LINE = 31, 14, 16
+MARKS = {
+    Status.EQUAL: ("✓", "green"),
+    Status.CLOSE: ("≈", "yellow"),
+    Status.DIFFERS: ("✗", "bold red"),
+    Status.INHERITED: ("↳", "red"),
+    Status.RANDOM: ("?", "blue"),
+    Status.UNKNOWN: ("?", "blue"),
+}
+
+
+def show(report: Report, *, all_nodes: bool = False, console: Console | None = None) -> None:
+    """Print the report."""
+    console = console or Console()
+    if not console.is_terminal:
+        console.width = _WIDTH
+    for graph in report.graphs:
+        _show_graph(console, graph, all_nodes)
+    _show_outputs(console, report)
+    first = report.first_divergence
+    if first is not None:
+        _show_first(console, first)
+    console.print(Text(report.verdict(), style="bold green" if report.ok else "bold red"), soft_wrap=True)
+
+
+def _show_graph(console: Console, graph: GraphReport, all_nodes: bool) -> None:
+    rows = graph.nodes if all_nodes or len(graph.nodes) <= LONGEST else _worth_showing(graph)
+    title = f"{graph.name}" + (f", call {graph.call}" if graph.call > 1 else "")
+    cells = [_cells(node) for node in rows]
+    widths = [max(len(head), *(len(row[place]) for row in cells), 0) for place, head in enumerate(_HEADS)]
+    # What does not fit is cut from the list of GE nodes; the page and the JSON have all of it.
+    widths[_GE] = min(widths[_GE], max(console.width - sum(widths) + widths[_GE] - len(widths), len(_HEADS[_GE])))
+    table = Table(box=None, show_edge=False, padding=(0, 1, 0, 0))
+    for place, (head, width) in enumerate(zip(_HEADS, widths, strict=True)):
+        justify: Any = "right" if place in _NUMBERS else "left"
+        table.add_column(head, justify=justify, width=width, overflow="ellipsis", no_wrap=True)
+    for row in cells:
+        table.add_row(*row)
+    console.print(Text(title, style="bold"))
+    if rows:
+        console.print(table)
+    _show_counts(console, graph, len(rows))
+
+
+def _worth_showing(graph: GraphReport) -> list[NodeReport]:
+    return [node for node in graph.nodes if node.status is not Status.EQUAL][:LONGEST]
+
+
+def _cells(node: NodeReport) -> list[Text]:
+    mark, style = MARKS[node.status]
+    quiet = "dim" if node.status is Status.EQUAL else ""
+    compared = node.status not in (Status.RANDOM, Status.UNKNOWN)
+    return [
+        Text(mark, style),
+        Text(_shortened(node.fx, _LONGEST_NAME), style if node.status in FAILING else ""),
+        Text(node.ge_types, "dim"),
+        Text(_shortened(words.result_type(node.dtype, node.shape), _LONGEST_RESULT), "dim"),
+        *(Text(cell, quiet) for cell in (_measures(node.difference) if compared else (node.status.value, "", "", ""))),
+        Text(_tail(str(node.line), _LONGEST_LINE) if node.line else "", "dim"),
+    ]
+
+
+def _measures(difference: Difference) -> tuple[str, str, str, str]:
+    if difference.equal:
+        return "equal", "0", "0", "∞"
+    if difference.mismatch and difference.first is None:
+        return ("shape" if difference.mismatch.startswith("shape") else "dtype"), "-", "-", "-"
+    return (
+        words.share(difference.differing / max(difference.total, 1)),
+        words.number(difference.max_error, 2),
+        words.number(difference.mean_error, 2),
+        words.decibel(difference.sqnr),
+    )
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _tail(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[-(width - 1) :]
+
+
+def _show_counts(console: Console, graph: GraphReport, shown: int) -> None:
+    counts = [f"{graph.count(status)} {status.value}" for status in Status if graph.count(status)]
+    hidden = len(graph.nodes) - shown
+    counts += [f"{hidden} not shown (--all shows them)"] if hidden else []
+    counts += [f"{len(graph.unobserved)} without a GE node"] if graph.unobserved else []
+    console.print(Text(" · ".join(counts) or "nothing to compare", "dim"), soft_wrap=True)
+    console.print()
+
+
+def _show_outputs(console: Console, report: Report) -> None:
+    for output in report.outputs:
+        mark, style = MARKS[output.status]
+        line = Text.assemble((mark, style), f" {output.name} ", (words.result_type(output.dtype, output.shape), "dim"))
+        line.append(" against eager: " + (words.wrong(output.difference)), "dim" if output.difference.equal else "")
+        console.print(line, soft_wrap=True)
+    if report.outputs:
+        console.print()
+
+
+def _show_first(console: Console, node: NodeReport) -> None:
+    console.print(Text.assemble(("first divergence  ", "bold red"), (node.fx, "bold"), f"  {node.op}"), soft_wrap=True)
+    nodes = ", ".join(f"{each.type} {each.name!r}" for each in node.ge if each.type != "Const")
+    facts = {
+        "GE": nodes,
+        "line": f"{node.line.file}:{node.line.number}" if node.line else "",
+        "code": node.line.code if node.line else "",
+        "found": words.wrong(node.difference),
+        "or": f"before it, without a GE node of their own: {', '.join(node.through)}" if node.through else "",
+    }
+    for name, fact in facts.items():
+        if fact:
+            console.print(Text.assemble((f"  {name:6}", "dim"), fact), soft_wrap=True)
+    console.print()

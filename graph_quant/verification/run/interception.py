@@ -1,0 +1,102 @@
+"""Verifies the graphs that any code compiles for the NPU, by standing between TorchAir and what it compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from ...start.preload import HOST, chosen
+from ..compare.operators import writes
+from ..report.report import GraphReport, Report, Thresholds
+from .lowering import Lowering, lowering_of, noting
+from .observe import ExtraOutputs, Recorder, is_recordable, on_host
+from .progress import silent
+from .walk import Told, Walk
+
+Progress = Callable[[str], AbstractContextManager[Told]]
+
+
+@contextmanager
+def capture(
+    *,
+    max_error: float | None = None,
+    min_sqnr: float | None = None,
+    calls: int | None = 1,
+    title: str = "captured graphs",
+    progress: Progress = silent,
+) -> Iterator[Report]:
+    """Verify every graph that this block compiles for the NPU, on its first ``calls`` calls (None: on all)."""
+    import torchair._ge_concrete_graph.fx2ge_converter as converter
+    import torchair.npu_fx_compiler as compiler
+
+    report = Report(title, device_name(), Thresholds(max_error, min_sqnr))
+    graph_type, compiler_type = converter.GeConcreteGraph, compiler._NpuFxCompiler
+    parse_node, generate = graph_type.parse_node, compiler_type._gen_compiled_gm
+
+    def verified(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
+        compiled = generate(self, gm, example_inputs, observer)
+        if not isinstance(compiled, graph_type):
+            return compiled  # it runs eagerly, as its configuration asks
+        again = lambda module: generate(self, module, example_inputs, observer)  # noqa: E731
+        return _VerifiedGraph(gm, compiled, again, report, calls, progress)
+
+    graph_type.parse_node, compiler_type._gen_compiled_gm = noting(parse_node), verified
+    try:
+        yield report
+    finally:
+        graph_type.parse_node, compiler_type._gen_compiled_gm = parse_node, generate
+
+
+def device_name() -> str:
+    """What runs the graphs."""
+    return "the host NPU" if chosen() is HOST else f"npu:{torch.npu.current_device()}"  # type: ignore[attr-defined]
+
+
+class _VerifiedGraph:
+    """What TorchAir compiled, compared with the FX graph it came from while ``calls`` last."""
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        compiled: Any,
+        compile_graph: Callable[[fx.GraphModule], Any],
+        report: Report,
+        calls: int | None,
+        progress: Progress,
+    ) -> None:
+        self._module = module
+        self._compiled = compiled
+        self._report = report
+        self._left = calls
+        self._call = 0
+        self._progress = progress
+        self._lowering: Lowering = lowering_of(compiled)
+        self._writes = any(writes(node) for node in module.graph.nodes)
+        recordable = is_recordable(compiled)
+        self._run = Recorder(compiled) if recordable else ExtraOutputs(module, compiled, compile_graph)
+
+    def __call__(self, *args: Any) -> Any:
+        if self._left == self._call:
+            return self._compiled(*args)
+        self._call += 1
+        given = [self._kept(argument) for argument in args]
+        outputs, observed = self._run(*args)
+        name = self._compiled.graph.name
+        with self._progress(f"comparing {name}") as told, torch.no_grad():
+            walk = Walk(self._module, observed, self._lowering, self._report.thresholds, told)
+            walk.run(*given)
+        self._report.graphs.append(GraphReport(name, self._call, walk.nodes, tuple(walk.unobserved)))
+        return outputs
+
+    def _kept(self, argument: Any) -> Any:
+        """An input as it is before the graph runs, which may write to it."""
+        if not isinstance(argument, Tensor):
+            return argument
+        return on_host(argument).clone() if self._writes else on_host(argument)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)

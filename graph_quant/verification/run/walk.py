@@ -1,0 +1,191 @@
+"""Interprets an FX graph on the CPU and compares every result with what the graph gave.
+
+Each node is computed from the reference's own inputs. Where those differ from what the graph's node was given, it is
+computed a second time from the graph's: that tells a node that is wrong from one that only passes on an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from ..compare.metrics import Difference, compare, dtype_name
+from ..compare.operators import compute, is_operator, is_random, name_of, writes
+from ..compare.quantised import destination_of, distribution, elements
+from ..compare.source import line_of
+from ..errors import VerificationError
+from ..report.report import NodeReport, Status, Thresholds
+from .lowering import Lowering
+from .observe import Observed, on_host
+
+Told = Callable[[float], None]
+_NUMBERS = (int, float, bool)
+# What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that.
+_IMPOSSIBLE = object()
+
+
+class Walk(fx.Interpreter):
+    """One comparison. ``nodes`` and ``unobserved`` are what it finds."""
+
+    def __init__(
+        self, module: fx.GraphModule, observed: Observed, lowering: Lowering, thresholds: Thresholds, told: Told
+    ) -> None:
+        super().__init__(module)
+        self.nodes: list[NodeReport] = []
+        self.unobserved: list[str] = []
+        self._observed = observed
+        self._lowering = lowering
+        self._thresholds = thresholds
+        self._told = told
+        self._of_graph: dict[fx.Node, Any] = {}  # results of the graph that are not the reference's
+        self._order = {node: place for place, node in enumerate(module.graph.nodes, 1)}
+
+    def run_node(self, n: fx.Node) -> Any:
+        self._told(self._order[n] / len(self._order))
+        result = self._call(n) if n.op == "call_function" else super().run_node(n)
+        if n.op == "get_attr" and isinstance(result, Tensor):
+            result = on_host(result)
+        for done in self.user_to_last_uses.get(n, ()):
+            self._of_graph.pop(done, None)
+        return result
+
+    def _call(self, n: fx.Node) -> Any:
+        seen = self._observed.get(n.name, {})
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        try:
+            result = compute(n, args, kwargs)
+        except Exception as error:
+            return self._adopt(n, seen, Status.UNKNOWN, f"no reference: {_first_line(error)}")
+        if is_random(n) and seen:
+            return self._adopt(n, seen, Status.RANDOM, "")
+        own = self._own(n)
+        if not seen:
+            if own is not None and own is not _IMPOSSIBLE:
+                self._of_graph[n] = own
+            if is_operator(n) and _tensors(result):
+                self.unobserved.append(n.name)
+            return result
+        self._compare(n, result, own, seen)
+        return result
+
+    def _own(self, n: fx.Node) -> Any:
+        """The node computed from the graph's inputs; None where those are the reference's."""
+        if not any(given in self._of_graph for given in n.all_input_nodes) or writes(n):
+            return None
+
+        def fetch(given: fx.Node) -> Any:
+            return self._of_graph[given] if given in self._of_graph else self.env[given]
+
+        try:
+            return compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
+        except Exception:
+            return _IMPOSSIBLE
+
+    def _compare(self, n: fx.Node, result: Any, own: Any, seen: Mapping[int, Tensor]) -> None:
+        expected = _several(result)
+        local = expected if own is None or own is _IMPOSSIBLE else _several(own)
+        of_graph = list(local)
+        differs = own is not None
+        for position, value in enumerate(expected):
+            if position not in seen or not isinstance(value, (Tensor, *_NUMBERS)):
+                continue
+            compared_with = seen[position] if own is _IMPOSSIBLE else local[position]
+            report = self._report(n, position, len(expected), value, compared_with, seen[position])
+            self.nodes.append(report)
+            differs |= not report.difference.equal
+            of_graph[position] = _laid_out(seen[position], value)
+        if differs:
+            self._of_graph[n] = type(result)(of_graph) if isinstance(result, (list, tuple)) else of_graph[0]
+
+    def _report(self, n: fx.Node, position: int, count: int, value: Any, local: Any, seen: Tensor) -> NodeReport:
+        value, local = _as_tensor(value, seen), _as_tensor(local, seen)
+        destination = destination_of(n, value)
+        shown = (elements(value, destination), elements(seen, destination))
+        difference = compare(*shown)
+        own = difference if local is value else compare(local, seen)
+        return NodeReport(
+            fx=f"{n.name}[{position}]" if count > 1 else n.name,
+            op=name_of(n),
+            status=self._status(difference, own),
+            difference=difference,
+            dtype=destination.name if destination else dtype_name(value),
+            shape=tuple(shown[0].shape),
+            ge=self._lowering.ge_names(n.name),
+            line=line_of(n.stack_trace),
+            through=self._through(n) if not difference.equal else (),
+            distribution=distribution(destination, *shown) if destination and not difference.mismatch else None,
+        )
+
+    def _status(self, difference: Difference, own: Difference) -> Status:
+        if difference.equal:
+            return Status.EQUAL
+        if self._thresholds.accept(difference):
+            return Status.CLOSE
+        return Status.INHERITED if self._thresholds.accept(own) else Status.DIFFERS
+
+    def _adopt(self, n: fx.Node, seen: Mapping[int, Tensor], status: Status, note: str) -> Any:
+        """Go on with the graph's result."""
+        value = n.meta.get("val")
+        several = isinstance(value, (list, tuple))
+        expected = list(value) if several else [value]  # type: ignore[arg-type]
+        missing = [place for place, each in enumerate(expected) if isinstance(each, Tensor) and place not in seen]
+        if missing:
+            raise VerificationError(f"{n.name} ({name_of(n)}): {note}, and the graph's result cannot be seen")
+        for position, tensor in seen.items():
+            self.nodes.append(
+                NodeReport(
+                    fx=f"{n.name}[{position}]" if several else n.name,
+                    op=name_of(n),
+                    status=status,
+                    difference=Difference(False, tensor.numel()),
+                    dtype=dtype_name(tensor),
+                    shape=tuple(tensor.shape),
+                    ge=self._lowering.ge_names(n.name),
+                    line=line_of(n.stack_trace),
+                    note=note,
+                )
+            )
+        results = [seen.get(place) for place in range(len(expected))]
+        return tuple(results) if several else results[0]
+
+    def _through(self, n: fx.Node) -> tuple[str, ...]:
+        """The nodes between this one and the nearest ones that were looked at."""
+        hidden = set(self.unobserved)
+        found: list[fx.Node] = []
+        waiting = list(n.all_input_nodes)
+        while waiting:
+            node = waiting.pop()
+            if (node.name in hidden or not is_operator(node)) and node not in found and node.op == "call_function":
+                found.append(node)
+                waiting.extend(node.all_input_nodes)
+        return tuple(node.name for node in sorted(found, key=self._order.__getitem__) if node.name in hidden)
+
+
+def _several(result: Any) -> Sequence[Any]:
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def _tensors(result: Any) -> bool:
+    return any(isinstance(each, Tensor) for each in _several(result))
+
+
+def _as_tensor(value: Any, like: Tensor) -> Tensor:
+    """A size as GE holds it, in whichever integer type."""
+    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=like.dtype).reshape(like.shape)
+
+
+def _laid_out(seen: Tensor, like: Any) -> Any:
+    """A result of the graph with the strides that the FX graph counts on; those of the GE graph mean nothing to it."""
+    if not isinstance(like, Tensor):
+        return seen.item()
+    if seen.shape != like.shape or seen.stride() == like.stride():
+        return seen
+    return torch.empty_like(like, dtype=seen.dtype).copy_(seen)
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
