@@ -73,12 +73,16 @@ class BinaryDistribution(Distribution):
         return True
 
 
+def _beside(folder: str) -> list[str]:
+    """The packages of a folder that stands beside the package and is imported as a part of it."""
+    return [f"graph_quant.{folder}", *(f"graph_quant.{folder}.{name}" for name in find_packages(folder))]
+
+
 setup(
-    # The folders meta/ and converters/ stand beside the package and are imported as parts of it.
     packages=[
         *find_packages(include=["graph_quant", "graph_quant.*"]),
-        "graph_quant.converters",
-        "graph_quant.meta",
+        *_beside("converters"),
+        *_beside("meta"),
     ],
     distclass=BinaryDistribution,
     ext_modules=[Extension("graph_quant.host.lib", sources=[])],

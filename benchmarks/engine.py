@@ -18,8 +18,8 @@ import torch
 import torch_npu
 import torchair
 from graph_quant.host.engine import HostGraph, import_graph, use
-from graph_quant.reference.dynamic_quant_asymmetric import dynamic_quant_asymmetric
-from graph_quant.reference.quantize import quantize
+from graph_quant.reference.quant.dynamic_quant_asymmetric import dynamic_quant_asymmetric
+from graph_quant.reference.quant.quantize import quantize
 
 SIZE, GROUPS = 4096, 16
 INT4 = torch.quint4x2

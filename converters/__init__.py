@@ -1,7 +1,7 @@
-"""How each quantisation operator becomes GE nodes, through TorchAir's own registry.
+"""How each operator becomes GE nodes, through TorchAir's own registry.
 
-Besides them stand the ATen operators that quantised models need and TorchAir cannot lower. A module that
-names its ``OPERATOR`` is found by that.
+Lowerings stand in the folders of the operators' families. Besides them stand the ATen operators that quantised models
+need and TorchAir cannot lower.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ def register() -> None:
         return
     _registered = True
     from graph_quant import discovery
+    from graph_quant.converters.lowering import CONVERTERS, converter
+    from graph_quant.meta import RECORDS
     from graph_quant.meta.chip import or_upstream
     from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
 
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
-    for module in discovery.operators(__name__):
-        upstream = getattr(module.OPERATOR, "_ge_converter", None)
+    discovery.load_all(__name__)
+    ours = {record.overload: converter(record) for record in RECORDS.values() if record.lowering is not None}
+    for overload, convert in {**ours, **CONVERTERS}.items():
+        upstream = getattr(overload, "_ge_converter", None)
         if upstream is not None:
-            UPSTREAM[module.OPERATOR] = upstream
-        register_fx_node_ge_converter(module.OPERATOR)(or_upstream(module.convert, upstream))
+            UPSTREAM[overload] = upstream
+        register_fx_node_ge_converter(overload)(or_upstream(convert, upstream))

@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from graph_quant.destination import INT4, INT32, Destination
+from graph_quant.meta import Operator
+from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
 
 PROTO_FLOAT, PROTO_UINT64 = 1, 10
 
 
-def spec(tensor: Tensor | torch.Tensor | None) -> Any:
-    """The fake tensor behind a GE tensor: what the rules of ``graph_quant.meta`` ask."""
-    return tensor.meta if isinstance(tensor, Tensor) else tensor
+CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}
 
 
-def specs(**tensors: Tensor | None) -> dict[str, Any]:
-    """``spec`` of each of several tensors."""
-    return {name: spec(tensor) for name, tensor in tensors.items()}
+def converts(overload: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes the decorated function TorchAir's converter of an operator that has no record."""
+
+    def register(converter: Callable[..., Any]) -> Callable[..., Any]:
+        CONVERTERS[overload] = converter
+        return converter
+
+    return register
+
+
+def lowers(record: Operator) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes the decorated function the lowering of an operator: called by name, with GE tensors for tensors."""
+
+    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
+        record.check_names(lower)
+        record.lowering = lower
+        return lower
+
+    return register
+
+
+def converter(record: Operator) -> Callable[..., Any]:
+    """What TorchAir calls to lower an operator: its arguments are bound, its plan asked for, its nodes made."""
+
+    def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
+        assert record.lowering is not None
+        values = record.bind(args, kwargs)
+        return record.call(record.lowering, record.plan([spec(value) for value in values]), values)
+
+    return convert
+
+
+def spec(value: Any) -> Any:
+    """The fake tensor behind a GE tensor, also in a list: what the rules of ``graph_quant.meta`` ask."""
+    if isinstance(value, (list, tuple)):
+        return [spec(item) for item in value]
+    return value.meta if isinstance(value, Tensor) else value
 
 
 def stored(y: Tensor, destination: Destination, leading: Sequence[int]) -> Tensor:

@@ -8,10 +8,11 @@ GE numbers: the ``ge::DataType`` that attributes carry and the proto enum that t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from graph_quant.refusals import Refusal
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,20 @@ BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,), ge_attr=27
 
 ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16)
 
+# A GE int4 tensor has one element each; they are packed where the graph says Bitcast.
+INT4_ELEMENTS = replace(INT4, storage=torch.int8, packing=1)
+
+
+def element_destination(ge_attr: int) -> Destination:
+    """The destination that an attribute of a GE node names, int4 one to an element."""
+    if ge_attr == INT4.ge_attr:
+        return INT4_ELEMENTS
+    found = next((each for each in ALL if each.ge_attr == ge_attr), None)
+    if found is None:
+        raise TypeError(f"no destination has the ge::DataType {ge_attr}")
+    return found
+
+
 # The order of c10::ScalarType: an ``int`` argument of a schema receives a dtype as its position here.
 SCALAR_TYPES: dict[int, torch.dtype] = {
     0: torch.uint8,
@@ -79,11 +94,11 @@ def find(requested: torch.dtype | int | None) -> Destination | None:
 
 
 def resolve(op: str, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]) -> Destination:
-    """The destination for ``requested``, or RuntimeError naming what ``op`` accepts for ``argument``."""
+    """The destination for ``requested``, or a refusal naming what ``op`` accepts for ``argument``."""
     destination = find(requested)
     if destination is None or destination not in allowed:
         accepted = ", ".join(str(dtype) for candidate in allowed for dtype in candidate.spellings)
-        raise RuntimeError(f"{op}: {argument} must be one of {accepted}, got {describe(requested)}")
+        raise Refusal(f"{op}: {argument} must be one of {accepted}, got {describe(requested)}")
     return destination
 
 

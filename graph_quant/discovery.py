@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import sys
-from types import ModuleType
 
 
-def modules(package: str) -> list[ModuleType]:
-    """Every module of ``package``, imported, by name."""
-    found = pkgutil.iter_modules(sys.modules[package].__path__)
-    return [importlib.import_module(f"{package}.{each.name}") for each in found]
-
-
-def below(package: str) -> list[ModuleType]:
-    """Every module below ``package``, also those in folders of it, imported, by name."""
-    path = importlib.import_module(package).__path__
-    return [importlib.import_module(each.name) for each in pkgutil.walk_packages(path, f"{package}.")]
-
-
-def operators(package: str) -> list[ModuleType]:
-    """The modules of ``package`` that say which operator they serve, in a constant ``OPERATOR``."""
-    return [module for module in modules(package) if hasattr(module, "OPERATOR")]
+def load_all(package: str) -> None:
+    """Imports every module of ``package`` and of the folders in it."""
+    for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(found.name)

@@ -106,17 +106,25 @@ def _device(found: Diagnosis) -> None:
 
 
 def _registered(found: Diagnosis) -> None:
-    import torch
     import torchair  # noqa: F401  (its import brings the converters in)
 
-    from . import eager, meta
+    from .meta import RECORDS
 
-    operators = [getattr(torch.ops.npu, name).default for name in meta.OPERATORS]
-    converters = [op for op in operators if op._ge_converter.__module__.startswith("graph_quant.converters")]
-    if len(converters) < len(operators):
-        what = f"TorchAir uses {len(converters)} of {len(operators)} converters of graph_quant"
+    records = RECORDS.values()
+    lowered = [record for record in records if record.lowering is not None]
+    converters = [each for each in lowered if _is_ours(each.overload)]
+    if len(converters) < len(lowered):
+        what = f"TorchAir uses {len(converters)} of {len(lowered)} converters of graph_quant"
         found.problems.append(Problem(what, "import graph_quant before anything registers converters of its own"))
-    found.registered = {"meta": len(operators), "converters": len(converters), "eager": len(eager.KERNELS)}
+    found.registered = {
+        "meta": sum(record.rules is not None for record in records),
+        "converters": len(converters),
+        "eager": sum(record.reference is not None for record in records),
+    }
+
+
+def _is_ours(overload: Any) -> bool:
+    return str(overload._ge_converter.__module__).startswith("graph_quant.converters")
 
 
 def _remedy(step: Callable[[Diagnosis], None]) -> str:

@@ -18,8 +18,8 @@ def upstream() -> Iterator[None]:
     meta.unregister()
     try:
         with torch.library._scoped_library("npu", "IMPL") as library:
-            for name in meta.OPERATORS:
-                if infer := meta.upstream(name):
+            for name, record in meta.RECORDS.items():
+                if record.rules is not None and (infer := meta.upstream(name)):
                     library.impl(name, infer, "Meta", allow_override=True)
             for operator, converter in converters.UPSTREAM.items():
                 operator._ge_converter = converter

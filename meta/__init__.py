@@ -1,35 +1,64 @@
-"""Shape and dtype inference for the quantisation operators, and the rules of what may be passed to them.
+"""What may be passed to an operator and what comes out: a record each, in the folder of its family.
 
-Each module's ``check`` states the rules and returns how the call is carried out; the inference here, the
-lowering in ``graph_quant.converters`` and eager execution all ask it. A module that names its ``OPERATOR``
-is found by that.
+The records stand in place of torch_npu's own inference for fake and meta tensors, and serve eager calls of CPU
+tensors. Other packages bring records of their own through the entry point group ``graph_quant.operators``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
 from graph_quant import discovery
 from graph_quant.meta import chip
+from graph_quant.meta.execution import execute
+from graph_quant.meta.operator import RECORDS, Operator, Plan, Refusal, Result, operator, reference_only
+from graph_quant.meta.rules import Rules
 from torch_npu.op_plugin.meta import _meta_registrations
 
-OPERATORS: dict[str, ModuleType] = {module.OPERATOR: module for module in discovery.operators(__name__)}
+__all__ = [
+    "ENTRY_POINTS",
+    "RECORDS",
+    "Operator",
+    "Plan",
+    "Refusal",
+    "Result",
+    "Rules",
+    "execute",
+    "operator",
+    "reference_only",
+    "register",
+    "unregister",
+    "upstream",
+]
+
+ENTRY_POINTS = "graph_quant.operators"
 
 _libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
-    """Replaces torch_npu's own inference for fake and meta tensors. Calling it again changes nothing."""
+    """Puts the records in place. Calling it again changes nothing."""
     if _libraries:
         return
+    load()
     library = torch.library.Library("npu", "IMPL")
-    for name, operator in OPERATORS.items():
-        infer = chip.or_upstream(operator.infer, upstream(name))
-        torch.library.register_fake(f"npu::{name}", infer, lib=library, allow_override=True)
+    for name, record in RECORDS.items():
+        if record.rules is not None:
+            infer = chip.or_upstream(record.infer, upstream(name))
+            torch.library.register_fake(f"npu::{name}", infer, lib=library, allow_override=True)
+        if record.reference is not None:
+            library.impl(name, execute(record), "CPU")
     _libraries.append(library)
+
+
+def load() -> None:
+    """Fills ``RECORDS``: with this package's own, and with those that other packages register."""
+    discovery.load_all(__name__)
+    for entry in entry_points(group=ENTRY_POINTS):
+        entry.load()
 
 
 def upstream(name: str) -> Callable[..., Any] | None:

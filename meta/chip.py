@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch_npu
+from graph_quant.refusals import Refusal
 
 
 def is_950() -> bool:
@@ -24,7 +25,7 @@ def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -
     def choose(*args: Any, **kwargs: Any) -> Any:
         try:
             return ours(*args, **kwargs)
-        except RuntimeError:
+        except Refusal:
             if is_950():
                 return upstream(*args, **kwargs)
             raise

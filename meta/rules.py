@@ -6,17 +6,17 @@ time; it is never a Python branch on a size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
-from weakref import WeakKeyDictionary
 
 import torch
 from graph_quant.destination import Destination, resolve
+from graph_quant.refusals import Refusal
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_or_false, statically_known_true, sym_or
+from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true, sym_or
 
-__all__ = ["FLOATS", "Condition", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
+__all__ = ["FLOATS", "Condition", "Refusal", "Rules", "Size", "guard_or_false", "statically_known_true", "sym_or"]
 
 Condition = bool | torch.SymBool
 Size = int | torch.SymInt
@@ -29,19 +29,11 @@ def _listed(values: Sequence[object]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-# What each trace was told of its symbols. An operator is inferred several times, and comparing symbols is most of it.
-_told: WeakKeyDictionary[ShapeEnv, set[tuple[str, int, object]]] = WeakKeyDictionary()
-
-
-def _expression(size: Size) -> object:
-    """The symbols of a size, as a value that can be compared without a guard; None for a number."""
-    return getattr(size.node, "expr", None) if isinstance(size, torch.SymInt) else None
-
-
 def _one_symbol(size: Size, other: Size) -> bool:
     """Whether two sizes are the same symbol, as they are once a rule made them so."""
-    expression = _expression(size)
-    return expression is not None and expression == _expression(other)
+    if isinstance(size, torch.SymInt) and isinstance(other, torch.SymInt):
+        return bool(size.node.expr == other.node.expr)
+    return False
 
 
 @dataclass(frozen=True)
@@ -52,32 +44,29 @@ class Rules:
 
     def require(self, holds: Condition, message: Callable[[], str]) -> None:
         """Refuses the call unless ``holds``."""
-        if holds is not True:
+        if holds is True:
+            return
+        if holds is False:
+            self.refuse(message())
+        try:
             torch._check(holds, lambda: f"{self.op}: {message()}")
-
-    def _require_once(
-        self, rule: str, number: int, size: Size, holds: Callable[[], Condition], message: Callable[[], str]
-    ) -> None:
-        """``require``, for a rule on one size that is asked again and again while a graph is traced."""
-        facts: set[tuple[str, int, object]] = set()
-        fact = (rule, number, _expression(size))
-        if isinstance(size, torch.SymInt) and fact[2] is not None:
-            facts = _told.setdefault(size.node.shape_env, facts)
-        if fact not in facts:
-            self.require(holds(), message)
-            facts.add(fact)
+        except RuntimeError as error:
+            if str(error).startswith(f"{self.op}: "):
+                raise Refusal(str(error)) from None
+            raise
 
     def refuse(self, message: str) -> NoReturn:
         """Refuses the call."""
-        raise RuntimeError(f"{self.op}: {message}")
+        raise Refusal(f"{self.op}: {message}")
 
-    def one_device(self, **tensors: torch.Tensor | None) -> None:
+    def one_device(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """All tensors of the call are on one device."""
-        devices = {name: tensor.device for name, tensor in tensors.items() if tensor is not None}
-        first, expected = next(iter(devices.items()))
-        for name, device in devices.items():
-            if device != expected:
-                self.refuse(f"{name} must be on {expected}, as {first} is, got {device}")
+        expected = None
+        for name, tensor in tensors.items():
+            if expected is None:
+                first, expected = name, tensor.device
+            elif tensor.device != expected:
+                self.refuse(f"{name} must be on {expected}, as {first} is, got {tensor.device}")
 
     def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
         """The dtype of ``tensor`` is one of ``allowed``."""
@@ -111,9 +100,7 @@ class Rules:
 
     def at_least(self, name: str, size: Size, least: int) -> None:
         """A size is no smaller than ``least``."""
-        self._require_once(
-            "at least", least, size, lambda: size >= least, lambda: f"{name} must be at least {least}, got {size}"
-        )
+        self.require(size >= least, lambda: f"{name} must be at least {least}, got {size}")
 
     def destination(
         self, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]
@@ -124,11 +111,8 @@ class Rules:
     def packable(self, name: str, size: Size, destination: Destination) -> None:
         """A packed destination fills its storage elements."""
         if destination.is_packed:
-            self._require_once(
-                "multiple",
-                destination.packing,
-                size,
-                lambda: size % destination.packing == 0,
+            self.require(
+                size % destination.packing == 0,
                 lambda: f"{name} must be a multiple of 8 for torch.quint4x2, which packs eight elements, got {size}",
             )
 

@@ -41,11 +41,13 @@ def _torch_npu_is_there() -> None:
         from ..host import device
 
         device.register()
-    from ..eager import register as serve_eager_calls
-    from ..meta import register as infer_shapes
+    from ..meta import register as infer_and_execute
 
-    infer_shapes()
-    serve_eager_calls()
+    infer_and_execute()
+    if choose() is HOST:
+        from ..host.device import operators
+
+        operators.register()
 
 
 def _remember_signals() -> None:

@@ -9,7 +9,7 @@ import torch_npu
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from support.calls import INT4, packed
-from support.tensors import f16, f32, i8
+from support.tensors import f16, f32, i8, i32
 
 Rows = Callable[[int], tuple[torch.Tensor, ...]]
 
@@ -46,6 +46,7 @@ BY_ROWS: dict[str, tuple[Callable[..., Any], Rows]] = {
         lambda x: torch_npu.npu_dynamic_quant_asymmetric(x, quant_mode="perchannel"),
         lambda rows: (f16(rows, 16),),
     ),
+    "anti_quant": (torch_npu.npu_anti_quant, lambda rows: (i32(rows, 4), f32(32))),
     "quant_matmul": (torch_npu.npu_quant_matmul, lambda rows: (i8(rows, 32), i8(32, 16), packed(16))),
     "quant_matmul batch": (torch_npu.npu_quant_matmul, lambda rows: (i8(rows, 4, 32), i8(32, 16), packed(16))),
     "quant_matmul tokens": (
@@ -109,6 +110,7 @@ UNBACKED: dict[str, tuple[Callable[..., Any], Callable[[int, int], tuple[torch.T
         lambda x, s: torch_npu.npu_dynamic_quant_asymmetric(x, smooth_scales=s, dst_type=INT4),
         lambda rows, width: (f16(rows, width), f16(width)),
     ),
+    "anti_quant": (torch_npu.npu_anti_quant, lambda rows, width: (i32(rows, width), f32(8 * width))),
     "quant_matmul": (
         lambda x1, x2, scale: torch_npu.npu_quant_matmul(x1, x2, scale),
         lambda rows, width: (i8(rows, width), i8(width, 16), packed(16)),
@@ -123,7 +125,7 @@ def test_sizes_known_only_at_run_time(name: str) -> None:
     args = arguments(6, 16)
     for arg in args:
         for dim, size in enumerate(arg.shape):
-            if size in (6, 16):
+            if size in (6, 16, 128):
                 torch._dynamo.decorators.mark_unbacked(arg, dim)
     compiled = torch.compile(function, backend="eager", fullgraph=True)
     assert str(compiled(*args)) == str(function(*args))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 
 from support.tensors import on
 
@@ -12,6 +13,26 @@ INT4 = torch.quint4x2
 
 # A function to lower, and what to call it with.
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def overload(op: str) -> Any:
+    """The operator of a name such as npu_quantize or npu_grouped_matmul.List."""
+    packet, _, variant = op.partition(".")
+    return getattr(getattr(torch.ops.npu, packet), variant or "default")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An operator's rule stated once more, independently of the package, and calls to try it on.
+
+    `expected(*args, **kwargs)` takes the torch tensors of an allowed call and gives an array, or one for each result.
+    `bound` says how far a float result may be from it, relative to the largest magnitude of the result, and why is for
+    the table to say; 0 means the same bits.
+    """
+
+    expected: Callable[..., Any]
+    calls: st.SearchStrategy[tuple[tuple[Any, ...], dict[str, Any]]]
+    bound: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +47,12 @@ class Call:
 
     @property
     def overload(self) -> Any:
-        return getattr(torch.ops.npu, self.op).default
+        return overload(self.op)
+
+    @property
+    def title(self) -> str:
+        """The name that refusals start with."""
+        return self.op.partition(".")[0]
 
     def on(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(on(device, arg) for arg in self.args), {name: on(device, arg) for name, arg in self.kwargs.items()}

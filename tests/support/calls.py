@@ -1,21 +1,51 @@
-"""The calls of every operator, gathered from the tables in `support/operators`.
+"""The calls of every operator, gathered from the tables in `operators/<family>`.
 
-`GOOD` are calls that the documents allow, `WRONG` one call for every rule, that breaks it, `WRONG_VALUES` calls whose
-index holds a value that is refused where data is, and `GOLDEN` functions whose GE graph is kept as text.
+A table says, for the operators it is of:
+
+`GOOD`          calls that the documents allow
+`WRONG`         one call for every rule, that breaks it
+`WRONG_VALUES`  calls whose index holds a value that is refused where data is
+`GOLDEN`        functions whose GE graph is kept as text
+`CALLS`         by operator, a strategy that draws calls near the edges of the rules
+`STATEMENTS`    by operator, a `Statement`: the rule once more in NumPy, and allowed calls with data
 """
 
 import importlib
 import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
-import support.operators as tables
-from support.call import INT4, Call, Case, packed
+import operators as tables
+from hypothesis import strategies as st
 
-__all__ = ["GOLDEN", "GOOD", "INT4", "WRONG", "WRONG_VALUES", "Call", "packed"]
+from support.call import INT4, Call, Case, Statement, overload, packed
 
-_OPERATORS = [
-    importlib.import_module(f"{tables.__name__}.{found.name}") for found in pkgutil.iter_modules(tables.__path__)
-]
-GOOD: list[Call] = [call for operator in _OPERATORS for call in operator.GOOD]
-WRONG: list[Call] = [call for operator in _OPERATORS for call in operator.WRONG]
-WRONG_VALUES: list[Call] = [call for operator in _OPERATORS for call in getattr(operator, "WRONG_VALUES", [])]
-GOLDEN: dict[str, Case] = {name: case for operator in _OPERATORS for name, case in operator.GOLDEN.items()}
+__all__ = ["CALLS", "GOLDEN", "GOOD", "INT4", "STATEMENTS", "WRONG", "WRONG_VALUES", "Call", "overload", "packed"]
+
+
+def _tables() -> Iterator[ModuleType]:
+    for family in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+        if family.ispkg:
+            for table in pkgutil.iter_modules(importlib.import_module(family.name).__path__, f"{family.name}."):
+                if not table.name.rpartition(".")[2].startswith("test_"):
+                    yield importlib.import_module(table.name)
+
+
+_TABLES = list(_tables())
+
+
+def _all(name: str) -> list[Call]:
+    return [call for table in _TABLES for call in getattr(table, name, [])]
+
+
+def _merged(name: str) -> dict[str, Any]:
+    return {key: value for table in _TABLES for key, value in getattr(table, name, {}).items()}
+
+
+GOOD = _all("GOOD")
+WRONG = _all("WRONG")
+WRONG_VALUES = _all("WRONG_VALUES")
+GOLDEN: dict[str, Case] = _merged("GOLDEN")
+CALLS: dict[str, st.SearchStrategy[Any]] = _merged("CALLS")
+STATEMENTS: dict[str, Statement] = _merged("STATEMENTS")

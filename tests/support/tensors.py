@@ -47,7 +47,9 @@ def ends(*values: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
 
 
 def on(device: str, value: object) -> object:
-    """`value` moved to `device`, if it is a tensor; strides are kept."""
+    """`value` moved to `device`, if it is a tensor or a list of them; strides are kept."""
+    if isinstance(value, (list, tuple)):
+        return [on(device, item) for item in value]
     if not isinstance(value, torch.Tensor):
         return value
     if device == "cpu" or value.is_contiguous():

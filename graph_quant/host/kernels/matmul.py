@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...reference.matmul import int8_matmul
+from ...reference.matmul.int8_product import int8_matmul
 from ..halves import too_large
 
 

@@ -1,0 +1,1 @@
+"""ATen operators that quantised models need and TorchAir cannot lower."""

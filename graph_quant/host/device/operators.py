@@ -1,0 +1,53 @@
+"""Eager calls of the operators of ``graph_quant.meta`` on tensors of the host NPU, whose memory the CPU shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from graph_quant.host import alias
+from graph_quant.host.device import formats
+from graph_quant.meta.execution import results_of
+from graph_quant.meta.operator import RECORDS, Operator
+from torch import Tensor
+
+_libraries: list[torch.library.Library] = []
+
+
+def register() -> None:
+    """Serves every record that has a reference. Calling it again changes nothing."""
+    if _libraries:
+        return
+    library = torch.library.Library("npu", "IMPL")
+    formats.register(library)
+    for name, record in RECORDS.items():
+        if record.reference is not None:
+            library.impl(name, over_npu_memory(record), "PrivateUse1", allow_override=True)
+    _libraries.append(library)
+
+
+def over_npu_memory(record: Operator) -> Callable[..., Any]:
+    """The function that serves calls of one operator: its reference reads and writes the memory of the npu tensors."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        values = record.bind(args, kwargs)
+        record.one_device(values)
+        originals: dict[int, Tensor] = {}
+        results = results_of(record, [_shared(value, originals) for value in values])
+        return record.as_returned(
+            [alias.to_npu(result) if (own := originals.get(id(result))) is None else own for result in results]
+        )
+
+    return run
+
+
+def _shared(value: Any, originals: dict[int, Tensor]) -> Any:
+    """``value`` seen from the CPU; ``originals`` learns whose memory each tensor shares."""
+    if isinstance(value, (list, tuple)):
+        return [_shared(item, originals) for item in value]
+    if not isinstance(value, Tensor):
+        return value
+    cpu = alias.as_cpu(value)
+    originals[id(cpu)] = value
+    return cpu

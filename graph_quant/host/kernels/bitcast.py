@@ -1,0 +1,31 @@
+"""Bitcast, which also packs and unpacks int4."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ... import int4
+from ...destination import INT4
+from ...ge.kernels import kernel
+from ...ge.torch_dtypes import INT4_ATTR, from_attr
+from . import opaque
+
+
+@kernel("Bitcast")
+def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa: A002
+    """The same bits as another type; a change of width adds or removes a last dimension, or scales it."""
+    if type == INT4_ATTR:
+        elements = int4.unpack(x)
+        return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
+    dtype = from_attr(type)
+    if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
+        packed = opaque.pack_int4(x)
+        return packed if keep_dim else packed.squeeze(-1)
+    if x.element_size() == dtype.itemsize:
+        return x.view(dtype)
+    if x.element_size() < dtype.itemsize:
+        joined = x.contiguous().view(dtype)
+        return joined if keep_dim else joined.squeeze(-1)
+    parts = x.contiguous().unsqueeze(-1).view(dtype)
+    return parts.flatten(-2) if keep_dim else parts

@@ -1,0 +1,44 @@
+"""Checks of values: what the device refuses when it sees the data, and no rule of ``graph_quant.meta`` can.
+
+A check is one step to a tracer: opaque, and its result is used, so that no compiler drops or reorders it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_library = torch.library.Library("graph_quant", "FRAGMENT")
+
+Check = Callable[..., Tensor]
+
+
+def value_check(check: Check) -> Check:
+    """``check``, which raises or returns the tensor it was asked about, as an operator of its own."""
+    name = f"{check.__module__.rpartition('.')[2]}_{check.__name__}"
+    typed = inspect.signature(check, eval_str=True)
+    checked = next(parameter for parameter, each in typed.parameters.items() if each.annotation is Tensor)
+
+    @functools.wraps(check)
+    def on_data(*args: Any, **kwargs: Any) -> Tensor:
+        return check(*args, **kwargs).clone()
+
+    def inferred(*args: Any, **kwargs: Any) -> Tensor:
+        return torch.empty_like(typed.bind(*args, **kwargs).arguments[checked])
+
+    on_data.__signature__ = typed  # type: ignore[attr-defined]
+    _library.define(name + torch.library.infer_schema(on_data, mutates_args=()))
+    _library.impl(name, on_data, "CPU")
+    torch.library.register_fake(f"graph_quant::{name}", inferred, lib=_library)
+    operator = getattr(torch.ops.graph_quant, name)
+
+    @functools.wraps(check)
+    def ask(*args: Any, **kwargs: Any) -> Tensor:
+        return operator(*args, **kwargs)  # type: ignore[no-any-return]
+
+    return ask

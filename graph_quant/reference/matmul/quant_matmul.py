@@ -1,0 +1,78 @@
+"""npu_quant_matmul: an integer matrix product, rescaled to the output type.
+
+``acc = x1 @ x2`` in int32, plus an int32 bias. Then, by output:
+
+* int32 is acc itself;
+* float16 without per-token scales, and int8, read a packed parameter: its 19-bit scale, and for int8 its
+  9-bit offset. int8 saturates twice, to 9 bits before the offset is added and to 8 after;
+* bfloat16, and float16 with per-token scales, multiply by a float scale, then by the token's, add a float
+  bias, and round once at the end.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant import int4, quant_params
+from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.rounding import saturate
+
+_NINE_BITS = Destination("int9", torch.int16, (), ge_attr=-1, ge_desc=-1, low=-256, high=255)
+
+
+def quant_matmul(
+    x1: torch.Tensor,
+    x2: torch.Tensor,
+    scale: torch.Tensor,
+    *,
+    offset: torch.Tensor | None = None,
+    pertoken_scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    output: Destination = INT8,
+    packed_along_k: bool = False,
+) -> torch.Tensor:
+    """The product. int4 operands come as int32; ``packed_along_k`` says that x2 is (k/8, n), not (k, n/8)."""
+    if x1.dtype == torch.int32:
+        x1 = int4.unpack(x1)
+        x2 = int4.unpack(x2.mT).mT if packed_along_k else int4.unpack(x2)
+    accumulator = int8_matmul(x1, x2)
+    if bias is not None and bias.dtype == torch.int32:
+        accumulator, bias = accumulator + bias, None
+    if output is INT32:
+        return accumulator
+    if output is BFLOAT16 or pertoken_scale is not None:
+        values = accumulator.float() * scale.float()
+        if pertoken_scale is not None:
+            values = values * pertoken_scale.unsqueeze(-1)
+        return (values if bias is None else values + bias.float()).to(output.storage)
+    params = scale if scale.dtype == torch.int64 else quant_params.encode(scale, offset)
+    scale19, offset9 = quant_params.decode(params)
+    values = accumulator.float() * scale19
+    if output is FLOAT16:
+        return values.to(torch.float16)
+    return (saturate(values, _NINE_BITS) + offset9).clamp(INT8.low, INT8.high).to(torch.int8)
+
+
+@kernel("QuantBatchMatmulV3")
+def quant_batch_matmul(
+    x1: torch.Tensor,
+    x2: torch.Tensor,
+    scale: torch.Tensor,
+    offset: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    pertoken_scale: torch.Tensor | None = None,
+    *,
+    dtype: int,
+    transpose_x1: bool = False,
+    transpose_x2: bool = False,
+) -> torch.Tensor:
+    return quant_matmul(
+        x1.mT if transpose_x1 else x1,
+        x2.mT if transpose_x2 else x2,
+        scale.view(torch.int64) if scale.dtype == torch.uint64 else scale,
+        offset=offset,
+        pertoken_scale=pertoken_scale,
+        bias=bias,
+        output=element_destination(dtype),
+    )

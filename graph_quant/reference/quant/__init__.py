@@ -1,0 +1,1 @@
+"""Quantisation: from numbers to integers and back."""

@@ -1,0 +1,42 @@
+"""npu_anti_quant: back from integers to numbers, ``(x + offset) * scale``.
+
+Sum and product are float32, each rounded; the product is rounded once more, half to even, to the result's
+dtype. What float16 cannot hold becomes infinite.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import BFLOAT16, FLOAT16, Destination
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.dequantise import elements
+
+
+def anti_quant(
+    x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, output: Destination = FLOAT16
+) -> torch.Tensor:
+    """The numbers that int8 ``x``, or int32 that hold int4, stand for."""
+    values = elements(x)
+    if offset is not None:
+        values = values + offset.float()
+    return (values * scale.float()).to(output.storage).contiguous()
+
+
+_OUTPUTS = {output.ge_attr: output for output in (FLOAT16, BFLOAT16)}
+
+
+@kernel("AscendAntiQuantV2")
+def anti_quant_node(
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    offset: torch.Tensor | None = None,
+    *,
+    dst_type: int = 1,
+    sqrt_mode: bool = False,
+) -> torch.Tensor:
+    """int4 elements arrive as int8. ``sqrt_mode`` multiplies by the scale twice."""
+    if sqrt_mode:
+        raise NotImplementedError("AscendAntiQuantV2: sqrt_mode=True has no host kernel")
+    if dst_type not in _OUTPUTS:
+        raise TypeError(f"AscendAntiQuantV2: dst_type must be 1 (float16) or 27 (bfloat16), got {dst_type}")
+    return anti_quant(x, scale, offset, _OUTPUTS[dst_type])

@@ -1,0 +1,62 @@
+"""npu_dynamic_quant: the symmetric sibling, with a scale taken from the largest magnitude and no offset.
+
+With v the input, multiplied by the smooth scales where they are given, and M the largest integer: ``y =
+sat(rint(v * (M / absmax)))`` and ``scale = absmax * (1/M)``. Elements that are all zero give y = 0, scale =
+0.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT8, Destination, element_destination
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.dequantise import elements
+from graph_quant.reference.quant import dynamic
+
+
+def _parameters(
+    largest: torch.Tensor, smallest: torch.Tensor, top: float, _destination: Destination
+) -> tuple[torch.Tensor, torch.Tensor]:
+    magnitude = torch.maximum(largest.abs(), smallest.abs())
+    # Torch turns ``number / tensor`` into a reciprocal and a product, which rounds twice.
+    tops = torch.full_like(magnitude, top)
+    return magnitude * tops.reciprocal(), tops / magnitude
+
+
+def _apply(values: torch.Tensor, _scale: torch.Tensor, multiplier: torch.Tensor) -> torch.Tensor:
+    # Zeros meet an infinite multiplier, and the NaN of that product is stored as 0.
+    return values * multiplier
+
+
+RULE = dynamic.Rule("npu_dynamic_quant", _parameters, _apply)
+
+
+def dynamic_quant(
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None = None,
+    group_index: torch.Tensor | None = None,
+    destination: Destination = INT8,
+    mode: str = dynamic.PERTOKEN,
+    dst_type_max: float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``(y, scale)``."""
+    y, scale, _ = dynamic.quantise(RULE, x, smooth_scales, group_index, destination, mode, dst_type_max)
+    return y, scale
+
+
+def dequantise(y: torch.Tensor, scale: torch.Tensor, mode: str = dynamic.PERTOKEN) -> torch.Tensor:
+    """The float32 values whose quantisation ``y`` is, smooth scales still applied."""
+    return elements(y) * dynamic.broadcast(scale, mode)
+
+
+@kernel("DynamicQuant")
+def dynamic_quant_node(
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None = None,
+    group_index: torch.Tensor | None = None,
+    *,
+    dst_type: int = 2,
+    quant_mode: str = "pertoken",
+    dst_type_max: float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return dynamic_quant(x, smooth_scales, group_index, element_destination(dst_type), quant_mode, dst_type_max)

@@ -1,0 +1,66 @@
+"""npu_dynamic_quant_asymmetric: scale and offset are taken from the extremes of the elements that share them.
+
+With v the input, multiplied by the smooth scales where they are given, and an integer range from low to top:
+``scale = max((max(v) - min(v)) / (top - low), 1e-12)``, ``offset = top - max(v)/scale``, not rounded, and
+``y = sat(rint(v * (1/scale) + offset))``. A constant row so keeps a finite scale; one of zeros gives y = top.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT8, Destination, element_destination
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.dequantise import elements
+from graph_quant.reference.quant import dynamic
+
+SMALLEST_SCALE = 1e-12
+
+
+def _parameters(
+    largest: torch.Tensor, smallest: torch.Tensor, top: float, destination: Destination
+) -> tuple[torch.Tensor, torch.Tensor]:
+    scale = ((largest - smallest) / (top - destination.low)).clamp_min(SMALLEST_SCALE)
+    return scale, torch.rsub(largest / scale, top)
+
+
+def _apply(values: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> torch.Tensor:
+    return values * scale.reciprocal() + offset
+
+
+RULE = dynamic.Rule("npu_dynamic_quant_asymmetric", _parameters, _apply)
+
+
+def dynamic_quant_asymmetric(
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None = None,
+    group_index: torch.Tensor | None = None,
+    destination: Destination = INT8,
+    mode: str = dynamic.PERTOKEN,
+    dst_type_max: float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """``(y, scale, offset)``."""
+    y, scale, offset = dynamic.quantise(RULE, x, smooth_scales, group_index, destination, mode, dst_type_max)
+    return y, scale, offset
+
+
+def dequantise(
+    y: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor, mode: str = dynamic.PERTOKEN
+) -> torch.Tensor:
+    """The float32 values whose quantisation ``y`` is, smooth scales still applied."""
+    return (elements(y) - dynamic.broadcast(offset, mode)) * dynamic.broadcast(scale, mode)
+
+
+@kernel("DynamicQuantV2")
+def dynamic_quant_v2_node(
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None = None,
+    group_index: torch.Tensor | None = None,
+    *,
+    dst_type: int = 2,
+    quant_mode: str = "pertoken",
+    dst_type_max: float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Asymmetric whatever ``is_symmetrical`` says, as the A2/A3 kernel is."""
+    return dynamic_quant_asymmetric(
+        x, smooth_scales, group_index, element_destination(dst_type), quant_mode, dst_type_max
+    )

@@ -1,0 +1,60 @@
+"""npu_group_quant: each group of rows has its own scale a column, and one offset serves them all.
+
+Row r of group e becomes ``sat(rint(x[r] * scale[e] + offset))``. Groups are given by where they end; an
+empty group is skipped.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT8, Destination, element_destination
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.blocks import row_blocks
+from graph_quant.reference.dequantise import elements
+from graph_quant.reference.groups import checked_ends, group_of_row
+from graph_quant.reference.rounding import affine
+
+
+def group_quant(
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    group_index: torch.Tensor,
+    offset: torch.Tensor | None = None,
+    destination: Destination = INT8,
+) -> torch.Tensor:
+    """Quantises ``x`` (S, H) with ``scale`` (E, H). With no element to compute, ``group_index`` is not read."""
+    if x.numel() == 0:
+        return x.new_empty(destination.stored_shape(x.shape), dtype=destination.storage)
+    group_index = checked_ends("npu_group_quant", group_index, x.size(0))
+    if offset is not None:
+        offset = offset.reshape(())
+    if torch.compiler.is_compiling():
+        return affine(x, scale[group_of_row(group_index, x.size(0))], offset, destination)
+    quantised = []
+    start = 0
+    for group, end in enumerate(group_index.tolist()):
+        quantised += [affine(x[rows], scale[group], offset, destination) for rows in row_blocks(start, end, x.size(1))]
+        start = end
+    return torch.cat(quantised)
+
+
+def dequantise(
+    y: torch.Tensor, scale: torch.Tensor, group_index: torch.Tensor, offset: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The float32 values whose quantisation ``y`` is, up to rounding and saturation."""
+    values = elements(y)
+    if offset is not None:
+        values = values - offset.float()
+    return values / scale.float()[group_of_row(group_index, y.size(0))]
+
+
+@kernel("GroupQuant")
+def group_quant_node(
+    x: torch.Tensor,
+    scale: torch.Tensor,
+    group_index: torch.Tensor,
+    offset: torch.Tensor | None = None,
+    *,
+    dst_type: int = 2,
+) -> torch.Tensor:
+    return group_quant(x, scale, group_index, offset, element_destination(dst_type))

@@ -1,0 +1,103 @@
+"""npu_quantize: one scale and zero point for the tensor, or one for each position of an axis.
+
+``div_mode=False`` multiplies, ``sat(rint(x*scale + zero_point))``; ``div_mode=True`` divides,
+``sat(rint(x/scale + zero_point))``. The zero point is added before rounding in both.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT8, Destination, element_destination
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.blocks import by_row_blocks
+from graph_quant.reference.dequantise import elements
+from graph_quant.reference.rounding import affine
+
+
+def along_axis(parameter: torch.Tensor, rank: int, axis: int) -> torch.Tensor:
+    """A scale or zero point shaped to broadcast along ``axis`` of a tensor of ``rank`` dimensions."""
+    shape = [1] * rank
+    shape[axis] = -1
+    return parameter.reshape(shape)
+
+
+def quantize(
+    x: torch.Tensor,
+    scales: torch.Tensor,
+    zero_points: torch.Tensor | None,
+    along: int = -1,
+    destination: Destination = INT8,
+    *,
+    divide: bool = False,
+) -> torch.Tensor:
+    """Quantises ``x`` with parameters of one element, or of one for each position of the axis ``along``."""
+    scales = along_axis(scales, x.dim(), along)
+    zero_points = None if zero_points is None else along_axis(zero_points, x.dim(), along)
+    if torch.compiler.is_compiling() or x.numel() == 0:
+        return affine(x, scales, zero_points, destination, divide=divide)
+    rows, width = x.numel() // x.size(-1), x.size(-1)
+    matrix = x.reshape(rows, width)
+    scale_rows = _as_rows(scales, x)
+    offset_rows = None if zero_points is None else _as_rows(zero_points, x)
+
+    def block(part: slice) -> tuple[torch.Tensor]:
+        offset = None if offset_rows is None else _pick(offset_rows, part)
+        return (affine(matrix[part], _pick(scale_rows, part), offset, destination, divide=divide),)
+
+    (quantised,) = by_row_blocks(block, rows, width)
+    return quantised.reshape(destination.stored_shape(x.shape))
+
+
+def dequantise(
+    y: torch.Tensor,
+    scales: torch.Tensor,
+    zero_points: torch.Tensor | None,
+    axis: int = -1,
+    *,
+    divide: bool = False,
+    packed: bool | None = None,
+) -> torch.Tensor:
+    """The float32 values whose quantisation ``y`` is; ``packed=False`` reads int32 as a qint32 result."""
+    values = elements(y, packed=packed)
+    if zero_points is not None:
+        values = values - along_axis(zero_points, y.dim(), axis).float()
+    scale = along_axis(scales, y.dim(), axis).float()
+    return values * scale if divide else values / scale
+
+
+def _as_rows(parameter: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """``parameter`` for ``x`` seen as a matrix: (1, width) or (1, 1) where rows share it, else (rows, 1)."""
+    if parameter.numel() == parameter.size(-1):
+        return parameter.reshape(1, -1)
+    return parameter.expand(*x.shape[:-1], 1).reshape(-1, 1)
+
+
+def _pick(rows: torch.Tensor, part: slice) -> torch.Tensor:
+    return rows if rows.size(0) == 1 else rows[part]
+
+
+@kernel("AscendQuantV2")
+def ascend_quant(
+    x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, *, dst_type: int = 2, axis: int = -1
+) -> torch.Tensor:
+    """``scale`` is one element, one for each position of ``axis``, or shaped to broadcast."""
+    along = -2 if axis == -2 or (axis >= 0 and axis == x.dim() - 2) else -1
+    flat = None if offset is None else offset.reshape(-1)
+    return quantize(x, scale.reshape(-1), flat, along, element_destination(dst_type))
+
+
+_TORCH_NAMES = {
+    "torch.qint8": 2,
+    "torch.quint8": 4,
+    "torch.qint32": 3,
+    "torch.int8": 2,
+    "torch.uint8": 4,
+    "torch.int32": 3,
+}
+
+
+@kernel("Quantize")
+def quantize_node(
+    x: torch.Tensor, scales: torch.Tensor, zero_points: torch.Tensor | None = None, *, dtype: str, axis: int = 1
+) -> torch.Tensor:
+    return quantize(x, scales, zero_points, axis, element_destination(_TORCH_NAMES[dtype]), divide=True)

@@ -1,0 +1,30 @@
+"""npu_trans_quant_param: a float32 scale and offset packed into the int64 that a matmul kernel reads.
+
+Both may be one element long, and the result is as long as the longer one. Without an offset the result has
+the scale's shape.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.quant_params import TRUNCATE, decode, encode
+
+__all__ = ["dequantise", "trans_quant_param"]
+
+
+def trans_quant_param(scale: torch.Tensor, offset: torch.Tensor | None = None, mode: int = TRUNCATE) -> torch.Tensor:
+    """The parameters of ``scale`` and ``offset``; ``mode`` 0 truncates the scale, 1 rounds it."""
+    return encode(scale, offset, mode)
+
+
+def dequantise(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The float32 scale and the int32 offset back."""
+    return decode(params)
+
+
+@kernel("TransQuantParamV2")
+def trans_quant_param_node(
+    scale: torch.Tensor, offset: torch.Tensor | None = None, *, round_mode: int = 0
+) -> torch.Tensor:
+    return trans_quant_param(scale, offset, round_mode).view(torch.uint64)

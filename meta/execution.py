@@ -1,0 +1,59 @@
+"""Eager calls: the rules, then the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from graph_quant.meta.operator import Operator, Result
+from torch import Tensor
+from torch._prims_common import make_contiguous_strides_for
+
+
+def execute(record: Operator) -> Callable[..., Any]:
+    """The function that serves eager calls of CPU tensors."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return record.as_returned(results_of(record, record.bind(args, kwargs)))
+
+    return run
+
+
+def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
+    """The results of one call, as inference promises them."""
+    assert record.reference is not None
+    plan = None
+    if record.rules is None:
+        _ask_upstream(record, values)
+    else:
+        plan = record.plan(values)
+    computed = record.call(record.reference, plan, values)
+    results = list(computed) if isinstance(computed, (tuple, list)) else [computed]
+    if plan is None:
+        return results
+    inputs = {each.untyped_storage().data_ptr() for each in record.tensors(values).values()}
+    return [
+        _settled(result, inputs) if isinstance(promised, Result) else values[record.arguments.index(promised)]
+        for promised, result in zip(plan.results, results, strict=True)
+    ]
+
+
+def _ask_upstream(record: Operator, values: Sequence[Any]) -> None:
+    """torch_npu's own inference is the check of an operator without rules."""
+    shapes = [_without_values(value) for value in values]
+    record.overload(**dict(zip(record.arguments, shapes, strict=True)))
+
+
+def _without_values(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_without_values(item) for item in value]
+    return value.to("meta") if isinstance(value, Tensor) else value
+
+
+def _settled(result: Tensor, inputs: set[int]) -> Tensor:
+    """``result`` in memory of its own, with the strides of inference also where a size of 0 or 1 allows others."""
+    if result.numel() and result.untyped_storage().data_ptr() in inputs:
+        result = result.clone(memory_format=torch.contiguous_format)
+    strides = make_contiguous_strides_for(result.shape)
+    return result if result.stride() == strides else result.contiguous().as_strided(result.shape, strides)

@@ -1,0 +1,93 @@
+"""npu_quant_matmul: what may be passed, and what comes back.
+
+x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32
+holding int4: x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or
+(n,), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1, n). Which dtypes go
+together is the table in ``graph_quant.meta.matmul.dtypes``; only int8 results take an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination
+from graph_quant.meta.matmul.dtypes import accepts_for
+from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.matmul.quant_matmul import quant_matmul as reference
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class QuantMatmulPlan(Plan):
+    """``packs_scale`` when a float scale must first become a packed parameter."""
+
+    output: Destination
+    int4: bool
+    packed_along_k: bool
+    packs_scale: bool
+
+
+@operator("npu_quant_matmul", reference=reference)
+def quant_matmul(
+    rules: Rules,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    pertoken_scale: Tensor | None,
+    bias: Tensor | None,
+    output_dtype: torch.dtype | int | None,
+    x1_dtype: int | None,
+    x2_dtype: int | None,
+    pertoken_scale_dtype: int | None,
+    scale_dtype: int | None,
+    group_sizes: Sequence[int] | None,
+    y_scale: Tensor | None,
+) -> QuantMatmulPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    _refuse_950(
+        rules,
+        x1_dtype=x1_dtype,
+        x2_dtype=x2_dtype,
+        pertoken_scale_dtype=pertoken_scale_dtype,
+        scale_dtype=scale_dtype,
+        group_sizes=group_sizes,
+        y_scale=y_scale,
+    )
+    output = rules.destination("output_dtype", output_dtype, (INT8, FLOAT16, BFLOAT16, INT32))
+    rules.dtype("x1", x1, (torch.int8, torch.int32))
+    rules.dtype("x2", x2, (x1.dtype,), ", the dtype of x1")
+    int4 = x1.dtype == torch.int32
+    rules.rank("x1", x1, 2, 6)
+    rules.rank("x2", x2, 2, None if int4 else 6, why=" when it holds int4" if int4 else "")
+    packed_along_k, columns = check_depth(rules, x1, x2, int4)
+    shape = (*broadcast(rules, x1.shape[:-2], x2.shape[:-2]), x1.size(-2), columns)
+    accepts = accepts_for(rules, output, int4, pertoken_scale)
+    why = f" for {output.storage} output{'' if pertoken_scale is None else ' with pertoken_scale'}"
+    rules.dtype("scale", scale, accepts.scale, why)
+    rules.rank("scale", scale, 1)
+    rules.one_or("scale.size(0)", scale.size(0), "n", columns)
+    if offset is not None:
+        rules.require(output is INT8, lambda: f"offset is for torch.int8 output, got output_dtype {output.storage}")
+        rules.dtype("offset", offset, (torch.float32,))
+        rules.rank("offset", offset, 1)
+        rules.one_or("offset.size(0)", offset.size(0), "n", columns)
+    if pertoken_scale is not None:
+        rules.dtype("pertoken_scale", pertoken_scale, (torch.float32,))
+        rules.rank("pertoken_scale", pertoken_scale, 1)
+        rules.equal("pertoken_scale.size(0)", pertoken_scale.size(0), "m", x1.size(-2))
+    if bias is not None:
+        rules.dtype("bias", bias, accepts.bias, why)
+        check_bias(rules, bias, shape, int4)
+    packs_scale = scale.dtype == torch.float32 and torch.int64 in accepts.scale
+    return QuantMatmulPlan((Result(shape, output.storage),), output, int4, packed_along_k, packs_scale)
+
+
+def _refuse_950(rules: Rules, **only_950: object) -> None:
+    for argument, value in only_950.items():
+        if value is not None:
+            rules.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {type(value).__name__}")

@@ -1,0 +1,173 @@
+"""The record of an operator: what may be passed, what comes out, what it computes and how it is lowered.
+
+A record is its rules, a function of a call's arguments that refuses what the documents refuse and returns a plan:
+the results without their values, and what was decided on the way. Shape inference, eager execution, lowering and the
+tests all ask the record, so that they cannot disagree. Reference and lowering are functions called by name: a
+parameter is an argument of the operator, a field of its plan, or the plan itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from graph_quant.meta import trace
+from graph_quant.meta.rules import Refusal, Rules, Size, empty
+from torch import Tensor
+from torch._ops import OpOverload
+
+__all__ = ["RECORDS", "Operator", "Plan", "Refusal", "Result", "operator", "reference_only"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result without its values; always contiguous."""
+
+    shape: tuple[Size, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a call is carried out. A result that is a string is the argument of that name, which comes back itself."""
+
+    results: tuple[Result | str, ...]
+
+
+class Operator:
+    """One overload of ``torch.ops.npu`` and all that this package knows of it."""
+
+    def __init__(self, name: str, rules: Callable[..., Plan] | None, reference: Callable[..., Any] | None) -> None:
+        self.name = name
+        self.rules = rules
+        self.reference = reference
+        self.lowering: Callable[..., Any] | None = None
+        self._rules = Rules(self.title)
+
+    @property
+    def title(self) -> str:
+        """The name that callers type."""
+        return self.name.partition(".")[0]
+
+    @functools.cached_property
+    def overload(self) -> OpOverload:
+        """The operator itself, as torch_npu defines it."""
+        packet, _, overload = self.name.partition(".")
+        found: OpOverload = getattr(getattr(torch.ops.npu, packet), overload or "default")
+        return found
+
+    @functools.cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The names that reference and lowering call the arguments by: those of the rules, else the schema's."""
+        if self.rules is None:
+            return tuple(argument.name for argument in self.overload._schema.arguments)
+        return tuple(inspect.signature(self.rules).parameters)[1:]
+
+    @functools.cached_property
+    def _defaults(self) -> tuple[tuple[str, Any], ...]:
+        return tuple((argument.name, argument.default_value) for argument in self.overload._schema.arguments)
+
+    @functools.cached_property
+    def _returns_list(self) -> bool:
+        returns = self.overload._schema.returns
+        return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The values of all arguments in the schema's order, defaults filled in."""
+        missing = self._defaults[len(args) :]
+        return (*args, *[kwargs.get(name, default) for name, default in missing])
+
+    def plan(self, values: Sequence[Any]) -> Plan:
+        """The plan of a call that the documents allow; any other is refused. Asked again, a trace is told the same."""
+        if self.rules is None:
+            raise TypeError(f"{self.title} has no rules of its own")
+        return trace.remembered(self.name, values, self._make_plan)
+
+    def _make_plan(self, values: Sequence[Any]) -> Plan:
+        assert self.rules is not None
+        self.one_device(values)
+        return self.rules(self._rules, *values)
+
+    def one_device(self, values: Sequence[Any]) -> None:
+        """Refuses a call whose tensors are on several devices."""
+        self._rules.one_device(self.tensors(values))
+
+    def tensors(self, values: Sequence[Any]) -> dict[str, Tensor]:
+        """The tensors of a call by the names that callers know, those in lists too."""
+        named: dict[str, Tensor] = {}
+        for (name, _), value in zip(self._defaults, values, strict=True):
+            if isinstance(value, Tensor):
+                named[name] = value
+            elif isinstance(value, (list, tuple)):
+                named.update({f"{name}[{place}]": item for place, item in enumerate(value) if isinstance(item, Tensor)})
+        return named
+
+    def infer(self, *args: Any, **kwargs: Any) -> Any:
+        """The results of a call, without their values."""
+        values = self.bind(args, kwargs)
+        plan = self.plan(values)
+        like = next(iter(self.tensors(values).values()))
+        made = [self._empty(result, values, like) for result in plan.results]
+        return self.as_returned(made)
+
+    def _empty(self, result: Result | str, values: Sequence[Any], like: Tensor) -> Tensor:
+        if isinstance(result, str):
+            returned: Tensor = values[self.arguments.index(result)]
+            return returned
+        return empty(like, result.shape, result.dtype)
+
+    def as_returned(self, results: Sequence[Any]) -> Any:
+        """``results`` in the form that the schema promises: one, a tuple or a list."""
+        if self._returns_list:
+            return list(results)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def call(self, function: Callable[..., Any], plan: Plan | None, values: Sequence[Any]) -> Any:
+        """Calls a reference or lowering by the names of its parameters."""
+        named = dict(zip(self.arguments, values, strict=True))
+        given = {
+            name: named[name] if name in named else (plan if name == "plan" else getattr(plan, name))
+            for name in _parameters(function)
+        }
+        return function(**given)
+
+    def check_names(self, function: Callable[..., Any]) -> None:
+        """Refuses a reference or lowering with a parameter that nothing of the record answers to."""
+        known = {"plan", *self.arguments}
+        if self.rules is not None:
+            known |= {field.name for field in fields(typing.get_type_hints(self.rules)["return"])}
+        unknown = [name for name in _parameters(function) if name not in known]
+        if unknown:
+            raise TypeError(f"{self.name}: {function.__name__} asks for {', '.join(unknown)}, which the record lacks")
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+RECORDS: dict[str, Operator] = {}
+
+
+def operator(name: str, *, reference: Callable[..., Any] | None = None) -> Callable[[Callable[..., Plan]], Operator]:
+    """Makes the decorated rules the record of ``npu::name``."""
+
+    def record(rules: Callable[..., Plan]) -> Operator:
+        made = Operator(name, rules, reference)
+        if reference is not None:
+            made.check_names(reference)
+        RECORDS[name] = made
+        return made
+
+    return record
+
+
+def reference_only(name: str, reference: Callable[..., Any]) -> Operator:
+    """The record of an operator that upstream infers, checks and lowers right."""
+    made = RECORDS[name] = Operator(name, None, reference)
+    return made

@@ -1,0 +1,38 @@
+"""Generated calls with data: every operator gives what an independent statement of its rule gives."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from support.calls import STATEMENTS, overload
+from support.generated import run
+
+
+def arrays(results: Any) -> list[np.ndarray]:  # type: ignore[type-arg]
+    given = results if isinstance(results, (tuple, list)) else [results]
+    return [each.float().numpy() if _is_half(each) else np.asarray(each) for each in given]
+
+
+def _is_half(result: Any) -> bool:
+    return isinstance(result, torch.Tensor) and result.dtype in (torch.bfloat16, torch.float16)
+
+
+@pytest.mark.parametrize("op", STATEMENTS)
+def test_gives_what_its_statement_gives(op: str) -> None:
+    statement = STATEMENTS[op]
+
+    def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        args, kwargs = call
+        expected = arrays(statement.expected(*args, **kwargs))
+        computed = arrays(overload(op)(*args, **kwargs))
+        for one, other in zip(computed, expected, strict=True):
+            assert one.shape == other.shape
+            if statement.bound and one.dtype.kind == "f":
+                largest = np.max(np.abs(other), initial=0.0, where=np.isfinite(other))
+                np.testing.assert_allclose(one, other, rtol=0, atol=statement.bound * largest)
+            else:
+                np.testing.assert_array_equal(one, other)
+
+    run(agrees, statement.calls)

@@ -1,0 +1,73 @@
+"""Every rule of the constraint table refuses its wrong call, eagerly and when traced, naming the argument."""
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from support.calls import WRONG, WRONG_VALUES, Call
+
+
+def assert_names_argument(call: Call, message: str) -> None:
+    refusal = next(line for line in message.splitlines() if f"{call.title}: " in line)
+    words = refusal[refusal.index(f"{call.title}: ") + len(call.title) + 2 :]
+    assert call.argument in words
+    assert "got " in words or "None" in words
+
+
+@pytest.mark.parametrize("call", WRONG, ids=str)
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_refused_eagerly(call: Call, device: str) -> None:
+    args, kwargs = call.on(device)
+    with pytest.raises(RuntimeError) as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG, ids=str)
+def test_refused_on_meta_tensors(call: Call) -> None:
+    args, kwargs = call.on("meta")
+    with pytest.raises(RuntimeError) as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG, ids=str)
+def test_refused_when_traced(call: Call) -> None:
+    leaves, form = tree_flatten(call.on("npu"))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def make_call(*tensors: torch.Tensor) -> object:
+        given = {**dict(enumerate(leaves)), **dict(zip(places, tensors, strict=True))}
+        args, kwargs = tree_unflatten(list(given.values()), form)
+        return call.overload(*args, **kwargs)
+
+    with pytest.raises(RuntimeError) as refusal:
+        make_fx(make_call, tracing_mode="symbolic")(*(leaves[place] for place in places))
+    assert_names_argument(call, str(refusal.value))
+
+
+# Compiling takes a hundred times as long as tracing, and goes the same way: one call an operator.
+@pytest.mark.parametrize("call", {call.op: call for call in WRONG}.values(), ids=str)
+def test_refused_when_compiled(call: Call) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *args, **kwargs: call.overload(*args, **kwargs), backend="npu", fullgraph=True)
+    args, kwargs = call.on("npu")
+    with pytest.raises(Exception) as refusal:  # noqa: PT011 (Dynamo wraps the error in one of its own)
+        compiled(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG_VALUES, ids=str)
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_index_values_are_refused_where_data_is(call: Call, device: str) -> None:
+    args, kwargs = call.on(device)
+    with pytest.raises(RuntimeError) as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG_VALUES, ids=str)
+def test_index_values_are_not_read_by_inference(call: Call) -> None:
+    args, kwargs = call.on("meta")
+    call.overload(*args, **kwargs)

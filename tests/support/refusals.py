@@ -1,0 +1,10 @@
+"""Telling refusals of values, which only data can break, from refusals of a call's form."""
+
+import re
+
+# A position in an index, or a word that speaks of the values in it.
+_OF_VALUES = re.compile(r": \w+\[\d+\]|: the (last|sum|values?) ")
+
+
+def is_of_values(outcome: object) -> bool:
+    return isinstance(outcome, str) and _OF_VALUES.search(outcome) is not None
