@@ -1,12 +1,12 @@
-"""The table of kernels: one small function for each GE op type.
+"""The table of kernels: one small function for each GE op type, and what is to be known about that type.
 
 A function's signature is its declaration. Positional parameters are the GE inputs by name, keyword-only ones the
 attributes with GE's defaults (a trailing underscore keeps a name from being a Python keyword). Annotations say how an
-input is passed: ``Tensor``; ``HostValue`` for sizes, axes and the like, as Python numbers; ``Sequence[...]`` for a
+input is passed: ``Tensor``; ``Sizes`` for sizes, axes and the like, as Python numbers; ``Sequence[...]`` for a
 dynamic input; ``... | None`` for an optional one. A kernel that returns a tuple or list has one item for each output.
 
 Kernels are plain traceable torch: the same code runs on CPU tensors, on fake tensors with symbolic sizes, and under
-Inductor.
+Inductor. The decorator's keywords are the ``Facts`` that costs, lint and verification ask for.
 """
 
 from __future__ import annotations
@@ -16,7 +16,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from .tables import Table
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Operations that do not go by the elements of the result alone: by the inner length, and by the elements read.
+CONTRACTION, REDUCTION = -1, -2
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is to be known of a node type.
+
+    ``flops`` are its operations for each element of the result: 0 where it only moves data, CONTRACTION or REDUCTION.
+    A ``view`` moves nothing either. ``exact`` says that its registration states exactly which dtypes its kernel takes,
+    ``same`` which inputs must share one, ``packs`` that its results may be int4.
+    """
+
+    flops: int = 1
+    view: bool = False
+    exact: bool = False
+    same: tuple[str, ...] = ()
+    packs: bool = False
 
 
 @dataclass(frozen=True)
@@ -24,7 +45,7 @@ class Input:
     """How a kernel takes one GE input."""
 
     name: str
-    is_host: bool
+    is_size: bool
     is_dynamic: bool
     is_optional: bool
 
@@ -38,44 +59,71 @@ class Kernel:
     inputs: tuple[Input, ...]
     attributes: tuple[tuple[str, str], ...]
     returns_many: bool
-    returns_host: bool
+    returns_sizes: bool
     may_alias: bool = False
 
 
-KERNELS: dict[str, Kernel] = {}
-# The same op types where every input is a host value: the arithmetic of shapes.
-HOST_KERNELS: dict[str, Kernel] = {}
-# The same op types where the inputs declared as host values are scalar constants: torch rounds some of these otherwise.
-CONSTANT_KERNELS: dict[str, Kernel] = {}
+KERNELS: Table[Kernel] = Table()
+# The same op types where every input is a size: the arithmetic of shapes.
+SIZE_KERNELS: Table[Kernel] = Table()
+# The same op types where the inputs declared as sizes are scalar constants: torch rounds some of these otherwise.
+CONSTANT_KERNELS: Table[Kernel] = Table()
+FACTS: Table[Facts] = Table()
+_PLAIN = Facts()
 
 
-def kernel(*types: str, may_alias: bool = False) -> Callable[[Function], Function]:
-    """Register a function as the kernel of GE op types."""
+def kernel(
+    *types: str,
+    may_alias: bool = False,
+    flops: int = 1,
+    view: bool = False,
+    exact: bool = False,
+    same: tuple[str, ...] = (),
+    packs: bool = False,
+) -> Callable[[Function], Function]:
+    """Register a function as the kernel of GE op types, and what is to be known of them."""
+    declare(*types, flops=flops, view=view, exact=exact, same=same, packs=packs)
     return _registrar(KERNELS, types, may_alias)
 
 
-def host_kernel(*types: str) -> Callable[[Function], Function]:
-    """Register a function as what GE op types do to host values."""
-    return _registrar(HOST_KERNELS, types, False)
+def size_kernel(*types: str) -> Callable[[Function], Function]:
+    """Register a function as what GE op types do to sizes."""
+    return _registrar(SIZE_KERNELS, types, False)
 
 
 def constant_kernel(*types: str) -> Callable[[Function], Function]:
-    """Register a function as what GE op types do where their host inputs are scalar constants."""
+    """Register a function as what GE op types do where their sizes are scalar constants."""
     return _registrar(CONSTANT_KERNELS, types, False)
 
 
-def _registrar(table: dict[str, Kernel], types: tuple[str, ...], may_alias: bool) -> Callable[[Function], Function]:
+def declare(
+    *types: str,
+    flops: int = 1,
+    view: bool = False,
+    exact: bool = False,
+    same: tuple[str, ...] = (),
+    packs: bool = False,
+) -> None:
+    """Say what is to be known of GE op types; those that no kernel is written for need a declaration of their own."""
+    for op_type in types:
+        FACTS.add(op_type, Facts(flops, view, exact, same, packs))
+
+
+def facts(op_type: str) -> Facts:
+    """What is known of a node type; of one that nothing declares, that it computes its result element by element."""
+    return FACTS.get(op_type, _PLAIN)
+
+
+def _registrar(table: Table[Kernel], types: tuple[str, ...], may_alias: bool) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         for op_type in types:
-            if op_type in table:
-                raise ValueError(f"two kernels for {op_type}")
-            table[op_type] = _declare(op_type, function, may_alias)
+            table.add(op_type, _declared(op_type, function, may_alias))
         return function
 
     return register
 
 
-def _declare(op_type: str, function: Callable[..., Any], may_alias: bool) -> Kernel:
+def _declared(op_type: str, function: Callable[..., Any], may_alias: bool) -> Kernel:
     signature = inspect.signature(function)
     inputs, attributes = [], []
     for parameter in signature.parameters.values():
@@ -83,9 +131,7 @@ def _declare(op_type: str, function: Callable[..., Any], may_alias: bool) -> Ker
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             attributes.append((name, parameter.name))
         else:
-            inputs.append(
-                Input(name, "HostValue" in annotation, annotation.startswith("Sequence"), "None" in annotation)
-            )
+            inputs.append(Input(name, "Sizes" in annotation, annotation.startswith("Sequence"), "None" in annotation))
     returned = str(signature.return_annotation)
     return Kernel(
         op_type,
@@ -93,6 +139,6 @@ def _declare(op_type: str, function: Callable[..., Any], may_alias: bool) -> Ker
         tuple(inputs),
         tuple(attributes),
         returns_many=returned.startswith(("tuple", "list")),
-        returns_host="HostValue" in returned,
+        returns_sizes="Sizes" in returned,
         may_alias=may_alias,
     )

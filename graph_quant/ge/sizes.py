@@ -1,4 +1,4 @@
-"""Values that stay on the host while a graph runs: shapes, and the arithmetic that graphs do on them.
+"""Values that stay Python numbers while a graph runs: shapes, and the arithmetic that graphs do on them.
 
 A graph with dynamic shapes computes sizes with the same operators as data. Kept as Python or symbolic integers they
 can be traced; as tensors every one of them would be data that no compiler can see through. They become tensors only
@@ -16,7 +16,7 @@ import torch
 Number = int | float | bool
 
 
-class HostValue(NamedTuple):
+class Sizes(NamedTuple):
     """A small tensor held as Python (or symbolic) numbers in row-major order."""
 
     items: tuple[Number, ...]
@@ -34,24 +34,24 @@ class HostValue(NamedTuple):
         return self.items[0]
 
 
-def host_scalar(item: Number, dtype: torch.dtype) -> HostValue:
+def one_size(item: Number, dtype: torch.dtype) -> Sizes:
     """A value of rank 0."""
-    return HostValue((item,), (), dtype)
+    return Sizes((item,), (), dtype)
 
 
-def host_vector(items: Sequence[Number], dtype: torch.dtype = torch.int64) -> HostValue:
+def list_of_sizes(items: Sequence[Number], dtype: torch.dtype = torch.int64) -> Sizes:
     """A value of rank 1."""
-    return HostValue(tuple(items), (len(items),), dtype)
+    return Sizes(tuple(items), (len(items),), dtype)
 
 
-def host_data(value: Number | Sequence[Number], dtype: torch.dtype) -> HostValue:
+def given_sizes(value: Number | Sequence[Number], dtype: torch.dtype) -> Sizes:
     """A graph input that is a size or a list of sizes."""
     if isinstance(value, (tuple, list)):
-        return host_vector(value, dtype)
-    return host_scalar(value, dtype)  # type: ignore[arg-type]
+        return list_of_sizes(value, dtype)
+    return one_size(value, dtype)  # type: ignore[arg-type]
 
 
-def to_tensor(value: HostValue) -> torch.Tensor:
+def to_tensor(value: Sizes) -> torch.Tensor:
     """The tensor, where an operator uses the value as data."""
     numbers = list(value.items)
     if len(numbers) == 1 and not value.shape:
@@ -63,10 +63,10 @@ def to_tensor(value: HostValue) -> torch.Tensor:
     return flat.reshape(value.shape)
 
 
-def to_host(tensor: torch.Tensor) -> HostValue:
+def to_sizes(tensor: torch.Tensor) -> Sizes:
     """The numbers of a tensor, where an operator needs data as a size, an axis or an index."""
     shape = tuple(tensor.shape)
     if tensor.numel() == 0:
-        return HostValue((), shape, tensor.dtype)
+        return Sizes((), shape, tensor.dtype)
     flat = tensor.reshape(-1)
-    return HostValue(tuple(flat[i].item() for i in range(math.prod(shape))), shape, tensor.dtype)
+    return Sizes(tuple(flat[i].item() for i in range(math.prod(shape))), shape, tensor.dtype)

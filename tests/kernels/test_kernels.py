@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graph_quant.ge.sizes import HostValue, host_scalar, host_vector
+from graph_quant.ge.sizes import Sizes, list_of_sizes, one_size
 from graph_quant.host.kernels import KERNELS
 from graph_quant.host.kernels.random import _words
 from hypothesis import given
@@ -34,7 +34,7 @@ def run(op_type: str, *args: Any, **attributes: Any) -> Any:
 def test_reshape_zero_keeps_and_minus_one_infers(
     shape: tuple[int, ...], wanted: tuple[int, ...], expected: tuple[int, ...]
 ) -> None:
-    assert run("Reshape", torch.zeros(shape), host_vector(wanted)).shape == expected
+    assert run("Reshape", torch.zeros(shape), list_of_sizes(wanted)).shape == expected
 
 
 @given(
@@ -60,9 +60,9 @@ def test_strided_slice_is_python_slicing(
     result = run(
         "StridedSlice",
         torch.from_numpy(x),
-        host_vector(begin),
-        host_vector(end),
-        host_vector(step),
+        list_of_sizes(begin),
+        list_of_sizes(end),
+        list_of_sizes(step),
         begin_mask=masks[0],
         end_mask=masks[1],
     )
@@ -71,7 +71,9 @@ def test_strided_slice_is_python_slicing(
 
 def test_strided_slice_shrinks_and_adds_axes() -> None:
     x = torch.arange(24).reshape(2, 3, 4)
-    result = run("StridedSlice", x, host_vector([1, 0, 0]), host_vector([2, 0, 2]), new_axis_mask=2, shrink_axis_mask=1)
+    result = run(
+        "StridedSlice", x, list_of_sizes([1, 0, 0]), list_of_sizes([2, 0, 2]), new_axis_mask=2, shrink_axis_mask=1
+    )
     assert torch.equal(result, x[1, None, 0:2])
 
 
@@ -112,7 +114,7 @@ def test_philox_gives_the_published_answers(key: int, counter: tuple[int, int], 
 
 
 def test_random_distributions() -> None:
-    shape, key, alg = host_vector([100_000]), torch.tensor([11]), host_scalar(1, torch.int32)
+    shape, key, alg = list_of_sizes([100_000]), torch.tensor([11]), one_size(1, torch.int32)
     counter = torch.tensor([0, 4])
     normal = run("StatelessRandomNormalV2", shape, key, counter, alg)
     assert abs(normal.mean().item()) < 0.02
@@ -146,9 +148,9 @@ def test_half_precision_products_round_once() -> None:
 def test_pad_modes() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     assert torch.equal(
-        run("PadV3", x, host_vector([1, 0, 0, 2]), torch.tensor(9.0)),
+        run("PadV3", x, list_of_sizes([1, 0, 0, 2]), torch.tensor(9.0)),
         torch.from_numpy(np.pad(x.numpy(), ((1, 0), (0, 2)), constant_values=9)),
     )
     for mode, name in (("reflect", "reflect"), ("edge", "edge")):
         expected = torch.from_numpy(np.pad(x.numpy(), ((0, 0), (2, 1)), mode=name))  # type: ignore[call-overload]
-        assert torch.equal(run("PadV3", x, HostValue((0, 0, 2, 1), (2, 2), torch.int64), mode=mode), expected)
+        assert torch.equal(run("PadV3", x, Sizes((0, 0, 2, 1), (2, 2), torch.int64), mode=mode), expected)

@@ -17,49 +17,14 @@ import sympy
 
 from ...ge.dtypes import BITS, QUANTISED
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ...ge.kernels import CONTRACTION, REDUCTION
+from ...host.kernels import facts
 from ..graph.shapes import Dim, TensorType
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
-VIEWS = {"Reshape", "Identity", "Squeeze", "Unsqueeze", "ExpandDims", "Bitcast", "Flatten", "FlattenV2", "Shape"}
-_FREE = VIEWS | CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE, "NoOp", "ConstPlaceHolder"}
-_MOVES = {
-    "Transpose",
-    "TransposeD",
-    "ConcatV2",
-    "ConcatD",
-    "Pack",
-    "Unpack",
-    "Gather",
-    "GatherV2",
-    "StridedSlice",
-    "Slice",
-    "SplitD",
-    "Split",
-    "SplitV",
-    "Cast",
-    "Tile",
-    "BroadcastTo",
-    "Fill",
-    "Pad",
-    "PadV3",
-    "Expand",
-}
-_CONTRACTIONS = {
-    "MatMul",
-    "MatMulV2",
-    "MatMulV3",
-    "BatchMatMul",
-    "BatchMatMulV2",
-    "BatchMatMulV3",
-    "QuantBatchMatmulV3",
-    "QuantMatmul",
-    "WeightQuantBatchMatmulV2",
-}
-_PER_ELEMENT = {"SoftmaxV2": 5, "LayerNormV3": 8, "LayerNormV4": 8, "RmsNorm": 6, "Gelu": 8, "GeluV2": 8, "Sigmoid": 4,
-                "Swish": 5, "Tanh": 6, "GroupQuant": 3, "AscendQuant": 3, "AscendQuantV2": 3, "Quantize": 3,
-                "DynamicQuant": 5, "DynamicQuantV2": 7, "TransQuantParamV2": 2}  # fmt: skip
+_FREE = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE, "NoOp", "ConstPlaceHolder"}
 _MOST_TERMS = 24
 
 
@@ -112,12 +77,12 @@ class Costs:
             place = max([dump.position[node.name], last.get(node.name, 0)])
             for producer in node.producers:
                 # A view keeps its input alive as long as it lives itself.
-                until = place if node.type in VIEWS else dump.position[node.name]
+                until = place if facts(node.type).view else dump.position[node.name]
                 last[producer] = max(last.get(producer, 0), until)
         ends: dict[int, int] = {}
         alive = most = 0
         for place, node in enumerate(dump.order):
-            if node.type not in _FREE:
+            if not _is_free(node):
                 sizes = [self._size(tensor) for tensor in types[node.name]]
                 if any(not isinstance(size, int) for size in sizes):
                     return None
@@ -137,7 +102,7 @@ class Costs:
 
     def quantised(self) -> tuple[int, int]:
         """How many computing nodes read or write a quantised tensor, and how many compute."""
-        computing = [node for node in self._dump.order if node.type not in _FREE | _MOVES]
+        computing = [node for node in self._dump.order if not _is_free(node) and facts(node.type).flops]
         touching = [
             node
             for node in computing
@@ -149,7 +114,7 @@ class Costs:
         return self._dump.inference.types[node.name]
 
     def _node(self, node: Node) -> Cost:
-        if node.type in _FREE or node.name in self._dump.inference.values:
+        if _is_free(node) or node.name in self._dump.inference.values:
             return Cost(0, 0)
         tensors = (*self._dump.inference.reads(node), *self._types(node))
         transposed = any(name in node.proto.attr and node.proto.attr[name].b for name in ("transpose_x1", "adj_x1"))
@@ -160,19 +125,20 @@ class Costs:
         return self._known[key]
 
     def _flops(self, node: Node, transposed: bool) -> Dim | None:
-        if node.type in _MOVES or not self._types(node):
+        flops = facts(node.type).flops
+        if flops == 0 or not self._types(node):
             return 0
         reads, result = self._dump.inference.reads(node), self._types(node)[0]
         widest = max((t.shape for t in (*reads, result) if t.shape is not None), key=len, default=None)
         if result.shape is None or widest is None:
             return None
-        if node.type in _CONTRACTIONS and reads and reads[0].shape:
+        if flops == CONTRACTION and reads and reads[0].shape:
             inner = reads[0].shape[-2 if transposed and len(reads[0].shape) > 1 else -1]
             packed = 8 if reads[0].dtype == "int32" and node.type.startswith("Quant") else 1
             return 2 * packed * math.prod(result.shape) * inner
-        if node.type.startswith("Reduce") and reads and reads[0].shape is not None:
+        if flops == REDUCTION and reads and reads[0].shape is not None:
             return math.prod(reads[0].shape)
-        return _PER_ELEMENT.get(node.type, 1) * math.prod(result.shape)
+        return max(flops, 1) * math.prod(result.shape)
 
     def _size(self, tensor: TensorType) -> Dim | None:
         # Types are shared between nodes, so this is asked once for each distinct one.
@@ -187,6 +153,10 @@ class Costs:
             value = expression.xreplace(self._sizes)
             self._numbers[expression] = int(sympy.ceiling(value)) if value.is_number else value
         return self._numbers[expression]
+
+
+def _is_free(node: Node) -> bool:
+    return node.type in _FREE or facts(node.type).view
 
 
 def _sum(sizes: Sequence[Dim | None]) -> Dim | None:

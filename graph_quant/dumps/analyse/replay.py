@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from ...ge.sizes import HostValue, to_tensor
+from ...ge.sizes import Sizes, to_tensor
 from ...host.engine import GraphError, import_graph
 from ...host.engine.compiled import make_callable
 from ...host.engine.speed import EAGER
@@ -82,7 +82,7 @@ class _Recorder(fx.Interpreter):
         if n.op == "call_function" and node is not None and "kernel" in n.meta:
             several = result if isinstance(result, list) or type(result) is tuple else [result]
             for index, value in enumerate(several):
-                tensor = to_tensor(value) if isinstance(value, HostValue) else value
+                tensor = to_tensor(value) if isinstance(value, Sizes) else value
                 # Later in-place writes must not reach what was recorded.
                 self.recorded[f"{node.name}:{index}"] = tensor.detach().clone()
         return result

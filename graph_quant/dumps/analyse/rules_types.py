@@ -9,33 +9,13 @@ from ...ge import dtypes
 from ...ge.attributes import plain
 from ...ge.graph import Node
 from ...ge.registrations import registration
+from ...host.kernels import facts
 from ..graph.shapes import TensorType, stated
 from .lint import rule
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
-# Operators whose registrations state exactly what their kernels take.
-_EXACT = {
-    "GroupQuant",
-    "AscendQuantV2",
-    "AscendQuant",
-    "Quantize",
-    "DynamicQuant",
-    "DynamicQuantV2",
-    "TransQuantParamV2",
-    "QuantBatchMatmulV3",
-}
-# Inputs that must share one dtype.
-_SAME = {
-    **dict.fromkeys(("AscendQuantV2", "AscendQuant"), ("x", "scale", "offset")),
-    "GroupQuant": ("scale", "offset"),
-    "DynamicQuant": ("x", "smooth_scales"),
-    "DynamicQuantV2": ("x", "smooth_scales"),
-    **dict.fromkeys(("Add", "Sub", "Mul", "RealDiv", "Div", "FloorDiv", "Maximum", "Minimum", "Pow", "Greater", "Less",
-                     "Equal", "MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2"), ("x1", "x2")),
-}  # fmt: skip
-_JOINS = {"ConcatV2", "ConcatD", "Pack"}
 _RESULT_DTYPE = ("dst_type", "dtype")
 
 
@@ -51,7 +31,7 @@ def _inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
 def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
     """Quantisation operators with a dtype that GE does not register for them."""
     for node in dump.order:
-        declared = registration(node.type) if node.type in _EXACT else None
+        declared = registration(node.type) if facts(node.type).exact else None
         if declared is None:
             continue
         for name in _RESULT_DTYPE:
@@ -127,7 +107,12 @@ def mixed_dtypes(dump: Dump) -> Iterator[tuple[str, str]]:
     """Inputs that must share a dtype and do not."""
     for node in dump.order:
         inputs = _inputs(dump, node)
-        names = [name for name in inputs if node.type in _JOINS and name != "concat_dim"] or _SAME.get(node.type, ())
-        found = {name: inputs[name].dtype for name in names if name in inputs and inputs[name].inferred}
+        same = facts(node.type).same
+        # The inputs of a dynamic one are numbered.
+        found = {
+            name: read.dtype
+            for name, read in inputs.items()
+            if read.inferred and (name in same or name.rstrip("0123456789") in same)
+        }
         if len(set(found.values())) > 1 and node.name not in dump.inference.values:
             yield node.name, ", ".join(f"{name} is {word}" for name, word in found.items())

@@ -1,4 +1,4 @@
-"""Fake tensors and host values that stand for a dump's tensors, and the engine's kernels run on them.
+"""Fake tensors and sizes that stand for a dump's tensors, and the engine's kernels run on them.
 
 Equal values are one object, so a kernel runs once for each distinct combination of attributes and inputs: the
 hundredth layer of a model costs a few dictionary lookups.
@@ -23,17 +23,16 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...ge import dtypes
-from ...ge import sizes as values
 from ...ge.graph import Node
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import from_desc
 from ...host.engine.nodes import decode_attribute
-from ...host.kernels import HOST_KERNELS, KERNELS, Kernel
+from ...host.kernels import KERNELS, SIZE_KERNELS, Kernel
 from ..errors import DumpError
 from .shapes import Stated, TensorType, stated
 from .symbolic import Symbols
 
-_LONGEST_HOST_VALUE = 64
+_MOST_SIZES = 64
 # The attribute that states the dtype of a node's first result.
 _RESULT_DTYPE = ("dst_type", "dtype", "type", "dst_dtype")
 # The kernel needs data to answer, which a fake tensor does not have.
@@ -48,7 +47,7 @@ _WORDS = {torch.float8_e8m0fnu: "float8_e8m0"}
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """One output: a fake tensor or a host value, and its type; ``items`` are a host value's numbers."""
+    """One output: a fake tensor or sizes, and its type; ``items`` are the numbers of sizes."""
 
     content: Any
     type: TensorType
@@ -75,7 +74,7 @@ class Fakes:
         """The tensor or size that a desc states."""
         if described.is_size and described.meta:
             size = self.symbols.expression(described.meta[0])
-            return self._intern(HostValue((size,), (), torch.int64), "int64")
+            return self._intern(Sizes((size,), (), torch.int64), "int64")
         dtype = from_desc(dtypes.TO_DESC[described.dtype])
         return self._empty(self.symbols.sizes(name, described), dtype, described.dtype)
 
@@ -87,9 +86,9 @@ class Fakes:
         count = math.prod(shape)
         if min(shape, default=0) < 0 or len(tensor.data) not in (0, count * dtype.itemsize):
             raise DumpError(f"it holds {len(tensor.data)} bytes, which is not {word}{list(shape)}")
-        if len(shape) <= 1 and count <= _LONGEST_HOST_VALUE and tensor.data and not dtype.is_complex:
+        if len(shape) <= 1 and count <= _MOST_SIZES and tensor.data and not dtype.is_complex:
             numbers = torch.frombuffer(bytearray(tensor.data), dtype=dtype).tolist()
-            return self._intern(HostValue(tuple(numbers), shape, dtype), word)
+            return self._intern(Sizes(tuple(numbers), shape, dtype), word)
         return self._empty(shape, dtype, word)
 
     def call(self, node: Node, kernel: Kernel, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
@@ -119,24 +118,24 @@ class Fakes:
         # Kernels that work block by block on data take one symbolic step where they are traced.
         with _quiet(), torch.compiler._compile_session_context(), self._mode:
             arguments = [
-                [self._as(value, declared.is_host) for value in group]
+                [self._as(value, declared.is_size) for value in group]
                 if isinstance(group, list)
-                else (None if group is None else self._as(group, declared.is_host))
+                else (None if group is None else self._as(group, declared.is_size))
                 for declared, group in zip(kernel.inputs, arranged, strict=True)
             ]
             result = kernel.function(*arguments, **given)
-            if node.type == "Reshape" and isinstance(arguments[1], HostValue):
+            if node.type == "Reshape" and isinstance(arguments[1], Sizes):
                 result = _as_asked(result, arguments[1])
         several = result if isinstance(result, list) or type(result) is tuple else [result]
         flat = [value for group in arranged for value in (group if isinstance(group, list) else [group]) if value]
         return tuple(self._intern(content, _word(node, index, content, flat)) for index, content in enumerate(several))
 
-    def _as(self, value: Value, is_host: bool) -> Any:
-        if isinstance(value.content, HostValue) == is_host:
+    def _as(self, value: Value, is_size: bool) -> Any:
+        if isinstance(value.content, Sizes) == is_size:
             return value.content
-        key = (id(value), is_host)
+        key = (id(value), is_size)
         if key not in self._converted:
-            self._converted[key] = (values.to_host if is_host else values.to_tensor)(value.content)
+            self._converted[key] = (to_sizes if is_size else to_tensor)(value.content)
         return self._converted[key]
 
     def _empty(self, shape: tuple[Any, ...], dtype: torch.dtype, word: str) -> Value:
@@ -144,17 +143,17 @@ class Fakes:
             return self._intern(torch.empty(shape, dtype=dtype), word)
 
     def _intern(self, content: Any, word: str) -> Value:
-        is_host = isinstance(content, HostValue)
-        sizes = content.items if is_host else (*content.shape, *content.stride())
-        key = (is_host, word, len(content.shape), tuple(_expression(size) for size in sizes))
+        is_size = isinstance(content, Sizes)
+        sizes = content.items if is_size else (*content.shape, *content.stride())
+        key = (is_size, word, len(content.shape), tuple(_expression(size) for size in sizes))
         if key not in self._interned:
             shape = tuple(self.symbols.dim(size) for size in content.shape)
-            items = tuple(self.symbols.dim(item) for item in content.items) if is_host else None
+            items = tuple(self.symbols.dim(item) for item in content.items) if is_size else None
             self._interned[key] = Value(content, TensorType(word, shape), items)
         return self._interned[key]
 
 
-def _as_asked(reshaped: torch.Tensor, shape: HostValue) -> torch.Tensor:
+def _as_asked(reshaped: torch.Tensor, shape: Sizes) -> torch.Tensor:
     """The result of a Reshape with the sizes as the graph states them, where torch derives longer expressions."""
     asked = [real if size in (0, -1) else size for size, real in zip(shape.ints, reshaped.shape, strict=True)]
     return torch.empty(asked, dtype=reshaped.dtype)
@@ -184,12 +183,12 @@ def _expression(size: Any) -> Any:
 
 
 def choose(node: Node, inputs: Mapping[str, Value], fixed: bool) -> Kernel | None:
-    """As the engine chooses: sizes are computed on the host, data by tensor kernels. ``fixed``: all are constants."""
-    host = HOST_KERNELS.get(node.type)
-    if host is None or not inputs or any(value.items is None for value in inputs.values()):
+    """As the engine chooses: sizes are computed as numbers, data by tensor kernels. ``fixed``: all are constants."""
+    on_sizes = SIZE_KERNELS.get(node.type)
+    if on_sizes is None or not inputs or any(value.items is None for value in inputs.values()):
         return KERNELS.get(node.type)
     whole = all("float" not in value.type.dtype for value in inputs.values())
-    return host if whole or not fixed else KERNELS.get(node.type)
+    return on_sizes if whole or not fixed else KERNELS.get(node.type)
 
 
 def _arrange(declared: Any, inputs: Mapping[str, Value]) -> Any:

@@ -91,7 +91,7 @@ def _sizes(dump: Dump, taken: set[str]) -> Iterator[Idiom]:
 
 
 def size_label(items: tuple[Any, ...], node: Node, dump: Dump) -> str:
-    """A host value in words."""
+    """Sizes in words."""
     shape = dump.inference.types[node.name][0].shape
     text = ", ".join(map(dim_text, items))
     return f"size {text}" if shape == () else f"shape [{text}]"

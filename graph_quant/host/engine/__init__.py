@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ...ge.sizes import HostValue
+    from ...ge.sizes import Sizes
     from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
     from .executor import HostGraph
     from .importer import import_graph, missing_kernels
@@ -23,7 +23,7 @@ _HOMES = {
     "GeNode": "nodes",
     "GraphError": "errors",
     "HostGraph": "executor",
-    "HostValue": "graph_quant.ge.sizes",
+    "Sizes": "graph_quant.ge.sizes",
     "NeedsNpuError": "errors",
     "NodeError": "errors",
     "Origin": "nodes",
@@ -39,10 +39,10 @@ __all__ = [
     "GeNode",
     "GraphError",
     "HostGraph",
-    "HostValue",
     "NeedsNpuError",
     "NodeError",
     "Origin",
+    "Sizes",
     "UnsupportedGraphError",
     "import_graph",
     "missing_kernels",

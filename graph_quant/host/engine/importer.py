@@ -1,7 +1,7 @@
 """From a GE graph to a torch.fx.GraphModule that calls one kernel for each GE node.
 
 Every FX node made from a GE node has it in ``node.meta["ge"]``. Placeholders stand in the order of the Data nodes'
-indices. Sizes travel as host values: where a kernel wants a tensor and gets a size, or the other way round, a
+indices. Sizes travel as Python numbers: where a kernel wants a tensor and gets a size, or the other way round, a
 conversion is put between them.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from ...ge import sizes as values
-from ..kernels import CONSTANT_KERNELS, HOST_KERNELS, KERNELS, Input, Kernel
+from ...ge import sizes
+from ..kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel
 from . import inputs
 from .errors import GraphError, UnsupportedGraphError
 from .nodes import Edge, GeNode, Origin, read_nodes
@@ -62,9 +62,9 @@ class _Importer:
         self.identifiers: dict[str, str] = {}
         self.taken: set[str] = set()
         self.constants: dict[str, torch.Tensor] = {}
-        # What stands for an output of a node: a tensor, and a host value. Either may be made from the other.
+        # What stands for an output of a node: a tensor, and sizes. Either may be made from the other.
         self.tensors: dict[Edge, fx.Node] = {}
-        self.hosts: dict[Edge, fx.Node | values.HostValue] = {}
+        self.sizes: dict[Edge, fx.Node | sizes.Sizes] = {}
 
     def build(self, ordered: Sequence[GeNode]) -> fx.GraphModule:
         self._placeholders()
@@ -92,9 +92,9 @@ class _Importer:
             placeholder.meta["ge"] = node
             edge = Edge(node.name, 0)
             if inputs.is_size(node):
-                host = self.graph.call_function(values.host_data, (placeholder, inputs.dtype(node)))
-                host.meta["ge"] = node
-                self.hosts[edge] = host
+                size = self.graph.call_function(sizes.given_sizes, (placeholder, inputs.dtype(node)))
+                size.meta["ge"] = node
+                self.sizes[edge] = size
             else:
                 self.tensors[edge] = placeholder
 
@@ -103,7 +103,7 @@ class _Importer:
         self.constants[node.name] = value
         if value.numel() <= LONGEST_SHAPE and not value.dtype.is_complex:
             items = value.reshape(-1).tolist()
-            self.hosts[Edge(node.name, 0)] = values.HostValue(tuple(items), tuple(value.shape), value.dtype)
+            self.sizes[Edge(node.name, 0)] = sizes.Sizes(tuple(items), tuple(value.shape), value.dtype)
 
     def _call(self, node: GeNode) -> None:
         kernel = self._choose(node)
@@ -117,7 +117,7 @@ class _Importer:
         call = self.graph.create_node("call_function", kernel.function, tuple(args), kwargs, name)
         call.meta["ge"] = node
         call.meta["kernel"] = kernel
-        made = self.hosts if kernel.returns_host else self.tensors
+        made = self.sizes if kernel.returns_sizes else self.tensors
         if not kernel.returns_many:
             made[Edge(node.name, 0)] = call
             return
@@ -127,26 +127,26 @@ class _Importer:
             made[Edge(node.name, index)] = item
 
     def _choose(self, node: GeNode) -> Kernel:
-        """The host kernel where all inputs are host values and not all of them float constants."""
-        host = HOST_KERNELS.get(node.type)
+        """The kernel on sizes where all inputs are sizes and not all of them float constants."""
+        on_sizes = SIZE_KERNELS.get(node.type)
         edges = node.inputs.values()
-        if host is None or not edges or any(edge not in self.hosts for edge in edges):
+        if on_sizes is None or not edges or any(edge not in self.sizes for edge in edges):
             return self._with_constants(node)
         computed = any(edge.node not in self.constants for edge in edges)
         whole = all(not self.constants[e.node].is_floating_point() for e in edges if e.node in self.constants)
-        return host if computed or whole else self._with_constants(node)
+        return on_sizes if computed or whole else self._with_constants(node)
 
     def _with_constants(self, node: GeNode) -> Kernel:
         """The kernel for scalar constants where there is one and they are, or the usual one."""
         special = CONSTANT_KERNELS.get(node.type)
         if special is None:
             return KERNELS[node.type]
-        edges = [node.inputs[declared.name] for declared in special.inputs if declared.is_host]
+        edges = [node.inputs[declared.name] for declared in special.inputs if declared.is_size]
         scalars = all(edge.node in self.constants and self.constants[edge.node].dim() == 0 for edge in edges)
         return special if scalars else KERNELS[node.type]
 
     def _argument(self, node: GeNode, declared: Input) -> Any:
-        fetch = self._host if declared.is_host else self._tensor
+        fetch = self._sizes if declared.is_size else self._tensor
         if declared.is_dynamic:
             return [fetch(edge) for edge in _dynamic_edges(node, declared.name)]
         edge = node.inputs.get(declared.name)
@@ -163,14 +163,14 @@ class _Importer:
                 self.attributes[attribute] = self.constants[edge.node]
                 made = self.graph.get_attr(attribute)
             else:
-                made = self.graph.call_function(values.to_tensor, (self._known(self.hosts, edge),))
+                made = self.graph.call_function(sizes.to_tensor, (self._known(self.sizes, edge),))
             self.tensors[edge] = made
         return self.tensors[edge]
 
-    def _host(self, edge: Edge) -> fx.Node | values.HostValue:
-        if edge not in self.hosts:
-            self.hosts[edge] = self.graph.call_function(values.to_host, (self._tensor(edge),))
-        return self.hosts[edge]
+    def _sizes(self, edge: Edge) -> fx.Node | sizes.Sizes:
+        if edge not in self.sizes:
+            self.sizes[edge] = self.graph.call_function(sizes.to_sizes, (self._tensor(edge),))
+        return self.sizes[edge]
 
     def _identifier(self, name: str) -> str:
         """The Python name that stands for a GE node in generated code; no two nodes share one."""

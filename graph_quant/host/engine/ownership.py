@@ -25,6 +25,6 @@ def _root(node: fx.Node) -> fx.Node:
         if kernel is None or not kernel.may_alias:
             return node
         node = next(
-            argument for declared, argument in zip(kernel.inputs, maker.args, strict=True) if not declared.is_host
+            argument for declared, argument in zip(kernel.inputs, maker.args, strict=True) if not declared.is_size
         )
     return node

@@ -1,10 +1,11 @@
-"""Host kernels, a file a family. Importing the package fills the tables with what every file declares."""
+"""The engine's kernels, a file a family; those of an operator stand beside its reference.
 
-from ... import discovery
-from ...ge.kernels import CONSTANT_KERNELS, HOST_KERNELS, KERNELS, Input, Kernel
+Asking here fills the tables of ``graph_quant.ge.kernels`` with what a graph needs of them.
+"""
 
-__all__ = ["CONSTANT_KERNELS", "HOST_KERNELS", "KERNELS", "Input", "Kernel"]
+from ...ge.kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts
+from ...ge.tables import look_in
 
-discovery.load_all(__name__)
-# The kernel of an operator's GE node stands beside the reference that it calls.
-discovery.load_all("graph_quant.reference")
+__all__ = ["CONSTANT_KERNELS", "KERNELS", "SIZE_KERNELS", "Input", "Kernel", "facts"]
+
+look_in(__name__, "graph_quant.reference")

@@ -34,7 +34,7 @@ def threshold_v2(x: Tensor, threshold: Tensor, value: Tensor | None = None) -> T
     return torch.where(x > threshold, x, torch.zeros_like(x) if value is None else value.to(x.dtype))
 
 
-@kernel("Sigmoid")
+@kernel("Sigmoid", flops=4)
 def sigmoid(x: Tensor) -> Tensor:
     return torch.sigmoid(x)
 
@@ -67,13 +67,13 @@ def elu_grad(
     return aten.elu_backward(grads, alpha, scale, input_scale, is_result, activations)
 
 
-@kernel("Gelu")
+@kernel("Gelu", flops=8)
 def gelu(x: Tensor) -> Tensor:
     """X times the normal distribution function, as GE defines it; a device kernel may approximate that."""
     return functional.gelu(x)
 
 
-@kernel("GeluV2")
+@kernel("GeluV2", flops=8)
 def gelu_v2(x: Tensor, *, approximate: str = "none") -> Tensor:
     return functional.gelu(x, approximate=approximate)
 
@@ -88,7 +88,7 @@ def gelu_grad_v2(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
     return aten.gelu_backward(dy, x, approximate=approximate)
 
 
-@kernel("Swish")
+@kernel("Swish", flops=5)
 def swish(x: Tensor, *, scale: float = 1.0) -> Tensor:
     return functional.silu(x) if scale == 1.0 else x * torch.sigmoid(scale * x)
 
@@ -166,7 +166,7 @@ def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor
     return functional.softplus(x, beta, threshold)
 
 
-@kernel("SoftmaxV2")
+@kernel("SoftmaxV2", flops=5)
 def softmax(x: Tensor, *, axes: Sequence[int] = (-1,), half_to_float: bool = False) -> Tensor:
     return torch.softmax(x.float() if half_to_float else x, axes[0])
 

@@ -12,7 +12,7 @@ from ...ge.torch_dtypes import INT4_ATTR, from_attr
 from . import opaque
 
 
-@kernel("Bitcast")
+@kernel("Bitcast", view=True)
 def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa: A002
     """The same bits as another type; a change of width adds or removes a last dimension, or scales it."""
     if type == INT4_ATTR:

@@ -8,32 +8,32 @@ from torch import Tensor
 from ...ge.kernels import kernel
 
 
-@kernel("Equal")
+@kernel("Equal", same=("x1", "x2"))
 def equal(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.eq(x1, x2)
 
 
-@kernel("NotEqual")
+@kernel("NotEqual", same=("x1", "x2"))
 def not_equal(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.ne(x1, x2)
 
 
-@kernel("Greater")
+@kernel("Greater", same=("x1", "x2"))
 def greater(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.gt(x1, x2)
 
 
-@kernel("GreaterEqual")
+@kernel("GreaterEqual", same=("x1", "x2"))
 def greater_equal(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.ge(x1, x2)
 
 
-@kernel("Less")
+@kernel("Less", same=("x1", "x2"))
 def less(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.lt(x1, x2)
 
 
-@kernel("LessEqual")
+@kernel("LessEqual", same=("x1", "x2"))
 def less_equal(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.le(x1, x2)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 
 
 def _spatial(values: Sequence[int], rank: int) -> list[int]:
@@ -53,7 +53,7 @@ def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any)
 
 @kernel("Conv2DTranspose", "Conv3DTranspose")
 def convolve_transposed(
-    input_size: HostValue,
+    input_size: Sizes,
     x: Tensor,
     filter: Tensor,  # noqa: A002
     bias: Tensor | None = None,
@@ -81,7 +81,7 @@ def convolve_transposed(
 
 @kernel("Conv2DBackpropInput", "Conv3DBackpropInput")
 def convolution_input_grad(
-    input_size: HostValue,
+    input_size: Sizes,
     filter: Tensor,  # noqa: A002
     out_backprop: Tensor,
     *,
@@ -98,7 +98,7 @@ def convolution_input_grad(
 @kernel("Conv2DBackpropFilter", "Conv3DBackpropFilter")
 def convolution_filter_grad(
     x: Tensor,
-    filter_size: HostValue,
+    filter_size: Sizes,
     out_backprop: Tensor,
     *,
     strides: Sequence[int],

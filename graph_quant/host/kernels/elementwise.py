@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import constant_kernel, kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -74,7 +74,7 @@ def _register_unary(op_type: str, function: Callable[[Tensor], Tensor]) -> None:
         return function(x)
 
     run.__name__ = run.__qualname__ = op_type
-    kernel(op_type)(run)
+    kernel(op_type, flops=6 if op_type == "Tanh" else 1)(run)
 
 
 def _register_binary(op_type: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
@@ -82,7 +82,7 @@ def _register_binary(op_type: str, function: Callable[[Tensor, Tensor], Tensor])
         return function(x1, x2)
 
     run.__name__ = run.__qualname__ = op_type
-    kernel(op_type)(run)
+    kernel(op_type, same=("x1", "x2"))(run)
 
 
 for _type, _function in _UNARY.items():
@@ -92,7 +92,7 @@ for _type, _function in _BINARY.items():  # type: ignore[assignment]
 
 
 @constant_kernel("Pow")
-def power_of_constant(x1: Tensor, x2: HostValue) -> Tensor:
+def power_of_constant(x1: Tensor, x2: Sizes) -> Tensor:
     return torch.pow(x1, x2.scalar)
 
 
@@ -116,7 +116,7 @@ def right_shift(x: Tensor, y: Tensor) -> Tensor:
     return torch.bitwise_right_shift(x, y)
 
 
-@kernel("Cast")
+@kernel("Cast", flops=0)
 def cast(x: Tensor, *, dst_type: int) -> Tensor:
     dtype = from_attr(dst_type)
     if x.is_complex() and not dtype.is_complex:
@@ -144,14 +144,14 @@ def _scaled(x: Tensor, scale: float, shift: float) -> Tensor:
     return x if scale == 1.0 and shift == 0.0 else x * scale + shift
 
 
-@kernel("Div", "RealDiv")
+@kernel("Div", "RealDiv", same=("x1", "x2"))
 def divide(x1: Tensor, x2: Tensor) -> Tensor:
     if x1.is_floating_point() or x1.is_complex():
         return torch.div(x1, x2)
     return torch.div(x1, x2, rounding_mode="trunc")
 
 
-@kernel("FloorDiv")
+@kernel("FloorDiv", same=("x1", "x2"))
 def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.div(x1, x2, rounding_mode="floor")
 

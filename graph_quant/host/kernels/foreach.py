@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from .elementwise import addcdiv, addcmul
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -128,7 +128,7 @@ def lerp_list(x1: Sequence[Tensor], x2: Sequence[Tensor], weight: Sequence[Tenso
 
 
 @kernel("ForeachNorm")
-def norm(x: Sequence[Tensor], scalar: HostValue) -> list[Tensor]:
+def norm(x: Sequence[Tensor], scalar: Sizes) -> list[Tensor]:
     order = float(scalar.scalar)
     return [torch.linalg.vector_norm(each, math.inf if math.isinf(order) else order) for each in x]
 
@@ -145,5 +145,5 @@ _ROUNDINGS: dict[int, Callable[[Tensor], Tensor]] = {
 
 
 @kernel("ForeachRoundOffNumber")
-def round_off(x: Sequence[Tensor], roundMode: HostValue) -> list[Tensor]:  # noqa: N803
+def round_off(x: Sequence[Tensor], roundMode: Sizes) -> list[Tensor]:  # noqa: N803
     return [_ROUNDINGS[roundMode.ints[0]](each) for each in x]

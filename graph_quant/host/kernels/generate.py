@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
 
 
-@kernel("Fill")
-def fill(dims: HostValue, value: Tensor) -> Tensor:
+@kernel("Fill", flops=0)
+def fill(dims: Sizes, value: Tensor) -> Tensor:
     return value.reshape(()).expand(list(dims.ints)).clone(memory_format=torch.contiguous_format)
 
 
@@ -26,18 +26,18 @@ def ones_like(x: Tensor) -> Tensor:
 
 
 @kernel("Empty")
-def empty(shape: HostValue, *, dtype: int, init: bool = False) -> Tensor:  # noqa: ARG001
+def empty(shape: Sizes, *, dtype: int, init: bool = False) -> Tensor:  # noqa: ARG001
     """Zeros even where GE leaves memory as it is: a host result should not depend on chance."""
     return torch.zeros(list(shape.ints), dtype=from_attr(dtype))
 
 
 @kernel("Range")
-def make_range(start: HostValue, limit: HostValue, delta: HostValue) -> Tensor:
+def make_range(start: Sizes, limit: Sizes, delta: Sizes) -> Tensor:
     return torch.arange(start.scalar, limit.scalar, delta.scalar, dtype=start.dtype)
 
 
 @kernel("LinSpace")
-def lin_space(start: HostValue, stop: HostValue, num: HostValue) -> Tensor:
+def lin_space(start: Sizes, stop: Sizes, num: Sizes) -> Tensor:
     return torch.linspace(start.scalar, stop.scalar, num.ints[0], dtype=start.dtype)
 
 
@@ -47,7 +47,7 @@ def eye(*, num_rows: int, num_columns: int = 0, dtype: int = 0) -> Tensor:
 
 
 @kernel("OneHot")
-def one_hot(x: Tensor, depth: HostValue, on_value: Tensor, off_value: Tensor, *, axis: int = -1) -> Tensor:
+def one_hot(x: Tensor, depth: Sizes, on_value: Tensor, off_value: Tensor, *, axis: int = -1) -> Tensor:
     classes = torch.arange(depth.ints[0], dtype=x.dtype)
     hit = x.unsqueeze(-1) == classes
     result = torch.where(hit, on_value, off_value)

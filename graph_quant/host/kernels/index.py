@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
 
 
-@kernel("Gather")
+@kernel("Gather", flops=0)
 def gather(x: Tensor, indices: Tensor, *, batch_dims: int = 0, negative_index_support: bool = False) -> Tensor:
     return _gather(x, indices, batch_dims, batch_dims, negative_index_support)
 
 
-@kernel("GatherV2")
+@kernel("GatherV2", flops=0)
 def gather_axis(
-    x: Tensor, indices: Tensor, axis: HostValue, *, batch_dims: int = 0, negative_index_support: bool = False
+    x: Tensor, indices: Tensor, axis: Sizes, *, batch_dims: int = 0, negative_index_support: bool = False
 ) -> Tensor:
     return _gather(x, indices, axis.ints[0], batch_dims, negative_index_support)
 
@@ -56,7 +56,7 @@ def places(mask: Sequence[int], indices: Sequence[Tensor]) -> tuple[Tensor | sli
 
 
 @kernel("Index")
-def index(x: Tensor, indexed_sizes: HostValue, indexed_strides: HostValue, indices: Sequence[Tensor]) -> Tensor:  # noqa: ARG001
+def index(x: Tensor, indexed_sizes: Sizes, indexed_strides: Sizes, indices: Sequence[Tensor]) -> Tensor:  # noqa: ARG001
     return x[places(indexed_sizes.ints, indices)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
+from ...ge.kernels import CONTRACTION, kernel
 from ...reference.matmul.int8_product import int8_matmul
 from ..halves import too_large
 
@@ -27,7 +27,7 @@ def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     return (torch.matmul(x1.to(wide), x2.to(wide)) + bias).to(x1.dtype)
 
 
-@kernel("MatMul", "MatMulV2", "MatMulV3")
+@kernel("MatMul", "MatMulV2", "MatMulV3", flops=CONTRACTION, same=("x1", "x2"))
 def matmul(
     x1: Tensor,
     x2: Tensor,
@@ -39,7 +39,7 @@ def matmul(
     return product(x1.mT if transpose_x1 else x1, x2.mT if transpose_x2 else x2, bias)
 
 
-@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", flops=CONTRACTION, same=("x1", "x2"))
 def batch_matmul(
     x1: Tensor, x2: Tensor, bias: Tensor | None = None, *, adj_x1: bool = False, adj_x2: bool = False
 ) -> Tensor:

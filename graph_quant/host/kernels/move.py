@@ -7,7 +7,7 @@ from torch import Tensor
 from ...ge.kernels import kernel
 
 
-@kernel("Identity", may_alias=True)
+@kernel("Identity", may_alias=True, view=True)
 def identity(x: Tensor) -> Tensor:
     return x
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 
 
 def _per_channel(values: Tensor, x: Tensor) -> Tensor:
@@ -18,10 +18,10 @@ def _all_but_channels(x: Tensor) -> list[int]:
     return [axis for axis in range(x.dim()) if axis != 1]
 
 
-@kernel("LayerNormV4")
+@kernel("LayerNormV4", flops=8)
 def layer_norm(
     x: Tensor,
-    normalized_shape: HostValue,
+    normalized_shape: Sizes,
     gamma: Tensor | None = None,
     beta: Tensor | None = None,
     *,
@@ -37,7 +37,7 @@ def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Te
     return backward(dy, x, shape, mean, rstd, gamma, torch.zeros_like(gamma), [True, True, True])  # type: ignore[no-any-return]
 
 
-@kernel("RmsNorm")
+@kernel("RmsNorm", flops=6)
 def rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
     axes = list(range(x.dim() - gamma.dim(), x.dim()))
     wide = x.float()

@@ -7,12 +7,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 
 _MODES = {"reflect": "reflect", "edge": "replicate", "REFLECT": "reflect", "symmetric": "symmetric"}
 
 
-def _pairs(paddings: HostValue, contiguous: bool) -> list[tuple[int, int]]:
+def _pairs(paddings: Sizes, contiguous: bool) -> list[tuple[int, int]]:
     sizes = paddings.ints
     if contiguous:
         return list(zip(sizes[::2], sizes[1::2], strict=True))
@@ -39,10 +39,10 @@ def _pad_by_copy(x: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
     return result.reshape([*x.shape[:leading], *result.shape[2:]])
 
 
-@kernel("PadV3")
+@kernel("PadV3", flops=0)
 def pad(
     x: Tensor,
-    paddings: HostValue,
+    paddings: Sizes,
     constant_values: Tensor | None = None,
     *,
     mode: str = "constant",
@@ -58,18 +58,18 @@ def pad(
     return torch.where(inside, functional.pad(x, _last_first(pairs)), blank)
 
 
-@kernel("Pad")
-def pad_zeros(x: Tensor, paddings: HostValue) -> Tensor:
+@kernel("Pad", flops=0)
+def pad_zeros(x: Tensor, paddings: Sizes) -> Tensor:
     return functional.pad(x, _last_first(_pairs(paddings, True)))
 
 
 @kernel("MirrorPad")
-def mirror_pad(x: Tensor, paddings: HostValue, *, mode: str) -> Tensor:
+def mirror_pad(x: Tensor, paddings: Sizes, *, mode: str) -> Tensor:
     return _pad_by_copy(x, _pairs(paddings, True), _MODES[mode])
 
 
 @kernel("PadV3Grad")
-def pad_grad(x: Tensor, paddings: HostValue, *, mode: str = "reflect", paddings_contiguous: bool = True) -> Tensor:
+def pad_grad(x: Tensor, paddings: Sizes, *, mode: str = "reflect", paddings_contiguous: bool = True) -> Tensor:
     padded = _without_leading_zeros(_pairs(paddings, paddings_contiguous))
     leading = x.dim() - len(padded)
     inner = [size - sum(pair) for size, pair in zip(x.shape[leading:], padded, strict=True)]

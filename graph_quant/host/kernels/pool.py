@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
 
 
@@ -37,7 +37,7 @@ def avg_pool(
 
 @kernel("AvgPoolV2Grad")
 def avg_pool_grad(
-    orig_input_shape: HostValue,
+    orig_input_shape: Sizes,
     input_grad: Tensor,
     *,
     ksize: Sequence[int],

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
 
 _WORD = 0xFFFFFFFF
@@ -44,7 +44,7 @@ def _words(key: Tensor, counter: Tensor, count: int) -> Tensor:
     return torch.stack(lanes, -1).reshape(-1)[:count]
 
 
-def _uniform(shape: HostValue, key: Tensor, counter: Tensor) -> Tensor:
+def _uniform(shape: Sizes, key: Tensor, counter: Tensor) -> Tensor:
     """float32 in [0, 1), from the top 24 bits of a word."""
     words = _words(key, counter, math.prod(shape.ints))
     return ((words >> 8).to(torch.float32) * 2.0**-24).reshape(list(shape.ints))
@@ -57,12 +57,12 @@ def _below_one(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @kernel("StatelessRandomUniformV2")
-def random_uniform(shape: HostValue, key: Tensor, counter: Tensor, alg: HostValue, *, dtype: int = 0) -> Tensor:  # noqa: ARG001
+def random_uniform(shape: Sizes, key: Tensor, counter: Tensor, alg: Sizes, *, dtype: int = 0) -> Tensor:  # noqa: ARG001
     return _below_one(_uniform(shape, key, counter), from_attr(dtype))
 
 
 @kernel("StatelessRandomNormalV2")
-def random_normal(shape: HostValue, key: Tensor, counter: Tensor, alg: HostValue, *, dtype: int = 0) -> Tensor:  # noqa: ARG001
+def random_normal(shape: Sizes, key: Tensor, counter: Tensor, alg: Sizes, *, dtype: int = 0) -> Tensor:  # noqa: ARG001
     """Box and Muller: two uniform numbers give two normal ones."""
     count = math.prod(shape.ints)
     words = _words(key, counter, (count + 1) // 2 * 2).reshape(-1, 2)
@@ -73,12 +73,12 @@ def random_normal(shape: HostValue, key: Tensor, counter: Tensor, alg: HostValue
 
 
 @kernel("StatelessBernoulli")
-def bernoulli(shape: HostValue, prob: Tensor, seed: Tensor, offset: Tensor, *, dtype: int = 0) -> Tensor:
+def bernoulli(shape: Sizes, prob: Tensor, seed: Tensor, offset: Tensor, *, dtype: int = 0) -> Tensor:
     return (_uniform(shape, seed, offset) < prob.float()).to(from_attr(dtype))
 
 
 @kernel("StatelessDropOutGenMask")
-def dropout_mask(shape: HostValue, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None) -> Tensor:
+def dropout_mask(shape: Sizes, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None) -> Tensor:
     """One bit for each element, lowest first, in bytes padded to a multiple of 16."""
     count = math.prod(shape.ints)
     padded = (count + 127) // 128 * 128

@@ -8,59 +8,59 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.kernels import REDUCTION, kernel
+from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
 
 
-def _axes(x: Tensor, axes: HostValue) -> list[int]:
+def _axes(x: Tensor, axes: Sizes) -> list[int]:
     """No axes means all of them."""
     return list(axes.ints) or list(range(x.dim()))
 
 
-@kernel("ReduceSum")
-def reduce_sum(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceSum", flops=REDUCTION)
+def reduce_sum(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.sum(x, _axes(x, axes), keep_dims, dtype=x.dtype)
 
 
-@kernel("ReduceMean")
-def reduce_mean(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceMean", flops=REDUCTION)
+def reduce_mean(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.mean(x, _axes(x, axes), keep_dims)
 
 
-@kernel("ReduceProd")
-def reduce_prod(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceProd", flops=REDUCTION)
+def reduce_prod(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     for axis in sorted((each % max(x.dim(), 1) for each in _axes(x, axes)), reverse=True):
         x = torch.prod(x, axis, keep_dims, dtype=x.dtype)
     return x
 
 
-@kernel("ReduceMax")
-def reduce_max(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceMax", flops=REDUCTION)
+def reduce_max(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.amax(x, _axes(x, axes), keep_dims)
 
 
-@kernel("ReduceMin")
-def reduce_min(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceMin", flops=REDUCTION)
+def reduce_min(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.amin(x, _axes(x, axes), keep_dims)
 
 
-@kernel("ReduceAll")
-def reduce_all(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceAll", flops=REDUCTION)
+def reduce_all(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.all(x, _axes(x, axes), keep_dims) if x.dim() else x.bool()
 
 
-@kernel("ReduceAny")
-def reduce_any(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceAny", flops=REDUCTION)
+def reduce_any(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.any(x, _axes(x, axes), keep_dims) if x.dim() else x.bool()
 
 
-@kernel("ReduceLogSumExp")
-def reduce_log_sum_exp(x: Tensor, axes: HostValue, *, keep_dims: bool = False) -> Tensor:
+@kernel("ReduceLogSumExp", flops=REDUCTION)
+def reduce_log_sum_exp(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     return torch.logsumexp(x, _axes(x, axes), keep_dims)
 
 
-@kernel("ReduceStdWithMean")
+@kernel("ReduceStdWithMean", flops=REDUCTION)
 def reduce_std_with_mean(
     x: Tensor,
     mean: Tensor,
@@ -90,12 +90,12 @@ def lp_norm(x: Tensor, *, p: float = 2.0, axes: Sequence[int] = (), keepdim: boo
 
 
 @kernel("ArgMaxV2")
-def arg_max(x: Tensor, dimension: HostValue, *, dtype: int = 9) -> Tensor:
+def arg_max(x: Tensor, dimension: Sizes, *, dtype: int = 9) -> Tensor:
     return torch.argmax(x, dimension.ints[0]).to(from_attr(dtype))
 
 
 @kernel("ArgMin")
-def arg_min(x: Tensor, dimension: HostValue, *, dtype: int = 9) -> Tensor:
+def arg_min(x: Tensor, dimension: Sizes, *, dtype: int = 9) -> Tensor:
     return torch.argmin(x, dimension.ints[0]).to(from_attr(dtype))
 
 
@@ -112,7 +112,7 @@ def arg_min_with_value(x: Tensor, *, dimension: int, keep_dims: bool = False) ->
 
 
 @kernel("Cumsum")
-def cumsum(x: Tensor, axis: HostValue, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumsum(x: Tensor, axis: Sizes, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     along = axis.ints[0]
     values = x.flip(along) if reverse else x
     total = torch.cumsum(values, along, dtype=x.dtype)
@@ -121,5 +121,5 @@ def cumsum(x: Tensor, axis: HostValue, *, exclusive: bool = False, reverse: bool
 
 
 @kernel("Cumprod")
-def cumprod(x: Tensor, axis: HostValue) -> Tensor:
+def cumprod(x: Tensor, axis: Sizes) -> Tensor:
     return torch.cumprod(x, axis.ints[0], dtype=x.dtype)

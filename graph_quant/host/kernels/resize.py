@@ -7,16 +7,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 
 _INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 @kernel("ResizeNearestNeighborV2")
-def resize_nearest(
-    x: Tensor, size: HostValue, *, align_corners: bool = False, half_pixel_centers: bool = False
-) -> Tensor:
+def resize_nearest(x: Tensor, size: Sizes, *, align_corners: bool = False, half_pixel_centers: bool = False) -> Tensor:
     if align_corners:
         raise NotImplementedError("ResizeNearestNeighborV2 with align_corners")
     mode = "nearest-exact" if half_pixel_centers else "nearest"
@@ -25,7 +23,7 @@ def resize_nearest(
 
 @kernel("ResizeNearestNeighborV2Grad")
 def resize_nearest_grad(
-    grads: Tensor, size: HostValue, *, align_corners: bool = False, half_pixel_centers: bool = False
+    grads: Tensor, size: Sizes, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> Tensor:
     if align_corners:
         raise NotImplementedError("ResizeNearestNeighborV2Grad with align_corners")

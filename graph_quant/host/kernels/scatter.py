@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 from .index import places
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -57,7 +57,7 @@ def tensor_scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor
 
 
 @kernel("ScatterNd")
-def scatter_nd(indices: Tensor, x: Tensor, shape: HostValue) -> Tensor:
+def scatter_nd(indices: Tensor, x: Tensor, shape: Sizes) -> Tensor:
     blank = torch.zeros(list(shape.ints), dtype=x.dtype)
     return blank.index_put(tuple(indices.to(torch.int64).unbind(-1)), x, accumulate=True)
 
@@ -66,8 +66,8 @@ def scatter_nd(indices: Tensor, x: Tensor, shape: HostValue) -> Tensor:
 def index_put(
     x: Tensor,
     value: Tensor,
-    indexed_sizes: HostValue,
-    indexed_strides: HostValue,  # noqa: ARG001
+    indexed_sizes: Sizes,
+    indexed_strides: Sizes,  # noqa: ARG001
     indices: Sequence[Tensor],
     *,
     accumulate: bool = False,
@@ -88,7 +88,7 @@ def masked_scatter(x: Tensor, mask: Tensor, updates: Tensor) -> Tensor:
 
 
 @kernel("Bincount")
-def bincount(array: Tensor, size: HostValue, weights: Tensor) -> Tensor:
+def bincount(array: Tensor, size: Sizes, weights: Tensor) -> Tensor:
     bins = torch.zeros(size.ints[0], dtype=weights.dtype if weights.numel() else torch.int32)
     counted = weights if weights.numel() else torch.ones(array.numel(), dtype=torch.int32)
     return bins.index_add(0, array.reshape(-1).to(torch.int64), counted.reshape(-1))

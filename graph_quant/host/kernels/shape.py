@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 
 
-@kernel("Reshape", may_alias=True)
-def reshape(x: Tensor, shape: HostValue, *, axis: int = 0, num_axes: int = -1) -> Tensor:
+@kernel("Reshape", may_alias=True, view=True)
+def reshape(x: Tensor, shape: Sizes, *, axis: int = 0, num_axes: int = -1) -> Tensor:
     """A 0 in the shape keeps that dimension, one -1 takes what is left; ``axis`` and ``num_axes`` limit the part."""
     first = axis if axis >= 0 else x.dim() + axis + 1
     last = x.dim() if num_axes == -1 else first + num_axes
@@ -36,17 +36,17 @@ def _inferred(replaced: Sequence[int], asked: Sequence[int]) -> int:
     return left // known if known else 0
 
 
-@kernel("Transpose", may_alias=True)
-def transpose(x: Tensor, perm: HostValue) -> Tensor:
+@kernel("Transpose", may_alias=True, flops=0)
+def transpose(x: Tensor, perm: Sizes) -> Tensor:
     return x.permute(list(perm.ints))
 
 
-@kernel("TransposeD", may_alias=True)
+@kernel("TransposeD", may_alias=True, flops=0)
 def transpose_attribute(x: Tensor, *, perm: Sequence[int]) -> Tensor:
     return x.permute(list(perm))
 
 
-@kernel("Squeeze", may_alias=True)
+@kernel("Squeeze", may_alias=True, view=True)
 def squeeze(x: Tensor, *, axis: Sequence[int] = ()) -> Tensor:
     if not axis:
         return x.squeeze()
@@ -57,11 +57,11 @@ def squeeze(x: Tensor, *, axis: Sequence[int] = ()) -> Tensor:
 
 
 @kernel("SqueezeV3", may_alias=True)
-def squeeze_input(x: Tensor, axes: HostValue | None = None) -> Tensor:
+def squeeze_input(x: Tensor, axes: Sizes | None = None) -> Tensor:
     return squeeze(x, axis=() if axes is None else axes.ints)
 
 
-@kernel("Unsqueeze", may_alias=True)
+@kernel("Unsqueeze", may_alias=True, view=True)
 def unsqueeze(x: Tensor, *, axes: Sequence[int] = ()) -> Tensor:
     rank = x.dim() + len(axes)
     for axis in sorted(each % rank for each in axes):
@@ -70,17 +70,17 @@ def unsqueeze(x: Tensor, *, axes: Sequence[int] = ()) -> Tensor:
 
 
 @kernel("UnsqueezeV3", may_alias=True)
-def unsqueeze_input(x: Tensor, axes: HostValue) -> Tensor:
+def unsqueeze_input(x: Tensor, axes: Sizes) -> Tensor:
     return unsqueeze(x, axes=axes.ints)
 
 
-@kernel("ExpandDims", may_alias=True)
-def expand_dims(x: Tensor, axis: HostValue) -> Tensor:
+@kernel("ExpandDims", may_alias=True, view=True)
+def expand_dims(x: Tensor, axis: Sizes) -> Tensor:
     return unsqueeze(x, axes=axis.ints)
 
 
-@kernel("BroadcastTo", "Expand", may_alias=True)
-def broadcast_to(x: Tensor, shape: HostValue) -> Tensor:
+@kernel("BroadcastTo", "Expand", may_alias=True, flops=0)
+def broadcast_to(x: Tensor, shape: Sizes) -> Tensor:
     """-1 keeps a dimension. Expand also keeps a dimension where the shape says 1."""
     sizes = list(shape.ints)
     added = len(sizes) - x.dim()
@@ -90,13 +90,13 @@ def broadcast_to(x: Tensor, shape: HostValue) -> Tensor:
     return x.expand(sizes)
 
 
-@kernel("Tile")
-def tile(x: Tensor, multiples: HostValue) -> Tensor:
+@kernel("Tile", flops=0)
+def tile(x: Tensor, multiples: Sizes) -> Tensor:
     return x.repeat(list(multiples.ints))
 
 
 @kernel("AsStrided", may_alias=True)
-def as_strided(x: Tensor, size: HostValue, stride: HostValue, storage_offset: HostValue | None = None) -> Tensor:
+def as_strided(x: Tensor, size: Sizes, stride: Sizes, storage_offset: Sizes | None = None) -> Tensor:
     offset = 0 if storage_offset is None or not storage_offset.ints else storage_offset.ints[0]
     return x.contiguous().as_strided(list(size.ints), list(stride.ints), offset)
 
@@ -104,13 +104,13 @@ def as_strided(x: Tensor, size: HostValue, stride: HostValue, storage_offset: Ho
 @kernel("ViewCopy")
 def view_copy(
     dst: Tensor,
-    dst_size: HostValue,
-    dst_stride: HostValue,
-    dst_storage_offset: HostValue,
+    dst_size: Sizes,
+    dst_stride: Sizes,
+    dst_storage_offset: Sizes,
     src: Tensor,
-    src_size: HostValue,
-    src_stride: HostValue,
-    src_storage_offset: HostValue,
+    src_size: Sizes,
+    src_stride: Sizes,
+    src_storage_offset: Sizes,
 ) -> Tensor:
     result = dst.clone(memory_format=torch.contiguous_format)
     target = result.as_strided(list(dst_size.ints), list(dst_stride.ints), dst_storage_offset.ints[0])
@@ -119,12 +119,12 @@ def view_copy(
     return result
 
 
-@kernel("StridedSlice", may_alias=True)
+@kernel("StridedSlice", may_alias=True, flops=0)
 def strided_slice(
     x: Tensor,
-    begin: HostValue,
-    end: HostValue,
-    strides: HostValue | None = None,
+    begin: Sizes,
+    end: Sizes,
+    strides: Sizes | None = None,
     *,
     begin_mask: int = 0,
     end_mask: int = 0,
@@ -153,7 +153,7 @@ def strided_slice(
 
 @kernel("StridedSliceV2", may_alias=True)
 def strided_slice_v2(
-    x: Tensor, begin: HostValue, end: HostValue, axes: HostValue | None = None, strides: HostValue | None = None
+    x: Tensor, begin: Sizes, end: Sizes, axes: Sizes | None = None, strides: Sizes | None = None
 ) -> Tensor:
     positions = range(len(begin.ints)) if axes is None else axes.ints
     steps = (1,) * len(begin.ints) if strides is None else strides.ints
@@ -173,38 +173,38 @@ def _cut(x: Tensor, axis: int, first: int | None, last: int | None, step: int) -
     return x.index_select(axis, picked)
 
 
-@kernel("Slice", may_alias=True)
-def slice_sizes(x: Tensor, offsets: HostValue, size: HostValue) -> Tensor:
+@kernel("Slice", may_alias=True, flops=0)
+def slice_sizes(x: Tensor, offsets: Sizes, size: Sizes) -> Tensor:
     for axis, (first, count) in enumerate(zip(offsets.ints, size.ints, strict=True)):
         x = x.narrow(axis, first, x.size(axis) - first if count == -1 else count)
     return x
 
 
-@kernel("SplitV", may_alias=True)
-def split_sizes(x: Tensor, size_splits: HostValue, split_dim: HostValue) -> list[Tensor]:
+@kernel("SplitV", may_alias=True, flops=0)
+def split_sizes(x: Tensor, size_splits: Sizes, split_dim: Sizes) -> list[Tensor]:
     axis, sizes = split_dim.ints[0], list(size_splits.ints)
     if -1 in sizes:
         sizes[sizes.index(-1)] = x.size(axis) - sum(size for size in sizes if size != -1)
     return list(torch.split(x, sizes, axis))
 
 
-@kernel("Split", may_alias=True)
-def split(split_dim: HostValue, x: Tensor, *, num_split: int) -> list[Tensor]:
+@kernel("Split", may_alias=True, flops=0)
+def split(split_dim: Sizes, x: Tensor, *, num_split: int) -> list[Tensor]:
     return split_attribute(x, split_dim=split_dim.ints[0], num_split=num_split)
 
 
-@kernel("SplitD", may_alias=True)
+@kernel("SplitD", may_alias=True, flops=0)
 def split_attribute(x: Tensor, *, split_dim: int, num_split: int) -> list[Tensor]:
     return list(torch.split(x, x.size(split_dim) // num_split, split_dim))
 
 
-@kernel("Unpack", may_alias=True)
+@kernel("Unpack", may_alias=True, flops=0)
 def unpack(x: Tensor, *, num: int, axis: int = 0) -> list[Tensor]:  # noqa: ARG001
     return list(x.unbind(axis))
 
 
 @kernel("ReverseV2")
-def reverse(x: Tensor, axis: HostValue) -> Tensor:
+def reverse(x: Tensor, axis: Sizes) -> Tensor:
     return x.flip(list(axis.ints))
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import HostValue
+from ...ge.sizes import Sizes
 
 
 @kernel("Sort")
@@ -18,7 +18,7 @@ def sort(x: Tensor, *, axis: int = -1, descending: bool = False, stable: bool = 
 @kernel("TopKV2")
 def top_k(
     x: Tensor,
-    k: HostValue,
+    k: Sizes,
     *,
     sorted: bool = True,  # noqa: A002
     dim: int = -1,

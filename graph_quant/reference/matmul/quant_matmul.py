@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from graph_quant.reference.rounding import saturate
 
@@ -54,7 +54,7 @@ def quant_matmul(
     return (saturate(values, _NINE_BITS) + offset9).clamp(INT8.low, INT8.high).to(torch.int8)
 
 
-@kernel("QuantBatchMatmulV3")
+@kernel("QuantBatchMatmulV3", flops=CONTRACTION, exact=True)
 def quant_batch_matmul(
     x1: torch.Tensor,
     x2: torch.Tensor,

@@ -25,7 +25,7 @@ def anti_quant(
 _OUTPUTS = {output.ge_attr: output for output in (FLOAT16, BFLOAT16)}
 
 
-@kernel("AscendAntiQuantV2")
+@kernel("AscendAntiQuantV2", flops=2, exact=True, same=("scale", "offset"))
 def anti_quant_node(
     x: torch.Tensor,
     scale: torch.Tensor,

@@ -49,7 +49,7 @@ def dequantise(y: torch.Tensor, scale: torch.Tensor, mode: str = dynamic.PERTOKE
     return elements(y) * dynamic.broadcast(scale, mode)
 
 
-@kernel("DynamicQuant")
+@kernel("DynamicQuant", flops=5, exact=True, same=("x", "smooth_scales"), packs=True)
 def dynamic_quant_node(
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None = None,

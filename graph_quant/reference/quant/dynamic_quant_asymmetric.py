@@ -50,7 +50,7 @@ def dequantise(
     return (elements(y) - dynamic.broadcast(offset, mode)) * dynamic.broadcast(scale, mode)
 
 
-@kernel("DynamicQuantV2")
+@kernel("DynamicQuantV2", flops=7, exact=True, same=("x", "smooth_scales"), packs=True)
 def dynamic_quant_v2_node(
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None = None,

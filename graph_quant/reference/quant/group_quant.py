@@ -48,7 +48,7 @@ def dequantise(
     return values / scale.float()[group_of_row(group_index, y.size(0))]
 
 
-@kernel("GroupQuant")
+@kernel("GroupQuant", flops=3, exact=True, same=("scale", "offset"), packs=True)
 def group_quant_node(
     x: torch.Tensor,
     scale: torch.Tensor,

@@ -76,7 +76,7 @@ def _pick(rows: torch.Tensor, part: slice) -> torch.Tensor:
     return rows if rows.size(0) == 1 else rows[part]
 
 
-@kernel("AscendQuantV2")
+@kernel("AscendQuantV2", flops=3, exact=True, same=("x", "scale", "offset"), packs=True)
 def ascend_quant(
     x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, *, dst_type: int = 2, axis: int = -1
 ) -> torch.Tensor:
@@ -96,7 +96,7 @@ _TORCH_NAMES = {
 }
 
 
-@kernel("Quantize")
+@kernel("Quantize", flops=3, exact=True)
 def quantize_node(
     x: torch.Tensor, scales: torch.Tensor, zero_points: torch.Tensor | None = None, *, dtype: str, axis: int = 1
 ) -> torch.Tensor:

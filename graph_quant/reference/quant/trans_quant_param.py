@@ -23,7 +23,7 @@ def dequantise(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return decode(params)
 
 
-@kernel("TransQuantParamV2")
+@kernel("TransQuantParamV2", flops=2, exact=True)
 def trans_quant_param_node(
     scale: torch.Tensor, offset: torch.Tensor | None = None, *, round_mode: int = 0
 ) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -9,9 +10,8 @@ from torch import Tensor, fx
 
 from ... import int4
 from ...destination import INT4, INT8, UINT8, Destination
+from ...host.kernels import facts
 from .operators import name_of
-
-_PACKING_OPS = frozenset(("npu_quantize", "npu_group_quant", "npu_dynamic_quant", "npu_dynamic_quant_asymmetric"))
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,16 @@ class Distribution:
         return _saturation(self.reference), _saturation(self.graph)
 
 
-def destination_of(node: fx.Node, value: Tensor) -> Destination | None:
-    """The destination of a quantised result; None for other results. int4 hides in int32 at an eighth of the width."""
-    namespace, _, name = name_of(node).removesuffix(".default").partition(".")
-    if value.dtype == torch.int32 and name in _PACKING_OPS:
+def destination_of(node: fx.Node, ge_types: Iterable[str], value: Tensor) -> Destination | None:
+    """The destination of a quantised result; None for other results. int4 hides in int32 at an eighth of the width.
+
+    ``ge_types`` are the types of the GE nodes that ``node`` became.
+    """
+    if value.dtype == torch.int32 and any(facts(each).packs for each in ge_types):
         given = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
         narrower = isinstance(given, Tensor) and value.dim() and given.dim() and given.size(-1) != value.size(-1)
         return INT4 if narrower else None
-    if namespace != "npu":
+    if not name_of(node).startswith("npu."):
         return None
     return next((each for each in (INT8, UINT8) if each.storage == value.dtype), None)
 

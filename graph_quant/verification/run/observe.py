@@ -16,7 +16,7 @@ from torch.utils._mode_utils import no_dispatch
 
 from ...ge.sizes import to_tensor
 from ...host.alias import as_cpu
-from ...host.engine import Edge, HostGraph, HostValue, NodeError
+from ...host.engine import Edge, HostGraph, NodeError, Sizes
 from ...host.engine.speed import EAGER, current
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_operator, is_view, writes
@@ -110,7 +110,7 @@ class _Keeper(fx.Interpreter):
                 edge = Edge(node.name, index)
                 if edge in self._wanted:
                     # A later node may write into the same memory.
-                    self._recorded[edge] = to_tensor(value) if isinstance(value, HostValue) else value.detach().clone()
+                    self._recorded[edge] = to_tensor(value) if isinstance(value, Sizes) else value.detach().clone()
         return result
 
 

@@ -102,7 +102,8 @@ class Walk(fx.Interpreter):
 
     def _report(self, n: fx.Node, position: int, count: int, value: Any, local: Any, seen: Tensor) -> NodeReport:
         value, local = _as_tensor(value, seen), _as_tensor(local, seen)
-        destination = destination_of(n, value)
+        made = self._lowering.ge_names(n.name)
+        destination = destination_of(n, [each.type for each in made], value)
         shown = (elements(value, destination), elements(seen, destination))
         difference = compare(*shown)
         own = difference if local is value else compare(local, seen)
@@ -113,7 +114,7 @@ class Walk(fx.Interpreter):
             difference=difference,
             dtype=destination.name if destination else dtype_name(value),
             shape=tuple(shown[0].shape),
-            ge=self._lowering.ge_names(n.name),
+            ge=made,
             line=line_of(n.stack_trace),
             through=self._through(n) if not difference.equal else (),
             distribution=distribution(destination, *shown) if destination and not difference.mismatch else None,
