@@ -21,9 +21,9 @@ def register() -> None:
         return
     _registered = True
     from graph_quant import discovery
+    from graph_quant.chip import or_upstream
     from graph_quant.converters.lowering import CONVERTERS, converter
     from graph_quant.meta import RECORDS
-    from graph_quant.meta.chip import or_upstream
     from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
 
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.

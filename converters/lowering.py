@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from graph_quant.destination import INT4, INT32, Destination
+from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
 from graph_quant.meta import Operator
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
 
+HALVES = {torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
 PROTO_FLOAT, PROTO_UINT64 = 1, 10
 
 
@@ -88,6 +89,14 @@ def as_float(x: Tensor) -> Tensor:
     widened = ge.Cast(x, dst_type=DataType.DT_FLOAT)
     widened.desc.dtype = PROTO_FLOAT
     return widened
+
+
+def cast_to(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """``x`` converted to float16 or bfloat16, rounded half to even."""
+    target = HALVES[dtype]
+    converted = ge.Cast(x, dst_type=target.ge_attr)
+    converted.desc.dtype = target.ge_desc
+    return converted
 
 
 def swapped(x: Tensor, rank: int, one: int, other: int) -> Tensor:

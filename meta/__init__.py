@@ -11,8 +11,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import torch
-from graph_quant import discovery
-from graph_quant.meta import chip
+from graph_quant import chip, discovery
 from graph_quant.meta.execution import execute
 from graph_quant.meta.operator import RECORDS, Operator, Plan, Refusal, Result, operator, reference_only
 from graph_quant.meta.rules import Rules

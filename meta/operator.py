@@ -20,6 +20,7 @@ from graph_quant.meta import trace
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
 from torch import Tensor
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
 
 __all__ = ["RECORDS", "Operator", "Plan", "Refusal", "Result", "operator", "reference_only"]
 
@@ -47,7 +48,7 @@ class Operator:
         self.rules = rules
         self.reference = reference
         self.lowering: Callable[..., Any] | None = None
-        self._rules = Rules(self.title)
+        self._traced, self._eager = Rules(self.title), Rules(self.title, is_eager=True)
 
     @property
     def title(self) -> str:
@@ -90,12 +91,14 @@ class Operator:
 
     def _make_plan(self, values: Sequence[Any]) -> Plan:
         assert self.rules is not None
-        self.one_device(values)
-        return self.rules(self._rules, *values)
+        tensors = self.tensors(values)
+        self._traced.one_device(tensors)
+        is_eager = not any(isinstance(each, FakeTensor) or each.is_meta for each in tensors.values())
+        return self.rules(self._eager if is_eager else self._traced, *values)
 
     def one_device(self, values: Sequence[Any]) -> None:
         """Refuses a call whose tensors are on several devices."""
-        self._rules.one_device(self.tensors(values))
+        self._traced.one_device(self.tensors(values))
 
     def tensors(self, values: Sequence[Any]) -> dict[str, Tensor]:
         """The tensors of a call by the names that callers know, those in lists too."""

@@ -38,9 +38,14 @@ def _one_symbol(size: Size, other: Size) -> bool:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one operator; each message starts with its name."""
+    """The rules of one operator; each message starts with its name.
+
+    ``is_eager`` when the call is carried out at once, on data: kernels called eagerly take fewer mixtures of dtypes
+    than graphs do, into which a lowering can put casts.
+    """
 
     op: str
+    is_eager: bool = False
 
     def require(self, holds: Condition, message: Callable[[], str]) -> None:
         """Refuses the call unless ``holds``."""
@@ -71,6 +76,16 @@ class Rules:
     def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
         """The dtype of ``tensor`` is one of ``allowed``."""
         self.require(tensor.dtype in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {tensor.dtype}")
+
+    def same_dtype_eagerly(self, argument: str, tensor: torch.Tensor, like_name: str, like: torch.Tensor) -> None:
+        """Two dtypes are the same where no lowering can put a cast between."""
+        self.require(
+            not self.is_eager or tensor.dtype == like.dtype,
+            lambda: (
+                f"{argument} must be {like.dtype} when run eagerly, the dtype of {like_name}, got {tensor.dtype}; "
+                "convert it first, or compile: a graph converts it"
+            ),
+        )
 
     def rank(self, argument: str, tensor: torch.Tensor, low: int, high: int | None = None, why: str = "") -> None:
         """``tensor`` has ``low`` dimensions, or from ``low`` to ``high`` of them."""

@@ -26,7 +26,12 @@ def lower(
     bias: Tensor | None,
 ) -> Tensor:
     """The GE nodes of one call."""
+    is_row = scale.meta.dim() == 2
     scale = trans_quant_param.quant_params(scale, offset) if plan.packs_scale else _as_packed(scale)
+    if is_row:
+        dtype = scale.desc.dtype
+        scale = ge.Reshape(scale, [-1])
+        scale.desc.dtype = dtype
     x1, x2 = _operands(x1, x2, plan)
     y = ge.QuantBatchMatmulV3(
         x1,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graph_quant.converters.lowering import is_static, shape_of, stored, swapped_last_two
+from graph_quant.converters.lowering import cast_to, is_static, shape_of, stored, swapped_last_two
 from graph_quant.meta.quant.dynamic import DynamicPlan
 from graph_quant.reference.quant.dynamic import PERCHANNEL, PERTENSOR, PERTOKEN
 from graph_quant.refusals import Refusal
@@ -30,6 +30,9 @@ def nodes(
     groups: Tensor | None,
 ) -> tuple[Tensor, ...]:
     """The GE nodes of one call; returned are the quantised tensor and its parameters."""
+    if smooth is not None and smooth.meta.dtype != x.meta.dtype:
+        # The documents allow another dtype in graphs, the kernel does not take it.
+        smooth = cast_to(smooth, x.meta.dtype)
     if plan.mode == PERTOKEN and plan.dst_type_max == 0:
         y, *parameters = by_token(x, smooth, groups, plan.destination.ge_attr)
     elif plan.has_modes:

@@ -2,8 +2,9 @@
 
 x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32
 holding int4: x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or
-(n,), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1, n). Which dtypes go
-together is the table in ``graph_quant.meta.matmul.dtypes``; only int8 results take an offset.
+(n,), a packed scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions,
+(batch, 1, n). Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8
+results take an offset.
 """
 
 from __future__ import annotations
@@ -69,8 +70,11 @@ def quant_matmul(
     accepts = accepts_for(rules, output, int4, pertoken_scale)
     why = f" for {output.storage} output{'' if pertoken_scale is None else ' with pertoken_scale'}"
     rules.dtype("scale", scale, accepts.scale, why)
-    rules.rank("scale", scale, 1)
-    rules.one_or("scale.size(0)", scale.size(0), "n", columns)
+    if scale.dtype == torch.int64 and scale.dim() == 2:
+        rules.equal("scale.size(0)", scale.size(0), "1, for scales of two dimensions", 1)
+    else:
+        rules.rank("scale", scale, 1)
+    rules.one_or("scale.size(-1)" if scale.dim() == 2 else "scale.size(0)", scale.size(-1), "n", columns)
     if offset is not None:
         rules.require(output is INT8, lambda: f"offset is for torch.int8 output, got output_dtype {output.storage}")
         rules.dtype("offset", offset, (torch.float32,))

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 import torch
+from graph_quant import chip
 from graph_quant.destination import INT4, INT8, Destination
-from graph_quant.meta import chip
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.quant.dynamic import MODES, PERCHANNEL, PERTENSOR, PERTOKEN
@@ -52,6 +52,7 @@ def plan(
     elif smooth_scales is not None:
         axis = -2 if quant_mode == PERCHANNEL else -1
         rules.dtype("smooth_scales", smooth_scales, HALVES)
+        rules.same_dtype_eagerly("smooth_scales", smooth_scales, "input", x)
         rules.rank("smooth_scales", smooth_scales, 1, why=" without group_index")
         rules.equal("smooth_scales.size(0)", smooth_scales.size(0), f"input.size({axis})", x.size(axis))
     destination = rules.destination("dst_type", dst_type, (INT8, INT4))
@@ -74,6 +75,7 @@ def _check_groups(
     if smooth_scales is None:
         rules.refuse("group_index needs smooth_scales of one row for each group, got None")
     rules.dtype("smooth_scales", smooth_scales, HALVES)
+    rules.same_dtype_eagerly("smooth_scales", smooth_scales, "input", x)
     rules.rank("smooth_scales", smooth_scales, 2, why=" with group_index")
     experts = smooth_scales.size(0)
     rules.at_least("smooth_scales.size(0)", experts, 1)

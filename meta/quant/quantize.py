@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.destination import INT4, INT8, INT32, UINT8, Destination
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.meta.rules import FLOATS, Rules, guard_or_false
 from graph_quant.reference.quant.quantize import quantize as reference
 from torch import Tensor
 
@@ -57,15 +57,36 @@ def _check_dividing(
     if rules.destination("dtype", dtype, (INT8, UINT8, INT32, INT4)) is INT4:
         rules.refuse("dtype torch.quint4x2 needs div_mode=False, got div_mode=True")
     destination = rules.destination("dtype", dtype, (INT8, UINT8, INT32))
-    rules.require(-x.dim() <= axis < x.dim(), lambda: f"axis must lie in [{-x.dim()}, {x.dim() - 1}], got {axis}")
     rules.dtype("scales", scales, DIVIDING_SCALES, why)
     rules.rank("scales", scales, 1, why=why)
-    rules.one_or("scales.size(0)", scales.size(0), f"input.size({axis})", x.size(axis))
     if zero_points is not None:
         rules.dtype("zero_points", zero_points, DIVIDING_ZERO_POINTS, why)
         rules.rank("zero_points", zero_points, 1, why=why)
-        rules.one_or("zero_points.size(0)", zero_points.size(0), f"input.size({axis})", x.size(axis))
+        rules.equal("zero_points.size(0)", zero_points.size(0), "scales.size(0)", scales.size(0))
+    if rules.is_eager:
+        _check_bfloat16(rules, x, scales, zero_points)
+    within = -x.dim() <= axis < x.dim()
+    if not within and guard_or_false(scales.size(0) == 1):  # one scale has no axis, and the device asks for none
+        return destination, -1
+    rules.require(within, lambda: f"axis must lie in [{-x.dim()}, {x.dim() - 1}], got {axis}")
+    rules.one_or("scales.size(0)", scales.size(0), f"input.size({axis})", x.size(axis))
     return destination, axis if axis < 0 else axis - x.dim()
+
+
+def _check_bfloat16(rules: Rules, x: Tensor, scales: Tensor, zero_points: Tensor | None) -> None:
+    """Beside bfloat16 parameters the kernel takes nothing else."""
+    given = {"input": x, "scales": scales, "zero_points": zero_points}
+    first = next((name for name in ("zero_points", "scales") if _is_bfloat16(given[name])), None)
+    for name, tensor in given.items():
+        if first is not None and tensor is not None and not _is_bfloat16(tensor):
+            rules.refuse(
+                f"{name} must be torch.bfloat16 when run eagerly, as {first} is, got {tensor.dtype}; convert one of "
+                "them first, or compile: a graph converts it"
+            )
+
+
+def _is_bfloat16(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype == torch.bfloat16
 
 
 def _check_multiplying(
@@ -76,6 +97,8 @@ def _check_multiplying(
     rules.require(lowest <= axis < x.dim(), lambda: f"axis must lie in [{lowest}, {x.dim() - 1}], got {axis}")
     axis = min(axis, -1)
     rules.dtype("scales", scales, FLOATS)
+    if x.dtype != torch.float32:
+        rules.same_dtype_eagerly("scales", scales, "input", x)
     rules.require(
         scales.dim() in (1, x.dim()),
         lambda: f"scales must have 1 dimension or {x.dim()}, as input has, got {list(scales.shape)}",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch_npu
-from graph_quant.meta import chip
+from graph_quant import chip
 
 from support.calls import INT4
 from support.lowering import lower, node, types
@@ -30,3 +30,14 @@ def test_modes_are_attributes(symmetric: bool, mode: str) -> None:
 def test_other_types_are_left_to_upstream() -> None:
     y, scale = torch_npu.npu_dynamic_quant(f16(6, 16).to("meta"), dst_type=torch.float8_e4m3fn)
     assert (y.dtype, scale.shape) == (torch.float8_e4m3fn, (6,))
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("options", [{"quant_mode": "pertensor"}, {"dst_type_max": 100.0}], ids=str)
+def test_a_graph_gives_the_bits_of_eager_execution(symmetric: bool, options: dict[str, object]) -> None:
+    op = torch_npu.npu_dynamic_quant if symmetric else torch_npu.npu_dynamic_quant_asymmetric
+    x = f16(2, 3, 16).npu()
+    torch._dynamo.reset()
+    results = torch.compile(lambda x: op(x, **options), backend="npu", fullgraph=True)(x)
+    for one, other in zip(op(x, **options), results, strict=True):
+        assert torch.equal(one.cpu(), other.cpu())

@@ -105,7 +105,7 @@ def test_6_perchannel_int4_keeps_the_shape_of_its_input() -> None:
 def test_7_a_width_known_at_run_time_can_be_packed(op: str) -> None:
     calls = {
         "group_quant": lambda x: torch_npu.npu_group_quant(x, torch.ones(1, 16), ends(6), dst_dtype=INT4),
-        "quantize": lambda x: torch_npu.npu_quantize(x, torch.ones(1), None, INT4, -1, False),
+        "quantize": lambda x: torch_npu.npu_quantize(x, torch.ones(1).half(), None, INT4, -1, False),
         "dynamic_quant": lambda x: torch_npu.npu_dynamic_quant(x, dst_type=INT4)[0],
     }
     x = f16(6, 16)

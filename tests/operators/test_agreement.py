@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 
 from support.calls import CALLS, overload
 from support.generated import outcome, run
-from support.refusals import is_of_values
+from support.refusals import is_of_eager_execution, is_of_values
 
 
 @pytest.mark.parametrize("op", CALLS)
@@ -24,6 +24,8 @@ def test_inference_agrees_with_eager_execution(op: str) -> None:
         with FakeTensorMode() as mode:
             args, kwargs = tree_map_only(torch.Tensor, mode.from_tensor, call)
             inferred = outcome(overload(op), args, kwargs)
+        if is_of_eager_execution(eager):
+            return
         if is_of_values(eager):
             assert not isinstance(inferred, str), "values of an index are for eager execution to refuse"
         else:

@@ -5,7 +5,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from support.calls import WRONG, WRONG_VALUES, Call
+from support.calls import WRONG, WRONG_EAGERLY, WRONG_VALUES, Call
 
 
 def assert_names_argument(call: Call, message: str) -> None:
@@ -56,6 +56,17 @@ def test_refused_when_compiled(call: Call) -> None:
     with pytest.raises(Exception) as refusal:  # noqa: PT011 (Dynamo wraps the error in one of its own)
         compiled(*args, **kwargs)
     assert_names_argument(call, str(refusal.value))
+
+
+@pytest.mark.parametrize("call", WRONG_EAGERLY, ids=str)
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_a_mixture_is_refused_eagerly_and_not_by_inference(call: Call, device: str) -> None:
+    args, kwargs = call.on(device)
+    with pytest.raises(RuntimeError, match=r"when run eagerly.*a graph converts it") as refusal:
+        call.overload(*args, **kwargs)
+    assert_names_argument(call, str(refusal.value))
+    args, kwargs = call.on("meta")
+    call.overload(*args, **kwargs)
 
 
 @pytest.mark.parametrize("call", WRONG_VALUES, ids=str)

@@ -29,7 +29,7 @@ def test_groups_and_axes(kind: torch.dtype, step: float) -> None:
     y = torch_npu.npu_group_quant(x, scale, index, offset=torch.ones(1), dst_dtype=kind)
     back = reference.group_quant.dequantise(y, scale, index, torch.ones(1))
     assert ((back - x.float()).abs() <= step / 2).all()
-    y = torch_npu.npu_quantize(x, scale[0], None, kind, -1, False)
+    y = torch_npu.npu_quantize(x.float(), scale[0], None, kind, -1, False)
     assert ((reference.quantize.dequantise(y, scale[0], None) - x.float()).abs() <= step / 2).all()
 
 

@@ -4,6 +4,7 @@ A table says, for the operators it is of:
 
 `GOOD`          calls that the documents allow
 `WRONG`         one call for every rule, that breaks it
+`WRONG_EAGERLY` calls that are refused eagerly, and in a graph are mended by a cast
 `WRONG_VALUES`  calls whose index holds a value that is refused where data is
 `GOLDEN`        functions whose GE graph is kept as text
 `CALLS`         by operator, a strategy that draws calls near the edges of the rules
@@ -21,7 +22,19 @@ from hypothesis import strategies as st
 
 from support.call import INT4, Call, Case, Statement, overload, packed
 
-__all__ = ["CALLS", "GOLDEN", "GOOD", "INT4", "STATEMENTS", "WRONG", "WRONG_VALUES", "Call", "overload", "packed"]
+__all__ = [
+    "CALLS",
+    "GOLDEN",
+    "GOOD",
+    "INT4",
+    "STATEMENTS",
+    "WRONG",
+    "WRONG_EAGERLY",
+    "WRONG_VALUES",
+    "Call",
+    "overload",
+    "packed",
+]
 
 
 def _tables() -> Iterator[ModuleType]:
@@ -45,6 +58,7 @@ def _merged(name: str) -> dict[str, Any]:
 
 GOOD = _all("GOOD")
 WRONG = _all("WRONG")
+WRONG_EAGERLY = _all("WRONG_EAGERLY")
 WRONG_VALUES = _all("WRONG_VALUES")
 GOLDEN: dict[str, Case] = _merged("GOLDEN")
 CALLS: dict[str, st.SearchStrategy[Any]] = _merged("CALLS")

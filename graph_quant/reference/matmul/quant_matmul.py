@@ -47,7 +47,7 @@ def quant_matmul(
             values = values * pertoken_scale.unsqueeze(-1)
         return (values if bias is None else values + bias.float()).to(output.storage)
     params = scale if scale.dtype == torch.int64 else quant_params.encode(scale, offset)
-    scale19, offset9 = quant_params.decode(params)
+    scale19, offset9 = quant_params.decode(params.reshape(-1))
     values = accumulator.float() * scale19
     if output is FLOAT16:
         return values.to(torch.float16)

@@ -37,6 +37,13 @@ def parameter_shape(shape: Sequence[int], mode: str) -> tuple[int, ...]:
     return tuple(shape[:-1]) if mode == PERTOKEN else (*shape[:-2], shape[-1])
 
 
+def shared_elements(x: torch.Tensor, mode: str) -> int:
+    """How many elements share one scale."""
+    if mode == PERTENSOR:
+        return x.numel()
+    return x.size(-1 if mode == PERTOKEN else -2)
+
+
 def broadcast(parameter: torch.Tensor, mode: str) -> torch.Tensor:
     """A scale or offset shaped to broadcast against the elements it belongs to."""
     if mode == PERTENSOR:

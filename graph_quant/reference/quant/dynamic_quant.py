@@ -1,8 +1,8 @@
 """npu_dynamic_quant: the symmetric sibling, with a scale taken from the largest magnitude and no offset.
 
 With v the input, multiplied by the smooth scales where they are given, and M the largest integer: ``y =
-sat(rint(v * (M / absmax)))`` and ``scale = absmax * (1/M)``. Elements that are all zero give y = 0, scale =
-0.
+sat(rint(v * (M / absmax)))`` and ``scale = absmax * (1/M)``, or ``1 / (M / absmax)`` with groups and where the elements
+that share a scale do not fit the device's tiles. Elements that are all zero give y = 0, scale = 0.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ def _apply(values: torch.Tensor, _scale: torch.Tensor, multiplier: torch.Tensor)
     return values * multiplier
 
 
+# From the tiling of the device kernel: its memory for tiles, and what an element of one row takes of it.
+_TILE_MEMORY = 192 * 1024 - 1024
+_BYTES, _BYTES_SMOOTHED = 13, 19
+_SHORTEST, _LONGEST, _LONGEST_SMOOTHED = 128, 16320, 12800
+
 RULE = dynamic.Rule("npu_dynamic_quant", _parameters, _apply)
 
 
@@ -40,8 +45,21 @@ def dynamic_quant(
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``(y, scale)``."""
-    y, scale, _ = dynamic.quantise(RULE, x, smooth_scales, group_index, destination, mode, dst_type_max)
+    y, scale, multiplier = dynamic.quantise(RULE, x, smooth_scales, group_index, destination, mode, dst_type_max)
+    if x.numel() and (group_index is not None or _spills(dynamic.shared_elements(x, mode), smooth_scales is not None)):
+        scale = multiplier.reciprocal()
     return y, scale
+
+
+def _spills(length: int, smoothed: bool) -> bool:
+    """Whether ``length`` elements that share a scale take a kernel of A2 and A3 that stores ``1 / (M / absmax)``.
+
+    Several rows at a time are handled in lengths of whole eights, one row otherwise while two of its tiles fit.
+    """
+    if _SHORTEST <= length <= (_LONGEST_SMOOTHED if smoothed else _LONGEST) and length % 8 == 0:
+        return False
+    padded = (length + 15) // 16 * 16
+    return padded * (_BYTES_SMOOTHED if smoothed else _BYTES) >= _TILE_MEMORY
 
 
 def dequantise(y: torch.Tensor, scale: torch.Tensor, mode: str = dynamic.PERTOKEN) -> torch.Tensor:

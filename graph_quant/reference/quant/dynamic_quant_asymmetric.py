@@ -8,10 +8,12 @@ With v the input, multiplied by the smooth scales where they are given, and an i
 from __future__ import annotations
 
 import torch
+from graph_quant import chip
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
+from graph_quant.reference.quant.dynamic_quant import dynamic_quant
 
 SMALLEST_SCALE = 1e-12
 
@@ -57,10 +59,15 @@ def dynamic_quant_v2_node(
     group_index: torch.Tensor | None = None,
     *,
     dst_type: int = 2,
+    is_symmetrical: bool = False,
     quant_mode: str = "pertoken",
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Asymmetric whatever ``is_symmetrical`` says, as the A2/A3 kernel is."""
+    """Asymmetric on A2 and A3 whatever ``is_symmetrical`` says, as their kernel is; Ascend 950's heeds it."""
+    if is_symmetrical and chip.is_950():
+        destination = element_destination(dst_type)
+        y, scale = dynamic_quant(x, smooth_scales, group_index, destination, quant_mode, dst_type_max)
+        return y, scale, torch.zeros_like(scale)
     return dynamic_quant_asymmetric(
         x, smooth_scales, group_index, element_destination(dst_type), quant_mode, dst_type_max
     )

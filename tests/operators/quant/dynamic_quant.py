@@ -21,7 +21,6 @@ GOOD = [
             ("qint8", (bf16(2, 3, 5),), {"dst_type": torch.qint8}),
             ("quint4x2", (f16(2, 3, 16),), {"dst_type": INT4}),
             ("smooth", (f16(6, 16),), {"smooth_scales": f16(16)}),
-            ("smooth of another dtype", (f16(6, 16),), {"smooth_scales": bf16(16)}),
             ("groups", (f16(2, 3, 16),), {"smooth_scales": f16(3, 16), "group_index": ends(1, 4, 6)}),
             (
                 "groups quint4x2",
@@ -104,6 +103,16 @@ WRONG = [
         ("dst_type", "unknown number", (f16(6, 16),), {"dst_type": 999}),
         ("input.size(-1)", "width not of eights", (f16(6, 12),), {"dst_type": INT4}),
     )
+]
+WRONG_EAGERLY = [
+    *(
+        bad(op, "smooth_scales", label, f16(6, 16), **options)
+        for op in ("dynamic_quant_asymmetric", "dynamic_quant")
+        for label, options in (
+            ("smooth of another dtype", {"smooth_scales": bf16(16)}),
+            ("groups of another dtype", {"smooth_scales": bf16(2, 16), "group_index": ends(2, 6)}),
+        )
+    ),
 ]
 WRONG_VALUES = [
     *(

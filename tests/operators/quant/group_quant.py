@@ -17,6 +17,7 @@ GOOD = [
     good("group_quant", "qint8 offset", bf16(6, 16), f16(4, 16), GROUPS, offset=f16(1), dst_dtype=torch.qint8),
     good("group_quant", "quint4x2", f16(6, 16), f32(4, 16), GROUPS, offset=f32(1), dst_dtype=INT4),
     good("group_quant", "offset of no dimension", f16(6, 16), f32(4, 16), GROUPS, offset=f32(), dst_dtype=INT4),
+    good("group_quant", "offset of three dimensions", f16(6, 16), f32(4, 16), GROUPS, offset=f32(1, 1, 1)),
     good("group_quant", "no rows", f16(0, 16), f32(2, 16), ends(0, 0), dst_dtype=INT4),
     good("group_quant", "no columns", f16(3, 0), f32(2, 0), ends(0, 3)),
     good("group_quant", "transposed x", f16(16, 6).t(), f32(4, 16), GROUPS),

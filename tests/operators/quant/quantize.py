@@ -12,15 +12,17 @@ from support.tensors import bf16, f16, f32, i8, i32, small32, u8
 
 GOOD = [
     good("quantize", "mul qint8", f16(2, 3, 16), f16(16), None, torch.qint8, -1, False),
-    good("quantize", "mul default axis", f16(2, 3, 16), f32(16), f32(16), torch.int8, 1, False),
+    good("quantize", "mul default axis", f16(2, 3, 16), f16(16), f16(16), torch.int8, 1, False),
     good("quantize", "mul one scale", f32(5), f32(1), f32(1), torch.qint8, 0, False),
-    good("quantize", "mul axis -2", bf16(2, 3, 16), f16(3), f16(3), torch.qint8, -2, False),
+    good("quantize", "mul axis -2", bf16(2, 3, 16), bf16(3), bf16(3), torch.qint8, -2, False),
     good("quantize", "mul full rank", f16(2, 3, 16), f16(1, 1, 16), f16(1, 1, 16), torch.qint8, -1, False),
     good("quantize", "mul full rank -2", f16(2, 3, 16), f16(1, 3, 1), None, INT4, -2, False),
-    good("quantize", "mul quint4x2", f16(2, 3, 16), f32(16), None, INT4, -1, False),
+    good("quantize", "mul quint4x2", f16(2, 3, 16), f16(16), None, INT4, -1, False),
     good("quantize", "mul eight dimensions", f16(1, 1, 1, 2, 1, 1, 3, 8), f16(8), None, INT4, -1, False),
     good("quantize", "mul transposed input", f16(16, 3).t(), f16(16), None, torch.qint8, -1, False),
     good("quantize", "mul no rows", f16(0, 16), f16(16), None, INT4, -1, False),
+    good("quantize", "mul halves of float32", f32(3, 16), bf16(16), bf16(16), torch.qint8, -1, False),
+    good("quantize", "div one scale of a vector, default axis", f32(7), f32(1), small32(1), torch.qint8),
     good("quantize", "div qint8", f16(2, 3, 16), f32(3), small32(3), torch.qint8, 1),
     good("quantize", "div quint8", f32(2, 3, 16), f32(16), u8(16), torch.quint8, -1),
     good("quantize", "div uint8", f32(2, 3, 16), f32(1), i8(1), torch.uint8, 2),
@@ -50,8 +52,17 @@ WRONG = [
     bad("quantize", "input.size(-1)", "mul width not of eights", f16(3, 12), f16(12), None, INT4, -1, False),
     bad("quantize", "scales", "div scales of two dimensions", f16(3, 16), f32(3, 1), None, torch.qint8, 0),
     bad("quantize", "zero_points", "div zero points of two", f16(3, 16), f32(3), small32(3, 1), torch.qint8, 0),
-    bad("quantize", "axis", "div axis beyond rank", f16(3, 16), f32(1), None, torch.qint8, 2),
-    bad("quantize", "axis", "div axis -3", f16(3, 16), f32(1), None, torch.qint8, -3),
+    bad("quantize", "axis", "div axis beyond rank", f16(3, 16), f32(3), None, torch.qint8, 2),
+    bad("quantize", "axis", "div axis -3", f16(3, 16), f32(3), None, torch.qint8, -3),
+    bad(
+        "quantize",
+        "zero_points.size(0)",
+        "div one zero point",
+        f16(3, 4),
+        f32(4),
+        small32(1),
+        torch.qint8,
+    ),
     bad("quantize", "dtype", "div quint4x2", f16(3, 16), f32(16), None, INT4, 1),
     bad("quantize", "dtype", "div float16", f16(3, 16), f32(16), None, torch.float16, 1),
     bad("quantize", "dtype", "div unknown number", f16(3, 16), f32(16), None, 999, 1),
@@ -59,6 +70,13 @@ WRONG = [
     bad("quantize", "zero_points.size(0)", "div too short", f16(3, 16), f32(16), small32(8), torch.qint8, 1),
     bad("quantize", "scales", "div scales float16", f16(3, 16), f16(16), None, torch.qint8, 1),
     bad("quantize", "zero_points", "div zero points float32", f16(3, 16), f32(16), f32(16), torch.qint8, 1),
+]
+WRONG_EAGERLY = [
+    bad("quantize", "scales", "mul float32 scales of float16", f16(3, 16), f32(16), None, torch.qint8, -1, False),
+    bad("quantize", "scales", "mul float16 scales of bfloat16", bf16(3, 16), f16(16), f16(16), INT4, -1, False),
+    bad("quantize", "input", "div bfloat16 scales of float16", f16(3, 16), bf16(16), None, torch.qint8, 1),
+    bad("quantize", "scales", "div bfloat16 zero points", bf16(3, 16), f32(16), bf16(16), torch.qint8, 1),
+    bad("quantize", "zero_points", "div integer zero points", bf16(3, 16), bf16(16), i8(16), torch.qint8, 1),
 ]
 
 
