@@ -87,6 +87,10 @@ class Rules:
             ),
         )
 
+    def one_of(self, argument: str, value: object, allowed: Sequence[object], why: str = "") -> None:
+        """A number or word is one of ``allowed``."""
+        self.require(value in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {value}")
+
     def rank(self, argument: str, tensor: torch.Tensor, low: int, high: int | None = None, why: str = "") -> None:
         """``tensor`` has ``low`` dimensions, or from ``low`` to ``high`` of them."""
         allowed = f"{low}" if high is None else f"{low} to {high}"

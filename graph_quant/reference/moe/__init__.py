@@ -1,0 +1,1 @@
+"""Mixtures of experts: which experts a token goes to, and its way to them and back."""

@@ -1,0 +1,100 @@
+"""npu_moe_init_routing_v2: the tokens in the order of the experts that they go to, quantised on the way if asked.
+
+Row i of the result is the token of the i-th pair of ``experts.sort_pairs``. With ``drop_pad_mode`` 1 every expert
+gets ``expert_capacity`` rows instead: pairs beyond it are dropped, rows without a pair are zero.
+
+What the device leaves unwritten is zero here: rows of ``expanded_x`` and ``expanded_scale`` after the last pair
+whose expert is in the range, a key-value list after its last pair, ``expert_tokens_count_or_cumsum`` without its
+flag, and ``expanded_scale`` where nothing scales. The rest of a scatter index (``row_idx_type`` 1) holds the other
+pairs, as most of the device's kernels write it. With ``drop_pad_mode`` 1 and no quantisation the documents promise
+the scale of each row; the A2/A3 kernel writes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
+from graph_quant.reference.moe.quantise import NOT_QUANTISED, expand
+from graph_quant.reference.moe.wide_rows import rounds_through_half
+from torch import Tensor
+
+CUMULATIVE, COUNT, KEY_VALUE = 0, 1, 2
+GATHER, SCATTER = 0, 1
+
+
+@kernel("MoeInitRoutingV3")
+def init_routing_v2(
+    x: Tensor,
+    expert_idx: Tensor,
+    scale: Tensor | None = None,
+    offset: Tensor | None = None,
+    *,
+    active_num: int = -1,
+    expert_capacity: int = -1,
+    expert_num: int = -1,
+    drop_pad_mode: int = 0,
+    expert_tokens_num_type: int = CUMULATIVE,
+    expert_tokens_num_flag: bool = False,
+    quant_mode: int = NOT_QUANTISED,
+    active_expert_range: Sequence[int] = (),
+    row_idx_type: int = GATHER,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``(expanded_x, expanded_row_idx, expert_tokens_count_or_cumsum, expanded_scale)``."""
+    start, end = active_expert_range or (0, expert_num)
+    all_here = start == 0 and end == expert_num
+    # The kernels for all experts do not look for pairs without one; those for a part of them leave such pairs out.
+    ids = expert_ids("npu_moe_init_routing_v2", expert_idx, 0 if all_here else -1, expert_num)
+    pairs = sort_pairs(ids, start, end)
+    tokens = _token_counts(pairs, start, expert_num, expert_tokens_num_type, expert_tokens_num_flag)
+    experts_a_token = expert_idx.size(1)
+    if drop_pad_mode:
+        pair, row_idx = pairs.with_capacity(expert_num, expert_capacity)
+        token = pair.clamp(min=0) // experts_a_token
+        expert = torch.arange(pair.size(0), device=x.device) // expert_capacity
+        smooth = None if quant_mode == NOT_QUANTISED else scale
+        rows, scales = only_where(pair >= 0, *expand(x, token, expert, smooth, offset, quant_mode))
+        return rows.reshape(expert_num, expert_capacity, x.size(1)), row_idx, tokens, scales
+    through_half = rounds_through_half(x, pairs.order.size(0), expert_num)
+    expert = (pairs.experts - start).clamp(max=end - start - 1)
+
+    def rows_of(part: slice) -> tuple[Tensor, Tensor]:
+        token = pairs.order[part] // experts_a_token
+        return expand(x, token, expert[part], scale, offset, quant_mode, through_half)
+
+    most = pairs.order.size(0) if active_num <= 0 else torch.sym_min(active_num, pairs.order.size(0))
+    rows, scales = _present_rows(rows_of, most, None if all_here else pairs.present)
+    return rows, pairs.order.to(torch.int32) if row_idx_type == SCATTER else pairs.gather_index(), tokens, scales
+
+
+def _present_rows(
+    rows_of: Callable[[slice], tuple[Tensor, Tensor]], rows: int, present: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The first ``rows`` rows and their scales, zero from row ``present`` on."""
+    if present is None:
+        return rows_of(slice(0, rows))
+    if torch.compiler.is_compiling():
+        return only_where(torch.arange(rows, device=present.device) < present, *rows_of(slice(0, rows)))
+    here = min(rows, int(present))
+    expanded, scales = (
+        torch.cat([part, part.new_zeros(rows - here, *part.shape[1:])]) for part in rows_of(slice(0, here))
+    )
+    return expanded, scales
+
+
+def _token_counts(pairs: SortedPairs, start: int, experts: int, kind: int, asked: bool) -> Tensor:
+    """The pairs of each expert: as a running sum, as counts, or as a list of (expert, count) without zeros."""
+    counts = pairs.counts()
+    if kind == KEY_VALUE:
+        listed = counts.new_zeros(experts + 1, 2)
+        if asked:
+            has_pairs = counts > 0
+            place = torch.where(has_pairs, has_pairs.cumsum(0) - 1, experts)
+            ids = torch.arange(counts.size(0), device=counts.device) + start
+            listed = listed.index_copy(0, place, torch.stack((ids, counts), 1))
+        return listed[:experts].contiguous()
+    if not asked:
+        return torch.zeros_like(counts)
+    return counts if kind == COUNT else counts.cumsum(0)

@@ -1,0 +1,76 @@
+"""Tokens copied to the rows of their experts, as they are or as int8, by one scale for all or one found in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from graph_quant.destination import INT8
+from graph_quant.reference.blocks import by_row_blocks
+from graph_quant.reference.rounding import affine, saturate
+from torch import Tensor
+
+NOT_QUANTISED, STATIC, DYNAMIC = -1, 0, 1
+
+
+def expand(
+    x: Tensor,
+    token: Tensor,
+    expert: Tensor,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    quant_mode: int,
+    through_half: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Row i is token ``token[i]`` of ``x``, for expert ``expert[i]``; with it comes the scale of each row.
+
+    Quantised dynamically, ``scale`` smooths: one row of it for all, or one for each expert. Not quantised, it has one
+    number for each token that goes along. Without a scale to give, a row's is 0.
+    """
+    if quant_mode == DYNAMIC:
+        if scale is not None and scale.size(0) != 1:
+            smooth = scale
+            return _dynamic(
+                lambda rows: x.index_select(0, token[rows]).float() * smooth.index_select(0, expert[rows]),
+                token.size(0),
+                x,
+                through_half,
+            )
+        y, scales = _dynamic(
+            lambda rows: x[rows].float() if scale is None else x[rows].float() * scale, x.size(0), x, through_half
+        )
+        return y.index_select(0, token), scales.index_select(0, token)
+    if quant_mode == STATIC:
+        assert scale is not None
+        return _static(x, scale, offset).index_select(0, token), x.new_zeros(token.shape, dtype=torch.float32)
+    kept = x.new_zeros(token.shape, dtype=torch.float32) if scale is None else scale.index_select(0, token)
+    return x.index_select(0, token), kept
+
+
+def _static(x: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
+    if torch.compiler.is_compiling():
+        return affine(x, scale, offset, INT8)
+    return by_row_blocks(lambda rows: (affine(x[rows], scale, offset, INT8),), x.size(0), x.size(1))[0]
+
+
+def _dynamic(values_of: Callable[[slice], Tensor], rows: int, x: Tensor, through_half: bool) -> tuple[Tensor, Tensor]:
+    """``scale = max|v| / 127`` and ``y = rint(v / scale)``, a true quotient: 0/0 of a row of zeros is stored as 0."""
+
+    def block(part: slice) -> tuple[Tensor, Tensor]:
+        values = values_of(part)
+        scale = values.abs().amax(-1, keepdim=True) / 127.0
+        quotient = values / scale
+        return saturate(half_away(quotient) if through_half else quotient, INT8), scale.squeeze(-1)
+
+    if torch.compiler.is_compiling():
+        return block(slice(None))
+    y, scale = by_row_blocks(block, rows, x.size(1))
+    return y, scale
+
+
+def half_away(values: Tensor) -> Tensor:
+    """``values`` cut to float16 towards zero, then rounded half away from zero."""
+    half = values.to(torch.float16)
+    beyond = half.float().abs() > values.abs()
+    cut = torch.where(beyond, (half.view(torch.int16) - 1).view(torch.float16), half).float()
+    return torch.copysign((cut.abs() + 0.5).floor(), cut)

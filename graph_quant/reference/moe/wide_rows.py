@@ -1,0 +1,34 @@
+"""Which kernel of MoeInitRoutingV3 quantises: the one that has a row in its local memory rounds otherwise.
+
+The sizes are those of the device's tiling on A2 and A3, where a vector core has 192 KiB.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+_LOCAL_BYTES = 192 * 1024
+_BLOCK_BYTES = 32
+# Pairs that one core sorts alone.
+_MOST_PAIRS = 6080
+# Bytes of local memory for each element of a row: of the kernel for few pairs, and of the one for many.
+_FEW_PAIRS_BYTES, _MANY_PAIRS_BYTES = 13, 21
+
+
+def rounds_through_half(x: Tensor, pairs: int, experts: int) -> bool:
+    """Whether rows of ``x`` are quantised in pieces, which cuts quotients to float16 and rounds half away from zero."""
+    elements_a_block = _BLOCK_BYTES // x.element_size()
+    row = _up(x.size(1), elements_a_block) * _MANY_PAIRS_BYTES
+    fits = _LOCAL_BYTES - row - 2 * _BLOCK_BYTES >= 16
+    return not fits and not _fits_with_few_pairs(x.size(1), pairs, experts)
+
+
+def _fits_with_few_pairs(width: int, pairs: int, experts: int) -> bool:
+    sorting = _up(pairs, 32) * 4 * 9
+    counting = _up(experts * 8, _BLOCK_BYTES) * 2
+    row = _up(width, _BLOCK_BYTES) * _FEW_PAIRS_BYTES + 2 * _BLOCK_BYTES
+    return pairs <= _MOST_PAIRS and _LOCAL_BYTES - sorting - counting - 1024 - row > 0
+
+
+def _up(number: int, multiple: int) -> int:
+    return (number + multiple - 1) // multiple * multiple

@@ -1,0 +1,139 @@
+"""npu_moe_init_routing_v2: what may be passed, and what comes back.
+
+x is (tokens, H) and expert_idx the K experts of each token, both with at least one column. Experts from
+active_expert_range[0] up to active_expert_range[1] are here; an empty range means all expert_num of them.
+
+Not quantised (quant_mode -1), scale has one number for each token that goes along. Quantised by given numbers (0),
+scale and offset are one number each. Quantised by numbers found in each row (1), scale is absent or smooths: one
+row of H for all experts, or one for each that is here. With no token the device computes nothing and does not look
+at scale.
+
+The results are the expanded rows, the index, the tokens of each expert and the scale of each row. Documents give no
+shape to the last two where they are not asked for; they have the shape they would have, as torch_npu makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import FLOATS, Rules, Size, guard_or_false
+from graph_quant.reference.moe.init_routing_v2 import COUNT, CUMULATIVE, GATHER, KEY_VALUE, SCATTER
+from graph_quant.reference.moe.init_routing_v2 import init_routing_v2 as reference
+from graph_quant.reference.moe.quantise import DYNAMIC, NOT_QUANTISED, STATIC
+from torch import Tensor
+
+MOST_EXPERTS = {CUMULATIVE: 10240, COUNT: 10240, KEY_VALUE: 5120}
+
+
+@operator("npu_moe_init_routing_v2", reference=reference)
+def init_routing_v2(
+    rules: Rules,
+    x: Tensor,
+    expert_idx: Tensor,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    active_num: int,
+    expert_capacity: int,
+    expert_num: int,
+    drop_pad_mode: int,
+    expert_tokens_num_type: int,
+    expert_tokens_num_flag: bool,
+    quant_mode: int,
+    active_expert_range: Sequence[int],
+    row_idx_type: int,
+    x_dtype: int | None,
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.one_of("quant_mode", quant_mode, (NOT_QUANTISED, STATIC, DYNAMIC), why=" on A2 and A3")
+    rules.require(x_dtype is None, lambda: f"x_dtype is for Ascend 950, leave it None on A2 and A3, got {x_dtype}")
+    _check_tokens(rules, x, expert_idx, quant_mode)
+    rules.one_of("expert_tokens_num_type", expert_tokens_num_type, (CUMULATIVE, COUNT, KEY_VALUE))
+    rules.one_of("row_idx_type", row_idx_type, (GATHER, SCATTER))
+    rules.one_of("drop_pad_mode", drop_pad_mode, (0, 1))
+    start, end = _check_range(rules, active_expert_range, expert_num, MOST_EXPERTS[expert_tokens_num_type])
+    if not guard_or_false(x.size(0) == 0):
+        _check_scale(rules, x, scale, offset, quant_mode, end - start)
+    counts = Result((expert_num, 2) if expert_tokens_num_type == KEY_VALUE else (end - start,), torch.int64)
+    pairs = x.size(0) * expert_idx.size(1)
+    row_idx = Result((pairs,), torch.int32)
+    stored = x.dtype if quant_mode == NOT_QUANTISED else torch.int8
+    if drop_pad_mode:
+        _check_capacity(rules, x, expert_capacity, row_idx_type, start, end, expert_num)
+        rules.require(
+            not expert_tokens_num_flag or expert_tokens_num_type == COUNT,
+            lambda: f"expert_tokens_num_type must be 1 with drop_pad_mode 1, got {expert_tokens_num_type}",
+        )
+        rows = Result((expert_num, expert_capacity, x.size(1)), stored)
+        return Plan((rows, row_idx, counts, Result((expert_num * expert_capacity,), torch.float32)))
+    rules.at_least("active_num", active_num, -1)
+    kept: Size = pairs if active_num <= 0 else torch.sym_min(active_num, pairs)
+    return Plan((Result((kept, x.size(1)), stored), row_idx, counts, Result((kept,), torch.float32)))
+
+
+def _check_tokens(rules: Rules, x: Tensor, expert_idx: Tensor, quant_mode: int) -> None:
+    floats = (*FLOATS, torch.int8) if quant_mode == NOT_QUANTISED else FLOATS
+    rules.dtype(
+        "x", x, floats, why="" if quant_mode == NOT_QUANTISED else f" to be quantised (quant_mode {quant_mode})"
+    )
+    rules.rank("x", x, 2)
+    rules.at_least("x.size(1)", x.size(1), 1)
+    rules.dtype("expert_idx", expert_idx, (torch.int32,))
+    rules.rank("expert_idx", expert_idx, 2)
+    rules.equal("expert_idx.size(0)", expert_idx.size(0), "x.size(0)", x.size(0))
+    rules.at_least("expert_idx.size(1)", expert_idx.size(1), 1)
+
+
+def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: int, most: int) -> tuple[int, int]:
+    rules.at_least("expert_num", expert_num, 1)
+    rules.require(
+        len(active_expert_range) in (0, 2),
+        lambda: f"active_expert_range must hold where it starts and ends, or nothing, got {list(active_expert_range)}",
+    )
+    start, end = active_expert_range or (0, expert_num)
+    rules.require(
+        0 <= start < end <= expert_num,
+        lambda: f"active_expert_range must rise within [0, {expert_num}], the experts, got {list(active_expert_range)}",
+    )
+    rules.require(end <= most, lambda: f"active_expert_range must end at {most} or before, got {end}")
+    return start, end
+
+
+def _check_scale(
+    rules: Rules, x: Tensor, scale: Tensor | None, offset: Tensor | None, quant_mode: int, experts: int
+) -> None:
+    if quant_mode == STATIC:
+        for name, number in (("scale", scale), ("offset", offset)):
+            if number is None:
+                rules.refuse(f"{name} must not be None with quant_mode 0")
+            rules.dtype(name, number, (torch.float32,))
+            rules.rank(name, number, 1)
+            rules.equal(f"{name}.size(0)", number.size(0), "the numbers it needs", 1)
+        return
+    rules.require(offset is None, lambda: f"offset is for quant_mode 0, leave it None with {quant_mode}")
+    if scale is None:
+        return
+    rules.dtype("scale", scale, (torch.float32,))
+    if quant_mode == NOT_QUANTISED:
+        rules.rank("scale", scale, 1)
+        rules.equal("scale.size(0)", scale.size(0), "x.size(0)", x.size(0))
+    else:
+        rules.rank("scale", scale, 2)
+        rules.one_or("scale.size(0)", scale.size(0), "the experts of active_expert_range", experts)
+        rules.equal("scale.size(1)", scale.size(1), "x.size(1)", x.size(1))
+
+
+def _check_capacity(
+    rules: Rules, x: Tensor, capacity: int, row_idx_type: int, start: int, end: int, expert_num: int
+) -> None:
+    rules.at_least("expert_capacity", capacity, 1)
+    rules.require(
+        capacity <= x.size(0),
+        lambda: f"expert_capacity must be no more than x.size(0), got {capacity} and {x.size(0)}",
+    )
+    rules.require(row_idx_type == GATHER, lambda: f"row_idx_type must be 0 with drop_pad_mode 1, got {row_idx_type}")
+    rules.require(
+        start == 0 and end == expert_num,
+        lambda: f"active_expert_range must be [0, {expert_num}] with drop_pad_mode 1, got {[start, end]}",
+    )

@@ -1,0 +1,1 @@
+"""Tables of the operators of mixtures of experts."""
