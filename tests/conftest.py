@@ -13,7 +13,7 @@ from graph_quant.start.preload import HOST, chosen
 
 ROOT = Path(__file__).parent.parent
 # These folders test the host NPU itself; everything else runs on a real NPU as it stands.
-HOST_ONLY = ("host", "engine", "kernels")
+HOST_ONLY = ("capture", "host", "engine", "kernels")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .. import capture
 from ..alias import as_cpu, to_npu
 from .arguments import map_results
 from .kernels import Kernel
@@ -19,6 +20,7 @@ def differentiable(op: OpOverload) -> Kernel:
         if op._schema.is_mutable or not wants_gradient:
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
+        capture.refuse(op)
         return _OnCpu.apply(op, kwargs, *args)  # type: ignore[no-untyped-call]
 
     return kernel

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import torch_npu
-from graph_quant.host.alias import as_cpu
 from torch import Tensor
 
 _NAMES = ("npu_format_cast", "_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
@@ -21,8 +20,7 @@ def cast(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -
     result: Tensor = torch_npu.empty_with_format(
         source.shape, dtype=source.dtype, device=source.device, acl_format=acl_format
     )
-    as_cpu(result).copy_(as_cpu(source))
-    return result
+    return result.copy_(source)
 
 
 def cast_like(source: Tensor, example: Tensor, **_named_dtypes: Any) -> Tensor:

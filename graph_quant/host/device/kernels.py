@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from .. import capture
 from ..alias import NPU, as_cpu, extent, kept_alias, to_npu
 from ..halves import HALVES
 from .arguments import Aliases, map_results, signed_call
@@ -136,13 +137,14 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     run_parts = op._op_dk
     modes_active = torch._C._len_torch_dispatch_stack
     is_product = op.name() in _PRODUCTS
+    recording = capture.recording
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         if not modes_active() and not (is_product and args and args[0].dtype in HALVES):
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():
-                    return whole(*args, **kwargs)
+                    return capture.record(op, whole, args, kwargs) if recording[0] else whole(*args, **kwargs)
         return run_parts(implicit, *args, **kwargs)
 
     return kernel

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from .. import capture
+from ..capture import graphs
 from . import autograd, copies, kernels, products
 from .startup import keep_quiet
 
@@ -75,6 +77,7 @@ def register() -> None:
         npu.impl(name, _DEVICE, _refusal(name), False)
     _libraries.extend((aten, npu))
     keep_quiet()
+    graphs.mend()
 
 
 def overload(name: str) -> OpOverload:
@@ -92,10 +95,10 @@ def kernel_for(name: str) -> kernels.Kernel:
         return special
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
-        return kernels.composite(op, _out_variant(name, op))
+        return kernels.composite(op, out_variant(name, op))
     if op._schema.is_mutable:
         kernel = kernels.mutating(op)
-    elif (out := _out_variant(name, op)) is not None:
+    elif (out := out_variant(name, op)) is not None:
         kernel = kernels.structured(op, out)
     else:
         kernel = kernels.functional(op)
@@ -105,7 +108,12 @@ def kernel_for(name: str) -> kernels.Kernel:
     return kernels.random(op, kernel) if draws or name in _DRAWS_FROM_DEFAULT else kernel
 
 
-def _out_variant(name: str, op: OpOverload) -> OpOverload | None:
+def draws_from_default(name: str) -> bool:
+    """Tell whether an operator draws random numbers without being given a generator."""
+    return name in _DRAWS_FROM_DEFAULT
+
+
+def out_variant(name: str, op: OpOverload) -> OpOverload | None:
     """Return the out= variant of an operator whose result can be inferred from its arguments' shapes alone."""
     structured = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutogradNonFunctional")
     if not (structured or name in _INFERABLE) or len(op._schema.returns) != 1:
@@ -125,11 +133,14 @@ def _names(key: str) -> set[str]:
 
 def _lazy(name: str) -> kernels.Kernel:
     made: kernels.Kernel | None = None
+    recording = capture.recording
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal made
         if made is None:
             made = kernel_for(name)
+        if recording[0]:
+            return capture.record(overload(name), made, args, kwargs)
         return made(*args, **kwargs)
 
     return kernel
@@ -142,7 +153,7 @@ def _lazy_autograd(name: str, is_implicit: bool) -> kernels.Kernel:
         nonlocal made
         if made is None:
             op = overload(name)
-            made = kernels.composite(op, _out_variant(name, op)) if is_implicit else autograd.differentiable(op)
+            made = kernels.composite(op, out_variant(name, op)) if is_implicit else autograd.differentiable(op)
         return made(*args, **kwargs)
 
     return kernel

@@ -56,16 +56,15 @@ EXPORT const char *aclrtGetSocName(void)
     return name && *name ? name : "Ascend910B3";
 }
 
-/* What the data sheet of that chip says; torch_npu shows it in get_device_properties. */
 EXPORT acl_error aclGetDeviceCapability(uint32_t device, int capability, int64_t *value)
 {
     enum { CUBE_CORES = 0, VECTOR_CORES = 1, L2_BYTES = 2 };
     switch (capability) {
     case CUBE_CORES:
-        *value = 20;
+        *value = DEVICE_CUBE_CORES;
         break;
     case VECTOR_CORES:
-        *value = 40;
+        *value = DEVICE_VECTOR_CORES;
         break;
     case L2_BYTES:
         *value = (int64_t)192 << 20;

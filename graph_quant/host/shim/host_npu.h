@@ -17,6 +17,9 @@ enum {
     ACL_NOT_SUPPORTED = 207000,
 };
 
+/* What the data sheet of the chip says; torch_npu shows it in get_device_properties. */
+enum { DEVICE_CUBE_CORES = 20, DEVICE_VECTOR_CORES = 40 };
+
 /* Records why a call failed (torch_npu quotes it in its exception) and returns `code`. */
 acl_error host_fail(acl_error code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

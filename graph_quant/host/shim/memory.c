@@ -1,5 +1,5 @@
 /* Device memory is host memory: allocation, release, copies, and how much there is. */
-#include "host_npu.h"
+#include "capture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,36 +85,62 @@ EXPORT acl_error aclrtFreeHost(void *pointer)
     return ACL_OK;
 }
 
+static acl_error check_room(const char *function, size_t count, size_t room)
+{
+    if (count <= room)
+        return ACL_OK;
+    return host_fail(ACL_BAD_PARAMETER, "%s: %zu bytes do not fit into %zu", function, count, room);
+}
+
 EXPORT acl_error aclrtMemcpy(void *target, size_t room, const void *source, size_t count, int kind)
 {
     (void)kind;
-    if (count > room)
-        return host_fail(ACL_BAD_PARAMETER, "aclrtMemcpy: %zu bytes do not fit into %zu", count, room);
-    if (count)
+    acl_error status = check_room("aclrtMemcpy", count, room);
+    if (status == ACL_OK)
+        status = may_block("aclrtMemcpy");
+    if (status == ACL_OK && count)
         memmove(target, source, count);
-    return ACL_OK;
+    return status;
 }
 
 EXPORT acl_error aclrtMemcpyAsync(void *target, size_t room, const void *source, size_t count, int kind,
                                   void *stream)
 {
-    (void)stream;
-    return aclrtMemcpy(target, room, source, count, kind);
+    (void)kind;
+    acl_error status = check_room("aclrtMemcpyAsync", count, room);
+    if (status != ACL_OK || count == 0)
+        return status;
+    struct task task = {.target = target, .source = source, .size = count};
+    if (captured(stream, COPY, &task, &status))
+        return status;
+    status = may_launch(stream_of(stream), "aclrtMemcpyAsync");
+    if (status == ACL_OK)
+        memmove(target, source, count);
+    return status;
 }
 
 EXPORT acl_error aclrtMemset(void *target, size_t room, int32_t value, size_t count)
 {
-    if (count > room)
-        return host_fail(ACL_BAD_PARAMETER, "aclrtMemset: %zu bytes do not fit into %zu", count, room);
-    if (count)
+    acl_error status = check_room("aclrtMemset", count, room);
+    if (status == ACL_OK)
+        status = may_block("aclrtMemset");
+    if (status == ACL_OK && count)
         memset(target, value, count);
-    return ACL_OK;
+    return status;
 }
 
 EXPORT acl_error aclrtMemsetAsync(void *target, size_t room, int32_t value, size_t count, void *stream)
 {
-    (void)stream;
-    return aclrtMemset(target, room, value, count);
+    acl_error status = check_room("aclrtMemsetAsync", count, room);
+    if (status != ACL_OK || count == 0)
+        return status;
+    struct task task = {.target = target, .value = (uint64_t)value, .size = count};
+    if (captured(stream, SET, &task, &status))
+        return status;
+    status = may_launch(stream_of(stream), "aclrtMemsetAsync");
+    if (status == ACL_OK)
+        memset(target, value, count);
+    return status;
 }
 
 EXPORT acl_error aclrtGetMemInfo(int attribute, size_t *available, size_t *total)

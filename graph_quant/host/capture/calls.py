@@ -1,0 +1,120 @@
+"""A call kept for later: its operator and CPU tensors over the memory of its npu tensors."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from ..alias import as_cpu
+from ..device.rng import cpu_generator, default_cpu_generator_drawn
+from ..halves import too_large
+from .inference import Fresh
+from .tape import Step
+
+_CPU = torch.device("cpu")
+_INTEGER = torch.empty(1, dtype=torch.int8)
+
+
+class Call:
+    """One call that will be made on the CPU, again and again."""
+
+    def __init__(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.op = op
+        self.args = [_kept(value) for value in args]
+        self.kwargs = {name: _kept(value) for name, value in kwargs.items()}
+
+    def step(self, fresh: list[Fresh]) -> Step:
+        """Return the function that makes the call and writes its results where the capture put them."""
+        from ..device.registry import draws_from_default, out_variant
+
+        name = self.op.name()
+        targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
+        if any(argument.name == "generator" for argument in self.op._schema.arguments):
+            return _into(self._drawing(), targets)
+        if draws_from_default(name):
+            return _into(_with_default_generator(self._prepared(self.op._op)), targets)
+        if (product := self._product(name)) is not None:
+            return _into(self._prepared(product), targets)
+        if len(targets) == 1 and not targets[0][0] and (out := out_variant(name, self.op)) is not None:
+            into = next(argument.name for argument in out._schema.arguments if argument.is_out)
+            return partial(out._op, *self.args, **self.kwargs, **{into: targets[0][1]})
+        return _into(self._prepared(self.op._op), targets)
+
+    def _prepared(self, compute: Callable[..., Any]) -> Callable[[], Any]:
+        return partial(compute, *self.args, **self.kwargs)
+
+    def _product(self, name: str) -> Callable[..., Any] | None:
+        """Return how a large product of half precision is computed, as it is outside of a capture."""
+        from ..device.products import IN_FLOAT32
+
+        compute = IN_FLOAT32.get(name)
+        return compute if compute is not None and len(self.args) >= 2 and too_large(*self.args[-2:]) else None
+
+    def _drawing(self) -> Callable[[], Any]:
+        """Draw from the NPU's generator, as it stands when the call is made."""
+        names = [argument.name for argument in self.op._schema.arguments]
+        given = {**dict(zip(names, self.args, strict=False)), **self.kwargs}
+        generator = given.pop("generator", None)
+        keyword = {argument.name for argument in self.op._schema.arguments if argument.kwarg_only}
+        position = names.index("generator")
+        compute = self.op._op
+
+        def draw() -> Any:
+            drawn = cpu_generator(generator)
+            if "generator" in keyword:
+                return compute(*self.args, **{**self.kwargs, "generator": drawn})
+            return compute(*self.args[:position], drawn, *self.args[position + 1 :], **self.kwargs)
+
+        return draw
+
+
+def _with_default_generator(compute: Callable[[], Any]) -> Callable[[], Any]:
+    def draw() -> Any:
+        with default_cpu_generator_drawn():
+            return compute()
+
+    return draw
+
+
+def _into(compute: Callable[[], Any], targets: list[tuple[tuple[int, ...], Tensor]]) -> Step:
+    """Return `compute`, followed by copies of its results into the tensors of the capture."""
+    if not targets:
+        return compute
+    if len(targets) == 1 and not targets[0][0]:
+        ((_, target),) = targets
+
+        def write_one() -> None:
+            target.copy_(compute())
+
+        return write_one
+
+    def write() -> None:
+        results = compute()
+        for path, target in targets:
+            result = results
+            for index in path:
+                result = result[index]
+            target.copy_(result)
+
+    return write
+
+
+def _kept(value: Any) -> Any:
+    """Return what stands for an argument in every replay."""
+    if isinstance(value, Tensor):
+        if value.is_cpu:
+            return value if _is_number(value) else value.clone()
+        return value if value.is_meta else as_cpu(value)
+    if isinstance(value, (list, tuple)):
+        return [_kept(item) for item in value]
+    if isinstance(value, torch.device) and value.type == "npu":
+        return _CPU
+    return value
+
+
+def _is_number(value: Tensor) -> bool:
+    """Tell whether a tensor is a Python number: those promote differently, and nobody can change them."""
+    return value.dtype in (torch.float64, torch.complex128) and torch.result_type(_INTEGER, value) != value.dtype

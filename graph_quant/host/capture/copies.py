@@ -1,0 +1,97 @@
+"""Copies on a captured stream: within the device and to or from pinned memory; others would have to wait."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..alias import NPU, as_cpu, check_index
+from .runtime import not_permitted
+from .tape import Kernel
+
+
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> tuple[Tensor, Kernel]:
+    """Copy with conversion and broadcasting."""
+    if self.size() != src.size():
+        src = src.expand(self.size())
+    run = partial(_seen(self, "aten::copy_", non_blocking).copy_, _seen(src, "aten::copy_", non_blocking))
+    return self, Kernel("aten::copy_", run, _on_npu(self, src))
+
+
+def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> tuple[Tensor, Kernel]:
+    """The same with the arguments turned round."""
+    return copy_(dst, self, non_blocking)
+
+
+def copy_from_and_resize(self: Tensor, dst: Tensor) -> tuple[Tensor, Kernel]:
+    """Copy into a tensor that takes on the source's size."""
+    return copy_(dst.resize_(self.size()), self)
+
+
+def to_copy(
+    self: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> tuple[Tensor, Kernel]:
+    """Convert device, dtype and memory format into new memory."""
+    target = self.device if device is None else device
+    if layout is not None and layout is not torch.strided:
+        raise NotImplementedError(f"aten::_to_copy: {layout} tensors are not supported on the host NPU")
+    seen = torch.empty_strided(self.size(), self.stride(), dtype=self.dtype, device="meta")
+    kept = torch.preserve_format if memory_format is None else memory_format
+    wanted = torch.empty_like(seen, dtype=self.dtype if dtype is None else dtype, memory_format=kept)
+    made = partial(torch.empty_strided, wanted.size(), wanted.stride(), dtype=wanted.dtype)
+    if target.type == "npu":
+        check_index(target)
+        result = made(device=NPU)
+    elif target.type == "cpu":
+        result = made(device="cpu")
+        if pin_memory or non_blocking:
+            result = result.pin_memory()
+    else:
+        raise NotImplementedError(f"aten::_to_copy: cannot move a tensor from {self.device} to {target}")
+    _, kernel = copy_(result, self, non_blocking)
+    return result, kernel._replace(operator="aten::_to_copy")
+
+
+def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> tuple[Tensor, Kernel]:
+    """Copy within the device."""
+    return to_copy(self, memory_format=memory_format)
+
+
+def waits(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a copy waits for the device, because the CPU is one of its ends."""
+    ends = [value.device for value in args if isinstance(value, Tensor)] + [kwargs.get("device") or NPU]
+    non_blocking = kwargs.get("non_blocking") or any(value is True for value in args)
+    return not non_blocking and any(end.type == "cpu" for end in ends)
+
+
+def _seen(tensor: Tensor, operator: str, non_blocking: bool) -> Tensor:
+    """Return what the CPU sees of a tensor; refuse memory that a device cannot reach by itself."""
+    if tensor.device.type == "npu":
+        return as_cpu(tensor)
+    if not non_blocking:
+        raise not_permitted(operator, "a copy to or from the CPU waits unless it is non_blocking")
+    if not tensor.is_pinned():
+        raise not_permitted(operator, "only pinned memory of the CPU can be copied without waiting")
+    return tensor
+
+
+def _on_npu(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return tuple(tensor for tensor in tensors if tensor.device.type == "npu")
+
+
+COPIES: dict[str, Callable[..., tuple[Any, Kernel]]] = {
+    "aten::_copy_from": copy_from,
+    "aten::_copy_from_and_resize": copy_from_and_resize,
+    "aten::_to_copy": to_copy,
+    "aten::clone": clone,
+    "aten::copy_": copy_,
+}

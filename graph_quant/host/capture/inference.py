@@ -1,0 +1,132 @@
+"""What a call returns, from shapes alone."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from ..alias import NPU, check_index, extent
+from ..device.arguments import mixed_devices
+from .runtime import not_permitted
+
+_META = torch.device("meta")
+
+
+class Fresh(NamedTuple):
+    """A result with memory of its own: which of the results it is, and the npu tensor made for it."""
+
+    path: tuple[int, ...]
+    tensor: Tensor
+
+
+class Inference:
+    """One call on the meta device, and the npu tensors that its arguments and results stand for."""
+
+    def __init__(self, op: OpOverload) -> None:
+        self.op = op
+        self.fresh: list[Fresh] = []
+        self._pairs: list[tuple[Tensor, Tensor]] = []  # npu, meta
+        self._metas: dict[int, Tensor] = {}
+
+    def results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the results of a call on npu tensors; those in `fresh` hold no values yet."""
+        inferred = self.op(*map(self._meta, args), **{name: self._meta(value) for name, value in kwargs.items()})
+        for npu, meta in self._pairs:
+            _follow_resize(npu, meta)
+        if isinstance(inferred, tuple):
+            written = self._written(args, kwargs)
+            settled = [
+                self._settled(r, (i,)) if w is None else w
+                for i, (r, w) in enumerate(zip(inferred, written, strict=True))
+            ]
+            return tuple(settled)
+        if isinstance(inferred, Tensor):
+            (written_to,) = self._written(args, kwargs)
+            return self._settled(inferred, ()) if written_to is None else written_to
+        return self._settled(inferred, ())
+
+    def tensors(self) -> list[Tensor]:
+        """Return the npu tensors that were passed."""
+        return [npu for npu, _ in self._pairs]
+
+    def _meta(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self._meta_tensor(value)
+        if isinstance(value, (list, tuple)):
+            return [self._meta(item) for item in value]
+        if isinstance(value, torch.device) and value.type == "npu":
+            check_index(value)
+            return _META
+        return None if isinstance(value, torch.Generator) else value
+
+    def _meta_tensor(self, value: Tensor) -> Tensor:
+        if value.is_cpu:
+            if value.dim():
+                raise self._from_cpu()
+            return value
+        if value.is_meta:
+            return value
+        meta = self._metas.get(id(value))
+        if meta is None:
+            meta = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=_META)
+            meta = meta.conj() if value.is_conj() else meta
+            meta = torch._neg_view(meta) if value.is_neg() else meta
+            self._metas[id(value)] = meta
+            self._pairs.append((value, meta))
+        return meta
+
+    def _from_cpu(self) -> RuntimeError:
+        from ..device.kernels import allows_mixed_devices
+
+        if allows_mixed_devices(self.op):
+            return not_permitted(self.op.name(), "it copies a tensor from the CPU")
+        return mixed_devices(self.op)
+
+    def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
+        """Return, for each result, the argument that it is because the call writes into it."""
+        by_set: dict[frozenset[str], Tensor] = {}
+        for position, argument in enumerate(self.op._schema.arguments):
+            info = argument.alias_info
+            if info is not None and info.is_write:
+                value = args[position] if position < len(args) else kwargs.get(argument.name)
+                if isinstance(value, Tensor):
+                    by_set[frozenset(info.before_set)] = value
+        infos = [result.alias_info for result in self.op._schema.returns]
+        return [
+            by_set.get(frozenset(info.before_set)) if info is not None and info.is_write else None for info in infos
+        ]
+
+    def _settled(self, result: Any, path: tuple[int, ...]) -> Any:
+        if isinstance(result, (list, tuple)):
+            return tuple(self._settled(item, (*path, i)) for i, item in enumerate(result))
+        if not isinstance(result, Tensor):
+            return result
+        for npu, meta in self._pairs:
+            if result is meta:
+                return npu
+            if result.untyped_storage()._cdata == meta.untyped_storage()._cdata:
+                return _same_view(npu, meta, result)
+        if result.layout is not torch.strided:
+            raise NotImplementedError(f"{result.layout} tensors are not supported on the host NPU")
+        made = torch.empty(extent(result), dtype=result.dtype, device=NPU).as_strided(result.size(), result.stride())
+        self.fresh.append(Fresh(path, made))
+        return made
+
+
+def _same_view(npu: Tensor, meta: Tensor, looks_at: Tensor) -> Tensor:
+    """Return the npu tensor that sees of `npu` what `looks_at` sees of its meta tensor."""
+    offset = (npu.storage_offset() * npu.itemsize) // looks_at.itemsize + looks_at.storage_offset()
+    if looks_at.dtype == meta.dtype:
+        view = npu.as_strided(looks_at.size(), looks_at.stride(), offset)
+    else:
+        view = torch.empty(0, dtype=looks_at.dtype, device=NPU)
+        view.set_(npu.untyped_storage(), offset, looks_at.size(), looks_at.stride())  # type: ignore[call-overload]
+    return view
+
+
+def _follow_resize(npu: Tensor, meta: Tensor) -> None:
+    """An out= tensor of another size is resized, as it is outside of a capture."""
+    if npu.size() != meta.size():
+        npu.resize_(extent(meta))
+        npu.as_strided_(meta.size(), meta.stride())

@@ -1,0 +1,79 @@
+"""Notes a kernel down: what it will compute follows from shapes alone, so nothing is computed.
+
+Results are inferred on the meta device and allocated where the capture allocates. The call itself is kept with CPU
+tensors over the memory of its npu tensors, and runs when the graph is replayed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from . import copies
+from .calls import Call
+from .inference import Inference
+from .runtime import RUNS, check_may_block, current_stream, not_permitted, note_kernel, state_of
+from .tape import Kernel, put
+
+_NEEDS_VALUES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
+# Calls that give the CPU a value, or read one from it.
+_BLOCKING = frozenset({"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"})
+
+
+def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Serve a call while some stream is captured: note it down if it is this one, else run it."""
+    stream = current_stream()
+    state = state_of(stream)
+    name = op.name()
+    if state == RUNS:
+        if name in _BLOCKING or (name in copies.COPIES and copies.waits(args, kwargs)):
+            check_may_block(name)
+        return eager(*args, **kwargs)
+    if torch.Tag.inplace_view in op.tags:  # changes what a tensor looks at, and no memory
+        return eager(*args, **kwargs)
+    if name in _BLOCKING:
+        raise not_permitted(name, "it needs a value on the CPU")
+    copy = copies.COPIES.get(name)
+    results, kernel = _capture(op, name, args, kwargs) if copy is None else copy(*args, **kwargs)
+    if kernel is not None:
+        detail = _detail(kernel, results)
+        put(note_kernel(stream, state, name, detail), kernel)
+    return results
+
+
+def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Kernel | None]:
+    inference = Inference(op)
+    try:
+        results = inference.results(args, kwargs)
+    except NotImplementedError as error:
+        if _NEEDS_VALUES & set(op.tags):
+            raise not_permitted(name, "its result's shape depends on values") from error
+        raise NotImplementedError(f"{name} cannot be captured on the host NPU: {error}") from error
+    except RuntimeError as error:
+        if _NEEDS_VALUES & set(op.tags):
+            raise not_permitted(name, "its result's shape depends on values") from error
+        raise
+    if not inference.fresh and not op._schema.is_mutable:
+        return results, None  # a view
+    call = Call(op, args, kwargs)
+    return results, Kernel(name, call.step(inference.fresh), tuple(inference.tensors()))
+
+
+def _detail(kernel: Kernel, results: Any) -> str:
+    """Return the tensors of a kernel as members of a JSON object."""
+    inputs = ", ".join(map(_described, kernel.tensors))
+    outputs = ", ".join(map(_described, _tensors(results)))
+    return f'"Inputs": [{inputs}], "Outputs": [{outputs}]'
+
+
+def _described(tensor: Tensor) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f'{{"Address": {tensor.data_ptr()}, "Type": "{dtype}", "Shape": {list(tensor.size())}}}'
+
+
+def _tensors(results: Any) -> list[Tensor]:
+    if isinstance(results, Tensor):
+        return [results] if results.device.type == "npu" else []
+    return [tensor for item in results for tensor in _tensors(item)] if isinstance(results, (list, tuple)) else []

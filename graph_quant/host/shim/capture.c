@@ -1,0 +1,320 @@
+/*
+ * Captures: between begin and end, work on a stream (and on those that wait for its events) is noted down
+ * instead of done. Kernels live in Python; a model keeps their order, their names and their tensors.
+ */
+#include "capture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+EXPORT uint32_t host_recording[1];
+
+static struct model *models;
+static _Thread_local int thread_mode = MODE_GLOBAL;
+
+struct model *model_of(const void *handle)
+{
+    for (struct model *model = models; model; model = model->next)
+        if (model == handle)
+            return model;
+    return NULL;
+}
+
+struct model *model_with(const struct task_group *group)
+{
+    for (struct model *model = models; model; model = model->next)
+        for (const struct task_group *own = model->groups; own; own = own->next)
+            if (own == group)
+                return model;
+    return NULL;
+}
+
+struct model *live_model(uint32_t id)
+{
+    for (struct model *model = models; model; model = model->next)
+        if (model->id == id && model->status != CAPTURE_NONE)
+            return model;
+    return NULL;
+}
+
+void invalidate(struct model *model, const char *why)
+{
+    if (model->status == CAPTURE_ACTIVE) {
+        model->status = CAPTURE_INVALIDATED;
+        snprintf(model->invalidated_by, sizeof model->invalidated_by, "%s", why);
+    }
+}
+
+struct task *append_task(struct stream *stream, enum task_kind kind)
+{
+    struct model *model = stream->model;
+    if (model->task_count == model->task_room) {
+        size_t room = model->task_room ? 2 * model->task_room : 64;
+        struct task *tasks = realloc(model->tasks, room * sizeof *tasks);
+        if (!tasks) {
+            host_fail(ACL_OUT_OF_MEMORY, "a captured task could not be allocated");
+            return NULL;
+        }
+        model->tasks = tasks;
+        model->task_room = room;
+    }
+    struct task *task = &model->tasks[model->task_count++];
+    *task = (struct task){.kind = kind, .stream_id = stream->id};
+    stream->progress.of[stream->slot] = ++model->count[stream->slot];
+    return task;
+}
+
+static acl_error lost_capture(const struct model *model)
+{
+    return host_fail(ACL_CAPTURE_INVALIDATED,
+                     "operation failed due to a previous error during capture: %s is not permitted when stream is "
+                     "capturing",
+                     model->invalidated_by);
+}
+
+acl_error may_launch(const struct stream *stream, const char *function)
+{
+    if (stream->model && stream->model->status == CAPTURE_INVALIDATED)
+        return lost_capture(stream->model);
+    if (stream->waiting)
+        return host_fail(ACL_STREAM_SYNC_TIMEOUT,
+                         "%s: a replay on stream %d waits for an event that has not been recorded; record it (or update "
+                         "the graph) before using the stream",
+                         function, stream->id);
+    if (stream->update && strcmp(function, "kernel") != 0)
+        return host_fail(ACL_TASK_GROUP_STATUS, "%s: only operators can be updated in a captured graph", function);
+    return ACL_OK;
+}
+
+bool captured(void *handle, enum task_kind kind, const struct task *task, acl_error *status)
+{
+    struct stream *stream = stream_of(handle);
+    if (!stream->model)
+        return false;
+    pthread_mutex_lock(&capture_lock);
+    *status = may_launch(stream, "task");
+    if (*status == ACL_OK) {
+        struct task *kept = append_task(stream, kind);
+        if (kept) {
+            *kept = *task;
+            kept->kind = kind;
+            kept->stream_id = stream->id;
+        } else {
+            *status = ACL_OUT_OF_MEMORY;
+        }
+    }
+    pthread_mutex_unlock(&capture_lock);
+    return true;
+}
+
+acl_error may_wait(struct stream *stream, const char *function)
+{
+    if (!stream->model)
+        return may_launch(stream, function);
+    pthread_mutex_lock(&capture_lock);
+    invalidate(stream->model, function);
+    pthread_mutex_unlock(&capture_lock);
+    return host_fail(ACL_STREAM_CAPTURED, "%s: operation not permitted when stream is capturing", function);
+}
+
+/* The first capture that forbids unsafe calls in this thread; those of other threads do in global mode only. */
+static struct model *forbidding_capture(void)
+{
+    if (thread_mode == MODE_RELAXED)
+        return NULL;
+    for (struct model *model = models; model; model = model->next) {
+        if (model->status == CAPTURE_NONE || model->mode == MODE_RELAXED)
+            continue;
+        if (pthread_equal(model->thread, pthread_self()))
+            return model;
+        if (model->mode == MODE_GLOBAL && thread_mode == MODE_GLOBAL)
+            return model;
+    }
+    return NULL;
+}
+
+acl_error may_block(const char *function)
+{
+    acl_error status = ACL_OK;
+    if (!__atomic_load_n(host_recording, __ATOMIC_SEQ_CST))
+        return status;
+    pthread_mutex_lock(&capture_lock);
+    struct model *model = forbidding_capture();
+    if (model) {
+        if (pthread_equal(model->thread, pthread_self()))
+            invalidate(model, function);
+        status = host_fail(ACL_CAPTURE_MODE_NOT_SUPPORTED, "%s: operation not permitted when stream is capturing",
+                           function);
+    }
+    pthread_mutex_unlock(&capture_lock);
+    return status;
+}
+
+/* For the kernels in Python: what calls that block ask, under the name of the operator. */
+EXPORT acl_error host_may_block(const char *operator_name)
+{
+    return may_block(operator_name);
+}
+
+EXPORT acl_error aclmdlRICaptureThreadExchangeMode(int *mode)
+{
+    if (*mode < MODE_GLOBAL || *mode > MODE_RELAXED)
+        return host_fail(ACL_BAD_PARAMETER, "aclmdlRICaptureThreadExchangeMode: mode %d is not known", *mode);
+    int before = thread_mode;
+    thread_mode = *mode;
+    *mode = before;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclmdlRICaptureBegin(void *handle, int mode)
+{
+    static uint32_t next_id = 1;
+    struct stream *stream = stream_of(handle);
+    if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
+        return host_fail(ACL_BAD_PARAMETER, "aclmdlRICaptureBegin: mode %d is not known", mode);
+    acl_error status = may_launch(stream, "aclmdlRICaptureBegin");
+    if (stream->model)
+        status = host_fail(ACL_STREAM_CAPTURED, "aclmdlRICaptureBegin: the stream is capturing already");
+    if (status != ACL_OK)
+        return status;
+    struct model *model = calloc(1, sizeof *model);
+    if (!model)
+        return host_fail(ACL_OUT_OF_MEMORY, "a captured graph could not be allocated");
+    pthread_mutex_lock(&capture_lock);
+    model->id = next_id++;
+    model->status = CAPTURE_ACTIVE;
+    model->mode = mode;
+    model->thread = pthread_self();
+    model->origin = model->streams[0] = stream;
+    model->stream_count = 1;
+    model->next = models;
+    models = model;
+    stream->model = model;
+    stream->slot = 0;
+    stream->progress = (struct progress){{0}};
+    __atomic_add_fetch(host_recording, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&capture_lock);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclmdlRICaptureGetInfo(void *handle, int *status, void **model)
+{
+    const struct stream *stream = stream_of(handle);
+    pthread_mutex_lock(&capture_lock);
+    *status = stream->model ? stream->model->status : CAPTURE_NONE;
+    *model = stream->model;
+    pthread_mutex_unlock(&capture_lock);
+    return ACL_OK;
+}
+
+EXPORT acl_error aclmdlRIGetId(const void *handle, uint32_t *id)
+{
+    *id = ((const struct model *)handle)->id;
+    return ACL_OK;
+}
+
+/* The first stream whose last task nobody on the origin waits for, or NULL. */
+static const struct stream *unjoined_stream(const struct model *model)
+{
+    for (uint32_t slot = 1; slot < model->stream_count; slot++)
+        if (model->origin->progress.of[slot] < model->count[slot])
+            return model->streams[slot];
+    return NULL;
+}
+
+static void leave_capture(struct model *model)
+{
+    for (uint32_t slot = 0; slot < model->stream_count; slot++) {
+        model->streams[slot]->model = NULL;
+        model->streams[slot]->open = NULL;
+    }
+    __atomic_sub_fetch(host_recording, model->stream_count, __ATOMIC_SEQ_CST);
+    model->status = CAPTURE_NONE;
+}
+
+static void free_model(struct model *model)
+{
+    for (struct model **place = &models; *place; place = &(*place)->next)
+        if (*place == model) {
+            *place = model->next;
+            break;
+        }
+    for (size_t i = 0; i < model->task_count; i++) {
+        free(model->tasks[i].name);
+        free(model->tasks[i].detail);
+    }
+    for (struct task_group *group = model->groups; group;) {
+        struct task_group *next = group->next;
+        free(group);
+        group = next;
+    }
+    free(model->tasks);
+    free(model);
+}
+
+static acl_error check_end(const struct stream *stream, const struct model *model)
+{
+    if (!model)
+        return host_fail(ACL_STREAM_NOT_CAPTURED, "aclmdlRICaptureEnd: the stream is not capturing");
+    if (model->origin != stream)
+        return host_fail(ACL_CAPTURE_UNMATCHED, "aclmdlRICaptureEnd: the capture did not begin on this stream");
+    if (model->mode != MODE_RELAXED && !pthread_equal(model->thread, pthread_self()))
+        return host_fail(ACL_CAPTURE_WRONG_THREAD, "aclmdlRICaptureEnd: the capture was begun by another thread");
+    return ACL_OK;
+}
+
+static void (*forget)(uint32_t model);
+
+EXPORT void host_on_forget(void (*hook)(uint32_t))
+{
+    forget = hook;
+}
+
+EXPORT acl_error aclmdlRICaptureEnd(void *handle, void **result)
+{
+    struct stream *stream = stream_of(handle);
+    pthread_mutex_lock(&capture_lock);
+    struct model *model = stream->model;
+    acl_error status = check_end(stream, model);
+    if (status != ACL_OK) {
+        pthread_mutex_unlock(&capture_lock);
+        return status;
+    }
+    *result = model;
+    const struct stream *unjoined = unjoined_stream(model);
+    if (model->status == CAPTURE_INVALIDATED)
+        status = lost_capture(model);
+    else if (stream->open)
+        status = host_fail(ACL_TASK_GROUP_STATUS, "aclmdlRICaptureEnd: a task group was begun and not ended");
+    else if (unjoined)
+        status = host_fail(ACL_STREAM_UNJOINED,
+                           "aclmdlRICaptureEnd: stream %d was not joined to the stream that began the capture (record an "
+                           "event on it and wait for that)",
+                           unjoined->id);
+    leave_capture(model);
+    uint32_t lost = status == ACL_OK ? 0 : model->id;
+    if (lost)
+        free_model(model);
+    pthread_mutex_unlock(&capture_lock);
+    if (lost && forget)
+        forget(lost);
+    return status;
+}
+
+EXPORT acl_error aclmdlRIDestroy(void *handle)
+{
+    pthread_mutex_lock(&capture_lock);
+    struct model *model = model_of(handle);
+    if (!model || model->status != CAPTURE_NONE || model->running) {
+        pthread_mutex_unlock(&capture_lock);
+        return host_fail(ACL_MODEL_RUNNING, "aclmdlRIDestroy: the captured graph is not there, or in use");
+    }
+    uint32_t id = model->id;
+    free_model(model);
+    pthread_mutex_unlock(&capture_lock);
+    if (forget)
+        forget(id);
+    return ACL_OK;
+}

@@ -1,0 +1,128 @@
+/* Captured graphs: what streams, events and models know of each other. */
+#ifndef GRAPH_QUANT_CAPTURE_H
+#define GRAPH_QUANT_CAPTURE_H
+
+#include "host_npu.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+enum {
+    ACL_CAPTURE_DEPENDENCY = 107024,
+    ACL_STREAM_UNJOINED = 107025,
+    ACL_STREAM_CAPTURED = 107027,
+    ACL_EVENT_CAPTURED = 107028,
+    ACL_STREAM_NOT_CAPTURED = 107029,
+    ACL_CAPTURE_MODE_NOT_SUPPORTED = 107030,
+    ACL_CAPTURE_CONFLICT = 107032,
+    ACL_TASK_GROUP_STATUS = 107033,
+    ACL_CAPTURE_UNMATCHED = 107036,
+    ACL_MODEL_RUNNING = 107037,
+    ACL_CAPTURE_WRONG_THREAD = 107038,
+    ACL_STREAM_SYNC_TIMEOUT = 507046,
+    ACL_CAPTURE_INVALIDATED = 507903,
+};
+
+enum { CAPTURE_NONE = 0, CAPTURE_ACTIVE = 1, CAPTURE_INVALIDATED = 2 }; /* aclmdlRICaptureStatus */
+enum { MODE_GLOBAL = 0, MODE_THREAD_LOCAL = 1, MODE_RELAXED = 2 };      /* aclmdlRICaptureMode */
+enum { CUBE_CORES = 0, VECTOR_CORES = 1, LIMITS = 2 };                  /* aclrtDevResLimitType */
+
+/* Streams of one capture; more than this on a device run into its limit of streams, too. */
+enum { MOST_STREAMS = 64 };
+
+/* How much of each stream's work in a capture lies before a point in it (a vector clock). */
+struct progress {
+    uint32_t of[MOST_STREAMS];
+};
+
+struct stream {
+    int32_t id;
+    struct model *model;       /* captured into this one, or NULL */
+    uint32_t slot;             /* which of the model's streams this is */
+    struct progress progress;  /* what comes before the next task of this stream */
+    struct task_group *open;   /* tasks go into this group, or NULL */
+    struct task_group *update; /* tasks replace those of this group, or NULL */
+    uint32_t updated;          /* how many have been replaced so far */
+    struct run *waiting;       /* a replay that waits for a value, or NULL */
+    uint32_t limit[LIMITS];    /* cores this stream may use; 0: as many as the device */
+    uint64_t attribute[5];     /* aclrtStreamAttr: kept and answered */
+};
+
+struct event {
+    int64_t recorded_ns; /* 0 until recorded */
+    uint32_t model_id;   /* recorded in the capture of this model; 0: outside of captures */
+    struct progress progress;
+};
+
+enum task_kind { KERNEL, COPY, SET, CALL, VALUE_WAIT, VALUE_WRITE, EVENT_RECORD, EVENT_WAIT };
+
+struct task {
+    enum task_kind kind;
+    int32_t stream_id;
+    uint32_t kernel; /* KERNEL: its place among the kernels of the model */
+    char *name;      /* KERNEL: the operator */
+    char *detail;    /* KERNEL: its tensors, as members of a JSON object */
+    void *target;    /* memory, event or argument of the call */
+    const void *source;
+    void (*call)(void *);
+    size_t size;
+    uint64_t value;
+    uint32_t flag;
+};
+
+struct model {
+    uint32_t id;
+    int status;
+    int mode;
+    bool running;
+    pthread_t thread;
+    struct stream *origin;
+    struct stream *streams[MOST_STREAMS];
+    uint32_t stream_count;
+    uint32_t count[MOST_STREAMS]; /* tasks of each stream */
+    struct task *tasks;
+    size_t task_count, task_room;
+    uint32_t kernel_count;
+    struct task_group *groups;
+    struct model *next;
+    char invalidated_by[256];
+};
+
+/* Kernels of a model that may be replaced, in place, between two replays. */
+struct task_group {
+    uint32_t first, count; /* among the kernels of the model */
+    struct task_group *next;
+};
+
+/* A replay: it stops at a value that has not been written, and goes on when it is. */
+struct run {
+    struct model *model;
+    size_t next;
+    struct stream *stream;
+    struct run *link;
+};
+
+extern pthread_mutex_t capture_lock; /* guards all of the above; never held while a kernel runs */
+extern uint32_t host_recording[1];   /* streams that are captured, updated or waiting: 0 means plain eager work */
+
+struct stream *stream_of(void *handle);
+
+/* With the lock held; NULL for what is not there (any more): */
+struct model *model_of(const void *handle);
+struct model *live_model(uint32_t id);
+struct model *model_with(const struct task_group *group);
+struct task *append_task(struct stream *stream, enum task_kind kind);
+void invalidate(struct model *model, const char *why);
+
+/* Ask before doing work on a stream: an error if the stream is waiting or updating, or its capture is lost. */
+acl_error may_launch(const struct stream *stream, const char *function);
+/* Ask before a call that blocks or reads: an error if a capture forbids it. */
+acl_error may_wait(struct stream *stream, const char *function);
+acl_error may_block(const char *function);
+
+/* Append a task instead of doing it: true if the stream is captured; `status` then says how it went. */
+bool captured(void *stream, enum task_kind kind, const struct task *task, acl_error *status);
+
+void resume_waiting(void);
+
+#endif

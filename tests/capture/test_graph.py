@@ -1,0 +1,149 @@
+"""torch.npu.graph: capturing computes nothing, a replay computes on the captured addresses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+from torch import Tensor
+
+
+def captured(function, *args):
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        results = function(*args)
+    return graph, results
+
+
+def test_capturing_computes_nothing_and_a_replay_does() -> None:
+    x, cache = torch.randn(4, 8).npu(), torch.zeros(4, 8).npu()
+
+    def step(x: Tensor) -> Tensor:
+        cache.add_(x)
+        return torch.relu(x) @ x.t() + 1.5
+
+    before = x.clone()
+    graph, result = captured(step, x)
+    assert torch.equal(x, before)
+    assert not cache.any()
+    for _ in range(2):
+        x.copy_(torch.randn(4, 8))
+        kept = cache.clone()
+        graph.replay()
+        assert torch.equal(cache, kept + x)
+        assert torch.equal(result, torch.relu(x) @ x.t() + 1.5)
+
+
+CALLS = {
+    "views": lambda x: x.t().reshape(2, -1)[:, 1:].contiguous(),
+    "several results": lambda x: x.topk(3),
+    "a list of results": lambda x: [part * 2 for part in x.split(3, dim=1)],
+    "numbers": lambda x: (x * 2, x.int() + 2.5, x.int() * 3, x > 0.5),
+    "half precision": lambda x: torch.nn.functional.linear(x.half(), x.half()[:4]),
+    "an index": lambda x: x[torch.ones(3, dtype=torch.long, device=x.device)],
+    "out=": lambda x: torch.add(x, 1, out=torch.empty(0, device=x.device)),
+    "a reduction": lambda x: torch.nn.functional.layer_norm(x, (8,)).std(0),
+}
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_a_replay_gives_the_bits_of_eager(name: str) -> None:
+    x = torch.randn(6, 8).npu()
+    graph, results = captured(CALLS[name], x)
+    x.copy_(torch.randn(6, 8))
+    graph.replay()
+    expected = CALLS[name](x)
+    for got, want in zip(as_list(results), as_list(expected), strict=True):
+        assert (got.dtype, got.size(), got.stride()) == (want.dtype, want.size(), want.stride())
+        assert torch.equal(got, want)
+
+
+def as_list(results: object) -> list[Tensor]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+def test_a_replay_draws_the_numbers_that_eager_would_draw() -> None:
+    def draw(x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.rand_like(x), torch.nn.functional.dropout(x, 0.5)
+
+    x = torch.ones(3, 5).npu()
+    graph, results = captured(draw, x)
+    torch.npu.manual_seed(7)
+    replayed = []
+    for _ in range(2):
+        graph.replay()
+        replayed += [result.clone() for result in results]
+    torch.npu.manual_seed(7)
+    expected = [*draw(x), *draw(x)]
+    assert all(torch.equal(got, want) for got, want in zip(replayed, expected, strict=True))
+    assert not torch.equal(replayed[0], replayed[2])
+
+
+def test_a_number_on_the_cpu_is_taken_when_it_is_captured() -> None:
+    x, number = torch.ones(3).npu(), torch.tensor(2.0)
+    graph, result = captured(lambda: x * number)
+    number.fill_(5.0)
+    graph.replay()
+    assert result.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_graphs_share_a_pool() -> None:
+    x = torch.ones(1000).npu()
+    first, one = captured(lambda: x + 1)
+    second = torch.npu.NPUGraph()
+    with torch.npu.graph(second, pool=first.pool()):
+        two = one * 2
+    assert second.pool() == first.pool()
+    first.replay()
+    second.replay()
+    assert torch.equal(two, torch.full_like(two, 4.0))
+
+
+def test_streams_forked_and_joined_in_a_capture_replay_in_order() -> None:
+    x, side = torch.ones(5).npu(), torch.npu.Stream()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        main = torch.npu.current_stream()
+        doubled = x * 2
+        side.wait_stream(main)
+        with torch.npu.stream(side):
+            assert torch.npu.is_current_stream_capturing()
+            squared = doubled * doubled
+        main.wait_stream(side)
+        total = squared + x
+    assert not torch.npu.is_current_stream_capturing()
+    x.fill_(3)
+    graph.replay()
+    assert total.tolist() == [39.0] * 5
+
+
+def test_graphed_callables_train_as_the_module_does() -> None:
+    torch.manual_seed(0)
+    plain = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).npu()
+    graphed = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).npu()
+    graphed.load_state_dict(plain.state_dict())
+    graphed = torch.npu.make_graphed_callables(graphed, (torch.randn(3, 4).npu(),))
+    for _ in range(2):
+        x = torch.randn(3, 4).npu()
+        results = []
+        for model in (plain, graphed):
+            model.zero_grad()
+            results.append(model(x))
+            results[-1].square().sum().backward()
+        assert torch.equal(*results)
+        for want, got in zip(plain.parameters(), graphed.parameters(), strict=True):
+            assert torch.equal(want.grad, got.grad)
+
+
+def test_a_graph_writes_its_tape_as_a_trace(tmp_path) -> None:
+    import json
+
+    x = torch.ones(2, 3).npu()
+    graph, result = captured(lambda: (x + 1).relu())
+    with pytest.warns(UserWarning, match="debug_dump"):
+        graph.debug_dump(str(tmp_path / "tape.json"))
+    tasks = json.loads((tmp_path / "tape.json").read_text())
+    assert [task["name"] for task in tasks] == ["aten::add.Tensor", "aten::relu"]
+    assert tasks[0]["args"]["Inputs"] == [{"Address": x.data_ptr(), "Type": "float32", "Shape": [2, 3]}]
+    assert tasks[1]["args"]["Outputs"][0]["Address"] == result.data_ptr()
+    assert (tmp_path / "tape.aligned.json").exists()

@@ -1,0 +1,164 @@
+"""What a capture cannot have raises, says why, and leaves the process as it was."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+
+FORBIDDEN = {
+    "item": (lambda x: x.sum().item(), "aten::_local_scalar_dense: operation not permitted"),
+    "bool": (lambda x: bool(x.sum() > 0), "aten::_local_scalar_dense: operation not permitted"),
+    "equal": (lambda x: torch.equal(x, x), "aten::equal: operation not permitted"),
+    "nonzero": (lambda x: x.nonzero(), "aten::nonzero: operation not permitted"),
+    "mask": (lambda x: x[x > 0], "aten::index.Tensor: operation not permitted"),
+    "unique": (lambda x: x.unique(), "_unique2: operation not permitted"),
+    "cpu": (lambda x: x.cpu(), "aten::copy_: operation not permitted"),
+    "pageable": (lambda x: x.copy_(torch.ones(4, 8), non_blocking=True), "only pinned memory"),
+    "from the CPU": (lambda x: torch.tensor([1.0, 2.0], device=x.device), "aten::copy_: operation not permitted"),
+    "device": (lambda x: torch.npu.synchronize(), "aclrtSynchronizeDevice: operation not permitted"),  # noqa: ARG005
+    "stream": (lambda x: torch.npu.current_stream().synchronize(), "aclrtSynchronizeStream: operation not permitted"),  # noqa: ARG005
+    "event": (lambda x: torch.npu.current_stream().record_event().synchronize(), "event last recorded in a capturing"),  # noqa: ARG005
+}
+
+
+@pytest.mark.parametrize("name", list(FORBIDDEN))
+def test_what_needs_the_cpu_raises_and_the_capture_is_lost(name: str) -> None:
+    call, message = FORBIDDEN[name]
+    x = torch.randn(4, 8).npu()
+    stream = torch.npu.current_stream()
+    graph = torch.npu.NPUGraph()
+    with pytest.raises(RuntimeError) as raised, torch.npu.graph(graph):
+        call(x)
+    whole = f"{raised.value}{raised.value.__context__}"
+    assert message in whole
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+    assert torch.npu.current_stream() == stream
+    assert (x + 1).sum().item() == pytest.approx(float((x.cpu() + 1).sum()), rel=1e-5)
+
+
+def test_an_exception_of_the_user_ends_the_capture() -> None:
+    x = torch.ones(3).npu()
+    stream = torch.npu.current_stream()
+
+    def fail() -> None:
+        with torch.npu.graph(torch.npu.NPUGraph()):
+            _ = x + 1
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fail()
+    assert not torch.npu.is_current_stream_capturing()
+    assert torch.npu.current_stream() == stream
+
+
+def test_a_wrong_call_is_the_callers_and_leaves_the_capture_alone() -> None:
+    x = torch.ones(3).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        with pytest.raises(RuntimeError, match="broadcast"):
+            _ = x + torch.empty(4, device="npu")
+        y = x * 2
+    graph.replay()
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_capture_in_a_capture_is_refused_and_the_outer_one_goes_on() -> None:
+    x = torch.ones(3).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        with pytest.raises(RuntimeError, match="the stream is capturing already"):
+            torch.npu.NPUGraph().capture_begin()
+        y = x + 1
+    graph.replay()
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_graph_is_captured_once_and_on_a_stream_of_its_own() -> None:
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        pass
+    with pytest.raises(RuntimeError, match="already owns a captured graph"), torch.npu.stream(torch.npu.Stream()):
+        graph.capture_begin()
+    with pytest.raises(RuntimeError, match="must be captured on a non-default stream"):
+        torch.npu.NPUGraph().capture_begin()
+
+
+def test_a_stream_that_is_not_joined_is_named() -> None:
+    x, side = torch.ones(3).npu(), torch.npu.Stream()
+
+    def fork() -> None:
+        with torch.npu.graph(torch.npu.NPUGraph()):
+            side.wait_stream(torch.npu.current_stream())
+            with torch.npu.stream(side):
+                _ = x + 1
+
+    with pytest.raises(RuntimeError, match="was not joined"):
+        fork()
+
+
+def test_an_event_from_outside_cannot_be_waited_for() -> None:
+    event = torch.npu.Event()
+    event.record()
+    with pytest.raises(RuntimeError) as raised, torch.npu.graph(torch.npu.NPUGraph()):
+        torch.npu.current_stream().wait_event(event)
+    assert "recorded outside its capture" in f"{raised.value}{raised.value.__context__}"
+
+
+def test_a_freed_input_is_named() -> None:
+    x = torch.ones(2, 3).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        result = x + 1
+    del x
+    gc.collect()
+    with pytest.raises(RuntimeError, match=r"uses a tensor of torch.float32 and shape \(2, 3\) that was freed"):
+        graph.replay()
+    assert result.size() == (2, 3)
+
+
+def test_a_capture_is_ended_by_the_thread_that_began_it() -> None:
+    graph, stream = torch.npu.NPUGraph(), torch.npu.Stream()
+    errors: list[str] = []
+
+    def end() -> None:
+        with torch.npu.stream(stream):
+            try:
+                graph.capture_end()
+            except RuntimeError as error:
+                errors.append(str(error))
+
+    with torch.npu.stream(stream):
+        graph.capture_begin()
+        thread = threading.Thread(target=end)
+        thread.start()
+        thread.join(timeout=60)
+        assert "begun by another thread" in errors[0]
+        with pytest.raises(RuntimeError):  # torch_npu has closed its books, the runtime has not
+            graph.capture_end()
+    assert not torch.npu.is_current_stream_capturing()
+
+
+def test_other_threads_work_while_one_captures_and_wait_only_if_it_allows() -> None:
+    x = torch.ones(3).npu()
+    found: list[object] = []
+
+    def work() -> None:
+        found.append(x + 1)
+        try:
+            found.append((x + 1).sum().item())
+        except RuntimeError as error:
+            found.append(str(error))
+
+    for mode in ("global", "thread_local"):
+        with torch.npu.graph(torch.npu.NPUGraph(), capture_error_mode=mode):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(timeout=60)
+    assert found[0].tolist() == found[2].tolist() == [2.0, 2.0, 2.0]
+    assert "operation not permitted when stream is capturing" in found[1]
+    assert found[3] == 6.0
