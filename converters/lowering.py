@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
+from graph_quant.ge.dtypes import TO_DESC
 from graph_quant.meta import Operator
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
 
 HALVES = {torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
-PROTO_FLOAT, PROTO_UINT64 = 1, 10
+PROTO_FLOAT, PROTO_UINT64 = TO_DESC["float32"], TO_DESC["uint64"]
 
 
 CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}

@@ -12,21 +12,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from graph_quant.ge import dtypes
 from graph_quant.refusals import Refusal
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A result type. ``packing`` elements share one storage element; ``low``..``high`` is the integer range."""
+    """A result type, by GE's word. ``packing`` elements share one storage element; ``low``..``high`` is its range."""
 
     name: str
     storage: torch.dtype
     spellings: tuple[torch.dtype, ...]
-    ge_attr: int
-    ge_desc: int
     packing: int = 1
     low: int = 0
     high: int = 0
+
+    @property
+    def ge_attr(self) -> int:
+        return dtypes.TO_ATTRIBUTE[self.name]
+
+    @property
+    def ge_desc(self) -> int:
+        return dtypes.TO_DESC[self.name]
 
     @property
     def is_packed(self) -> bool:
@@ -39,14 +46,12 @@ class Destination:
         return (*shape[:-1], shape[-1] // self.packing)
 
 
-INT8 = Destination("int8", torch.int8, (torch.int8, torch.qint8), ge_attr=2, ge_desc=3, low=-128, high=127)
-UINT8 = Destination("uint8", torch.uint8, (torch.uint8, torch.quint8), ge_attr=4, ge_desc=4, low=0, high=255)
-INT32 = Destination(
-    "int32", torch.int32, (torch.int32, torch.qint32), ge_attr=3, ge_desc=7, low=-(2**31), high=2**31 - 1
-)
-INT4 = Destination("int4", torch.int32, (torch.quint4x2,), ge_attr=29, ge_desc=28, packing=8, low=-8, high=7)
-FLOAT16 = Destination("float16", torch.float16, (torch.float16,), ge_attr=1, ge_desc=2)
-BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,), ge_attr=27, ge_desc=27)
+INT8 = Destination("int8", torch.int8, (torch.int8, torch.qint8), low=-128, high=127)
+UINT8 = Destination("uint8", torch.uint8, (torch.uint8, torch.quint8), low=0, high=255)
+INT32 = Destination("int32", torch.int32, (torch.int32, torch.qint32), low=-(2**31), high=2**31 - 1)
+INT4 = Destination("int4", torch.int32, (torch.quint4x2,), packing=8, low=-8, high=7)
+FLOAT16 = Destination("float16", torch.float16, (torch.float16,))
+BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,))
 
 ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16)
 

@@ -25,7 +25,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from ...ge import dtypes
 from ...ge.graph import Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
-from ...ge.torch_dtypes import from_desc
+from ...ge.torch_dtypes import from_desc, word_of
 from ...host.engine.nodes import decode_attribute
 from ...host.kernels import KERNELS, SIZE_KERNELS, Kernel
 from ..errors import DumpError
@@ -42,7 +42,6 @@ _OPEN = (
     UnsupportedFakeTensorException,
     GuardOnDataDependentSymNode,
 )
-_WORDS = {torch.float8_e8m0fnu: "float8_e8m0"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,4 +210,4 @@ def _word(node: Node, index: int, content: Any, inputs: list[Value]) -> str:
             return "int4"
         if not asked and any(value.type.dtype == "int4" for value in inputs):
             return "int4"
-    return _WORDS.get(stored, str(stored).removeprefix("torch."))
+    return word_of(stored)

@@ -1,14 +1,9 @@
-"""The registered definition of a GE operator, read from what TorchAir carries in its generated functions."""
+"""The registered definition of a GE operator, in the form of TorchAir's C++ module."""
 
 from __future__ import annotations
 
-import re
-import sys
+from ...ge.registrations import registration
 
-_INPUT = re.compile(r"\.(DYNAMIC_INPUT|OPTIONAL_INPUT|INPUT)\(\s*(\w+)")
-_OUTPUT = re.compile(r"\.(DYNAMIC_OUTPUT|OUTPUT)\(\s*(\w+)")
-_ATTRIBUTE = re.compile(r"\.(?:REQUIRED_ATTR|ATTR)\(\s*(\w+)\s*,\s*(\w+)")
-_KINDS = {"INPUT": "required", "OUTPUT": "required", "OPTIONAL_INPUT": "optional"}
 _VALUE_TYPES = {
     "Int": "VT_INT",
     "Float": "VT_FLOAT",
@@ -29,14 +24,13 @@ UNREGISTERED: Definition = ("UNREGISTERED", [], [], [])
 
 
 def registered_ir(op_type: str) -> Definition:
-    """Status, inputs, outputs and attributes of an operator in the form of TorchAir's C++ module."""
-    function = getattr(sys.modules["torchair._ge_concrete_graph.ge_apis"], op_type, None)
-    text = getattr(function, "__doc__", None) or ""
-    if "REG_OP" not in text:
+    """Status, inputs, outputs and attributes of an operator."""
+    found = registration(op_type)
+    if found is None:
         return UNREGISTERED
     return (
         "SUCCESS",
-        [(name, _KINDS.get(kind, "dynamic")) for kind, name in _INPUT.findall(text)],
-        [(name, _KINDS.get(kind, "dynamic")) for kind, name in _OUTPUT.findall(text)],
-        [(name, _VALUE_TYPES[kind]) for name, kind in _ATTRIBUTE.findall(text) if kind in _VALUE_TYPES],
+        [(each.name, each.kind) for each in found.inputs],
+        [(each.name, each.kind) for each in found.outputs],
+        [(each.name, _VALUE_TYPES[each.type]) for each in found.attributes if each.type in _VALUE_TYPES],
     )

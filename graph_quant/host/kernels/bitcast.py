@@ -8,14 +8,14 @@ from torch import Tensor
 from ... import int4
 from ...destination import INT4
 from ...ge.kernels import kernel
-from ...ge.torch_dtypes import INT4_ATTR, from_attr
+from ...ge.torch_dtypes import from_attr
 from . import opaque
 
 
 @kernel("Bitcast", view=True)
 def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa: A002
     """The same bits as another type; a change of width adds or removes a last dimension, or scales it."""
-    if type == INT4_ATTR:
+    if type == INT4.ge_attr:
         elements = int4.unpack(x)
         return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
     dtype = from_attr(type)

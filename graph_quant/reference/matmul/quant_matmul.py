@@ -18,7 +18,7 @@ from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from graph_quant.reference.rounding import saturate
 
-_NINE_BITS = Destination("int9", torch.int16, (), ge_attr=-1, ge_desc=-1, low=-256, high=255)
+_NINE_BITS = Destination("int9", torch.int16, (), low=-256, high=255)
 
 
 def quant_matmul(

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import torch
-from graph_quant.destination import INT8, Destination, element_destination
+from graph_quant.destination import INT8, INT32, UINT8, Destination, element_destination
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.dequantise import elements
@@ -86,18 +86,12 @@ def ascend_quant(
     return quantize(x, scale.reshape(-1), flat, along, element_destination(dst_type))
 
 
-_TORCH_NAMES = {
-    "torch.qint8": 2,
-    "torch.quint8": 4,
-    "torch.qint32": 3,
-    "torch.int8": 2,
-    "torch.uint8": 4,
-    "torch.int32": 3,
-}
+# The attribute spells the destination as torch does.
+_SPELLED = {str(spelling): each for each in (INT8, UINT8, INT32) for spelling in each.spellings}
 
 
 @kernel("Quantize", flops=3, exact=True)
 def quantize_node(
     x: torch.Tensor, scales: torch.Tensor, zero_points: torch.Tensor | None = None, *, dtype: str, axis: int = 1
 ) -> torch.Tensor:
-    return quantize(x, scales, zero_points, axis, element_destination(_TORCH_NAMES[dtype]), divide=True)
+    return quantize(x, scales, zero_points, axis, _SPELLED[dtype], divide=True)

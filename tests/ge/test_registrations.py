@@ -1,0 +1,47 @@
+"""GE's registrations, as TorchAir ships them."""
+
+from __future__ import annotations
+
+import inspect
+
+import torchair  # noqa: F401 (its modules are importable once it is)
+from graph_quant.ge.registrations import registration
+from graph_quant.host.engine.ir import UNREGISTERED, registered_ir
+from torchair._ge_concrete_graph import auto_generated_ge_raw_ops as generated
+
+# TorchAir's function and the text beside it name other inputs or attributes in these, or in another order.
+DIFFERENT = {
+    "AttentionWorkerCombine", "BatchNormV3", "DequantRopeQuantKvcache", "DynamicQuantV2", "FlatQuant", "GatherD",
+    "GeluQuant", "MoeDistributeCombineAddRmsNorm", "MoeDistributeCombineV2", "MoeFinalizeRoutingV2",
+    "MoeGatingTopKSoftmaxV2", "QuantMax", "RecurrentGatedDeltaRule", "RotaryPositionEmbedding", "ScatterPaKvCache",
+    "TomeMerge", "TomeUnmerge", "WeightQuantBatchMatmulV2",
+}  # fmt: skip
+
+
+def test_they_name_the_inputs_of_torchairs_own_functions() -> None:
+    """TorchAir generates a function from each registration: an independent reading of the same text."""
+    compared, other = 0, []
+    for name, function in vars(generated).items():
+        found = registration(name)
+        if not inspect.isfunction(function) or found is None or "REG_OP" not in (function.__doc__ or ""):
+            continue
+        parameters = inspect.signature(function).parameters.values()
+        names = [each.name.removesuffix("_changed_as_is_python_key") for each in parameters]
+        names = [each for each in names if each not in ("dependencies", "node_name") and "size_of_" not in each]
+        declared = [each.name for each in found.inputs]
+        compared += 1
+        if names[: len(declared)] != declared or sorted(names[len(declared) :]) != sorted(
+            each.name for each in found.attributes
+        ):
+            other.append(name)
+    assert compared > 1000
+    assert set(other) == DIFFERENT
+
+
+def test_the_form_of_torchairs_c_module() -> None:
+    status, inputs, outputs, attributes = registered_ir("GroupQuant")
+    assert status == "SUCCESS"
+    assert inputs == [("x", "required"), ("scale", "required"), ("group_index", "required"), ("offset", "optional")]
+    assert outputs == [("y", "required")]
+    assert attributes == [("dst_type", "VT_INT")]
+    assert registered_ir("Frobnicate") is UNREGISTERED
