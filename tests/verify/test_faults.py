@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch_npu
-from graph_quant import converters
 from graph_quant.host.kernels import KERNELS
+from graph_quant.meta import RECORDS
 from graph_quant.verification import Status, verify
 from torch import Tensor
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -201,15 +201,17 @@ def injected(request: pytest.FixtureRequest) -> Iterator[Fault]:
         request.getfixturevalue("break_kernel")(fault.where, fault.replace)
         yield fault
         return
+    from graph_quant.converters.lowering import converter  # after TorchAir, which registers them
+
     operator = getattr(torch.ops.npu, fault.where).default
-    original = getattr(converters, fault.where.removeprefix("npu_")).convert
+    registered, original = operator._ge_converter, converter(RECORDS[fault.where])
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
         return fault.replace(original, *args, **kwargs)
 
     register_fx_node_ge_converter(operator)(convert)
     yield fault
-    register_fx_node_ge_converter(operator)(original)
+    operator._ge_converter = registered
 
 
 @pytest.mark.parametrize("injected", FAULTS, indirect=True, ids=str)

@@ -1,5 +1,6 @@
 """What is compared, and what is said of it."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -106,8 +107,116 @@ def test_inputs_and_buffers_that_are_written_to(monkeypatch: pytest.MonkeyPatch,
     report = verify(module, x, cache)
     report.check()
     assert torch.equal(cache.cpu(), torch.zeros(4))
-    # One run is left in the buffer: the graph's own, as if the module had been called once.
-    assert torch.equal(module.total.cpu(), x.cpu())
+    assert torch.equal(module.total.cpu(), torch.zeros(4)), "the module is left as it was"
+    written = [output.name for output in report.outputs if output.name.endswith("after the call")]
+    assert written == ["input[1] after the call", "total after the call"]
+
+
+def test_what_the_script_gets_is_compared_and_not_only_a_second_graph(
+    break_kernel: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph with extra outputs is right, the plain one, which runs after it, is not."""
+    monkeypatch.setattr(interception, "is_recordable", lambda _: False)
+    ran = []
+
+    def wrong_the_second_time(original: Any, x: Tensor) -> Tensor:
+        ran.append(x)
+        return original(x) + (len(ran) - 1)
+
+    break_kernel("Relu", wrong_the_second_time)
+    with capture() as report:
+        torch.compile(torch.relu, backend="npu")(torch.ones(3).npu())
+    assert len(ran) == 2
+    assert {node.status for node in report.nodes} == {Status.EQUAL}
+    assert not report.ok
+    (against_fx,), (against_eager,) = report.graphs[0].outputs, report.outputs
+    assert against_fx.status is against_eager.status is Status.DIFFERS
+    assert report.verdict().startswith("different: graph_")
+
+
+def test_a_view_that_a_graph_returns_is_compared(break_kernel: Callable[..., None]) -> None:
+    """It has no GE node of its own until the end of the graph."""
+    break_kernel("Transpose", lambda original, x, *rest, **attributes: original(x, *rest, **attributes) + 1)
+    report = verify(lambda x: x.relu().t(), torch.ones(2, 3).npu())
+    assert not report.ok
+    assert [output.status for output in report.outputs] == [Status.DIFFERS]
+
+
+def test_a_written_input_is_compared(break_kernel: Callable[..., None]) -> None:
+    def store(x: Tensor, cache: Tensor) -> Tensor:
+        y = x + 1
+        cache.copy_(x * 2)
+        return y
+
+    assert verify(store, torch.ones(3).npu(), torch.zeros(3).npu()).ok
+    break_kernel("Mul", lambda original, *inputs, **attributes: original(*inputs, **attributes) + 1)
+    for recorded in (store, lambda x, cache: store(x, cache)):
+        report = verify(recorded, torch.ones(3).npu(), torch.zeros(3).npu())
+        assert {output.name: output.status for output in report.outputs} == {
+            "output": Status.EQUAL,
+            "input[1] after the call": Status.DIFFERS,
+        }
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scaled = q * 2
+    return nn.functional.scaled_dot_product_attention(scaled, k, v)
+
+
+def test_the_reference_is_eager_and_decomposition_that_differs_from_it_is_said() -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 4, 40, 32, generator=generator).npu() for _ in range(3))
+    compiled = torch.compile(attend, backend="npu")
+    with capture() as captured:
+        result = compiled(q, k, v)
+    assert not torch.equal(result, attend(q, k, v)), "this example needs an attention that decomposes to other bits"
+    for report in (captured, verify(attend, q, k, v)):
+        assert {node.status for node in report.nodes} == {Status.EQUAL}
+        assert not report.ok
+        (decomposition,) = report.decompositions
+        assert str(decomposition).startswith("eager and its decomposition differ at scaled_dot_product_attention (")
+        assert decomposition.line is not None
+        assert decomposition.line.code.startswith("return nn.functional.scaled_dot_product_attention")
+        with pytest.raises(VerificationError, match=r"although every node .* eager and its decomposition differ at"):
+            report.check()
+    assert verify(attend, q, k, v, min_sqnr=100).ok
+
+
+class Keeper(nn.Module):
+    """Writes to a parameter, replaces a buffer and counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("seen", torch.zeros(3))
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.weight.add_(x)
+        self.seen = self.seen + x
+        self.calls += 1
+        return x * self.weight + self.seen
+
+
+@pytest.mark.parametrize("reach", [lambda m: m, lambda m: m.forward, lambda m: lambda x: m(x)], ids=str)
+def test_a_module_is_left_as_it_was(reach: Callable[[nn.Module], Callable[..., Any]]) -> None:
+    module = Keeper().npu()
+    report = verify(reach(module), torch.randn(3).npu())
+    report.check()
+    assert [output.name for output in report.outputs] == ["output", "weight after the call", "seen after the call"]
+    assert module.weight.tolist() == [1, 1, 1]
+    assert module.seen.tolist() == [0, 0, 0]
+    assert module.calls == 0
+
+
+def test_running_statistics_are_left_as_they_were_also_where_it_stops() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(4)).npu()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    for inputs in ((torch.randn(5, 4).npu(),), (torch.randn(5, 3).npu(),)):
+        with contextlib.suppress(RuntimeError):
+            verify(net, *inputs)
+        assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
 
 
 def test_random_numbers_are_not_compared() -> None:
@@ -120,6 +229,8 @@ def test_random_numbers_are_not_compared() -> None:
     assert found.pop("rand") is Status.RANDOM
     assert set(found.values()) == {Status.EQUAL}
     assert report.outputs[0].status is Status.RANDOM
+    assert [output.status for output in report.graphs[0].outputs] == [Status.EQUAL], "with the graph's own numbers"
+    assert report.verdict().endswith("; 2 could not be compared")
 
 
 def test_an_operator_that_the_reference_lacks() -> None:

@@ -42,8 +42,7 @@ def compare(reference: Tensor, graph: Tensor) -> Difference:
     if {reference.dtype, graph.dtype} == {torch.int64, torch.uint64}:
         graph = graph.view(reference.dtype)  # GE has UINT64 where torch has int64; the bits are the same
     if reference.shape != graph.shape:
-        text = f"shape {_shape(graph)} instead of {_shape(reference)}"
-        return Difference(False, reference.numel(), reference.numel(), math.inf, math.inf, -math.inf, text)
+        return different(f"shape {_shape(graph)} instead of {_shape(reference)}", reference.numel())
     mismatch = ""
     if reference.dtype != graph.dtype:
         mismatch = f"{dtype_name(graph)} instead of {dtype_name(reference)}"
@@ -53,6 +52,11 @@ def compare(reference: Tensor, graph: Tensor) -> Difference:
     if not mismatch and bool(same.all()):
         return Difference(True, reference.numel())
     return _measure(reference, graph, same, mismatch)
+
+
+def different(mismatch: str, total: int = 0) -> Difference:
+    """The difference of results that cannot be compared value by value."""
+    return Difference(False, total, total, math.inf, math.inf, -math.inf, mismatch)
 
 
 def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> Difference:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in [^\n]*)?(?:\n(?!\s*File ")(?P<code>[^\n]*))?')
+_VERIFICATION = str(Path(__file__).parents[1])
 _LIBRARIES = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
@@ -26,6 +27,6 @@ class Line(NamedTuple):
 def line_of(stack_trace: str | None) -> Line | None:
     """The innermost line outside of torch and of this package, or else the innermost one."""
     frames = [Line(m["file"], int(m["line"]), (m["code"] or "").strip()) for m in _FRAME.finditer(stack_trace or "")]
-    own = [frame for frame in frames if not frame.file.startswith(_LIBRARIES)]
-    innermost = own or frames
+    frames = [frame for frame in frames if not frame.file.startswith(_VERIFICATION)]  # it calls what it verifies
+    innermost = [frame for frame in frames if not frame.file.startswith(_LIBRARIES)] or frames
     return innermost[-1] if innermost else None

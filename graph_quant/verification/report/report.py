@@ -91,23 +91,44 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class OutputReport:
-    """One result of the whole function, against the same function run eagerly."""
+    """One result that the caller gets, or one tensor that the call wrote to, against a reference.
+
+    ``note`` says why there is no reference.
+    """
 
     name: str
     status: Status
     difference: Difference
     dtype: str
     shape: tuple[int, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """A call of the user's whose decomposition into other operators, run eagerly, gives other bits than the call."""
+
+    graph: str
+    call: str
+    line: Line | None
+
+    def __str__(self) -> str:
+        where = f" ({self.line.file}:{self.line.number}: {self.line.code})" if self.line else ""
+        return f"eager and its decomposition differ at {self.call}{where}"
 
 
 @dataclass
 class GraphReport:
-    """One call of one graph. ``unobserved`` are FX nodes that TorchAir gave no GE node of their own."""
+    """One call of one graph. ``unobserved`` are FX nodes that TorchAir gave no GE node of their own.
+
+    ``outputs`` are what the graph returned and what it wrote to its inputs, against the FX graph it was made from.
+    """
 
     name: str
     call: int
     nodes: list[NodeReport]
     unobserved: tuple[str, ...] = ()
+    outputs: list[OutputReport] = field(default_factory=list)
 
     @property
     def first_divergence(self) -> NodeReport | None:
@@ -117,8 +138,8 @@ class GraphReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every node is within the thresholds."""
-        return self.first_divergence is None
+        """Whether every node and output is within the thresholds."""
+        return self.first_divergence is None and not any(each.status in FAILING for each in self.outputs)
 
     def count(self, *statuses: Status) -> int:
         """How many results have one of these statuses."""
@@ -127,13 +148,15 @@ class GraphReport:
 
 @dataclass
 class Report:
-    """What ``verify`` found. ``device`` is what ran the graphs."""
+    """What ``verify`` found. ``outputs`` are compared with the function run eagerly on ``device``."""
 
     title: str
     device: str
     thresholds: Thresholds = field(default_factory=Thresholds)
     graphs: list[GraphReport] = field(default_factory=list)
     outputs: list[OutputReport] = field(default_factory=list)
+    decompositions: list[Decomposition] = field(default_factory=list)
+    packed: set[bytes] = field(default_factory=set, repr=False)  # the content of results that hold int4
 
     @property
     def ok(self) -> bool:
@@ -148,7 +171,7 @@ class Report:
     @property
     def first_divergence(self) -> NodeReport | None:
         """The first node that goes wrong."""
-        return next((graph.first_divergence for graph in self.graphs if not graph.ok), None)
+        return next((graph.first_divergence for graph in self.graphs if graph.first_divergence), None)
 
     def extent(self) -> str:
         """How many graphs were looked at, and in how many calls if in several each."""
@@ -160,18 +183,25 @@ class Report:
         """The outcome in one line."""
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
         where = f"{words.count(nodes, 'result')} in {self.extent()} on {self.device}"
+        outputs = [*self.outputs, *(output for graph in self.graphs for output in graph.outputs)]
         if wrong:
             return f"different: {wrong} of {where}"
         if not self.ok:
-            return f"different: the outputs, although every node of {where} is right for its inputs"
-        close = sum(node.status is Status.CLOSE for node in self.nodes)
-        return f"equal: {where}" + (f", {close} of them within the thresholds" if close else ", bit for bit")
+            names = dict.fromkeys(output.name for output in outputs if output.status in FAILING)
+            rest = f", although every node of {where} is right for its inputs" if nodes else ""
+            return f"different: {', '.join(names)}{rest}"
+        compared = [*(node.status for node in self.nodes), *(output.status for output in outputs)]
+        close = compared.count(Status.CLOSE)
+        unclear = compared.count(Status.RANDOM) + compared.count(Status.UNKNOWN)
+        text = f"equal: {where}" + (f", {close} within the thresholds" if close else ", bit for bit")
+        return text + (f"; {unclear} could not be compared" if unclear else "")
 
     def check(self) -> None:
         """Raise VerificationError with the first diverging node, for use in a test."""
         if not self.ok:
             first = self.first_divergence
-            raise VerificationError(self.verdict() + (f"; first {first.describe()}" if first else ""))
+            parts = [self.verdict(), *([f"first {first.describe()}"] if first else []), *map(str, self.decompositions)]
+            raise VerificationError("; ".join(parts))
 
     def show(self, *, all_nodes: bool = False) -> None:
         """Print the table."""

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..compare.metrics import Difference
 from . import words
-from .report import FAILING, GraphReport, NodeReport, Report, Status
+from .report import FAILING, GraphReport, NodeReport, OutputReport, Report, Status
 
 LONGEST = 60  # a longer graph shows what is not equal
 _WIDTH = 100
@@ -109,13 +109,31 @@ def _show_counts(console: Console, graph: GraphReport, shown: int) -> None:
 
 
 def _show_outputs(console: Console, report: Report) -> None:
+    for graph in report.graphs:
+        wrong = [output for output in graph.outputs if output.status not in (Status.EQUAL, Status.RANDOM)]
+        for output in wrong:
+            console.print(_output_line(output, f"{graph.name} ", "its FX graph"), soft_wrap=True)
     for output in report.outputs:
-        mark, style = MARKS[output.status]
-        line = Text.assemble((mark, style), f" {output.name} ", (words.result_type(output.dtype, output.shape), "dim"))
-        line.append(" against eager: " + (words.wrong(output.difference)), "dim" if output.difference.equal else "")
-        console.print(line, soft_wrap=True)
+        console.print(_output_line(output, "", "eager"), soft_wrap=True)
+    for decomposition in report.decompositions:
+        console.print(Text(str(decomposition), "yellow"), soft_wrap=True)
     if report.outputs:
         console.print()
+
+
+def _output_line(output: OutputReport, prefix: str, reference: str) -> Text:
+    mark, style = MARKS[output.status]
+    line = Text.assemble(
+        (mark, style), f" {prefix}{output.name} ", (words.result_type(output.dtype, output.shape), "dim")
+    )
+    if output.status is Status.UNKNOWN:
+        found = output.note
+    elif output.status is Status.RANDOM:
+        found = "random numbers, not comparable"
+    else:
+        found = words.wrong(output.difference)
+    line.append(f" against {reference}: {found}", "dim" if output.difference.equal else "")
+    return line
 
 
 def _show_first(console: Console, node: NodeReport) -> None:

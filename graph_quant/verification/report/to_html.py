@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 from . import plots, words
-from .report import FAILING, GraphReport, NodeReport, Report, Status
+from .report import FAILING, GraphReport, NodeReport, OutputReport, Report, Status
 from .table import MARKS
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -43,7 +43,12 @@ def _sections(report: Report) -> Iterator[str]:
     if first is not None:
         yield _first(first)
     if report.outputs:
-        yield "<section><h2>Outputs, against eager execution</h2>" + _outputs(report) + "</section>"
+        notes = "".join(f"<p>{escape(str(each))}</p>" for each in report.decompositions)
+        yield f"<section><h2>Outputs, against eager execution</h2>{_outputs(report.outputs)}{notes}</section>"
+    for graph in report.graphs:
+        wrong = [each for each in graph.outputs if each.status not in (Status.EQUAL, Status.RANDOM)]
+        if wrong:
+            yield f"<section><h2>Outputs of {escape(graph.name)}, against its FX graph</h2>{_outputs(wrong)}</section>"
     for graph in report.graphs:
         yield from _graph(graph)
 
@@ -78,14 +83,14 @@ def _first(node: NodeReport) -> str:
     )
 
 
-def _outputs(report: Report) -> str:
+def _outputs(outputs: Sequence[OutputReport]) -> str:
     rows = []
-    for each in report.outputs:
+    for each in outputs:
         cells = (
             MARKS[each.status][0],
             each.name,
             words.result_type(each.dtype, each.shape),
-            words.wrong(each.difference),
+            each.note or ("random" if each.status is Status.RANDOM else words.wrong(each.difference)),
         )
         rows.append(f'<tr class="{each.status.value}">{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>')
     return f"<table>{''.join(rows)}</table>"

@@ -23,6 +23,10 @@ def to_json(report: Report) -> str:
         "thresholds": {"max_error": report.thresholds.max_error, "min_sqnr": report.thresholds.min_sqnr},
         "first_divergence": _node(report.first_divergence) if report.first_divergence else None,
         "outputs": [_output(output) for output in report.outputs],
+        "decompositions": [
+            {"graph": each.graph, "call": each.call, "line": each.line._asdict() if each.line else None}
+            for each in report.decompositions
+        ],
         "graphs": [_graph(graph) for graph in report.graphs],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -34,6 +38,7 @@ def _graph(graph: GraphReport) -> dict[str, Any]:
         "call": graph.call,
         "ok": graph.ok,
         "unobserved": list(graph.unobserved),
+        "outputs": [_output(output) for output in graph.outputs],
         "nodes": [_node(node) for node in graph.nodes],
     }
 
@@ -75,6 +80,7 @@ def _output(output: OutputReport) -> dict[str, Any]:
         "dtype": output.dtype,
         "shape": list(output.shape),
         **_difference(output.difference),
+        "note": output.note,
     }
 
 

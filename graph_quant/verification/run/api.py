@@ -10,15 +10,15 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from ..compare.metrics import compare, dtype_name
 from ..errors import VerificationError
-from ..report.report import OutputReport, Report, Status, Thresholds
+from ..report.report import FAILING, Report, Status
 from .interception import capture
-from .observe import on_host
 from .progress import on_terminal, silent
+from .region import Judge
+from .state import State, same
 
 
 def verify(
@@ -34,9 +34,9 @@ def verify(
 ) -> Report:
     """Run ``fn(*inputs, **kwargs)`` eagerly and as GE graphs, and report where they differ.
 
-    Both runs get copies of the inputs and of a module's buffers, and start from the same random numbers; gradients are
-    off unless an input asks for them. ``config`` is a TorchAir CompilerConfig. Results must have equal bits, unless
-    ``max_error`` (the largest absolute error) or ``min_sqnr`` (in dB) allow more.
+    Both runs get copies of the inputs and start from the same random numbers; the modules that ``fn`` is or reaches are
+    put back after each. Gradients are off unless an input asks for them. ``config`` is a TorchAir CompilerConfig.
+    Results must have equal bits, unless ``max_error`` (the largest absolute error) or ``min_sqnr`` (in dB) allow more.
     """
     import torchair
 
@@ -44,56 +44,72 @@ def verify(
     title = getattr(fn, "__name__", type(fn).__name__)
     with _repeatable(fn, inputs, dict(kwargs or {})) as again:
         with shown("running eagerly"):
-            args, named = again()
-            expected = _leaves(fn(*args, **named))
+            given = again()
+            expected = fn(*given[0], **given[1])
+            left = again.state.changed()
         with capture(max_error=max_error, min_sqnr=min_sqnr, title=title, progress=shown) as report:
             backend = torchair.get_npu_backend(compiler_config=config)
             compiled = torch.compile(_fresh(fn), backend=backend, dynamic=dynamic, fullgraph=fullgraph)
             with shown("compiling and running the graph"):
-                args, named = again()
-                results = _leaves(compiled(*args, **named))
+                taken = again()
+                results = compiled(*taken[0], **taken[1])
+            changed = again.state.changed()
     if not report.graphs:
         raise VerificationError(f"{title}: nothing in it was compiled for the NPU")
     is_random = any(node.status is Status.RANDOM for node in report.nodes)
-    pairs = [(name, expected[name], results.get(name)) for name in expected]
-    report.outputs = [_output(*pair, report.thresholds, is_random) for pair in pairs]
+    judge = Judge(report, is_random)
+    # What the caller gets includes what was compared where it left a graph.
+    inner = [output for output in report.outputs if output.status in FAILING]
+    report.outputs = [
+        *judge.results("", expected, results),
+        *judge.written("", _written(again.before, given, taken)),
+        *judge.written("", again.state.pairs(left, changed)),
+    ]
+    if not any(output.status in FAILING for output in report.outputs):
+        report.outputs += inner
     return report
 
 
-def _output(name: str, eager: Tensor, graph: Tensor | None, thresholds: Thresholds, is_random: bool) -> OutputReport:
-    difference = compare(on_host(eager), on_host(eager.new_empty(0) if graph is None else graph))
-    if is_random:
-        status = Status.RANDOM
-    elif difference.equal:
-        status = Status.EQUAL
-    else:
-        status = Status.CLOSE if thresholds.accept(difference) else Status.DIFFERS
-    return OutputReport(name, status, difference, dtype_name(eager), tuple(eager.shape))
+def _written(before: Any, eager: Any, graph: Any) -> dict[str, tuple[Any, Any]]:
+    """The inputs that a run wrote to, as both left them."""
+    one, other = _tensors(eager), _tensors(graph)
+    return {
+        f"input{path}": (one[path], other.get(path))
+        for path, value in _tensors(before).items()
+        if path in one and not (same(value, one[path]) and path in other and same(value, other[path]))
+    }
 
 
-def _leaves(results: Any) -> dict[str, Tensor]:
-    named, _ = pytree.tree_flatten_with_path(results)
-    return {f"output{pytree.keystr(path)}": leaf for path, leaf in named if isinstance(leaf, Tensor)}
+def _tensors(arguments: tuple[Any, Any]) -> dict[str, Tensor]:
+    named = [each for part in arguments for each in pytree.tree_flatten_with_path(part)[0]]
+    return {pytree.keystr(path): leaf for path, leaf in named if isinstance(leaf, Tensor)}
+
+
+class _Again:
+    """Puts everything back as it was, and returns copies of the arguments."""
+
+    def __init__(self, fn: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.before = inputs, kwargs
+        self.state = State(fn)
+        self._random = torch.get_rng_state()
+
+    def __call__(self) -> Any:
+        torch.set_rng_state(self._random)
+        self.state.restore()
+        return _copied(self.before)
 
 
 @contextmanager
-def _repeatable(fn: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Callable[[], Any]]:
-    """A function that puts everything back as it was, and returns copies of the arguments."""
-    random = torch.get_rng_state()
-    buffers = list(fn.buffers()) if isinstance(fn, nn.Module) else []
-    before = [buffer.detach().clone() for buffer in buffers]
-
-    def again() -> Any:
-        torch.set_rng_state(random)
-        with torch.no_grad():
-            for buffer, value in zip(buffers, before, strict=True):
-                buffer.copy_(value)
-        return _copied((inputs, kwargs))
-
+def _repeatable(fn: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[_Again]:
+    """Runs that start from the same state, and leave it as it was."""
+    again = _Again(fn, inputs, kwargs)
     leaves = pytree.tree_leaves((inputs, kwargs))
     wants_gradient = any(isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves)
     with torch.set_grad_enabled(wants_gradient and torch.is_grad_enabled()):
-        yield again
+        try:
+            yield again
+        finally:
+            again.state.restore()
 
 
 def _copied(arguments: Any) -> Any:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,13 +11,12 @@ from torch import Tensor, fx
 
 from ...start.preload import HOST, chosen
 from ..compare.operators import writes
-from ..report.report import GraphReport, Report, Thresholds
+from ..report.report import GraphReport, OutputReport, Report, Status, Thresholds
 from .lowering import Lowering, lowering_of, noting
 from .observe import ExtraOutputs, Recorder, is_recordable, on_host
-from .progress import silent
-from .walk import Told, Walk
-
-Progress = Callable[[str], AbstractContextManager[Told]]
+from .progress import Progress, silent
+from .region import Judge, Region, inside
+from .walk import Walk, as_tensor
 
 
 @contextmanager
@@ -29,13 +28,18 @@ def capture(
     title: str = "captured graphs",
     progress: Progress = silent,
 ) -> Iterator[Report]:
-    """Verify every graph that this block compiles for the NPU, on its first ``calls`` calls (None: on all)."""
+    """Verify what this block compiles for the NPU, on its first ``calls`` calls (None: on all).
+
+    What the compiled code gives is compared with the same code run eagerly, and every node of its graphs with the
+    operator it was made from.
+    """
     import torchair._ge_concrete_graph.fx2ge_converter as converter
     import torchair.npu_fx_compiler as compiler
 
     report = Report(title, device_name(), Thresholds(max_error, min_sqnr))
     graph_type, compiler_type = converter.GeConcreteGraph, compiler._NpuFxCompiler
     parse_node, generate = graph_type.parse_node, compiler_type._gen_compiled_gm
+    compile_region = compiler._compile_graph_with_aot
 
     def verified(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
         compiled = generate(self, gm, example_inputs, observer)
@@ -44,10 +48,15 @@ def capture(
         again = lambda module: generate(self, module, example_inputs, observer)  # noqa: E731
         return _VerifiedGraph(gm, compiled, again, report, calls, progress)
 
+    def compared(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        return Region(gm, compile_region(gm, *args, **kwargs), report, calls, progress)
+
     graph_type.parse_node, compiler_type._gen_compiled_gm = noting(parse_node), verified
+    compiler._compile_graph_with_aot = compared
     try:
         yield report
     finally:
+        compiler._compile_graph_with_aot = compile_region
         graph_type.parse_node, compiler_type._gen_compiled_gm = parse_node, generate
 
 
@@ -76,8 +85,8 @@ class _VerifiedGraph:
         self._progress = progress
         self._lowering: Lowering = lowering_of(compiled)
         self._writes = any(writes(node) for node in module.graph.nodes)
-        recordable = is_recordable(compiled)
-        self._run = Recorder(compiled) if recordable else ExtraOutputs(module, compiled, compile_graph)
+        self._recordable = is_recordable(compiled)
+        self._run = Recorder(compiled) if self._recordable else ExtraOutputs(module, compiled, compile_graph)
 
     def __call__(self, *args: Any) -> Any:
         if self._left == self._call:
@@ -88,8 +97,19 @@ class _VerifiedGraph:
         name = self._compiled.graph.name
         with self._progress(f"comparing {name}") as told, torch.no_grad():
             walk = Walk(self._module, observed, self._lowering, self._report.thresholds, told)
-            walk.run(*given)
-        self._report.graphs.append(GraphReport(name, self._call, walk.nodes, tuple(walk.unobserved)))
+            expected = walk.run(*given)
+        found = GraphReport(name, self._call, walk.nodes, tuple(walk.unobserved))
+        # A second graph draws random numbers of its own.
+        self._report.packed |= walk.packed
+        judge = Judge(self._report, is_random=found.count(Status.RANDOM) > 0 and not self._recordable)
+        found.outputs = _outputs(judge, expected, outputs)
+        if self._writes:
+            found.outputs += _outputs(judge, given, args, " after the call", "input")
+        self._report.graphs.append(found)
+        region = inside()
+        if region is not None:
+            region.graphs.append(found)
+            region.digests = walk.digests
         return outputs
 
     def _kept(self, argument: Any) -> Any:
@@ -100,3 +120,14 @@ class _VerifiedGraph:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)
+
+
+def _outputs(
+    judge: Judge, expected: Sequence[Any], got: Sequence[Any], when: str = "", what: str = "output"
+) -> list[OutputReport]:
+    """What a graph gave, each against what the FX graph gives."""
+    return [
+        judge.output(f"{what}[{place}]{when}", as_tensor(reference, result), on_host(result))
+        for place, (reference, result) in enumerate(zip(expected, got, strict=True))
+        if isinstance(result, Tensor)
+    ]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+
+Told = Callable[[float], None]
+Progress = Callable[[str], AbstractContextManager[Told]]
 
 
 @contextmanager
-def silent(_title: str) -> Iterator[Callable[[float], None]]:
+def silent(_title: str) -> Iterator[Told]:
     """Tell nobody."""
     yield lambda _share: None
 
 
 @contextmanager
-def on_terminal(title: str) -> Iterator[Callable[[float], None]]:
+def on_terminal(title: str) -> Iterator[Told]:
     """A bar that vanishes when the work is done. It pulses until a share is known."""
     if not sys.stderr.isatty():
         yield lambda _share: None

@@ -13,7 +13,8 @@ from typing import Any
 from ..errors import VerificationError
 from ..report.report import Report
 from .api import verify
-from .interception import Progress, capture
+from .interception import capture
+from .progress import Progress
 
 _NAMES = ("model", "inputs")
 

@@ -6,29 +6,35 @@ computed a second time from the graph's: that tells a node that is wrong from on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
+from ...destination import INT4
 from ..compare.metrics import Difference, compare, dtype_name
 from ..compare.operators import compute, is_operator, is_random, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
 from ..compare.source import line_of
 from ..errors import VerificationError
 from ..report.report import NodeReport, Status, Thresholds
+from .eager import Digest, digest
 from .lowering import Lowering
 from .observe import Observed, on_host
+from .progress import Told
 
-Told = Callable[[float], None]
 _NUMBERS = (int, float, bool)
 # What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that.
 _IMPOSSIBLE = object()
 
 
 class Walk(fx.Interpreter):
-    """One comparison. ``nodes`` and ``unobserved`` are what it finds."""
+    """One comparison. ``nodes`` and ``unobserved`` are what it finds.
+
+    ``digests`` are of the reference's tensors, by the node of Dynamo's graph that they are part of; ``packed`` is the
+    content of those that hold int4.
+    """
 
     def __init__(
         self, module: fx.GraphModule, observed: Observed, lowering: Lowering, thresholds: Thresholds, told: Told
@@ -36,6 +42,8 @@ class Walk(fx.Interpreter):
         super().__init__(module)
         self.nodes: list[NodeReport] = []
         self.unobserved: list[str] = []
+        self.digests: dict[str, set[Digest]] = {}
+        self.packed: set[bytes] = set()
         self._observed = observed
         self._lowering = lowering
         self._thresholds = thresholds
@@ -46,6 +54,10 @@ class Walk(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         self._told(self._order[n] / len(self._order))
         result = self._call(n) if n.op == "call_function" else super().run_node(n)
+        origins = n.meta.get("from_node")
+        if origins and n.op == "call_function":
+            found = self.digests.setdefault(origins[0].name, set())
+            found.update(digest(each) for each in _several(result) if isinstance(each, Tensor))
         if n.op == "get_attr" and isinstance(result, Tensor):
             result = on_host(result)
         for done in self.user_to_last_uses.get(n, ()):
@@ -101,9 +113,11 @@ class Walk(fx.Interpreter):
             self._of_graph[n] = type(result)(of_graph) if isinstance(result, (list, tuple)) else of_graph[0]
 
     def _report(self, n: fx.Node, position: int, count: int, value: Any, local: Any, seen: Tensor) -> NodeReport:
-        value, local = _as_tensor(value, seen), _as_tensor(local, seen)
+        value, local = as_tensor(value, seen), as_tensor(local, seen)
         made = self._lowering.ge_names(n.name)
         destination = destination_of(n, [each.type for each in made], value)
+        if destination is INT4:
+            self.packed.add(digest(value)[2])
         shown = (elements(value, destination), elements(seen, destination))
         difference = compare(*shown)
         own = difference if local is value else compare(local, seen)
@@ -173,7 +187,7 @@ def _tensors(result: Any) -> bool:
     return any(isinstance(each, Tensor) for each in _several(result))
 
 
-def _as_tensor(value: Any, like: Tensor) -> Tensor:
+def as_tensor(value: Any, like: Tensor) -> Tensor:
     """A size as GE holds it, in whichever integer type."""
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=like.dtype).reshape(like.shape)
 

@@ -1,0 +1,75 @@
+"""Runs what Dynamo captured, which is the function as it was written, eagerly and on inputs of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from ..compare.source import Line, line_of
+from .observe import on_host
+
+Digest = tuple[str, tuple[int, ...], bytes]  # dtype, shape, content
+
+
+def digest(tensor: Tensor) -> Digest:
+    """What tells two results apart without keeping either."""
+    values = on_host(tensor).resolve_conj().resolve_neg().contiguous()
+    content = values.reshape(-1).view(torch.uint8).numpy().data
+    return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(content, digest_size=16).digest()
+
+
+class Eager(fx.Interpreter):
+    """One eager run. ``digests`` are of its tensors, by the name of the node and in the order they were computed."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.digests: dict[str, Digest] = {}
+        self.lines: dict[str, Line | None] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if n.op not in ("placeholder", "output") and isinstance(result, Tensor) and result.layout is torch.strided:
+            self.digests[n.name] = digest(result)
+            self.lines[n.name] = line_of(n.stack_trace)
+        return result
+
+
+def separate(inputs: Sequence[Any], written: Collection[int] | None) -> list[Any]:
+    """The inputs, with copies of those that are written to (None: of all) and of what shares memory with them."""
+    tensors = {place: each for place, each in enumerate(inputs) if isinstance(each, Tensor)}
+    wanted = {_memory(tensors[place]) for place in (tensors if written is None else written) if place in tensors}
+    copies: dict[int, torch.UntypedStorage] = {}
+    separated = list(inputs)
+    for place, tensor in tensors.items():
+        memory = _memory(tensor)
+        if memory in wanted:
+            if memory not in copies:
+                copies[memory] = tensor.untyped_storage().clone()
+            again = (
+                tensor.detach()
+                .new_empty(0)
+                .set_(copies[memory], tensor.storage_offset(), tensor.size(), tensor.stride())
+            )
+            separated[place] = again.requires_grad_(tensor.requires_grad)
+    return separated
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Random numbers and gradients go on after the block as if it had not been."""
+    states = torch.get_rng_state(), torch.npu.get_rng_state()  # type: ignore[attr-defined]
+    with torch.set_grad_enabled(torch.is_grad_enabled()):
+        try:
+            yield
+        finally:
+            torch.set_rng_state(states[0])
+            torch.npu.set_rng_state(states[1])  # type: ignore[attr-defined]

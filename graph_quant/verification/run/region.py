@@ -1,0 +1,188 @@
+"""Compares what a script gets from a compiled function with the same function run eagerly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils import _pytree as pytree
+
+from ...destination import INT4
+from ..compare.metrics import Difference, compare, different, dtype_name
+from ..compare.quantised import elements
+from ..report.report import Decomposition, GraphReport, OutputReport, Report, Status
+from .eager import Digest, Eager, digest, separate, undisturbed
+from .observe import on_host
+from .progress import Progress
+
+
+@dataclass
+class Inside:
+    """What the graphs of one call of a region tell: their reports, and the results by the node of Dynamo's graph."""
+
+    graphs: list[GraphReport] = field(default_factory=list)
+    digests: dict[str, set[Digest]] = field(default_factory=dict)
+
+
+_INSIDE: ContextVar[Inside | None] = ContextVar("inside", default=None)
+
+
+@contextmanager
+def looked_into() -> Iterator[Inside]:
+    """Graphs that run in this block tell ``inside`` what they find."""
+    inside = Inside()
+    before = _INSIDE.set(inside)
+    try:
+        yield inside
+    finally:
+        _INSIDE.reset(before)
+
+
+def inside() -> Inside | None:
+    """Who wants to be told."""
+    return _INSIDE.get()
+
+
+class Region:
+    """A part of the user's code that Dynamo captured as one, in place of what TorchAir's backend returned for it."""
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        compiled: Callable[..., Any],
+        report: Report,
+        calls: int | None,
+        progress: Progress,
+    ) -> None:
+        self._module = module
+        self._compiled = compiled
+        self._written = _written_inputs()
+        self._report = report
+        self._left = calls
+        self._call = 0
+        self._progress = progress
+
+    def __call__(self, *args: Any) -> Any:
+        if self._left == self._call:
+            return self._compiled(*args)
+        self._call += 1
+        given = separate(args, self._written)
+        eager, expected, failure = self._run_eagerly(given)
+        with looked_into() as inside:
+            results = self._compiled(*args)
+        name = inside.graphs[0].name if inside.graphs else self._name()
+        if not inside.graphs:  # TorchAir made no GE graph of it: only what comes out can be compared
+            inside.graphs.append(GraphReport(name, self._call, []))
+            self._report.graphs.append(inside.graphs[0])
+        is_random = any(node.status is Status.RANDOM for graph in inside.graphs for node in graph.nodes)
+        judge = Judge(self._report, is_random, failure)
+        title = f"{name} " + (f"call {self._call} " if self._call > 1 else "")
+        found = judge.results(title, expected, results)
+        places = range(len(args)) if self._written is None else sorted(self._written)
+        found += judge.written(title, {f"input[{place}]": (given[place], args[place]) for place in places})
+        self._report.outputs += found
+        if any(output.status in (Status.DIFFERS, Status.CLOSE) for output in found):
+            self._report.decompositions += _first_decomposition(name, eager, inside.digests)
+        return results
+
+    def _run_eagerly(self, given: Sequence[Any]) -> tuple[Eager, Any, str]:
+        eager = Eager(self._module)
+        with self._progress("running eagerly"), undisturbed():
+            try:
+                return eager, eager.run(*given), ""
+            except Exception as error:
+                text = str(error).strip().splitlines()
+                return eager, None, text[0] if text else type(error).__name__
+
+    def _name(self) -> str:
+        return f"function_{len(self._report.graphs)}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Says of outputs what is to be said, given what is known of the call: that it is random, or why eager stopped."""
+
+    report: Report
+    is_random: bool = False
+    failure: str = ""
+
+    def results(self, title: str, expected: Any, results: Any) -> list[OutputReport]:
+        """All tensors that came out."""
+        named, _ = pytree.tree_flatten_with_path(results)
+        got = {pytree.keystr(path): leaf for path, leaf in named}
+        if self.failure:
+            reference = {path: None for path, leaf in got.items() if isinstance(leaf, Tensor)}
+        else:
+            named, _ = pytree.tree_flatten_with_path(expected)
+            reference = {pytree.keystr(path): leaf for path, leaf in named}
+        return [
+            self.output(f"{title}output{path}", reference.get(path), got.get(path))
+            for path in {**reference, **got}
+            if isinstance(reference.get(path), Tensor) or isinstance(got.get(path), Tensor)
+        ]
+
+    def written(self, title: str, pairs: Mapping[str, tuple[Any, Any]]) -> list[OutputReport]:
+        """All tensors that the call wrote to, as the eager run and as the graph left them."""
+        return [
+            self.output(f"{title}{name} after the call", eager, graph)
+            for name, (eager, graph) in pairs.items()
+            if isinstance(eager, Tensor) or isinstance(graph, Tensor)
+        ]
+
+    def output(self, name: str, eager: Any, graph: Any) -> OutputReport:
+        """One of them."""
+        present = eager if isinstance(eager, Tensor) else graph
+        assert isinstance(present, Tensor)
+        difference, is_packed = self._difference(eager, graph)
+        if self.failure:
+            status = Status.UNKNOWN
+        elif difference.equal:
+            status = Status.EQUAL
+        elif self.is_random:
+            status = Status.RANDOM
+        else:
+            status = Status.CLOSE if self.report.thresholds.accept(difference) else Status.DIFFERS
+        note = f"eager stops: {self.failure}" if self.failure else ""
+        dtype, shape = dtype_name(present), tuple(present.shape)
+        if is_packed:
+            dtype, shape = INT4.name, (*shape[:-1], shape[-1] * INT4.packing)
+        return OutputReport(name, status, difference, dtype, shape, note)
+
+    def _difference(self, eager: Any, graph: Any) -> tuple[Difference, bool]:
+        """What lies between two results, also where one is no tensor or elsewhere; and whether they hold int4."""
+        if not isinstance(eager, Tensor) or not isinstance(graph, Tensor):
+            return different(f"{_kind(graph)} instead of {_kind(eager)}"), False
+        if eager.device != graph.device:
+            return different(f"on {graph.device} instead of {eager.device}"), False
+        is_packed = eager.dtype == INT4.storage and digest(eager)[2] in self.report.packed
+        destination = INT4 if is_packed else None
+        return compare(elements(on_host(eager), destination), elements(on_host(graph), destination)), is_packed
+
+
+def _kind(value: Any) -> str:
+    return "a tensor" if isinstance(value, Tensor) else "no tensor"
+
+
+def _written_inputs() -> set[int] | None:
+    """Which inputs are written to, as AOTAutograd found when it compiled them just now; None where it says nothing."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    if metadata is None:
+        return None
+    return {place for place, each in enumerate(metadata.input_info) if each.mutates_data or each.mutates_metadata}
+
+
+def _first_decomposition(graph: str, eager: Eager, made: Mapping[str, set[Digest]]) -> list[Decomposition]:
+    """The first result of the eager run that no node of its decomposition has."""
+    for name, expected in eager.digests.items():
+        if name in made and expected not in made[name]:
+            return [Decomposition(graph, name, eager.lines[name])]
+    return []
