@@ -6,7 +6,10 @@ need and TorchAir cannot lower.
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from typing import Any
+
+ENTRY_POINTS = "graph_quant.converters"
 
 # The converters that TorchAir had for the operators, by overload.
 UPSTREAM: dict[Any, Any] = {}
@@ -30,7 +33,11 @@ def register() -> None:
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
     discovery.load_all(__name__)
-    ours = {record.overload: converter(record) for record in RECORDS.values() if record.lowering is not None}
+    for entry in entry_points(group=ENTRY_POINTS):
+        entry.load()
+    ours = {
+        record.overload: converter(record) for record in RECORDS.values() if record.lowering is not None or record.node
+    }
     for overload, convert in {**ours, **CONVERTERS}.items():
         upstream = getattr(overload, "_ge_converter", None)
         if upstream is not None:

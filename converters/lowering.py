@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
 from graph_quant.ge.dtypes import TO_DESC
-from graph_quant.meta import Operator
+from graph_quant.meta import Operator, Plan
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
@@ -16,6 +17,9 @@ from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
 HALVES = {torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
 PROTO_FLOAT, PROTO_UINT64 = TO_DESC["float32"], TO_DESC["uint64"]
 
+
+# What TorchAir adds to the inputs and attributes of a node.
+_TORCHAIRS_OWN = ("dependencies", "node_name")
 
 CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}
 
@@ -41,13 +45,36 @@ def lowers(record: Operator) -> Callable[[Callable[..., Any]], Callable[..., Any
     return register
 
 
+def one_node(record: Operator) -> Callable[..., Any]:
+    """The lowering of an operator that becomes one GE node, int4 that arrive as int32 unpacked before it."""
+    assert record.node is not None
+    make = getattr(ge, record.node)
+    names = [name for name in inspect.signature(make).parameters if name not in _TORCHAIRS_OWN]
+
+    def lower(plan: Plan, **arguments: Any) -> Any:
+        given: dict[str, Any] = {}
+        for name in names:
+            if name in plan.int4_arguments:
+                given[name] = unpacked(arguments[name], arguments[name].rank)
+            elif name in arguments:
+                given[name] = arguments[name]
+            elif hasattr(plan, name):
+                value = getattr(plan, name)
+                given[name] = value.ge_attr if isinstance(value, Destination) else value
+        return make(**given)
+
+    return lower
+
+
 def converter(record: Operator) -> Callable[..., Any]:
     """What TorchAir calls to lower an operator: its arguments are bound, its plan asked for, its nodes made."""
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
-        assert record.lowering is not None
         values = record.bind(args, kwargs)
-        return record.call(record.lowering, record.plan([spec(value) for value in values]), values)
+        plan = record.plan([spec(value) for value in values])
+        if record.lowering is not None:
+            return record.call(record.lowering, plan, values)
+        return one_node(record)(plan, **dict(zip(record.arguments, values, strict=True)))
 
     return convert
 

@@ -111,7 +111,7 @@ def _registered(found: Diagnosis) -> None:
     from .meta import RECORDS
 
     records = RECORDS.values()
-    lowered = [record for record in records if record.lowering is not None]
+    lowered = [record for record in records if record.is_lowered]
     converters = [each for each in lowered if _is_ours(each.overload)]
     if len(converters) < len(lowered):
         what = f"TorchAir uses {len(converters)} of {len(lowered)} converters of graph_quant"

@@ -19,7 +19,7 @@ def upstream() -> Iterator[None]:
     try:
         with torch.library._scoped_library("npu", "IMPL") as library:
             for name, record in meta.RECORDS.items():
-                if record.rules is not None and (infer := meta.upstream(name)):
+                if record.rules is not None and (infer := meta.upstream(record.title)):
                     library.impl(name, infer, "Meta", allow_override=True)
             for operator, converter in converters.UPSTREAM.items():
                 operator._ge_converter = converter

@@ -43,14 +43,15 @@ def register() -> None:
     if _libraries:
         return
     load()
-    library = torch.library.Library("npu", "IMPL")
+    libraries = {record.namespace: torch.library.Library(record.namespace, "IMPL") for record in RECORDS.values()}
     for name, record in RECORDS.items():
+        library = libraries[record.namespace]
         if record.rules is not None:
-            infer = chip.or_upstream(record.infer, upstream(name))
-            torch.library.register_fake(f"npu::{name}", infer, lib=library, allow_override=True)
+            infer = chip.or_upstream(record.infer, upstream(record.title))
+            torch.library.register_fake(name, infer, lib=library, allow_override=True)
         if record.reference is not None:
             library.impl(name, execute(record), "CPU")
-    _libraries.append(library)
+    _libraries.extend(libraries.values())
 
 
 def load() -> None:

@@ -12,7 +12,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -35,31 +35,52 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a call is carried out. A result that is a string is the argument of that name, which comes back itself."""
+    """How a call is carried out. A result that is a string is the argument of that name, which comes back itself.
+
+    ``int4_arguments`` are those whose int32 hold eight int4 each.
+    """
 
     results: tuple[Result | str, ...]
+    int4_arguments: frozenset[str] = field(default=frozenset(), kw_only=True)
 
 
 class Operator:
-    """One overload of ``torch.ops.npu`` and all that this package knows of it."""
+    """One overload and all that is known of it. Its ``name`` without a namespace is torch_npu's."""
 
-    def __init__(self, name: str, rules: Callable[..., Plan] | None, reference: Callable[..., Any] | None) -> None:
-        self.name = name
+    def __init__(
+        self,
+        name: str,
+        rules: Callable[..., Plan] | None,
+        reference: Callable[..., Any] | None,
+        node: str | None = None,
+    ) -> None:
+        self.name = name if "::" in name else f"npu::{name}"
+        self.node = node
         self.rules = rules
         self.reference = reference
         self.lowering: Callable[..., Any] | None = None
         self._traced, self._eager = Rules(self.title), Rules(self.title, is_eager=True)
 
     @property
+    def namespace(self) -> str:
+        """The ``npu`` of ``torch.ops.npu``."""
+        return self.name.partition("::")[0]
+
+    @property
+    def is_lowered(self) -> bool:
+        """Whether this package lowers it, and not upstream."""
+        return self.lowering is not None or self.node is not None
+
+    @property
     def title(self) -> str:
         """The name that callers type."""
-        return self.name.partition(".")[0]
+        return self.name.partition("::")[2].partition(".")[0]
 
     @functools.cached_property
     def overload(self) -> OpOverload:
         """The operator itself, as torch_npu defines it."""
-        packet, _, overload = self.name.partition(".")
-        found: OpOverload = getattr(getattr(torch.ops.npu, packet), overload or "default")
+        _, _, overload = self.name.partition(".")
+        found: OpOverload = getattr(getattr(getattr(torch.ops, self.namespace), self.title), overload or "default")
         return found
 
     @functools.cached_property
@@ -143,7 +164,7 @@ class Operator:
         """Refuses a reference or lowering with a parameter that nothing of the record answers to."""
         known = {"plan", *self.arguments}
         if self.rules is not None:
-            known |= {field.name for field in fields(typing.get_type_hints(self.rules)["return"])}
+            known |= {each.name for each in fields(typing.get_type_hints(self.rules).get("return", Plan))}
         unknown = [name for name in _parameters(function) if name not in known]
         if unknown:
             raise TypeError(f"{self.name}: {function.__name__} asks for {', '.join(unknown)}, which the record lacks")
@@ -157,14 +178,20 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 RECORDS: dict[str, Operator] = {}
 
 
-def operator(name: str, *, reference: Callable[..., Any] | None = None) -> Callable[[Callable[..., Plan]], Operator]:
-    """Makes the decorated rules the record of ``npu::name``."""
+def operator(
+    name: str, *, reference: Callable[..., Any] | None = None, node: str | None = None
+) -> Callable[[Callable[..., Plan]], Operator]:
+    """Makes the decorated rules the record of ``npu::name``.
+
+    ``node`` is for an operator that becomes one GE node: its inputs are the arguments of the same names, its attributes
+    fields of the plan. Any other lowering is a function of its own, in ``graph_quant.converters``.
+    """
 
     def record(rules: Callable[..., Plan]) -> Operator:
-        made = Operator(name, rules, reference)
+        made = Operator(name, rules, reference, node)
         if reference is not None:
             made.check_names(reference)
-        RECORDS[name] = made
+        RECORDS[made.name] = made
         return made
 
     return record
@@ -172,5 +199,6 @@ def operator(name: str, *, reference: Callable[..., Any] | None = None) -> Calla
 
 def reference_only(name: str, reference: Callable[..., Any]) -> Operator:
     """The record of an operator that upstream infers, checks and lowers right."""
-    made = RECORDS[name] = Operator(name, None, reference)
+    made = Operator(name, None, reference)
+    RECORDS[made.name] = made
     return made

@@ -22,13 +22,12 @@ SCALES = (torch.float32, torch.bfloat16)
 
 @dataclass(frozen=True)
 class AntiQuantPlan(Plan):
-    """``int4`` when each element of x holds eight."""
+    """``dst_type`` is what the integers become."""
 
-    output: Destination
-    int4: bool
+    dst_type: Destination
 
 
-@operator("npu_anti_quant", reference=reference)
+@operator("npu_anti_quant", reference=reference, node="AscendAntiQuantV2")
 def anti_quant(
     rules: Rules,
     x: Tensor,
@@ -55,4 +54,5 @@ def anti_quant(
         rules.dtype("offset", offset, (scale.dtype,), why=", the dtype of scale")
         rules.rank("offset", offset, 1)
         rules.equal("offset.size(0)", offset.size(0), "scale.size(0)", scale.size(0))
-    return AntiQuantPlan((Result((*x.shape[:-1], width), output.storage),), output, int4)
+    result = Result((*x.shape[:-1], width), output.storage)
+    return AntiQuantPlan((result,), output, int4_arguments=frozenset({"x"} if int4 else ()))

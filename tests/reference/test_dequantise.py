@@ -38,3 +38,12 @@ def test_dividing() -> None:
     y = torch_npu.npu_quantize(x, scales, None, torch.qint32, 0)
     back = reference.quantize.dequantise(y, scales, None, 0, divide=True, packed=False)
     assert ((back - x).abs() <= 0.5001 * scales[:, None]).all()
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.quint4x2])
+def test_takes_back_what_quantisation_did(kind: torch.dtype) -> None:
+    x = torch.linspace(-2, 2, 64).reshape(4, 16)
+    steps = torch.full((16,), 2.0 ** (5 if kind is torch.int8 else 1))
+    y = torch_npu.npu_quantize(x, steps, None, kind, -1, False)
+    back = torch_npu.npu_anti_quant(y, 1 / steps)
+    assert (back.float() - x).abs().max() <= 0.5 / steps[0] + 2**-10

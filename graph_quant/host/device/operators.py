@@ -19,12 +19,12 @@ def register() -> None:
     """Serves every record that has a reference. Calling it again changes nothing."""
     if _libraries:
         return
-    library = torch.library.Library("npu", "IMPL")
-    formats.register(library)
+    libraries = {record.namespace: torch.library.Library(record.namespace, "IMPL") for record in RECORDS.values()}
+    formats.register(libraries["npu"])
     for name, record in RECORDS.items():
         if record.reference is not None:
-            library.impl(name, over_npu_memory(record), "PrivateUse1", allow_override=True)
-    _libraries.append(library)
+            libraries[record.namespace].impl(name, over_npu_memory(record), "PrivateUse1", allow_override=True)
+    _libraries.extend(libraries.values())
 
 
 def over_npu_memory(record: Operator) -> Callable[..., Any]:

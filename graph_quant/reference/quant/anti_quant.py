@@ -13,13 +13,13 @@ from graph_quant.reference.dequantise import elements
 
 
 def anti_quant(
-    x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, output: Destination = FLOAT16
+    x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, dst_type: Destination = FLOAT16
 ) -> torch.Tensor:
     """The numbers that int8 ``x``, or int32 that hold int4, stand for."""
     values = elements(x)
     if offset is not None:
         values = values + offset.float()
-    return (values * scale.float()).to(output.storage).contiguous()
+    return (values * scale.float()).to(dst_type.storage).contiguous()
 
 
 _OUTPUTS = {output.ge_attr: output for output in (FLOAT16, BFLOAT16)}

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import INT4, Case, bad, good
+from support.call import INT4, Case, Statement, bad, good
 from support.generated import SIZES, Draw, mostly, optional, tensor
+from support.rules import floats
 from support.tensors import bf16, f16, f32, i8, i32, u8
 
 GOOD = [
@@ -74,3 +76,29 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 CALLS = {"npu_anti_quant": calls()}
+
+
+def expected(
+    x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, dst_dtype: torch.dtype = torch.float16
+) -> torch.Tensor:
+    """Sum and product in float32, then one rounding."""
+    whole = x.numpy().astype(np.int64)
+    if x.dtype == torch.int32:  # eight int4, the first in the lowest four bits
+        unsigned = (whole[..., None] >> (4 * np.arange(8))) & 0xF
+        whole = np.where(unsigned > 7, unsigned - 16, unsigned).reshape(*x.shape[:-1], -1)
+    with np.errstate(all="ignore"):
+        values = whole.astype(np.float32)
+        if offset is not None:
+            values = values + floats(offset)
+        return torch.from_numpy(values * floats(scale)).to(dst_dtype)
+
+
+@st.composite
+def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    x = draw(st.sampled_from([i8(3, 16), i32(3, 2)]))
+    parameters = [torch.tensor(draw(st.lists(st.floats(width=32), min_size=16, max_size=16))) for _ in range(2)]
+    kind = draw(st.sampled_from([torch.float16, torch.bfloat16]))
+    return (x, parameters[0]), {"offset": draw(st.sampled_from([None, parameters[1]])), "dst_dtype": kind}
+
+
+STATEMENTS = {"npu_anti_quant": Statement(expected, with_data())}
