@@ -1,5 +1,6 @@
 """One memory, two devices: device memory of the host NPU is host memory, so a tensor can be seen from both."""
 
+from threading import Lock
 from typing import Any
 
 import torch
@@ -11,6 +12,26 @@ _memory_at = torch._C._construct_storage_from_data_pointer
 _empty = torch.empty
 
 
+class _Memory:
+    """The memory of an npu storage as the CPU sees it.
+
+    PyTorch tells whether two tensors overlap by their storage: all aliases of an npu storage share this one.
+    """
+
+    __slots__ = ("aliases", "storage")
+
+    def __init__(self, address: int, length: int) -> None:
+        self.storage = _memory_at(address, _CPU, length)
+        self.aliases: dict[Any, Tensor] = {}
+
+
+# A memory is an address with a length: it serves every storage that ever lies there. Those used of late stand in the
+# first of two generations; two, so that what one call has found is still known when its next argument asks.
+_generations: list[dict[tuple[int, int], _Memory]] = [{}, {}]
+_changing = Lock()
+_MOST_KEPT = 4096
+
+
 def as_cpu(tensor: Tensor) -> Tensor:
     """Return a CPU tensor over the memory of an npu tensor: no copy, writes are seen on both sides.
 
@@ -18,32 +39,69 @@ def as_cpu(tensor: Tensor) -> Tensor:
     """
     if tensor._is_zerotensor():  # a gradient known to be zero, without memory of its own
         return torch.zeros(tensor.size(), dtype=tensor.dtype)
-    size, stride = tensor.size(), tensor.stride()
-    length = tensor.nbytes if tensor.is_contiguous() else extent(tensor) * tensor.itemsize
-    memory = _memory_at(tensor.data_ptr(), _CPU, length)
-    alias: Tensor = _empty(0, dtype=tensor.dtype).set_(memory, 0, size, stride)  # type: ignore[call-overload]
+    if tensor.is_meta:
+        return tensor
+    alias = _view(_memory_of(tensor), tensor)
     if tensor.is_conj():
         return alias.conj()
     return torch._neg_view(alias) if tensor.is_neg() else alias
 
 
-# An alias is a pointer with a shape: it serves every tensor that ever lies at that place in that shape.
-_kept: dict[Any, Tensor] = {}
-_MOST_KEPT = 4096
+# What a tensor is like, apart from where it lies.
+Form = tuple[torch.Size, tuple[int, ...], torch.dtype]
 
 
-def kept_alias(tensor: Tensor) -> Tensor:
+def kept_alias(tensor: Tensor, form: Form | None = None) -> Tensor:
     """Return `as_cpu` of a tensor, perhaps made earlier: for callers that leave its shape and flags alone."""
-    dtype = tensor.dtype
-    if dtype.is_complex or tensor.is_neg():
+    if form is None:
+        form = (tensor.size(), tensor.stride(), tensor.dtype)
+    storage = tensor.untyped_storage()
+    memory = _generations[0].get((storage.data_ptr(), storage.nbytes()))
+    if memory is not None and not tensor.is_neg() and not tensor.is_conj():
+        alias = memory.aliases.get((tensor.storage_offset(), form))
+        if alias is not None:
+            return alias
+    return _keep(tensor, form)
+
+
+def _keep(tensor: Tensor, form: Form) -> Tensor:
+    # Empty tensors all lie at one place and are still not the same; zeros without memory lie nowhere.
+    if not tensor.numel() or tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor() or tensor.is_meta:
         return as_cpu(tensor)
-    place = (tensor.data_ptr(), tensor.size(), tensor.stride(), dtype)
-    alias = _kept.get(place)
-    if alias is None:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        alias = _kept[place] = as_cpu(tensor)
+    memory = _memory_of(tensor)
+    if len(memory.aliases) >= _MOST_KEPT:
+        memory.aliases.clear()
+    with torch.inference_mode(False):  # it may outlive the mode that its first user runs in
+        alias = memory.aliases[tensor.storage_offset(), form] = _view(memory, tensor)
     return alias
+
+
+def forget_aliases(tensor: Tensor) -> None:
+    """Drop the aliases kept of a tensor's memory: an operator that failed may have left one in another shape."""
+    _memory_of(tensor).aliases.clear()
+
+
+def _view(memory: _Memory, tensor: Tensor) -> Tensor:
+    offset, size, stride = tensor.storage_offset(), tensor.size(), tensor.stride()
+    return _empty(0, dtype=tensor.dtype).set_(memory.storage, offset, size, stride)  # type: ignore[call-overload, no-any-return]
+
+
+def _memory_of(tensor: Tensor) -> _Memory:
+    storage = tensor.untyped_storage()
+    place = (storage.data_ptr(), storage.nbytes())
+    memory = _generations[0].get(place)
+    return _recall(place) if memory is None else memory
+
+
+def _recall(place: tuple[int, int]) -> _Memory:
+    with _changing:
+        recent, earlier = _generations
+        memory = recent.get(place) or earlier.get(place) or _Memory(*place)
+        if len(recent) >= _MOST_KEPT:
+            _generations[:] = [{}, recent]
+            recent = _generations[0]
+        recent[place] = memory
+    return memory
 
 
 def to_npu(tensor: Tensor) -> Tensor:
@@ -67,13 +125,13 @@ def check_index(device: torch.device) -> None:
         raise RuntimeError(f"Invalid NPU device ID: got {device}, but the host NPU is npu:0 only")
 
 
-def same_memory(tensor: Tensor, alias: Tensor, looks_at: Tensor) -> Tensor:
-    """Return the npu tensor that sees of `tensor` what `looks_at` sees of its CPU alias."""
-    offset = (tensor.storage_offset() * tensor.itemsize) // looks_at.itemsize + looks_at.storage_offset()
-    if looks_at.dtype == alias.dtype:
-        return tensor.as_strided(looks_at.size(), looks_at.stride(), offset)
+def same_memory(tensor: Tensor, looks_at: Tensor) -> Tensor:
+    """Return the npu tensor that sees of the memory of `tensor` what `looks_at` sees of it from the CPU."""
+    size, stride, offset = looks_at.size(), looks_at.stride(), looks_at.storage_offset()
+    if looks_at.dtype == tensor.dtype:
+        return tensor.as_strided(size, stride, offset)
     viewed = torch.empty(0, dtype=looks_at.dtype, device=NPU)
-    return viewed.set_(tensor.untyped_storage(), offset, looks_at.size(), looks_at.stride())  # type: ignore[call-overload, no-any-return]
+    return viewed.set_(tensor.untyped_storage(), offset, size, stride)  # type: ignore[call-overload, no-any-return]
 
 
 def extent(tensor: Tensor) -> int:

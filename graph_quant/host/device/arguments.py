@@ -1,7 +1,7 @@
 """Turns the arguments of a call on npu tensors into those of the same call on the CPU."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch._ops import OpOverload
 from ..alias import as_cpu, check_index, kept_alias, same_memory
 
 _CPU = torch.device("cpu")
+_default_dtype = torch.get_default_dtype
 
 
 class Aliases:
@@ -36,8 +37,6 @@ class Aliases:
                 if value.dim() and not self.allow_mixed:
                     raise mixed_devices(self.op)
                 return value
-            if value.is_meta:
-                return value
             cpu = as_cpu(value)
             self.pairs.append((value, cpu))
             return cpu
@@ -57,7 +56,7 @@ class Aliases:
         memory = result.untyped_storage().data_ptr()
         for npu, cpu in self.pairs:
             if cpu.untyped_storage().data_ptr() == memory:
-                return same_memory(npu, cpu, result)
+                return same_memory(npu, result)
         return None
 
 
@@ -68,28 +67,26 @@ def _cpu_for(device: torch.device) -> torch.device:
     return _CPU
 
 
-class SignedCall(NamedTuple):
-    """CPU arguments of a call, and what of them decides the shape, strides and dtype of its result."""
-
-    args: list[Any]
-    signature: tuple[Any, ...]
+# CPU arguments of a call, and what of them decides the shape, strides and dtype of its result.
+SignedCall = tuple[list[Any], tuple[Any, ...]]
 
 
 def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SignedCall | None:
     """Prepare a call in one pass; None if its arguments are not of the plain kind (this is the hot path)."""
-    parts: list[Any] = []
+    parts: list[Any] = [_default_dtype()]
     cpu_args: list[Any] = []
     scalar_tensor = False
     for value in args:
         if isinstance(value, Tensor):
+            form = (value.size(), value.stride(), value.dtype)
             if value.is_cpu:
-                if value.dim():
+                if form[0]:
                     raise mixed_devices(op)
                 scalar_tensor = True
                 cpu_args.append(value)
             else:
-                cpu_args.append(kept_alias(value))
-            parts += (value.size(), value.stride(), value.dtype)
+                cpu_args.append(kept_alias(value, form))
+            parts.append(form)
         elif isinstance(value, (int, float, bool)):
             cpu_args.append(value)
             parts += (type(value), value)
@@ -99,8 +96,9 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         elif isinstance(value, (list, tuple)) and all([isinstance(item, Tensor) for item in value]):
             if any([item.is_cpu for item in value]):
                 return None
-            cpu_args.append([kept_alias(item) for item in value])
-            parts.append(tuple([(item.size(), item.stride(), item.dtype) for item in value]))
+            forms = [(item.size(), item.stride(), item.dtype) for item in value]
+            cpu_args.append(list(map(kept_alias, value, forms)))
+            parts.append(tuple(forms))
         elif value is None or isinstance(value, torch.dtype):
             cpu_args.append(value)
             parts.append(value)
@@ -112,8 +110,11 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         parts += (name, type(value), value)
     if scalar_tensor:
         # A Python number arrives as a tensor that promotes differently; PyTorch alone can tell the two apart.
-        parts.append(torch.result_type(*[value for value in args if isinstance(value, Tensor)][:2]))
-    return SignedCall(cpu_args, tuple(parts))
+        tensors = [value for value in args if isinstance(value, Tensor)]
+        if len(tensors) != 2:
+            return None
+        parts.append(torch.result_type(*tensors))
+    return cpu_args, tuple(parts)
 
 
 def mixed_devices(op: OpOverload) -> RuntimeError:
@@ -121,6 +122,17 @@ def mixed_devices(op: OpOverload) -> RuntimeError:
     return RuntimeError(
         f"{op}: expected all tensors to be on the same device, but found at least two devices, npu:0 and cpu!"
     )
+
+
+def as_meta(value: Any) -> Any:
+    """Return what stands for an argument where only its shape, strides and dtype may be seen."""
+    if isinstance(value, Tensor):
+        if value.is_cpu:  # a single value, which takes part in no shape
+            return value
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+    if isinstance(value, (list, tuple)):
+        return [as_meta(item) for item in value]
+    return value
 
 
 def map_results(results: Any, move: Callable[[Tensor], Tensor]) -> Any:

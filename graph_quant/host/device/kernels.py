@@ -8,12 +8,13 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from .. import capture
-from ..alias import NPU, as_cpu, extent, kept_alias, to_npu
+from ..alias import NPU, Form, as_cpu, extent, forget_aliases, kept_alias, to_npu
 from ..halves import HALVES
-from .arguments import Aliases, map_results, signed_call
+from .arguments import Aliases, as_meta, map_results, signed_call
 from .rng import cpu_generator, default_cpu_generator_drawn
 
 Kernel = Callable[..., Any]
+_empty_strided = torch.empty_strided
 
 # PyTorch lets these read CPU tensors (indices, sources of copies) beside tensors of a device.
 _MIXED_DEVICES = ("aten::index", "aten::_index_put_impl_", "aten::copy_", "aten::_unsafe_index", "aten::set_")
@@ -47,29 +48,51 @@ def functional(op: OpOverload, may_alias: bool = False) -> Kernel:
 
 
 def structured(op: OpOverload, out: OpOverload) -> Kernel:
-    """Infer the result first and let the CPU write straight into NPU memory: no copy of the result."""
-    first_time = functional(op)
-    known: dict[Any, tuple[Any, Any, torch.dtype]] = {}
+    """Know the result beforehand and let the CPU write straight into NPU memory: no copy of the result."""
+    plain = functional(op)
+    known: dict[Any, Form | None] = {}
     output_name = next(argument.name for argument in out._schema.arguments if argument.is_out)
     write = out._op
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         call = signed_call(op, args, kwargs)
-        inferred = known.get(call.signature) if call else None
-        if call and inferred:
+        if call is None:
+            return plain(*args, **kwargs)
+        cpu_args, signature = call
+        inferred = known.get(signature)
+        if inferred is not None:
             size, stride, dtype = inferred
-            result = torch.empty_strided(size, stride, dtype=dtype, device=NPU)
-            kwargs[output_name] = kept_alias(result)
-            write(*call.args, **kwargs)
-            return result
-        result = first_time(*args, **kwargs)
-        if call:
+            result = _empty_strided(size, stride, dtype=dtype, device=NPU)
+            kwargs[output_name] = kept_alias(result, inferred)
+            try:
+                write(*cpu_args, **kwargs)
+                return result
+            except Exception:
+                # A wrong call fails again below. An operator that resizes its output on the way cannot do so here.
+                forget_aliases(result)
+                del kwargs[output_name]
+        result = plain(*args, **kwargs)
+        if inferred is not None:
+            known[signature] = None
+        elif signature not in known:
             if len(known) >= _MOST_SIGNATURES:
                 known.clear()
-            known[call.signature] = (result.size(), result.stride(), result.dtype)
+            known[signature] = _decided_by_metadata(op, args, kwargs, result)
         return result
 
     return kernel
+
+
+def _decided_by_metadata(op: OpOverload, args: Any, kwargs: dict[str, Any], result: Tensor) -> Form | None:
+    """Return what a result is like if PyTorch infers the same without the data (masks decide sizes, for one)."""
+    try:
+        inferred = op(*map(as_meta, args), **kwargs)
+    except Exception:
+        return None
+    if result.is_complex():  # an operator may mark its output as to be conjugated
+        return None
+    seen = (result.size(), result.stride(), result.dtype)
+    return seen if (inferred.size(), inferred.stride(), inferred.dtype) == seen else None
 
 
 def mutating(op: OpOverload) -> Kernel:

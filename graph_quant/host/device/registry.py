@@ -118,6 +118,8 @@ def out_variant(name: str, op: OpOverload) -> OpOverload | None:
     structured = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutogradNonFunctional")
     if not (structured or name in _INFERABLE) or len(op._schema.returns) != 1:
         return None
+    if any(argument.name == "reduction" for argument in op._schema.arguments):
+        return None  # losses write all elements into the output before they reduce them: it must be free to grow
     for candidate in op.overloadpacket.overloads():
         out: OpOverload = getattr(op.overloadpacket, candidate)
         inputs = [(argument.name, str(argument.type)) for argument in out._schema.arguments if not argument.is_out]
