@@ -59,3 +59,40 @@ def test_same_bits(compile_npu: Compile, name: str, dynamic: bool) -> None:
     for one, other in pairs:
         assert one.dtype == other.dtype
         assert torch.equal(one.view(torch.int8), other.view(torch.int8))
+
+
+def _one_token(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, params: torch.Tensor) -> list[torch.Tensor]:
+    """One token to every destination, by a weight and by itself: m, and m and n, are 1."""
+    q = torch_npu.npu_quantize(x, scale[:1], None, torch.qint8, -1, False)
+    tokens = torch.ones(1, device=x.device)
+    return [
+        result
+        for right, n in ((weight, 32), (q.mT, 1))
+        for result in (
+            torch_npu.npu_quant_matmul(q, right, scale[:n], output_dtype=torch.int32),
+            torch_npu.npu_quant_matmul(q, right, scale[:n], output_dtype=torch.bfloat16),
+            torch_npu.npu_quant_matmul(q, right, params[:n], output_dtype=torch.int8),
+            torch_npu.npu_quant_matmul(q, right, params[:n], output_dtype=torch.float16),
+            torch_npu.npu_quant_matmul(
+                q[0], right.squeeze(0), scale[:n], pertoken_scale=tokens, output_dtype=torch.float16
+            ),
+        )
+    ]
+
+
+def test_one_token(compile_npu: Compile) -> None:
+    """Compilers give a single row any stride; strides such as (0, 1) made torch._int_mm leave its result unwritten."""
+    torch.manual_seed(0)
+    scale = torch.rand(32) * 0.01 + 0.01
+    weight = torch.randint(-128, 128, (64, 32), dtype=torch.int8)
+    arguments = [each.npu() for each in (torch.randn(1, 1, 64) * 4000, weight, scale)]
+    arguments.append(torch_npu.npu_trans_quant_param(arguments[2]))
+    expected = _one_token(*arguments)
+    assert expected[0].count_nonzero() == 32
+    for speed in ("eager", "inductor"):
+        torch._dynamo.reset()
+        with use(speed):
+            results = compile_npu(_one_token, dynamic=False)(*arguments)
+        for one, other in zip(expected, results, strict=True):
+            assert one.dtype == other.dtype
+            assert torch.equal(one.cpu(), other.cpu())

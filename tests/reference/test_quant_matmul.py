@@ -1,5 +1,8 @@
 """The integer product in NumPy's int64 and the table of outputs, one row of it a test."""
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +51,38 @@ def test_every_way_to_multiply_is_exact_at_the_extremes(
     monkeypatch.setattr(matmul, "_HAS_INT8_DOT_PRODUCT", with_dot_product)
     x1, x2 = torch.full((2, 5000), -128, dtype=torch.int8), torch.full((5000, 3), -128, dtype=torch.int8)
     assert torch.equal(matmul.int8_matmul(x1, x2), torch.full((2, 3), 5000 * 128 * 128, dtype=torch.int32))
+
+
+def _laid_out(matrix: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The same matrix, and others of its shape, with every kind of strides that views and compilers make."""
+    rows, columns = matrix.shape
+    yield matrix
+    yield matrix.t().contiguous().t()
+    yield torch.cat([matrix, matrix], 1)[:, :columns]
+    yield torch.stack([matrix, matrix], -1).flatten(1)[:, ::2]
+    yield matrix[:1].expand(rows, columns)
+    yield matrix[:, :1].expand(rows, columns)
+    if rows == 1:
+        yield from (matrix.as_strided((1, columns), (stride, 1)) for stride in (0, 1, 7))
+    if columns == 1:
+        yield from (matrix.as_strided((rows, 1), (1, stride)) for stride in (0, 1, 7))
+
+
+@pytest.mark.parametrize("with_dot_product", [True, False])
+@pytest.mark.parametrize("shape", [(1, 64, 16), (1, 1, 1), (3, 1, 5), (5, 64, 1), (1, 64, 1), (17, 33, 65), (1, 1, 16)])
+def test_strides_do_not_matter(
+    with_dot_product: bool, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul, "_HAS_INT8_DOT_PRODUCT", with_dot_product)
+    m, k, n = shape
+    for x1, x2 in itertools.product(_laid_out(int8(m, k)), _laid_out(int8(k, n))):
+        assert np.array_equal(matmul.int8_matmul(x1, x2).numpy(), product(x1, x2)), (x1.stride(), x2.stride())
+
+
+def test_the_product_is_one_operator_to_a_tracer() -> None:
+    operator = torch.ops.graph_quant.int8_matmul.default
+    for x1, x2 in ((int8(1, 1, 64), int8(64, 16)), (int8(2, 1, 3, 8), int8(5, 8, 1))):
+        torch.library.opcheck(operator, (x1, x2))
 
 
 @pytest.mark.parametrize("batches", [((), (3,)), ((2, 1), (3,)), ((1,), (0,)), ((5,), ()), ((2, 3), (2, 3))])

@@ -1,4 +1,4 @@
-"""The exact int8 matrix product, as fast as the processor allows."""
+"""The exact int8 matrix product, as fast as the processor allows. To a tracer it is one operator."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ _HAS_INT8_DOT_PRODUCT = bool(torch.cpu._is_vnni_supported())
 
 def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     """``x1 @ x2`` of int8 tensors in int32; leading dimensions broadcast."""
+    if type(x1) is type(x2) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
+        return _int8_matmul(x1, x2)
+    return torch.ops.graph_quant.int8_matmul(x1, x2)  # type: ignore[no-any-return]
+
+
+def _int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     rows, depth, columns = x1.size(-2), x1.size(-1), x2.size(-1)
     count = math.prod(batch)
@@ -31,12 +37,33 @@ def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 
 def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
-    # Blocks turn a symbolic depth into a number: compiled code guards on it, but inference of shapes would lose it.
-    is_shape_inference = not torch.compiler.is_dynamo_compiling() and isinstance(x1.size(1), torch.SymInt)
-    if is_shape_inference or _HAS_INT8_DOT_PRODUCT:
-        return torch._int_mm(x1, x2)
+    if _HAS_INT8_DOT_PRODUCT:
+        return torch._int_mm(_plain_strides(x1), _plain_strides(x2))
     total = x1.new_zeros((x1.size(0), x2.size(1)), dtype=torch.int32)
     for start in range(0, x1.size(1), _EXACT_DEPTH):
         depth = slice(start, start + _EXACT_DEPTH)
         total += torch.mm(x1[:, depth].float(), x2[depth].float()).to(torch.int32)
     return total
+
+
+def _plain_strides(matrix: torch.Tensor) -> torch.Tensor:
+    """The matrix with rows, or columns, that lie apart in memory.
+
+    With strides that say otherwise torch._int_mm leaves its result unwritten. Expanded matrices have such strides, and
+    matrices with one row or column may have any stride there, and are contiguous all the same.
+    """
+    (rows, columns), (down, across) = matrix.shape, matrix.stride()
+    if (across == 1 and down >= max(columns, 1)) or (down == 1 and across >= max(rows, 1)):
+        return matrix
+    return torch.empty((rows, columns), dtype=matrix.dtype, device=matrix.device).copy_(matrix)
+
+
+def _shape_only(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
+    batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    return x1.new_empty((*batch, x1.size(-2), x2.size(-1)), dtype=torch.int32)
+
+
+_library = torch.library.Library("graph_quant", "FRAGMENT")
+_library.define("int8_matmul(Tensor x1, Tensor x2) -> Tensor")
+_library.impl("int8_matmul", _int8_matmul, "CPU")
+torch.library.register_fake("graph_quant::int8_matmul", _shape_only, lib=_library)
