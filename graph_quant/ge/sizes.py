@@ -69,4 +69,6 @@ def to_sizes(tensor: torch.Tensor) -> Sizes:
     if tensor.numel() == 0:
         return Sizes((), shape, tensor.dtype)
     flat = tensor.reshape(-1)
+    if type(tensor) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
+        return Sizes(tuple(flat.tolist()), shape, tensor.dtype)
     return Sizes(tuple(flat[i].item() for i in range(math.prod(shape))), shape, tensor.dtype)

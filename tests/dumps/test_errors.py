@@ -127,3 +127,28 @@ def test_an_input_without_a_desc_is_not_replayed(command, tmp_path):
     code, _, error = command("replay", path, "-o", tmp_path / "out")
     assert code == 2
     assert error.count("\n") == 1
+
+
+CONST = (
+    'op { name: "c" type: "Const" attr { key: "value" value { t { desc { dtype: DT_FLOAT shape { dim: 2 dim: 3 } } '
+    'data: "%s" } } } output_desc { name: "y" dtype: DT_FLOAT shape { dim: 2 dim: 3 } } }\n'
+)
+NET_OUTPUT = 'op {{ name: "{0}" type: "NetOutput" input: "{1}:0" input_desc {{ name: "input0" }} }}\n'
+
+
+@pytest.mark.parametrize("data", ["", "abcd", "a" * 28])
+def test_a_constant_without_its_data_is_not_replayed(command, tmp_path, data):
+    path = tmp_path / "graph.txt"
+    path.write_text(CONST % data + NET_OUTPUT.format("out", "c"))
+    code, out, error = command("replay", path, "-o", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert f"claims to be float32[2, 3] and carries {len(data)} bytes" in error
+    assert "'c' (Const)" in error
+
+
+def test_two_outputs_are_not_replayed(command, tmp_path):
+    path = tmp_path / "graph.txt"
+    path.write_text(CONST % ("a" * 24) + NET_OUTPUT.format("one", "c") + NET_OUTPUT.format("other", "c"))
+    code, out, error = command("replay", path, "-o", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert "it has 2 NetOutput nodes, one, other" in error

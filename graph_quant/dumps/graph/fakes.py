@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +26,13 @@ from ...ge import dtypes
 from ...ge.graph import Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import from_desc, word_of
-from ...host.engine.nodes import decode_attribute
-from ...host.kernels import KERNELS, SIZE_KERNELS, Kernel
+from ...host.engine.nodes import decode_attribute, decode_tensor
+from ...host.kernels import Kernel
+from ...host.kernels.choice import LONGEST_SIZES
 from ..errors import DumpError
 from .shapes import Stated, TensorType, stated
 from .symbolic import Symbols
 
-_MOST_SIZES = 64
 # The attribute that states the dtype of a node's first result.
 _RESULT_DTYPE = ("dst_type", "dtype", "type", "dst_dtype")
 # The kernel needs data to answer, which a fake tensor does not have.
@@ -85,25 +85,25 @@ class Fakes:
         count = math.prod(shape)
         if min(shape, default=0) < 0 or len(tensor.data) not in (0, count * dtype.itemsize):
             raise DumpError(f"it holds {len(tensor.data)} bytes, which is not {word}{list(shape)}")
-        if len(shape) <= 1 and count <= _MOST_SIZES and tensor.data and not dtype.is_complex:
-            numbers = torch.frombuffer(bytearray(tensor.data), dtype=dtype).tolist()
-            return self._intern(Sizes(tuple(numbers), shape, dtype), word)
+        if count <= LONGEST_SIZES and len(tensor.data) == count * dtype.itemsize and not dtype.is_complex:
+            return self._intern(to_sizes(decode_tensor(tensor)), word)
         return self._empty(shape, dtype, word)
 
-    def call(self, node: Node, kernel: Kernel, inputs: Mapping[str, Value]) -> tuple[Value, ...]:
-        """The results of ``node``."""
+    def call(self, node: Node, kernel: Kernel, inputs: Mapping[str, Value], *, fold: bool) -> tuple[Value, ...]:
+        """The results of ``node``; with ``fold``, where all inputs are small constants, in numbers."""
         arranged = [_arrange(declared, inputs) for declared in kernel.inputs]
         attributes = {
             parameter: node.proto.attr[name] for name, parameter in kernel.attributes if name in node.proto.attr
         }
         key = (
             id(kernel),
+            fold,
             tuple((name, attribute.SerializeToString()) for name, attribute in attributes.items()),
             tuple(tuple(map(id, given)) if isinstance(given, list) else id(given) for given in arranged),
         )
         if key not in self._called:
             try:
-                self._called[key] = self._run(node, kernel, arranged, attributes)
+                self._called[key] = self._run(node, kernel, arranged, attributes, fold)
             except Exception as error:
                 self._called[key] = error
         found = self._called[key]
@@ -111,23 +111,39 @@ class Fakes:
             raise found
         return found
 
-    def _run(self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any]) -> tuple[Value, ...]:
+    def _run(
+        self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any], fold: bool
+    ) -> tuple[Value, ...]:
         decoded = {name: decode_attribute(attribute) for name, attribute in attributes.items()}
         given = {name: value for name, value in decoded.items() if value is not None}
+        convert = _in_numbers if fold else self._as
         # Kernels that work block by block on data take one symbolic step where they are traced.
-        with _quiet(), torch.compiler._compile_session_context(), self._mode:
+        with _quiet(), nullcontext() if fold else self._tracing():
             arguments = [
-                [self._as(value, declared.is_size) for value in group]
+                [convert(value, declared.is_size) for value in group]
                 if isinstance(group, list)
-                else (None if group is None else self._as(group, declared.is_size))
+                else (None if group is None else convert(group, declared.is_size))
                 for declared, group in zip(kernel.inputs, arranged, strict=True)
             ]
             result = kernel.function(*arguments, **given)
-            if node.type == "Reshape" and isinstance(arguments[1], Sizes):
+            if node.type == "Reshape" and isinstance(arguments[1], Sizes) and not fold:
                 result = _as_asked(result, arguments[1])
         several = result if isinstance(result, list) or type(result) is tuple else [result]
         flat = [value for group in arranged for value in (group if isinstance(group, list) else [group]) if value]
-        return tuple(self._intern(content, _word(node, index, content, flat)) for index, content in enumerate(several))
+        words = [_word(node, index, content, flat) for index, content in enumerate(several)]
+        if fold:
+            return tuple(self._known(content, word) for content, word in zip(several, words, strict=True))
+        return tuple(self._intern(content, word) for content, word in zip(several, words, strict=True))
+
+    @contextmanager
+    def _tracing(self) -> Iterator[None]:
+        with torch.compiler._compile_session_context(), self._mode:
+            yield
+
+    def _known(self, tensor: torch.Tensor, word: str) -> Value:
+        if tensor.numel() <= LONGEST_SIZES:
+            return self._intern(to_sizes(tensor), word)
+        return self._empty(tuple(tensor.shape), tensor.dtype, word)
 
     def _as(self, value: Value, is_size: bool) -> Any:
         if isinstance(value.content, Sizes) == is_size:
@@ -181,13 +197,8 @@ def _expression(size: Any) -> Any:
     return (type(size), repr(size)) if isinstance(size, float) else size
 
 
-def choose(node: Node, inputs: Mapping[str, Value], fixed: bool) -> Kernel | None:
-    """As the engine chooses: sizes are computed as numbers, data by tensor kernels. ``fixed``: all are constants."""
-    on_sizes = SIZE_KERNELS.get(node.type)
-    if on_sizes is None or not inputs or any(value.items is None for value in inputs.values()):
-        return KERNELS.get(node.type)
-    whole = all("float" not in value.type.dtype for value in inputs.values())
-    return on_sizes if whole or not fixed else KERNELS.get(node.type)
+def _in_numbers(value: Value, is_size: bool) -> Any:
+    return value.content if is_size else to_tensor(value.content)
 
 
 def _arrange(declared: Any, inputs: Mapping[str, Value]) -> Any:

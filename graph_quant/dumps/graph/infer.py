@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import dtypes
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Edge, Node
-from .fakes import Fakes, Value, choose, is_open_question
+from ...host.kernels.choice import Fed, choose, is_folded
+from .fakes import Fakes, Value, is_open_question
 from .shapes import Stated, TensorType, stated
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class _Run:
 
     def _call(self, node: Node) -> tuple[Value, ...]:
         inputs: dict[str, Value] = {}
+        fed: dict[str, Fed] = {}
         for edge in node.inputs:
             if not edge.node:
                 continue
@@ -145,17 +147,22 @@ class _Run:
             if value is None:
                 raise ValueError(f"its input {edge.name} has no known type")
             inputs[edge.name] = value
-        fixed = all(edge.node in self._constants for edge in node.inputs if edge.node)
-        kernel = choose(node, inputs, fixed)
+            rank = len(value.type.shape or ()) if edge.node in self._constants else None
+            fed[edge.name] = Fed(value.items is not None, rank)
+        kernel = choose(node.type, fed)
+        fold = is_folded(node.type, fed)
         if kernel is None:
             self.result.unknown_types.add(node.type)
             raise ValueError(f"the host has no kernel for {node.type}")
         try:
-            return self.fakes.call(node, kernel, inputs)
+            found = self.fakes.call(node, kernel, inputs, fold=fold)
         except Exception as error:
             if not is_open_question(error):
                 self.result.refused.append(node.name)
             raise
+        if fold:
+            self._constants.add(node.name)
+        return found
 
     def _record(self, node: Node, found: tuple[Value | None, ...]) -> None:
         values = list(found)

@@ -80,14 +80,19 @@ class HostGraph:
 
 def _reader(node: GeNode) -> Convert:
     """How an input of the graph becomes an argument: sizes as numbers, npu tensors through their host memory."""
-    if not inputs.is_size(node):
-        return _host_tensor
     scalar = not node.proto.output_desc[0].shape.dim
+    if not inputs.is_size(node):
+        return _host_scalar if scalar else _host_tensor
     return torch.Tensor.item if scalar else torch.Tensor.tolist
 
 
 def _host_tensor(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_cpu else kept_alias(tensor)
+
+
+def _host_scalar(tensor: torch.Tensor) -> torch.Tensor:
+    """TorchAir feeds numbers, which the graph describes as scalars, as tensors of one element."""
+    return _host_tensor(tensor).reshape(())
 
 
 def _delivery(on_npu: bool, owned: bool) -> Convert:

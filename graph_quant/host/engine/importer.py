@@ -1,7 +1,7 @@
 """From a GE graph to a torch.fx.GraphModule that calls one kernel for each GE node.
 
 Every FX node made from a GE node has it in ``node.meta["ge"]``. Placeholders stand in the order of the Data nodes'
-indices. Sizes travel as Python numbers: where a kernel wants a tensor and gets a size, or the other way round, a
+indices. Sizes travel as numbers: where a kernel wants a tensor and gets a size, or the other way round, a
 conversion is put between them.
 """
 
@@ -10,21 +10,20 @@ from __future__ import annotations
 import builtins
 import keyword
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
 from ...ge import sizes
-from ..kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel
+from ..kernels import KERNELS, Input, Kernel
+from ..kernels.choice import LONGEST_SIZES, Fed, choose, is_folded
 from . import inputs
-from .errors import GraphError, UnsupportedGraphError
+from .errors import GraphError, NodeError, UnsupportedGraphError
 from .nodes import Edge, GeNode, Origin, read_nodes
 from .order import DATA_TYPES, OUTPUT, execution_order
 
-# Longer constants are data, never shapes.
-LONGEST_SHAPE = 64
 # Names that mean something else in the code that FX generates.
 _RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
 _STRUCTURAL = frozenset((*DATA_TYPES, OUTPUT, "Const", "Constant", "ConstPlaceHolder"))
@@ -61,7 +60,7 @@ class _Importer:
         self.attributes: dict[str, Any] = {}
         self.identifiers: dict[str, str] = {}
         self.taken: set[str] = set()
-        self.constants: dict[str, torch.Tensor] = {}
+        self.constants: dict[Edge, torch.Tensor] = {}
         # What stands for an output of a node: a tensor, and sizes. Either may be made from the other.
         self.tensors: dict[Edge, fx.Node] = {}
         self.sizes: dict[Edge, fx.Node | sizes.Sizes] = {}
@@ -75,7 +74,7 @@ class _Importer:
             elif node.type in ("Const", "Constant"):
                 self._constant(node)
             elif node.type == "ConstPlaceHolder":
-                self.constants[node.name] = inputs.memory_at(node)
+                self.constants[Edge(node.name, 0)] = inputs.memory_at(node)
             elif node.type not in DATA_TYPES:
                 self._call(node)
         assert output is not None
@@ -92,21 +91,28 @@ class _Importer:
             placeholder.meta["ge"] = node
             edge = Edge(node.name, 0)
             if inputs.is_size(node):
-                size = self.graph.call_function(sizes.given_sizes, (placeholder, inputs.dtype(node)))
-                size.meta["ge"] = node
-                self.sizes[edge] = size
+                host = self.graph.call_function(sizes.given_sizes, (placeholder, inputs.dtype(node)))
+                host.meta["ge"] = node
+                self.sizes[edge] = host
             else:
                 self.tensors[edge] = placeholder
 
     def _constant(self, node: GeNode) -> None:
-        value: torch.Tensor = node.attributes["value"]
-        self.constants[node.name] = value
-        if value.numel() <= LONGEST_SHAPE and not value.dtype.is_complex:
-            items = value.reshape(-1).tolist()
-            self.sizes[Edge(node.name, 0)] = sizes.Sizes(tuple(items), tuple(value.shape), value.dtype)
+        value = node.attributes.get("value")
+        if not isinstance(value, torch.Tensor):
+            raise GraphError(f"{self.name}: {node.describe()} has no value")
+        self._know(Edge(node.name, 0), value)
+
+    def _know(self, edge: Edge, value: torch.Tensor) -> None:
+        """Note a constant; a small one may be sizes."""
+        self.constants[edge] = value
+        if value.numel() <= LONGEST_SIZES and not value.dtype.is_complex:
+            self.sizes[edge] = sizes.to_sizes(value)
 
     def _call(self, node: GeNode) -> None:
-        kernel = self._choose(node)
+        fed = {name: self._fed(edge) for name, edge in node.inputs.items()}
+        kernel = choose(node.type, fed)
+        assert kernel is not None
         args = [self._argument(node, declared) for declared in kernel.inputs]
         kwargs = {
             parameter: node.attributes[name]
@@ -120,47 +126,51 @@ class _Importer:
         made = self.sizes if kernel.returns_sizes else self.tensors
         if not kernel.returns_many:
             made[Edge(node.name, 0)] = call
-            return
-        for index in range(node.output_count):
-            item = self.graph.call_function(operator.getitem, (call, index))
-            item.meta["ge"] = node
-            made[Edge(node.name, index)] = item
+        else:
+            for index in range(node.output_count):
+                item = self.graph.call_function(operator.getitem, (call, index))
+                item.meta["ge"] = node
+                made[Edge(node.name, index)] = item
+        if is_folded(node.type, fed):
+            self._fold(node, kernel, kwargs)
 
-    def _choose(self, node: GeNode) -> Kernel:
-        """The kernel on sizes where all inputs are sizes and not all of them float constants."""
-        on_sizes = SIZE_KERNELS.get(node.type)
-        edges = node.inputs.values()
-        if on_sizes is None or not edges or any(edge not in self.sizes for edge in edges):
-            return self._with_constants(node)
-        computed = any(edge.node not in self.constants for edge in edges)
-        whole = all(not self.constants[e.node].is_floating_point() for e in edges if e.node in self.constants)
-        return on_sizes if computed or whole else self._with_constants(node)
+    def _fed(self, edge: Edge) -> Fed:
+        constant = self.constants.get(edge)
+        return Fed(edge in self.sizes, None if constant is None else constant.dim())
 
-    def _with_constants(self, node: GeNode) -> Kernel:
-        """The kernel for scalar constants where there is one and they are, or the usual one."""
-        special = CONSTANT_KERNELS.get(node.type)
-        if special is None:
-            return KERNELS[node.type]
-        edges = [node.inputs[declared.name] for declared in special.inputs if declared.is_size]
-        scalars = all(edge.node in self.constants and self.constants[edge.node].dim() == 0 for edge in edges)
-        return special if scalars else KERNELS[node.type]
+    def _fold(self, node: GeNode, kernel: Kernel, attributes: Mapping[str, Any]) -> None:
+        """Compute what a node makes of constants now, for readers that need it as a size."""
 
-    def _argument(self, node: GeNode, declared: Input) -> Any:
-        fetch = self._sizes if declared.is_size else self._tensor
+        def known(edge: Edge, is_size: bool) -> Any:
+            return self.sizes[edge] if is_size else self.constants[edge]
+
+        args = [self._argument(node, declared, known) for declared in kernel.inputs]
+        try:
+            result = kernel.function(*args, **attributes)
+        except Exception as error:
+            raise NodeError(node, error) from error
+        for index, value in enumerate(result if kernel.returns_many else [result]):
+            self._know(Edge(node.name, index), value)
+
+    def _argument(self, node: GeNode, declared: Input, fetch: Callable[[Edge, bool], Any] | None = None) -> Any:
+        fetch = fetch or self._fetch
         if declared.is_dynamic:
-            return [fetch(edge) for edge in _dynamic_edges(node, declared.name)]
+            return [fetch(edge, declared.is_size) for edge in _dynamic_edges(node, declared.name)]
         edge = node.inputs.get(declared.name)
         if edge is not None:
-            return fetch(edge)
+            return fetch(edge, declared.is_size)
         if declared.is_optional:
             return None
         raise GraphError(f"{self.name}: {node.describe()} lacks its input {declared.name!r}")
 
+    def _fetch(self, edge: Edge, is_size: bool) -> Any:
+        return self._sizes(edge) if is_size else self._tensor(edge)
+
     def _tensor(self, edge: Edge) -> fx.Node:
         if edge not in self.tensors:
-            if edge.node in self.constants:
+            if edge in self.constants:
                 attribute = self._identifier(edge.node)
-                self.attributes[attribute] = self.constants[edge.node]
+                self.attributes[attribute] = self.constants[edge]
                 made = self.graph.get_attr(attribute)
             else:
                 made = self.graph.call_function(sizes.to_tensor, (self._known(self.sizes, edge),))

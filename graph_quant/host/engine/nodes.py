@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...ge.torch_dtypes import from_desc
+from .errors import GraphError
 
 
 class Edge(NamedTuple):
@@ -67,7 +69,10 @@ def _read_node(op: Any, origin: Origin | None) -> GeNode:
             data.append(Edge(name, int(index)))
     names = [desc.name for desc in op.input_desc]
     inputs = {name: edge for name, edge in zip(names, data, strict=False) if edge is not None}
-    attributes = {key: decode_attribute(value) for key, value in op.attr.items() if key not in _NAME_TABLES}
+    try:
+        attributes = {key: decode_attribute(value) for key, value in op.attr.items() if key not in _NAME_TABLES}
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GraphError(f"GE node {op.name!r} ({op.type}): {error}") from None
     return GeNode(
         op.name, op.type, inputs, tuple(controls), attributes, len(op.output_desc), origin or _origin_of(op), op
     )
@@ -118,10 +123,13 @@ def _lists_of(value: Any) -> Iterator[Any]:
 
 
 def decode_tensor(tensor: Any) -> torch.Tensor:
-    """A TensorDef as a torch tensor."""
+    """A TensorDef as a torch tensor. One that claims other elements than it carries is refused."""
     dtype = from_desc(tensor.desc.dtype)
     shape = tuple(tensor.desc.shape.dim)
-    if not tensor.data:
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or len(tensor.data) != count * dtype.itemsize:
+        name = str(dtype).removeprefix("torch.")
+        raise ValueError(f"a tensor claims to be {name}{list(shape)} and carries {len(tensor.data)} bytes")
+    if not count:
         return torch.empty(shape, dtype=dtype)
-    flat = torch.frombuffer(bytearray(tensor.data), dtype=dtype)
-    return flat.reshape(shape)
+    return torch.frombuffer(bytearray(tensor.data), dtype=dtype).reshape(shape)

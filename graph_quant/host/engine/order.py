@@ -40,6 +40,8 @@ def _needed(graph: str, nodes: Sequence[GeNode], by_name: dict[str, GeNode]) -> 
     frontier = [node.name for node in nodes if node.type == OUTPUT]
     if not frontier:
         raise GraphError(f"{graph}: it has no {OUTPUT} node")
+    if len(frontier) > 1:
+        raise GraphError(f"{graph}: it has {len(frontier)} {OUTPUT} nodes, {', '.join(frontier[:4])}; one is allowed")
     needed = set(frontier)
     while frontier:
         node = by_name[frontier.pop()]

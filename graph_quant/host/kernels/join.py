@@ -11,19 +11,24 @@ from ...ge.kernels import kernel
 from ...ge.sizes import Sizes
 
 
+def _joined(x: Sequence[Tensor], axis: int) -> Tensor:
+    """GE joins scalars as if they were vectors of one element; TorchAir relies on it for counters."""
+    return torch.cat([each if each.dim() else each.reshape(1) for each in x], axis)
+
+
 @kernel("ConcatV2", flops=0, same=("x",))
 def concat(x: Sequence[Tensor], concat_dim: Sizes) -> Tensor:
-    return torch.cat(list(x), concat_dim.ints[0])
+    return _joined(x, concat_dim.ints[0])
 
 
 @kernel("Concat")
 def concat_axis_first(concat_dim: Sizes, x: Sequence[Tensor]) -> Tensor:
-    return torch.cat(list(x), concat_dim.ints[0])
+    return _joined(x, concat_dim.ints[0])
 
 
 @kernel("ConcatD", "ConcatV2D", flops=0, same=("x",))
 def concat_attribute(x: Sequence[Tensor], *, concat_dim: int) -> Tensor:
-    return torch.cat(list(x), concat_dim)
+    return _joined(x, concat_dim)
 
 
 @kernel("Pack", flops=0, same=("x",))

@@ -1,7 +1,8 @@
-"""The arithmetic of shapes, on sizes."""
+"""Sizes, and their arithmetic, on numbers. The results are those of the tensor kernels of the same types."""
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -9,50 +10,96 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._mode_utils import no_dispatch
 
-from ...ge.kernels import kernel, size_kernel
-from ...ge.sizes import Number, Sizes, list_of_sizes, one_size
+from ...ge.kernels import KERNELS, kernel, size_kernel
+from ...ge.sizes import Sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import from_attr
+from .size_items import broadcast, check_count, fitted, is_symbolic, is_whole, joint_dtype
+
+
+def _sizes(items: Sequence[Any], shape: tuple[int, ...], dtype: int) -> Sizes:
+    return Sizes(fitted(items, from_attr(dtype)), shape, from_attr(dtype))
 
 
 @kernel("Shape", view=True)
 def shape_of(x: Tensor, *, dtype: int = 3) -> Sizes:
-    return list_of_sizes(tuple(x.shape), from_attr(dtype))
+    return _sizes(tuple(x.shape), (x.dim(),), dtype)
 
 
 @kernel("ShapeN")
 def shapes_of(x: Sequence[Tensor], *, dtype: int = 3) -> list[Sizes]:
-    return [list_of_sizes(tuple(each.shape), from_attr(dtype)) for each in x]
+    return [_sizes(tuple(each.shape), (each.dim(),), dtype) for each in x]
 
 
 @kernel("Size")
 def size_of(x: Tensor, *, dtype: int = 3) -> Sizes:
-    return one_size(x.numel(), from_attr(dtype))
+    return _sizes((x.numel(),), (), dtype)
 
 
 @kernel("Rank")
 def rank_of(x: Tensor) -> Sizes:
-    return one_size(x.dim(), torch.int32)
+    return Sizes((x.dim(),), (), torch.int32)
 
 
-def _divide(left: Any, right: Any) -> Any:
-    """True division of floats; of sizes, which are not negative, the whole quotient."""
-    if isinstance(left, (float, torch.SymFloat)) or isinstance(right, (float, torch.SymFloat)):
+def _by_tensors(op_type: str, *values: Sizes, dtype: torch.dtype | None = None, **attributes: Any) -> Any:
+    """What the tensor kernel gives, or None where integers or symbols are better off without.
+
+    Numbers in a compiler's hands have to stay numbers: there arithmetic is done in double precision and rounded.
+    """
+    kinds = [value.dtype for value in values] + ([] if dtype is None else [dtype])
+    if all(map(is_whole, kinds)) or torch.compiler.is_dynamo_compiling():
+        return None
+    if any(is_symbolic(item) for value in values for item in value.items):
+        return None
+    with no_dispatch():
+        declared = KERNELS[op_type].inputs
+        args = [value if each.is_size else to_tensor(value) for each, value in zip(declared, values, strict=True)]
+        return to_sizes(KERNELS[op_type].function(*args, **attributes))
+
+
+def _truncated_quotient(left: Any, right: Any) -> Any:
+    if isinstance(left, float | torch.SymFloat) or isinstance(right, float | torch.SymFloat):
         return left / right
-    return left // right
+    if left >= 0 and right > 0:
+        return left // right
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _truncated_remainder(left: Any, right: Any) -> Any:
+    if isinstance(left, float | torch.SymFloat) or isinstance(right, float | torch.SymFloat):
+        return math.fmod(left, right)
+    return left % right if left >= 0 and right > 0 else left - right * _truncated_quotient(left, right)
+
+
+_MOST_POWER = 64
+
+
+def _power(left: Any, right: Any) -> Any:
+    if isinstance(left, float | torch.SymFloat) or isinstance(right, float | torch.SymFloat):
+        return left**right
+    if right < 0:
+        return 1 if left == 1 else (-1 if right % 2 else 1) if left == -1 else 0
+    if not is_symbolic(left) and not is_symbolic(right):
+        # Only the low bits are kept in the end, and there may be a great many others.
+        return pow(left, right, 1 << 64)
+    if right > _MOST_POWER:
+        raise ValueError(f"a size to the power of {right} is no size")
+    return left ** int(right)
 
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "Add": operator.add,
     "Sub": operator.sub,
     "Mul": operator.mul,
-    "Div": _divide,
-    "RealDiv": _divide,
-    "TruncateDiv": _divide,
+    "Div": _truncated_quotient,
+    "RealDiv": _truncated_quotient,
+    "TruncateDiv": _truncated_quotient,
     "FloorDiv": operator.floordiv,
     "FloorMod": operator.mod,
-    "Mod": operator.mod,
-    "Pow": operator.pow,
+    "Mod": _truncated_remainder,
+    "Pow": _power,
     "Maximum": torch.sym_max,
     "Minimum": torch.sym_min,
 }
@@ -66,23 +113,18 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _pairwise(function: Callable[[Any, Any], Any], x1: Sizes, x2: Sizes) -> tuple[Number, ...]:
-    left, right = x1.items, x2.items
-    count = max(len(left), len(right))
-    left = left * count if len(left) == 1 else left
-    right = right * count if len(right) == 1 else right
-    return tuple(function(one, other) for one, other in zip(left, right, strict=True))
-
-
-def _larger_shape(x1: Sizes, x2: Sizes) -> tuple[int, ...]:
-    return x1.shape if (len(x1.items), len(x1.shape)) >= (len(x2.items), len(x2.shape)) else x2.shape
-
-
 def _register_binary(op_type: str, function: Callable[[Any, Any], Any], dtype: torch.dtype | None) -> None:
     def run(x1: Sizes, x2: Sizes) -> Sizes:
-        return Sizes(_pairwise(function, x1, x2), _larger_shape(x1, x2), x1.dtype if dtype is None else dtype)
+        computed = _by_tensors(op_type, x1, x2)
+        if computed is not None:
+            return computed  # type: ignore[no-any-return]
+        (left, right), shape = broadcast((x1, x2))
+        check_count(len(left))
+        items = [function(one, other) for one, other in zip(left, right, strict=True)]
+        kind = joint_dtype((x1, x2)) if dtype is None else dtype
+        return Sizes(fitted(items, kind), shape, kind)
 
-    run.__name__ = run.__qualname__ = f"size_{op_type}"
+    run.__name__ = run.__qualname__ = f"host_{op_type}"
     size_kernel(op_type)(run)
 
 
@@ -95,144 +137,84 @@ for _type, _function in _COMPARE.items():
 @size_kernel("Cast")
 def cast(x: Sizes, *, dst_type: int) -> Sizes:
     dtype = from_attr(dst_type)
+    computed = _by_tensors("Cast", x, dtype=dtype, dst_type=dst_type)
+    if computed is not None:
+        return computed  # type: ignore[no-any-return]
+    items: Sequence[Any] = x.items
     if dtype.is_floating_point:
-        return Sizes(tuple(torch.sym_float(item) for item in x.items), x.shape, dtype)
-    if dtype == torch.bool:
-        return Sizes(tuple(item != 0 for item in x.items), x.shape, dtype)
-    if x.dtype.is_floating_point or x.dtype == torch.bool:
-        return Sizes(tuple(torch.sym_int(item) for item in x.items), x.shape, dtype)
-    return Sizes(x.items, x.shape, dtype)
+        # A symbol would not be rounded: a compiler gets one program for each size instead.
+        exact = dtype == torch.float64 or not torch.compiler.is_dynamo_compiling()
+        items = [torch.sym_float(item) if exact else float(int(item)) for item in items]
+    elif dtype != torch.bool and not is_whole(x.dtype):
+        items = [torch.sym_int(item) for item in items]
+    return Sizes(fitted(items, dtype), x.shape, dtype)
 
 
-@size_kernel("Neg")
-def negate(x: Sizes) -> Sizes:
-    return Sizes(tuple(-item for item in x.items), x.shape, x.dtype)
+def _register_unary(op_type: str, function: Callable[[Any], Any]) -> None:
+    def run(x: Sizes) -> Sizes:
+        computed = _by_tensors(op_type, x)
+        if computed is not None:
+            return computed  # type: ignore[no-any-return]
+        items = [function(item) for item in x.items]
+        if x.dtype.is_floating_point:
+            items = [torch.sym_float(item) for item in items]
+        return Sizes(fitted(items, x.dtype), x.shape, x.dtype)
+
+    run.__name__ = run.__qualname__ = f"host_{op_type}"
+    size_kernel(op_type)(run)
 
 
-@size_kernel("Floor")
-def floor(x: Sizes) -> Sizes:
-    return Sizes(tuple(math.floor(item) for item in x.items), x.shape, x.dtype)
-
-
-@size_kernel("Ceil")
-def ceil(x: Sizes) -> Sizes:
-    return Sizes(tuple(math.ceil(item) for item in x.items), x.shape, x.dtype)
-
-
-@size_kernel("Identity", "TensorMove")
-def identity(x: Sizes) -> Sizes:
-    return x
-
-
-@size_kernel("Gather")
-def gather(x: Sizes, indices: Sizes) -> Sizes:
-    return Sizes(tuple(x.items[index] for index in indices.ints), indices.shape, x.dtype)
-
-
-@size_kernel("GatherV2")
-def gather_axis(x: Sizes, indices: Sizes, axis: Sizes) -> Sizes:
-    if axis.scalar not in (0, -1) or len(x.shape) != 1:
-        raise ValueError(f"axis must be that of a vector, got {axis.scalar} for a value of shape {x.shape}")
-    return gather(x, indices)
-
-
-@size_kernel("Pack")
-def pack(x: Sequence[Sizes], *, axis: int = 0) -> Sizes:
-    if axis != 0 and x[0].shape:
-        raise ValueError(f"sizes can be packed along axis 0, got axis {axis} for values of shape {x[0].shape}")
-    items = tuple(item for value in x for item in value.items)
-    return Sizes(items, (len(x), *x[0].shape), x[0].dtype)
-
-
-@size_kernel("ConcatV2")
-def concat(x: Sequence[Sizes], concat_dim: Sizes) -> Sizes:
-    if concat_dim.scalar not in (0, -1):
-        raise ValueError(f"sizes can be joined along axis 0, got axis {concat_dim.scalar}")
-    return list_of_sizes(tuple(item for value in x for item in value.items), x[0].dtype)
-
-
-@size_kernel("Unpack")
-def unpack(x: Sizes, *, num: int, axis: int = 0) -> list[Sizes]:  # noqa: ARG001
-    if len(x.items) != num:
-        raise ValueError(f"{len(x.items)} sizes cannot be unpacked into {num}")
-    return [one_size(item, x.dtype) for item in x.items]
-
-
-@size_kernel("Slice")
-def slice_sizes(x: Sizes, offsets: Sizes, size: Sizes) -> Sizes:
-    first, count = offsets.ints[0], size.ints[0]
-    return list_of_sizes(x.items[first:] if count == -1 else x.items[first : first + count], x.dtype)
-
-
-@size_kernel("StridedSlice")
-def strided_slice(
-    x: Sizes,
-    begin: Sizes,
-    end: Sizes,
-    strides: Sizes | None = None,
-    *,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Sizes:
-    step = 1 if strides is None else strides.ints[0]
-    if shrink_axis_mask & 1:
-        return one_size(x.items[begin.ints[0]], x.dtype)
-    first = None if begin_mask & 1 else begin.ints[0]
-    last = None if end_mask & 1 else end.ints[0]
-    return list_of_sizes(x.items[first:last:step], x.dtype)
-
-
-@size_kernel("StridedSliceV2")
-def strided_slice_v2(
-    x: Sizes,
-    begin: Sizes,
-    end: Sizes,
-    axes: Sizes | None = None,  # noqa: ARG001
-    strides: Sizes | None = None,
-) -> Sizes:
-    step = 1 if strides is None else strides.ints[0]
-    return list_of_sizes(x.items[begin.ints[0] : end.ints[0] : step], x.dtype)
-
-
-@size_kernel("Squeeze")
-def squeeze(x: Sizes, *, axis: Sequence[int] = ()) -> Sizes:
-    if not axis:
-        return Sizes(x.items, tuple(size for size in x.shape if size != 1), x.dtype)
-    dropped = {each % len(x.shape) for each in axis}
-    return Sizes(x.items, tuple(size for at, size in enumerate(x.shape) if at not in dropped), x.dtype)
-
-
-@size_kernel("Unsqueeze")
-def unsqueeze(x: Sizes, *, axes: Sequence[int] = ()) -> Sizes:
-    rank = len(x.shape) + len(axes)
-    added = {each % rank for each in axes}
-    kept = iter(x.shape)
-    return Sizes(x.items, tuple(1 if at in added else next(kept) for at in range(rank)), x.dtype)
-
-
-@size_kernel("ExpandDims")
-def expand_dims(x: Sizes, axis: Sizes) -> Sizes:
-    return unsqueeze(x, axes=axis.ints)
-
-
-@size_kernel("Reshape")
-def reshape(x: Sizes, shape: Sizes) -> Sizes:
-    known = math.prod(size for size in shape.ints if size != -1)
-    sizes = tuple(len(x.items) // max(known, 1) if size == -1 else size for size in shape.ints)
-    return Sizes(x.items, sizes, x.dtype)
+_UNARY: dict[str, Callable[[Any], Any]] = {"Neg": operator.neg, "Floor": math.floor, "Ceil": math.ceil}
+for _type, _unary in _UNARY.items():
+    _register_unary(_type, _unary)
 
 
 @size_kernel("ReduceProd")
-def reduce_prod(x: Sizes, axes: Sizes, *, keep_dims: bool = False) -> Sizes:  # noqa: ARG001
-    return Sizes((math.prod(x.items),), (1,) * len(x.shape) if keep_dims else (), x.dtype)
+def reduce_prod(x: Sizes, axes: Sizes, *, keep_dims: bool = False) -> Sizes:
+    return _reduced("ReduceProd", math.prod, x, axes, keep_dims)
 
 
 @size_kernel("ReduceSum")
-def reduce_sum(x: Sizes, axes: Sizes, *, keep_dims: bool = False) -> Sizes:  # noqa: ARG001
-    return Sizes((sum(x.items),), (1,) * len(x.shape) if keep_dims else (), x.dtype)
+def reduce_sum(x: Sizes, axes: Sizes, *, keep_dims: bool = False) -> Sizes:
+    return _reduced("ReduceSum", sum, x, axes, keep_dims)
+
+
+def _reduced(op_type: str, combine: Callable[[Sequence[Any]], Any], x: Sizes, axes: Sizes, keep_dims: bool) -> Sizes:
+    computed = _by_tensors(op_type, x, axes, keep_dims=keep_dims)
+    if computed is not None:
+        return computed  # type: ignore[no-any-return]
+    groups, shape = _constant_groups(x.shape, tuple(int(axis) for axis in axes.items), keep_dims)
+    items = [combine([x.items[place] for place in group]) for group in groups]
+    return Sizes(fitted(items, x.dtype), shape, x.dtype)
+
+
+Groups = tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _constant_groups(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> Groups:
+    return _groups(shape, axes, keep_dims)
+
+
+@functools.lru_cache(maxsize=1024)
+def _groups(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> Groups:
+    """The places whose items go into one item of the result, and its shape. No axes means all of them."""
+    if not shape:
+        return ((0,),), ()
+    axis_range = range(len(shape))
+    reduced = sorted({axis_range[axis] for axis in axes} or axis_range)
+    kept = [axis for axis in axis_range if axis not in reduced]
+    sizes = tuple(1 if axis in reduced else shape[axis] for axis in axis_range if keep_dims or axis in kept)
+    with no_dispatch():
+        places = torch.arange(math.prod(shape)).reshape(shape).permute(*kept, *reduced)
+        count = math.prod(shape[axis] for axis in reduced)
+        rows = places.reshape(math.prod(sizes), count).tolist()
+    return tuple(tuple(row) for row in rows), sizes
 
 
 @size_kernel("SelectV2")
 def select(condition: Sizes, then: Sizes, else_: Sizes) -> Sizes:
-    return then if condition.scalar else else_
+    (chosen, left, right), shape = broadcast((condition, then, else_))
+    dtype = joint_dtype((then, else_))
+    items = [one if choice else other for choice, one, other in zip(chosen, left, right, strict=True)]
+    return Sizes(fitted(items, dtype), shape, dtype)
