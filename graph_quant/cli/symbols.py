@@ -14,7 +14,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "symbols",
         help="list what torch_npu needs of CANN and what the host NPU lacks",
         description="Computes from the installed torch_npu which CANN functions it needs to load, and which of them "
-        "the host NPU does not have. Exit code 1 if one is missing: then torch_npu cannot load here.",
+        "the host NPU does not have; then, for every name that torch_npu looks up later, what it does here "
+        "(--json has the names). Exit code 1 if one is missing or unknown.",
     )
     parser.add_argument("--json", action="store_true", help="print the whole lists as JSON")
     parser.set_defaults(run=run)
@@ -31,10 +32,18 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(asdict(found), indent=2))
     else:
-        absent = [name for name in found.looked_up if name not in found.offered]
         print(f"{len(found.linked)} functions are needed to load torch_npu; missing: {len(found.missing)}")
         for name in found.missing:
             print(f"  {name}")
-        print(f"{len(found.looked_up)} more names may be looked up at run time; offered: {len(found.offered)}")
-        print(f"{len(absent)} are not offered: torch_npu refuses the features behind them by name")
-    return 1 if found.missing else 0
+        print(f"{len(found.looked_up)} more names are looked up at run time:")
+        for count, what in (
+            (found.served, "do here what they say"),
+            (found.refused, "need an NPU, and say so by name when they are called"),
+            (found.elsewhere, "belong to CANN's operator library, which torch_npu can do without"),
+            (found.words, "are called like functions of CANN and are none"),
+            (found.unknown, "are not there"),
+        ):
+            print(f"  {len(count):3} {what}")
+        for name in found.unknown:
+            print(f"      {name}")
+    return 1 if found.missing or found.unknown else 0

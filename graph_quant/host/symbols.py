@@ -4,6 +4,7 @@ The lists are computed from the installed wheel, so that a newer torch_npu shows
 """
 
 import ctypes
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,12 @@ from ..start import preload
 # Names of CANN's C interfaces, as they stand in torch_npu's libraries for a look-up at run time. aclnn names
 # belong to the operator library (libopapi), which torch_npu can do without.
 _LOOKED_UP = re.compile(rb"\0((?:acl(?!nn)|Hccl|Hcom|Msprof|rt[A-Z])[A-Za-z0-9]{4,63})(?=\0)")
+# Looked up in a library that is optional, too: the objects that operators of libopapi are called with.
+_OF_OPERATORS = re.compile(
+    r"acl(Create|Destroy)(BoolArray|IntArray|Scalar|ScalarList|Tensor|TensorList|AclOpExecutor)$|acl(GetViewShape|Rfft1D|Stft)"
+)
+# Names that stand in messages and functions of torch_npu's own; CANN has no such function.
+_WORDS = re.compile(r"Hccl(Allgather|Allreduce|ReduceScatterBase|CommList)|.*Face$|aclProfiling|aclQueryEvent")
 # Libraries that torch_npu loads only when one of their features is used; each says so by name when it is missing.
 _OPTIONAL = ("libop_plugin_atb.so",)
 
@@ -27,8 +34,12 @@ class Needs:
 
     linked: list[str] = field(default_factory=list)  # must be there or the library does not load
     missing: list[str] = field(default_factory=list)  # linked, but not offered
-    looked_up: list[str] = field(default_factory=list)  # found at run time, or refused by name by torch_npu
-    offered: list[str] = field(default_factory=list)  # looked up, and there
+    looked_up: list[str] = field(default_factory=list)  # asked for when a feature is first used
+    served: list[str] = field(default_factory=list)  # looked up, and does what it says
+    refused: list[str] = field(default_factory=list)  # looked up, and fails by its name: it needs an NPU
+    elsewhere: list[str] = field(default_factory=list)  # of the operator library, which torch_npu can do without
+    words: list[str] = field(default_factory=list)  # no function of CANN, only called like one
+    unknown: list[str] = field(default_factory=list)  # looked up, and nothing is there
 
 
 def needs() -> Needs:
@@ -44,7 +55,24 @@ def needs() -> Needs:
     linked = wanted - _exported([*libraries, *_libraries_of("torch")], wanted)
     offered = _exported([Path(preload.LIBRARY_DIR) / preload.RUNTIME], linked | looked_up)
     looked_up -= linked
-    return Needs(sorted(linked), sorted(linked - offered), sorted(looked_up), sorted(looked_up & offered))
+    refused = _refused_names()
+    found = Needs(sorted(linked), sorted(linked - offered), sorted(looked_up))
+    for name in found.looked_up:
+        if name in offered:
+            (found.refused if name in refused else found.served).append(name)
+        elif _OF_OPERATORS.match(name):
+            found.elsewhere.append(name)
+        else:
+            (found.words if _WORDS.match(name) else found.unknown).append(name)
+    return found
+
+
+def _refused_names() -> set[str]:
+    """Return the functions of the runtime that only say that they need an NPU."""
+    runtime = ctypes.CDLL(str(Path(preload.LIBRARY_DIR) / preload.RUNTIME))
+    first = ctypes.c_char_p.in_dll(runtime, "host_refused_names")
+    names = ctypes.cast(ctypes.byref(first), ctypes.POINTER(ctypes.c_char_p))
+    return {name.decode() for name in itertools.takewhile(lambda name: name is not None, names)}
 
 
 def _libraries_of(package: str) -> list[Path]:

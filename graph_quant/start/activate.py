@@ -5,6 +5,7 @@ ready at once.
 """
 
 import sys
+from functools import partial
 
 from .imports import ImportActions
 from .preload import HOST, choose, chosen
@@ -21,6 +22,8 @@ def activate() -> None:
     _actions.after("torch_npu", _torch_npu_is_there)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
+    for compiler in ("npugraph_ex", "torchair"):
+        _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
 
@@ -48,6 +51,12 @@ def _torch_npu_is_there() -> None:
         from ..host.device import operators
 
         operators.register()
+
+
+def _mend_pattern(compiler: str) -> None:
+    from .patterns import mend_example
+
+    mend_example(sys.modules[f"{compiler}.patterns.add_rms_norm_quant"])
 
 
 def _remember_signals() -> None:

@@ -18,6 +18,7 @@ ALIASES = (
     "libfmk_parser.so",
     "libacl_tdt_channel.so",
     "libascend_protobuf.so",
+    "libascendsk.so",
 )
 SWITCH = "GRAPH_QUANT_HOST"
 

@@ -25,4 +25,14 @@ def test_the_command_prints_the_lists_as_json(capsys) -> None:
     assert main(["symbols", "--json"]) == 0
     lists = json.loads(capsys.readouterr().out)
     assert "aclrtMalloc" in lists["linked"]
-    assert "aclrtStreamQuery" in lists["offered"]
+    assert "aclrtStreamQuery" in lists["served"]
+    assert "aclmdlRICaptureBegin" in lists["served"]
+    assert "HcclAllReduce" in lists["refused"]
+
+
+def test_every_name_that_is_looked_up_is_accounted_for() -> None:
+    found = needs()
+    assert found.unknown == []
+    assert len(found.served) > 60
+    together = [*found.served, *found.refused, *found.elsewhere, *found.words]
+    assert sorted(together) == found.looked_up

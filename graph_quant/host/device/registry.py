@@ -178,6 +178,11 @@ def _npu_operators_without_device_code() -> set[str]:
         "get_npu_format",
         "get_storage_size",
         "copy_memory_",
+        "print_npugraph_tensor",
+        "save_npugraph_tensor",
+        "set_op_timeout_ms",
+        "super_kernel_scope_begin",
+        "super_kernel_scope_end",
     )
-    variants = ("", ".names", ".memory_format")
+    variants = ("", ".names", ".memory_format", ".tensor_list")
     return {f"npu::{name}{variant}" for name in names for variant in variants}

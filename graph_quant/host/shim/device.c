@@ -75,6 +75,93 @@ EXPORT acl_error aclGetDeviceCapability(uint32_t device, int capability, int64_t
     return check_device("aclGetDeviceCapability", device);
 }
 
+enum { INF_AND_NAN = 1, BFLOAT16 = 2 }; /* aclCannAttr: what the chip's arithmetic knows */
+
+EXPORT acl_error aclGetCannAttributeList(const int **attributes, size_t *count)
+{
+    static const int known[] = {INF_AND_NAN, BFLOAT16};
+    *attributes = known;
+    *count = sizeof known / sizeof *known;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclGetCannAttribute(int attribute, int32_t *value)
+{
+    *value = attribute == INF_AND_NAN || attribute == BFLOAT16;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtGetDeviceInfo(uint32_t device, int attribute, int64_t *value)
+{
+    enum { AICPUS = 1, AI_CORES = 101, VECTORS = 201 }; /* aclrtDevAttr */
+    switch (attribute) {
+    case AICPUS:
+        *value = sysconf(_SC_NPROCESSORS_ONLN);
+        break;
+    case AI_CORES:
+        *value = DEVICE_CUBE_CORES;
+        break;
+    case VECTORS:
+        *value = DEVICE_VECTOR_CORES;
+        break;
+    default:
+        return host_fail(ACL_BAD_PARAMETER, "aclrtGetDeviceInfo: attribute %d is not known", attribute);
+    }
+    return check_device("aclrtGetDeviceInfo", device);
+}
+
+EXPORT acl_error aclrtDeviceGetUuid(int32_t device, char answer[16])
+{
+    memcpy(answer, "graph_quant host", 16);
+    return check_device("aclrtDeviceGetUuid", device);
+}
+
+/* There is one device: its numbers inside and outside of a container are the same. */
+EXPORT acl_error aclrtGetLogicDevIdByUserDevId(int32_t user, int32_t *logic)
+{
+    *logic = user;
+    return check_device("aclrtGetLogicDevIdByUserDevId", user);
+}
+
+/* Calls return their errors; none is left behind to be asked for. */
+EXPORT acl_error aclrtGetLastError(int level)
+{
+    (void)level;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclrtPeekAtLastError(int level)
+{
+    return aclrtGetLastError(level);
+}
+
+/* Nothing runs on the device while a call is made from outside. */
+EXPORT acl_error aclrtDeviceTaskAbort(int32_t device, uint32_t timeout)
+{
+    (void)timeout;
+    return check_device("aclrtDeviceTaskAbort", device);
+}
+
+/* Super kernels join kernels into one launch; here a kernel is a call, whatever it is joined with. */
+EXPORT acl_error aclskScopeBegin(const char *name, void *stream)
+{
+    (void)name;
+    (void)stream;
+    return ACL_OK;
+}
+
+EXPORT acl_error aclskScopeEnd(const char *name, void *stream)
+{
+    return aclskScopeBegin(name, stream);
+}
+
+EXPORT acl_error aclskOptimize(void *model, const void *options)
+{
+    (void)model;
+    (void)options;
+    return ACL_OK;
+}
+
 /*
  * The CANN release whose documented behaviour the host follows. torch_npu asks for it to pick code paths and
  * warns about every path that it has to leave out when nobody answers.

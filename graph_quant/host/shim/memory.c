@@ -1,5 +1,6 @@
 /* Device memory is host memory: allocation, release, copies, and how much there is. */
 #include "capture.h"
+#include "places.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ void host_memory(size_t *available, size_t *total)
     }
 }
 
-static acl_error allocate(void **pointer, size_t size)
+static acl_error allocate(void **pointer, size_t size, enum place_kind kind)
 {
     /* Linux promises memory that it does not have; asking first turns a later kill into an error. */
     enum { ALWAYS_TRY = 64 << 20 };
@@ -54,13 +55,14 @@ static acl_error allocate(void **pointer, size_t size)
     }
     if (posix_memalign(pointer, ALIGNMENT, size ? size : ALIGNMENT) != 0)
         return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes could not be allocated", size);
+    note_place(*pointer, size, kind);
     return ACL_OK;
 }
 
 EXPORT acl_error aclrtMalloc(void **pointer, size_t size, int policy)
 {
     (void)policy;
-    return allocate(pointer, size);
+    return allocate(pointer, size, DEVICE_MEMORY);
 }
 
 EXPORT acl_error aclrtMallocAlign32(void **pointer, size_t size, int policy)
@@ -70,17 +72,25 @@ EXPORT acl_error aclrtMallocAlign32(void **pointer, size_t size, int policy)
 
 EXPORT acl_error aclrtMallocHost(void **pointer, size_t size)
 {
-    return allocate(pointer, size);
+    return allocate(pointer, size, HOST_MEMORY);
+}
+
+EXPORT acl_error aclrtMallocHostWithCfg(void **pointer, uint64_t size, void *config)
+{
+    (void)config;
+    return aclrtMallocHost(pointer, size);
 }
 
 EXPORT acl_error aclrtFree(void *pointer)
 {
+    drop_place(pointer, DEVICE_MEMORY);
     free(pointer);
     return ACL_OK;
 }
 
 EXPORT acl_error aclrtFreeHost(void *pointer)
 {
+    drop_place(pointer, HOST_MEMORY);
     free(pointer);
     return ACL_OK;
 }
@@ -119,6 +129,41 @@ EXPORT acl_error aclrtMemcpyAsync(void *target, size_t room, const void *source,
     return status;
 }
 
+EXPORT acl_error aclrtMemcpyAsyncWithCondition(void *target, size_t room, const void *source, size_t count, int kind,
+                                               void *stream)
+{
+    return aclrtMemcpyAsync(target, room, source, count, kind, stream);
+}
+
+EXPORT acl_error aclrtMemcpyBatch(void **targets, size_t *rooms, void **sources, size_t *counts, size_t batches,
+                                  void *attributes, size_t *attribute_of, size_t attribute_count, size_t *failed)
+{
+    (void)attributes;
+    (void)attribute_of;
+    (void)attribute_count;
+    acl_error status = ACL_OK;
+    for (size_t i = 0; i < batches && status == ACL_OK; i++) {
+        *failed = i;
+        status = aclrtMemcpy(targets[i], rooms[i], sources[i], counts[i], 0);
+    }
+    return status;
+}
+
+EXPORT acl_error aclrtMemcpyBatchAsync(void **targets, size_t *rooms, void **sources, size_t *counts, size_t batches,
+                                       void *attributes, size_t *attribute_of, size_t attribute_count, size_t *failed,
+                                       void *stream)
+{
+    (void)attributes;
+    (void)attribute_of;
+    (void)attribute_count;
+    acl_error status = ACL_OK;
+    for (size_t i = 0; i < batches && status == ACL_OK; i++) {
+        *failed = i;
+        status = aclrtMemcpyAsync(targets[i], rooms[i], sources[i], counts[i], 0, stream);
+    }
+    return status;
+}
+
 EXPORT acl_error aclrtMemset(void *target, size_t room, int32_t value, size_t count)
 {
     acl_error status = check_room("aclrtMemset", count, room);
@@ -141,6 +186,25 @@ EXPORT acl_error aclrtMemsetAsync(void *target, size_t room, int32_t value, size
     if (status == ACL_OK)
         memset(target, value, count);
     return status;
+}
+
+/* Moves lines between a cache and its memory: what they hold does not change. */
+EXPORT acl_error aclrtCmoAsync(void *start, size_t size, int operation, void *stream)
+{
+    (void)start;
+    (void)size;
+    (void)operation;
+    return may_launch(stream_of(stream), "aclrtCmoAsync");
+}
+
+/* Host memory reports its uncorrectable errors to the kernel, which ends the process: there are none to list. */
+EXPORT acl_error aclrtGetMemUceInfo(int32_t device, void *list, size_t room, size_t *count)
+{
+    (void)device;
+    (void)list;
+    (void)room;
+    *count = 0;
+    return ACL_OK;
 }
 
 EXPORT acl_error aclrtGetMemInfo(int attribute, size_t *available, size_t *total)

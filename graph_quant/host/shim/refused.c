@@ -1,5 +1,5 @@
 /*
- * Names that torch_npu's libraries must find at load time and that only a real CANN can serve. Each fails
+ * Names that torch_npu's libraries link against or look up, and that only a real CANN can serve. Each fails
  * by name when called. The lists are kept complete by `graph-quant symbols`, which reads the wheel.
  */
 #include "host_npu.h"
@@ -28,4 +28,13 @@
         host_refuse_cxx(name);                                                                                         \
     }
 #include "refused_cxx.def"
+#undef REFUSE
+
+/* For `graph-quant symbols`: which of the names that are there only refuse. */
+#define REFUSE(name) #name,
+EXPORT const char *const host_refused_names[] = {
+#include "refused_error.def"
+#include "refused_null.def"
+    NULL,
+};
 #undef REFUSE

@@ -1,0 +1,123 @@
+"""Operators of a captured graph that are given other arguments between replays, and the events a replay waits for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_npu
+from torch import Tensor
+
+
+class Scaled:
+    """A graph with one operator that can be updated: it adds ``number`` times y, and waits to be told to."""
+
+    def __init__(self, waits: bool) -> None:
+        self.x, self.y = torch.ones(3).npu(), torch.full((3,), 2.0).npu()
+        self.out = torch.empty(3, device="npu")
+        self.event = torch.npu.ExternalEvent() if waits else None
+        self.graph = torch.npu.NPUGraph()
+        self.stream = torch.npu.Stream()
+        with torch.npu.graph(self.graph):
+            stream = torch.npu.current_stream()
+            before = self.x * 10
+            if self.event is not None:
+                self.event.wait(stream)
+                self.event.reset(stream)
+            torch.npu.graph_task_group_begin(stream)
+            torch.add(before, self.y, alpha=1, out=self.out)
+            self.handle = torch.npu.graph_task_group_end(stream)
+            self.after = self.out + 1
+        self.before = before
+
+    def update(self, number: int) -> None:
+        with torch.npu.stream(self.stream):
+            torch.npu.graph_task_update_begin(self.stream, self.handle)
+            torch.add(self.before, self.y, alpha=number, out=self.out)
+            torch.npu.graph_task_update_end(self.stream)
+            if self.event is not None:
+                self.event.record(self.stream)
+
+
+def test_an_update_changes_the_arguments_of_later_replays() -> None:
+    scaled = Scaled(waits=False)
+    found = []
+    for number in (None, 3, 5):
+        if number is not None:
+            scaled.update(number)
+        scaled.graph.replay()
+        found.append(scaled.after.tolist())
+    assert found == [[13.0] * 3, [17.0] * 3, [21.0] * 3]
+
+
+@pytest.mark.parametrize("update_first", [True, False])
+def test_a_replay_waits_for_its_update(update_first: bool) -> None:
+    scaled = Scaled(waits=True)
+    for number in (3, 5):
+        steps = [lambda number=number: scaled.update(number), scaled.graph.replay]
+        for step in steps if update_first else reversed(steps):
+            step()
+        assert scaled.after.tolist() == [11.0 + 2 * number] * 3
+
+
+def test_a_stream_whose_replay_waits_says_so_instead_of_hanging() -> None:
+    scaled = Scaled(waits=True)
+    scaled.graph.replay()
+    for use in (lambda: scaled.after + 1, torch.npu.current_stream().synchronize, scaled.graph.replay):
+        with pytest.raises(RuntimeError, match="waits for an event that has not been recorded"):
+            use()
+    scaled.update(4)
+    assert scaled.after.tolist() == [19.0] * 3
+
+
+def test_another_operator_or_another_number_of_them_is_refused() -> None:
+    scaled = Scaled(waits=False)
+    stream = scaled.stream
+
+    def update(*calls) -> None:
+        torch.npu.graph_task_update_begin(stream, scaled.handle)
+        try:
+            for call in calls:
+                call(scaled.before, scaled.y, out=scaled.out)
+        finally:
+            torch.npu.graph_task_update_end(stream)
+
+    with torch.npu.stream(stream):
+        with pytest.raises(RuntimeError) as raised:
+            update(torch.mul)
+        assert "the operator captured here is aten::add.out" in f"{raised.value}{raised.value.__context__}"
+        with pytest.raises(RuntimeError, match="has 1 operators, but 0 were updated"):
+            update()
+        with pytest.raises(RuntimeError, match="no more can be updated"):
+            update(torch.add, torch.add)
+    with pytest.raises(RuntimeError, match="the stream is not capturing"):
+        torch.npu.graph_task_group_begin(stream)
+
+
+def test_a_host_function_runs_with_every_replay(capfd) -> None:
+    x = torch.ones(2).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        torch.ops.npu.print_npugraph_tensor(x + 1, tensor_name="y")
+    assert "y=" not in capfd.readouterr().out
+    for number in (1, 5):
+        x.fill_(number)
+        graph.replay()
+        torch.npu.synchronize()
+        assert f"y=tensor([{number + 1}., {number + 1}.])" in capfd.readouterr().out
+
+
+def test_limits_on_cores_are_kept_and_answered() -> None:
+    stream = torch.npu.Stream()
+    whole = torch.npu.get_stream_limit(stream)
+    torch.npu.set_stream_limit(stream, 4, 8)
+    assert torch.npu.get_stream_limit(stream) == {"cube_core_num": 4, "vector_core_num": 8}
+    torch.npu.reset_stream_limit(stream)
+    assert torch.npu.get_stream_limit(stream) == whole
+    with pytest.raises(RuntimeError, match="the limit must be from 1 to 20 cores, got 21"):
+        torch.npu.set_stream_limit(stream, 21, 8)
+
+
+def test_a_tensor_swapped_to_host_memory_keeps_its_values() -> None:
+    tensor: Tensor = torch_npu.empty_with_swapped_memory([4], dtype=torch.float32, device=torch.device("npu:0"))
+    tensor.fill_(3)
+    assert (tensor + 1).tolist() == [4.0] * 4
