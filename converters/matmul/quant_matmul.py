@@ -27,7 +27,7 @@ def lower(
 ) -> Tensor:
     """The GE nodes of one call."""
     is_row = scale.meta.dim() == 2
-    scale = trans_quant_param.quant_params(scale, offset) if plan.packs_scale else _as_packed(scale)
+    scale = trans_quant_param.quant_params(scale, offset) if plan.packs_scale else as_packed(scale)
     if is_row:
         dtype = scale.desc.dtype
         scale = ge.Reshape(scale, [-1])
@@ -57,7 +57,7 @@ def _operands(x1: Tensor, x2: Tensor, plan: QuantMatmulPlan) -> tuple[Tensor, Te
     return unpacked(x1, x1.rank), unpacked(x2, rank=2)
 
 
-def _as_packed(scale: Tensor) -> Tensor:
+def as_packed(scale: Tensor) -> Tensor:
     """``scale`` as TransQuantParamV2 gave it, without the Bitcast that hides its UINT64 from torch."""
     source = producer(scale) if scale.node.type == "Bitcast" else scale
     if source is None or source.node.type != trans_quant_param.NODE:

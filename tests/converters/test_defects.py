@@ -188,3 +188,16 @@ def test_int4_costs_four_nodes() -> None:
 
 def on_meta(value: object) -> object:
     return value.to(META) if isinstance(value, torch.Tensor) else value
+
+
+def test_12_grouped_matmul_gives_int8_when_asked_to() -> None:
+    graph = lower(
+        lambda x, w, s, g: torch_npu.npu_grouped_matmul(
+            [x], [w], scale=[s], group_list=g, split_item=3, group_type=0, output_dtype=torch.int8
+        ),
+        i8(6, 32),
+        i8(2, 32, 16),
+        packed(16, 2),
+        ends(1, 6, dtype=torch.int64),
+    )
+    assert node(graph, "GroupedMatmul").attr["dtype"].i == -1

@@ -16,9 +16,7 @@ from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
 from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
-from graph_quant.reference.rounding import saturate
-
-_NINE_BITS = Destination("int9", torch.int16, (), low=-256, high=255)
+from graph_quant.reference.matmul.rescaling import to_int8
 
 
 def quant_matmul(
@@ -47,11 +45,10 @@ def quant_matmul(
             values = values * pertoken_scale.unsqueeze(-1)
         return (values if bias is None else values + bias.float()).to(output.storage)
     params = scale if scale.dtype == torch.int64 else quant_params.encode(scale, offset)
-    scale19, offset9 = quant_params.decode(params.reshape(-1))
-    values = accumulator.float() * scale19
+    params = params.reshape(-1)
     if output is FLOAT16:
-        return values.to(torch.float16)
-    return (saturate(values, _NINE_BITS) + offset9).clamp(INT8.low, INT8.high).to(torch.int8)
+        return (accumulator.float() * quant_params.decode(params)[0]).to(torch.float16)
+    return to_int8(accumulator, params)
 
 
 @kernel("QuantBatchMatmulV3", flops=CONTRACTION, exact=True)

@@ -1,0 +1,141 @@
+"""npu_grouped_matmul becomes GroupedMatmul.
+
+The node wants every list: one that is not given is a tensor of no element, of the dtype that the kernel would read.
+int4 operands arrive as int32 and are unpacked by Bitcast and Reshape; weights packed along k are turned for that, and
+turned back. The attribute dtype says what int8 and int4 products become, where -1 stands for int8.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+from graph_quant.converters.lowering import PROTO_UINT64, lowers, swapped_last_two, unpacked
+from graph_quant.converters.matmul.quant_matmul import as_packed
+from graph_quant.destination import INT4
+from graph_quant.ge.dtypes import OF_DESC, TO_ATTRIBUTE, TO_DESC
+from graph_quant.meta.matmul.grouped_layout import PAIRS
+from graph_quant.meta.matmul.grouped_matmul import GroupedMatmulPlan, grouped_matmul
+from graph_quant.meta.matmul.grouped_matmul_list import grouped_matmul_list
+from graph_quant.meta.operator import Result
+from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+Tensors = Sequence[Tensor]
+_DTYPES = {torch.int8: -1, torch.float16: 0, torch.bfloat16: 1, torch.int32: 2}
+
+
+@lowers(grouped_matmul)
+def lower(
+    plan: GroupedMatmulPlan,
+    x: Tensors,
+    weight: Tensors,
+    bias: Tensors | None,
+    scale: Tensors | None,
+    offset: Tensors | None,
+    antiquant_scale: Tensors | None,
+    antiquant_offset: Tensors | None,
+    per_token_scale: Tensors | None,
+    group_list: Tensor | None,
+    split_item: int | None,
+    tuning_config: Sequence[int] | None,
+) -> list[Tensor]:
+    """The GE nodes of one call."""
+    absent = _Absent()
+    half = _dtype(x[0]) if plan.form == ANTIQUANT else "float16"
+    results = ge.GroupedMatmul(
+        [unpacked(each, each.rank) for each in x] if plan.form == A4W4 else list(x),
+        [_weight(each, plan) for each in weight],
+        list(bias or ()) or absent(_bias_dtype(plan, x[0])),
+        [_scale(each) for each in scale or ()] or absent("uint64"),
+        list(offset or ()) or absent("float32"),
+        list(antiquant_scale or ()) or absent(half),
+        list(antiquant_offset or ()) or absent(half),
+        group_list,
+        per_token_scale[0] if per_token_scale else None,
+        split_item=split_item or 0,
+        dtype=_DTYPES[plan.dtype] if plan.form in (A8W8, A8W4, A4W4) else -1,
+        transpose_weight=False,
+        transpose_x=False,
+        group_type=plan.cut,
+        group_list_type=plan.list_type,
+        act_type=plan.activation,
+        tuning_config=list(tuning_config or [0]),
+    )
+    for each in results:
+        each.desc.dtype = TO_DESC[str(plan.dtype).removeprefix("torch.")]
+    return list(results)
+
+
+@lowers(grouped_matmul_list)
+def lower_list(
+    plan: GroupedMatmulPlan,
+    x: Tensors,
+    weight: Tensors,
+    bias: Tensors | None,
+    scale: Tensors | None,
+    antiquant_scale: Tensors | None,
+    antiquant_offset: Tensors | None,
+    group_list: Sequence[int] | None,
+    split_item: int | None,
+) -> list[Tensor]:
+    """The same node. The ends of the groups are a constant; for several results they cut x before it."""
+    ends = None
+    if len(plan.results) > 1 and group_list:
+        sizes = [result.shape[0] for result in plan.results if isinstance(result, Result)]
+        dtype = x[0].desc.dtype
+        x = ge.SplitV(x[0], sizes, 0, num_split=len(sizes))
+        for each in x:
+            each.desc.dtype = dtype
+        plan = dataclasses.replace(plan, cut=PAIRS)
+    elif group_list:
+        ends = ge.Const(list(group_list), dtype=DataType.DT_INT64)
+    return lower(plan, x, weight, bias, scale, None, antiquant_scale, antiquant_offset, None, ends, split_item, None)
+
+
+class _Absent:
+    """Lists that are not given; those of one dtype are one node."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Tensor] = {}
+
+    def __call__(self, dtype: str) -> list[Tensor]:
+        if dtype not in self._made:
+            nothing = ge.Fill([0], ge.Const(0, dtype=TO_ATTRIBUTE[dtype]))
+            nothing.desc.dtype = TO_DESC[dtype]
+            self._made[dtype] = nothing
+        return [self._made[dtype]]
+
+
+def _dtype(tensor: Tensor) -> str:
+    return OF_DESC[tensor.desc.dtype]
+
+
+def _bias_dtype(plan: GroupedMatmulPlan, x: Tensor) -> str:
+    if plan.form == A8W8:
+        return "int32"
+    return {"float16": "float16", "int32": "int32"}.get(_dtype(x), "float32")
+
+
+def _weight(weight: Tensor, plan: GroupedMatmulPlan) -> Tensor:
+    if weight.meta.dtype != torch.int32:
+        return weight
+    if not plan.packed_along_k:
+        return unpacked(weight, weight.rank)
+    turned = swapped_last_two(unpacked(swapped_last_two(weight, weight.rank), weight.rank), weight.rank)
+    turned.desc.dtype = INT4.ge_desc
+    return turned
+
+
+def _scale(scale: Tensor) -> Tensor:
+    """Packed parameters as UINT64, which the node takes."""
+    if scale.meta.dtype != torch.int64:
+        return scale
+    scale = as_packed(scale)
+    if scale.desc.dtype == PROTO_UINT64:
+        return scale
+    bits = ge.Bitcast(scale, type=DataType.DT_UINT64)
+    bits.desc.dtype = PROTO_UINT64
+    return bits

@@ -1,0 +1,33 @@
+"""The functions that gate: ``x / (1 + exp(-x))`` and its kin, in float32 with a rounding after each operation.
+
+The exponential is taken in float64 and rounded, so that it is the float32 nearest to the true value on every processor
+and in compiled code too. The device's own may be off by its last bit, which no source states.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+RELU, GELU_TANH, FAST_GELU, SILU = 1, 2, 4, 5
+
+
+def exponential(values: Tensor) -> Tensor:
+    """``exp(values)``, the nearest float32."""
+    return values.double().exp().float()
+
+
+def swish(values: Tensor, alpha: float = 1.0) -> Tensor:
+    """``values * sigmoid(alpha * values)``, as one division."""
+    return values / (1.0 + exponential(values * -alpha))
+
+
+def activated(values: Tensor, act_type: int) -> Tensor:
+    """What ``act_type`` of the grouped products makes of float32 ``values``; 0 leaves them."""
+    if act_type == RELU:
+        return values.relu()
+    if act_type == GELU_TANH:
+        cubed = values * values * values * 0.044715
+        return values / (1.0 + exponential((values + cubed) * -1.5957691))
+    if act_type == FAST_GELU:
+        return swish(values, 1.702)
+    return swish(values) if act_type == SILU else values

@@ -1,0 +1,146 @@
+"""npu_grouped_matmul: products of several pairs of matrices, or of groups of rows with a weight each.
+
+``group_type`` -1 multiplies pair by pair; 0 cuts the rows of x into groups, 2 its columns and the rows of the weight.
+What a group becomes is told in ``grouped_products``. The device leaves rows that belong to no group as it found the
+memory; here they are zero. A group of columns without any is zero on the device too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from graph_quant.reference.matmul.grouped_products import Weight, product
+from graph_quant.reference.matmul.grouping import Span, check_pairs, spans
+from graph_quant.reference.opaque import opaque
+from torch import Tensor
+
+PAIRS, ROWS, COLUMNS = -1, 0, 2
+_OP = "npu_grouped_matmul"
+
+
+def grouped_matmul(
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    bias: Sequence[Tensor] | None,
+    scale: Sequence[Tensor] | None,
+    offset: Sequence[Tensor] | None,
+    antiquant_scale: Sequence[Tensor] | None,
+    antiquant_offset: Sequence[Tensor] | None,
+    per_token_scale: Sequence[Tensor] | None,
+    group_list: Tensor | Sequence[int] | None,
+    results: Sequence[Any],
+    form: str,
+    dtype: torch.dtype,
+    packed_along_k: bool,
+    cut: int,
+    list_type: int,
+    activation: int,
+    expected_rows: int,
+) -> list[Tensor]:
+    """The products, of the shapes of ``results``; ``cut`` is the group_type."""
+    flat = [each.reshape(math.prod(each.shape[:-1]), each.size(-1)) for each in x]
+    experts = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
+    shapes = [result.shape for result in results]
+    computed = grouped_products(
+        flat,
+        list(weight),
+        list(bias or ()),
+        list(scale or ()),
+        list(offset or ()),
+        list(antiquant_scale or ()),
+        list(antiquant_offset or ()),
+        per_token_scale[0] if per_token_scale else None,
+        group_list if group_list is None or isinstance(group_list, Tensor) else torch.tensor(group_list),
+        form,
+        packed_along_k,
+        cut,
+        list_type,
+        activation,
+        expected_rows or flat[0].size(0) // max(experts, 1),
+        [math.prod(shape[:-1]) for shape in shapes],
+        [shape[-1] for shape in shapes],
+        dtype,
+    )
+    return [each.reshape(tuple(shape)) for each, shape in zip(computed, shapes, strict=True)]
+
+
+def _infer(*arguments: object) -> list[Tensor]:
+    x, (rows, columns, dtype) = arguments[0], arguments[-3:]
+    return [x[0].new_empty(size, dtype=dtype) for size in zip(rows, columns, strict=True)]  # type: ignore[index,call-overload]
+
+
+@opaque(_infer)
+def grouped_products(
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    bias: Sequence[Tensor],
+    scale: Sequence[Tensor],
+    offset: Sequence[Tensor],
+    antiquant_scale: Sequence[Tensor],
+    antiquant_offset: Sequence[Tensor],
+    per_token_scale: Tensor | None,
+    group_list: Tensor | None,
+    form: str,
+    packed_along_k: bool,
+    group_type: int,
+    group_list_type: int,
+    act_type: int,
+    expected_rows: int,
+    rows: Sequence[int],
+    columns: Sequence[int],
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """Each result as a matrix of so many rows and columns."""
+    results = [x[0].new_zeros(size, dtype=dtype) for size in zip(rows, columns, strict=True)]
+    tokens = None if per_token_scale is None else per_token_scale.reshape(-1, 1)
+
+    def belonging(number: int) -> Weight:
+        def chosen(tensors: Sequence[Tensor]) -> Tensor | None:
+            if not tensors:
+                return None
+            return tensors[0][number] if weight[0].dim() == 3 else tensors[number]
+
+        elements = chosen(weight)
+        assert elements is not None
+        restoring = chosen(antiquant_scale), chosen(antiquant_offset)
+        return Weight(elements, chosen(bias), chosen(scale), chosen(offset), *restoring, packed_along_k)
+
+    if group_type == COLUMNS:
+        assert group_list is not None
+        for span in spans(_OP, group_list, group_list_type, group_list.size(0), x[0].size(1)):
+            height = x[0].size(0)
+            part = Weight(weight[0][span.place])
+            results[0][span.weight * height : (span.weight + 1) * height] = product(
+                form, x[0][:, span.place], part, None, dtype, act_type, expected_rows
+            )
+        return results
+    for span, left, target in _pairs(x, weight, group_list, group_list_type, results):
+        scales = None if tokens is None else tokens[span.place]
+        target.copy_(product(form, left, belonging(span.weight), scales, dtype, act_type, expected_rows))
+    return results
+
+
+def _pairs(
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    group_list: Tensor | None,
+    group_list_type: int,
+    results: Sequence[Tensor],
+) -> Iterator[tuple[Span, Tensor, Tensor]]:
+    """For each group where it lies, its rows of x and of its result."""
+    if len(x) == 1 and group_list is not None:
+        count = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
+        for span in spans(_OP, group_list, group_list_type, count, x[0].size(0)):
+            target = results[0][span.place] if len(results) == 1 else results[span.weight]
+            yield span, x[0][span.place], target
+        return
+    if group_list is not None:
+        check_pairs(_OP, group_list, group_list_type, [each.size(0) for each in x])
+    start = 0
+    for number, left in enumerate(x):
+        span = Span(number, start, start + left.size(0))
+        yield span, left, results[0][span.place] if len(results) == 1 < len(x) else results[number]
+        start = span.end

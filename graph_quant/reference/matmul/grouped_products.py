@@ -1,0 +1,142 @@
+"""One group of npu_grouped_matmul: some rows, the weight they belong to and its parameters.
+
+========= ==================== ===================================================================================
+form      x, weight            result
+========= ==================== ===================================================================================
+float     alike, floating      ``x @ weight + bias``, summed in float32
+antiquant floating, int8/int4  the same with ``(weight + antiquant_offset) * antiquant_scale``, which float16 rounds
+                               after each of the two operations and bfloat16 once
+a8w8      int8, int8           ``acc = x @ weight`` in int32 (+ int32 bias); int8 as the packed parameter says; else
+                               ``acc * scale (* per_token_scale) (+ bfloat16 bias)``, the activation, one rounding
+a4w4      int4, int4           ``float16(acc * scale)`` of each stretch of k, added in float16; ``* per_token_scale``
+a8w4      int8, int4           x as ``16 * high + low + 8``, both halves int4: the two products as in a4w4, then
+                               ``(16 * high + low + bias (+ offset * sum(x))) * per_token_scale``
+========= ==================== ===================================================================================
+
+a8w4 with one scale a column and many rows to an expert runs another kernel: ``acc * scale * per_token_scale`` without
+the bias, and with a scale that is cut, towards minus infinity, to bfloat16 for bfloat16 results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant import int4, quant_params
+from graph_quant.reference.activation.gates import activated
+from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.rescaling import to_int8
+from torch import Tensor
+
+FLOAT, ANTIQUANT, A8W8, A8W4, A4W4 = "float", "antiquant", "a8w8", "a8w4", "a4w4"
+
+# Columns of a result to one row of an expert, above which x is split into halves.
+_SPLIT_ABOVE = 4
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight of shape (k, n) and what belongs to it. int32 holds int4, along k or along n."""
+
+    elements: Tensor
+    bias: Tensor | None = None
+    scale: Tensor | None = None
+    offset: Tensor | None = None
+    antiquant_scale: Tensor | None = None
+    antiquant_offset: Tensor | None = None
+    packed_along_k: bool = False
+
+    @property
+    def integers(self) -> Tensor:
+        """The elements, one to each place."""
+        if self.elements.dtype != torch.int32:
+            return self.elements
+        return int4.unpack(self.elements.mT).mT if self.packed_along_k else int4.unpack(self.elements)
+
+
+def product(
+    form: str, x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, act_type: int, rows: int
+) -> Tensor:
+    """Rows ``x`` times ``weight``. ``tokens`` are their scales, ``rows`` how many an expert is expected to have."""
+    if form == A8W8:
+        return _a8w8(x, weight, tokens, dtype, act_type)
+    if form == A4W4:
+        values = stretches(int4.unpack(x) if x.dtype == torch.int32 else x, weight.integers, weight)
+        return (values if tokens is None else values * tokens).to(dtype)
+    if form == A8W4:
+        assert tokens is not None
+        return _a8w4(x, weight, tokens, dtype, rows)
+    elements = weight.elements if form == FLOAT else _restored(weight, x.dtype)
+    values = torch.matmul(x.float(), elements.float())
+    return (values if weight.bias is None else values + weight.bias.float()).to(dtype)
+
+
+def _restored(weight: Weight, dtype: torch.dtype) -> Tensor:
+    """The floating elements that the integers of ``weight`` stand for."""
+    scale, offset = weight.antiquant_scale, weight.antiquant_offset
+    assert scale is not None
+    between = dtype if dtype == torch.float16 else torch.float32
+    values = weight.integers.to(between)
+    if scale.dim() == 2:
+        # One row of scales for each stretch of k.
+        scale = _stretched(scale, values.size(0))
+        offset = None if offset is None else _stretched(offset, values.size(0))
+    values = values if offset is None else values + offset.to(between)
+    return (values * scale.to(between)).to(dtype)
+
+
+def _stretched(parameters: Tensor, depth: int) -> Tensor:
+    return parameters.repeat_interleave(depth // parameters.size(0), 0)
+
+
+def _a8w8(x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, act_type: int) -> Tensor:
+    accumulator = int8_matmul(x, weight.elements)
+    bias = weight.bias
+    if bias is not None and bias.dtype == torch.int32:
+        accumulator, bias = accumulator + bias, None
+    if dtype == torch.int32:
+        return accumulator
+    assert weight.scale is not None
+    if dtype == torch.int8:
+        return to_int8(accumulator, weight.scale)
+    values = accumulator.float() * weight.scale.float()
+    if tokens is not None:
+        values = values * tokens
+    return activated(values if bias is None else values + bias.float(), act_type).to(dtype)
+
+
+def stretches(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:
+    """The sum of ``float16(acc * scale)`` over the stretches of k that have a scale of their own, added in float16."""
+    assert weight.scale is not None
+    scales = quant_params.decode(weight.scale.reshape(-1, integers.size(-1)))[0]
+    depth = x.size(-1) // scales.size(0)
+    total: Tensor | None = None
+    for stretch, scale in enumerate(scales):
+        place = slice(stretch * depth, (stretch + 1) * depth)
+        part = (int8_matmul(x[:, place], integers[place]).float() * scale).half()
+        total = part if total is None else total + part
+    assert total is not None
+    return total.float()
+
+
+def _a8w4(x: Tensor, weight: Weight, tokens: Tensor, dtype: torch.dtype, rows: int) -> Tensor:
+    integers = weight.integers
+    assert weight.scale is not None
+    per_channel = weight.scale.numel() == integers.size(-1)
+    if per_channel and weight.offset is None and rows and integers.size(-1) // rows <= _SPLIT_ABOVE:
+        scale = (weight.scale & 0xFFFFFFFF).to(torch.int32).view(torch.float32).reshape(-1)
+        if dtype == torch.bfloat16:
+            scale = _floored(scale)
+        return (int8_matmul(x, integers).float() * scale * tokens).to(dtype)
+    high, low = (stretches(half, integers, weight) for half in (x >> 4, (x & 0x0F) - 8))
+    assert weight.bias is not None
+    values = low + high * 16.0 + weight.bias
+    if weight.offset is not None:
+        values = x.float().sum(-1, keepdim=True) * weight.offset.reshape(-1) + values
+    return (values * tokens).to(dtype)
+
+
+def _floored(scale: Tensor) -> Tensor:
+    """``scale`` as bfloat16, rounded towards minus infinity."""
+    bits = scale.view(torch.int32)
+    return torch.where(bits < 0, bits + 0xFFFF, bits).bitwise_and(-0x10000).view(torch.float32)

@@ -1,0 +1,157 @@
+"""The tensors of npu_grouped_matmul: how many there are, what is a pair, and the shapes of the results.
+
+group_type -1 takes as many x (two to six dimensions) as weights (k, n), and gives a result for each. 0 cuts rows: one x
+and one weight (E, k, n), or one x or several and as many weights (k, n) of the same n; one result. 2 cuts columns of
+one x, a transposed view, and rows of one weight (k, n); one result (E, m, n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.destination import INT4
+from graph_quant.meta.rules import Rules, Size, guard_or_false, statically_known_true
+from torch import Tensor
+
+PAIRS, ROWS, COLUMNS = -1, 0, 2
+SPARSE = 2
+_MOST_TENSORS, _MOST_GROUPS, _INNER_LIMIT = 128, 1024, 65535
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the shapes say: the results, and the depth k and width n of each product."""
+
+    shapes: tuple[tuple[Size, ...], ...]
+    depths: tuple[Size, ...]
+    widths: tuple[Size, ...]
+    one_weight: bool
+    packed_along_k: bool
+
+    @property
+    def experts(self) -> int:
+        return len(self.widths)
+
+
+def is_transposed(tensor: Tensor) -> bool:
+    """Whether the last two dimensions are a view of the other order."""
+    return statically_known_true(tensor.stride(-2) == 1) and statically_known_true(tensor.stride(-1) == tensor.size(-2))
+
+
+def layout(
+    rules: Rules,
+    x: Sequence[Tensor],
+    weight: Sequence[Tensor],
+    group_type: int,
+    split_item: int,
+    may_pack_k: bool,
+    *,
+    cuts: bool = False,
+) -> Layout:
+    """The layout of a call; int32 tensors hold int4, weights along k only where ``may_pack_k``.
+
+    ``cuts`` says that the results are as many as the weights although there is one x.
+    """
+    for name, tensors in (("x", x), ("weight", weight)):
+        if not 1 <= len(tensors) <= _MOST_TENSORS:
+            rules.refuse(f"{name} must have 1 to {_MOST_TENSORS} tensors, got {len(tensors)}")
+    _check_split(rules, group_type, split_item)
+    _check_ranks(rules, x, weight, group_type, cuts)
+    one_weight = weight[0].dim() == 3
+    pairs = [(x[0] if len(x) == 1 else x[place], each) for place, each in enumerate(weight)]
+    along_k, depths, widths = _products(rules, pairs, may_pack_k)
+    if group_type == PAIRS:
+        shapes = tuple((*left.shape[:-1], width) for (left, _), width in zip(pairs, widths, strict=True))
+    else:
+        for place, width in enumerate(widths):
+            rules.equal(f"n of weight[{place}]", width, "n of weight[0]", widths[0])
+        rows = x[0].size(0) if len(x) == 1 else sum(each.size(0) for each in x)
+        shapes = ((rows, widths[0]),)
+    return Layout(shapes, depths, widths, one_weight, along_k)
+
+
+def _check_split(rules: Rules, group_type: int, split_item: int) -> None:
+    allowed = (0, 1) if group_type == PAIRS else (2, 3)
+    rules.require(
+        split_item in allowed,
+        lambda: f"split_item must be {allowed[0]} or {allowed[1]} for group_type {group_type}, got {split_item}",
+    )
+
+
+def _check_ranks(rules: Rules, x: Sequence[Tensor], weight: Sequence[Tensor], group_type: int, cuts: bool) -> None:
+    one = group_type == ROWS and len(weight) == 1
+    for place, each in enumerate(weight):
+        why = " when it holds all groups" if one else f" for group_type {group_type}"
+        rules.rank(f"weight[{place}]", each, 3 if one else 2, why=why)
+    alike = (cuts or group_type != PAIRS) and len(x) == 1
+    if group_type == COLUMNS or one:
+        rules.require(
+            len(x) == 1 == len(weight), lambda: f"x and weight must be one tensor each, got {len(x)} and {len(weight)}"
+        )
+    rules.require(
+        alike or len(x) == len(weight), lambda: f"x must have as many tensors as weight, got {len(x)} and {len(weight)}"
+    )
+    for place, each in enumerate(x):
+        rules.rank(f"x[{place}]", each, 2, 6 if group_type == PAIRS and not cuts else None)
+        if each.dim() != x[0].dim():
+            rules.refuse(f"x[{place}] must have as many dimensions as x[0], got {each.dim()} and {x[0].dim()}")
+        _check_order(rules, f"x[{place}]", each, group_type)
+
+
+def _check_order(rules: Rules, name: str, x: Tensor, group_type: int) -> None:
+    """X is a transposed view where its columns are cut, and not where its rows are."""
+    strides = list(x.stride())
+    if group_type == COLUMNS:
+        rules.require(
+            is_transposed(x), lambda: f"{name} must be a transposed view for group_type 2, got strides {strides}"
+        )
+    elif not statically_known_true(x.size(-1) * x.size(-2) == 1):
+        rules.require(
+            not is_transposed(x),
+            lambda: f"{name} must not be a transposed view for group_type {group_type}, got strides {strides}",
+        )
+
+
+def _products(
+    rules: Rules, pairs: Sequence[tuple[Tensor, Tensor]], may_pack_k: bool
+) -> tuple[bool, tuple[Size, ...], tuple[Size, ...]]:
+    """Whether int4 weights are packed along k, and k and n of each pair."""
+    along_k, depths, widths = False, [], []
+    for place, (left, right) in enumerate(pairs):
+        depth = left.size(-1) * (INT4.packing if left.dtype == torch.int32 else 1)
+        rules.at_least("k", depth, 1)
+        along_k = may_pack_k and guard_or_false(right.size(-2) * INT4.packing == depth)
+        if not along_k:
+            rules.equal(f"weight[{place}].size(-2)", right.size(-2), "k", depth)
+        width = right.size(-1) * (INT4.packing if right.dtype == torch.int32 and not along_k else 1)
+        _check_inner(rules, "k", depth)
+        if not (along_k or is_transposed(right)):
+            _check_inner(rules, "n", width)
+        depths.append(depth)
+        widths.append(width)
+    return along_k, tuple(depths), tuple(widths)
+
+
+def _check_inner(rules: Rules, name: str, size: Size) -> None:
+    rules.require(size <= _INNER_LIMIT, lambda: f"{name} must be at most {_INNER_LIMIT}, got {size}")
+
+
+def check_group_list(
+    rules: Rules, group_list: Tensor | None, kind: int, groups: Size | None, most: int, required: bool
+) -> None:
+    """``group_list`` tells the size of each of ``groups``; None where its own length says how many there are."""
+    if group_list is None:
+        rules.require(not required, lambda: "group_list must be given, got None")
+        return
+    rules.dtype("group_list", group_list, (torch.int64,))
+    rules.rank("group_list", group_list, 2 if kind == SPARSE else 1, why=f" for group_list_type {kind}")
+    if kind == SPARSE:
+        rules.equal("group_list.size(1)", group_list.size(1), "2", 2)
+    rules.at_least("group_list.size(0)", group_list.size(0), 1)
+    rules.require(
+        group_list.size(0) <= most, lambda: f"group_list.size(0) must be at most {most}, got {group_list.size(0)}"
+    )
+    if groups is not None:
+        rules.equal("group_list.size(0)", group_list.size(0), "the number of weights", groups)

@@ -1,0 +1,162 @@
+"""npu_grouped_matmul: what may be passed, and what comes back.
+
+``grouped_layout`` tells how many tensors there are and their shapes, ``grouped_dtypes`` which dtypes go together,
+``grouped_parameters`` the shapes of what belongs to a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.meta.matmul.grouped_dtypes import HALVES, form_of, output_of
+from graph_quant.meta.matmul.grouped_layout import COLUMNS, PAIRS, ROWS, SPARSE, Layout, check_group_list, layout
+from graph_quant.meta.matmul.grouped_parameters import Parameters, given
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.matmul.grouped_matmul import grouped_matmul as compute
+from graph_quant.reference.matmul.grouped_products import A8W4, A8W8, ANTIQUANT, FLOAT
+from torch import Tensor
+
+Tensors = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class GroupedMatmulPlan(Plan):
+    """How the call is carried out: the ``form`` of the products, and the options with their defaults."""
+
+    form: str
+    dtype: torch.dtype
+    packed_along_k: bool
+    cut: int
+    list_type: int
+    activation: int
+    expected_rows: int
+
+
+@operator("npu_grouped_matmul", reference=compute)
+def grouped_matmul(
+    rules: Rules,
+    x: Tensors,
+    weight: Tensors,
+    bias: Tensors | None,
+    scale: Tensors | None,
+    offset: Tensors | None,
+    antiquant_scale: Tensors | None,
+    antiquant_offset: Tensors | None,
+    per_token_scale: Tensors | None,
+    group_list: Tensor | None,
+    activation_input: Tensors | None,
+    activation_quant_scale: Tensors | None,
+    activation_quant_offset: Tensors | None,
+    split_item: int | None,
+    group_type: int | None,
+    group_list_type: int | None,
+    act_type: int | None,
+    tuning_config: Sequence[int] | None,
+    output_dtype: int | None,
+    x_dtype: int | None,
+    weight_dtype: int | None,
+    scale_dtype: int | None,
+    per_token_scale_dtype: int | None,
+) -> GroupedMatmulPlan:
+    """group_list is a tensor."""
+    if group_type is None:
+        rules.refuse("Requires manual passing group_type, -1, 0 or 2, got None")
+    rules.require(group_type in (PAIRS, ROWS, COLUMNS), lambda: f"The group type must be -1, 0 or 2, got {group_type}")
+    for name, value in (
+        ("x_dtype", x_dtype),
+        ("weight_dtype", weight_dtype),
+        ("scale_dtype", scale_dtype),
+        ("per_token_scale_dtype", per_token_scale_dtype),
+    ):
+        if value is not None:
+            rules.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {value}")
+    kind, activation = group_list_type or 0, act_type or 0
+    rules.require(
+        bool(x) and bool(weight), lambda: f"x and weight must not be empty, got {len(x)} and {len(weight)} tensors"
+    )
+    form = form_of(rules, x, weight)
+    places = layout(rules, x, weight, group_type, split_item or 0, form == ANTIQUANT and weight[0].dtype == torch.int32)
+    output = output_of(rules, form, x[0], output_dtype)
+    _check_groups(rules, form, group_type, kind, group_list, places, x, weight)
+    _check_activation(rules, form, activation, output)
+    parameters = Parameters(rules, form, places, weight, output)
+    parameters.absent(
+        activation_input=activation_input,
+        activation_quant_scale=activation_quant_scale,
+        activation_quant_offset=activation_quant_offset,
+    )
+    has_tokens = parameters.tokens(given(per_token_scale), x, bool(given(offset)))
+    parameters.scale(given(scale), has_tokens)
+    parameters.offset(given(offset), given(scale))
+    parameters.antiquant(given(antiquant_scale), given(antiquant_offset), x[0])
+    if group_type == COLUMNS:
+        parameters.absent(bias=bias)
+    parameters.bias(given(bias), x[0], has_tokens)
+    expected = _expected_rows(rules, x, tuning_config)
+    shapes = places.shapes
+    if group_type == COLUMNS:
+        assert group_list is not None
+        shapes = ((group_list.size(0), *shapes[0]),)
+    results = tuple(Result(shape, output) for shape in shapes)
+    return GroupedMatmulPlan(results, form, output, places.packed_along_k, group_type, kind, activation, expected)
+
+
+def _check_groups(
+    rules: Rules,
+    form: str,
+    group_type: int,
+    kind: int,
+    group_list: Tensor | None,
+    places: Layout,
+    x: Tensors,
+    weight: Tensors,
+) -> None:
+    rules.require(kind in (0, 1, 2), lambda: f"group_list_type must be 0, 1 or 2, got {kind}")
+    if group_type == COLUMNS:
+        rules.require(
+            form == FLOAT, lambda: f"group_type must be -1 or 0 for {x[0].dtype} x and {weight[0].dtype} weights, got 2"
+        )
+    if kind == SPARSE:
+        rules.require(
+            form == A8W8 and group_type == ROWS,
+            lambda: f"group_list_type 2 is for int8 x and weights and group_type 0, got {x[0].dtype} and {group_type}",
+        )
+    if form == A8W4:
+        rules.require(kind == 1, lambda: f"group_list_type must be 1 for int8 x and int4 weights, got {kind}")
+    if form not in (FLOAT, ANTIQUANT, A8W8):
+        one = group_type == ROWS and places.one_weight
+        rules.require(
+            one,
+            lambda: (
+                f"group_type must be 0, and weight one tensor, for {x[0].dtype} x and int4 weights, got {group_type}"
+            ),
+        )
+    if group_type == PAIRS:
+        rules.require(group_list is None, lambda: "group_list must be None for group_type -1")
+        return
+    groups = None if group_type == COLUMNS else weight[0].size(0) if places.one_weight else len(weight)
+    most = 1024 if places.one_weight or group_type == COLUMNS else 128
+    check_group_list(rules, group_list, kind, groups, most, required=len(x) == 1)
+
+
+def _check_activation(rules: Rules, form: str, activation: int, output: torch.dtype) -> None:
+    rules.require(activation in (0, 1, 2, 4, 5), lambda: f"act_type must be 0, 1, 2, 4 or 5, got {activation}")
+    rules.require(
+        activation == 0 or (form == A8W8 and output in HALVES),
+        lambda: f"act_type must be 0 but for int8 x and weights and float results, got {activation}",
+    )
+
+
+def _expected_rows(rules: Rules, x: Tensors, tuning_config: Sequence[int] | None) -> int:
+    """The first value of ``tuning_config``: how many rows an expert is expected to have, 0 for no word."""
+    expected = (tuning_config or [0])[0]
+    rules.require(expected >= 0, lambda: f"tuning_config[0] must not be negative, got {expected}")
+    if expected and len(x) == 1:
+        rules.require(
+            expected <= x[0].size(0),
+            lambda: f"tuning_config[0] must be at most the rows of x, {x[0].size(0)}, got {expected}",
+        )
+    return expected
