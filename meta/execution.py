@@ -34,7 +34,7 @@ def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
         return results
     inputs = {each.untyped_storage().data_ptr() for each in record.tensors(values).values()}
     return [
-        _settled(result, inputs) if isinstance(promised, Result) else values[record.arguments.index(promised)]
+        _settled(result, inputs) if isinstance(promised, Result) else record.argument(promised, values)
         for promised, result in zip(plan.results, results, strict=True)
     ]
 

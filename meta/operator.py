@@ -35,7 +35,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a call is carried out. A result that is a string is the argument of that name, which comes back itself.
+    """How a call is carried out. A string among the results is the argument (x, out[1]) that comes back itself.
 
     ``int4_arguments`` are those whose int32 hold eight int4 each.
     """
@@ -141,9 +141,15 @@ class Operator:
 
     def _empty(self, result: Result | str, values: Sequence[Any], like: Tensor) -> Tensor:
         if isinstance(result, str):
-            returned: Tensor = values[self.arguments.index(result)]
-            return returned
+            return self.argument(result, values)
         return empty(like, result.shape, result.dtype)
+
+    def argument(self, name: str, values: Sequence[Any]) -> Tensor:
+        """The argument of a name such as x, or out[1] for one of a list."""
+        whole, _, place = name.partition("[")
+        found: Any = values[self.arguments.index(whole)]
+        tensor: Tensor = found[int(place.rstrip("]"))] if place else found
+        return tensor
 
     def as_returned(self, results: Sequence[Any]) -> Any:
         """``results`` in the form that the schema promises: one, a tuple or a list."""

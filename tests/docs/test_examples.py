@@ -58,5 +58,6 @@ def test_graph_is_the_golden_one(page: Path) -> None:
 
 
 def test_every_operator_has_a_page() -> None:
+    """Those with an underscore before their name are on the page of the operator that they go with."""
     ruled = {record.title for record in meta.RECORDS.values() if record.rules and record.reference}
-    assert {page.stem for page in PAGES} >= ruled
+    assert {page.stem for page in PAGES} >= {title for title in ruled if not title.startswith("_")}

@@ -1,0 +1,71 @@
+"""How a cache of int8 or int4 becomes numbers: (element + offset) * scale, with scales of six shapes.
+
+Modes: 0 one scale or one a channel, 1 one a token, 2 one a head, 3 one a token and head, 4 and 5 as 1 and 3 with the
+scales in blocks like the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ... import int4
+
+PER_CHANNEL, PER_TOKEN, PER_HEAD, PER_TOKEN_HEAD, PAGED_PER_TOKEN, PAGED_PER_TOKEN_HEAD = range(6)
+
+
+def elements(x: Tensor) -> Tensor:
+    """``x``, its int4 elements unpacked: they come eight in an int32."""
+    return int4.unpack(x) if x.dtype == torch.int32 else x
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The scale and offset of a key or value cache, and how they are laid out."""
+
+    mode: int
+    scale: Tensor
+    offset: Tensor | None
+
+    def of_sequence(self, batch: int, first: int, heads: int, tokens: int, blocks: Tensor | None) -> Dequantiser:
+        """The parameters of ``tokens`` tokens of one sequence, from token ``first`` of its batch on."""
+
+        def fitted(x: Tensor) -> Tensor:
+            return _fitted(x.float(), self.mode, batch, first, heads, tokens, blocks)
+
+        return Dequantiser(fitted(self.scale), None if self.offset is None else fitted(self.offset))
+
+
+@dataclass(frozen=True)
+class Dequantiser:
+    """Scale and offset, each to be broadcast over (head, token, channel)."""
+
+    scale: Tensor
+    offset: Tensor | None
+
+    def apply(self, x: Tensor, head: int, start: int) -> None:
+        """Dequantises in place float32 elements (token, channel) of one head, the first of them token ``start``."""
+        if self.offset is not None:
+            x += _part(self.offset, head, start, x.size(0))
+        x *= _part(self.scale, head, start, x.size(0))
+
+
+def _part(x: Tensor, head: int, start: int, tokens: int) -> Tensor:
+    rows = x[head if x.size(0) > 1 else 0]
+    return rows[start : start + tokens] if rows.size(0) > 1 else rows
+
+
+def _fitted(x: Tensor, mode: int, batch: int, first: int, heads: int, tokens: int, blocks: Tensor | None) -> Tensor:
+    if mode == PER_CHANNEL:
+        return x.reshape(1, 1, 1) if x.numel() == 1 else x.reshape(heads, 1, -1)
+    if mode == PER_TOKEN:
+        return x.reshape(-1, x.size(-1))[batch, first : first + tokens].reshape(1, tokens, 1)
+    if mode == PER_HEAD:
+        return x.reshape(heads, 1, 1)
+    if mode == PER_TOKEN_HEAD:
+        return x.reshape(-1, heads, x.size(-1))[batch, :, first : first + tokens].unsqueeze(-1)
+    assert blocks is not None
+    found = x[blocks].reshape(blocks.numel(), -1, x.size(-1))  # block, head or one, token
+    return found.transpose(0, 1).flatten(1)[:, :tokens].unsqueeze(-1)

@@ -1,0 +1,133 @@
+"""Attention of one sequence: queries (head, token, channel) over keys and values of fewer heads.
+
+One pass over the keys with the row's final maximum. Kernels go over them in tiles and rescale what they have, so that
+on long rows their weights are rounded against the maximum so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .antiquant import Dequantiser
+from .arithmetic import Arithmetic
+
+# A tile of keys that stays in cache once it is float32, and the most scores held at a time.
+_TILE = 1024
+_MOST_SCORES = 1 << 22
+HIDDEN = torch.finfo(torch.float32).min
+
+
+@dataclass(frozen=True)
+class Cached:
+    """Keys or values of one sequence: parts that stand side by side in a token, each (head, token, channel)."""
+
+    parts: Sequence[Tensor]
+    dequantiser: Dequantiser | None = None
+
+    @property
+    def heads(self) -> int:
+        return self.parts[0].size(0)
+
+    @property
+    def tokens(self) -> int:
+        return self.parts[0].size(1)
+
+    @property
+    def channels(self) -> int:
+        return sum(part.size(2) for part in self.parts)
+
+    def buffer(self) -> Tensor:
+        """Room for a tile."""
+        return torch.empty(min(_TILE, self.tokens), self.channels)
+
+    def tile(self, head: int, start: int, room: Tensor) -> Tensor:
+        """The tokens from ``start`` on, in float32."""
+        tile = room[: min(_TILE, self.tokens - start)]
+        column = 0
+        for part in self.parts:
+            tile[:, column : column + part.size(2)].copy_(part[head, start : start + tile.size(0)])
+            column += part.size(2)
+        if self.dequantiser is not None:
+            self.dequantiser.apply(tile, head, start)
+        return tile
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What changes the scores of a sequence, each to be broadcast over (head, query, key), or absent.
+
+    ``sink`` is one score for each head that takes weight and gives nothing. ``void`` are the queries, (head, query),
+    that give zeros: those without a key that the kernels look for. Where a kernel does not look, such a query's scores
+    are all equal and it gives the mean of the values.
+    """
+
+    shift: Tensor | None = None
+    hidden: Tensor | None = None
+    sink: Tensor | None = None
+    void: Tensor | None = None
+
+
+def attend(query: Tensor, keys: Cached, values: Cached, sight: Sight, arithmetic: Arithmetic) -> tuple[Tensor, Tensor]:
+    """The result (head, query, channel) and the logarithm of the sum of exponentials (head, query), float32."""
+    heads, tokens, _ = query.shape
+    out = torch.zeros(heads, tokens, values.channels)
+    lse = torch.full((heads, tokens), torch.inf)
+    if keys.tokens == 0:
+        return out, lse
+    group = heads // keys.heads
+    step = max(1, _MOST_SCORES // (group * keys.tokens))
+    key_room, value_room = keys.buffer(), values.buffer()
+    for head in range(keys.heads):
+        of_head = slice(head * group, (head + 1) * group)
+        for start in range(0, tokens, step):
+            part = slice(start, min(start + step, tokens))
+            rows = query[of_head, part].float()
+            scores = _scores(rows.flatten(0, 1), keys, head, key_room)
+            scores = arithmetic.scores(scores, _rows(of_head, part, tokens)).view(*rows.shape[:2], -1)
+            _look(scores, sight, of_head, part)
+            largest = scores.amax(-1, keepdim=True)
+            exponentials = scores.sub_(largest).exp_()
+            total = exponentials.sum(-1, keepdim=True)
+            lse[of_head, part] = total.log().add_(largest).squeeze(-1)
+            if sight.sink is not None:
+                total = total + (sight.sink[of_head, None, None] - largest).exp_()
+            sums = _weighted(arithmetic.weights(exponentials).flatten(0, 1), values, head, value_room)
+            out[of_head, part] = arithmetic.result(sums.view(*rows.shape[:2], -1), total)
+    if sight.void is not None:
+        out.masked_fill_(sight.void.unsqueeze(-1), 0.0)
+        lse.masked_fill_(sight.void, torch.inf)
+    return out, lse
+
+
+def _rows(heads: slice, part: slice, tokens: int) -> Tensor:
+    """Which rows of all (head, query) rows these are."""
+    first = torch.arange(heads.start, heads.stop)[:, None] * tokens
+    return (first + torch.arange(part.start, part.stop)).flatten()
+
+
+def _scores(rows: Tensor, keys: Cached, head: int, room: Tensor) -> Tensor:
+    scores = torch.empty(rows.size(0), keys.tokens)
+    for start in range(0, keys.tokens, _TILE):
+        tile = keys.tile(head, start, room)
+        torch.mm(rows, tile.mT, out=scores[:, start : start + tile.size(0)])
+    return scores
+
+
+def _look(scores: Tensor, sight: Sight, heads: slice, part: slice) -> None:
+    """Shifts and hides scores in place."""
+    if sight.shift is not None:
+        scores += sight.shift[heads if sight.shift.size(0) > 1 else slice(1), part].float()
+    if sight.hidden is not None:
+        scores.masked_fill_(sight.hidden[:, part], HIDDEN)
+
+
+def _weighted(weights: Tensor, values: Cached, head: int, room: Tensor) -> Tensor:
+    sums = torch.zeros(weights.size(0), values.channels)
+    for start in range(0, values.tokens, _TILE):
+        tile = values.tile(head, start, room)
+        sums.addmm_(weights[:, start : start + tile.size(0)], tile)
+    return sums

@@ -1,0 +1,259 @@
+"""Attention for inference: sequence by sequence, from whatever layout, cache and numbers a call has."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from . import antiquant, masks, paging, spans
+from .arithmetic import Arithmetic, Int8Latent, Int8Prompt
+from .call import Numbers, Operands
+from .core import Cached, Sight, attend
+from .layouts import arranged, heads_first
+from .post_quant import quantised
+from .results import result_dtype, value_channels
+from .spans import Span
+
+_ROW_FIX = 2
+
+
+def fused_attention(operands: Operands, numbers: Numbers) -> tuple[Tensor, Tensor]:
+    """The result in its layout, and the logarithms of sums of exponentials: (T, head, 1) or (batch, head, token, 1)."""
+    query = _with_rope(operands.query, operands.query_rope, numbers)
+    out = torch.zeros(*query.shape[:3], value_channels(operands, numbers))
+    lse = torch.full(query.shape[:3], torch.inf)
+    queries = _query_spans(operands, numbers, query)
+    source = _Source(operands, numbers, len(queries))
+    sight = _Sight(operands, numbers, query.size(2))
+    for sequence, span in enumerate(queries):
+        if span.length == 0:
+            continue
+        keys, values, key_span = source.sequence(sequence)
+        arithmetic = _arithmetic(operands, numbers, span)
+        place = (span.batch, slice(None), slice(span.start, span.stop))
+        out[place], lse[place] = attend(
+            query[place], keys, values, sight.of(sequence, span, key_span, keys.tokens), arithmetic
+        )
+    result = quantised(out, operands.quant_scale2, operands.quant_offset2, result_dtype(operands))
+    return arranged(result, numbers.out_layout), _arranged_lse(lse, numbers)
+
+
+def _arranged_lse(lse: Tensor, numbers: Numbers) -> Tensor:
+    if not numbers.softmax_lse_flag:
+        return torch.empty(0)
+    return (lse.squeeze(0).transpose(0, 1).contiguous() if numbers.is_packed else lse).unsqueeze(-1)
+
+
+def _with_rope(x: Tensor, rope: Tensor | None, numbers: Numbers) -> Tensor:
+    """Query as (batch, head, token, channel), the channels of its rope part after its own."""
+    first = heads_first(x, numbers.layout, numbers.num_heads)
+    if rope is None:
+        return first
+    second = heads_first(rope, numbers.layout, numbers.num_heads)
+    return torch.cat([first.float(), second.float()], dim=-1)
+
+
+def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Span]:
+    batches, tokens = query.size(0), query.size(2)
+    if numbers.is_packed:
+        return spans.packed(numbers.op, numbers.name("actual_seq_lengths"), numbers.actual_seq_lengths or (), tokens)
+    lengths = numbers.actual_seq_lengths if tokens > 1 else None
+    padding = _padding(operands.query_padding_size) if lengths is not None else -1
+    return spans.batched(numbers.op, numbers.name("actual_seq_lengths"), lengths, batches, tokens, padding)
+
+
+def _padding(size: Tensor | None) -> int:
+    """How many tokens stand after a sequence; -1 where the sequence comes first."""
+    return -1 if size is None else max(0, int(size.reshape(-1)[0]))
+
+
+class _Source:
+    """The keys and values of each sequence, wherever they are."""
+
+    def __init__(self, operands: Operands, numbers: Numbers, sequences: int) -> None:
+        self.operands, self.numbers = operands, numbers
+        self.key_parameters, self.value_parameters = _parameters(operands, numbers)
+        self.prefix_length = _prefix_length(operands, numbers)
+        if operands.block_table is None:
+            self.key = self._heads_first(operands.key)
+            self.value = self._heads_first(operands.value)
+            self.rope = None if operands.key_rope is None else self._heads_first(operands.key_rope)
+            self.spans = self._spans()
+        else:
+            most = operands.block_table.size(1) * numbers.block_size
+            name = numbers.name("actual_seq_lengths_kv")
+            lengths = spans.per_batch(numbers.op, name, numbers.actual_seq_lengths_kv, sequences, most)
+            self.spans = [Span(batch, 0, length) for batch, length in enumerate(lengths)]
+        if len(self.spans) != sequences:
+            raise RuntimeError(
+                f"{numbers.op}: {numbers.name('actual_seq_lengths_kv')} must have as many elements as "
+                f"{numbers.name('actual_seq_lengths')}, {sequences}, got {len(self.spans)}"
+            )
+
+    def _heads_first(self, x: Tensor) -> Tensor:
+        return antiquant.elements(heads_first(x, self.numbers.layout, self.numbers.kv_heads))
+
+    def _spans(self) -> list[Span]:
+        op, name = self.numbers.op, self.numbers.name("actual_seq_lengths_kv")
+        lengths = self.numbers.actual_seq_lengths_kv
+        batches, tokens = self.key.size(0), self.key.size(2)
+        if self.numbers.is_packed:
+            return spans.packed(op, name, lengths or (), tokens)
+        padding = -1 if lengths is None else _padding(self.operands.kv_padding_size)
+        return spans.batched(op, name, lengths, batches, tokens, padding)
+
+    def sequence(self, index: int) -> tuple[Cached, Cached, Span]:
+        """The keys and values of sequence ``index``, and where they stand in masks."""
+        span = self.spans[index]
+        blocks = None
+        if self.operands.block_table is None:
+            place = (span.batch, slice(None), slice(span.start, span.stop))
+            key, value = self.key[place], self.value[place]
+            rope = None if self.rope is None else self.rope[place]
+        else:
+            blocks = self._blocks(index, span.length)
+            key, value, rope = self._paged(blocks, span.length)
+        key = self._after_prefix(key, self.operands.key_shared_prefix)
+        value = self._after_prefix(value, self.operands.value_shared_prefix)
+        parts = [key] if rope is None else [key, rope]
+        seen = Span(span.batch, span.start, span.stop + self.prefix_length)
+        return (
+            Cached(parts, self._dequantiser(self.key_parameters, seen, key, blocks)),
+            Cached([value], self._dequantiser(self.value_parameters, seen, value, blocks)),
+            seen,
+        )
+
+    def _blocks(self, index: int, length: int) -> Tensor:
+        table, numbers = self.operands.block_table, self.numbers
+        assert table is not None
+        return paging.blocks_of(numbers.op, table, index, length, numbers.block_size, self.operands.key.size(0))
+
+    def _paged(self, blocks: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        def found(cache: Tensor) -> Tensor:
+            return antiquant.elements(paging.tokens_of(cache, blocks, length, self.numbers.kv_heads))
+
+        rope = self.operands.key_rope
+        return found(self.operands.key), found(self.operands.value), None if rope is None else found(rope)
+
+    def _after_prefix(self, x: Tensor, prefix: Tensor | None) -> Tensor:
+        if prefix is None:
+            return x
+        return torch.cat([self._heads_first(prefix)[0, :, : self.prefix_length], x], dim=1)
+
+    def _dequantiser(
+        self, parameters: antiquant.Parameters | None, seen: Span, x: Tensor, blocks: Tensor | None
+    ) -> antiquant.Dequantiser | None:
+        if parameters is None:
+            return None
+        return parameters.of_sequence(seen.batch, seen.start, x.size(0), x.size(1), blocks)
+
+
+def _prefix_length(operands: Operands, numbers: Numbers) -> int:
+    prefix = operands.key_shared_prefix
+    if prefix is None:
+        return 0
+    tokens = prefix.size(2 if numbers.layout == "BNSD" else 1)
+    lengths = numbers.actual_shared_prefix_len
+    return spans.per_batch(numbers.op, "actual_shared_prefix_len", lengths, 1, tokens)[0]
+
+
+def _parameters(
+    operands: Operands, numbers: Numbers
+) -> tuple[antiquant.Parameters | None, antiquant.Parameters | None]:
+    """How key and value are dequantised: by scales of their own, by the halves of one tensor, or not at all."""
+    if operands.query.dtype == torch.int8:
+        return None, None
+    if operands.key_antiquant_scale is not None and operands.value_antiquant_scale is not None:
+        return (
+            antiquant.Parameters(
+                numbers.key_antiquant_mode, operands.key_antiquant_scale, operands.key_antiquant_offset
+            ),
+            antiquant.Parameters(
+                numbers.value_antiquant_mode, operands.value_antiquant_scale, operands.value_antiquant_offset
+            ),
+        )
+    scale, offset = operands.antiquant_scale, operands.antiquant_offset
+    if scale is None:
+        return None, None
+    key, value = (
+        antiquant.Parameters(numbers.antiquant_mode, scale[half], None if offset is None else offset[half])
+        for half in (0, 1)
+    )
+    return key, value
+
+
+def _arithmetic(operands: Operands, numbers: Numbers, query: Span) -> Arithmetic:
+    if operands.query.dtype != torch.int8:
+        is_quantised = operands.value.dtype in (torch.int8, torch.int32)
+        return Arithmetic(numbers.scale, torch.float32 if is_quantised else operands.value.dtype)
+    if operands.dequant_scale_query is not None:
+        scales = heads_first(operands.dequant_scale_query.unsqueeze(-1), _scale_layout(numbers), numbers.num_heads)
+        rows = scales[query.batch, :, query.start : query.stop].flatten()
+        key_scale, value_scale = _number(operands.key_antiquant_scale), _number(operands.value_antiquant_scale)
+        return Int8Latent(numbers.scale, row_scale=rows * key_scale, value_scale=value_scale)
+    return Int8Prompt(
+        numbers.scale,
+        dequant_scale1=_number(operands.dequant_scale1),
+        quant_scale1=_number(operands.quant_scale1),
+        dequant_scale2=_number(operands.dequant_scale2),
+    )
+
+
+def _scale_layout(numbers: Numbers) -> str:
+    """The scales of query stand as query does, without channels."""
+    return "BSND" if numbers.layout == "BSH" else numbers.layout
+
+
+def _number(x: Tensor | None) -> float:
+    """One number; a uint64 or int64 holds the bits of a float32."""
+    if x is None:
+        return 1.0
+    if x.dtype in (torch.uint64, torch.int64):
+        return float(x.view(torch.int64).to(torch.int32).view(torch.float32).reshape(-1)[0])
+    return float(x.reshape(-1)[0])
+
+
+class _Sight:
+    """The mask, shift and sink of each sequence."""
+
+    def __init__(self, operands: Operands, numbers: Numbers, tokens: int) -> None:
+        self.operands, self.numbers = operands, numbers
+        mask, mode = operands.atten_mask, numbers.sparse_mode
+        # One query without a rope part goes to a kernel that knows masks only, and takes tables as "nothing hidden".
+        is_decode = tokens == 1 and operands.query_rope is None and not numbers.is_packed
+        if mask is not None and mode >= (3 if is_decode else 2):
+            masks.check_table(numbers.op, mask)
+            mask = None
+        is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
+        if is_decode or (mode == 0 and is_padded):
+            mode = masks.MASK_ALONE
+        given = None if mask is None else _given(mask, tokens)
+        self.mask = masks.Mask(mode, given, numbers.pre_tokens, numbers.next_tokens)
+
+    def of(self, sequence: int, query: Span, key: Span, keys: int) -> Sight:
+        """What the queries of one sequence see."""
+        by_place = self.mask.by_place(query.length, keys)
+        by_mask = self.mask.by_mask(Span(sequence, query.start, query.stop), key)
+        hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
+        looked_for = hidden if self.numbers.inner_precise & _ROW_FIX else by_place
+        sink = self.operands.learnable_sink
+        return Sight(
+            self._shift(sequence, query, key),
+            None if hidden is None else hidden.unsqueeze(0),
+            None if sink is None else sink.float(),
+            None if looked_for is None else looked_for.all(-1).unsqueeze(0),
+        )
+
+    def _shift(self, sequence: int, query: Span, key: Span) -> Tensor | None:
+        shift = self.operands.pse_shift
+        if shift is None:
+            return None
+        of_batch = shift[sequence if shift.size(0) > 1 else 0]
+        return of_batch[:, query.start : query.stop, key.start : key.stop]
+
+
+def _given(mask: Tensor, tokens: int) -> Tensor:
+    """A mask as (batch or 1, query, key): with one query, two dimensions are batch and key."""
+    if mask.dim() == 2:
+        return mask.unsqueeze(1) if tokens == 1 else mask.unsqueeze(0)
+    return mask.squeeze(1) if mask.dim() == 4 else mask

@@ -1,0 +1,60 @@
+"""Where batch, head, token and channel stand in an operand, and the one form that all computing here uses.
+
+That form is (batch, head, token, channel). Layouts with T hold the tokens of all sequences one after the other: their
+batch is one, and where a sequence starts and ends is said apart.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+# The layout of query, key and value, and that of the result.
+LAYOUTS = {
+    "BSH": ("BSH", "BSH"),
+    "BSND": ("BSND", "BSND"),
+    "BNSD": ("BNSD", "BNSD"),
+    "TND": ("TND", "TND"),
+    "NTD": ("NTD", "NTD"),
+    "NSD": ("NSD", "NSD"),
+    "BNSD_BSND": ("BNSD", "BSND"),
+    "BSH_BNSD": ("BSH", "BNSD"),
+    "BSND_BNSD": ("BSND", "BNSD"),
+    "BSH_NBSD": ("BSH", "NBSD"),
+    "BSND_NBSD": ("BSND", "NBSD"),
+    "BNSD_NBSD": ("BNSD", "NBSD"),
+    "TND_NTD": ("TND", "NTD"),
+    "NTD_TND": ("NTD", "TND"),
+}
+
+
+def is_packed(layout: str) -> bool:
+    """Whether the sequences of a layout stand one after the other along T."""
+    return "T" in layout
+
+
+def heads_first(x: Tensor, layout: str, heads: int) -> Tensor:
+    """``x`` as (batch, head, token, channel), without a copy."""
+    if layout == "BSH":
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    if layout == "SBH":
+        return x.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
+    if layout == "BSND":
+        return x.transpose(1, 2)
+    if layout == "TND":
+        return x.transpose(0, 1).unsqueeze(0)
+    return x if layout == "BNSD" else x.unsqueeze(0)
+
+
+def arranged(x: Tensor, layout: str) -> Tensor:
+    """``x``, given as (batch, head, token, channel), in the layout of a result."""
+    if layout == "BSH":
+        return x.transpose(1, 2).flatten(-2)
+    if layout == "SBH":
+        return x.permute(2, 0, 1, 3).flatten(-2)
+    if layout == "BSND":
+        return x.transpose(1, 2).contiguous()
+    if layout == "NBSD":
+        return x.transpose(0, 1).contiguous()
+    if layout == "TND":
+        return x.squeeze(0).transpose(0, 1).contiguous()
+    return x if layout == "BNSD" else x.squeeze(0)

@@ -1,0 +1,77 @@
+"""Which keys a query does not see.
+
+A sparse mode says what an attention mask means: 0 the mask and the band that ``pre_tokens`` and ``next_tokens`` leave
+about the diagonal, 1 the mask alone, 2 the keys after the diagonal from the upper left corner, 3 from the lower right
+corner, 4 the band about the diagonal from the lower right corner. From 2 on the mask is the kernel's table, 2048 x
+2048, true above its diagonal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from .spans import Span
+
+TABLE = 2048
+MASK_ALONE = 1
+
+
+@cache
+def _table() -> Tensor:
+    return torch.ones(TABLE, TABLE, dtype=torch.bool).triu(1)
+
+
+def check_table(op: str, mask: Tensor) -> None:
+    """The mask of the sparse modes from 2 on is true above its diagonal and false elsewhere."""
+    values = mask.reshape(TABLE, TABLE)
+    as_bool = values.view(torch.bool) if values.dtype in (torch.int8, torch.uint8) else values
+    if not torch.equal(as_bool, _table()):
+        row, column = map(int, (values.bool() != _table()).nonzero()[0])
+        raise RuntimeError(
+            f"{op}: the values of atten_mask must be 1 above its diagonal and 0 elsewhere from sparse_mode 2 on, "
+            f"got {int(values[row, column])} at [{row}, {column}]"
+        )
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The mask of a call. ``given`` is (batch or 1, query, key) in the modes 0 and 1, else nothing."""
+
+    mode: int
+    given: Tensor | None
+    pre_tokens: int
+    next_tokens: int
+
+    def by_mask(self, query: Span, key: Span) -> Tensor | None:
+        """The keys that the tensor given hides, (query, key)."""
+        if self.given is None:
+            return None
+        rows = self.given[query.batch if self.given.size(0) > 1 else 0]
+        return rows[query.start : query.stop, key.start : key.stop].bool()
+
+    def by_place(self, queries: int, keys: int) -> Tensor | None:
+        """The keys hidden by where they stand, (query, key)."""
+        after, before = self._reach(queries, keys)
+        if after is None and before is None:
+            return None
+        distance = torch.arange(keys) - torch.arange(queries)[:, None]
+        if before is None or before <= -queries:
+            return None if after is None or after >= keys else distance > after
+        hidden = distance < before
+        return hidden if after is None or after >= keys else hidden | (distance > after)
+
+    def _reach(self, queries: int, keys: int) -> tuple[int | None, int | None]:
+        """How far after and before itself a query sees, counted along the keys; None is without end."""
+        if self.mode == 0 and self.given is not None:
+            return self.next_tokens, -self.pre_tokens
+        if self.mode == 2:
+            return 0, None
+        if self.mode == 3:
+            return keys - queries, None
+        if self.mode == 4:
+            return keys - queries + self.next_tokens, keys - queries - self.pre_tokens
+        return None, None

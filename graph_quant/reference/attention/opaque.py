@@ -1,0 +1,72 @@
+"""Inference attention as one step to a tracer: how far it goes depends on values of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import torch
+from torch import Tensor
+
+from .call import Numbers, Operands
+from .fused import fused_attention
+from .results import lse_shape, result_dtype, result_shape
+
+_NUMBERS = tuple(
+    field.name
+    for field in fields(Numbers)
+    if field.name not in ("op", "input_layout", "scale") and not field.name.startswith("actual_")
+)
+
+_library = torch.library.Library("graph_quant", "FRAGMENT")
+_library.define(
+    "fused_attention(Tensor?[] operands, Tensor?[] lengths, str op, str layout, float scale, int[] numbers)"
+    " -> (Tensor, Tensor)"
+)
+
+
+def _gathered(
+    operands: Sequence[Tensor | None], op: str, layout: str, scale: float, numbers: Sequence[int]
+) -> tuple[Operands, Numbers]:
+    named = dict(zip(_NUMBERS, numbers, strict=True))
+    return Operands(*operands), Numbers(op, layout, scale=scale, **named)  # type: ignore[arg-type]
+
+
+def _compute(
+    operands: Sequence[Tensor | None],
+    lengths: Sequence[Tensor | None],
+    op: str,
+    layout: str,
+    scale: float,
+    numbers: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    tensors, named = _gathered(operands, op, layout, scale, numbers)
+    queries, keys, prefix = (None if each is None else each.tolist() for each in lengths)
+    known = replace(named, actual_seq_lengths=queries, actual_seq_lengths_kv=keys, actual_shared_prefix_len=prefix)
+    return fused_attention(tensors, known)
+
+
+def _infer(
+    operands: Sequence[Tensor | None],
+    lengths: Sequence[Tensor | None],  # noqa: ARG001
+    op: str,
+    layout: str,
+    scale: float,
+    numbers: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    tensors, named = _gathered(operands, op, layout, scale, numbers)
+    out = tensors.query.new_empty(result_shape(tensors, named), dtype=result_dtype(tensors))
+    return out, tensors.query.new_empty(lse_shape(tensors, named), dtype=torch.float32)
+
+
+_library.impl("fused_attention", _compute, "CPU")
+torch.library.register_fake("graph_quant::fused_attention", _infer, lib=_library)
+
+
+def opaque_attention(operands: Operands, numbers: Numbers, lengths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+    """``fused_attention`` with lengths in tensors."""
+    given = [int(getattr(numbers, name)) for name in _NUMBERS]
+    tensors = [getattr(operands, field.name) for field in fields(operands)]
+    return torch.ops.graph_quant.fused_attention(  # type: ignore[no-any-return]
+        tensors, list(lengths), numbers.op, numbers.input_layout, numbers.scale, given
+    )

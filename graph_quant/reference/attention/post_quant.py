@@ -1,0 +1,21 @@
+"""The quantisation of an attention result: one scale, or one for each head and channel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def quantised(x: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """``x`` (batch, head, token, channel) in float32, as ``dtype``; int8 where there is a scale."""
+    if scale is None:
+        return x.to(dtype)
+
+    def fitted(parameter: Tensor) -> Tensor:
+        numbers = parameter.float()
+        return numbers.reshape(1) if numbers.numel() == 1 else numbers.reshape(1, x.size(1), 1, x.size(3))
+
+    scaled = x * fitted(scale)
+    if offset is not None:
+        scaled = scaled + fitted(offset)
+    return scaled.round().clamp(-128, 127).to(torch.int8)

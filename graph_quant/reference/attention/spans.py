@@ -1,0 +1,60 @@
+"""Which tokens of an operand belong to which sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class Span(NamedTuple):
+    """Tokens ``start`` to ``stop`` of one batch of an operand."""
+
+    batch: int
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """How many tokens."""
+        return self.stop - self.start
+
+
+def _refuse(op: str, name: str, position: int, rule: str, got: int) -> None:
+    raise RuntimeError(f"{op}: {name}[{position}] must {rule}, got {got}")
+
+
+def packed(op: str, name: str, ends: Sequence[int], tokens: int) -> list[Span]:
+    """The spans of sequences that stand one after the other; ``ends[i]`` is the token after the last one of i."""
+    for position, (before, end) in enumerate(pairwise((0, *ends))):
+        if end < before:
+            _refuse(op, name, position, f"not be below {before}, the value before it", end)
+        if end > tokens:
+            _refuse(op, name, position, f"be at most {tokens}, the number of tokens", end)
+    return [Span(0, start, stop) for start, stop in pairwise((0, *ends))]
+
+
+def per_batch(op: str, name: str, lengths: Sequence[int] | None, batches: int, most: int) -> list[int]:
+    """One length for each batch: as given, the one given for all, or all tokens."""
+    if lengths is None:
+        return [most] * batches
+    chosen = list(lengths) * batches if len(lengths) == 1 else list(lengths)[:batches]
+    if len(chosen) < batches:
+        raise RuntimeError(f"{op}: {name} must have 1 element or at least {batches}, got {len(chosen)}")
+    for position, length in enumerate(chosen):
+        if not 0 <= length <= most:
+            _refuse(op, name, position, f"lie in [0, {most}], the tokens there are", length)
+    return chosen
+
+
+def batched(op: str, name: str, lengths: Sequence[int] | None, batches: int, tokens: int, padding: int) -> list[Span]:
+    """One span for each batch. ``padding`` tokens stand after the sequence; without it the sequence comes first."""
+    chosen = per_batch(op, name, lengths, batches, tokens)
+    if padding < 0:
+        return [Span(batch, 0, length) for batch, length in enumerate(chosen)]
+    spans = [Span(batch, tokens - padding - length, tokens - padding) for batch, length in enumerate(chosen)]
+    for span in spans:
+        if span.start < 0:
+            rule = f"be at most {tokens - padding}, the tokens before the padding"
+            _refuse(op, name, span.batch, rule, span.length)
+    return spans

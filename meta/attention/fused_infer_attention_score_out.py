@@ -1,0 +1,79 @@
+"""What goes with npu_fused_infer_attention_score in captured graphs: results written in place, and their workspace.
+
+The arguments are those of the operator, so that its rules are asked. The host computes without a workspace: a query for
+its size gives none, and a workspace passed is left alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from graph_quant.meta.attention import fused_infer_attention_score, fused_infer_attention_score_v2
+from graph_quant.meta.attention.inference import AttentionPlan
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.fused import fused_attention
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class OutPlan(Plan):
+    """``computed`` is the plan of the call without ``out``."""
+
+    computed: AttentionPlan
+
+
+def write(computed: AttentionPlan, out: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Computes into the tensors of ``out``."""
+    assert computed.operands is not None
+    results = fused_attention(computed.operands, computed.numbers)
+    return tuple(place.copy_(result) for place, result in zip(out, results, strict=True))
+
+
+def no_workspace(query: Tensor) -> Tensor:
+    """A workspace of no bytes."""
+    return torch.empty(0, dtype=torch.uint8, device=query.device)
+
+
+def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
+    def rules_of_out(rules: Rules, *values: Any) -> OutPlan:
+        *given, workspace, out = values
+        if workspace is not None:
+            rules.dtype("workspace", workspace, (torch.uint8,))
+        plan = plan_call(rules, *given)
+        rules.require(len(out) == 2, lambda: f"out must have 2 tensors, got {len(out)}")
+        for place, (result, tensor) in enumerate(zip(plan.results, out, strict=True)):
+            assert isinstance(result, Result)
+            rules.dtype(f"out[{place}]", tensor, (result.dtype,))
+            rules.require(
+                tuple(tensor.shape) == result.shape,
+                lambda: f"out[{place}] must be {list(result.shape)}, got {list(tensor.shape)}",  # noqa: B023
+            )
+        return OutPlan(("out[0]", "out[1]"), plan)
+
+    return _with_arguments(rules_of_out, plan_call, "workspace", "out")
+
+
+def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
+    def rules_of_query(rules: Rules, *values: Any) -> Plan:
+        plan_call(rules, *values)
+        return Plan((Result((0,), torch.uint8),))
+
+    return _with_arguments(rules_of_query, plan_call)
+
+
+def _with_arguments(function: Any, plan_call: Callable[..., Any], *more: str) -> Any:
+    """``function``, said to take the arguments of ``plan_call`` and more."""
+    named = list(inspect.signature(plan_call).parameters.values())
+    extra = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in more]
+    function.__signature__ = inspect.Signature([*named, *extra])
+    return function
+
+
+for version in (fused_infer_attention_score, fused_infer_attention_score_v2):
+    operator(f"{version.OP}.out", reference=write)(_writing(version.plan_call))
+    operator(f"_{version.OP}_get_max_workspace", reference=no_workspace)(_asking(version.plan_call))

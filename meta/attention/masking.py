@@ -1,0 +1,89 @@
+"""What may be passed to hide keys and shift scores: masks of the five sparse modes, and pse_shift."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from graph_quant.meta.rules import Rules, guard_or_false, sym_or
+from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.masks import TABLE
+from graph_quant.reference.attention.results import query_sizes
+from torch import Tensor
+
+MASK_DTYPES = (torch.bool, torch.int8, torch.uint8)
+MODES = (0, 1, 2, 3, 4)
+
+
+def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+    """Refuses a mask that its sparse mode does not take, and a shift that does not fit."""
+    mode, mask = numbers.sparse_mode, operands.atten_mask
+    rules.require(mode in MODES, lambda: f"sparse_mode must be 0, 1, 2, 3 or 4, got {mode}")
+    _, _, tokens, _ = query_sizes(operands.query, numbers)
+    has_no_mode = guard_or_false(tokens == 1) and operands.query_rope is None and not numbers.is_packed
+    if mask is None:
+        if mode and not has_no_mode:
+            rules.refuse(f"atten_mask must be given in sparse_mode {mode}, got None")
+    else:
+        rules.dtype("atten_mask", mask, MASK_DTYPES)
+        if mode >= 3 or (mode == 2 and not has_no_mode):
+            _check_table(rules, mask, mode)
+        else:
+            _check_whole(rules, mask, operands, numbers)
+    if operands.pse_shift is not None:
+        _check_shift(rules, operands.pse_shift, operands, numbers)
+
+
+def _check_table(rules: Rules, mask: Tensor, mode: int) -> None:
+    shape = list(mask.shape)
+    rules.require(
+        len(shape) in (2, 3, 4) and all(size == 1 for size in shape[:-2]) and shape[-1] == TABLE and shape[-2] == TABLE,
+        lambda: f"atten_mask must be (2048, 2048) in sparse_mode {mode}, got {shape}",
+    )
+
+
+def _check_whole(rules: Rules, mask: Tensor, operands: Operands, numbers: Numbers) -> None:
+    """A mask with an element for each query and key."""
+    if numbers.is_packed:
+        where = f"in layout {numbers.input_layout} and sparse_mode {numbers.sparse_mode}"
+        rules.refuse(f"atten_mask must be None {where}, got a tensor")
+    batch, _, tokens, _ = query_sizes(operands.query, numbers)
+    rules.rank("atten_mask", mask, 2, 4)
+    if mask.dim() == 4:
+        rules.equal("atten_mask.size(1)", mask.size(1), "one for all heads", 1)
+    if mask.dim() > 2:
+        rules.one_or("atten_mask.size(0)", mask.size(0), "the batch of query", batch)
+    if mask.dim() == 2 and guard_or_false(tokens == 1):
+        rules.equal("atten_mask.size(0)", mask.size(0), "the batch of query", batch)
+    else:
+        _at_least(rules, "atten_mask.size(-2)", mask.size(-2), tokens, "the tokens of query")
+    _at_least(rules, "atten_mask.size(-1)", mask.size(-1), key_tokens(operands, numbers), "the tokens of key")
+
+
+def _check_shift(rules: Rules, shift: Tensor, operands: Operands, numbers: Numbers) -> None:
+    batch, heads, tokens, _ = query_sizes(operands.query, numbers)
+    dtype = torch.float16 if operands.query.dtype == torch.int8 else operands.query.dtype
+    rules.dtype("pse_shift", shift, (dtype,), why=f" beside a query of {operands.query.dtype}")
+    rules.rank("pse_shift", shift, 4)
+    if numbers.is_packed:
+        rules.refuse(f"pse_shift must be None in layout {numbers.input_layout}, got a tensor")
+    rules.one_or("pse_shift.size(0)", shift.size(0), "the batch of query", batch)
+    rules.equal("pse_shift.size(1)", shift.size(1), numbers.name("num_heads"), heads)
+    _at_least(rules, "pse_shift.size(2)", shift.size(2), tokens, "the tokens of query")
+    _at_least(rules, "pse_shift.size(3)", shift.size(3), key_tokens(operands, numbers), "the tokens of key")
+
+
+def _at_least(rules: Rules, name: str, size: Any, least: Any, what: str) -> None:
+    rules.require(sym_or(size == least, size > least), lambda: f"{name} must be at least {least}, {what}, got {size}")
+
+
+def key_tokens(operands: Operands, numbers: Numbers) -> Any:
+    """The tokens that a key can have, a shared prefix among them."""
+    if operands.block_table is not None:
+        return operands.block_table.size(1) * numbers.block_size
+    place = numbers.layout.index("T" if numbers.is_packed else "S")
+    prefix = operands.key_shared_prefix
+    if prefix is None:
+        return operands.key.size(place)
+    lengths = numbers.actual_shared_prefix_len
+    return operands.key.size(place) + (prefix.size(place) if lengths is None else lengths[0])

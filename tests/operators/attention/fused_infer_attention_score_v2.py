@@ -1,0 +1,106 @@
+"""Calls of npu_fused_infer_attention_score_v2: what it has beyond the first version, and its names."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from support import attention
+from support.attention import TABLE, Arrays, inference_calls
+from support.call import Call, Statement, bad, good
+from support.generated import Draw
+from support.tensors import bf16, ends, f16, f32, i8
+
+NAME = "fused_infer_attention_score_v2"
+Q, K = f16(2, 4, 3, 32), f16(2, 2, 5, 32)
+GQA = {"num_query_heads": 4, "num_key_value_heads": 2, "input_layout": "BNSD", "softmax_scale": 0.2}
+T = {**GQA, "input_layout": "TND", "actual_seq_qlen": [1, 3], "actual_seq_kvlen": [2, 5]}
+NZ, NZ_ROPE = i8(3, 1, 16, 128, 32), bf16(3, 1, 4, 128, 16)
+LATENT = {
+    "query_rope": bf16(3, 4, 64),
+    "key_rope": NZ_ROPE,
+    "num_query_heads": 4,
+    "num_key_value_heads": 1,
+    "input_layout": "TND_NTD",
+    "softmax_scale": 0.1,
+    "block_size": 128,
+    "block_table": ends(2, 1).reshape(2, 1),
+    "actual_seq_qlen": [1, 3],
+    "actual_seq_kvlen": [9, 2],
+    "atten_mask": TABLE,
+    "sparse_mode": 3,
+}
+SCALES = {
+    "dequant_scale_query": f32(3, 4).abs() / 99,
+    "dequant_scale_key": f32(1).abs() / 99,
+    "dequant_scale_value": f32(1).abs() / 99,
+    "query_quant_mode": 3,
+}
+SINK = bf16(3, 4, 32), bf16(5, 2, 32), bf16(5, 2, 32)
+
+
+def allowed(label: str, *args: Any, **kwargs: Any) -> Call:
+    return good(NAME, label, *args, **kwargs)
+
+
+def refused(argument: str, label: str, *args: Any, **kwargs: Any) -> Call:
+    return bad(NAME, argument, label, *args, **kwargs)
+
+
+GOOD = [
+    allowed("a sink", *SINK, **T, learnable_sink=bf16(4), return_softmax_lse=True),
+    allowed("int8 latent", i8(3, 4, 512), NZ, NZ, **LATENT, **SCALES),
+]
+WRONG = [
+    refused("num_query_heads", "no heads", Q, K, K, **{**GQA, "num_query_heads": 0}),
+    refused("actual_seq_qlen", "sequences without lengths", *SINK, **{**T, "actual_seq_qlen": None}),
+    refused("learnable_sink", "float16 sink", *SINK, **T, learnable_sink=f16(4)),
+    refused("learnable_sink", "a sink of two dimensions", *SINK, **T, learnable_sink=bf16(4, 1)),
+    refused("learnable_sink.size(0)", "a sink too short", *SINK, **T, learnable_sink=bf16(2)),
+    refused("input_layout", "a sink in batches", Q, K, K, **GQA, learnable_sink=bf16(4)),
+    refused("query_rope", "int8 without rope", i8(2, 4, 3, 32), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA),
+    refused("dequant_scale_query", "int8 without scales", i8(3, 4, 512), NZ, NZ, **LATENT),
+    refused("dequant_scale_query", "scales of a float query", Q, K, K, **GQA, dequant_scale_query=f32(2, 4, 3),
+            query_quant_mode=3),
+    refused("query_quant_mode", "scales in mode 0", i8(3, 4, 512), NZ, NZ, **LATENT,
+            **{**SCALES, "query_quant_mode": 0}),
+    refused("dequant_scale_query.size(0)", "a token too few", i8(3, 4, 512), NZ, NZ, **LATENT,
+            **{**SCALES, "dequant_scale_query": f32(2, 4)}),
+    refused("dequant_scale_key", "two scales of key", i8(3, 4, 512), NZ, NZ, **LATENT,
+            **{**SCALES, "dequant_scale_key": f32(2)}),
+    refused("dequant_scale_value", "no scale of value", i8(3, 4, 512), NZ, NZ, **LATENT,
+            **{**SCALES, "dequant_scale_value": None}),
+    refused("query_dtype", "a type of Ascend 950", Q, K, K, **GQA, query_dtype=290),
+    refused("out_dtype", "a result of int8", Q, K, K, **GQA, out_dtype=1),
+]  # fmt: skip
+
+NAMES = {
+    "num_heads": "num_query_heads",
+    "scale": "softmax_scale",
+    "actual_seq_lengths": "actual_seq_qlen",
+    "actual_seq_lengths_kv": "actual_seq_kvlen",
+    "softmax_lse_flag": "return_softmax_lse",
+    **{
+        f"{side}_antiquant_{what}": f"dequant_{what}_{side}"
+        for side in ("key", "value")
+        for what in ("scale", "offset")
+    },
+    **{f"{side}_antiquant_mode": f"{side}_quant_mode" for side in ("key", "value")},
+}
+FIRST_ALONE = ("antiquant_scale", "query_padding_size", "kv_padding_size", "key_shared_prefix")
+
+
+@st.composite
+def calls(draw: Draw) -> tuple[tuple[Any, ...], Arrays]:
+    """Calls of the first version that the second can make, sometimes with a sink."""
+    given = draw(inference_calls().filter(lambda call: not any(name in call for name in FIRST_ALONE)))
+    if given["input_layout"] in ("TND", "NTD_TND") and draw(st.booleans()):
+        given["learnable_sink"] = bf16(given["num_heads"])
+    return (), {NAMES.get(name, name): value for name, value in given.items()}
+
+
+def expected(**given: Any) -> list[Any]:
+    names = {second: first for first, second in NAMES.items()}
+    return attention.expected(**{names.get(name, name): value for name, value in given.items()})
+
+
+STATEMENTS = {f"npu_{NAME}": Statement(expected, calls(), attention.BOUND)}
