@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+# The entry points with which other packages register operators of their own.
+ENTRY_POINTS = "graph_quant.operators"
+
 
 def load_all(package: str) -> None:
     """Imports every module of ``package`` and of the folders in it."""

@@ -18,7 +18,6 @@ from graph_quant.meta.rules import Rules
 from torch_npu.op_plugin.meta import _meta_registrations
 
 __all__ = [
-    "ENTRY_POINTS",
     "RECORDS",
     "Operator",
     "Plan",
@@ -32,8 +31,6 @@ __all__ = [
     "unregister",
     "upstream",
 ]
-
-ENTRY_POINTS = "graph_quant.operators"
 
 _libraries: list[torch.library.Library] = []
 
@@ -57,7 +54,7 @@ def register() -> None:
 def load() -> None:
     """Fills ``RECORDS``: with this package's own, and with those that other packages register."""
     discovery.load_all(__name__)
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in entry_points(group=discovery.ENTRY_POINTS):
         entry.load()
 
 

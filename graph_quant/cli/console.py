@@ -9,16 +9,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..dumps.errors import DumpError
+from ..discovery import ENTRY_POINTS
+from ..dumps.errors import DumpError, MissingInputError, SizeError, TooLargeError
 from ..ge.errors import GeError, printable
 
 if TYPE_CHECKING:
     from ..dumps.dump import Dump
 
 UNREADABLE = 2
+SIZE_OPTION = "--size"
 _QUIET_SECONDS = 2.0
 
 
@@ -29,13 +32,22 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
         try:
             return command(args)
         except GeError as error:
-            return complain(str(error))
+            return complain(_with_options(error))
         except BrokenPipeError:
             # The reader (a pager, head) has what it wants; the interpreter must not complain at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
 
     return run
+
+
+def _with_options(error: GeError) -> str:
+    """The message, with the option that mends it."""
+    if isinstance(error, SizeError):
+        return f"{SIZE_OPTION}: {error}"
+    if isinstance(error, TooLargeError):
+        return f"{error} with {SIZE_OPTION}"
+    return f"{error}; give --inputs" if isinstance(error, MissingInputError) else str(error)
 
 
 def complain(message: str) -> int:
@@ -46,6 +58,7 @@ def complain(message: str) -> int:
 
 def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Dump:
     """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
+    _leave_device_alone()
     from ..dumps.dump import load
 
     with progress(f"reading {Path(path).name}") as report:
@@ -54,6 +67,12 @@ def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Du
         with progress("inferring dtypes and shapes") as report:
             dump.infer(report)
     return dump
+
+
+def _leave_device_alone() -> None:
+    """Keep torch from loading torch_npu, which a dump does not need; other packages' operators come with it."""
+    if not entry_points(group=ENTRY_POINTS):
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
 
 @contextmanager
@@ -133,6 +152,6 @@ def parse_sizes(given: list[str]) -> dict[str, int]:
     for part in (piece for text in given for piece in text.replace(",", " ").split()):
         name, equals, number = part.partition("=")
         if not equals or not name or not (number.isascii() and number.isdigit()) or len(number) > 12:
-            raise DumpError(f"--size takes SYMBOL=NUMBER, got {part}")
+            raise DumpError(f"{SIZE_OPTION} takes SYMBOL=NUMBER, got {part}")
         sizes[name] = int(number)
     return sizes

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import UNREADABLE, complain, guarded, open_dump, parse_sizes, write
+from ..dumps import DumpError
+from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, parse_sizes, write
 
 if TYPE_CHECKING:
     from ..dumps.analyse.cost import Costs
@@ -41,7 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
     parser.add_argument(
-        "--size", action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols, for costs"
+        SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols, for costs"
     )
     parser.add_argument("--costs", action="store_true", help="bytes and FLOPs of every node at the end of its line")
     parser.add_argument("--no-fold", action="store_true", help="a line for every node, also inside idioms")
@@ -65,6 +67,7 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
 
         return to_json(dump, costs)
     if args.format == "onnx":
+        _require_onnx()
         from ..dumps.render.to_onnx import to_onnx
 
         return to_onnx(dump)
@@ -75,8 +78,13 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
     if args.format == "html":
         from ..dumps.render.to_html import to_html
 
-        return to_html(dump, costs, Path(args.dump).name)
+        return to_html(dump, costs, Path(args.dump).name, SIZE_OPTION)
     return "\n".join(_lines(dump, costs, args)) + "\n"
+
+
+def _require_onnx() -> None:
+    if find_spec("onnx") is None:
+        raise DumpError("--format onnx needs the onnx package: pip install onnx")
 
 
 def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
@@ -84,7 +92,7 @@ def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
 
     yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold)
     yield ""
-    yield from summary_lines(dump, costs)
+    yield from summary_lines(dump, costs, SIZE_OPTION)
 
 
 def _unknown_operators(dump: Dump) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .console import guarded, open_dump, parse_sizes, waiting
+from .console import SIZE_OPTION, guarded, open_dump, parse_sizes, waiting
 
 _EPILOG = """\
 Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
@@ -29,7 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("dump", help="the dump: txt, pbtxt or py")
     parser.add_argument("--inputs", metavar="FILE", help="a safetensors file with some or all of the inputs")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="for inputs that are not given; default: 0")
-    parser.add_argument("--size", action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols")
+    parser.add_argument(SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the safetensors file to write")
     parser.add_argument("--engine", choices=("eager", "inductor"), default="eager", help="default: eager")
     parser.add_argument("--trace", action="store_true", help="store every intermediate result too (runs eagerly)")

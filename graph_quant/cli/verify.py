@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
         )
     except VerificationError as error:
         raise UsageError(printable(str(error), limit=600)) from error
-    report.show(all_nodes=options.all)
+    report.show(all_nodes=options.all, for_all="--all")
     for path, render in ((options.json, report.to_json), (options.html, report.to_html)):
         if path:
             _write(path, render())

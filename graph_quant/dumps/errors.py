@@ -1,4 +1,4 @@
-"""The one error a dump can raise: a sentence for the user."""
+"""The errors a dump can raise: a sentence for the user."""
 
 from __future__ import annotations
 
@@ -7,3 +7,15 @@ from ..ge.errors import GeError
 
 class DumpError(GeError):
     """A dump, or something that was asked of it, cannot be read; the message is one line."""
+
+
+class SizeError(DumpError):
+    """A size that was given for a symbol cannot be."""
+
+
+class TooLargeError(DumpError):
+    """Smaller sizes are needed."""
+
+
+class MissingInputError(DumpError):
+    """An input cannot be made up, and has to be given."""

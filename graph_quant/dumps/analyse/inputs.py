@@ -12,7 +12,7 @@ import torch
 from ...ge import dtypes
 from ...ge.graph import INPUT_TYPES, Node
 from ...ge.torch_dtypes import from_desc
-from ..errors import DumpError
+from ..errors import DumpError, MissingInputError, SizeError, TooLargeError
 from ..graph.shapes import Stated, evaluate, stated, symbols_in
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class _Sizes:
         tied = dump.inference.tied
         unknown = sorted(set(sizes) - set(dump.inference.symbols) - set(self.values) - set(tied))
         if unknown:
-            raise DumpError(
-                f"--size: the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}"
+            raise SizeError(
+                f"the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}"
             )
         self.values.update(sizes)
         for node in nodes:
@@ -62,7 +62,7 @@ class _Sizes:
         for name, text in reversed(tied.items()):
             size = evaluate(text, self.values)
             if sizes.get(name, size) != size:
-                raise DumpError(f"--size: {name} must be {text} in this graph, which is {size}, got {sizes[name]}")
+                raise SizeError(f"{name} must be {text} in this graph, which is {size}, got {sizes[name]}")
             self.values[name] = size
 
     def _learn(self, dump: Dump, node: Node, tensor: torch.Tensor) -> None:
@@ -103,8 +103,8 @@ def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes,
             raise DumpError(f"{node.name} must be {dtype} {shape}, got {got}")
         return given
     if math.prod(shape) * dtype.itemsize > _memory():
-        raise DumpError(
-            f"{node.name} would be {dtype} {shape}, more than this machine's memory; give smaller sizes with --size"
+        raise TooLargeError(
+            f"{node.name} would be {dtype} {shape}, more than this machine's memory; give smaller sizes"
         )
     return _generate(dump, node, sizes, (shape, dtype), generator)
 
@@ -156,7 +156,7 @@ def _shape_of(dump: Dump, reader: Node, name: str, sizes: _Sizes) -> tuple[int, 
     edge = next((edge for edge in reader.inputs if edge.name == name and edge.node), None)
     read = dump.inference.of(edge) if edge else None
     if read is None or read.shape is None:
-        raise DumpError(f"{reader.name}: the shape of {name} is not known, so no input can be made; give --inputs")
+        raise MissingInputError(f"{reader.name}: the shape of {name} is not known, so no input can be made")
     return sizes.of(read.shape)
 
 

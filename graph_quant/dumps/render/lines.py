@@ -117,8 +117,8 @@ def _source_text(source: Source) -> str:
     return f"  # {text}" if text else ""
 
 
-def summary_lines(dump: Dump, costs: Costs) -> Iterator[str]:
-    """Operators by type, the quantised share, bytes, operations and memory."""
+def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Iterator[str]:
+    """Operators by type, the quantised share, bytes, operations and memory; ``size_option`` is how sizes are given."""
     kinds = Counter(node.type for node in dump.order)
     yield f"{len(dump.order)} nodes of {len(kinds)} types: " + ", ".join(
         f"{times} {printable(kind, _LONGEST_NAME)}"
@@ -133,7 +133,7 @@ def summary_lines(dump: Dump, costs: Costs) -> Iterator[str]:
     if costs.missing:
         asked = ",".join(f"{name}=…" for name in costs.missing)
         names = ", ".join(map(printable, costs.missing))
-        yield f"symbols without a size: {names}; give --size {printable(asked)} for numbers"
+        yield f"symbols without a size: {names}; give {size_option} {printable(asked)} for numbers"
     inference = dump.inference
     for name, (size, node) in inference.baked.items():
         only = f"{printable(node)} works with no other size"

@@ -25,9 +25,10 @@ _MOST_PARAMETERS = 16
 _DESTINATIONS = {destination.name: destination for destination in ALL}
 
 
-def to_html(dump: Dump, costs: Costs, title: str = "GE graph") -> str:
+def to_html(dump: Dump, costs: Costs, title: str = "GE graph", size_option: str = "sizes") -> str:
     """The page of one graph."""
-    return _page(_graph(dump, costs) | {"title": title, "summary": [["", line] for line in summary_lines(dump, costs)]})
+    summary = [["", line] for line in summary_lines(dump, costs, size_option)]
+    return _page(_graph(dump, costs) | {"title": title, "summary": summary})
 
 
 def diff_page(difference: Difference, title: str = "GE graph, compared") -> str:

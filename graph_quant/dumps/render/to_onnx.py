@@ -29,7 +29,7 @@ def to_onnx(dump: Dump) -> bytes:
     try:
         from onnx import helper
     except ImportError:
-        raise DumpError("--format onnx needs the onnx package: pip install onnx") from None
+        raise DumpError("an ONNX model needs the onnx package: pip install onnx") from None
     nodes, inputs, outputs, typed, constants = [], [], [], [], []
     for node in dump.order:
         if node.type in INPUT_TYPES:

@@ -203,11 +203,11 @@ class Report:
             parts = [self.verdict(), *([f"first {first.describe()}"] if first else []), *map(str, self.decompositions)]
             raise VerificationError("; ".join(parts))
 
-    def show(self, *, all_nodes: bool = False) -> None:
-        """Print the table."""
+    def show(self, *, all_nodes: bool = False, for_all: str = "all_nodes=True") -> None:
+        """Print the table; ``for_all`` is what it says of how all nodes of a long graph are asked for."""
         from .table import show
 
-        show(self, all_nodes=all_nodes)
+        show(self, all_nodes=all_nodes, for_all=for_all)
 
     def to_json(self) -> str:
         """The report as a JSON document."""

@@ -27,13 +27,15 @@ MARKS = {
 }
 
 
-def show(report: Report, *, all_nodes: bool = False, console: Console | None = None) -> None:
-    """Print the report."""
+def show(
+    report: Report, *, all_nodes: bool = False, console: Console | None = None, for_all: str = "all_nodes=True"
+) -> None:
+    """Print the report; ``for_all`` is how all nodes of a long graph are asked for."""
     console = console or Console()
     if not console.is_terminal:
         console.width = _WIDTH
     for graph in report.graphs:
-        _show_graph(console, graph, all_nodes)
+        _show_graph(console, graph, all_nodes, for_all)
     _show_outputs(console, report)
     first = report.first_divergence
     if first is not None:
@@ -41,7 +43,7 @@ def show(report: Report, *, all_nodes: bool = False, console: Console | None = N
     console.print(Text(report.verdict(), style="bold green" if report.ok else "bold red"), soft_wrap=True)
 
 
-def _show_graph(console: Console, graph: GraphReport, all_nodes: bool) -> None:
+def _show_graph(console: Console, graph: GraphReport, all_nodes: bool, for_all: str) -> None:
     rows = graph.nodes if all_nodes or len(graph.nodes) <= LONGEST else _worth_showing(graph)
     title = f"{graph.name}" + (f", call {graph.call}" if graph.call > 1 else "")
     cells = [_cells(node) for node in rows]
@@ -57,7 +59,7 @@ def _show_graph(console: Console, graph: GraphReport, all_nodes: bool) -> None:
     console.print(Text(title, style="bold"))
     if rows:
         console.print(table)
-    _show_counts(console, graph, len(rows))
+    _show_counts(console, graph, len(rows), for_all)
 
 
 def _worth_showing(graph: GraphReport) -> list[NodeReport]:
@@ -99,10 +101,10 @@ def _tail(text: str, width: int) -> str:
     return text if len(text) <= width else "…" + text[-(width - 1) :]
 
 
-def _show_counts(console: Console, graph: GraphReport, shown: int) -> None:
+def _show_counts(console: Console, graph: GraphReport, shown: int, for_all: str) -> None:
     counts = [f"{graph.count(status)} {status.value}" for status in Status if graph.count(status)]
     hidden = len(graph.nodes) - shown
-    counts += [f"{hidden} not shown (--all shows them)"] if hidden else []
+    counts += [f"{hidden} not shown ({for_all} shows them)"] if hidden else []
     counts += [f"{len(graph.unobserved)} without a GE node"] if graph.unobserved else []
     console.print(Text(" · ".join(counts) or "nothing to compare", "dim"), soft_wrap=True)
     console.print()
