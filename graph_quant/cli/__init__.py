@@ -1,6 +1,8 @@
 """The graph-quant command."""
 
 import argparse
+import contextlib
+import os
 import sys
 from importlib import import_module
 
@@ -8,6 +10,8 @@ from .errors import UsageError
 
 # In the order of --help: what makes a machine ready, then what looks at graphs.
 COMMANDS = ("run", "enable", "disable", "doctor", "symbols", "inspect", "diff", "lint", "replay", "verify")
+
+_BROKEN_PIPE = 141  # as the shell says of a process that SIGPIPE ended: no verdict
 
 _DESCRIPTION = (
     "Quantised graph mode for Ascend NPUs, on any machine: run NPU scripts without an NPU, and read GE graph dumps."
@@ -50,14 +54,36 @@ def main(arguments: list[str] | None = None) -> int:
             from . import run
 
             return run.execute(given[1:])  # what follows belongs to the script, not to this parser
-        options = parser().parse_args(given)
-        return int(options.run(options))
+        code = _run(given)
+        sys.stdout.flush()
+        return code
     except UsageError as error:
         print(f"graph-quant: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone; there is nobody to tell
-        return 141
+        _close_output()
+        return _BROKEN_PIPE
     except KeyboardInterrupt:
         print("graph-quant: interrupted", file=sys.stderr)
         return 130
+
+
+def _run(given: list[str]) -> int:
+    """Run a command of this parser's."""
+    if given[:1] != ["verify"]:
+        options = parser().parse_args(given)
+        return int(options.run(options))
+    from . import verify
+
+    own, arguments = verify.own_arguments(given)
+    options, unknown = parser().parse_known_args(own)
+    if unknown:
+        verify.refuse(options, unknown)
+    options.arguments = arguments
+    return int(options.run(options))
+
+
+def _close_output() -> None:
+    """The reader (a pager, head) has what it wants; the interpreter must not complain at exit either."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

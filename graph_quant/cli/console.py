@@ -33,10 +33,6 @@ def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.
             return command(args)
         except GeError as error:
             return complain(_with_options(error))
-        except BrokenPipeError:
-            # The reader (a pager, head) has what it wants; the interpreter must not complain at exit either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
 
     return run
 

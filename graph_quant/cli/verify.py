@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
 from .errors import UsageError
 
 _EPILOG = """\
-The script runs as it stands. Every graph that it compiles for the NPU (torch.compile with a backend of TorchAir) is
-run, and each of its nodes is compared with the same operator run eagerly on the CPU. A script that runs no such graph
-may define `model` (a module or a function) and `inputs` (a tuple, list, dict, one tensor, or a function that returns
-one of them): then that is run eagerly and as a graph.
+The script runs as it stands. Whatever it compiles for the NPU (torch.compile with a backend of TorchAir) is also run
+eagerly, and what the script gets is compared with that; each node of the graphs is compared with the same operator on
+the CPU. A script that compiles nothing may define `model` (a module or a function) and `inputs` (a tuple, list, dict,
+one tensor, or a function that returns one of them): then that is run eagerly and as a graph.
 
-On a machine with an NPU the NPU runs the graphs, and its results are compared with the host's.
+Options stand before or after the script. What the script itself should get stands after `--`.
 
 marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for the wrong inputs it got   ? not comparable
 
 examples:
   graph-quant verify script.py
-  graph-quant verify --html report.html --json report.json script.py --batch 4
-  graph-quant verify --min-sqnr 40 script.py
-  graph-quant verify --model decoder --inputs prompt script.py
+  graph-quant verify script.py --html report.html --json report.json -- --batch 4
+  graph-quant verify script.py --min-sqnr 40
+  graph-quant verify script.py --model decoder --inputs prompt
 
 exit code: 0 when all results are within the thresholds, 1 when one is not, 2 for a mistake or a script that stops"""
 
@@ -35,9 +39,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "SQNR, and the first diverging node with its Python line.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="graph-quant verify [option ...] script.py [option ...] [-- the script's own arguments ...]",
+        allow_abbrev=False,
     )
     parser.add_argument("script", help="a Python script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's own arguments")
     parser.add_argument("--max-error", "--atol", type=_positive, metavar="E", help="accept absolute errors up to E")
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
     parser.add_argument("--model", metavar="NAME", help="verify this module or function of the script")
@@ -51,7 +56,22 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--html", metavar="FILE", help="write the report as one page with plots")
+    parser.add_argument("--traceback", action="store_true", help="show where a script that stops stopped")
     parser.set_defaults(run=run)
+
+
+def own_arguments(given: list[str]) -> tuple[list[str], list[str]]:
+    """A command line in two: what is for the command, and what stands after ``--`` for the script."""
+    place = given.index("--") if "--" in given else len(given)
+    return given[:place], given[place + 1 :]
+
+
+def refuse(options: argparse.Namespace, unknown: list[str]) -> NoReturn:
+    """Say of arguments that nobody takes where they belong."""
+    raise UsageError(
+        f"verify has no {unknown[0]}; what the script should get stands after --: "
+        f"graph-quant verify {options.script} -- {shlex.join(unknown)}"
+    )
 
 
 def _positive(text: str) -> float:
@@ -97,13 +117,23 @@ def run(options: argparse.Namespace) -> int:
             progress=on_terminal,
         )
     except VerificationError as error:
+        _show_traceback(options, error.__cause__)
         raise UsageError(printable(str(error), limit=600)) from error
     report.show(all_nodes=options.all, for_all="--all")
     for path, render in ((options.json, report.to_json), (options.html, report.to_html)):
         if path:
             _write(path, render())
             print(f"wrote {path}")
+    if report.stopped is not None:
+        _show_traceback(options, report.stopped.__cause__)
+        raise UsageError(printable(str(report.stopped), limit=600))
     return 0 if report.ok else 1
+
+
+def _show_traceback(options: argparse.Namespace, error: BaseException | None) -> None:
+    if options.traceback and error is not None:
+        sys.stdout.flush()
+        traceback.print_exception(error)
 
 
 def _write(path: str, content: str) -> None:

@@ -68,9 +68,9 @@ def test_from_a_shell(script: Callable[[str], str], run_python: Callable[..., An
 
 
 def test_an_unchanged_script(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", script(UNCHANGED), "--with", "arguments"]) == 0
+    assert main(["verify", script(UNCHANGED), "--", "--with", "arguments", "--", "--json"]) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith("shape 4 1 --with arguments\ngraph_")
+    assert captured.out.startswith("shape 4 1 --with arguments -- --json\ngraph_")
     assert captured.out.endswith("equal: 2 results in 1 graph on the host NPU, bit for bit\n")
     assert max(len(line) for line in captured.out.splitlines()) <= 100
 
@@ -130,6 +130,66 @@ def test_mistakes_are_told_in_one_line(
     assert captured.err.startswith("graph-quant: ")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_options_before_and_after_the_script(
+    script: Callable[[str], str], tmp_path: Path, break_kernel: Callable[..., None], before: bool
+) -> None:
+    break_kernel("Sigmoid", lambda original, x: original(x) + 1e-6)
+    path, page = script(UNCHANGED), tmp_path / "page.html"
+    options = ["--max-error", "2", "--html", str(page)]
+    assert main(["verify", *options, path] if before else ["verify", path, *options]) == 0
+    assert "within the thresholds" in page.read_text()
+    assert main(["verify", path]) == 1
+
+
+def test_an_argument_that_nobody_takes(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    path = script(UNCHANGED)
+    assert main(["verify", path, "--batch", "4", "--html", "page.html"]) == 2
+    assert capsys.readouterr().err == (
+        "graph-quant: verify has no --batch; what the script should get stands after --: "
+        f"graph-quant verify {path} -- --batch 4\n"
+    )
+    assert not Path("page.html").exists()
+
+
+REFUSED = (
+    UNCHANGED
+    + """
+    refused = torch.compile(lambda x: torch_npu.npu_quantize(x, torch.ones(5).npu(), None, torch.qint8, -1, False),
+                            backend="npu", fullgraph=True)
+    refused(torch.ones(3, 4).npu())
+"""
+)
+
+
+def test_a_script_that_stops(script: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rule is told, and what was compared before is reported."""
+    path, found = script(REFUSED), tmp_path / "report.json"
+    assert main(["verify", path, "--json", str(found)]) == 2
+    captured = capsys.readouterr()
+    rule = "npu_quantize: scales.size(-1) must be 1 or equal input.size(-1), got 5 and 4"
+    assert captured.err.startswith(f"graph-quant: {path}: it stops: {rule} (line 14: refused = torch.compile(lambda x:")
+    assert captured.err.count("\n") == 1
+    assert "stopped; until then equal: 2 results in 1 graph on the host NPU, bit for bit\n" in captured.out
+    document = json.loads(found.read_text())
+    assert (document["ok"], len(document["graphs"])) == (False, 1)
+    assert rule in document["stopped"]
+    assert main(["verify", path, "--traceback"]) == 2
+    assert f'File "{path}", line 16' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["verify", "SCRIPT"], ["lint", "DUMP"], ["inspect", "DUMP"], ["diff", "DUMP", "DUMP"]], ids=str
+)
+def test_nobody_reads_on(script: Callable[[str], str], run_python: Callable[..., Any], arguments: list[str]) -> None:
+    """The exit code is the shell's for a broken pipe: no verdict."""
+    dump = Path(__file__).parents[1] / "dumps" / "data" / "upstream_group_quant_int4.txt"
+    given = [{"SCRIPT": script(UNCHANGED), "DUMP": str(dump)}.get(each, each) for each in arguments]
+    code = "import os, sys; from graph_quant.cli import main; r, w = os.pipe(); os.close(r); os.dup2(w, 1); "
+    done = run_python(code + "sys.exit(main(sys.argv[1:]))", *given)
+    assert (done.returncode, done.stdout, done.stderr) == (141, "", "")
 
 
 @pytest.mark.parametrize("options", [["--max-error", "-1"], ["--calls", "-1"], ["--min-sqnr", "loud"], []])

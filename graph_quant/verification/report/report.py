@@ -156,11 +156,14 @@ class Report:
     graphs: list[GraphReport] = field(default_factory=list)
     outputs: list[OutputReport] = field(default_factory=list)
     decompositions: list[Decomposition] = field(default_factory=list)
+    stopped: Exception | None = None  # what stopped the script after the graphs that are here
     packed: set[bytes] = field(default_factory=set, repr=False)  # the content of results that hold int4
 
     @property
     def ok(self) -> bool:
         """Whether all nodes and outputs are within the thresholds."""
+        if self.stopped is not None:
+            return False
         return all(graph.ok for graph in self.graphs) and not any(each.status in FAILING for each in self.outputs)
 
     @property
@@ -181,12 +184,16 @@ class Report:
 
     def verdict(self) -> str:
         """The outcome in one line."""
+        found = self._found()
+        return f"stopped; until then {found}" if self.stopped is not None else found
+
+    def _found(self) -> str:
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
         where = f"{words.count(nodes, 'result')} in {self.extent()} on {self.device}"
         outputs = [*self.outputs, *(output for graph in self.graphs for output in graph.outputs)]
         if wrong:
             return f"different: {wrong} of {where}"
-        if not self.ok:
+        if any(output.status in FAILING for output in outputs):
             names = dict.fromkeys(output.name for output in outputs if output.status in FAILING)
             rest = f", although every node of {where} is right for its inputs" if nodes else ""
             return f"different: {', '.join(names)}{rest}"
@@ -200,8 +207,9 @@ class Report:
         """Raise VerificationError with the first diverging node, for use in a test."""
         if not self.ok:
             first = self.first_divergence
-            parts = [self.verdict(), *([f"first {first.describe()}"] if first else []), *map(str, self.decompositions)]
-            raise VerificationError("; ".join(parts))
+            stopped = [str(self.stopped)] if self.stopped is not None else []
+            where = [f"first {first.describe()}"] if first else []
+            raise VerificationError("; ".join([self.verdict(), *stopped, *where, *map(str, self.decompositions)]))
 
     def show(self, *, all_nodes: bool = False, for_all: str = "all_nodes=True") -> None:
         """Print the table; ``for_all`` is what it says of how all nodes of a long graph are asked for."""

@@ -20,6 +20,7 @@ def to_json(report: Report) -> str:
         "device": report.device,
         "ok": report.ok,
         "verdict": report.verdict(),
+        "stopped": str(report.stopped) if report.stopped is not None else None,
         "thresholds": {"max_error": report.thresholds.max_error, "min_sqnr": report.thresholds.min_sqnr},
         "first_divergence": _node(report.first_divergence) if report.first_divergence else None,
         "outputs": [_output(output) for output in report.outputs],

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torch._dynamo.exc import TorchDynamoException
+
+from ...meta import Refusal
 from ..errors import VerificationError
 from ..report.report import Report
 from .api import verify
@@ -31,11 +34,20 @@ def verify_script(
     min_sqnr: float | None = None,
     progress: Progress,
 ) -> Report:
-    """Verify the graphs that the script runs; if it runs none, or names are given, ``model`` on ``inputs``."""
+    """Verify the graphs that the script runs; if it runs none, or names are given, ``model`` on ``inputs``.
+
+    Where it stops after some graphs were compared, their report says so.
+    """
     limits = {"max_error": max_error, "min_sqnr": min_sqnr}
     with _as_python_would(path, arguments) as defined:
         with capture(calls=calls, title=Path(path).name, progress=progress, **limits) as report:  # type: ignore[arg-type]
-            _run(path, defined)
+            try:
+                _run(path, defined)
+            except VerificationError as error:
+                if not report.graphs:
+                    raise
+                report.stopped = error
+                return report
         wanted = model is not None or inputs is not None
         if report.graphs and not wanted:
             return report
@@ -80,7 +92,7 @@ def _run(path: str, namespace: dict[str, Any]) -> None:
     except SystemExit as left:
         if left.code not in (None, 0):
             raise VerificationError(f"{path}: it ended with exit code {left.code}") from left
-    except VerificationError:
+    except (VerificationError, BrokenPipeError):
         raise
     except Exception as error:
         raise VerificationError(f"{path}: it stops: {_in_one_line(path, error)}") from error
@@ -102,12 +114,32 @@ def _as_python_would(path: str, arguments: Sequence[str]) -> Iterator[dict[str, 
 
 
 def _in_one_line(path: str, error: BaseException) -> str:
-    """The error, without what Dynamo wraps around it, and the line of the script that it came from."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    error = getattr(error, "inner_exception", error)
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    """The rule that was broken, without what Dynamo wraps around it, and the line of the script that it came from."""
+    causes = list(_causes(error))
+    frames = [frame for each in causes for frame in _frames(each) if frame.filename == path]
+    # Dynamo's own errors tell that tracing failed, and not why.
+    own = [each for each in causes if not isinstance(each, TorchDynamoException)]
+    told = next((each for each in causes if isinstance(each, Refusal)), own[0] if own else error)
+    text = next((line.strip() for line in str(told).splitlines() if line.strip()), "")
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
-    return f"{type(error).__name__}: {text}{where}"
+    kind = "" if isinstance(told, Refusal) else f"{type(told).__name__}: "  # a refusal names the operator itself
+    return f"{kind}{text}{where}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that it came from, outermost first."""
+    seen: set[int] = set()
+    waiting: BaseException | None = error
+    while waiting is not None and id(waiting) not in seen:
+        seen.add(id(waiting))
+        yield waiting
+        waiting = getattr(waiting, "inner_exception", None) or waiting.__cause__ or waiting.__context__
+
+
+def _frames(error: BaseException) -> Iterator[traceback.FrameSummary]:
+    """Where it was raised; of Dynamo's errors, also the code that was being traced."""
+    yield from traceback.extract_tb(error.__traceback__)
+    yield from getattr(error, "real_stack", None) or ()
 
 
 def _kind(value: Any) -> str:
