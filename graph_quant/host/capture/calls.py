@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import as_cpu
-from ..device.rng import cpu_generator, default_cpu_generator_drawn
+from ..device.rng import cpu_generator
 from ..halves import too_large
 from .inference import Fresh
 from .tape import Step
@@ -28,14 +28,12 @@ class Call:
 
     def step(self, fresh: list[Fresh]) -> Step:
         """Return the function that makes the call and writes its results where the capture put them."""
-        from ..device.registry import draws_from_default, out_variant
+        from ..device.registry import out_variant
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
         if any(argument.name == "generator" for argument in self.op._schema.arguments):
             return _into(self._drawing(), targets)
-        if draws_from_default(name):
-            return _into(_with_default_generator(self._prepared(self.op._op)), targets)
         if (product := self._product(name)) is not None:
             return _into(self._prepared(product), targets)
         if len(targets) == 1 and not targets[0][0] and (out := out_variant(name, self.op)) is not None:
@@ -69,14 +67,6 @@ class Call:
             return compute(*self.args[:position], drawn, *self.args[position + 1 :], **self.kwargs)
 
         return draw
-
-
-def _with_default_generator(compute: Callable[[], Any]) -> Callable[[], Any]:
-    def draw() -> Any:
-        with default_cpu_generator_drawn():
-            return compute()
-
-    return draw
 
 
 def _into(compute: Callable[[], Any], targets: list[tuple[tuple[int, ...], Tensor]]) -> Step:

@@ -16,25 +16,30 @@ _default_dtype = torch.get_default_dtype
 class Aliases:
     """The npu tensors of one call and the CPU tensors that stand for them."""
 
-    __slots__ = ("allow_mixed", "op", "pairs")
+    __slots__ = ("cpu_at", "op", "pairs")
 
-    def __init__(self, op: OpOverload, allow_mixed: bool) -> None:
+    def __init__(self, op: OpOverload, cpu_at: int | None = None) -> None:
         self.op = op
-        self.allow_mixed = allow_mixed
+        self.cpu_at = cpu_at
         self.pairs: list[tuple[Tensor, Tensor]] = []
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator on the CPU."""
         of = self.of
-        if kwargs:
-            return self.op(*[of(value) for value in args], **{name: of(value) for name, value in kwargs.items()})
-        return self.op(*[of(value) for value in args])
+        moved = [of(value) if i != self.cpu_at else self._or_from_cpu(value) for i, value in enumerate(args)]
+        return self.op(*moved, **{name: of(value) for name, value in kwargs.items()})
+
+    def _or_from_cpu(self, values: Any) -> Any:
+        """Return what stands for an argument that may lie on the CPU."""
+        if isinstance(values, (list, tuple)):
+            return [self._or_from_cpu(value) for value in values]
+        return values if isinstance(values, Tensor) and values.is_cpu else self.of(values)
 
     def of(self, value: Any) -> Any:
         """Return what stands for `value` on the CPU."""
         if isinstance(value, Tensor):
             if value.is_cpu:
-                if value.dim() and not self.allow_mixed:
+                if value.dim() and not any(value is cpu for _, cpu in self.pairs):
                     raise mixed_devices(self.op)
                 return value
             cpu = as_cpu(value)
@@ -117,7 +122,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return cpu_args, tuple(parts)
 
 
-def mixed_devices(op: OpOverload) -> RuntimeError:
+def mixed_devices(op: OpOverload | str) -> RuntimeError:
     """Say what every device of PyTorch says."""
     return RuntimeError(
         f"{op}: expected all tensors to be on the same device, but found at least two devices, npu:0 and cpu!"

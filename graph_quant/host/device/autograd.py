@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from .. import capture
 from ..alias import as_cpu, to_npu
@@ -15,13 +16,14 @@ def differentiable(op: OpOverload) -> Kernel:
     """Run `op` on npu tensors with the gradient that it has on the CPU (first order)."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+        flat, form = tree_flatten(args)
+        tensors = [value for value in (*flat, *kwargs.values()) if isinstance(value, torch.Tensor)]
         wants_gradient = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if op._schema.is_mutable or not wants_gradient:
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
         capture.refuse(op)
-        return _OnCpu.apply(op, kwargs, *args)  # type: ignore[no-untyped-call]
+        return _OnCpu.apply(op, kwargs, form, *flat)  # type: ignore[no-untyped-call]
 
     return kernel
 
@@ -30,11 +32,11 @@ class _OnCpu(torch.autograd.Function):
     """Records the operator on CPU aliases, and asks that record for the gradients."""
 
     @staticmethod
-    def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], *args: Any) -> Any:
+    def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], form: TreeSpec, *args: Any) -> Any:
         ctx.owners = args  # the aliases below live in their memory
         ctx.inputs = [_leaf(value) if isinstance(value, torch.Tensor) else value for value in args]
         with torch.enable_grad():
-            ctx.results = op(*ctx.inputs, **kwargs)
+            ctx.results = op(*tree_unflatten(ctx.inputs, form), **kwargs)
         return map_results(ctx.results, lambda result: to_npu(result.detach()))
 
     @staticmethod
@@ -50,7 +52,7 @@ class _OnCpu(torch.autograd.Function):
         found = torch.autograd.grad([p[0] for p in pairs], wanted, [p[1] for p in pairs], allow_unused=True)
         by_input = dict(zip(map(id, wanted), found, strict=True))
         moved = [by_input.get(id(value)) for value in ctx.inputs]
-        return (None, None, *(None if gradient is None else to_npu(gradient) for gradient in moved))
+        return (None, None, None, *(None if gradient is None else to_npu(gradient) for gradient in moved))
 
 
 def _leaf(tensor: torch.Tensor) -> torch.Tensor:

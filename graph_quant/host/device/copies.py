@@ -44,8 +44,9 @@ def to_copy(
         check_index(target)
     elif target.type != "cpu":
         raise NotImplementedError(f"aten::_to_copy: cannot move a tensor from {self.device} to {target}")
-    if layout is not None and layout is not torch.strided:
-        raise NotImplementedError(f"aten::_to_copy: {layout} tensors are not supported on the host NPU")
+    if self.layout is not torch.strided or (layout is not None and layout is not torch.strided):
+        wanted_layout = self.layout if layout is None else layout
+        raise NotImplementedError(f"aten::_to_copy: {wanted_layout} tensors are not supported on the host NPU")
     source = _seen_from_cpu(self)
     kept = torch.preserve_format if memory_format is None else memory_format
     wanted = source.dtype if dtype is None else dtype

@@ -11,17 +11,28 @@ from .. import capture
 from ..alias import NPU, Form, as_cpu, extent, forget_aliases, kept_alias, to_npu
 from ..halves import HALVES
 from .arguments import Aliases, as_meta, map_results, signed_call
-from .rng import cpu_generator, default_cpu_generator_drawn
+from .rng import cpu_generator
 
 Kernel = Callable[..., Any]
 _empty_strided = torch.empty_strided
 
-# PyTorch lets these read CPU tensors (indices, sources of copies) beside tensors of a device.
-_MIXED_DEVICES = ("aten::index", "aten::_index_put_impl_", "aten::copy_", "aten::_unsafe_index", "aten::set_")
-
+# Indexing reads indices on the CPU too: which argument of an operator they are.
+_INDICES = {
+    "aten::_index_put_impl_": 1,
+    "aten::_unsafe_index.Tensor": 1,
+    "aten::_unsafe_index_put": 1,
+    "aten::index.Tensor": 1,
+    "aten::index.Tensor_out": 1,
+    "aten::index_put": 1,
+    "aten::index_put.out": 1,
+    "aten::index_put_": 1,
+}
 
 # Composed of matrix products, whose own kernels decide how half precision is computed.
 _PRODUCTS = ("aten::matmul", "aten::linear")
+
+# What operators that drop values at random call the probability; the CPU would draw from a generator of its own.
+_DROPS = ("dropout", "dropout_p")
 
 # How many shapes of call an operator remembers the result of.
 _MOST_SIGNATURES = 4096
@@ -29,16 +40,16 @@ _MOST_SIGNATURES = 4096
 
 def allows_mixed_devices(op: OpOverload) -> bool:
     """Tell whether `op` may be given CPU tensors with dimensions beside npu tensors."""
-    return op._schema.name.startswith(_MIXED_DEVICES)
+    return op.name() in _INDICES or op.name() in ("aten::copy_", "aten::set_.source_Tensor")
 
 
 def functional(op: OpOverload, may_alias: bool = False) -> Kernel:
     """Compute on the CPU; results with memory of their own move to the NPU, the others are found again there."""
-    mixed = allows_mixed_devices(op)
+    cpu_at = _INDICES.get(op.name())
     may_alias = may_alias or any(result.alias_info is not None for result in op._schema.returns)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        aliases = Aliases(op, mixed)
+        aliases = Aliases(op, cpu_at)
         results = aliases.call(args, kwargs)
         if isinstance(results, Tensor):
             return _settle(aliases, results) if may_alias else _move(aliases, results)
@@ -97,17 +108,16 @@ def _decided_by_metadata(op: OpOverload, args: Any, kwargs: dict[str, Any], resu
 
 def mutating(op: OpOverload) -> Kernel:
     """In-place and out= operators: the CPU writes into the same memory, and the caller gets its own tensors back."""
-    mixed = allows_mixed_devices(op)
+    cpu_at = _INDICES.get(op.name())
     out_names = [argument.name for argument in op._schema.arguments if argument.is_out]
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any], resized: tuple[str, ...]) -> Any:
-        aliases = Aliases(op, mixed)
+        aliases = Aliases(op, cpu_at)
         kwargs = dict(kwargs)
         for name in resized:
             cpu = torch.empty(0, dtype=kwargs[name].dtype)
             aliases.pairs.append((kwargs[name], cpu))
             kwargs[name] = cpu
-        aliases.allow_mixed = mixed or bool(resized)
         results = aliases.call(args, kwargs)
         for npu, cpu in aliases.pairs:
             _follow_resize(npu, cpu)
@@ -128,22 +138,17 @@ def mutating(op: OpOverload) -> Kernel:
 
 def random(op: OpOverload, inner: Kernel) -> Kernel:
     """Operators that draw random numbers draw them from the NPU's generator."""
-    takes_generator = any(argument.name == "generator" for argument in op._schema.arguments)
+    position = _generator_position(op)
 
-    def with_generator(*args: Any, **kwargs: Any) -> Any:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
         bound = list(args)
-        position = _generator_position(op)
         if position is not None and position < len(bound):
             bound[position] = cpu_generator(bound[position])
         else:
             kwargs["generator"] = cpu_generator(kwargs.get("generator"))
         return inner(*bound, **kwargs)
 
-    def with_default(*args: Any, **kwargs: Any) -> Any:
-        with default_cpu_generator_drawn():
-            return inner(*args, **kwargs)
-
-    return with_generator if takes_generator else with_default
+    return kernel
 
 
 def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
@@ -161,9 +166,11 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     modes_active = torch._C._len_torch_dispatch_stack
     is_product = op.name() in _PRODUCTS
     recording = capture.recording
+    drops = next((i for i, argument in enumerate(op._schema.arguments) if argument.name in _DROPS), None)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if not modes_active() and not (is_product and args and args[0].dtype in HALVES):
+        draws = drops is not None and drops < len(args) and args[drops]
+        if not modes_active() and not draws and not (is_product and args and args[0].dtype in HALVES):
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():

@@ -3,6 +3,7 @@
 Kernels are made when an operator is first called: looking up two thousand schemas would cost every import.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +11,9 @@ from torch._ops import OpOverload
 
 from .. import capture
 from ..capture import graphs
-from . import autograd, copies, kernels, products
+from . import absent, atb, autograd, copies, gradients, kernels, products, recurrent, sparse
+from .dropout import COMPOSED
+from .numbers import with_numbers
 from .startup import keep_quiet
 
 _DEVICE = "PrivateUse1"
@@ -47,9 +50,6 @@ _LEFT_TO_TORCH_NPU = frozenset(
         "view",
     )
 )
-# Random operators whose schema has no generator argument.
-_DRAWS_FROM_DEFAULT = frozenset({"aten::native_dropout", "aten::rrelu", "aten::rrelu_", "aten::_sobol_engine_draw"})
-
 # Composed operators whose results, too, follow from the shapes of their arguments and are never views.
 _INFERABLE = frozenset({"aten::matmul", "aten::mean", "aten::softmax.int", "aten::sum"})
 
@@ -68,14 +68,21 @@ def register() -> None:
     aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in served - _LEFT_TO_TORCH_NPU:
         aten.impl(name, _DEVICE, _lazy(name), False)
+    for name in _absent(registered - served):
+        aten.impl(name, _DEVICE, copies.KERNELS.get(name) or absent.kernel_for(name), False)
+    sparse.register(aten)
     for name in _names(_AUTOGRAD):
         if name in implicit or name in served:
-            aten.impl(name, _AUTOGRAD, _lazy_autograd(name, name in implicit), False)
+            aten.impl(name, _AUTOGRAD, COMPOSED.get(name) or _lazily(name, _differentiable), False)
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
     npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:
         npu.impl(name, _DEVICE, _refusal(name), False)
+    for name in {name for name in registered if name.startswith("npu::")} - _names(_AUTOGRAD):
+        for key in (_AUTOGRAD, "AutogradCPU"):
+            npu.impl(name, key, _lazily(name, gradients.without_gradient), False)
     _libraries.extend((aten, npu))
+    atb.refuse_by_name()
     keep_quiet()
     graphs.mend()
 
@@ -91,8 +98,10 @@ def overload(name: str) -> OpOverload:
 def kernel_for(name: str) -> kernels.Kernel:
     """Make the kernel that serves one ATen operator on npu tensors."""
     op = overload(name)
-    if special := copies.KERNELS.get(name):
+    if special := copies.KERNELS.get(name) or COMPOSED.get(name):
         return special
+    if name in recurrent.NAMES:
+        return recurrent.without_dropout(op, kernels.functional(op))
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
         return kernels.composite(op, out_variant(name, op))
@@ -104,13 +113,9 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = kernels.functional(op)
     if name in products.IN_FLOAT32:
         kernel = products.product(name, kernel)
-    draws = any(argument.name == "generator" for argument in op._schema.arguments)
-    return kernels.random(op, kernel) if draws or name in _DRAWS_FROM_DEFAULT else kernel
-
-
-def draws_from_default(name: str) -> bool:
-    """Tell whether an operator draws random numbers without being given a generator."""
-    return name in _DRAWS_FROM_DEFAULT
+    if any(argument.name == "generator" for argument in op._schema.arguments):
+        return kernels.random(op, kernel)
+    return with_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))
 
 
 def out_variant(name: str, op: OpOverload) -> OpOverload | None:
@@ -133,6 +138,12 @@ def _names(key: str) -> set[str]:
     return set(torch._C._dispatch_get_registrations_for_dispatch_key(key))
 
 
+def _absent(names: set[str]) -> set[str]:
+    """Return the operators that PyTorch defines: torch_npu also registers its own under aten::, out of reach."""
+    mine = {name for name in names if name.startswith("aten::")} - _LEFT_TO_TORCH_NPU
+    return {name for name in mine if torch._C._dispatch_dump(name).find("schema: (none)") < 0}
+
+
 def _lazy(name: str) -> kernels.Kernel:
     made: kernels.Kernel | None = None
     recording = capture.recording
@@ -141,24 +152,31 @@ def _lazy(name: str) -> kernels.Kernel:
         nonlocal made
         if made is None:
             made = kernel_for(name)
-        if recording[0]:
+        if recording[0] and name not in COMPOSED:
             return capture.record(overload(name), made, args, kwargs)
         return made(*args, **kwargs)
 
     return kernel
 
 
-def _lazy_autograd(name: str, is_implicit: bool) -> kernels.Kernel:
+def _lazily(name: str, make: Callable[[OpOverload], kernels.Kernel]) -> kernels.Kernel:
     made: kernels.Kernel | None = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal made
         if made is None:
-            op = overload(name)
-            made = kernels.composite(op, out_variant(name, op)) if is_implicit else autograd.differentiable(op)
+            made = make(overload(name))
         return made(*args, **kwargs)
 
     return kernel
+
+
+def _differentiable(op: OpOverload) -> kernels.Kernel:
+    if op.name() in recurrent.NAMES:
+        return recurrent.without_dropout(op, autograd.differentiable(op))
+    if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
+        return kernels.composite(op, out_variant(op.name(), op))
+    return autograd.differentiable(op)
 
 
 def _refusal(name: str) -> kernels.Kernel:

@@ -4,8 +4,7 @@ A generator of torch_npu holds a seed and an offset. Each random call gets a CPU
 pair and moves the offset on, so that seeding, saving and restoring states work as they do on a device.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from threading import Lock
 
 import torch
 
@@ -13,6 +12,7 @@ import torch
 _STEP = 4
 _MIX = 0x9E3779B97F4A7C15
 _MASK = (1 << 63) - 1
+_moving_on = Lock()
 
 
 def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
@@ -20,23 +20,12 @@ def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
     if generator is not None and generator.device.type == "cpu":
         raise RuntimeError("Expected a 'npu' device type for generator but found 'cpu'")
     source = generator if generator is not None else _default()
-    offset = source.get_offset()
-    source.set_offset(offset + _STEP)
+    with _moving_on:
+        offset = source.get_offset()
+        source.set_offset(offset + _STEP)
     drawing = torch.Generator()
     drawing.manual_seed((source.initial_seed() ^ (offset * _MIX)) & _MASK)
     return drawing
-
-
-@contextmanager
-def default_cpu_generator_drawn() -> Iterator[None]:
-    """Let operators that take no generator draw from the NPU's; the CPU's own stream is left as it was."""
-    drawing = cpu_generator(None)
-    kept = torch.default_generator.get_state()
-    torch.default_generator.set_state(drawing.get_state())
-    try:
-        yield
-    finally:
-        torch.default_generator.set_state(kept)
 
 
 def _default() -> torch.Generator:

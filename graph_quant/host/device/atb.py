@@ -1,0 +1,31 @@
+"""Operators of the ATB library, which comes with CANN: refused by name, unless somebody defines them here."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def refuse_by_name() -> None:
+    """Put functions that say what is missing in place of torch_npu's, which end in an OSError without a word."""
+    import torch_npu
+    from torch_npu.op_plugin.atb import _atb_ops
+
+    if _atb_ops.NNAL_EX is None:
+        return
+    for module, names in ((torch_npu, _atb_ops.API_LIST), (_atb_ops.ATB_MODULE, _atb_ops.ATB_API_LIST)):
+        for name in names:
+            setattr(module, name, _served_or_refused(name))
+
+
+def _served_or_refused(name: str) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        operator = getattr(torch.ops.atb, name, None)
+        if operator is None:
+            raise NotImplementedError(
+                f"atb::{name} cannot run on the host NPU: it has no reference in graph_quant and needs an NPU with CANN"
+            )
+        return operator(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    return call

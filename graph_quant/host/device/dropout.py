@@ -1,0 +1,43 @@
+"""Operators that draw random numbers and take no generator: composed of those that take one, on npu tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..alias import NPU
+
+
+def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """PyTorch's own composition on the CPU, with the mask drawn by the NPU's generator."""
+    if train is False:
+        return x.clone(), torch.ones(x.size(), dtype=torch.bool, device=NPU)
+    keeps = 1 - p
+    mask = torch.empty(x.size(), dtype=torch.bool, device=NPU).bernoulli_(keeps)
+    return x.mul(mask).mul_(1 / keeps if keeps else 0.0), mask
+
+
+def native_dropout_out(x: Tensor, p: float, train: bool | None, *, out0: Tensor, out1: Tensor) -> tuple[Tensor, Tensor]:
+    """The same into given tensors."""
+    result, mask = native_dropout(x, p, train)
+    return out0.resize_(result.size()).copy_(result), out1.resize_(mask.size()).copy_(mask)
+
+
+def randperm(n: int, **options: Any) -> Tensor:
+    """The overload without a generator draws from the default one."""
+    return torch.ops.aten.randperm.generator(n, generator=None, **options)  # type: ignore[no-any-return]
+
+
+def randperm_out(n: int, *, out: Tensor) -> Tensor:
+    """The same into a given tensor."""
+    return torch.ops.aten.randperm.generator_out(n, generator=None, out=out)  # type: ignore[no-any-return]
+
+
+COMPOSED = {
+    "aten::native_dropout": native_dropout,
+    "aten::native_dropout.out": native_dropout_out,
+    "aten::randperm": randperm,
+    "aten::randperm.out": randperm_out,
+}

@@ -1,0 +1,160 @@
+"""Operators that need more than their CPU kernel: numbers for tensors, CPU indices, what the CPU lacks, gradients."""
+
+import copy
+
+import pytest
+import torch
+import torch_npu
+from graph_quant.host.device import absent, registry
+from torch import Tensor
+
+NUMBER_FIRST = {
+    "bitwise_and": lambda x: torch.bitwise_and(2, x),
+    "bitwise_left_shift": lambda x: torch.bitwise_left_shift(1, x),
+    "zeta": lambda x: torch.special.zeta(2, x),
+    "xlog1py": lambda x: torch.special.xlog1py(2, x),
+    "chebyshev x": lambda x: torch.special.chebyshev_polynomial_t(2.0, x),
+    "chebyshev n": lambda x: torch.special.chebyshev_polynomial_t(x, 2),
+    "remainder": lambda x: torch.remainder(7, x),
+    "pow": lambda x: torch.pow(2, x),
+}
+
+
+@pytest.mark.parametrize("operator", NUMBER_FIRST.values(), ids=NUMBER_FIRST)
+def test_a_number_may_stand_for_a_tensor(operator) -> None:
+    x = torch.tensor([1, 2, 3])
+    for _ in range(2):
+        found, expected = operator(x.npu()), operator(x)
+        assert found.device.type == "npu"
+        assert found.dtype == expected.dtype
+        assert torch.equal(found.cpu(), expected)
+
+
+INDEX = torch.tensor([0, 2])
+MIXED = {
+    "index_select": lambda x: x.index_select(0, INDEX),
+    "index_add_": lambda x: x.index_add_(0, INDEX.npu(), torch.ones(2)),
+    "index_copy_": lambda x: x.index_copy_(0, INDEX, torch.ones(2)),
+    "index_fill_": lambda x: x.index_fill_(0, INDEX, 1.0),
+    "index_reduce_": lambda x: x.index_reduce_(0, INDEX, torch.ones(2), "prod"),
+    "values of index_put_": lambda x: x.index_put_((INDEX,), torch.ones(2)),
+    "indexed": lambda _: torch.ones(3)[INDEX.npu()],
+    "indexed and written": lambda _: torch.ones(3).index_put_((INDEX.npu(),), torch.ones(2)),
+    "operand beside an empty out=": lambda x: torch.add(x, torch.ones(3), out=torch.empty(0, device="npu")),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("operator", MIXED.values(), ids=MIXED)
+def test_tensors_of_two_devices_are_refused(operator) -> None:
+    with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):
+        operator(torch.ones(3, device="npu"))
+
+
+def test_indices_may_lie_on_the_cpu() -> None:
+    x = torch.arange(3.0, device="npu")
+    assert x[INDEX].tolist() == [0, 2]
+    assert x[torch.tensor([True, False, True])].tolist() == [0, 2]
+    assert x.index_put_((INDEX,), torch.tensor(7.0)).tolist() == [7, 1, 7]
+    x[INDEX] = torch.zeros(2, device="npu")
+    assert x.tolist() == [0, 1, 0]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("make", [Tensor.to_sparse, Tensor.to_sparse_csr, Tensor.to_sparse_csc])
+def test_sparse_tensors_are_refused_where_they_come_in(make) -> None:
+    with pytest.raises(NotImplementedError, match="sparse tensors are not supported on the host NPU"):
+        make(torch.eye(3)).npu()
+
+
+def test_every_operator_that_torch_npu_registers_is_served_or_refused_here() -> None:
+    registered = registry._names("PrivateUse1")
+    own = {name for name in registered if "\nPrivateUse1: registered at ../torch_npu" in torch._C._dispatch_dump(name)}
+    assert registry._absent(own) == set(), "operators whose kernel would call CANN"
+
+
+def test_what_the_cpu_lacks_is_refused_by_name() -> None:
+    x = torch.ones(2, 3, 4, device="npu")
+    with pytest.raises(NotImplementedError, match="aten::batch_norm_stats cannot run on the host NPU"):
+        torch.batch_norm_stats(x, 1e-5)
+    stats = torch.ones(3, device="npu")
+    with pytest.raises(NotImplementedError, match="aten::batch_norm_backward_reduce cannot run on the host NPU"):
+        torch.batch_norm_backward_reduce(x, x, stats, stats, stats, True, True, True)
+
+
+@pytest.mark.parametrize("name", ["_npu_reshape_and_cache", "atb.npu_ring_mla"])
+def test_operators_of_atb_are_refused_by_name(name) -> None:
+    module = torch_npu.atb if name.startswith("atb.") else torch_npu
+    with pytest.raises(NotImplementedError, match=f"atb::{name.removeprefix('atb.')} cannot run on the host NPU"):
+        getattr(module, name.removeprefix("atb."))(torch.ones(2, device="npu"))
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_products_of_halves_come_out_in_float32(half) -> None:
+    x1, x2, bias = torch.randn(4, 64).to(half), torch.randn(64, 5).to(half), torch.randn(4, 5)
+    exact = x1.double() @ x2.double()
+    rounding = 64 * 2**-24 * (x1.double().abs() @ x2.double().abs()) + 1e-6
+    product = torch.mm(x1.npu(), x2.npu(), out_dtype=torch.float32).cpu()
+    assert product.dtype == torch.float32
+    assert ((product - exact).abs() <= rounding).all(), "no rounding to half on the way"
+    total = torch.addmm(bias.npu(), x1.npu(), x2.npu(), out_dtype=torch.float32, beta=0.5, alpha=2).cpu()
+    assert ((total - (bias.double() * 0.5 + exact * 2)).abs() <= 3 * rounding).all()
+    batched = torch.bmm(x1[None].npu(), x2[None].npu(), out_dtype=torch.float32).cpu()
+    assert torch.equal(batched[0], product)
+    with pytest.raises(RuntimeError, match=r"aten::mm.dtype: out_dtype must be the inputs' own, or float32 for halves"):
+        torch.mm(x1.float().npu(), x2.float().npu(), out_dtype=half)
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((4,), (4,)), ((4,), (2, 4, 5)), ((7, 1, 3, 4), (2, 4, 5))])
+def test_the_gradient_of_a_product_as_an_operator(shapes) -> None:
+    x1, x2 = (torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes)
+    product = x1 @ x2
+    gradient = torch.randn_like(product)
+    expected = torch.autograd.grad(product, (x1, x2), gradient)
+    found = absent._matmul_backward(gradient, x1.detach(), x2.detach(), [True, True])
+    for left, right in zip(expected, found, strict=True):
+        torch.testing.assert_close(right, left)
+    only = torch.ops.aten.matmul_backward(gradient.npu(), x1.detach().npu(), x2.detach().npu(), [False, True])
+    assert only[0] is None
+    torch.testing.assert_close(only[1].cpu(), expected[1])
+
+
+@pytest.mark.parametrize("layer", [torch.nn.LSTM, torch.nn.GRU])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
+def test_recurrent_layers_learn_as_on_the_cpu(layer, options) -> None:
+    on_cpu = layer(3, 4, **options)
+    on_npu = copy.deepcopy(on_cpu).npu()
+    x = torch.randn(5, 2, 3)
+    expected, found = on_cpu(x)[0], on_npu(x.npu())[0]
+    assert torch.equal(found.cpu(), expected)
+    expected.sum().backward()
+    found.sum().backward()
+    for left, right in zip(on_cpu.parameters(), on_npu.parameters(), strict=True):
+        assert torch.equal(right.grad.cpu(), left.grad)
+
+
+def test_dropout_between_recurrent_layers_is_the_npus() -> None:
+    layer = torch.nn.LSTM(3, 4, num_layers=3, dropout=0.5, bidirectional=True).npu()
+    x = torch.randn(5, 2, 3).npu()
+    before = torch.get_rng_state()
+    torch.npu.manual_seed(1)
+    first, (hidden, cell) = layer(x)
+    torch.npu.manual_seed(1)
+    assert torch.equal(layer(x)[0].cpu(), first.cpu())
+    assert not torch.equal(layer(x)[0].cpu(), first.cpu())
+    assert (hidden.shape, cell.shape) == ((6, 2, 4), (6, 2, 4))
+    assert torch.equal(torch.get_rng_state(), before)
+    layer.eval()
+    assert torch.equal(layer(x)[0].cpu(), copy.deepcopy(layer).cpu()(x.cpu())[0])
+
+
+@pytest.mark.parametrize("device", ["npu", "cpu"])
+def test_backward_through_an_operator_without_gradient_names_it(device) -> None:
+    x = torch.ones(2, 8, dtype=torch.float16, device=device, requires_grad=True)
+    values, scale = torch_npu.npu_dynamic_quant(x)
+    loss = (values.float() * scale[:, None]).sum()
+    with pytest.raises(NotImplementedError, match="npu::npu_dynamic_quant has no gradient"):
+        loss.backward()
+    assert not values.requires_grad
+    with torch.no_grad():
+        assert not torch_npu.npu_dynamic_quant(x)[1].requires_grad
