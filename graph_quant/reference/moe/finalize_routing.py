@@ -76,7 +76,7 @@ def finalize_routing(
     return by_row_blocks(block, index.size(0), rows.size(1))[0]
 
 
-@kernel("MoeFinalizeRoutingV2")
+@kernel("MoeFinalizeRoutingV2", flops=3, exact=True, same=("expanded_x", "x1", "x2", "bias"))
 def finalize_routing_v2_node(
     expanded_x: Tensor,
     expanded_row_idx: Tensor,
@@ -92,7 +92,7 @@ def finalize_routing_v2_node(
     return finalize_routing(expanded_x, x1, x2, bias, scales, expanded_row_idx, expert_idx, drop_pad_mode, k)
 
 
-@kernel("MoeFinalizeRouting")
+@kernel("MoeFinalizeRouting", flops=3, exact=True, same=("expanded_x", "x1", "x2", "bias", "scales"))
 def finalize_routing_node(
     expanded_x: Tensor,
     x1: Tensor,

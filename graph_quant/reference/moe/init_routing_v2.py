@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
-from graph_quant.reference.moe.quantise import NOT_QUANTISED, expand
+from graph_quant.reference.moe.quantise import NOT_QUANTISED, STATIC, expand
 from graph_quant.reference.moe.wide_rows import rounds_through_half
 from torch import Tensor
 
@@ -25,7 +25,7 @@ CUMULATIVE, COUNT, KEY_VALUE = 0, 1, 2
 GATHER, SCATTER = 0, 1
 
 
-@kernel("MoeInitRoutingV3")
+@kernel("MoeInitRoutingV3", flops=4, exact=True)
 def init_routing_v2(
     x: Tensor,
     expert_idx: Tensor,
@@ -43,6 +43,9 @@ def init_routing_v2(
     row_idx_type: int = GATHER,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """``(expanded_x, expanded_row_idx, expert_tokens_count_or_cumsum, expanded_scale)``."""
+    if x.size(0) == 0:
+        # The device looks at neither.
+        scale, offset = (x.new_zeros(1) if quant_mode == STATIC else None), None
     start, end = active_expert_range or (0, expert_num)
     all_here = start == 0 and end == expert_num
     # The kernels for all experts do not look for pairs without one; those for a part of them leave such pairs out.

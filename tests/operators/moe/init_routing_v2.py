@@ -55,6 +55,10 @@ GOOD = [
     good(
         OP, "no token", bf16(0, 16), experts(0, 8, 16), scale=f32(16, 16), quant_mode=1, **{**COUNTS, "expert_num": 16}
     ),
+    good(
+        OP, "no token, scale not looked at", bf16(0, 16), experts(0, 8, 16), scale=f32(0), quant_mode=1, expert_num=16
+    ),
+    good(OP, "no token, static", bf16(0, 16), experts(0, 8, 16), quant_mode=0, expert_num=16),
     good(OP, "transposed x", f16(16, 6).t(), E8, **COUNTS),
 ]
 WRONG = [

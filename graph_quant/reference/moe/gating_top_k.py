@@ -1,0 +1,104 @@
+"""npu_moe_gating_top_k: the k experts of each token, and the weight of each.
+
+Scores are a sigmoid (``norm_type`` 1) or softmax (0) of the logits, in float32. Experts are chosen by score plus
+bias, the lower expert first where two are equal, and weighed by score alone: divided by the sum of the chosen ones
+plus eps (with a sigmoid, or ``renorm`` 1), times ``routed_scaling_factor``. With groups, experts come from the
+``k_group`` groups that are best by their largest value (``group_select_mode`` 0) or by the sum of their two largest
+(1).
+
+With ``input_ids`` and ``tid2eid`` a table names the experts of each token and nothing is chosen. ``out`` holds the
+scores; without ``out_flag`` the device leaves it unwritten, and it is zero here. The operator's document allows
+only ``renorm`` 0, the device also 1.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.checks import value_check
+from graph_quant.reference.moe.ranges import check_range
+from torch import Tensor
+
+SOFTMAX, SIGMOID = 0, 1
+LARGEST, TWO_LARGEST = 0, 1
+_OP = "npu_moe_gating_top_k"
+
+
+@value_check
+def table_rows(input_ids: Tensor, rows: int) -> Tensor:
+    """``input_ids``, refused where a value is no row of the table."""
+    check_range(_OP, "input_ids", input_ids, 0, rows)
+    return input_ids
+
+
+@value_check
+def table(tid2eid: Tensor, input_ids: Tensor, experts: int) -> Tensor:
+    """``tid2eid``, refused where a row that is used names no expert."""
+    chosen = tid2eid[input_ids]
+    is_wrong = (chosen < 0) | (chosen >= experts)
+    if bool(is_wrong.any()):
+        token, place = is_wrong.nonzero()[0].tolist()
+        where = f"tid2eid[{int(input_ids[token])}][{place}]"
+        raise RuntimeError(f"{_OP}: {where} must lie in [0, {experts - 1}], got {int(chosen[token, place])}")
+    return tid2eid
+
+
+@kernel("MoeGatingTopK", flops=8, exact=True, same=("x", "bias"))
+def gating_top_k(
+    x: Tensor,
+    bias: Tensor | None = None,
+    input_ids: Tensor | None = None,
+    tid2eid: Tensor | None = None,
+    *,
+    k: int,
+    k_group: int = 1,
+    group_count: int = 1,
+    group_select_mode: int = LARGEST,
+    renorm: int = 0,
+    norm_type: int = SOFTMAX,
+    out_flag: bool = False,
+    routed_scaling_factor: float = 1.0,
+    eps: float = 1e-20,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(y, expert_idx, out)``."""
+    # Sums of a row depend on its strides.
+    values = x.contiguous()
+    scores = sigmoid(values) if norm_type == SIGMOID else softmax(values)
+    if input_ids is not None and tid2eid is not None:
+        ids = table_rows(input_ids, tid2eid.size(0))
+        chosen = table(tid2eid, ids, x.size(1))[ids].long()
+    else:
+        preferences = scores if bias is None else scores + bias.float()
+        if 1 < group_count < x.size(1) and k_group != group_count:
+            preferences = _of_best_groups(preferences, group_count, k_group, group_select_mode)
+        chosen = best(preferences, k)
+    weights = scores.gather(1, chosen)
+    if norm_type == SIGMOID or renorm:
+        weights = weights / (weights.sum(1, keepdim=True) + eps)
+    y = (weights * routed_scaling_factor).to(x.dtype)
+    return y, chosen.to(torch.int32), scores if out_flag else torch.zeros_like(scores)
+
+
+def _of_best_groups(preferences: Tensor, groups: int, chosen: int, select_mode: int) -> Tensor:
+    """``preferences``, minus infinity outside the best ``chosen`` groups."""
+    grouped = preferences.unflatten(1, (groups, preferences.size(1) // groups))
+    worth = grouped.amax(-1) if select_mode == LARGEST else grouped.topk(2).values.sum(-1)
+    is_chosen = torch.zeros_like(worth, dtype=torch.bool).scatter(1, best(worth, chosen), True)
+    return torch.where(is_chosen.unsqueeze(-1), grouped, -torch.inf).flatten(1)
+
+
+def best(values: Tensor, k: int) -> Tensor:
+    """The places of the ``k`` largest values of each row, in falling order; of equal ones the first comes first."""
+    return torch.sort(values, dim=-1, descending=True, stable=True).indices[..., :k]
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """``1 / (1 + exp(-x))`` in float32."""
+    return (x.float().neg().exp() + 1.0).reciprocal()
+
+
+def softmax(x: Tensor) -> Tensor:
+    """``exp(x - max) * (1 / sum)`` over the last dimension, in float32."""
+    values = x.float()
+    powers = (values - values.amax(-1, keepdim=True)).exp()
+    return powers * powers.sum(-1, keepdim=True).reciprocal()

@@ -1,0 +1,48 @@
+"""npu_moe_re_routing: tokens that came rank by rank, reordered expert by expert.
+
+``expert_token_num_per_rank[r, e]`` tokens of rank r are for expert e, and they come in this order. The results are the
+tokens with all of expert 0 first, those of one expert in the order of their ranks; their scales (zero without
+``per_token_scales``, where the device writes none); where each came from; and the tokens of each expert.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.checks import value_check
+from torch import Tensor
+
+
+@value_check
+def token_counts(expert_token_num_per_rank: Tensor, tokens: int) -> Tensor:
+    """``expert_token_num_per_rank``, refused where the counts are not those of the tokens."""
+    op, name = "npu_moe_re_routing", "expert_token_num_per_rank"
+    counts = expert_token_num_per_rank
+    if counts.numel() and int(counts.min()) < 0:
+        rank, expert = (counts < 0).nonzero()[0].tolist()
+        raise RuntimeError(f"{op}: {name}[{rank}][{expert}] must not be negative, got {int(counts[rank, expert])}")
+    if int(counts.sum()) != tokens:
+        raise RuntimeError(f"{op}: the sum of {name} must equal tokens.size(0), got {int(counts.sum())} and {tokens}")
+    return expert_token_num_per_rank
+
+
+@kernel("MoeReRouting", flops=0)
+def re_routing(
+    tokens: Tensor,
+    expert_token_num_per_rank: Tensor,
+    per_token_scales: Tensor | None = None,
+    *,
+    expert_token_num_type: int = 1,  # noqa: ARG001
+    idx_type: int = 0,  # noqa: ARG001
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """``(permute_tokens, permute_per_token_scales, permute_token_idx, expert_token_num)``."""
+    counts = token_counts(expert_token_num_per_rank, tokens.size(0))
+    experts = counts.size(1)
+    place = torch.arange(tokens.size(0), device=tokens.device)
+    # The pieces as they came, rank by rank, tell the expert of each token; a stable sort keeps ranks in order.
+    piece = torch.searchsorted(counts.reshape(-1).cumsum(0), place, right=True)
+    source = torch.sort(piece % experts, stable=True).indices
+    scales = tokens.new_zeros(tokens.size(0), dtype=torch.float32)
+    if per_token_scales is not None:
+        scales = per_token_scales.index_select(0, source)
+    return tokens.index_select(0, source), scales, source.to(torch.int32), counts.sum(0, dtype=counts.dtype)
