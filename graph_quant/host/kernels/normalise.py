@@ -37,14 +37,6 @@ def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Te
     return backward(dy, x, shape, mean, rstd, gamma, torch.zeros_like(gamma), [True, True, True])  # type: ignore[no-any-return]
 
 
-@kernel("RmsNorm", flops=6)
-def rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-    axes = list(range(x.dim() - gamma.dim(), x.dim()))
-    wide = x.float()
-    rstd = torch.rsqrt(wide.square().mean(axes, keepdim=True) + epsilon)
-    return (wide * rstd * gamma.float()).to(x.dtype), rstd
-
-
 @kernel("BNInfer")
 def bn_infer(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5

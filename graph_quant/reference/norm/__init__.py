@@ -1,0 +1,1 @@
+"""Normalisation, alone and fused with a sum and a quantisation."""

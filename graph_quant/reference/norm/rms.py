@@ -1,0 +1,33 @@
+"""What the norms by root mean square share.
+
+Sums are taken in float32. In which order a device adds is its tiling's business: two orders differ by at most n/2
+units in the last place of the sum of n squares, half of which reaches its root.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
+    """``1 / sqrt(mean(x**2) + epsilon)`` of float32 ``x`` over its last ``normalised`` dimensions, which stay as 1."""
+    axes = tuple(range(-normalised, 0))
+    share = 1.0 / math.prod(x.shape[-normalised:]) if x.numel() else 0.0
+    squares = (x * x).sum(axes, keepdim=True)
+    # rsqrt rounds the root and its reciprocal; torch's sqrt goes through a library that is off by a unit now and then.
+    return (squares * share + epsilon).rsqrt()
+
+
+def summed(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum as it comes back, and in float32 as the norm sees it: float16 is rounded before, bfloat16 is not."""
+    wide = x1.float() + x2.float()
+    x = wide.to(x1.dtype)
+    return x, x.float() if x1.dtype == torch.float16 else wide
+
+
+def rounded_twice(x: Tensor, rstd: Tensor, gamma: Tensor) -> Tensor:
+    """``x * rstd * gamma`` in gamma's dtype, rounded after each product."""
+    return (x * rstd).to(gamma.dtype) * gamma

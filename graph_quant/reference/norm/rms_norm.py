@@ -1,0 +1,23 @@
+"""npu_rms_norm and npu_gemma_rms_norm: ``x * rstd * gamma``, rounded once at the end; Gemma's gamma has 1 added."""
+
+from __future__ import annotations
+
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.norm.rms import reciprocal_rms
+from torch import Tensor
+
+
+@kernel("RmsNorm", flops=6, exact=True)
+def rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """``(y, rstd)``: y in x's dtype, rstd float32."""
+    wide = x.float()
+    rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
+    return (wide * rstd * gamma.float()).to(x.dtype), rstd
+
+
+@kernel("GemmaRmsNorm", flops=7)
+def gemma_rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    """``(y, rstd)`` of a norm whose weights are stored as their distance from 1."""
+    wide = x.float()
+    rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
+    return (wide * rstd * (gamma.float() + 1.0)).to(x.dtype), rstd

@@ -1,0 +1,77 @@
+"""npu_add_rms_norm_dynamic_quant: what may be passed, and what comes back.
+
+x1 and x2 are alike, float16 or bfloat16 of two to eight dimensions. gamma, beta and the smooth scales are vectors,
+as long as x1 is wide, and of its dtype. output_mask says which of the two quantisations is wanted, at least one, and
+those whose smooth scale is given; without it the first is, and the second where both smooth scales are there. Results
+that are not wanted are empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.destination import INT4, INT8, Destination
+from graph_quant.meta.norm.rms import check_sum, like
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.norm.add_rms_norm_dynamic_quant import add_rms_norm_dynamic_quant as reference
+from torch import Tensor
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class NormQuantPlan(Plan):
+    """``outputs`` says which of the two quantisations is computed."""
+
+    destination: Destination
+    outputs: tuple[bool, bool]
+
+
+@operator("npu_add_rms_norm_dynamic_quant", reference=reference)
+def add_rms_norm_dynamic_quant(
+    rules: Rules,
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    smooth_scale1: Tensor | None,
+    smooth_scale2: Tensor | None,
+    beta: Tensor | None,
+    epsilon: float,  # noqa: ARG001
+    output_mask: Sequence[bool] | None,
+    y_dtype: torch.dtype | int | None,
+) -> NormQuantPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    check_sum(rules, x1, x2, gamma, HALVES)
+    rules.rank("x1", x1, 2, 8)
+    rows = {"gamma": gamma, "smooth_scale1": smooth_scale1, "smooth_scale2": smooth_scale2, "beta": beta}
+    for name, row in rows.items():
+        if row is not None:
+            rules.dtype(name, row, (x1.dtype,), ", the dtype of x1")
+            rules.rank(name, row, 1)
+            rules.equal(f"{name}.size(0)", row.size(0), "x1.size(-1)", x1.size(-1))
+    outputs = _outputs(rules, output_mask, (smooth_scale1, smooth_scale2))
+    destination = rules.destination("y_dtype", y_dtype, (INT8, INT4))
+    rules.packable("x1.size(-1)", x1.size(-1), destination)
+    y = Result(destination.stored_shape(x1.shape), destination.storage)
+    scale = Result(tuple(x1.shape[:-1]), torch.float32)
+    ys = [y if wanted else Result((0,), destination.storage) for wanted in outputs]
+    scales = [scale if wanted else Result((0,), torch.float32) for wanted in outputs]
+    return NormQuantPlan((*ys, like(x1), *scales), destination, outputs)
+
+
+def _outputs(
+    rules: Rules, mask: Sequence[bool] | None, smooth: tuple[Tensor | None, Tensor | None]
+) -> tuple[bool, bool]:
+    if mask is None:
+        return True, smooth[0] is not None and smooth[1] is not None
+    rules.require(len(mask) == 2, lambda: f"output_mask must have 2 elements, got {list(mask)}")
+    rules.require(any(mask), lambda: f"output_mask must be True for one result at least, got {list(mask)}")
+    for place, (wanted, scale) in enumerate(zip(mask, smooth, strict=True)):
+        rules.require(
+            wanted or scale is None,
+            lambda place=place: f"output_mask[{place}] must be True beside smooth_scale{place + 1}, got {list(mask)}",  # type: ignore[misc]
+        )
+    return bool(mask[0]), bool(mask[1])
