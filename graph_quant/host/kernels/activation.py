@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge.kernels import kernel
+from .checks import same_shape
 
 aten = torch.ops.aten
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
@@ -183,6 +184,7 @@ def log_softmax(logits: Tensor, *, axes: Sequence[int] = (-1,)) -> Tensor:
 
 @kernel("LogSoftmaxGrad")
 def log_softmax_grad(grad: Tensor, x: Tensor, *, axis: Sequence[int] = (-1,)) -> Tensor:
+    same_shape(grad=grad, x=x)
     return aten._log_softmax_backward_data(grad, x, axis[0], x.dtype)
 
 

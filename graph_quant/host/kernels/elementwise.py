@@ -148,7 +148,7 @@ def _scaled(x: Tensor, scale: float, shift: float) -> Tensor:
 def divide(x1: Tensor, x2: Tensor) -> Tensor:
     if x1.is_floating_point() or x1.is_complex():
         return torch.div(x1, x2)
-    return torch.div(x1, x2, rounding_mode="trunc")
+    return truncate_divide(x1, x2)
 
 
 @kernel("FloorDiv", same=("x1", "x2"))
@@ -158,7 +158,11 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
 
 @kernel("TruncateDiv")
 def truncate_divide(x1: Tensor, x2: Tensor) -> Tensor:
-    return torch.div(x1, x2, rounding_mode="trunc")
+    if x1.is_floating_point() or x2.is_floating_point() or not x2.dtype.is_signed:
+        return torch.div(x1, x2, rounding_mode="trunc")
+    # Processors trap where the smallest integer is divided by -1; it is its own negative.
+    by_minus_one = x2 == -1
+    return torch.where(by_minus_one, -x1, torch.div(x1, x2.masked_fill(by_minus_one, 1), rounding_mode="trunc"))
 
 
 @kernel("DivNoNan")

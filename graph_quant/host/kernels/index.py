@@ -10,6 +10,7 @@ from torch import Tensor
 from ...ge.kernels import kernel
 from ...ge.sizes import Sizes
 from ...ge.torch_dtypes import from_attr
+from .checks import indices_within
 
 
 @kernel("Gather", flops=0)
@@ -93,4 +94,5 @@ def search_sorted(
 def embedding_dense_grad(
     grad: Tensor, indices: Tensor, *, num_weights: int, padding_idx: int = -1, scale_grad_by_freq: bool = False
 ) -> Tensor:
+    indices = indices_within("indices", indices, num_weights, padding_idx)
     return torch.ops.aten.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]

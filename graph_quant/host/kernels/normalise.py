@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ...ge.kernels import kernel
 from ...ge.sizes import Sizes
+from .checks import one_each, same_shape
 
 
 def _per_channel(values: Tensor, x: Tensor) -> Tensor:
@@ -32,6 +33,8 @@ def layer_norm(
 
 @kernel("LayerNormGradV3")
 def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    same_shape(dy=dy, x=x)
+    one_each(x.numel() // max(gamma.numel(), 1), "rows", rstd=rstd, mean=mean)
     backward = torch.ops.aten.native_layer_norm_backward
     shape = list(gamma.shape)
     return backward(dy, x, shape, mean, rstd, gamma, torch.zeros_like(gamma), [True, True, True])  # type: ignore[no-any-return]
@@ -41,6 +44,7 @@ def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Te
 def bn_infer(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5
 ) -> Tensor:
+    one_each(x.size(1), "channels", scale=scale, offset=offset, mean=mean, variance=variance)
     return torch.nn.functional.batch_norm(x, mean, variance, scale, offset, False, 0.0, epsilon)
 
 
@@ -57,6 +61,7 @@ def batch_norm(
     is_training: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The running statistics are inputs that GE updates in place."""
+    one_each(x.size(1), "channels", weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     y, mean, rstd = torch.native_batch_norm(x, weight, bias, running_mean, running_var, is_training, momentum, epsilon)
     return y, running_mean, running_var, mean, rstd
 

@@ -73,6 +73,8 @@ def pad_grad(x: Tensor, paddings: Sizes, *, mode: str = "reflect", paddings_cont
     padded = _without_leading_zeros(_pairs(paddings, paddings_contiguous))
     leading = x.dim() - len(padded)
     inner = [size - sum(pair) for size, pair in zip(x.shape[leading:], padded, strict=True)]
+    if mode == "reflect" and any(max(pair) >= size for pair, size in zip(padded, inner, strict=True)):
+        raise ValueError(f"reflected paddings {padded} must be smaller than the dimensions {inner} that they pad")
     batch = x.reshape([1, -1, *x.shape[leading:]])
     shape_only = torch.zeros([1, batch.size(1), *inner], dtype=x.dtype)
     backward = getattr(torch.ops.aten, f"{_GRADIENTS[mode]}_pad{len(padded)}d_backward")

@@ -54,5 +54,8 @@ def grid_sampler_grad(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> tuple[Tensor, Tensor]:
+    expected = (*x.shape[:2], *grid.shape[1:3])
+    if tuple(grad.shape) != expected:
+        raise ValueError(f"grad must have the shape {expected} of the result, got {tuple(grad.shape)}")
     mode, padding = _INTERPOLATIONS[interpolation_mode], _PADDINGS[padding_mode]
     return torch.ops.aten.grid_sampler_2d_backward(grad, x, grid, mode, padding, align_corners, [True, True])  # type: ignore[no-any-return]

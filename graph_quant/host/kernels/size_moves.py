@@ -110,8 +110,8 @@ def _labels(shapes: tuple[tuple[int, ...], ...]) -> Iterator[torch.Tensor]:
 def _control(value: Control, declared: Input) -> Sizes | torch.Tensor | None:
     if value is None:
         return None
-    host = Sizes(*value)
-    return host if declared.is_size else to_tensor(host)
+    sizes = Sizes(*value)
+    return sizes if declared.is_size else to_tensor(sizes)
 
 
 for _type in _MOVES:
