@@ -45,3 +45,26 @@ def test_same_as_eager(name: str, dynamic: bool) -> None:
     for one, other in zip(expected, results, strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other.cpu())
+
+
+def test_gradients_of_sync_batch_norm() -> None:
+    """Against autograd through the same normalisation in double precision: PyTorch has them on CUDA only."""
+    torch.manual_seed(0)
+    x, grad, weight = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4, 5), torch.rand(3) + 0.5
+    variance, mean = torch.var_mean(x, (0, 2, 3), correction=0)
+    rstd = torch.rsqrt(variance + 1e-5)
+    count = torch.tensor([[16], [24]], dtype=torch.int32)
+
+    def gradients(g: torch.Tensor, x: torch.Tensor, m: torch.Tensor, r: torch.Tensor, w: torch.Tensor, n: Any) -> Any:
+        sums = torch.ops.aten.batch_norm_backward_reduce(g, x, m, r, w, True, True, True)
+        return torch.ops.aten.batch_norm_backward_elemt(g, x, m, r, w, *sums[:2], n), *sums[2:]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(gradients, backend=torchair.get_npu_backend(), fullgraph=True)
+    results = compiled(*(each.npu() for each in (grad, x, mean, rstd, weight, count)))
+    wide = [each.double().requires_grad_() for each in (x, weight, torch.zeros(3))]
+    torch.nn.functional.batch_norm(wide[0], None, None, *wide[1:], training=True).backward(grad.double())
+    for one, result in zip(wide, results, strict=True):
+        assert one.grad is not None
+        # Sums of 40 products in float32.
+        torch.testing.assert_close(result.cpu(), one.grad.float(), rtol=1e-5, atol=1e-5)

@@ -201,3 +201,21 @@ def test_12_grouped_matmul_gives_int8_when_asked_to() -> None:
         ends(1, 6, dtype=torch.int64),
     )
     assert node(graph, "GroupedMatmul").attr["dtype"].i == -1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_13_training_batch_norm_keeps_running_statistics() -> None:
+    torch.manual_seed(0)
+    x, grad = torch.randn(4, 3, 5, 5), torch.randn(4, 3, 5, 5)
+    results = []
+    for compiled in (False, True):
+        module = torch.nn.BatchNorm2d(3).npu().train()
+        given = x.clone().npu().requires_grad_()
+        torch._dynamo.reset()
+        call = torch.compile(module, backend="npu", fullgraph=True) if compiled else module
+        y = call(given)
+        y.backward(grad.npu())
+        results.append([y, module.running_mean, module.running_var, given.grad, module.weight.grad, module.bias.grad])
+    for one, other in zip(*results, strict=True):
+        # The gradients go through the variance and back, in float32.
+        torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)

@@ -40,8 +40,6 @@ RANDOM_OPS = re.compile(r"aten\.(bernoulli|rand|randn|randint|uniform|normal|nat
 # Where TorchAir's own lowering says something else than ATen: no kernel can make these agree.
 EXPLAINED = {
     "aten._native_batch_norm_legit.default": "the graph returns running statistics where ATen returns the batch's",
-    "aten._native_batch_norm_legit_functional.default": "the graph returns its results in another order than ATen",
-    "aten.native_batch_norm_backward.default": "the graph passes the inverse deviation as a variance",
     "aten.addcdiv.default": "the scalar is rounded to half precision before it is used",
     "aten.addcmul.default": "the scalar is rounded to half precision before it is used",
 }

@@ -95,6 +95,28 @@ def bn_training_reduce_grad(
     return (inner * _per_channel(scale * rstd, x)).to(x.dtype)
 
 
+@kernel("SyncBatchNormBackwardReduce")
+def sync_batch_norm_reduce(
+    sum_dy: Tensor, sum_dy_dx_pad: Tensor, mean: Tensor, invert_std: Tensor
+) -> tuple[Tensor, Tensor]:
+    sum_dy_xmu = sum_dy_dx_pad - sum_dy * mean
+    return sum_dy_xmu, sum_dy_xmu * invert_std
+
+
+@kernel("SyncBatchNormBackwardElemt")
+def sync_batch_norm_elements(
+    grad_output: Tensor,
+    save_input: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor,
+    mean_dy: Tensor,
+    mean_dy_xmu: Tensor,
+) -> Tensor:
+    along = (save_input - mean) * invstd * invstd * mean_dy_xmu
+    return ((grad_output - mean_dy - along) * invstd * weight).to(grad_output.dtype)
+
+
 @kernel("BNInferGrad")
 def bn_infer_grad(grads: Tensor, scale: Tensor, batch_variance: Tensor, *, epsilon: float = 1e-4) -> Tensor:
     factor = scale * torch.rsqrt(batch_variance + epsilon)

@@ -1,0 +1,48 @@
+"""Training BatchNorm: BatchNormV3 gives the running statistics before those of the batch, ATen after them.
+
+TorchAir passes the five outputs on in BatchNormV3's order, so that running_mean becomes the mean of the batch. It then
+hands the saved 1 / sqrt(variance + eps) to gradients that take the variance; those of Ascend 950 take it as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from graph_quant.chip import is_950
+from graph_quant.converters import UPSTREAM
+from graph_quant.converters.lowering import converts
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+_FORWARD = torch.ops.aten._native_batch_norm_legit_functional.default
+_BACKWARD = torch.ops.aten.native_batch_norm_backward.default
+
+
+@converts(_FORWARD)
+def batch_norm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    """TorchAir's nodes, their outputs in ATen's order."""
+    output, running_mean, running_var, mean, rstd = UPSTREAM[_FORWARD](*args, **kwargs)
+    return output, mean, rstd, running_mean, running_var
+
+
+@converts(_BACKWARD)
+def batch_norm_backward(
+    grad_out: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    save_mean: Tensor | None,
+    save_invstd: Tensor | None,
+    train: bool,
+    eps: float,
+    output_mask: list[bool],
+    meta_outputs: Any = None,
+) -> Any:
+    """TorchAir's nodes, fed the variance of the batch."""
+    if train and not is_950():
+        rstd = ge.Cast(save_invstd, dst_type=DataType.DT_FLOAT)
+        save_invstd = ge.Sub(ge.Reciprocal(ge.Square(rstd)), ge.Cast(eps, dst_type=DataType.DT_FLOAT))
+    arguments = (grad_out, x, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)
+    return UPSTREAM[_BACKWARD](*arguments, meta_outputs=meta_outputs)

@@ -1,0 +1,44 @@
+"""Inference of the two gradients of SyncBatchNorm, which PyTorch has for no device but CUDA.
+
+Without it a compiler runs the device's own kernels on made-up data to learn the shapes, and the process aborts.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_library = torch.library.Library("aten", "IMPL")
+
+
+def _elements(
+    grad_out: Tensor,
+    x: Tensor,
+    mean: Tensor,  # noqa: ARG001
+    invstd: Tensor,  # noqa: ARG001
+    weight: Tensor | None,  # noqa: ARG001
+    sum_dy: Tensor,  # noqa: ARG001
+    sum_dy_xmu: Tensor,  # noqa: ARG001
+    count: Tensor,  # noqa: ARG001
+) -> Tensor:
+    return grad_out.new_empty(x.shape)
+
+
+def _reduced(
+    grad_out: Tensor,  # noqa: ARG001
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,  # noqa: ARG001
+    weight: Tensor | None,
+    input_g: bool,
+    weight_g: bool,
+    bias_g: bool,
+) -> tuple[Tensor | None, ...]:
+    asked = (input_g, input_g, weight_g, bias_g)
+    like = (mean, mean, weight if weight is not None else mean, weight if weight is not None else mean)
+    return tuple(each.new_empty((x.size(1),)) if wanted else None for wanted, each in zip(asked, like, strict=True))
+
+
+for _name, _inferred in (("batch_norm_backward_elemt", _elements), ("batch_norm_backward_reduce", _reduced)):
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
+        _library.impl(_name, _inferred, "Meta")
