@@ -12,8 +12,8 @@ from setuptools.extension import Extension
 
 SHIM = Path("graph_quant/host/shim")
 # torch_npu's libraries ask for the aliases by name too; each is an empty library that leads to the runtime.
-PRELOAD = runpy.run_path("graph_quant/start/preload.py")
-RUNTIME, ALIASES = PRELOAD["RUNTIME"], PRELOAD["ALIASES"]
+LIBRARY = runpy.run_path("graph_quant/host/library.py")
+RUNTIME, ALIASES = LIBRARY["RUNTIME"], LIBRARY["ALIASES"]
 COMPILE = ["-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror"]
 # A refused C++ call throws through these C frames.
 COMPILE += ["-fexceptions", "-funwind-tables"]

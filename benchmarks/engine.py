@@ -66,10 +66,10 @@ def _alternating(functions: dict[str, Callable[[], object]], rounds: int, repeat
     return {name: min(times) for name, times in taken.items()}
 
 
-def _compiled(function: Function, speed: str, inputs: tuple[Any, ...], *, dynamic: bool | None = False) -> Function:
+def _compiled(function: Function, engine: str, inputs: tuple[Any, ...], *, dynamic: bool | None = False) -> Function:
     backend = torchair.get_npu_backend(compiler_config=torchair.CompilerConfig())
     compiled = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)
-    with use(speed):
+    with use(engine):
         compiled(*inputs)
     return compiled
 
@@ -111,14 +111,14 @@ def _naive(name: str, x: torch.Tensor, scale: torch.Tensor, ends: torch.Tensor) 
 
 
 def operator_costs(rounds: int = 40) -> dict[str, dict[str, float]]:
-    """Each operator at both speeds, in units of its limit."""
+    """Each operator by both engines, in units of its limit."""
     torch.manual_seed(0)
     x, scale = torch.randn(SIZE, SIZE).half(), torch.rand(GROUPS, SIZE).half() * 8
     ends = torch.arange(1, GROUPS + 1) * (SIZE // GROUPS)
     inputs = (x, scale, ends)
     figures = {}
     for name, function in OPERATORS.items():
-        eager, inductor = (_compiled(function, speed, inputs) for speed in ("eager", "inductor"))
+        eager, inductor = (_compiled(function, engine, inputs) for engine in ("eager", "inductor"))
         functions = {
             "limit": _copy_of(_traffic((x, scale)) + _traffic(eager(*inputs))),
             "inductor": functools.partial(inductor, *inputs),
@@ -139,7 +139,7 @@ def operator_costs(rounds: int = 40) -> dict[str, dict[str, float]]:
 
 
 def matmul_cost(rounds: int = 3) -> dict[str, float]:
-    """npu_quant_matmul 512x4096x4096 at both speeds, in units of torch._int_mm."""
+    """npu_quant_matmul 512x4096x4096 by both engines, in units of torch._int_mm."""
     torch.manual_seed(0)
     x1 = torch.randint(-128, 128, (512, SIZE), dtype=torch.int8)
     x2 = torch.randint(-128, 128, (SIZE, SIZE), dtype=torch.int8)
@@ -150,8 +150,8 @@ def matmul_cost(rounds: int = 3) -> dict[str, float]:
 
     inputs = (x1, x2, scale)
     functions: dict[str, Callable[[], object]] = {"_int_mm": lambda: torch._int_mm(x1, x2)}
-    for speed in ("inductor", "eager"):
-        functions[speed] = functools.partial(_compiled(function, speed, inputs), *inputs)
+    for engine in ("inductor", "eager"):
+        functions[engine] = functools.partial(_compiled(function, engine, inputs), *inputs)
     times = _alternating(functions, rounds)
     return {
         "inductor / _int_mm": round(times["inductor"] / times["_int_mm"], 2),

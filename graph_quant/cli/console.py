@@ -67,7 +67,7 @@ def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Du
 
 def _leave_device_alone() -> None:
     """Keep torch from loading torch_npu, which a dump does not need; other packages' operators come with it."""
-    if not entry_points(group=ENTRY_POINTS):
+    if "torch" not in sys.modules and not entry_points(group=ENTRY_POINTS):
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 
 

@@ -23,7 +23,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the lists."""
-    from ..host.symbols import needs
+    from ..host.elf import needs
 
     try:
         found = needs()

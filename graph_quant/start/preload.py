@@ -8,18 +8,8 @@ from __future__ import annotations
 
 import os
 
-LIBRARY_DIR = os.path.join(os.path.dirname(os.path.dirname(__file__)), "host", "lib")  # noqa: PTH118, PTH120 (pathlib costs a start-up)
-RUNTIME = "libascendcl.so"
-ALIASES = (
-    "libhccl.so",
-    "libacl_op_compiler.so",
-    "libge_runner.so",
-    "libgraph.so",
-    "libfmk_parser.so",
-    "libacl_tdt_channel.so",
-    "libascend_protobuf.so",
-    "libascendsk.so",
-)
+from ..host.library import ALIASES, DIRECTORY, RUNTIME
+
 SWITCH = "GRAPH_QUANT_HOST"
 
 
@@ -69,14 +59,14 @@ def cann_loads() -> bool:
 
 def is_built() -> bool:
     """Tell whether the package carries its libraries (it does unless it runs from sources that were not built)."""
-    return all(os.path.exists(os.path.join(LIBRARY_DIR, name)) for name in (RUNTIME, *ALIASES))  # noqa: PTH110, PTH118
+    return all(os.path.exists(os.path.join(DIRECTORY, name)) for name in (RUNTIME, *ALIASES))  # noqa: PTH110, PTH118
 
 
 def _load() -> None:
     # Work queued to torch_npu's own thread would overtake or trail what the host computes at once.
     os.environ["TASK_QUEUE_ENABLE"] = "0"
     for name in (RUNTIME, *ALIASES):
-        problem = _try_load(os.path.join(LIBRARY_DIR, name))  # noqa: PTH118
+        problem = _try_load(os.path.join(DIRECTORY, name))  # noqa: PTH118
         if problem is not None:
             raise HostNpuError(
                 f"the host NPU is not built into this installation of graph-quant ({problem}); "

@@ -148,11 +148,11 @@ class _Maker:
         return (torch.rand(shape) + 0.1 if self.positive else torch.randn(shape)).to(dtype)
 
 
-def run_case(case: Case, speed: str = "eager") -> Outcome:
+def run_case(case: Case, engine: str = "eager") -> Outcome:
     """Lower and run one case, and compare."""
     loaded: list[HostGraph] = []
     try:
-        actual = _lowered(case, speed, loaded)
+        actual = _lowered(case, engine, loaded)
     except UnsupportedGraphError as error:
         return Outcome(case.name, case.index, NO_KERNEL, str(error))
     except Exception as error:
@@ -168,13 +168,13 @@ def run_case(case: Case, speed: str = "eager") -> Outcome:
     return Outcome(case.name, case.index, DIFFERS if reason else AGREES, reason)
 
 
-def _lowered(case: Case, speed: str, loaded: list[HostGraph]) -> Any:
+def _lowered(case: Case, engine: str, loaded: list[HostGraph]) -> Any:
     """The result of the compiled call. Arithmetic on sizes is a graph only where sizes are symbols."""
     actual = None
     for dynamic in (False, True):
         torch._dynamo.reset()
         args, kwargs = case.arguments()
-        with _counting(loaded), use(speed):
+        with _counting(loaded), use(engine):
             actual = _compiled(case.op, dynamic)(*args, **kwargs)
         if loaded:
             break

@@ -18,14 +18,14 @@ def quantise(x: torch.Tensor, scale: torch.Tensor, group_index: torch.Tensor) ->
     return torch_npu.npu_group_quant(x, scale, group_index, dst_dtype=torch.int8)
 
 
-@pytest.mark.parametrize("speed", ["eager", "inductor"])
+@pytest.mark.parametrize("engine", ["eager", "inductor"])
 @pytest.mark.parametrize(
     ("ends", "rule"),
     [([-1, 4], "must lie in"), ([2, 5], "must lie in"), ([3, 2], "must not be below"), ([1, 3], "last value")],
 )
-def test_index_out_of_its_rules(compile_npu: Compile, speed: str, ends: list[int], rule: str) -> None:
+def test_index_out_of_its_rules(compile_npu: Compile, engine: str, ends: list[int], rule: str) -> None:
     x, scale = torch.ones(4, 8), torch.ones(2, 8)
-    with use(speed):
+    with use(engine):
         compiled = compile_npu(quantise)
         good = compiled(x, scale, torch.tensor([1, 4]))
         with pytest.raises(NodeError, match=rule) as caught:
@@ -113,12 +113,12 @@ def test_control_edges_order_nodes_that_share_no_data() -> None:
 
 
 def test_an_unknown_engine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graph_quant.host.engine import speed
+    from graph_quant.host.engine import engines
 
     with pytest.raises(ValueError, match="eager, inductor, got 'turbo'"), use("turbo"):
         pass
     monkeypatch.setenv("GRAPH_QUANT_ENGINE", "Inductor")
-    assert speed.current() == "inductor"
+    assert engines.current() == "inductor"
     monkeypatch.setenv("GRAPH_QUANT_ENGINE", "fast")
     with pytest.raises(ValueError, match="GRAPH_QUANT_ENGINE"):
-        speed.current()
+        engines.current()

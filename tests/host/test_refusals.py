@@ -5,7 +5,7 @@ import ctypes
 import pytest
 import torch
 import torch_npu
-from graph_quant.start.preload import LIBRARY_DIR, RUNTIME
+from graph_quant.host.library import DIRECTORY, RUNTIME
 
 
 def test_an_npu_operator_without_reference_is_refused_by_name() -> None:
@@ -30,7 +30,7 @@ def test_of_the_npu_operators_only_bookkeeping_is_left_to_torch_npu() -> None:
 
 
 def test_a_c_function_that_is_not_implemented_returns_an_error_and_says_its_name() -> None:
-    runtime = ctypes.CDLL(f"{LIBRARY_DIR}/{RUNTIME}")
+    runtime = ctypes.CDLL(f"{DIRECTORY}/{RUNTIME}")
     assert runtime.aclrtMapMem() != 0
     runtime.aclGetRecentErrMsg.restype = ctypes.c_char_p
     assert runtime.aclGetRecentErrMsg().startswith(b"aclrtMapMem needs an NPU and CANN")

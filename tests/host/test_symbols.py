@@ -3,7 +3,7 @@
 import json
 
 from graph_quant.cli import main
-from graph_quant.host.symbols import needs
+from graph_quant.host.elf import needs
 
 
 def test_the_host_npu_has_every_function_that_torch_npu_links_against() -> None:
@@ -13,7 +13,7 @@ def test_the_host_npu_has_every_function_that_torch_npu_links_against() -> None:
 
 
 def test_a_function_that_is_not_offered_is_named(monkeypatch, capsys) -> None:
-    import graph_quant.host.symbols as symbols
+    import graph_quant.host.elf as symbols
 
     real = symbols._unversioned_imports
     monkeypatch.setattr(symbols, "_unversioned_imports", lambda library: [*real(library), "aclrtInventedLater"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...ge.attributes import in_words
 from ...ge.errors import printable
 from ...ge.graph import CONST_TYPES, Node
-from ..render.lines import constant_text, node_line
+from ..graph.text import constant_text, node_line
 from .match import NAMING, attribute_key, match
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import fx
 from ...ge.sizes import Sizes, to_tensor
 from ...host.engine import GraphError, import_graph
 from ...host.engine.compiled import make_callable
-from ...host.engine.speed import EAGER
+from ...host.engine.engines import EAGER
 from ..errors import DumpError
 from .inputs import make_inputs
 

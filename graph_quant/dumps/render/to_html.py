@@ -12,7 +12,8 @@ from ...ge.errors import printable
 from ...ge.graph import CONST_TYPES, Node
 from ..analyse.cost import Costs
 from ..analyse.diff import Difference
-from .lines import constant_text, remarks, result_text, summary_lines
+from ..graph.text import constant_text, remarks, result_text
+from .lines import summary_lines
 from .to_dot import role
 from .to_json import plain_dim
 

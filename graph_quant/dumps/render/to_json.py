@@ -9,7 +9,7 @@ from ...ge.attributes import visible
 from ...ge.graph import CONST_TYPES, Node
 from ..analyse.cost import Costs
 from ..graph.shapes import Dim, dim_text
-from .lines import constant_text
+from ..graph.text import constant_text
 
 if TYPE_CHECKING:
     from ..dump import Dump

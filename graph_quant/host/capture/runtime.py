@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import torch_npu
 
-from ...start.preload import LIBRARY_DIR, RUNTIME
+from ..library import DIRECTORY, RUNTIME
 
 # What a kernel on a stream is to do (host_stream_state).
 RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 
-library = ctypes.CDLL(os.path.join(LIBRARY_DIR, RUNTIME))  # noqa: PTH118
+library = ctypes.CDLL(os.path.join(DIRECTORY, RUNTIME))  # noqa: PTH118
 library.host_stream_state.argtypes = [ctypes.c_void_p]
 library.host_invalidate.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 library.host_may_block.argtypes = [ctypes.c_char_p]

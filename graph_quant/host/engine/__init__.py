@@ -1,7 +1,7 @@
 """Runs GE graphs on the host: what TorchAir lowers, or what a dump holds.
 
 ``import_graph`` turns a GraphDef into a torch.fx.GraphModule of kernels, ``missing_kernels`` says what stands in the
-way, ``use`` chooses between the two speeds. Names are loaded when they are first used: TorchAir is prepared long
+way, ``use`` chooses between the two engines. Names are loaded when they are first used: TorchAir is prepared long
 before it needs kernels.
 """
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ...ge.sizes import Sizes
+    from .engines import use
     from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
     from .executor import HostGraph
     from .importer import import_graph, missing_kernels
     from .nodes import Edge, GeNode, Origin, read_nodes
-    from .speed import use
 
 _HOMES = {
     "Edge": "nodes",
@@ -31,7 +31,7 @@ _HOMES = {
     "import_graph": "importer",
     "missing_kernels": "importer",
     "read_nodes": "nodes",
-    "use": "speed",
+    "use": "engines",
 }
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The imported graph as a callable, at either speed."""
+"""The imported graph as a callable, by either engine."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from torch import fx
 
+from .engines import INDUCTOR
 from .errors import NodeError
 from .inputs import is_size
 from .nodes import GeNode
-from .speed import INDUCTOR
 
 Run = Callable[..., Sequence[torch.Tensor]]
 
 
-def make_callable(module: fx.GraphModule, speed: str) -> Run:
+def make_callable(module: fx.GraphModule, engine: str) -> Run:
     """The graph's function of its inputs; errors name the node that raised them."""
     eager = _naming_nodes(module)
-    return _with_inductor(module, eager) if speed == INDUCTOR else eager
+    return _with_inductor(module, eager) if engine == INDUCTOR else eager
 
 
 def _naming_nodes(module: fx.GraphModule) -> Run:

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from ..alias import NPU, kept_alias, to_npu
-from . import inputs, speed
+from . import engines, inputs
 from .compiled import Run, make_callable
 from .errors import GraphError, NeedsNpuError
 from .importer import import_graph
@@ -44,10 +44,10 @@ class HostGraph:
         self._deliveries = [_delivery(*each) for each in zip(placement, owned, strict=True)]
 
     def compile(self) -> None:
-        """Settle the speed."""
+        """Settle the engine."""
         if self.module is None:
             raise GraphError(f"{self.name}: compile before load")
-        self._run = make_callable(self.module, speed.current())
+        self._run = make_callable(self.module, engines.current())
 
     def run(
         self,

@@ -17,7 +17,7 @@ from torch.utils._mode_utils import no_dispatch
 from ...ge.sizes import to_tensor
 from ...host.alias import as_cpu
 from ...host.engine import Edge, HostGraph, NodeError, Sizes
-from ...host.engine.speed import EAGER, current
+from ...host.engine.engines import EAGER, current
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_operator, is_view, writes
 from .lowering import lowering_of

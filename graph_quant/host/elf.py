@@ -13,7 +13,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from ..start import preload
+from .library import DIRECTORY, RUNTIME
 
 # Names of CANN's C interfaces, as they stand in torch_npu's libraries for a look-up at run time. aclnn names
 # belong to the operator library (libopapi), which torch_npu can do without.
@@ -53,7 +53,7 @@ def needs() -> Needs:
     c_library = ctypes.CDLL("libc.so.6")
     wanted = {name for name in wanted if not name.startswith(("Py", "_Py")) and not hasattr(c_library, name)}
     linked = wanted - _exported([*libraries, *_libraries_of("torch")], wanted)
-    offered = _exported([Path(preload.LIBRARY_DIR) / preload.RUNTIME], linked | looked_up)
+    offered = _exported([Path(DIRECTORY) / RUNTIME], linked | looked_up)
     looked_up -= linked
     refused = _refused_names()
     found = Needs(sorted(linked), sorted(linked - offered), sorted(looked_up))
@@ -69,7 +69,7 @@ def needs() -> Needs:
 
 def _refused_names() -> set[str]:
     """Return the functions of the runtime that only say that they need an NPU."""
-    runtime = ctypes.CDLL(str(Path(preload.LIBRARY_DIR) / preload.RUNTIME))
+    runtime = ctypes.CDLL(str(Path(DIRECTORY) / RUNTIME))
     first = ctypes.c_char_p.in_dll(runtime, "host_refused_names")
     names = ctypes.cast(ctypes.byref(first), ctypes.POINTER(ctypes.c_char_p))
     return {name.decode() for name in itertools.takewhile(lambda name: name is not None, names)}

@@ -1,4 +1,4 @@
-"""The two speeds of the engine: ``eager`` starts at once, ``inductor`` compiles the imported graph first.
+"""The two engines of the host: ``eager`` starts at once, ``inductor`` compiles the imported graph first.
 
 ``GRAPH_QUANT_ENGINE`` chooses for a process, ``use`` for the graphs that a block of code makes.
 """
@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 EAGER, INDUCTOR = "eager", "inductor"
-SPEEDS = (EAGER, INDUCTOR)
+ENGINES = (EAGER, INDUCTOR)
 VARIABLE = "GRAPH_QUANT_ENGINE"
 
 _chosen: ContextVar[str | None] = ContextVar("graph_quant_engine", default=None)
 
 
 def current() -> str:
-    """The speed of a graph made now."""
+    """The engine of a graph made now."""
     chosen = _chosen.get()
     if chosen is not None:
         return chosen
@@ -26,16 +26,16 @@ def current() -> str:
 
 
 @contextmanager
-def use(speed: str) -> Iterator[None]:
-    """Run graphs that are first called inside this block at ``speed``."""
-    token = _chosen.set(_checked(speed, "graph_quant.host.engine.use"))
+def use(engine: str) -> Iterator[None]:
+    """Run graphs that are first called inside this block by ``engine``."""
+    token = _chosen.set(_checked(engine, "graph_quant.host.engine.use"))
     try:
         yield
     finally:
         _chosen.reset(token)
 
 
-def _checked(speed: str, source: str) -> str:
-    if speed not in SPEEDS:
-        raise ValueError(f"{source}: the engine must be one of {', '.join(SPEEDS)}, got {speed!r}")
-    return speed
+def _checked(engine: str, source: str) -> str:
+    if engine not in ENGINES:
+        raise ValueError(f"{source}: the engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    return engine

@@ -1,4 +1,4 @@
-"""Both speeds give the same bits, for the quantisation operators and for the half-precision ones around them."""
+"""Both engines give the same bits, for the quantisation operators and for the half-precision ones around them."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_one_token(compile_npu: Compile) -> None:
     arguments.append(torch_npu.npu_trans_quant_param(arguments[2]))
     expected = _one_token(*arguments)
     assert expected[0].count_nonzero() == 32
-    for speed in ("eager", "inductor"):
+    for engine in ("eager", "inductor"):
         torch._dynamo.reset()
-        with use(speed):
+        with use(engine):
             results = compile_npu(_one_token, dynamic=False)(*arguments)
         for one, other in zip(expected, results, strict=True):
             assert one.dtype == other.dtype

@@ -1,0 +1,105 @@
+"""Which part of the package may ask which, read from its imports."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# The upper ask the lower, never the other way round. What stands in one line does not ask each other.
+LAYERS = [
+    {"__main__"},
+    {"cli", "pytest"},
+    {"verification", "doctor"},
+    {"start", "dumps", "upstream"},
+    {"host", "converters", "nn"},
+    {"meta"},
+    {"reference"},
+    {"quant_params", "int4", "chip", "discovery"},
+    {"destination"},
+    {"ge", "refusals"},
+]
+ROOMS = {
+    "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],
+    "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
+}
+# Kernels of the device are noted down while a graph is captured, and what is noted runs by the device's own kernels.
+KNOW_EACH_OTHER = {"graph_quant.host.capture", "graph_quant.host.device"}
+
+BUILD = """
+import grimp, json
+graph = grimp.build_graph("graph_quant", exclude_type_checking_imports=True, cache_dir=None)
+print(json.dumps({module: sorted(graph.find_modules_directly_imported_by(module)) for module in graph.modules}))
+"""
+
+
+@pytest.fixture(scope="module")
+def imports(tmp_path_factory) -> dict[str, list[str]]:
+    """What each module imports, with meta/ and converters/ in their places."""
+    tree = tmp_path_factory.mktemp("tree")
+    no_code = shutil.ignore_patterns("__pycache__", "lib", "shim")
+    shutil.copytree(ROOT / "graph_quant", tree / "graph_quant", ignore=no_code)
+    for name in ("meta", "converters"):
+        shutil.copytree(ROOT / name, tree / "graph_quant" / name, ignore=no_code)
+    done = subprocess.run([sys.executable, "-c", BUILD], cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {"graph_quant.meta", "graph_quant.ge.kernels"} <= set(found)
+    return found
+
+
+def _crossings(imports: dict[str, list[str]], package: str, layers: list[set[str]]) -> list[str]:
+    rank = {f"{package}.{name}": place for place, names in enumerate(layers) for name in names}
+    depth = package.count(".") + 2
+    wrong = []
+    for module, asked in imports.items():
+        own = ".".join(module.split(".")[:depth])
+        for other in (".".join(name.split(".")[:depth]) for name in asked):
+            if own in rank and other in rank and own != other and rank[own] >= rank[other]:
+                wrong.append(f"{module} asks {other}")
+    return wrong
+
+
+def test_the_layers_name_every_part(imports) -> None:
+    parts = {name.split(".")[1] for name in imports if name.count(".")}
+    assert parts == set().union(*LAYERS)
+    for package, rooms in ROOMS.items():
+        inside = {name.split(".")[2] for name in imports if name.startswith(f"graph_quant.{package}.")}
+        assert inside == set().union(*rooms)
+
+
+def test_no_part_asks_a_higher_one(imports) -> None:
+    assert _crossings(imports, "graph_quant", LAYERS) == []
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_no_room_asks_a_higher_one(imports, package: str) -> None:
+    rooms = ROOMS[package]
+    assert _crossings(imports, f"graph_quant.{package}", rooms) == []
+
+
+def test_no_packages_import_in_a_circle(imports) -> None:
+    packages = {name for name in imports if any(other.startswith(f"{name}.") for other in imports)} - {"graph_quant"}
+    asks: dict[str, set[str]] = {}
+    for package in packages:
+        siblings = {other for other in packages if other.rpartition(".")[0] == package.rpartition(".")[0]} - {package}
+        inside = [name for name in imports if f"{name}.".startswith(f"{package}.")]
+        asked = {other for name in inside for other in imports[name]}
+        asks[package] = {each for each in siblings if any(f"{other}.".startswith(f"{each}.") for other in asked)}
+    circles = {frozenset((one, other)) for one in asks for other in _reached(asks, one) if one in _reached(asks, other)}
+    assert {pair for pair in circles if len(pair) == 2} - {frozenset(KNOW_EACH_OTHER)} == set()
+
+
+def _reached(asks: dict[str, set[str]], start: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for other in asks[waiting.pop()] - found:
+            found.add(other)
+            waiting.append(other)
+    return found
