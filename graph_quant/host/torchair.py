@@ -37,7 +37,7 @@ def install() -> None:
     native.get_registered_ir_def = _registered_ir
     native.export = _export
     vars(backend)["TorchNpuGraph"] = _make_executor
-    _restore_signals(vars(backend)["_signal_handler"])
+    restore_signals(vars(backend)["_signal_handler"])
     _wrap(sys.modules["torchair._ge_concrete_graph.fx2ge_converter"], sys.modules["torchair.npu_fx_compiler"])
 
 
@@ -60,7 +60,7 @@ def _export(serialized_model: bytes, options: Mapping[str, str]) -> None:
     path.write_bytes(serialized_model)
 
 
-def _restore_signals(replaced_by: Callable[..., Any]) -> None:
+def restore_signals(replaced_by: Callable[..., Any]) -> None:
     """Put back the signal handlers: TorchAir's ignore the signal after closing a device that is not there."""
     if threading.current_thread() is not threading.main_thread():
         return

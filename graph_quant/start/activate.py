@@ -22,8 +22,12 @@ def activate() -> None:
     _actions.after("torch_npu", _torch_npu_is_there)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
+    _actions.before("torch_npu.dynamo.npugraph_ex", _remember_signals)
+    _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
+        _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
 
@@ -54,9 +58,29 @@ def _torch_npu_is_there() -> None:
 
 
 def _mend_pattern(compiler: str) -> None:
-    from .patterns import mend_example
+    from .compilers import mend_example
 
     mend_example(sys.modules[f"{compiler}.patterns.add_rms_norm_quant"])
+
+
+def _mend_registration(compiler: str) -> None:
+    from .compilers import mend_registration
+
+    mend_registration(sys.modules[f"{compiler}._utils"])
+
+
+def _refuse_static_kernels(compiler: str) -> None:
+    if choose() is HOST:
+        from ..host.engine.switches import refuse_static_kernels
+
+        refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
+
+
+def _npugraph_ex_is_there() -> None:
+    if choose() is HOST:
+        from ..host import torchair
+
+        torchair.restore_signals(vars(sys.modules["torch_npu.dynamo.npugraph_ex"])["_signal_handler"])
 
 
 def _remember_signals() -> None:

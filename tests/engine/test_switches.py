@@ -99,7 +99,6 @@ def test_dynamo_export_writes_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("switch", "words"),
     [
-        (lambda config: setattr(config, "mode", "reduce-overhead"), "mode 'reduce-overhead'"),
         (lambda config: setattr(config.aoe_config, "aoe_mode", "2"), "aoe_config.aoe_mode"),
         (lambda config: setattr(config.dump_config, "enable_dump", True), "dump_config.enable_dump"),
     ],

@@ -25,10 +25,23 @@ class Call:
         self.op = op
         self.args = [_kept(value) for value in args]
         self.kwargs = {name: _kept(value) for name, value in kwargs.items()}
+        self._settle_numbers()
+
+    def _settle_numbers(self) -> None:
+        """Make numbers that stand for a tensor into tensors once, where they then promote as numbers do."""
+        shaped = [value.dtype for value in self.args if isinstance(value, Tensor) and value.dim()]
+        for position, (argument, value) in enumerate(zip(self.op._schema.arguments, self.args, strict=False)):
+            if isinstance(argument.type, torch.TensorType):
+                if type(value) is float and any(dtype.is_floating_point for dtype in shaped):
+                    # Half precision is computed in float32, where a kernel takes the number in full.
+                    exact = torch.float32 if set(shaped) == {torch.float32} else torch.float64
+                    self.args[position] = torch.tensor(value, dtype=exact)
+                elif type(value) is int and any(dtype is not torch.bool for dtype in shaped):
+                    self.args[position] = torch.tensor(value)
 
     def step(self, fresh: list[Fresh]) -> Step:
         """Return the function that makes the call and writes its results where the capture put them."""
-        from ..device.registry import out_variant
+        from ..device.registry import matching_out
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
@@ -36,7 +49,7 @@ class Call:
             return _into(self._drawing(), targets)
         if (product := self._product(name)) is not None:
             return _into(self._prepared(product), targets)
-        if len(targets) == 1 and not targets[0][0] and (out := out_variant(name, self.op)) is not None:
+        if len(targets) == 1 and not targets[0][0] and (out := matching_out(self.op)) is not None:
             into = next(argument.name for argument in out._schema.arguments if argument.is_out)
             return partial(out._op, *self.args, **self.kwargs, **{into: targets[0][1]})
         return _into(self._prepared(self.op._op), targets)

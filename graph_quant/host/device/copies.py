@@ -7,9 +7,14 @@ import torch
 
 from ..alias import NPU, as_cpu, check_index
 
+_NPU_KEY = torch._C.DispatchKey.PrivateUse1
+
 
 def _seen_from_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    return as_cpu(tensor) if tensor.device.type == "npu" else tensor
+    # TorchAir rebuilds tensors from an address; those of the CPU come out as npu tensors in memory of the CPU.
+    if tensor.device.type == "npu" or torch._C._dispatch_keys(tensor).has(_NPU_KEY):
+        return as_cpu(tensor)
+    return tensor
 
 
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:  # noqa: ARG001

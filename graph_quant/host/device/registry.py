@@ -121,7 +121,12 @@ def kernel_for(name: str) -> kernels.Kernel:
 def out_variant(name: str, op: OpOverload) -> OpOverload | None:
     """Return the out= variant of an operator whose result can be inferred from its arguments' shapes alone."""
     structured = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutogradNonFunctional")
-    if not (structured or name in _INFERABLE) or len(op._schema.returns) != 1:
+    return matching_out(op) if structured or name in _INFERABLE else None
+
+
+def matching_out(op: OpOverload) -> OpOverload | None:
+    """Return the variant of an operator with one result that writes it into a tensor of the right size."""
+    if len(op._schema.returns) != 1:
         return None
     if any(argument.name == "reduction" for argument in op._schema.arguments):
         return None  # losses write all elements into the output before they reduce them: it must be free to grow

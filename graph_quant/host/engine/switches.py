@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from .errors import NeedsNpuError
@@ -21,10 +22,17 @@ def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
     return _gen_compiled_gm
 
 
+def refuse_static_kernels(module: ModuleType) -> None:
+    """Let the compilation of kernels for known shapes say that there is nothing to compile them with."""
+
+    def compile_static_kernel(*_args: Any, **_kwargs: Any) -> None:
+        raise NeedsNpuError("static_kernel_compile, which compiles kernels for a device,", "leave it off")
+
+    vars(module)["compile_static_kernel"] = compile_static_kernel
+
+
 def check_config(config: Any) -> None:
     """Raise NeedsNpuError for the first setting of a CompilerConfig that a host cannot honour."""
-    if config.mode.value != "max-autotune":
-        raise NeedsNpuError(f"mode {config.mode.value!r}, which captures device graphs,", "use 'max-autotune'")
     if config.aoe_config.aoe_mode.value is not None:
         raise NeedsNpuError("aoe_config.aoe_mode, which tunes kernels on a device,")
     if config.dump_config.enable_dump.value == "1":

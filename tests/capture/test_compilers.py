@@ -1,0 +1,77 @@
+"""npugraph_ex and mode "reduce-overhead": captured graphs of compiled functions give the bits of eager execution."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import pytest
+import torch
+import torch_npu
+import torchair
+from torch import Tensor
+
+
+def reduce_overhead() -> object:
+    config = torchair.CompilerConfig()
+    config.mode = "reduce-overhead"
+    return torchair.get_npu_backend(compiler_config=config)
+
+
+BACKENDS = {"npugraph_ex": lambda: "npugraph_ex", "reduce-overhead": reduce_overhead}
+
+
+class Step(torch.nn.Module):
+    """A decoding step: it quantises, computes and adds to a cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(16, 16, dtype=torch.float16))
+
+    def forward(self, x: Tensor, cache: Tensor) -> tuple[Tensor, Tensor]:
+        quantised, scale = torch_npu.npu_dynamic_quant(x)
+        cache.add_(quantised)
+        hidden = torch.nn.functional.linear(x, self.weight)
+        return torch.nn.functional.silu(hidden).view(-1, 4, 4).transpose(1, 2) + 1, scale
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", list(BACKENDS))
+@torch.no_grad
+def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None:
+    torch._dynamo.reset()
+    model = Step().npu()
+    compiled = torch.compile(model, backend=BACKENDS[backend](), fullgraph=True, dynamic=dynamic)
+    cache, expected_cache = torch.zeros(2, 6, 16).npu()
+    for rows in (6, 6, 4, 6) if dynamic else (6, 6):
+        x = torch.randn(rows, 16, dtype=torch.float16).npu()
+        got = [result.clone() for result in compiled(x, cache[:rows])]
+        want = model(x, expected_cache[:rows])
+        assert all(torch.equal(one, other) for one, other in zip(got, want, strict=True))
+        assert torch.equal(cache, expected_cache)
+
+
+def test_static_kernels_are_refused_in_one_line() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        torch.relu, backend="npugraph_ex", options={"static_kernel_compile": True}, fullgraph=True, dynamic=False
+    )
+    with pytest.raises(RuntimeError, match="static_kernel_compile, which compiles kernels for a device, needs an NPU"):
+        compiled(torch.ones(3).npu())
+
+
+def test_the_compiler_leaves_the_signal_handlers_alone() -> None:
+    import npugraph_ex
+
+    assert npugraph_ex.compile_fx is not None
+    handler = vars(sys.modules["torch_npu.dynamo.npugraph_ex"])["_signal_handler"]
+    assert signal.getsignal(signal.SIGINT) is not handler
+    assert signal.getsignal(signal.SIGTERM) is not handler
+
+
+def test_the_example_of_the_quantising_pattern_is_a_call_of_its_operator() -> None:
+    from npugraph_ex.patterns.add_rms_norm_quant import _get_inputs
+
+    *_, scales, zero_points = _get_inputs()
+    assert zero_points.size() == scales.size()
+    assert zero_points.dtype is torch.int32
