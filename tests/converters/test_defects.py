@@ -219,3 +219,9 @@ def test_13_training_batch_norm_keeps_running_statistics() -> None:
     for one, other in zip(*results, strict=True):
         # The gradients go through the variance and back, in float32.
         torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)
+
+
+def test_14_rotary_mul_lowers_its_mode() -> None:
+    x, r = f16(2, 3, 4, 16), f16(1, 3, 1, 16)
+    graph = lower(lambda x, r1, r2: torch_npu.npu_rotary_mul(x, r1, r2, "interleave"), x, r, r.clone())
+    assert node(graph, "RotaryPositionEmbedding").attr["mode"].i == 1

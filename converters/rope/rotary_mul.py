@@ -1,0 +1,28 @@
+"""npu_rotary_mul becomes RotaryMul, or RotaryPositionEmbedding where a mode or a matrix is given, which TorchAir drops.
+
+Coefficients of another dtype than the input are cast to its own, as eager execution does.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.converters.lowering import as_float, cast_to, lowers
+from graph_quant.meta.rope.rotary_mul import rotary_mul
+from graph_quant.reference.rope.rotation import MODES
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
+
+
+@lowers(rotary_mul)
+def lower(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | None) -> Tensor:
+    """The GE nodes of one call."""
+    r1, r2 = (_like(coefficients, x.meta.dtype) for coefficients in (r1, r2))
+    if rotary_mode == MODES[0] and rotate is None:
+        return ge.RotaryMul(x, r1, r2)
+    return ge.RotaryPositionEmbedding(x, r1, r2, mode=MODES.index(rotary_mode), rotate=rotate)
+
+
+def _like(coefficients: Tensor, dtype: torch.dtype) -> Tensor:
+    if coefficients.meta.dtype == dtype:
+        return coefficients
+    return as_float(coefficients) if dtype == torch.float32 else cast_to(coefficients, dtype)

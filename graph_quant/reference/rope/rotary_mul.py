@@ -1,0 +1,30 @@
+"""npu_rotary_mul: a rotary embedding of one tensor. Coefficients of another dtype are converted to its own first."""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated, turned
+from torch import Tensor
+
+
+def rotary_mul(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = HALF, rotate: Tensor | None = None) -> Tensor:
+    """``x * r1 + turned(x) * r2``; ``rotate``, where it is given, is the matrix that turns."""
+    # Each column of the matrix has one 1 or -1, so that the product only moves elements.
+    turn = rotated(x, rotary_mode) if rotate is None else torch.matmul(x.float(), rotate.float()).to(x.dtype)
+    return turned(x, r1.to(x.dtype), r2.to(x.dtype), turn)
+
+
+@kernel("RotaryMul", flops=3)
+def rotary_mul_node(x: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
+    return rotary_mul(x, r1, r2)
+
+
+@kernel("RotaryPositionEmbedding", flops=3)
+def rotary_position_embedding(
+    x: Tensor, cos: Tensor, sin: Tensor, rotate: Tensor | None = None, *, mode: int = 0
+) -> Tensor:
+    """``mode`` 0 is half, 1 interleave; the others are for Ascend 950."""
+    if mode not in (0, 1):
+        raise NotImplementedError(f"RotaryPositionEmbedding: mode {mode} has no host kernel, only 0 and 1")
+    return rotary_mul(x, cos, sin, (HALF, INTERLEAVE)[mode], rotate)

@@ -1,0 +1,28 @@
+"""What the rotary embeddings share: ``x * cos + rotated(x) * sin``, where pairs (a, b) of x rotate into (-b, a).
+
+In mode half a pair is an element and the one half the width further, in mode interleave two neighbours. bfloat16 is
+computed in float32 and rounded once, float16 in float16: both products and the sum are rounded.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+HALF, INTERLEAVE = "half", "interleave"
+MODES = (HALF, INTERLEAVE)
+
+
+def rotated(x: Tensor, mode: str = HALF) -> Tensor:
+    """``x`` with each pair turned by a right angle."""
+    if mode == HALF:
+        first, second = x.chunk(2, -1)
+        return torch.cat([-second, first], -1)
+    return torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor, turn: Tensor) -> Tensor:
+    """``x * cos + turn * sin`` in the precision of the kernels; ``turn`` is ``x`` turned by a right angle."""
+    if x.dtype != torch.bfloat16:
+        return x * cos + turn * sin
+    return (x.float() * cos.float() + turn.float() * sin.float()).to(x.dtype)
