@@ -105,12 +105,6 @@ def swish_grad(grad: Tensor, x: Tensor, y: Tensor | None = None, *, scale: float
     return grad * gate * (1 + scale * x * (1 - gate))
 
 
-@kernel("SwiGlu")
-def swi_glu(x: Tensor, *, dim: int = -1) -> Tensor:
-    gate, value = x.float().chunk(2, dim)
-    return (functional.silu(gate) * value).to(x.dtype)
-
-
 @kernel("GLU")
 def glu(x: Tensor, *, dim: int = -1) -> Tensor:
     return functional.glu(x, dim)

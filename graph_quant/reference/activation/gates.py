@@ -13,12 +13,12 @@ RELU, GELU_TANH, FAST_GELU, SILU = 1, 2, 4, 5
 
 def exponential(values: Tensor) -> Tensor:
     """``exp(values)``, the nearest float32."""
-    return values.double().exp().float()
+    return values.double().exp_().float()
 
 
 def swish(values: Tensor, alpha: float = 1.0) -> Tensor:
     """``values * sigmoid(alpha * values)``, as one division."""
-    return values / (1.0 + exponential(values * -alpha))
+    return values / exponential(values * -alpha).add_(1.0)
 
 
 def activated(values: Tensor, act_type: int) -> Tensor:
@@ -31,3 +31,20 @@ def activated(values: Tensor, act_type: int) -> Tensor:
     if act_type == FAST_GELU:
         return swish(values, 1.702)
     return swish(values) if act_type == SILU else values
+
+
+EVEN_ODD = 1
+
+
+def gated(values: Tensor, activate_left: bool, mode: int, limit: float, alpha: float, bias: float) -> Tensor:
+    """``swish(a) * b`` of the halves of float32 ``values``, the left one swished or the right.
+
+    The modes 1 and 2 limit both and add ``bias`` to b; mode 1 takes even and odd columns for halves, the even swished.
+    """
+    if mode == EVEN_ODD:
+        swished, linear = values[..., ::2], values[..., 1::2]
+    else:
+        swished, linear = values.chunk(2, -1) if activate_left else values.chunk(2, -1)[::-1]
+    if mode:
+        return swish(swished.clamp(max=limit), alpha).mul_(linear.clamp(-limit, limit) + bias)
+    return swish(swished).mul_(linear)

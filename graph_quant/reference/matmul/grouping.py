@@ -28,7 +28,7 @@ class Span:
         return slice(self.start, self.end)
 
 
-def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int) -> list[Span]:
+def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int, name: str = "group_list") -> list[Span]:
     """The groups that have a size, or RuntimeError where the device would read or write what is not its own."""
     values = group_list.tolist()
     chosen = list(range(len(values)))
@@ -42,27 +42,25 @@ def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int) -> 
         sizes = values
     found, start = [], 0
     for place, (weight, size) in enumerate(zip(chosen, sizes, strict=False)):
-        _check(op, values, kind, place, weight, size, weights)
+        _check(f"{op}: {name}", values, kind, place, weight, size, weights)
         if start + size > extent:
-            raise RuntimeError(f"{op}: the groups of group_list must fit {extent}, got {start + size} at group {place}")
+            raise RuntimeError(f"{op}: the groups of {name} must fit {extent}, got {start + size} at group {place}")
         if size:
             found.append(Span(weight, start, start + size))
         start += size
     return found
 
 
-def _check(op: str, values: list[int], kind: int, place: int, weight: int, size: int, weights: int) -> None:
+def _check(name: str, values: list[int], kind: int, place: int, weight: int, size: int, weights: int) -> None:
     if kind == SPARSE and not 0 <= weight < weights:
-        raise RuntimeError(f"{op}: group_list[{place}][0] must lie in [0, {weights}), the weights, got {weight}")
+        raise RuntimeError(f"{name}[{place}][0] must lie in [0, {weights}), the weights, got {weight}")
     if size >= 0:
         return
     if kind == ENDS and place:
         before, value = values[place - 1 : place + 1]
-        raise RuntimeError(
-            f"{op}: group_list[{place}] must not be below the value before it, got {value} after {before}"
-        )
-    where = f"group_list[{place}][1]" if kind == SPARSE else f"group_list[{place}]"
-    raise RuntimeError(f"{op}: {where} must not be negative, got {size}")
+        raise RuntimeError(f"{name}[{place}] must not be below the value before it, got {value} after {before}")
+    where = f"{name}[{place}][1]" if kind == SPARSE else f"{name}[{place}]"
+    raise RuntimeError(f"{where} must not be negative, got {size}")
 
 
 def check_pairs(op: str, group_list: Tensor, kind: int, rows: list[int]) -> None:
@@ -75,24 +73,14 @@ def check_pairs(op: str, group_list: Tensor, kind: int, rows: list[int]) -> None
             )
 
 
-def _infer_owners(op: str, group_list: Tensor, kind: int, weights: int, extent: int) -> Tensor:  # noqa: ARG001
+def _infer_owners(op: str, name: str, group_list: Tensor, kind: int, weights: int, extent: int) -> Tensor:  # noqa: ARG001
     return group_list.new_empty((extent,))
 
 
 @opaque(_infer_owners)
-def owners(op: str, group_list: Tensor, kind: int, weights: int, extent: int) -> Tensor:
+def owners(op: str, name: str, group_list: Tensor, kind: int, weights: int, extent: int) -> Tensor:
     """The group of each row; -1 for a row of none."""
     owner = group_list.new_full((extent,), -1)
-    for span in spans(op, group_list, kind, weights, extent):
+    for span in spans(op, group_list, kind, weights, extent, name):
         owner[span.place] = span.weight
     return owner
-
-
-def _infer_rows(parameter: Tensor, owner: Tensor) -> Tensor:
-    return parameter.new_empty((owner.size(0), *parameter.shape[1:]))
-
-
-@opaque(_infer_rows)
-def rows_of(parameter: Tensor, owner: Tensor) -> Tensor:
-    """The row of ``parameter`` that belongs to each owner; compiled code would gather element by element."""
-    return parameter.index_select(0, owner)

@@ -1,0 +1,1 @@
+"""Gated activations, and those fused with a quantisation."""
