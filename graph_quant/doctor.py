@@ -44,7 +44,7 @@ class Diagnosis:
 def examine() -> Diagnosis:
     """Try everything in the order in which a program would need it; stop at what makes the rest pointless."""
     found = Diagnosis()
-    for step in (_versions, _runtime, _import, _device, _registered):
+    for step in (_versions, _runtime, _import, _device, _registered, _seams):
         try:
             step(found)
         except Exception as error:
@@ -125,6 +125,16 @@ def _registered(found: Diagnosis) -> None:
 
 def _is_ours(overload: Any) -> bool:
     return str(overload._ge_converter.__module__).startswith("graph_quant.converters")
+
+
+def _seams(found: Diagnosis) -> None:
+    from .seams import moved
+
+    for seam in moved():
+        what = f"{seam.path.replace(' ', ': ')} is not where it was: {seam.breaks}"
+        found.problems.append(
+            Problem(what, "install the versions that this release is tested with, or a newer release")
+        )
 
 
 def _remedy(step: Callable[[Diagnosis], None]) -> str:

@@ -16,6 +16,7 @@ LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
     {"verification", "doctor"},
+    {"seams"},
     {"start", "dumps", "upstream"},
     {"host", "converters", "nn"},
     {"meta"},

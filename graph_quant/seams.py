@@ -1,0 +1,207 @@
+"""Every private name of torch, torch_npu and TorchAir that this package touches, and what depends on it.
+
+Private names move without notice. ``moved`` looks for all of them, so that a new release upstream says at once what is
+to be mended; ``graph-quant doctor`` asks it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A name, by the path that leads to it, and what stops working without it.
+
+    An attribute that only instances have is looked for in the text of their class or module: path, a space, the name.
+    """
+
+    path: str
+    breaks: str
+
+    @property
+    def name(self) -> str:
+        """The name itself."""
+        return self.path.replace(" ", ".").rpartition(".")[2]
+
+    def is_there(self) -> bool:
+        """Whether the name can still be found."""
+        owner, _, attribute = self.path.partition(" ")
+        try:
+            found = _resolve(owner)
+            return not attribute or attribute in inspect.getsource(found)
+        except (ImportError, AttributeError, OSError, TypeError):
+            return False
+
+
+def _resolve(path: str) -> Any:
+    parts = path.split(".")
+    found: Any = importlib.import_module(parts[0])
+    for place, part in enumerate(parts[1:], 2):
+        if hasattr(found, part):
+            found = getattr(found, part)
+            continue
+        name = ".".join(parts[:place])
+        if place == len(parts):  # to know that it is there, a module need not be loaded
+            return importlib.util.find_spec(name) or importlib.import_module(name)
+        found = importlib.import_module(name)
+    return found
+
+
+def moved() -> Iterator[Seam]:
+    """The seams that are not where this release of the package expects them."""
+    importlib.import_module("torch_npu")  # TorchAir is found through it
+    return (seam for seam in SEAMS if not seam.is_there())
+
+
+def _seams(breaks: str, *paths: str) -> list[Seam]:
+    return [Seam(path, breaks) for path in paths]
+
+
+_DISPATCH = "torch._C."
+_FAKE = "torch._subclasses.fake_tensor."
+_GRAPH = "torchair.ge._ge_graph."
+_CONVERTER = "torchair._ge_concrete_graph.fx2ge_converter"
+_BACKEND = "torchair.core._backend"
+
+SEAMS: tuple[Seam, ...] = (
+    # torch
+    *_seams(
+        "the host NPU cannot serve torch's operators",
+        *(
+            _DISPATCH + name
+            for name in (
+                "_dispatch_library",
+                "_dispatch_dump",
+                "_dispatch_get_registrations_for_dispatch_key",
+                "_dispatch_has_kernel_for_dispatch_key",
+                "_AutoDispatchBelowAutograd",
+                "_len_torch_dispatch_stack",
+                "_set_grad_enabled",
+                "_dispatch_keys",
+            )
+        ),
+        "torch.ops.aten.add.Tensor._schema",
+        "torch.ops.aten.add.Tensor._op",
+        "torch.ops.aten.add.Tensor._op_dk",
+        "torch.ops.aten._local_scalar_dense",
+        "torch._ops.OpOverload",
+        "torch._ops.HigherOrderOperator",
+        "torch.utils._pytree.tree_flatten",
+        "torch.utils._pytree.tree_unflatten",
+        "torch.utils._pytree.TreeSpec",
+        "torch.utils._python_dispatch._disable_current_modes",
+        "torch.utils._mode_utils.no_dispatch",
+    ),
+    *_seams(
+        "the memory of npu tensors cannot be seen from the CPU",
+        "torch._C._construct_storage_from_data_pointer",
+        "torch.Tensor._is_zerotensor",
+        "torch.UntypedStorage._cdata",
+        "torch._neg_view",
+        "torch._prims_common.is_non_overlapping_and_dense_or_false",
+        "torch._prims_common.make_contiguous_strides_for",
+    ),
+    *_seams(
+        "dumps have no inferred types, and calls cannot be traced",
+        *(
+            _FAKE + name
+            for name in (
+                "FakeTensor",
+                "FakeTensorMode",
+                "DataDependentOutputException",
+                "DynamicOutputShapeException",
+                "UnsupportedFakeTensorException",
+                "in_kernel_invocation_manager",
+            )
+        ),
+        "torch._dynamo.source.ConstantSource",
+        "torch.compiler._compile_session_context",
+        "torch.fx.experimental.symbolic_shapes.ShapeEnv _suppress_guards_tls",
+    ),
+    *_seams(
+        "errors in graphs do not name their node",
+        "torch.fx.graph_module.GraphModule _lineno_map",
+        "torch.fx.graph_module.GraphModule _prologue_start",
+    ),
+    *_seams(
+        "kernels of the engine are missing",
+        "torch._int_mm",
+        "torch.cpu._is_vnni_supported",
+        "torch.ops.aten._softmax_backward_data",
+        "torch.ops.aten._log_softmax_backward_data",
+        "torch.ops.aten._upsample_nearest_exact2d_backward",
+        "torch.ops.aten._native_batch_norm_legit_functional",
+    ),
+    *_seams(
+        "verify cannot compare scripts",
+        "torch._dynamo.exc.TorchDynamoException",
+        "torch._guards.TracingContext",
+        "torch.utils._pytree.tree_flatten_with_path",
+    ),
+    *_seams("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
+    *_seams(
+        "the package's operators cannot be taken back",
+        "torch.library.Library._destroy",
+        "torch.library._scoped_library",
+    ),
+    # torch_npu
+    *_seams(
+        "the host NPU does not start",
+        "torch_npu.npu._lazy_init",
+        "torch_npu.npu _initialized",
+        "torch_npu.npu _is_internal_in_bad_fork",
+        "torch_npu._init.registry.registry_manager._cann_package_check",
+    ),
+    *_seams("streams cannot be captured", "torch_npu._C._npu_getCurrentRawStreamNoWait"),
+    *_seams("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
+    *_seams("operators of ATB are missing", "torch_npu.op_plugin.atb._atb_ops"),
+    *_seams("the engine inductor does not start", "torch_npu._inductor"),
+    # TorchAir
+    *_seams(
+        "TorchAir does not run on the host",
+        f"{_BACKEND}._torchair",
+        f"{_BACKEND}._signal_handler",
+        f"{_BACKEND} TorchNpuGraph",
+        f"{_BACKEND} InitializeGraphEngine",
+        f"{_GRAPH}GeGraph _executor",
+        "torchair.npu_fx_compiler._NpuFxCompiler._gen_compiled_gm",
+        "torchair.npu_fx_compiler record_function",
+    ),
+    *_seams(
+        "operators are not lowered by this package",
+        f"{_CONVERTER}.register_fx_node_ge_converter",
+        f"{_CONVERTER} _ge_converter",
+        "torchair._ge_concrete_graph.ge_converter.custom",
+        "torchair._ge_concrete_graph.ge_apis",
+        "torchair._ge_concrete_graph.compat_ir.ge_op",
+        f"{_GRAPH}DataType",
+        f"{_GRAPH}Tensor",
+        f"{_GRAPH}get_default_ge_graph",
+    ),
+    *_seams(
+        "nodes of a graph do not know their FX node and Python line",
+        f"{_CONVERTER}.GeConcreteGraph.converter_context",
+        f"{_CONVERTER}.GeConcreteGraph.parse_output",
+        f"{_CONVERTER}.GeConcreteGraph _converter_ctx",
+    ),
+    *_seams(
+        "verify sees no graphs",
+        f"{_CONVERTER}.GeConcreteGraph.parse_node",
+        "torchair.npu_fx_compiler._compile_graph_with_aot",
+    ),
+    *_seams(
+        "TorchAir's compilers stop at an example of their own",
+        "torchair.patterns.add_rms_norm_quant._get_inputs",
+    ),
+    *_seams("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),
+    *_seams(
+        "dumps cannot be read",
+        "torchair._ge_concrete_graph.ge_ir_by_protoc_3_19_pb2",
+        "torchair._ge_concrete_graph.auto_generated_ge_raw_ops",
+    ),
+)

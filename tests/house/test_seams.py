@@ -1,0 +1,87 @@
+"""Every private name of torch, torch_npu and TorchAir that the package touches is listed, and is there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from graph_quant import doctor, seams
+
+ROOT = Path(__file__).parents[2]
+UPSTREAM = ("torch", "torch_npu", "torchair")
+# Of the standard library; documented, in spite of the underscore.
+NOT_OURS = {"_SubParsersAction", "_asdict", "_replace", "_getframe"}
+TREES = {
+    path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"))
+    for folder in ("graph_quant", "meta", "converters")
+    for path in (ROOT / folder).rglob("*.py")
+    if path.name != "seams.py"
+}
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _own_names() -> set[str]:
+    """What the package itself calls so: functions, classes, variables, and attributes that it sets."""
+    found: set[str] = set()
+    for tree in TREES.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found.add(node.attr)
+    return found
+
+
+def _touched(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    """Paths of imports from upstream that lead through a private name, and private attributes of other people's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] in UPSTREAM:
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] in UPSTREAM)
+        elif isinstance(node, ast.Attribute) and node.attr not in own | NOT_OURS and _is_private(node.attr):
+            yield f".{node.attr}"
+
+
+def _listed(touched: str) -> bool:
+    if touched.startswith("."):
+        parts = {part for seam in seams.SEAMS for part in seam.path.replace(" ", ".").split(".")}
+        return touched[1:] in parts
+    return any(f"{seam.path.replace(' ', '.')}.".startswith(f"{touched}.") for seam in seams.SEAMS)
+
+
+def test_every_private_name_is_listed() -> None:
+    own = _own_names()
+    missing = {
+        f"{path}: {touched}"
+        for path, tree in TREES.items()
+        for touched in _touched(tree, own)
+        if any(_is_private(part) for part in touched.split(".")) and not _listed(touched)
+    }
+    assert missing == set(), "list them in graph_quant/seams.py, with what depends on them"
+
+
+def test_nothing_is_listed_that_is_not_used() -> None:
+    text = "\n".join((ROOT / path).read_text(encoding="utf-8") for path in TREES)
+    assert [seam.path for seam in seams.SEAMS if seam.name not in text] == []
+
+
+def test_all_are_where_they_were() -> None:
+    assert list(seams.moved()) == []
+
+
+@pytest.mark.parametrize("path", ["torch._no_such_name", "torch.fx.GraphModule _no_such_name", "torchair.no.module"])
+def test_the_doctor_names_what_moved(monkeypatch, path: str) -> None:
+    monkeypatch.setattr(seams, "SEAMS", (seams.Seam(path, "nothing works"),))
+    found = doctor.examine()
+    assert not found.usable
+    assert [problem.what for problem in found.problems] == [
+        f"{path.replace(' ', ': ')} is not where it was: nothing works"
+    ]
