@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from graph_quant.meta.attention import fused_infer_attention_score, fused_infer_attention_score_v2
 from graph_quant.meta.attention.inference import AttentionPlan
+from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.fused import fused_attention
@@ -39,6 +40,10 @@ def no_workspace(query: Tensor) -> Tensor:
     return torch.empty(0, dtype=torch.uint8, device=query.device)
 
 
+def _names(plan_call: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(plan_call).parameters)
+
+
 def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
     def rules_of_out(rules: Rules, *values: Any) -> OutPlan:
         *given, workspace, out = values
@@ -55,7 +60,7 @@ def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
             )
         return OutPlan(("out[0]", "out[1]"), plan)
 
-    return _with_arguments(rules_of_out, plan_call, "workspace", "out")
+    return taking((*_names(plan_call), "workspace", "out"), rules_of_out)
 
 
 def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
@@ -63,15 +68,7 @@ def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
         plan_call(rules, *values)
         return Plan((Result((0,), torch.uint8),))
 
-    return _with_arguments(rules_of_query, plan_call)
-
-
-def _with_arguments(function: Any, plan_call: Callable[..., Any], *more: str) -> Any:
-    """``function``, said to take the arguments of ``plan_call`` and more."""
-    named = list(inspect.signature(plan_call).parameters.values())
-    extra = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in more]
-    function.__signature__ = inspect.Signature([*named, *extra])
-    return function
+    return taking(_names(plan_call), rules_of_query)
 
 
 for version in (fused_infer_attention_score, fused_infer_attention_score_v2):

@@ -80,7 +80,9 @@ class HostGraph:
 
 def _reader(node: GeNode) -> Convert:
     """How an input of the graph becomes an argument: sizes as numbers, npu tensors through their host memory."""
-    scalar = not node.proto.output_desc[0].shape.dim
+    desc = node.proto.output_desc[0]
+    # Of an input in FRACTAL_NZ the desc keeps no sizes: those that torch sees stand beside it.
+    scalar = not desc.shape.dim and "origin_shape" not in desc.attr
     if not inputs.is_size(node):
         return _host_scalar if scalar else _host_tensor
     return torch.Tensor.item if scalar else torch.Tensor.tolist

@@ -1,0 +1,123 @@
+"""npu_mla_prolog in its versions: what multi-head latent attention does before attention.
+
+c_q = norm(x w_dq); per head q = (c_q w_uq) w_uk and q_rope = rope(c_q w_qr); c_kv = norm(x w_dkv) and k_rope =
+rope(x w_kr) go to their caches. Products of bfloat16 are rounded to bfloat16, those of int8 are exact and dequantised
+to float32; norms and ropes are computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant.reference.matmul.int8_product import int8_matmul
+from torch import Tensor
+
+from .rope import interleaved_half
+
+_LARGEST = 127.0
+
+
+@dataclass(frozen=True)
+class Prolog:
+    """What a call computes before it writes: rows for the caches, and the results of the third version."""
+
+    query: Tensor
+    query_rope: Tensor
+    latent_rows: Tensor
+    rope_rows: Tensor
+    query_scale: Tensor
+    query_norm: Tensor
+    norm_scale: Tensor
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The tensors and numbers of a call, by the names of npu_mla_prolog_v3, without caches."""
+
+    token_x: Tensor
+    weight_dq: Tensor
+    weight_uq_qr: Tensor
+    weight_uk: Tensor
+    weight_dkv_kr: Tensor
+    rmsnorm_gamma_cq: Tensor
+    rmsnorm_gamma_ckv: Tensor
+    rope_sin: Tensor
+    rope_cos: Tensor
+    dequant_scale_x: Tensor | None
+    dequant_scale_w_dq: Tensor | None
+    dequant_scale_w_uq_qr: Tensor | None
+    dequant_scale_w_dkv_kr: Tensor | None
+    quant_scale_ckv: Tensor | None
+    quant_scale_ckr: Tensor | None
+    smooth_scales_cq: Tensor | None
+    rmsnorm_epsilon_cq: float
+    rmsnorm_epsilon_ckv: float
+    qc_qr_scale: float
+    kc_scale: float
+
+
+def prolog(given: Inputs, quantises_latent: bool, quantises_query: bool) -> Prolog:
+    """All results, as rows of tokens: (T, ...)."""
+    x = given.token_x.flatten(0, -2)
+    sin, cos = given.rope_sin.flatten(0, -2).float(), given.rope_cos.flatten(0, -2).float()
+    heads, width, latent = given.weight_uk.shape
+    down = _product(x, given.weight_dq, given.dequant_scale_x, given.dequant_scale_w_dq)
+    normed = _norm(down, given.rmsnorm_gamma_cq, given.rmsnorm_epsilon_cq, given.qc_qr_scale)
+    query_norm, norm_scale = _normed_query(normed, given)
+    up = _product(query_norm, given.weight_uq_qr, norm_scale, given.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
+    # The part that goes on to a product is rounded for it; the part to be rotated is not.
+    nope = up[..., :width].bfloat16()
+    query = torch.einsum("thd,hdl->thl", nope.float(), given.weight_uk.float()).bfloat16()
+    rope = interleaved_half(up[..., width:].float(), cos[:, None], sin[:, None]).bfloat16()
+    query_scale = query.new_empty(0, dtype=torch.float32)
+    if quantises_query:
+        query, query_scale = _quantised_query(query)
+        assert given.quant_scale_ckv is not None
+        rope = (rope.float() * (given.quant_scale_ckv.reshape(()) / query_scale)).bfloat16()
+    key = _product(x, given.weight_dkv_kr, given.dequant_scale_x, given.dequant_scale_w_dkv_kr)
+    latent_rows = _norm(key[:, :latent], given.rmsnorm_gamma_ckv, given.rmsnorm_epsilon_ckv, given.kc_scale)
+    rope_rows = interleaved_half(key[:, latent:].float(), cos, sin).bfloat16()
+    latent_rows = _cached(latent_rows, given.quant_scale_ckv if quantises_latent else None)
+    rope_rows = _cached(rope_rows.float(), given.quant_scale_ckr)
+    return Prolog(query, rope, latent_rows, rope_rows, query_scale, query_norm, norm_scale)
+
+
+def _product(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: Tensor | None) -> Tensor:
+    """X times weight: rounded to bfloat16, or of int8 dequantised to float32, rows first."""
+    if weight.dtype != torch.int8:
+        return (x.float() @ weight.float()).bfloat16()
+    assert row_scale is not None
+    assert column_scale is not None
+    return int8_matmul(x, weight).float() * row_scale.reshape(-1, 1) * column_scale.reshape(1, -1)
+
+
+def _norm(x: Tensor, gamma: Tensor, epsilon: float, factor: float) -> Tensor:
+    wide = x.float()
+    mean = wide.square().sum(-1, keepdim=True) * (1.0 / x.size(-1))
+    normed = wide / (mean + epsilon).sqrt() * gamma.float()
+    return normed if factor == 1.0 else normed * factor
+
+
+def _normed_query(normed: Tensor, given: Inputs) -> tuple[Tensor, Tensor]:
+    """The norm as the next product takes it: bfloat16, or int8 with a scale a row."""
+    if given.weight_uq_qr.dtype != torch.int8:
+        return normed.bfloat16(), normed.new_empty(0)
+    if given.smooth_scales_cq is not None:
+        normed = normed * given.smooth_scales_cq.reshape(1, -1)
+    largest = normed.abs().amax(-1, keepdim=True)
+    return (normed * (_LARGEST / largest)).round().to(torch.int8), largest / _LARGEST
+
+
+def _quantised_query(query: Tensor) -> tuple[Tensor, Tensor]:
+    """int8 with a scale for each token and head. Rounded twice, by float16 and by halves away from zero."""
+    wide = query.float()
+    largest = wide.abs().amax(-1, keepdim=True)
+    scaled = (wide * (_LARGEST / largest)).half().float()
+    return (scaled + scaled.sign() * 0.5).trunc().to(torch.int8), largest / _LARGEST
+
+
+def _cached(rows: Tensor, scale: Tensor | None) -> Tensor:
+    if scale is None:
+        return rows.bfloat16()
+    return (rows * scale.reshape(1, -1)).round().clamp(-128, 127).to(torch.int8)

@@ -1,0 +1,73 @@
+"""Writing tokens into a cache (blocks, block size, 1, channels), by the modes of npu_mla_prolog_v3.
+
+PA_BSND and PA_NZ take a slot for each token, negative for none; PA_BLK_BSND and PA_BLK_NZ a block for each run of block
+size tokens of a sequence; BSND and TND put the tokens where they stand. The modes with NZ keep a block as (channels /
+c, block size, c) with 32 bytes in c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.reference.checks import value_check
+from torch import Tensor
+
+NZ_BYTES = 32
+BY_SLOT, BY_BLOCK, IN_PLACE = ("PA_BSND", "PA_NZ"), ("PA_BLK_BSND", "PA_BLK_NZ"), ("BSND", "TND")
+MODES = (*BY_SLOT, *BY_BLOCK, *IN_PLACE)
+
+
+@value_check
+def checked_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
+    """``cache_index``, refused where it points behind the cache."""
+    wrong = (cache_index.flatten() >= slots).nonzero()
+    if wrong.numel():
+        place = int(wrong[0])
+        got = int(cache_index.flatten()[place])
+        raise RuntimeError(f"{op}: cache_index[{place}] must be below {slots}, the slots of the cache, got {got}")
+    return cache_index
+
+
+def slots_of(
+    op: str, mode: str, cache: Tensor, cache_index: Tensor | None, tokens: Sequence[int], ends: Tensor | None
+) -> Tensor | None:
+    """The slot of each token; ``tokens`` are T, or batches and their tokens. None: where they stand."""
+    if cache_index is None:
+        return None
+    size = cache.size(1)
+    if mode in BY_SLOT:
+        return checked_slots(op, cache_index, cache.size(0) * size).flatten()
+    blocks = checked_slots(op, cache_index, cache.size(0)).flatten()
+    if ends is None:
+        place = torch.arange(tokens[-1]).repeat(tokens[0] if len(tokens) > 1 else 1)
+        run = torch.arange(place.numel()) // tokens[-1] * (-(-tokens[-1] // size)) + place // size
+        return blocks[run] * size + place % size
+    return _slots_of_sequences(blocks, ends, tokens[0], size)
+
+
+def _slots_of_sequences(blocks: Tensor, ends: Tensor, tokens: int, size: int) -> Tensor:
+    """Sequences one after the other, each with blocks of its own."""
+    starts = torch.cat([ends.new_zeros(1), ends[:-1]]).long()
+    runs = -(-(ends.long() - starts) // size)
+    first_run = torch.cat([runs.new_zeros(1), runs.cumsum(0)[:-1]])
+    token = torch.arange(tokens)
+    sequence = torch.searchsorted(ends.long(), token, right=True)
+    place = token - starts[sequence]
+    return blocks[first_run[sequence] + place // size] * size + place % size
+
+
+def write(cache: Tensor, rows: Tensor, slots: Tensor | None, mode: str) -> None:
+    """Writes ``rows`` (T, channels) into ``cache``."""
+    if slots is None:
+        cache.copy_(rows.reshape(cache.shape))
+        return
+    kept = slots >= 0
+    chosen, rows = slots[kept].long(), rows[kept]
+    block, place = chosen // cache.size(1), chosen % cache.size(1)
+    if mode.endswith("NZ"):
+        part = NZ_BYTES // cache.element_size()
+        whole = cache.view(cache.size(0), -1, cache.size(1), part)
+        whole.transpose(1, 2)[block, place] = rows.unflatten(-1, (-1, part))
+    else:
+        cache[block, place, 0] = rows

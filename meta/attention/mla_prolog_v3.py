@@ -1,0 +1,100 @@
+"""npu_mla_prolog_v3 and its functional form: what may be passed, and what comes back. See ``prolog_rules``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from graph_quant.meta.attention import prolog_rules
+from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.mla_prolog_node import shaped, with_caches
+from graph_quant.reference.attention.slots import BY_BLOCK
+from torch import Tensor
+
+NONE, UP, ALL = 0, 1, 2
+NUMBERS = ("rmsnorm_epsilon_cq", "rmsnorm_epsilon_ckv", "qc_qr_scale", "kc_scale")
+ARGUMENTS = (
+    "token_x", "weight_dq", "weight_uq_qr", "weight_uk", "weight_dkv_kr", "rmsnorm_gamma_cq", "rmsnorm_gamma_ckv",
+    "rope_sin", "rope_cos", "kv_cache", "kr_cache", "cache_index", "dequant_scale_x", "dequant_scale_w_dq",
+    "dequant_scale_w_uq_qr", "dequant_scale_w_dkv_kr", "quant_scale_ckv", "quant_scale_ckr", "smooth_scales_cq",
+    "actual_seq_len", "k_nope_clip_alpha", "rmsnorm_epsilon_cq", "rmsnorm_epsilon_ckv", "cache_mode",
+    "query_norm_flag", "weight_quant_mode", "kv_cache_quant_mode", "query_quant_mode", "ckvkr_repo_mode",
+    "quant_scale_repo_mode", "tile_size", "qc_qr_scale", "kc_scale", "token_x_dtype", "weight_dq_dtype",
+    "weight_uq_qr_dtype", "weight_dkv_kr_dtype", "kv_cache_dtype",
+)  # fmt: skip
+
+
+def _check(rules: Rules, given: dict[str, Any]) -> tuple[Result, ...]:
+    for name in ARGUMENTS[-5:]:
+        if given[name] is not None:
+            rules.refuse(f"{name} is of Ascend 950 and must be None, got {given[name]}")
+    prolog_rules.check(rules, given, prolog_rules.ALL_MODES)
+    _check_modes(rules, given)
+    ends = given["actual_seq_len"]
+    is_packed = given["token_x"].dim() == 2 and given["cache_mode"] in BY_BLOCK
+    if is_packed:
+        if ends is None:
+            rules.refuse(f"actual_seq_len must be given in cache_mode {given['cache_mode']}, got None")
+        rules.dtype("actual_seq_len", ends, (torch.int32,))
+        rules.rank("actual_seq_len", ends, 1)
+    return prolog_rules.results(given, given["query_norm_flag"], no_scale=0)
+
+
+def _check_modes(rules: Rules, given: dict[str, Any]) -> None:
+    """The modes say once more what the dtypes say."""
+    is_full, is_up = given["token_x"].dtype == torch.int8, given["weight_uq_qr"].dtype == torch.int8
+    is_latent = given["kv_cache"].dtype == torch.int8
+    wanted = {
+        "weight_quant_mode": ALL if is_full else UP if is_up else NONE,
+        "kv_cache_quant_mode": (1 if is_full else 2) if is_latent else 0,
+        "query_quant_mode": int(is_full and is_latent),
+        "ckvkr_repo_mode": 0,
+        "quant_scale_repo_mode": 0,
+    }
+    for name, mode in wanted.items():
+        got = given[name]
+        rules.require(got == mode, lambda: f"{name} must be {mode} for these dtypes, got {got}")  # noqa: B023
+    if given["k_nope_clip_alpha"] is not None:
+        rules.refuse("k_nope_clip_alpha must be None, for caches quantised by groups are not known here, got a tensor")
+
+
+def _given(values: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(ARGUMENTS, values, strict=True))
+
+
+def rules_in_place(rules: Rules, *values: Any) -> Plan:
+    """The plan of a call that writes the caches given."""
+    return Plan(_check(rules, _given(values)))
+
+
+def rules_functional(rules: Rules, *values: Any) -> Plan:
+    """The plan of a call that gives new caches, after the other results."""
+    given = _given(values)
+    caches = (Result(tuple(given[name].shape), given[name].dtype) for name in ("kv_cache", "kr_cache"))
+    return Plan((*_check(rules, given), *caches))
+
+
+def compute_in_place(**given: Any) -> tuple[Tensor, ...]:
+    """Writes the caches, and gives the other results."""
+    tensors = [given[name] for name in (*ARGUMENTS[:9], *ARGUMENTS[12:19])]
+    numbers = [given[name] for name in NUMBERS]
+    caches = given["kv_cache"], given["kr_cache"]
+    where = given["cache_index"], given["actual_seq_len"], given["cache_mode"]
+    computed = with_caches("npu_mla_prolog_v3", tensors, numbers, caches, *where)
+    return shaped(computed, given["token_x"], given["query_norm_flag"])
+
+
+def compute_functional(**given: Any) -> tuple[Tensor, ...]:
+    """The results in place, with copies of the caches."""
+    copies = {name: given[name].clone() for name in ("kv_cache", "kr_cache")}
+    return (*compute_in_place(**{**given, **copies}), *copies.values())
+
+
+operator("npu_mla_prolog_v3", reference=taking(ARGUMENTS, compute_in_place))(
+    taking(("rules", *ARGUMENTS), rules_in_place)
+)
+operator("npu_mla_prolog_v3_functional", reference=taking(ARGUMENTS, compute_functional))(
+    taking(("rules", *ARGUMENTS), rules_functional)
+)

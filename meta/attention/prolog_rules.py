@@ -1,0 +1,149 @@
+"""What may be passed to npu_mla_prolog in its versions, and what they give.
+
+The sizes that the documents fix (hidden size, rank of query) are not asked for: kernels are built for any, and public
+models run with others. What a call quantises is said by its dtypes; the modes of the third version must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from graph_quant.meta.operator import Result
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.slots import BY_BLOCK, BY_SLOT, IN_PLACE
+from torch import Tensor
+
+HEADS = (1, 2, 4, 8, 16, 32, 64, 128)
+ROPE, LATENT = 64, 512
+SCALES = ("dequant_scale_x", "dequant_scale_w_dq", "dequant_scale_w_uq_qr", "dequant_scale_w_dkv_kr")
+Given = Mapping[str, Any]
+
+
+def check(rules: Rules, given: Given, cache_modes: Sequence[str]) -> None:
+    """Refuses tensors that do not fit each other."""
+    _check_weights(rules, given)
+    _check_ropes(rules, given)
+    _check_caches(rules, given, cache_modes)
+    _check_scales(rules, given)
+
+
+def _shape(rules: Rules, name: str, tensor: Tensor, dtypes: tuple[torch.dtype, ...], sizes: Sequence[Any]) -> None:
+    rules.dtype(name, tensor, dtypes)
+    rules.rank(name, tensor, len(sizes))
+    for dim, size in enumerate(sizes):
+        rules.equal(f"{name}.size({dim})", tensor.size(dim), "what the other weights ask for", size)
+
+
+def _check_weights(rules: Rules, given: Given) -> None:
+    x, uk = given["token_x"], given["weight_uk"]
+    rules.dtype("token_x", x, (torch.bfloat16, torch.int8))
+    rules.rank("token_x", x, 2, 3)
+    rules.dtype("weight_uk", uk, (torch.bfloat16,))
+    rules.rank("weight_uk", uk, 3)
+    heads, width, latent = uk.shape
+    rules.require(heads in HEADS, lambda: f"weight_uk.size(0) must be a power of 2 up to 128, got {heads}")
+    rules.equal("weight_uk.size(2)", latent, "the latent channels", LATENT)
+    rules.rank("weight_dq", given["weight_dq"], 2)
+    rank = given["weight_dq"].size(1)
+    full = (x.dtype,)
+    _shape(rules, "weight_dq", given["weight_dq"], full, (x.size(-1), rank))
+    up = (torch.int8,) if x.dtype == torch.int8 else (torch.bfloat16, torch.int8)
+    _shape(rules, "weight_uq_qr", given["weight_uq_qr"], up, (rank, heads * (width + ROPE)))
+    _shape(rules, "weight_dkv_kr", given["weight_dkv_kr"], full, (x.size(-1), latent + ROPE))
+    _shape(rules, "rmsnorm_gamma_cq", given["rmsnorm_gamma_cq"], (torch.bfloat16,), (rank,))
+    _shape(rules, "rmsnorm_gamma_ckv", given["rmsnorm_gamma_ckv"], (torch.bfloat16,), (latent,))
+
+
+def _check_ropes(rules: Rules, given: Given) -> None:
+    leading = given["token_x"].shape[:-1]
+    for name in ("rope_sin", "rope_cos"):
+        _shape(rules, name, given[name], (torch.bfloat16,), (*leading, ROPE))
+
+
+def _check_caches(rules: Rules, given: Given, modes: Sequence[str]) -> None:
+    mode, x = given["cache_mode"], given["token_x"]
+    kv, kr, index = given["kv_cache"], given["kr_cache"], given["cache_index"]
+    rules.require(mode in modes, lambda: f"cache_mode must be {' or '.join(modes)}, got {mode!r}")
+    is_int8 = given["weight_uq_qr"].dtype == torch.int8
+    rules.dtype("kv_cache", kv, (torch.bfloat16, torch.int8) if is_int8 else (torch.bfloat16,))
+    rope_dtype = torch.bfloat16 if x.dtype == torch.int8 else kv.dtype
+    rules.dtype("kr_cache", kr, (rope_dtype,), why=" beside this kv_cache")
+    rules.rank("kv_cache", kv, 3 if mode == "TND" else 4)
+    rules.rank("kr_cache", kr, kv.dim())
+    rules.equal("kv_cache.size(-1)", kv.size(-1), "the latent channels", LATENT)
+    rules.equal("kr_cache.size(-1)", kr.size(-1), "the rope channels", ROPE)
+    rules.equal("kv_cache.size(-2)", kv.size(-2), "one head", 1)
+    for dim in range(kv.dim() - 1):
+        rules.equal(f"kr_cache.size({dim})", kr.size(dim), f"kv_cache.size({dim})", kv.size(dim))
+    for name, cache in (("kv_cache", kv), ("kr_cache", kr)):
+        rules.require(cache.is_contiguous(), lambda: f"{name} must be contiguous, got {cache.stride()}")  # noqa: B023
+    if mode in IN_PLACE:
+        rules.require(index is None, lambda: f"cache_index must be None in cache_mode {mode}, got a tensor")
+        for dim in range(x.dim() - 1):
+            rules.equal(f"kv_cache.size({dim})", kv.size(dim), f"token_x.size({dim})", x.size(dim))
+        return
+    if index is None:
+        rules.refuse(f"cache_index must be given in cache_mode {mode}, got None")
+    rules.dtype("cache_index", index, (torch.int64,))
+    if mode in BY_SLOT:
+        rules.rank("cache_index", index, x.dim() - 1, why=", as token_x without channels")
+        for dim in range(x.dim() - 1):
+            rules.equal(f"cache_index.size({dim})", index.size(dim), f"token_x.size({dim})", x.size(dim))
+
+
+def _check_scales(rules: Rules, given: Given) -> None:
+    x, uq, uk = given["token_x"], given["weight_uq_qr"], given["weight_uk"]
+    heads, width, latent = uk.shape
+    rows, rank = x.numel() // x.size(-1) if x.dim() == 2 else x.size(0) * x.size(1), given["weight_dq"].size(1)
+    is_full, is_up = x.dtype == torch.int8, uq.dtype == torch.int8
+    is_latent, is_rope = given["kv_cache"].dtype == torch.int8, given["kr_cache"].dtype == torch.int8
+    wanted: dict[str, tuple[bool, Sequence[Any]]] = {
+        "dequant_scale_x": (is_full, (rows, 1)),
+        "dequant_scale_w_dq": (is_full, (1, rank)),
+        "dequant_scale_w_uq_qr": (is_up, (1, heads * (width + ROPE))),
+        "dequant_scale_w_dkv_kr": (is_full, (1, latent + ROPE)),
+        "quant_scale_ckr": (is_rope, (1, ROPE)),
+    }
+    for name, (is_wanted, sizes) in wanted.items():
+        _scale(rules, name, given[name], is_wanted, sizes)
+    ckv = given["quant_scale_ckv"]
+    _scale(rules, "quant_scale_ckv", ckv, is_latent, (1, latent) if is_latent and not is_full else None)
+    if ckv is not None and is_full:
+        rules.require(ckv.numel() == 1, lambda: f"quant_scale_ckv must have one element, got {list(ckv.shape)}")
+    smooth = given["smooth_scales_cq"]
+    if smooth is not None:
+        _scale(rules, "smooth_scales_cq", smooth, is_up, (1, rank))
+
+
+def _scale(rules: Rules, name: str, scale: Tensor | None, is_wanted: bool, sizes: Sequence[Any] | None) -> None:
+    if scale is None:
+        if is_wanted:
+            rules.refuse(f"{name} must be given for what is int8 here, got None")
+        return
+    if not is_wanted:
+        rules.refuse(f"{name} must be None where nothing is int8 that it scales, got a tensor")
+    rules.dtype(name, scale, (torch.float32,))
+    if sizes is not None:
+        _shape(rules, name, scale, (torch.float32,), sizes)
+
+
+def results(given: Given, query_norm_flag: bool, no_scale: int) -> tuple[Result, Result, Result, Result, Result]:
+    """Query, its rope part and scale, the norm of query and its scale. ``no_scale`` elements stand for no scale."""
+    x, uk, uq = given["token_x"], given["weight_uk"], given["weight_uq_qr"]
+    leading, heads = tuple(x.shape[:-1]), uk.size(0)
+    rows = leading[0] if len(leading) == 1 else leading[0] * leading[1]
+    quantised = x.dtype == torch.int8 and given["kv_cache"].dtype == torch.int8
+    has_norm_scale = query_norm_flag and uq.dtype == torch.int8
+    return (
+        Result((*leading, heads, uk.size(2)), torch.int8 if quantised else torch.bfloat16),
+        Result((*leading, heads, ROPE), torch.bfloat16),
+        Result((rows, heads, 1) if quantised else (no_scale,), torch.float32),
+        Result((*leading, given["weight_dq"].size(1)) if query_norm_flag else (0,), uq.dtype),
+        Result((rows, 1) if has_norm_scale else (0,), torch.float32),
+    )
+
+
+FIRST_MODES = BY_SLOT
+ALL_MODES = (*BY_SLOT, *BY_BLOCK, *IN_PLACE)

@@ -1,0 +1,63 @@
+"""The quantised forms of npu_mla_prolog_v3, and what it does to its caches."""
+
+import torch
+
+from operators.attention.mla_prolog import FULL, HEADS, MODES, PART, PLAIN, RANK, V3, form
+from support.call import overload
+
+PROLOG = overload(f"npu_{V3}")
+
+
+def clones(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in given.items()}
+
+
+def test_caches_are_written_in_place_on_the_npu() -> None:
+    given = {name: value.npu() for name, value in PLAIN.items()}
+    before = given["kv_cache"].cpu().clone()
+    PROLOG(**given)
+    *_, kv_cache, kr_cache = overload(f"npu_{V3}_functional")(**PLAIN)
+    assert torch.equal(given["kv_cache"].cpu(), kv_cache)
+    assert torch.equal(given["kr_cache"].cpu(), kr_cache)
+    # The first token's index is -1: it is written nowhere.
+    assert (kv_cache != before).any(-1).sum() == 2
+
+
+def test_int8_query_and_scale_give_back_the_query() -> None:
+    given = clones(FULL)
+    query, rope, scale, _, _ = PROLOG(**given, **MODES)
+    floats = {**clones(FULL), "kv_cache": FULL["kv_cache"].bfloat16()}
+    del floats["quant_scale_ckv"]
+    plain, plain_rope, *_ = PROLOG(**floats, weight_quant_mode=2)
+    restored = query.float() * scale.reshape(3, HEADS, 1)
+    # Half a step of 127, and as much again from the rounding to float16 before it.
+    assert bool(((restored - plain.float()).abs() <= scale.reshape(3, HEADS, 1) * 0.57).all())
+    assert scale.shape == (3, HEADS, 1)
+    # The rope part comes divided by the scales, for npu_fused_infer_attention_score_v2 to take them once for both.
+    wanted = plain_rope.float() * FULL["quant_scale_ckv"] / scale.reshape(3, HEADS, 1)
+    torch.testing.assert_close(rope.float(), wanted, rtol=2.0**-8, atol=0)
+
+
+def test_int8_norm_of_query_by_hand() -> None:
+    _, _, _, norm, scale = PROLOG(**clones(PART), weight_quant_mode=1, kv_cache_quant_mode=2, query_norm_flag=True)
+    floats = {**form((2, 2)), **{name: PART[name] for name in ("token_x", "weight_dq", "rmsnorm_gamma_cq")}}
+    _, _, _, plain, _ = PROLOG(**clones(floats), query_norm_flag=True)
+    assert norm.dtype == torch.int8
+    assert scale.shape == (4, 1)
+    # plain was rounded to bfloat16 where the integers were made from float32.
+    wanted = plain.float().reshape(4, RANK)
+    bound = scale * 0.51 + wanted.abs() * 2.0**-8
+    assert bool(((norm.reshape(4, RANK).float() * scale - wanted).abs() <= bound).all())
+
+
+def test_blocks_of_sequences_hold_their_tokens() -> None:
+    given = form((5,))
+    rows = PROLOG(**clones({**given, "cache_index": torch.arange(5)}))
+    blocks = clones({**given, "cache_index": torch.tensor([1, 0])})
+    ends = torch.tensor([2, 5], dtype=torch.int32)
+    PROLOG(**blocks, cache_mode="PA_BLK_BSND", actual_seq_len=ends)
+    slots = clones({**given, "cache_index": torch.tensor([16, 17, 0, 1, 2])})
+    PROLOG(**slots)
+    assert rows[0].shape == (5, HEADS, 512)
+    assert torch.equal(blocks["kv_cache"], slots["kv_cache"])
+    assert torch.equal(blocks["kr_cache"], slots["kr_cache"])
