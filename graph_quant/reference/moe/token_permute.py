@@ -1,0 +1,89 @@
+"""npu_moe_token_permute and npu_moe_token_unpermute: tokens to the rows of their experts, and their sum back.
+
+Pair p is token p // K with its expert. Permuted, the pairs are sorted by expert, those of one expert in the order
+of their tokens, and ``sorted_indices[p]`` says where pair p went, beyond the last row too if rows were dropped.
+Unpermuted, a token is the sum of its rows, in float32, each times its probability; a pair that went beyond the last
+row, or whose probability is 0, adds nothing, whatever the row holds.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.blocks import by_row_blocks
+from graph_quant.reference.checks import value_check
+from graph_quant.reference.moe.ranges import check_range
+from torch import Tensor
+
+
+@value_check
+def experts(indices: Tensor) -> Tensor:
+    """``indices``, refused where a value is not exact in float32, in which the device sorts."""
+    check_range("npu_moe_token_permute", "indices", indices, 0, 2**24)
+    return indices
+
+
+@value_check
+def places(sorted_indices: Tensor) -> Tensor:
+    """``sorted_indices``, refused where a value is negative."""
+    check_range("npu_moe_token_unpermute", "sorted_indices", sorted_indices, 0, 2**31)
+    return sorted_indices
+
+
+@kernel("MoeTokenPermute", flops=0)
+def token_permute(
+    tokens: Tensor,
+    indices: Tensor,
+    *,
+    num_out_tokens: int | None = 0,
+    padded_mode: bool = False,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
+    """``(permuted_tokens, sorted_indices)``."""
+    order = torch.sort(experts(indices).reshape(-1), stable=True).indices
+    place = torch.arange(order.size(0), dtype=torch.int32, device=tokens.device)
+    source = order[: kept_rows(order.size(0), num_out_tokens)] // (1 if indices.dim() == 1 else indices.size(1))
+    return tokens.index_select(0, source), torch.empty_like(place).scatter(0, order, place)
+
+
+def kept_rows(pairs: int, num_out_tokens: int | None) -> int:
+    """How many rows are asked for: all without a number, so many, or all but so many."""
+    asked = num_out_tokens or 0
+    return torch.sym_min(asked, pairs) if asked > 0 else torch.sym_max(pairs + asked, 0)  # type: ignore[no-any-return]
+
+
+@kernel("MoeTokenUnpermute", flops=2)
+def token_unpermute(
+    permuted_tokens: Tensor,
+    sorted_indices: Tensor,
+    probs: Tensor | None = None,
+    *,
+    padded_mode: bool = False,  # noqa: ARG001
+    restore_shape: list[int] | None = None,  # noqa: ARG001
+) -> Tensor:
+    """The sum of each token's rows."""
+    rows = permuted_tokens
+    terms = 1 if probs is None else probs.size(1)
+    place_of = places(sorted_indices).reshape(-1, terms)
+
+    def block(part: slice) -> tuple[Tensor]:
+        total = torch.zeros(place_of[part].size(0), rows.size(1), device=rows.device)
+        for term in range(terms):
+            place = place_of[part, term]
+            adds = place < rows.size(0)
+            values = rows.index_select(0, torch.where(adds, place, 0)).float()
+            if probs is not None:
+                weight = probs[part, term].float()
+                values, adds = values * weight.unsqueeze(-1), adds & (weight != 0)
+            total = torch.where(adds.unsqueeze(-1), values if term == 0 else total + values, total)
+        return (total.to(rows.dtype),)
+
+    if torch.compiler.is_compiling() or place_of.size(0) == 0:
+        return block(slice(None))[0]
+    return by_row_blocks(block, place_of.size(0), rows.size(1))[0]
+
+
+def token_unpermute_for_autograd(
+    permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """What torch_npu's differentiable operator calls: the result, and the rows kept for the gradient."""
+    return token_unpermute(permuted_tokens, sorted_indices, probs), permuted_tokens.clone()

@@ -1,0 +1,145 @@
+"""Calls of npu_moe_token_permute and npu_moe_token_unpermute."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch_npu
+from hypothesis import strategies as st
+
+from support.call import Case, Statement, bad, good
+from support.generated import FLOATS, SIZES, Draw, mostly, optional, tensor
+from support.rules import floats
+from support.tensors import bf16, f16, f32, f64, i8
+
+IN, OUT = "moe_token_permute", "moe_token_unpermute"
+EXPERTS = torch.tensor([[3, 0], [1, 3], [0, 7], [3, 2]], dtype=torch.int32)
+PLACES = torch.tensor([5, 0, 2, 6, 1, 7, 4, 3], dtype=torch.int32)
+GOOD = [
+    good(IN, "one expert a token", f32(4, 16), EXPERTS[:, 0]),
+    good(IN, "two", bf16(4, 16), EXPERTS.long()),
+    good(IN, "so many rows", f16(4, 5), EXPERTS, 3),
+    good(IN, "more rows than there are", i8(4, 16), EXPERTS, 99),
+    good(IN, "all but so many", f16(4, 16), EXPERTS, -2),
+    good(IN, "none left", f16(4, 16), EXPERTS, num_out_tokens=-8),
+    good(OUT, "copied", f32(8, 16), PLACES),
+    good(OUT, "weighted", bf16(8, 16), PLACES, bf16(4, 2)),
+    good(OUT, "weights of another dtype", f16(8, 16), PLACES, f32(4, 2)),
+    good(OUT, "dropped rows", bf16(5, 16), PLACES, f32(4, 2), restore_shape=[1]),
+    good(OUT, "weights of zero", bf16(8, 16), PLACES, torch.tensor([[0.0, 1.0], [0.5, 0.0], [0.0, 0.0], [1.0, 2.0]])),
+    good(OUT, "transposed", f16(16, 8).t(), PLACES, f16(4, 2)),
+]
+WRONG = [
+    bad(IN, "tokens", "tokens float64", f64(4, 16), EXPERTS),
+    bad(IN, "tokens", "tokens of one dimension", f16(4), EXPERTS),
+    bad(IN, "tokens.size(0)", "no token", f16(0, 16), EXPERTS[:0]),
+    bad(IN, "indices", "indices float32", f16(4, 16), EXPERTS.float()),
+    bad(IN, "indices", "indices of three dimensions", f16(4, 16), EXPERTS[None]),
+    bad(IN, "indices.size(0)", "indices short", f16(4, 16), EXPERTS[:3]),
+    bad(IN, "indices.size(1)", "no expert", f16(4, 16), EXPERTS[:, :0]),
+    bad(IN, "indices.size(1)", "too many experts", f16(1, 1), torch.zeros(1, 513, dtype=torch.int32)),
+    bad(IN, "indices.numel()", "too many pairs", i8(2**24, 1), torch.zeros(2**24, dtype=torch.int32)),
+    bad(IN, "padded_mode", "padded", f16(4, 16), EXPERTS, padded_mode=True),
+    bad(OUT, "permuted_tokens", "rows int8", i8(8, 16), PLACES),
+    bad(OUT, "permuted_tokens", "rows of one dimension", f16(8), PLACES),
+    bad(OUT, "permuted_tokens.size(0)", "no row", f16(0, 16), PLACES),
+    bad(OUT, "sorted_indices", "places int64", f16(8, 16), PLACES.long()),
+    bad(OUT, "sorted_indices", "places of two dimensions", f16(8, 16), PLACES[None]),
+    bad(OUT, "sorted_indices.size(0)", "no place", f16(8, 16), PLACES[:0]),
+    bad(OUT, "padded_mode", "padded", f16(8, 16), PLACES, padded_mode=True),
+    bad(OUT, "probs", "probs int8", f16(8, 16), PLACES, i8(4, 2)),
+    bad(OUT, "probs", "probs of one dimension", f16(8, 16), PLACES, f16(8)),
+    bad(OUT, "probs.size(1)", "no probability", f16(8, 16), PLACES, f16(4, 0)),
+    bad(OUT, "probs.size(1)", "too many probabilities", f16(8, 16), PLACES, f16(1, 513)),
+    bad(OUT, "sorted_indices.size(0)", "probs of other pairs", f16(8, 16), PLACES, f16(3, 2)),
+]
+WRONG_VALUES = [
+    bad(IN, "indices[", "negative expert", f16(4, 16), EXPERTS - 1),
+    bad(OUT, "sorted_indices[", "negative place", f16(8, 16), PLACES - 1),
+]
+
+
+def golden_in() -> Case:
+    def call(tokens: torch.Tensor, experts: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch_npu.npu_moe_token_permute(tokens, experts)
+
+    return call, (bf16(4, 16), EXPERTS)
+
+
+def golden_out() -> Case:
+    def call(rows: torch.Tensor, places: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_moe_token_unpermute(rows, places, probs)
+
+    return call, (bf16(8, 16), PLACES, bf16(4, 2))
+
+
+GOLDEN = {"moe_token_permute": golden_in(), "moe_token_unpermute": golden_out()}
+
+
+@st.composite
+def calls_in(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    tokens, width, k = draw(SIZES), draw(SIZES), draw(st.sampled_from([None, 1, 2, 0]))
+    experts = tensor(draw, (tokens,) if k is None else (tokens, k), torch.int32, torch.int64)
+    many = draw(st.sampled_from([None, 0, 3, 100, -2, -100]))
+    return (tensor(draw, (tokens, width), *FLOATS), experts, many, mostly(draw, False, st.just(True))), {}
+
+
+@st.composite
+def calls_out(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    tokens, width, k = draw(SIZES), draw(SIZES), draw(st.sampled_from([1, 2]))
+    probs = optional(draw, (tokens, k), *FLOATS)
+    places = tensor(draw, (tokens * k,), torch.int32) - 1
+    return (tensor(draw, (draw(SIZES), width), *FLOATS), places, probs, mostly(draw, False, st.just(True))), {}
+
+
+CALLS = {f"npu_{IN}": calls_in(), f"npu_{OUT}": calls_out()}
+
+
+@st.composite
+def right_in(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    tokens, k = draw(st.integers(1, 9)), draw(st.integers(1, 4))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    x = torch.randn(tokens, draw(st.integers(1, 9)), generator=generator).to(draw(st.sampled_from(FLOATS)))
+    experts = torch.randint(0, 5, (tokens, k), generator=generator, dtype=torch.int32)
+    return (x, experts[:, 0] if draw(st.booleans()) else experts, draw(st.sampled_from([None, 0, 3, 99, -2, -99]))), {}
+
+
+@st.composite
+def right_out(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    tokens, k, rows = draw(st.integers(1, 9)), draw(st.integers(1, 4)), draw(st.integers(1, 30))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    x = torch.randn(rows, draw(st.integers(1, 9)), generator=generator).to(draw(st.sampled_from(FLOATS)))
+    x[torch.rand(rows, generator=generator) < 0.1] = torch.inf
+    places = torch.randint(0, tokens * k + 1, (tokens * k,), generator=generator, dtype=torch.int32)
+    probs = torch.randn(tokens, k, generator=generator).to(draw(st.sampled_from(FLOATS)))
+    probs[torch.rand(tokens, k, generator=generator) < 0.2] = 0
+    return (x, places, probs if draw(st.booleans()) else None), {}
+
+
+def permuted(tokens: torch.Tensor, experts: torch.Tensor, many: int | None) -> tuple[Any, ...]:
+    flat = experts.reshape(-1).tolist()
+    order = sorted(range(len(flat)), key=lambda pair: flat[pair])
+    kept = order[: many or None]
+    places = np.zeros(len(flat), np.int32)
+    places[order] = np.arange(len(flat))
+    k = len(flat) // tokens.shape[0]
+    return floats(tokens)[[pair // k for pair in kept]].reshape(-1, tokens.shape[1]), places
+
+
+def unpermuted(rows: torch.Tensor, places: torch.Tensor, probs: torch.Tensor | None) -> Any:
+    """Row by row, in float32, passing over what was dropped or weighs nothing."""
+    numbers = floats(rows)
+    tokens, k = (len(places), 1) if probs is None else probs.shape
+    out = np.zeros((tokens, rows.shape[1]), np.float32)
+    with np.errstate(all="ignore"):
+        for token in range(tokens):
+            for term in range(k):
+                place = int(places[token * k + term])
+                weight = np.float32(1) if probs is None else floats(probs)[token, term]
+                if place < len(numbers) and weight != 0:
+                    value = numbers[place] if probs is None else numbers[place] * weight
+                    out[token] = value if term == 0 else out[token] + value
+    return torch.from_numpy(out).to(rows.dtype)
+
+
+STATEMENTS = {f"npu_{IN}": Statement(permuted, right_in()), f"npu_{OUT}": Statement(unpermuted, right_out())}
