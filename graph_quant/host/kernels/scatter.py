@@ -25,30 +25,9 @@ def scatter_elements(
     return torch.scatter_reduce(data, axis, where, updates, _REDUCTIONS[reduction], include_self=True)
 
 
-@kernel("Scatter", may_alias=True)
-def scatter_rows(var: Tensor, indices: Tensor, updates: Tensor, *, reduce: str, axis: int = 0) -> Tensor:
-    """Batch b of ``updates`` is written into batch b of ``var`` from position indices[b] of ``axis`` on."""
-    if reduce != "update":
-        raise NotImplementedError(f"Scatter with reduce={reduce!r}")
-    axis = axis % var.dim()
-    length = updates.size(axis)
-    if indices.dim() == 1:
-        starts = indices.to(torch.int64).reshape([-1] + [1] * (var.dim() - 1))
-        steps = torch.arange(length).reshape([length if at == axis else 1 for at in range(var.dim())])
-        return var.scatter_(axis, (starts + steps).expand(updates.shape), updates)
-    for batch, start in indices.to(torch.int64):
-        var[batch].narrow(axis - 1, int(start), length).copy_(updates[batch])
-    return var
-
-
 @kernel("ScatterUpdate", may_alias=True)
 def scatter_update(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return var.index_copy_(0, indices.to(torch.int64).reshape(-1), updates.reshape(-1, *var.shape[1:]))
-
-
-@kernel("ScatterNdUpdate", may_alias=True)
-def scatter_nd_update(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    return var.index_put_(tuple(indices.to(torch.int64).unbind(-1)), updates)
 
 
 @kernel("TensorScatterUpdate")

@@ -1,0 +1,31 @@
+"""npu_scatter_nd_update and its form in place: rows of indices name places in the first dimensions of a tensor.
+
+Of updates that name one place twice, a device leaves the one that came last there; here that is the last in order.
+"""
+
+from __future__ import annotations
+
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.cache.positions import within
+from torch import Tensor
+
+
+def scatter_nd_update_(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """``x`` with ``updates`` at ``indices``, written in place."""
+    if updates.numel():
+        columns = [
+            within("npu_scatter_nd_update", f"indices[..., {dim}]", column.long(), 0, x.size(dim))
+            for dim, column in enumerate(indices.unbind(-1))
+        ]
+        x.index_put_(tuple(columns), updates)
+    return x
+
+
+def scatter_nd_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    """A copy of ``x`` with ``updates`` at ``indices``."""
+    return scatter_nd_update_(x.clone(), indices, updates)
+
+
+@kernel("ScatterNdUpdate", may_alias=True)
+def scatter_nd_update_node(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
+    return scatter_nd_update_(var, indices, updates)

@@ -1,0 +1,46 @@
+"""scatter_update and scatter_update_: each batch is written into its own, from its own position of an axis on.
+
+indices are one position for each batch, or rows of a batch and its position.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.cache.positions import within
+from torch import Tensor
+
+
+def scatter_update_(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """``x`` with ``updates``, written in place."""
+    if not updates.numel():
+        return x
+    axis, length = axis % x.dim(), updates.size(axis)
+    batches, starts = _places(indices.long(), x, axis, length)
+    for_axis = [-1 if dim == axis else 1 for dim in range(x.dim())]
+    where = starts.reshape([-1] + [1] * (x.dim() - 1)) + torch.arange(length).reshape(for_axis)
+    if batches is None:
+        return x.scatter_(axis, where.expand(updates.shape), updates)
+    rows = x[batches].scatter(axis, where.expand(updates.shape), updates)
+    return x.index_copy_(0, batches, rows)
+
+
+def _places(indices: Tensor, x: Tensor, axis: int, length: int) -> tuple[Tensor | None, Tensor]:
+    """The batches that rows of indices name, None where they stand in order, and the positions from which to write."""
+    last = x.size(axis) - length + 1
+    if indices.dim() == 1:
+        return None, within("scatter_update", "indices", indices, 0, last)
+    batches = within("scatter_update", "indices[..., 0]", indices[:, 0].contiguous(), 0, x.size(0))
+    return batches, within("scatter_update", "indices[..., 1]", indices[:, 1].contiguous(), 0, last)
+
+
+def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """A copy of ``x`` with ``updates``."""
+    return scatter_update_(x.clone(), indices, updates, axis)
+
+
+@kernel("Scatter", may_alias=True)
+def scatter_node(var: Tensor, indices: Tensor, updates: Tensor, *, reduce: str, axis: int = 0) -> Tensor:
+    if reduce != "update":
+        raise NotImplementedError(f"Scatter: reduce={reduce!r} has no host kernel, only 'update'")
+    return scatter_update_(var, indices, updates, axis)

@@ -1,0 +1,48 @@
+"""npu_scatter_nd_update and npu_scatter_nd_update_: what may be passed, and what comes back.
+
+input has one to eight dimensions. indices is int32 or int64 of two dimensions or more, and its last one, of a elements,
+names places in the first a dimensions of input. updates has input's dtype and the shape of indices without its last
+dimension, followed by that of input without its first a.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.cache import scatter_nd_update as reference
+from torch import Tensor
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.bool, torch.int64, torch.int8)
+
+
+def _check(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> None:
+    rules.dtype("input", x, DTYPES)
+    rules.rank("input", x, 1, 8)
+    rules.dtype("indices", indices, (torch.int32, torch.int64))
+    rules.require(indices.dim() >= 2, lambda: f"indices must have 2 dimensions or more, got {list(indices.shape)}")
+    depth = int(indices.size(-1))  # it decides the rank of updates, so that no symbol will do
+    rules.require(
+        1 <= depth <= x.dim(),
+        lambda: f"indices.size(-1) must lie in [1, {x.dim()}], the dimensions of input, got {depth}",
+    )
+    rules.dtype("updates", updates, (x.dtype,), ", the dtype of input")
+    shape = (*indices.shape[:-1], *x.shape[depth:])
+    rules.rank("updates", updates, len(shape))
+    for dim, size in enumerate(shape):
+        source = f"indices.size({dim})" if dim < indices.dim() - 1 else f"input.size({dim - len(shape)})"
+        rules.equal(f"updates.size({dim})", updates.size(dim), source, size)
+
+
+@operator("npu_scatter_nd_update", reference=reference.scatter_nd_update)
+def scatter_nd_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    _check(rules, x, indices, updates)
+    return Plan((Result(tuple(x.shape), x.dtype),))
+
+
+@operator("npu_scatter_nd_update_", reference=reference.scatter_nd_update_)
+def scatter_nd_update_(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
+    """The same, in place."""
+    _check(rules, x, indices, updates)
+    return Plan(("x",))

@@ -1,0 +1,53 @@
+"""scatter_update and scatter_update_: what may be passed, and what comes back.
+
+input and updates have the same rank, two to eight, and dtype. indices is int32 or int64: (B,), a position of axis for
+each batch of updates, or (B, 2), a batch of input and the position in it. axis is not the batch. Nothing is empty.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.cache import scatter_update as reference
+from torch import Tensor
+
+DTYPES = (torch.int8, torch.float16, torch.float32, torch.bfloat16, torch.int32)
+
+
+def _check(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
+    rules.dtype("input", x, DTYPES)
+    rules.rank("input", x, 2, 8)
+    rules.dtype("indices", indices, (torch.int32, torch.int64))
+    rules.rank("indices", indices, 1, 2)
+    rules.dtype("updates", updates, (x.dtype,), ", the dtype of input")
+    rules.rank("updates", updates, x.dim(), why=", as input has")
+    rules.require(
+        -x.dim() <= axis < x.dim() and axis % x.dim() != 0,
+        lambda: f"axis must be a dimension of input other than the batch, got {axis} of {x.dim()}",
+    )
+    rules.equal("indices.size(0)", indices.size(0), "updates.size(0)", updates.size(0))
+    if indices.dim() == 2:
+        rules.equal("indices.size(1)", indices.size(1), "2, a batch and its position", 2)
+    for name, tensor in (("input", x), ("indices", indices), ("updates", updates)):
+        rules.not_empty(name, tensor)
+    for dim in range(x.dim()):
+        name, size, own = f"updates.size({dim})", updates.size(dim), x.size(dim)
+        if dim in (0, axis % x.dim()):
+            rules.require(size <= own, lambda: f"{name} must not exceed input.size({dim}), got {size} and {own}")  # noqa: B023
+        else:
+            rules.equal(name, size, f"input.size({dim})", own)
+
+
+@operator("scatter_update", reference=reference.scatter_update)
+def scatter_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    _check(rules, x, indices, updates, axis)
+    return Plan((Result(tuple(x.shape), x.dtype),))
+
+
+@operator("scatter_update_", reference=reference.scatter_update_)
+def scatter_update_(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Plan:
+    """The same, in place."""
+    _check(rules, x, indices, updates, axis)
+    return Plan(("x",))
