@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .start import preload
+from .start.enabling import enabling_file
 
 _TESTED = {"torch": "2.13", "torch_npu": "2.13"}
 
@@ -26,6 +27,7 @@ class Diagnosis:
     python: str = platform.python_version()
     machine: str = platform.machine()
     versions: dict[str, str | None] = field(default_factory=dict)
+    enabled: bool = False
     runtime: str | None = None
     device: dict[str, Any] | None = None
     registered: dict[str, int] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class Diagnosis:
 def examine() -> Diagnosis:
     """Try everything in the order in which a program would need it; stop at what makes the rest pointless."""
     found = Diagnosis()
-    for step in (_versions, _runtime, _import, _device, _registered, _seams):
+    for step in (_enabled, _versions, _runtime, _import, _device, _registered, _seams):
         try:
             step(found)
         except Exception as error:
@@ -53,6 +55,10 @@ def examine() -> Diagnosis:
         if found.problems:
             break
     return found
+
+
+def _enabled(found: Diagnosis) -> None:
+    found.enabled = enabling_file().exists()
 
 
 def _versions(found: Diagnosis) -> None:

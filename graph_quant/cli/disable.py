@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from .enable import pth_path
+from ..start.enabling import enabling_file
 from .errors import UsageError
 
 
@@ -17,7 +17,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(_options: argparse.Namespace) -> int:
     """Remove the .pth file."""
-    path = pth_path()
+    path = enabling_file()
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

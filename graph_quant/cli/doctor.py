@@ -28,6 +28,9 @@ def run(options: argparse.Namespace) -> int:
     print(f"python      {found.python} on {found.machine}")
     for package, installed in found.versions.items():
         print(f"{package:11} {installed or 'not installed'}")
+    print(
+        f"enabled     {'yes: plain python is ready' if found.enabled else 'no: `graph-quant enable` would make it so'}"
+    )
     if found.runtime:
         print(f"runtime     {'host NPU (no CANN on this machine)' if found.runtime == 'host' else found.runtime}")
     if found.device:

@@ -2,19 +2,13 @@
 
 import argparse
 import sys
-import sysconfig
-from pathlib import Path
 from typing import Any
 
+from ..start.enabling import enabling_file
 from .errors import UsageError
 
 # One line, as .pth files want it; it stays silent where graph_quant is not installed any more.
 _LINE = r"""import sys; exec("try:\n import graph_quant_start\nexcept ImportError: pass")""" + "\n"
-
-
-def pth_path() -> Path:
-    """Return the file that makes this environment ready."""
-    return Path(sysconfig.get_path("purelib")) / "graph_quant_host.pth"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -31,7 +25,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(_options: argparse.Namespace) -> int:
     """Write the .pth file."""
-    path = pth_path()
+    path = enabling_file()
     try:
         path.write_text(_LINE, encoding="utf-8")
     except OSError as error:

@@ -8,13 +8,18 @@ import sys
 from functools import partial
 
 from .imports import ImportActions
-from .preload import HOST, choose, chosen
+from .preload import HOST, HostNpuError, choose, chosen
 
 _actions = ImportActions()
 
 
 def activate() -> None:
     """Prepare for, or catch up with, the import of torch_npu and TorchAir."""
+    if "torch._C" in sys.modules and "torch" not in sys.modules:
+        raise HostNpuError(
+            "an earlier `import torch` failed in this process and cannot be tried again: "
+            "restart Python (in a notebook: the kernel) and import graph_quant before torch"
+        )
     _actions.before("torch", _choose_runtime)
     _actions.before("torch_npu", _choose_runtime)
     _actions.install()

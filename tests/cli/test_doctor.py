@@ -19,6 +19,16 @@ def test_a_healthy_machine(capsys) -> None:
     assert capsys.readouterr().out.endswith("\nusable\n")
 
 
+def test_it_shows_whether_plain_python_is_enabled(monkeypatch, capsys, tmp_path) -> None:
+    monkeypatch.setattr(doctor, "enabling_file", lambda: tmp_path / "graph_quant_host.pth")
+    monkeypatch.setattr(doctor, "_TESTED", {"no_such_torch": "1"})  # ends the examination soon
+    main(["doctor"])
+    assert "enabled     no" in capsys.readouterr().out
+    (tmp_path / "graph_quant_host.pth").touch()
+    main(["doctor"])
+    assert "enabled     yes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("break_it", "what", "mend"),
     [

@@ -12,8 +12,8 @@ from graph_quant.cli import enable, main
 def pth(tmp_path: Path, monkeypatch) -> Path:
     """The file that enable writes, in a folder of the test's own."""
     path = tmp_path / "graph_quant_host.pth"
-    monkeypatch.setattr("graph_quant.cli.enable.pth_path", lambda: path)
-    monkeypatch.setattr("graph_quant.cli.disable.pth_path", lambda: path)
+    monkeypatch.setattr("graph_quant.cli.enable.enabling_file", lambda: path)
+    monkeypatch.setattr("graph_quant.cli.disable.enabling_file", lambda: path)
     return path
 
 
@@ -27,7 +27,7 @@ def test_enable_writes_one_file_and_disable_leaves_no_trace(pth, tmp_path) -> No
 
 
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(monkeypatch, tmp_path, capsys) -> None:
-    monkeypatch.setattr("graph_quant.cli.enable.pth_path", lambda: tmp_path / "missing" / "x.pth")
+    monkeypatch.setattr("graph_quant.cli.enable.enabling_file", lambda: tmp_path / "missing" / "x.pth")
     assert main(["enable"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -50,6 +50,9 @@ def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pt
     )
     assert start(site, code=ready) == "False False\n", "graph_quant is gone: nothing happens, silently"
     (site / "graph_quant_start.py").symlink_to(package / "start" / "outside" / "graph_quant_start.py")
+    (site / "torch_npu.py").touch()
+    assert start(site, code=ready) == "False False\n", "graph_quant is gone but for its start-up module: the same"
+    (site / "torch_npu.py").unlink()
     (site / "graph_quant").symlink_to(package)
     assert start(site, code=ready) == "False False\n", "no torch_npu: nothing happens"
     (site / "torch_npu.py").touch()
@@ -66,4 +69,4 @@ def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pt
 
 
 def test_it_is_written_where_this_python_looks() -> None:
-    assert str(enable.pth_path().parent) in sys.path
+    assert str(enable.enabling_file().parent) in sys.path

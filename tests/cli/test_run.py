@@ -91,3 +91,18 @@ def test_children_are_ready_too() -> None:
         "capture_output=True, text=True).stdout)"
     )
     assert run("-c", code).stdout.strip() == "True"
+
+
+def test_another_python_that_the_script_starts_is_left_as_it_was(script, tmp_path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "sitecustomize.py").write_text("print('its own')\n")
+    # Without site-packages and the path of this project, as an interpreter of another installation would be.
+    path = script(f"""
+import os, subprocess, sys
+site = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+code = f"import sys; sys.path[:0] = [{{site!r}}, {str(other)!r}]; import sitecustomize"
+done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd="/")
+print(repr(done.stdout), repr(done.stderr))
+""")
+    assert run(path).stdout == "'its own\\n' ''\n"

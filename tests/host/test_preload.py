@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-CHOICE = "from graph_quant.host import preload; print(preload.choose())"
+CHOICE = "from graph_quant.start import preload; print(preload.choose())"
 
 
 @pytest.fixture

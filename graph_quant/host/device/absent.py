@@ -63,7 +63,7 @@ def _matmul_backward(grad: Tensor, x1: Tensor, x2: Tensor, mask: Sequence[bool])
     return first, second
 
 
-_PRODUCTS = {"mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _addmm}
+_PRODUCTS: dict[str, Callable[..., Any]] = {"mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _addmm}
 _ON_CPU: dict[str, Callable[..., Any]] = {
     **{f"aten::{name}.dtype": compute for name, compute in _PRODUCTS.items()},
     **{f"aten::{name}.dtype_out": compute for name, compute in _PRODUCTS.items()},

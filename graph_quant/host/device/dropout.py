@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ def randperm_out(n: int, *, out: Tensor) -> Tensor:
     return torch.ops.aten.randperm.generator_out(n, generator=None, out=out)  # type: ignore[no-any-return]
 
 
-COMPOSED = {
+COMPOSED: dict[str, Callable[..., Any]] = {
     "aten::native_dropout": native_dropout,
     "aten::native_dropout.out": native_dropout_out,
     "aten::randperm": randperm,

@@ -1,14 +1,16 @@
-"""Keeps torch_npu's remarks about a missing CANN off the screen; everything else it says is shown."""
+"""The start of the device: without torch_npu's remarks about a missing CANN, and with a plain word on unknown chips."""
 
 import os
+import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
 _EXPECTED = ("require processing for 32 padding size",)
+CHIP = "GRAPH_QUANT_SOC"
 
 
 def keep_quiet() -> None:
@@ -21,7 +23,7 @@ def keep_quiet() -> None:
         if device._initialized or device._is_internal_in_bad_fork:
             start()
             return
-        with _expected_lines_dropped():
+        with _expected_lines_dropped(), _known_chips_named():
             start()
             if device._initialized:
                 torch.empty(1, device="npu")
@@ -30,17 +32,44 @@ def keep_quiet() -> None:
 
 
 @contextmanager
+def _known_chips_named() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if "Unsupported soc version" not in str(error):
+            raise
+        chip, known = os.environ.get(CHIP), ", ".join(_known_chips())
+        raise RuntimeError(f"{CHIP} must name a chip that torch_npu knows, got {chip!r}; it knows {known}") from None
+
+
+def _known_chips() -> list[str]:
+    """Return the names that the installed torch_npu compares with; it tells them nowhere but in its library."""
+    import torch_npu
+
+    library = Path(torch_npu.__file__).parent / "lib" / "libtorch_npu.so"
+    names = set(re.findall(rb"\0(Ascend\d{2,3}[A-Za-z0-9_]+)(?=\0)", library.read_bytes()))
+    return sorted(name.decode() for name in names)
+
+
+@contextmanager
 def _expected_lines_dropped() -> Iterator[None]:
     """Hold back what C++ code writes to standard error, then pass on all but the expected lines."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            held.seek(0)
-            lines = held.read().decode(errors="replace").splitlines(keepends=True)
-            os.write(2, "".join(line for line in lines if not any(e in line for e in _EXPECTED)).encode())
+    try:
+        kept = os.dup(2)
+    except OSError:  # closed: nobody listens
+        yield
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    held = os.memfd_create("graph_quant")  # a temporary file would need a folder that can be written
+    os.dup2(held, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.lseek(held, 0, os.SEEK_SET)
+        with os.fdopen(held, errors="replace") as written:
+            lines = [line for line in written if not any(expected in line for expected in _EXPECTED)]
+        if lines:
+            os.write(2, "".join(lines).encode())

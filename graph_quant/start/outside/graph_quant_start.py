@@ -23,8 +23,12 @@ class _LookOut:
 
         if PathFinder.find_spec("torch_npu") is None:
             return None
-        import graph_quant  # noqa: F401  (puts a finder of its own in front)
-
+        try:
+            import graph_quant  # noqa: F401  (puts a finder of its own in front)
+        except ModuleNotFoundError as error:
+            if error.name != "graph_quant":
+                raise
+            return None  # uninstalled, and this module left behind
         return sys.meta_path[0].find_spec(name, path, target)
 
 

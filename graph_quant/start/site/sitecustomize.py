@@ -6,13 +6,16 @@ from os.path import dirname, realpath  # pathlib would cost every start
 _here = realpath(dirname(__file__))  # noqa: PTH120
 sys.path[:] = [path for path in sys.path if realpath(path) != _here]
 
-import graph_quant  # noqa: E402, F401
+try:
+    import graph_quant
+except (ImportError, SyntaxError):  # another Python, started by the script: graph_quant is not installed for it
+    graph_quant = None  # type: ignore[assignment]
 
 # The environment may have a sitecustomize of its own, which this one stood in front of.
 _this = sys.modules.pop("sitecustomize")
 try:
     import sitecustomize  # noqa: F401
-except ModuleNotFoundError as error:
+except ImportError as error:
     sys.modules["sitecustomize"] = _this
     if error.name != "sitecustomize":
         raise

@@ -1,0 +1,40 @@
+"""The device starts in processes that lack something, and says plainly what it cannot do."""
+
+import subprocess
+import sys
+
+USE = "import graph_quant, torch; print((torch.ones(2).npu() + 1).tolist())"
+
+
+def test_it_starts_with_standard_error_closed_and_without_a_temporary_folder(tmp_path) -> None:
+    code = f"import tempfile; tempfile.tempdir = '/nowhere'; {USE}"
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1" 2>&-', sys.executable, code], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, "[2.0, 2.0]\n")
+
+
+def test_an_unknown_chip_is_answered_with_those_that_are_known(run_python) -> None:
+    done = run_python(USE, GRAPH_QUANT_SOC="Foo")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if "Foo" in line]
+    assert line.startswith("RuntimeError: GRAPH_QUANT_SOC must name a chip that torch_npu knows, got 'Foo'; it knows ")
+    assert {"Ascend910B3", "Ascend310P3", "Ascend950PR_9589"} <= set(line.rpartition("knows ")[2].split(", "))
+
+
+def test_another_chip_runs(run_python) -> None:
+    done = run_python(f"{USE}; print(torch.npu.get_device_name())", GRAPH_QUANT_SOC="Ascend310P3")
+    assert done.stdout == "[2.0, 2.0]\nAscend310P3\n", done.stderr
+
+
+def test_after_a_failed_import_of_torch_a_restart_is_asked_for(run_python) -> None:
+    code = """
+try:
+    import torch
+except Exception:
+    pass
+import graph_quant
+"""
+    done = run_python(code, GRAPH_QUANT_HOST="auto")
+    last = done.stderr.strip().splitlines()[-1]
+    assert "an earlier `import torch` failed in this process and cannot be tried again: restart Python" in last
