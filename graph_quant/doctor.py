@@ -31,6 +31,7 @@ class Diagnosis:
     runtime: str | None = None
     device: dict[str, Any] | None = None
     registered: dict[str, int] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -46,7 +47,7 @@ class Diagnosis:
 def examine() -> Diagnosis:
     """Try everything in the order in which a program would need it; stop at what makes the rest pointless."""
     found = Diagnosis()
-    for step in (_enabled, _versions, _runtime, _import, _device, _registered, _seams):
+    for step in (_enabled, _versions, _runtime, _import, _device, _registered, _seams, _modes):
         try:
             step(found)
         except Exception as error:
@@ -127,6 +128,15 @@ def _registered(found: Diagnosis) -> None:
         "converters": len(converters),
         "eager": sum(record.reference is not None for record in records),
     }
+
+
+def _modes(found: Diagnosis) -> None:
+    from .modes import try_modes
+
+    found.modes = try_modes()
+    for mode, outcome in found.modes.items():
+        if outcome != "works":
+            found.problems.append(Problem(f"graphs by {mode}: {outcome}", "use another mode, and report this one"))
 
 
 def _is_ours(overload: Any) -> bool:

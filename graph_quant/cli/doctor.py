@@ -10,8 +10,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     parser = commands.add_parser(
         "doctor",
         help="say what works on this machine and how to mend what does not",
-        description="Checks torch, torch_npu, CANN or the host NPU, the device, and what graph_quant has registered. "
-        "Exit code 0 only if NPU code runs here.",
+        description="Checks torch, torch_npu, CANN or the host NPU, the device, what graph_quant has registered, and "
+        "each graph mode. Exit code 0 only if NPU code runs here.",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
     parser.set_defaults(run=run)
@@ -38,6 +38,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"device      npu:0, {found.device['name']}, {gib:.1f} GiB, {found.device['free'] / 2**30:.1f} GiB free")
     if found.registered:
         print("registered  " + ", ".join(f"{count} {part}" for part, count in found.registered.items()))
+    for mode, outcome in found.modes.items():
+        print(f"graphs      {mode:15} {outcome}")
     for problem in found.problems:
         print(f"\nproblem     {problem.what}\nmend it     {problem.mend}")
     print("\nusable" if found.usable else "\nnot usable")

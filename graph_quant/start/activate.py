@@ -29,6 +29,7 @@ def activate() -> None:
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
     _actions.before("torch_npu.dynamo.npugraph_ex", _remember_signals)
     _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
+    _actions.after("torchair._acl_concrete_graph.replace_stream_event", _define_events)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
@@ -72,6 +73,11 @@ def _mend_registration(compiler: str) -> None:
     from .compilers import mend_registration
 
     mend_registration(sys.modules[f"{compiler}._utils"])
+
+
+def _define_events() -> None:
+    """The torchair package writes events as operators that the other package defines, and does not import it."""
+    import torch_npu.dynamo.npugraph_ex  # noqa: F401
 
 
 def _refuse_static_kernels(compiler: str) -> None:

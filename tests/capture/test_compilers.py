@@ -69,6 +69,11 @@ def test_the_compiler_leaves_the_signal_handlers_alone() -> None:
     assert signal.getsignal(signal.SIGTERM) is not handler
 
 
+def test_events_of_the_older_compiler_have_their_operators(run_python) -> None:
+    done = run_python("import graph_quant, torch, torchair; torch.ops.npugraph_ex.tagged_event_record")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_example_of_the_quantising_pattern_is_a_call_of_its_operator() -> None:
     from npugraph_ex.patterns.add_rms_norm_quant import _get_inputs
 

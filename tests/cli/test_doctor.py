@@ -15,6 +15,8 @@ def test_a_healthy_machine(capsys) -> None:
     assert found["runtime"] in ("host", "CANN")
     assert found["device"]["count"] >= 1
     assert found["problems"] == []
+    assert set(found["modes"]) == {"torch.npu.graph", "max-autotune", "npugraph_ex", "reduce-overhead"}
+    assert set(found["modes"].values()) == {"works"}
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out.endswith("\nusable\n")
 
@@ -27,6 +29,19 @@ def test_it_shows_whether_plain_python_is_enabled(monkeypatch, capsys, tmp_path)
     (tmp_path / "graph_quant_host.pth").touch()
     main(["doctor"])
     assert "enabled     yes" in capsys.readouterr().out
+
+
+def test_a_graph_mode_that_fails_is_named(monkeypatch, capsys) -> None:
+    from graph_quant import modes
+
+    def fail(_x: object) -> None:
+        raise RuntimeError("first line\nsecond line")
+
+    monkeypatch.setattr(modes, "MODES", {"a mode": fail, "another": lambda x: x})
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    assert "graphs by a mode: first line\n" in shown
+    assert "graphs by another: computes something else than eager execution" in shown
 
 
 @pytest.mark.parametrize(
