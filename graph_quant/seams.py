@@ -198,6 +198,11 @@ SEAMS: tuple[Seam, ...] = (
         "TorchAir's compilers stop at an example of their own",
         "torchair.patterns.add_rms_norm_quant._get_inputs",
     ),
+    *_seams(
+        "a process cannot use both of TorchAir's compilers",
+        "torchair._utils.register_matmul_backward_decomp",
+    ),
+    *_seams("static kernels are not refused", "torchair._acl_concrete_graph.static_kernel.compile_static_kernel"),
     *_seams("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),
     *_seams(
         "dumps cannot be read",

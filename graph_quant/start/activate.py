@@ -27,9 +27,8 @@ def activate() -> None:
     _actions.after("torch_npu", _torch_npu_is_there)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
-    _actions.before("torch_npu.dynamo.npugraph_ex", _remember_signals)
+    _actions.before("torch_npu.dynamo.npugraph_ex", _load_torchair_first)
     _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
-    _actions.after("torchair._acl_concrete_graph.replace_stream_event", _define_events)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
@@ -75,16 +74,18 @@ def _mend_registration(compiler: str) -> None:
     mend_registration(sys.modules[f"{compiler}._utils"])
 
 
-def _define_events() -> None:
-    """The torchair package writes events as operators that the other package defines, and does not import it."""
-    import torch_npu.dynamo.npugraph_ex  # noqa: F401
-
-
 def _refuse_static_kernels(compiler: str) -> None:
     if choose() is HOST:
         from ..host.engine.switches import refuse_static_kernels
 
         refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
+
+
+def _load_torchair_first() -> None:
+    """Both compilers define the same operators, and only npugraph_ex looks whether they are there already."""
+    import torch_npu.dynamo.torchair  # noqa: F401
+
+    _remember_signals()
 
 
 def _npugraph_ex_is_there() -> None:

@@ -69,8 +69,14 @@ def test_the_compiler_leaves_the_signal_handlers_alone() -> None:
     assert signal.getsignal(signal.SIGTERM) is not handler
 
 
-def test_events_of_the_older_compiler_have_their_operators(run_python) -> None:
-    done = run_python("import graph_quant, torch, torchair; torch.ops.npugraph_ex.tagged_event_record")
+def test_a_process_uses_one_compiler_after_the_other(run_python) -> None:
+    code = """
+import graph_quant, torch, torch_npu
+x = torch.ones(2).npu()
+for number, backend in enumerate(("npugraph_ex", "npu")):
+    assert torch.compile(lambda x: x + number, backend=backend)(x).tolist() == [1.0 + number] * 2
+"""
+    done = run_python(code)
     assert done.returncode == 0, done.stderr
 
 

@@ -16,7 +16,7 @@ LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
     {"verification", "doctor"},
-    {"seams"},
+    {"seams", "modes"},
     {"start", "dumps", "upstream"},
     {"host", "converters", "nn"},
     {"meta"},
