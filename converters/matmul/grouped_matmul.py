@@ -43,16 +43,16 @@ def lower(
     tuning_config: Sequence[int] | None,
 ) -> list[Tensor]:
     """The GE nodes of one call."""
-    absent = _Absent()
+    none = _Absent()
     half = _dtype(x[0]) if plan.form == ANTIQUANT else "float16"
     results = ge.GroupedMatmul(
         [unpacked(each, each.rank) for each in x] if plan.form == A4W4 else list(x),
         [_weight(each, plan) for each in weight],
-        list(bias or ()) or absent(_bias_dtype(plan, x[0])),
-        [_scale(each) for each in scale or ()] or absent("uint64"),
-        list(offset or ()) or absent("float32"),
-        list(antiquant_scale or ()) or absent(half),
-        list(antiquant_offset or ()) or absent(half),
+        list(bias or ()) or none(_bias_dtype(plan, x[0])),
+        [packed_scale(each) for each in scale or ()] or none("uint64"),
+        list(offset or ()) or none("float32"),
+        list(antiquant_scale or ()) or none(half),
+        list(antiquant_offset or ()) or none(half),
         group_list,
         per_token_scale[0] if per_token_scale else None,
         split_item=split_item or 0,
@@ -95,6 +95,13 @@ def lower_list(
     return lower(plan, x, weight, bias, scale, None, antiquant_scale, antiquant_offset, None, ends, split_item, None)
 
 
+def absent(dtype: str) -> Tensor:
+    """What stands in a list that is not given: a tensor of no element."""
+    nothing = ge.Fill([0], ge.Const(0, dtype=TO_ATTRIBUTE[dtype]))
+    nothing.desc.dtype = TO_DESC[dtype]
+    return nothing
+
+
 class _Absent:
     """Lists that are not given; those of one dtype are one node."""
 
@@ -103,9 +110,7 @@ class _Absent:
 
     def __call__(self, dtype: str) -> list[Tensor]:
         if dtype not in self._made:
-            nothing = ge.Fill([0], ge.Const(0, dtype=TO_ATTRIBUTE[dtype]))
-            nothing.desc.dtype = TO_DESC[dtype]
-            self._made[dtype] = nothing
+            self._made[dtype] = absent(dtype)
         return [self._made[dtype]]
 
 
@@ -129,7 +134,7 @@ def _weight(weight: Tensor, plan: GroupedMatmulPlan) -> Tensor:
     return turned
 
 
-def _scale(scale: Tensor) -> Tensor:
+def packed_scale(scale: Tensor) -> Tensor:
     """Packed parameters as UINT64, which the node takes."""
     if scale.meta.dtype != torch.int64:
         return scale

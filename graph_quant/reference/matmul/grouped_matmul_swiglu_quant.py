@@ -1,0 +1,97 @@
+"""npu_grouped_matmul_swiglu_quant and _v2: the first linear of an expert with the gate and the quantisation after it.
+
+``v = acc * x_scale * weight_scale``, the token's scale first; int4 weights of int8 x as in npu_grouped_matmul, ``v =
+(16 * high + low + assist) * x_scale``. The gate ``s = swish(left) * right`` is quantised by rows: ``scale = absmax /
+127``, ``y = rint(float16(s * (1 / scale)))``: the kernel goes to int8 by way of float16. int4 x is in the document of
+_v2 alone, without its kernel: the same, with ``s * smooth_scale``.
+
+Rows that belong to no group the device leaves as it found the memory; here they are zero.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant import int4
+from graph_quant.destination import INT8
+from graph_quant.reference.activation.gates import gated
+from graph_quant.reference.matmul.grouped_products import Weight, stretches
+from graph_quant.reference.matmul.grouping import spans
+from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.opaque import opaque
+from graph_quant.reference.rounding import saturate
+from torch import Tensor
+
+Pair = tuple[Tensor, Tensor]
+
+
+def _infer(op: str, x: Tensor, weight: Tensor, weight_scale: Tensor, *_: object) -> Pair:  # noqa: ARG001
+    y = x.new_empty((x.size(0), weight_scale.size(-1) // 2), dtype=torch.int8)
+    return y, x.new_empty((x.size(0),), dtype=torch.float32)
+
+
+@opaque(_infer)
+def swiglu_of_products(
+    op: str,
+    x: Tensor,
+    weight: Tensor,
+    weight_scale: Tensor,
+    x_scale: Tensor,
+    group_list: Tensor,
+    group_list_type: int,
+    assist: Tensor | None,
+    smooth_scale: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The quantised rows and their scales. int4 comes as int32, or, of GE's nodes, one element each."""
+    y, scale = _infer(op, x, weight, weight_scale)
+    y.zero_()
+    scale.zero_()
+    for span in spans(op, group_list, group_list_type, weight.size(0), x.size(0)):
+        rows, tokens = x[span.place], x_scale[span.place].unsqueeze(-1)
+        rows = int4.unpack(rows) if rows.dtype == torch.int32 else rows
+        chosen = Weight(weight[span.weight], scale=weight_scale[span.weight])
+        if assist is not None:
+            high, low = (stretches(half, chosen.integers, chosen) for half in (rows >> 4, (rows & 0x0F) - 8))
+            values = (high * 16.0 + low + assist[span.weight]) * tokens
+        else:
+            values = int8_matmul(rows, chosen.integers).float() * tokens * weight_scale[span.weight].float()
+        gate = gated(values, True, 0, 0.0, 0.0, 0.0)
+        if smooth_scale is not None:
+            gate = gate * smooth_scale[span.weight]
+        y[span.place], scale[span.place] = _quantised(gate)
+    return y, scale
+
+
+def _quantised(values: Tensor) -> Pair:
+    scale = values.abs().amax(-1, keepdim=True) / 127.0
+    return saturate((values * (1.0 / scale)).half().float(), INT8), scale.squeeze(-1)
+
+
+def grouped_matmul_swiglu_quant(
+    x: Tensor, weight: Tensor, group_list: Tensor, weight_scale: Tensor, x_scale: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows, scales and an offset that is not used."""
+    name = "npu_grouped_matmul_swiglu_quant"
+    y, scale = swiglu_of_products(name, x, weight, weight_scale, x_scale, group_list, 0, bias, None)
+    return y, scale, torch.zeros((), dtype=torch.float32)
+
+
+def grouped_matmul_swiglu_quant_v2(
+    x: Tensor,
+    weight: list[Tensor],
+    weight_scale: list[Tensor],
+    x_scale: Tensor,
+    group_list: Tensor,
+    smooth_scale: Tensor | None,
+    weight_assist_matrix: list[Tensor] | None,
+    group_list_type: int | None,
+) -> Pair:
+    """Rows and scales."""
+    name = "npu_grouped_matmul_swiglu_quant_v2"
+    assist = weight_assist_matrix[0] if weight_assist_matrix else None
+    tensors = x, weight[0], weight_scale[0], x_scale, group_list
+    return swiglu_of_products(name, *tensors, group_list_type or 0, assist, _row(smooth_scale))
+
+
+def _row(smooth_scale: Tensor | None) -> Tensor | None:
+    """Smooth scales as (E, columns), of one column where one serves all."""
+    return smooth_scale.unsqueeze(-1) if smooth_scale is not None and smooth_scale.dim() == 1 else smooth_scale

@@ -1,0 +1,29 @@
+"""GroupedMatmulSwigluQuantV2: what the node's lists are to npu_grouped_matmul_swiglu_quant_v2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.matmul.grouped_matmul_swiglu_quant import grouped_matmul_swiglu_quant_v2
+from torch import Tensor
+
+
+@kernel("GroupedMatmulSwigluQuantV2", flops=CONTRACTION)
+def grouped_matmul_swiglu_quant_node(
+    x: Tensor,
+    x_scale: Tensor,
+    group_list: Tensor,
+    weight: Sequence[Tensor],
+    weight_scale: Sequence[Tensor],
+    weight_assist_matrix: Sequence[Tensor],
+    bias: Tensor | None = None,  # noqa: ARG001
+    smooth_scale: Tensor | None = None,
+    *,
+    group_list_type: int = 0,
+) -> tuple[Tensor, Tensor]:
+    assist = [each for each in weight_assist_matrix if each.dim() > 1]
+    scales = [each.view(torch.int64) if each.dtype == torch.uint64 else each for each in weight_scale]
+    tensors = x, list(weight), scales, x_scale, group_list
+    return grouped_matmul_swiglu_quant_v2(*tensors, smooth_scale, assist or None, group_list_type)
