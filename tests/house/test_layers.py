@@ -23,7 +23,7 @@ LAYERS = [
     {"reference"},
     {"quant_params", "int4", "chip", "discovery"},
     {"destination"},
-    {"ge", "refusals"},
+    {"ge", "refusals", "pages"},
 ]
 ROOMS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],

@@ -6,10 +6,13 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from ...destination import ALL
 from ...ge.attributes import visible
 from ...ge.errors import printable
 from ...ge.graph import CONST_TYPES, Node
+from ...pages import render
 from ..analyse.cost import Costs
 from ..analyse.diff import Difference
 from ..graph.text import constant_text, remarks, result_text
@@ -49,14 +52,10 @@ def diff_page(difference: Difference, title: str = "GE graph, compared") -> str:
 
 def _page(facts: dict[str, Any]) -> str:
     files = resources.files(__package__)
-    parts = {
-        name: (files / f"page.{end}").read_text(encoding="utf-8") for name, end in (("style", "css"), ("script", "js"))
-    }
     # In a script element only "<" could end the text early.
-    parts["data"] = json.dumps(facts, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    page = (files / "page.html").read_text(encoding="utf-8")
-    head, *tail = page.split("@@")
-    return head + "".join(parts.get(piece, piece) for piece in tail)
+    data = json.dumps(facts, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
+    style, script = ((files / f"page.{end}").read_text(encoding="utf-8") for end in ("css", "js"))
+    return render(__package__, "page.html", style=Markup(style), data=Markup(data), script=Markup(script))
 
 
 def _graph(dump: Dump, costs: Costs) -> dict[str, Any]:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from markupsafe import Markup
+
 from ..compare.quantised import Distribution
 from . import words
 from .report import NodeReport, Status
@@ -15,7 +17,7 @@ _HIGHEST_SQNR = 200.0  # more is drawn as that much
 _BARS = 64  # at most, so that they stay visible
 
 
-def errors_along(nodes: Sequence[NodeReport]) -> str:
+def errors_along(nodes: Sequence[NodeReport]) -> Markup:
     """The largest error of each result in the order of the graph, on a logarithmic scale above a line of equal ones."""
     values = [_error(node) for node in nodes]
     decades = [math.log10(value) for value in values if 0 < value < math.inf]
@@ -33,7 +35,7 @@ def errors_along(nodes: Sequence[NodeReport]) -> str:
     return _along(nodes, [height(value) for value in values], [*ticks, (height(0), "equal")], "largest error")
 
 
-def sqnr_along(nodes: Sequence[NodeReport]) -> str:
+def sqnr_along(nodes: Sequence[NodeReport]) -> Markup:
     """The SQNR of each result in the order of the graph, below a line of equal ones."""
     values = [math.inf if node.status in (Status.RANDOM, Status.UNKNOWN) else node.difference.sqnr for node in nodes]
     finite = [min(value, _HIGHEST_SQNR) for value in values if math.isfinite(value)]
@@ -53,7 +55,9 @@ def _error(node: NodeReport) -> float:
     return 0.0 if node.status in (Status.RANDOM, Status.UNKNOWN) else node.difference.max_error
 
 
-def _along(nodes: Sequence[NodeReport], heights: Sequence[float], ticks: Sequence[tuple[float, str]], name: str) -> str:
+def _along(
+    nodes: Sequence[NodeReport], heights: Sequence[float], ticks: Sequence[tuple[float, str]], name: str
+) -> Markup:
     gap = (_WIDTH - _LEFT - 16) / max(len(nodes), 1)
     radius = min(5.0, max(2.0, gap / 2.5))
     parts = [
@@ -85,7 +89,7 @@ def _measured(node: NodeReport) -> str:
     return f"{words.wrong(difference)}; {words.measures(difference)}"
 
 
-def histogram(found: Distribution) -> str:
+def histogram(found: Distribution) -> Markup:
     """How often each value occurs: the graph as bars, the reference as an outline. Wide ranges share bars."""
     per_bar = max(1, len(found.reference) // _BARS)
     graph, reference = _joined(found.graph, per_bar), _joined(found.reference, per_bar)
@@ -108,14 +112,14 @@ def histogram(found: Distribution) -> str:
         f'<text class="tick" x="{width}" y="{height + 14}" text-anchor="end">{found.destination.high}</text>'
     )
     path = f'<path class="outline" d="{"".join(outline)}V{height}"/>'
-    return f'<svg viewBox="0 -2 {width} {height + 20}" role="img">{"".join(bars)}{path}{labels}</svg>'
+    return Markup(f'<svg viewBox="0 -2 {width} {height + 20}" role="img">{"".join(bars)}{path}{labels}</svg>')
 
 
 def _joined(counts: Sequence[int], per_bar: int) -> list[int]:
     return [sum(counts[start : start + per_bar]) for start in range(0, len(counts), per_bar)]
 
 
-def saturation_bars(nodes: Sequence[NodeReport]) -> str:
+def saturation_bars(nodes: Sequence[NodeReport]) -> Markup:
     """The share of values on a bound, for each quantised result: reference above, graph below."""
     rows = [(node, *node.distribution.saturation) for node in nodes if node.distribution]
     top = max([0.01, *(max(reference, graph) for _, reference, graph in rows)])
@@ -134,5 +138,5 @@ def saturation_bars(nodes: Sequence[NodeReport]) -> str:
     return _svg(len(rows) * tall + 8, "saturated values", parts)
 
 
-def _svg(height: int, label: str, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+def _svg(height: int, label: str, parts: Sequence[str]) -> Markup:
+    return Markup(f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>')
