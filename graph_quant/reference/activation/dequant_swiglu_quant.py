@@ -21,7 +21,7 @@ from graph_quant.destination import INT8
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.blocks import by_row_blocks, row_blocks
-from graph_quant.reference.matmul.grouping import COUNTS, SPARSE, spans
+from graph_quant.reference.grouping import COUNTS, SPARSE, spans
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
 from torch import Tensor

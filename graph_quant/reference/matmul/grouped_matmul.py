@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from graph_quant.reference.grouping import Span, check_pairs, spans
 from graph_quant.reference.matmul.grouped_products import Weight, product
-from graph_quant.reference.matmul.grouping import Span, check_pairs, spans
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
 
