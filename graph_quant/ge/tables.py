@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator, MutableMapping, Sequence
+from threading import RLock
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
@@ -28,6 +29,8 @@ class _Shelves:
         self._unread: list[str] = []
         self._by_type: dict[str, list[str]] = {}
         self._first: list[str] = []
+        # A thread waits for what another is importing; a module that is being imported may ask in turn.
+        self._turn = RLock()
 
     def look_in(self, packages: Sequence[str]) -> None:
         new = [name for name in packages if name not in self._packages]
@@ -36,18 +39,20 @@ class _Shelves:
 
     def load(self, op_type: str) -> None:
         """Import what declares ``op_type``."""
-        self._read()
-        for name in (*self._first, *self._by_type.get(op_type, ())):
-            importlib.import_module(name)
-        self._first = []
-        self._by_type.pop(op_type, None)
+        with self._turn:
+            self._read()
+            for name in (*self._first, *self._by_type.get(op_type, ())):
+                importlib.import_module(name)
+            self._first = []
+            self._by_type.pop(op_type, None)
 
     def load_all(self) -> None:
         """Import everything."""
-        self._read()
-        for name in (*self._first, *(name for names in self._by_type.values() for name in names)):
-            importlib.import_module(name)
-        self._first, self._by_type = [], {}
+        with self._turn:
+            self._read()
+            for name in (*self._first, *(name for names in self._by_type.values() for name in names)):
+                importlib.import_module(name)
+            self._first, self._by_type = [], {}
 
     def _read(self) -> None:
         while self._unread:

@@ -48,7 +48,22 @@ def _silence_environment_check() -> None:
         vars(manager)["_cann_package_check"] = lambda: None
 
 
+def _make_backends_one_at_a_time() -> None:
+    """Let threads that use the npu backend first, at the same time, wait for the one that imports TorchAir."""
+    from threading import RLock
+
+    dynamo = sys.modules["torch_npu.dynamo"]
+    make, turn = vars(dynamo)["_get_global_npu_backend"], RLock()
+
+    def in_turn(*args: object, **kwargs: object) -> object:
+        with turn:
+            return make(*args, **kwargs)
+
+    vars(dynamo)["_get_global_npu_backend"] = in_turn
+
+
 def _torch_npu_is_there() -> None:
+    _make_backends_one_at_a_time()
     if choose() is HOST:
         from ..host import device
 

@@ -199,3 +199,30 @@ def test_factories_on_the_npu_stay_there(compile_npu: Compile) -> None:
     assert made.device.type == "npu"
     assert result.device.type == "cpu"
     assert made.cpu().tolist() == [0, 1, 2, 3]
+
+
+def test_an_input_takes_its_own_transpose(compile_npu: Compile) -> None:
+    """The result begins where the input does, with other strides."""
+
+    def function(a: torch.Tensor) -> torch.Tensor:
+        a.copy_(a.t().clone())
+        return a + 1
+
+    a = torch.arange(9.0).reshape(3, 3).npu()
+    expected = a.cpu().t()
+    result = compile_npu(function)(a)
+    assert torch.equal(a.cpu(), expected)
+    assert torch.equal(result.cpu(), expected + 1)
+
+
+def test_a_cache_is_written_in_inference_mode_and_outside(compile_npu: Compile) -> None:
+    def function(cache: torch.Tensor, at: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+        cache.index_copy_(0, at, new)
+        return cache.sum()
+
+    cache, new = torch.zeros(8, 4).npu(), torch.ones(2, 4).npu()
+    compiled = compile_npu(function)
+    with torch.inference_mode():
+        assert compiled(cache, torch.tensor([1, 2]).npu(), new).item() == 8
+    assert compiled(cache, torch.tensor([2, 3]).npu(), new).item() == 12
+    assert cache.cpu().sum(1).tolist() == [0, 4, 4, 4, 0, 0, 0, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -35,3 +37,29 @@ def test_one_compiled_graph_serves_all_threads(compile_npu: Compile) -> None:
         results = list(pool.map(compiled, inputs))
     for x, result in zip(inputs, results, strict=True):
         torch.testing.assert_close(result, torch.softmax(x, -1) @ x.mT)
+
+
+FIRST_USE = """
+import threading
+import graph_quant, torch, torch_npu
+
+together, results = threading.Barrier(4), {}
+
+def use(number):
+    together.wait()
+    x = torch.ones(4, 3).npu()
+    results[number] = torch.compile(lambda x: (x * 2).sum(0) + number, backend="npu", dynamic=True)(x).tolist()
+
+threads = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert results == {number: [8.0 + number] * 3 for number in range(4)}, results
+"""
+
+
+def test_four_threads_use_the_backend_first() -> None:
+    """The first use imports TorchAir; in a process of its own, as that happens once."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FIRST_USE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -121,16 +121,21 @@ def _write_assigned(results: list[torch.Tensor], assigned_outputs: Sequence[torc
     targets = [None if assigned is None else _host_tensor(assigned) for assigned in assigned_outputs]
     memory = {target.untyped_storage().data_ptr() for target in targets if target is not None}
     for index, (result, target) in enumerate(zip(results, targets, strict=True)):
-        if target is None or target.data_ptr() == result.data_ptr():
+        if target is None or _is_same(target, result):
             continue
         if result.untyped_storage().data_ptr() in memory:
             results[index] = result.clone()
     for index, (assigned, target) in enumerate(zip(assigned_outputs, targets, strict=True)):
         if assigned is not None and target is not None:
-            if target.data_ptr() != results[index].data_ptr() or target.stride() != results[index].stride():
+            if not _is_same(target, results[index]):
                 target.copy_(results[index])
             results[index] = assigned
     return results
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether both are the same elements of the same memory; a transposed view begins at the same place, too."""
+    return one.data_ptr() == other.data_ptr() and one.stride() == other.stride() and one.shape == other.shape
 
 
 def _output_placement(ge_graph: Any, count: int) -> list[bool]:
