@@ -42,7 +42,7 @@ def _with_options(error: GeError) -> str:
     if isinstance(error, SizeError):
         return f"{SIZE_OPTION}: {error}"
     if isinstance(error, TooLargeError):
-        return f"{error} with {SIZE_OPTION}"
+        return f"{error} (--memory, {SIZE_OPTION})"
     return f"{error}; give --inputs" if isinstance(error, MissingInputError) else str(error)
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from .console import SIZE_OPTION, guarded, open_dump, parse_sizes, waiting
 
@@ -31,9 +35,25 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="for inputs that are not given; default: 0")
     parser.add_argument(SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the safetensors file to write")
+    parser.add_argument(
+        "--memory", type=float, default=2.0, metavar="GIB", help="refuse larger results and made-up inputs; default: 2"
+    )
     parser.add_argument("--engine", choices=("eager", "inductor"), default="eager", help="default: eager")
     parser.add_argument("--trace", action="store_true", help="store every intermediate result too (runs eagerly)")
     parser.set_defaults(run=run)
+
+
+@contextmanager
+def _at_most(more_bytes: int) -> Iterator[None]:
+    """Let the process grow by so much: data may ask for sizes that no inference foresees."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = pages * resource.getpagesize() + more_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if soft == resource.RLIM_INFINITY else min(wanted, soft), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 @guarded
@@ -45,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
 
     given = read_tensors(args.inputs) if args.inputs else {}
     with waiting("running the graph"):
-        results = replay(dump, given, seed=args.seed, sizes=sizes, engine=args.engine, trace=args.trace)
+        most = int(args.memory * (1 << 30))
+        options = {"sizes": sizes, "engine": args.engine, "trace": args.trace, "most_bytes": most}
+        with _at_most(4 * most):  # inputs, results and what is between them
+            results = replay(dump, given, seed=args.seed, **options)
     write_tensors(results, args.output)
     outputs = sorted(name for name in results if name.startswith("output"))
     for name in outputs:

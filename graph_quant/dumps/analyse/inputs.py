@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
@@ -24,7 +23,16 @@ _LOOKUPS = {"Gather", "GatherV2", "EmbeddingDenseGrad", "GatherElements", "Index
 _THROUGH = {"Cast", "Reshape", "Identity", "Transpose", "Squeeze", "Unsqueeze"}
 
 
-def make_inputs(dump: Dump, given: Mapping[str, torch.Tensor], sizes: Mapping[str, int], seed: int) -> list[Any]:
+MOST_BYTES = 2 << 30
+
+
+def make_inputs(
+    dump: Dump,
+    given: Mapping[str, torch.Tensor],
+    sizes: Mapping[str, int],
+    seed: int,
+    most_bytes: int = MOST_BYTES,
+) -> list[Any]:
     """The arguments of the graph in the order of its inputs: tensors, and numbers for sizes."""
     nodes = sorted(
         (node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i
@@ -35,6 +43,7 @@ def make_inputs(dump: Dump, given: Mapping[str, torch.Tensor], sizes: Mapping[st
             f"the inputs hold {stray[0]}, which is no input of the dump; its inputs are {', '.join(sorted(named))}"
         )
     known = _Sizes(dump, nodes, given, sizes)
+    _check_memory(dump, known, set(given), most_bytes)
     generator = torch.Generator().manual_seed(seed)
     return [_argument(dump, node, given.get(node.name), known, generator) for node in nodes]
 
@@ -74,6 +83,11 @@ class _Sizes:
             if not isinstance(size, int) and str(size) in dump.inference.symbols:
                 self.values.setdefault(str(size), real)
 
+    def knows(self, shape: tuple[Any, ...] | None) -> TypeGuard[tuple[Any, ...]]:
+        """Whether a shape can be told in numbers; data that only a run has may decide one."""
+        names = (str(symbol) for size in shape or () if not isinstance(size, int) for symbol in size.free_symbols)
+        return shape is not None and all(name in self.values for name in names)
+
     def of(self, shape: tuple[Any, ...]) -> tuple[int, ...]:
         """A shape in numbers."""
         return tuple(size if isinstance(size, int) else self._number(size) for size in shape)
@@ -102,15 +116,24 @@ def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes,
             got = f"{given.dtype} {tuple(given.shape)}"
             raise DumpError(f"{node.name} must be {dtype} {shape}, got {got}")
         return given
-    if math.prod(shape) * dtype.itemsize > _memory():
-        raise TooLargeError(
-            f"{node.name} would be {dtype} {shape}, more than this machine's memory; give smaller sizes"
-        )
     return _generate(dump, node, sizes, (shape, dtype), generator)
 
 
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def _check_memory(dump: Dump, sizes: _Sizes, given: set[str], most_bytes: int) -> None:
+    """Refuse results, and made-up inputs taken together, that are larger than asked for."""
+    made_up = 0
+    for node in dump.order:
+        for found in dump.inference.types[node.name]:
+            if not sizes.knows(found.shape) or not found.inferred or found.dtype not in dtypes.TO_DESC:
+                continue
+            shape, dtype = sizes.of(found.shape), from_desc(dtypes.TO_DESC[found.dtype])
+            size = math.prod(shape) * dtype.itemsize
+            made_up += size if node.type in INPUT_TYPES and node.name not in given else 0
+            if max(size, made_up) > most_bytes and node.name not in given:
+                what = f"{node.name} would be {str(dtype).removeprefix('torch.')}{list(shape)}"
+                what = what if size > most_bytes else f"inputs would take {made_up} bytes up to {node.name}"
+                limit = f"{most_bytes / (1 << 30):g} GiB"
+                raise TooLargeError(f"{what}, more than {limit}; allow more memory or give smaller sizes")
 
 
 def _generate(

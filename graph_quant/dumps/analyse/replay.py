@@ -13,7 +13,7 @@ from ...host.engine import GraphError, import_graph
 from ...host.engine.compiled import make_callable
 from ...host.engine.engines import EAGER
 from ..errors import DumpError
-from .inputs import make_inputs
+from .inputs import MOST_BYTES, make_inputs
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -45,10 +45,14 @@ def replay(
     sizes: Mapping[str, int] | None = None,
     engine: str = EAGER,
     trace: bool = False,
+    most_bytes: int = MOST_BYTES,
 ) -> Tensors:
-    """The outputs as ``output0`` and so on, and with ``trace`` every result of every node as ``node:index``."""
+    """The outputs as ``output0`` and so on, and with ``trace`` every result of every node as ``node:index``.
+
+    Results, and inputs that are made up, of more than ``most_bytes`` are refused.
+    """
     module = to_fx(dump)
-    arguments = make_inputs(dump, given or {}, sizes or {}, seed)
+    arguments = make_inputs(dump, given or {}, sizes or {}, seed, most_bytes)
     results: Tensors = {}
     try:
         if trace:

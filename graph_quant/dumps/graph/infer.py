@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...ge import dtypes
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Edge, Node
 from ...host.kernels.choice import Fed, choose, is_folded
+from ..errors import DumpError
 from .fakes import Fakes, Value, is_open_question
-from .shapes import Stated, TensorType, stated
+from .shapes import Stated, TensorType, stated, symbols_in
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -21,6 +22,7 @@ Progress = Callable[[float], None]
 _MOST_NODES_TO_RETRY = 20_000
 _MOST_SETTLED = 6
 _MOST_TRIALS = 24
+_MOST_SYMBOLS = 512
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Inference:
 
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     """Run every node of ``dump`` once on fake tensors; nodes alike in type, attributes and inputs are run together."""
+    _check_symbols(dump)
     result = _infer(dump.order, {}, progress)
     if len(dump.order) > _MOST_NODES_TO_RETRY:
         return result
@@ -68,6 +71,18 @@ def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     result.baked = baked
     result.tied = {name: size for name, size in settled.items() if isinstance(size, str)}
     return result
+
+
+def _check_symbols(dump: Dump) -> None:
+    """Refuse a dump with more symbols than a graph has; each one costs milliseconds."""
+    names: set[str] = set()
+    for node in dump.order:
+        for desc in node.proto.output_desc if node.type in INPUT_TYPES else ():
+            described = stated(desc)
+            texts = described.meta or [f"{node.name}_{at}" for at, size in enumerate(described.dims or ()) if size < 0]
+            names.update(name for text in texts for name in symbols_in(text))
+    if len(names) > _MOST_SYMBOLS:
+        raise DumpError(f"its inputs have {len(names)} symbols for sizes; up to {_MOST_SYMBOLS} can be followed")
 
 
 def _settle(dump: Dump, result: Inference, settled: dict[str, int | str]) -> tuple[str, int | str, Inference] | None:

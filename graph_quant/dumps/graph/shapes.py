@@ -16,6 +16,7 @@ _META = re.compile(r"\s*Tensor\(dtype=torch\.(?P<dtype>\w+), shape=(?:torch\.Siz
 _SYMBOL = re.compile(r"<class 'torch\.Sym(?:Int|Float|Bool)'>\((?P<shape>.*)\)")
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?!\w*\()")
 _LONGEST = 400
+_MOST_BITS = 256
 UNKNOWN_DIM, UNKNOWN_RANK = -1, -2
 
 Dim = Any  # an int, or a sympy expression over the dump's own symbols
@@ -101,9 +102,17 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
         tree = ast.parse(text[: _LONGEST + 1].strip(), mode="eval").body
         if len(text) > _LONGEST:
             raise SyntaxError
-        return _evaluate(tree, values)
+        return _bounded(_evaluate(tree, values))
     except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
         raise DumpError(f"{text[:60]} is not a size") from None
+
+
+def _bounded(size: Any) -> Any:
+    """A size, or the example size behind a symbol, that has not grown beyond every bound."""
+    number = size if isinstance(size, int) else getattr(getattr(size, "node", None), "hint", None)
+    if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+        raise OverflowError
+    return size
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
@@ -115,9 +124,9 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate(operand, values)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_evaluate(left, values), _evaluate(right, values))
+            return _BINARY[type(op)](_bounded(_evaluate(left, values)), _bounded(_evaluate(right, values)))
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if 0 <= power <= 8:
-            return _evaluate(left, values) ** power
+            return _bounded(_evaluate(left, values)) ** power
         case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](_evaluate(left, values), _evaluate(right, values))
     raise ValueError

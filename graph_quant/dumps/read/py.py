@@ -15,7 +15,8 @@ from .txt import Progress
 
 _FILE = re.compile(r'# File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<function>\S+)')
 _FX = re.compile(r"## FX Code: (?P<name>\w+)")
-_TYPED = re.compile(r"(?P<name>\w+): torch\.(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
+# Each word is tried once, and each bracket looked into only so far: text that is none of this stays cheap to read.
+_TYPED = re.compile(r"(?<!\w)(?P<name>\w{1,200}): torch\.(?P<dtype>\w{1,40})\[(?P<shape>[^\]\n]{0,2000})\]")
 _CALL = re.compile(r"(?:\[[\w, ]*\]|\w+(?:, \w+)*) = ge\.\w+\(")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 _LONGEST_STATEMENT = 1 << 24

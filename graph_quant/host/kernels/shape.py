@@ -180,6 +180,15 @@ def slice_sizes(x: Tensor, offsets: Sizes, size: Sizes) -> Tensor:
     return x
 
 
+# A dump may ask for as many parts as it likes; no graph has so many.
+_MOST_PARTS = 1 << 14
+
+
+def _check_parts(count: int) -> None:
+    if not 0 < count <= _MOST_PARTS:
+        raise ValueError(f"a tensor is split into 1 to {_MOST_PARTS} parts, got {count}")
+
+
 @kernel("SplitV", may_alias=True, flops=0)
 def split_sizes(x: Tensor, size_splits: Sizes, split_dim: Sizes) -> list[Tensor]:
     axis, sizes = split_dim.ints[0], list(size_splits.ints)
@@ -195,11 +204,20 @@ def split(split_dim: Sizes, x: Tensor, *, num_split: int) -> list[Tensor]:
 
 @kernel("SplitD", may_alias=True, flops=0)
 def split_attribute(x: Tensor, *, split_dim: int, num_split: int) -> list[Tensor]:
+    _check_parts(num_split)
+    if x.size(split_dim) % num_split:
+        raise ValueError(f"size {x.size(split_dim)} cannot be split into {num_split} equal parts")
+    if x.size(split_dim) == 0:
+        return [x] * num_split
     return list(torch.split(x, x.size(split_dim) // num_split, split_dim))
 
 
 @kernel("Unpack", may_alias=True, flops=0)
-def unpack(x: Tensor, *, num: int, axis: int = 0) -> list[Tensor]:  # noqa: ARG001
+def unpack(x: Tensor, *, num: int, axis: int = 0) -> list[Tensor]:
+    if x.size(axis) != num:
+        raise ValueError(f"size {x.size(axis)} cannot be unpacked into {num}")
+    if num:
+        _check_parts(num)
     return list(x.unbind(axis))
 
 
