@@ -1,0 +1,183 @@
+"""npu_kv_rmsnorm_rope_cache and its second version: what a latent attention keeps of a token, computed and written.
+
+Without v, kv is the latent part, which is normalised, and the rope part, whose neighbours are pairs and come back half
+the width apart. With v, all of kv is normalised, its first channels are rotated, and v is kept as it is. All of it is
+float32 and rounded once, to the dtype of a cache: to int8 after a product with its scale and a sum with its offset. The
+kernel's source is not public: the order in which it adds may move results by a unit in the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.destination import INT8
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.attention.slots import write
+from graph_quant.reference.cache.positions import within
+from graph_quant.reference.norm.rms import reciprocal_rms
+from graph_quant.reference.opaque import opaque
+from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rounding import saturate
+from torch import Tensor
+
+OP = "npu_kv_rmsnorm_rope_cache"
+NORM, BY_SLOT, BY_BLOCK = "Norm", ("PA", "PA_BNSD", "PA_NZ"), ("PA_BLK_BNSD", "PA_BLK_NZ")
+MODES = (NORM, *BY_SLOT, *BY_BLOCK)
+
+
+def kept(
+    kv: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor, v: Tensor | None, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """The float32 values for the two caches, (B, 1, S, channels) each."""
+    wide, width = kv.float(), gamma.size(0)
+    latent = wide[..., :width]
+    normed = latent * reciprocal_rms(latent, 1, epsilon) * gamma.float()
+    turn = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
+    apart = torch.cat([turn[..., ::2], turn[..., 1::2]], -1)
+    embedded = apart * cos.float() + rotated(apart) * sin.float()
+    if v is None:
+        return embedded, normed
+    return torch.cat([embedded, normed[..., cos.size(-1) :]], -1), v.float()
+
+
+def stored(values: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """``values`` in the dtype of their cache."""
+    if dtype != torch.int8:
+        return values.to(dtype)
+    scaled = values if scale is None else values * scale.reshape(-1)
+    return saturate(scaled if offset is None else scaled + offset.reshape(-1), INT8)
+
+
+def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
+    """``cache`` with ``values`` (B, 1, S, channels) where ``index`` says, written in place; below 0 is nowhere."""
+    if torch.compiler.is_compiling():
+        return cache.copy_(kv_cache_rows(cache, values, index, mode))
+    batches, _, length, width = values.shape
+    rows = values.reshape(-1, width)
+    if mode == NORM:
+        slots = within(OP, "index", index, -1, cache.size(2))
+        flat = torch.where(slots < 0, slots, slots + torch.arange(batches)[:, None] * cache.size(2))
+        write(cache.view(batches * cache.size(2), 1, 1, width), rows, flat.reshape(-1), mode)
+        return cache
+    size = cache.size(1)
+    slots = within(OP, "index", index, -1, cache.size(0) * size)
+    if mode in BY_BLOCK:
+        place = torch.arange(length)
+        pages = slots.reshape(batches, -1)[:, place // size]
+        slots = torch.where(pages < 0, pages, pages // size * size + place % size)
+    write(cache, rows, slots.reshape(-1), mode)
+    return cache
+
+
+def _like_cache(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:  # noqa: ARG001
+    return torch.empty_like(cache)
+
+
+@opaque(_like_cache)
+def kv_cache_rows(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
+    """A copy of ``cache`` with ``values`` in it: which of them are written is known only with the data."""
+    return written(cache.clone(), values, index, mode)
+
+
+def kv_rmsnorm_rope_cache_v2(
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None,
+    c_kv_scale: Tensor | None,
+    k_rope_offset: Tensor | None,
+    c_kv_offset: Tensor | None,
+    v: Tensor | None,
+    epsilon: float,
+    cache_mode: str,
+    is_output_kv: bool,
+) -> tuple[Tensor, Tensor]:
+    """Writes both caches in place and gives what was kept in kv's dtype; zeros where it is not asked for."""
+    k, c = kept(kv, gamma, cos, sin, v, epsilon)
+    if kv.numel():
+        written(k_cache, stored(k, k_rope_scale, k_rope_offset, k_cache.dtype), index, cache_mode)
+        written(ckv_cache, stored(c, c_kv_scale, c_kv_offset, ckv_cache.dtype), index, cache_mode)
+    outputs = [each.to(kv.dtype) if is_output_kv else torch.zeros_like(each, dtype=kv.dtype) for each in (k, c)]
+    return outputs[0], outputs[1]
+
+
+@kernel("KvRmsNormRopeCache", flops=10, may_alias=True)
+def kv_rmsnorm_rope_cache_node(
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None = None,
+    c_kv_scale: Tensor | None = None,
+    k_rope_offset: Tensor | None = None,
+    c_kv_offset: Tensor | None = None,
+    v: Tensor | None = None,
+    *,
+    epsilon: float = 1e-5,
+    cache_mode: str = NORM,
+    is_output_kv: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    parameters: Sequence[Tensor | None] = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    outputs = kv_rmsnorm_rope_cache_v2(
+        kv, gamma, cos, sin, index, k_cache, ckv_cache, *parameters, v, epsilon, cache_mode, is_output_kv
+    )
+    return k_cache, ckv_cache, *outputs
+
+
+def kv_rmsnorm_rope_cache(
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None,
+    c_kv_scale: Tensor | None,
+    k_rope_offset: Tensor | None,
+    c_kv_offset: Tensor | None,
+    v: Tensor | None,
+    epsilon: float,
+    cache_mode: str,
+    is_output_kv: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same, with the caches, which the device writes in place though the schema does not say so, in front."""
+    parameters: Sequence[Tensor | None] = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    outputs = kv_rmsnorm_rope_cache_v2(
+        kv, gamma, cos, sin, index, k_cache, ckv_cache, *parameters, v, epsilon, cache_mode, is_output_kv
+    )
+    return k_cache, ckv_cache, *outputs
+
+
+def kv_rmsnorm_rope_cache_v2_functional(
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None,
+    c_kv_scale: Tensor | None,
+    k_rope_offset: Tensor | None,
+    c_kv_offset: Tensor | None,
+    v: Tensor | None,
+    epsilon: float,
+    cache_mode: str,
+    is_output_kv: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What was kept, and copies of the caches with it."""
+    k_copy, ckv_copy = k_cache.clone(), ckv_cache.clone()
+    parameters: Sequence[Tensor | None] = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    outputs = kv_rmsnorm_rope_cache_v2(
+        kv, gamma, cos, sin, index, k_copy, ckv_copy, *parameters, v, epsilon, cache_mode, is_output_kv
+    )
+    return *outputs, k_copy, ckv_copy

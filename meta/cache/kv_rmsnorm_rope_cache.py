@@ -1,0 +1,192 @@
+"""npu_kv_rmsnorm_rope_cache and its second version: what may be passed, and what comes back.
+
+kv is (B, 1, S, H) of float16 or bfloat16, cos and sin (B, 1, S, 64) of its dtype. Without v, H is 576: gamma's 512 and
+the 64 that are rotated. With v, (B, 1, S, channels), gamma is as wide as kv. The caches hold k (64, with v as wide as
+kv) and the latent part (512, with v as wide as v), in kv's dtype, or as int8 by a scale. In mode Norm they are (B, 1,
+length, channels) and index is (B, S); in the other modes they are (blocks, block size, 1, channels), and index has a
+slot for each token, or for the modes with BLK the start of each block of a sequence.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.cache import kv_rmsnorm_rope_cache as reference
+from torch import Tensor
+
+HALVES = (torch.float16, torch.bfloat16)
+LATENT, ROPE = 512, 64
+
+
+def _check(
+    rules: Rules,
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    caches: dict[str, tuple[Tensor, Tensor | None, Tensor | None]],
+    v: Tensor | None,
+    cache_mode: str,
+) -> tuple[Result, Result]:
+    rules.dtype("kv", kv, HALVES)
+    rules.rank("kv", kv, 4)
+    rules.equal("kv.size(1)", kv.size(1), "1", 1)
+    rules.dtype("gamma", gamma, (kv.dtype,), ", the dtype of kv")
+    rules.rank("gamma", gamma, 1)
+    for name, coefficients in (("cos", cos), ("sin", sin)):
+        rules.dtype(name, coefficients, (kv.dtype,), ", the dtype of kv")
+        rules.rank(name, coefficients, 4)
+        for dim in range(3):
+            rules.equal(f"{name}.size({dim})", coefficients.size(dim), f"kv.size({dim})", kv.size(dim))
+        rules.equal(f"{name}.size(3)", coefficients.size(3), "64", ROPE)
+    widths = _widths(rules, kv, gamma, v)
+    modes = reference.MODES
+    rules.require(cache_mode in modes, lambda: f"cache_mode must be one of {', '.join(modes)}, got {cache_mode!r}")
+    rules.dtype("index", index, (torch.int64,))
+    rules.rank("index", index, 2 if cache_mode == reference.NORM else 1)
+    for (name, (cache, scale, offset)), width in zip(caches.items(), widths, strict=True):
+        _check_cache(rules, name, cache, kv, width, cache_mode)
+        _check_parameters(rules, name, cache, scale, offset, width)
+    shape = tuple(kv.shape[:3])
+    return Result((*shape, widths[0]), kv.dtype), Result((*shape, widths[1]), kv.dtype)
+
+
+def _widths(rules: Rules, kv: Tensor, gamma: Tensor, v: Tensor | None) -> tuple[Size, Size]:
+    if v is None:
+        rules.equal("gamma.size(0)", gamma.size(0), "512", LATENT)
+        rules.equal("kv.size(3)", kv.size(3), "576", LATENT + ROPE)
+        return ROPE, LATENT
+    rules.dtype("v", v, (kv.dtype,), ", the dtype of kv")
+    rules.rank("v", v, 4)
+    for dim in range(3):
+        rules.equal(f"v.size({dim})", v.size(dim), f"kv.size({dim})", kv.size(dim))
+    rules.equal("gamma.size(0)", gamma.size(0), "kv.size(3)", kv.size(3))
+    return kv.size(3), v.size(3)
+
+
+def _check_cache(rules: Rules, name: str, cache: Tensor, kv: Tensor, width: Size, cache_mode: str) -> None:
+    rules.dtype(name, cache, (kv.dtype, torch.int8))
+    rules.rank(name, cache, 4)
+    rules.equal(f"{name}.size(3)", cache.size(3), "the width of what it keeps", width)
+    if cache_mode == reference.NORM:
+        rules.equal(f"{name}.size(0)", cache.size(0), "kv.size(0)", kv.size(0))
+        rules.equal(f"{name}.size(1)", cache.size(1), "1", 1)
+    else:
+        rules.equal(f"{name}.size(2)", cache.size(2), "1", 1)
+
+
+def _check_parameters(
+    rules: Rules, name: str, cache: Tensor, scale: Tensor | None, offset: Tensor | None, width: Size
+) -> None:
+    argument = "k_rope" if name == "k_cache" else "c_kv"
+    rules.require(
+        (scale is not None) == (cache.dtype == torch.int8),
+        lambda: f"{argument}_scale must be given for a {name} of torch.int8 alone, got {name} of {cache.dtype}",
+    )
+    rules.require(offset is None or scale is not None, lambda: f"{argument}_offset needs {argument}_scale, got None")
+    for kind, parameter in (("scale", scale), ("offset", offset)):
+        if parameter is not None:
+            full = f"{argument}_{kind}"
+            rules.dtype(full, parameter, (torch.float32,))
+            rules.rank(full, parameter, 1, 2)
+            rules.equal(f"{full}.size(-1)", parameter.size(-1), "the width of what it scales", width)
+            if parameter.dim() == 2:
+                rules.equal(f"{full}.size(0)", parameter.size(0), "1", 1)
+
+
+def _results(rules: Rules, values: tuple[object, ...]) -> tuple[Result, Result]:
+    (kv, gamma, cos, sin, index, k_cache, ckv_cache, k_scale, c_scale, k_offset, c_offset, v, mode) = values
+    caches = {"k_cache": (k_cache, k_scale, k_offset), "ckv_cache": (ckv_cache, c_scale, c_offset)}
+    return _check(rules, kv, gamma, cos, sin, index, caches, v, mode)  # type: ignore[arg-type]
+
+
+@operator("npu_kv_rmsnorm_rope_cache", reference=reference.kv_rmsnorm_rope_cache)
+def kv_rmsnorm_rope_cache(
+    rules: Rules,
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None,
+    c_kv_scale: Tensor | None,
+    k_rope_offset: Tensor | None,
+    c_kv_offset: Tensor | None,
+    v: Tensor | None,
+    epsilon: float,  # noqa: ARG001
+    cache_mode: str,
+    is_output_kv: bool,  # noqa: ARG001
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    outputs = _results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode))
+    return Plan((_like(k_cache), _like(ckv_cache), *outputs))
+
+
+@operator("npu_kv_rmsnorm_rope_cache_v2", reference=reference.kv_rmsnorm_rope_cache_v2)
+def kv_rmsnorm_rope_cache_v2(
+    rules: Rules,
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None,
+    c_kv_scale: Tensor | None,
+    k_rope_offset: Tensor | None,
+    c_kv_offset: Tensor | None,
+    v: Tensor | None,
+    epsilon: float,  # noqa: ARG001
+    cache_mode: str,
+    is_output_kv: bool,  # noqa: ARG001
+    k_cache_dtype: int | None,
+    ckv_cache_dtype: int | None,
+) -> Plan:
+    """The same; the caches are written in place and do not come back."""
+    _refuse_950(rules, k_cache_dtype=k_cache_dtype, ckv_cache_dtype=ckv_cache_dtype)
+    scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    return Plan(_results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode)))
+
+
+@operator("npu_kv_rmsnorm_rope_cache_v2_functional", reference=reference.kv_rmsnorm_rope_cache_v2_functional)
+def kv_rmsnorm_rope_cache_v2_functional(
+    rules: Rules,
+    kv: Tensor,
+    gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    k_cache: Tensor,
+    ckv_cache: Tensor,
+    k_rope_scale: Tensor | None,
+    c_kv_scale: Tensor | None,
+    k_rope_offset: Tensor | None,
+    c_kv_offset: Tensor | None,
+    v: Tensor | None,
+    epsilon: float,  # noqa: ARG001
+    cache_mode: str,
+    is_output_kv: bool,  # noqa: ARG001
+    k_cache_dtype: int | None,
+    ckv_cache_dtype: int | None,
+) -> Plan:
+    """What the operator in place becomes in a graph."""
+    _refuse_950(rules, k_cache_dtype=k_cache_dtype, ckv_cache_dtype=ckv_cache_dtype)
+    scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    outputs = _results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode))
+    return Plan((*outputs, _like(k_cache), _like(ckv_cache)))
+
+
+def _like(cache: Tensor) -> Result:
+    return Result(tuple(cache.shape), cache.dtype)
+
+
+def _refuse_950(rules: Rules, **dtypes: int | None) -> None:
+    for argument, value in dtypes.items():
+        if value is not None:
+            rules.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {value}")

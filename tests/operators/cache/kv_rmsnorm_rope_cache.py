@@ -1,0 +1,131 @@
+"""Calls of npu_kv_rmsnorm_rope_cache_v2 and its functional form; the first version has a test of its own."""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch_npu
+from hypothesis import strategies as st
+
+from support.call import Statement, bad, good
+from support.generated import Draw
+from support.rules import floats, integers
+from support.tensors import bf16, f16, f32
+
+NAMES = ("kv_rmsnorm_rope_cache_v2", "kv_rmsnorm_rope_cache_v2_functional")
+
+
+def slots(*values: int) -> torch.Tensor:
+    return torch.tensor(values)
+
+
+def call(make: Any = bf16, batch: int = 3, length: int = 1, k: Any = None, ckv: Any = None, index: Any = None) -> Any:
+    """Arguments of an allowed call over three blocks of eight."""
+    at = slots(*range(batch * length)) if index is None else index
+    caches = (make(3, 8, 1, 64) if k is None else k, make(3, 8, 1, 512) if ckv is None else ckv)
+    return make(batch, 1, length, 576), make(512), make(batch, 1, length, 64), make(batch, 1, length, 64), at, *caches
+
+
+def int8(*shape: int) -> torch.Tensor:
+    return torch.zeros(*shape, dtype=torch.int8)
+
+
+PA, NZ, ROW = {"cache_mode": "PA"}, {"cache_mode": "PA_NZ"}, torch.arange(512.0)[None] / 500
+GOOD = [
+    good(op, label, *args, **options)
+    for op in NAMES
+    for label, args, options in (
+        ("slots", call(), {**PA, "is_output_kv": True}),
+        ("some tokens nowhere", call(index=slots(5, -1, 0)), {**PA, "is_output_kv": True}),
+        ("order of NZ", call(f16), {**NZ, "epsilon": 1e-6}),
+        ("int8 latent in NZ", call(ckv=int8(3, 8, 1, 512)), {**NZ, "c_kv_scale": ROW, "is_output_kv": True}),
+        (
+            "int8 both",
+            call(k=int8(3, 8, 1, 64), ckv=int8(3, 8, 1, 512)),
+            {**PA, "c_kv_scale": ROW[0], "k_rope_scale": ROW[0, :64], "c_kv_offset": ROW[0]},
+        ),
+        ("blocks", call(batch=1, length=11, index=slots(8, 0)), {"cache_mode": "PA_BLK_BNSD"}),
+        ("blocks of NZ", call(batch=2, length=3, index=slots(8, 16)), {"cache_mode": "PA_BLK_NZ"}),
+        (
+            "contiguous",
+            call(batch=2, length=2, k=bf16(2, 1, 6, 64), ckv=bf16(2, 1, 6, 512), index=slots(1, 2, 3, 4).view(2, 2)),
+            {},
+        ),
+    )
+]
+A = call()
+WRONG = [
+    bad(op, argument, label, *args, **options)
+    for op in NAMES
+    for argument, label, args, options in (
+        ("kv", "float32", (f32(3, 1, 1, 576), *A[1:]), PA),
+        ("kv", "three dimensions", (bf16(3, 1, 576), *A[1:]), PA),
+        ("kv.size(1)", "two heads", (bf16(3, 2, 1, 576), *A[1:]), PA),
+        ("gamma", "gamma of another dtype", (A[0], f16(512), *A[2:]), PA),
+        ("gamma.size(0)", "gamma of 256", (bf16(3, 1, 1, 320), bf16(256), *A[2:]), PA),
+        ("kv.size(3)", "kv too wide", (bf16(3, 1, 1, 640), *A[1:]), PA),
+        ("cos.size(0)", "cosines of fewer tokens", (*A[:2], bf16(1, 1, 1, 64), *A[3:]), PA),
+        ("sin.size(3)", "sines too wide", (*A[:3], bf16(3, 1, 1, 128), *A[4:]), PA),
+        ("index", "int32", (*A[:4], A[4].int(), *A[5:]), PA),
+        ("index", "slots in two dimensions", (*A[:4], A[4][None], *A[5:]), PA),
+        ("k_cache", "a cache of another dtype", call(k=f16(3, 8, 1, 64)), PA),
+        ("ckv_cache.size(3)", "a cache too narrow", call(ckv=bf16(3, 8, 1, 256)), PA),
+        ("k_cache.size(2)", "a cache of two heads", call(k=bf16(3, 8, 2, 64)), PA),
+        ("c_kv_scale", "int8 without a scale", call(ckv=int8(3, 8, 1, 512)), PA),
+        ("k_rope_scale", "a scale without int8", A, {**PA, "k_rope_scale": f32(64)}),
+        ("c_kv_scale.size(-1)", "a scale too short", call(ckv=int8(3, 8, 1, 512)), {**PA, "c_kv_scale": f32(64)}),
+        ("c_kv_offset", "an offset without a scale", A, {**PA, "c_kv_offset": f32(512)}),
+        ("cache_mode", "unknown", A, {"cache_mode": "BSND"}),
+        ("k_cache_dtype", "Ascend 950", A, {**PA, "k_cache_dtype": 1}),
+    )
+]
+
+
+def expected(*args: torch.Tensor, c_kv_scale: torch.Tensor | None = None, **options: Any) -> list[Any]:
+    """Token by token; what comes back, and the caches."""
+    kv, gamma, cos, sin, index, k_cache, ckv_cache = args
+    wide = floats(kv).reshape(-1, 576)
+    latent, rope = wide[:, :512], wide[:, 512:]
+    squares = torch.from_numpy(latent * latent).sum(-1, keepdim=True).numpy()
+    rstd = np.float32(1) / np.sqrt(squares * np.float32(1 / 512) + np.float32(1e-5))
+    c = latent * rstd * floats(gamma)
+    a, b = rope[:, ::2], rope[:, 1::2]
+    cosines, sines = floats(cos).reshape(-1, 64), floats(sin).reshape(-1, 64)
+    k = np.concatenate([a, b], -1) * cosines + np.concatenate([-b, a], -1) * sines
+    caches = []
+    for cache, values in ((k_cache, k), (ckv_cache, c)):
+        kept = torch.from_numpy(values).to(kv.dtype)
+        if cache.dtype == torch.int8:
+            assert c_kv_scale is not None
+            kept = torch.from_numpy(integers(values * c_kv_scale.numpy().reshape(-1), "int8"))
+        part = 32 // cache.element_size()
+        memory = cache.clone().reshape(3, -1, 8, part) if options["cache_mode"] == "PA_NZ" else cache.clone()
+        for token, slot in enumerate(index.tolist()):
+            if slot >= 0 and options["cache_mode"] == "PA_NZ":
+                memory[slot // 8, :, slot % 8] = kept[token].reshape(-1, part)
+            elif slot >= 0:
+                memory[slot // 8, slot % 8, 0] = kept[token]
+        caches.append(memory.reshape(cache.shape))
+    shape = (*kv.shape[:3], -1)
+    return [torch.from_numpy(each).to(kv.dtype).reshape(shape) for each in (k, c)] + caches
+
+
+@st.composite
+def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    make = draw(st.sampled_from([bf16, f16]))
+    quantised = draw(st.booleans())
+    at = draw(st.lists(st.integers(0, 23), min_size=3, max_size=3, unique=True))
+    at[1] = draw(st.sampled_from([at[1], -1]))
+    options = {"cache_mode": draw(st.sampled_from(["PA", "PA_NZ"])), "is_output_kv": True}
+    if quantised:
+        options["c_kv_scale"] = ROW
+    return call(make, ckv=int8(3, 8, 1, 512) if quantised else None, index=slots(*at)), options
+
+
+STATEMENTS = {f"npu_{NAMES[1]}": Statement(expected, with_data())}
+GOLDEN = {
+    f"{NAMES[1]}-bfloat16": (
+        lambda *args: torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA"),
+        call(),
+    ),
+}

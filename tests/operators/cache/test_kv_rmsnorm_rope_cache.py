@@ -1,0 +1,37 @@
+"""npu_kv_rmsnorm_rope_cache, which writes its caches in place though its schema does not say so."""
+
+import pytest
+import torch
+import torch_npu
+
+from operators.cache.kv_rmsnorm_rope_cache import call, slots
+
+
+def test_the_first_version_writes_its_caches_and_gives_them_back() -> None:
+    args = [each.npu() for each in call(index=slots(5, 17, 0))]
+    k_cache, ckv_cache = args[5], args[6]
+    k, c, k_new, ckv_new = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA", is_output_kv=True)
+    results = torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA", is_output_kv=True)
+    for one, other in zip(results, (k_new, ckv_new, k, c), strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(k_cache, k_new)
+    assert torch.equal(ckv_cache, ckv_new)
+
+
+def test_a_graph_sees_the_second_version_write() -> None:
+    args = [each.npu() for each in call(index=slots(5, -1, 0))]
+    _, _, k_new, ckv_new = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA_NZ")
+    torch._dynamo.reset()
+    graph = torch.compile(
+        lambda *args: torch_npu.npu_kv_rmsnorm_rope_cache_v2(*args, cache_mode="PA_NZ"), backend="npu", fullgraph=True
+    )
+    graph(*args)
+    assert torch.equal(args[5], k_new)
+    assert torch.equal(args[6], ckv_new)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_a_slot_behind_the_cache_is_refused(device: str) -> None:
+    args = [each.to(device) for each in call(index=slots(0, 24, 1))]
+    with pytest.raises(RuntimeError, match=r"npu_kv_rmsnorm_rope_cache: index\[1\] must lie in \[-1, 23\], got 24"):
+        torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA")
