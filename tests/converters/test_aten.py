@@ -30,6 +30,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         (torch.randint(3, (4, 50)).float(),),
     ),
     "sort, other axis": (lambda x: torch.sort(x, dim=0, stable=True), (torch.randint(3, (9, 2, 5)),)),
+    "histc, floats": (lambda x: torch.histc(x, bins=4, min=-1, max=1), (torch.linspace(-2, 2, 41),)),
+    "histc, the range of the values": (lambda x: torch.histc(x, 5), (torch.tensor([0.0, 1.0, 2.5, 4.0, 4.0]),)),
     "argsort": (lambda x: torch.argsort(x, dim=-2, stable=True), (torch.randint(2, (3, 20, 4)).half(),)),
 }
 
@@ -68,3 +70,18 @@ def test_gradients_of_sync_batch_norm() -> None:
         assert one.grad is not None
         # Sums of 40 products in float32.
         torch.testing.assert_close(result.cpu(), one.grad.float(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8])
+def test_histc_of_integers(dtype: torch.dtype) -> None:
+    """The CPU has it for floats alone; the NPU counts integers too, those outside the range left out."""
+    torch._dynamo.reset()
+    experts = torch.tensor([3, 0, 3, 1, 7, 3, 2, 0], dtype=dtype).npu()
+
+    def count(experts: torch.Tensor) -> torch.Tensor:
+        return torch.histc(experts, bins=4, min=0, max=3)
+
+    compiled = torch.compile(count, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=True)
+    for counted in (count(experts), compiled(experts)):
+        assert counted.dtype == dtype
+        assert counted.tolist() == [2, 1, 1, 3]

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from .. import capture
 from ..capture import graphs
-from . import absent, atb, autograd, copies, gradients, kernels, products, recurrent, sparse
+from . import absent, atb, autograd, copies, gradients, integers, kernels, products, recurrent, sparse
 from .dropout import COMPOSED
 from .numbers import with_numbers
 from .startup import keep_quiet
@@ -113,6 +113,8 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = kernels.functional(op)
     if name in products.IN_FLOAT32:
         kernel = products.product(name, kernel)
+    if name in integers.NAMES:
+        kernel = integers.through_double(kernel)
     if any(argument.name == "generator" for argument in op._schema.arguments):
         return kernels.random(op, kernel)
     return with_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))

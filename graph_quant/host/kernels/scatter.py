@@ -75,5 +75,6 @@ def bincount(array: Tensor, size: Sizes, weights: Tensor) -> Tensor:
 
 @kernel("Histogram")
 def histogram(x: Tensor, *, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Tensor:  # noqa: A002
-    counts = torch.histc(x.float(), bins, min, max)
-    return counts if x.is_floating_point() else counts.to(torch.int32)
+    if x.is_floating_point():
+        return torch.histc(x.float(), bins, min, max)
+    return torch.histc(x.double(), bins, min, max).to(torch.int32)
