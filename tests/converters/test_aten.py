@@ -32,6 +32,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "sort, other axis": (lambda x: torch.sort(x, dim=0, stable=True), (torch.randint(3, (9, 2, 5)),)),
     "histc, floats": (lambda x: torch.histc(x, bins=4, min=-1, max=1), (torch.linspace(-2, 2, 41),)),
     "histc, the range of the values": (lambda x: torch.histc(x, 5), (torch.tensor([0.0, 1.0, 2.5, 4.0, 4.0]),)),
+    "grouped_mm, an empty group": (
+        lambda x, w, ends: torch._grouped_mm(x, w.mT, ends),
+        (torch.randn(6, 8).bfloat16(), torch.randn(3, 16, 8).bfloat16(), torch.tensor([2, 2, 6], dtype=torch.int32)),
+    ),
+    "index_put, a permutation turned round": (
+        lambda order: torch.empty_like(order).index_put((order,), torch.arange(order.size(0), device=order.device)),
+        (torch.tensor([2, 0, 3, 1]),),
+    ),
     "argsort": (lambda x: torch.argsort(x, dim=-2, stable=True), (torch.randint(2, (3, 20, 4)).half(),)),
 }
 
