@@ -33,6 +33,7 @@ test: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@if command -v node >/dev/null; then for module in graph_quant/dumps/render/page/*.mjs; do node --check $$module || exit 1; done; fi
 	@rm -rf build/typed && mkdir -p build/typed/graph_quant
 	@ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
 	MYPYPATH=build/typed:graph_quant/start/outside $(BIN)/mypy -p graph_quant

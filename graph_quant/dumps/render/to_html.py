@@ -17,6 +17,7 @@ from ..analyse.cost import Costs
 from ..analyse.diff import Difference
 from ..graph.text import constant_text, remarks, result_text
 from .lines import summary_lines
+from .script import script
 from .to_dot import role
 from .to_json import plain_dim
 
@@ -54,8 +55,8 @@ def _page(facts: dict[str, Any]) -> str:
     files = resources.files(__package__)
     # In a script element only "<" could end the text early.
     data = json.dumps(facts, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
-    style, script = ((files / f"page.{end}").read_text(encoding="utf-8") for end in ("css", "js"))
-    return render(__package__, "page.html", style=Markup(style), data=Markup(data), script=Markup(script))
+    style = (files / "page.css").read_text(encoding="utf-8")
+    return render(__package__, "page.html", style=Markup(style), data=Markup(data), script=Markup(script()))
 
 
 def _graph(dump: Dump, costs: Costs) -> dict[str, Any]:
