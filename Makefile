@@ -44,6 +44,7 @@ bench: $(READY)
 coverage: $(READY)
 	$(BIN)/python tests/host/opinfo.py
 	$(BIN)/python tests/engine/coverage.py
+	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_families.py
 
 clean:
 	rm -rf build dist *.egg-info graph_quant/host/lib $(VENV)

@@ -31,7 +31,8 @@ def fitted(items: Iterable[Any], dtype: torch.dtype) -> tuple[Number, ...]:
         return tuple([_wrapped(item, limits.min, limits.max) for item in items])
     if dtype.is_floating_point:
         return tuple([item if is_symbolic(item) else _rounded(item, dtype) for item in items])
-    return tuple([item if isinstance(item, bool | torch.SymBool) else item != 0 for item in items])
+    truths: list[Any] = [item if isinstance(item, bool | torch.SymBool) else item != 0 for item in items]
+    return tuple(truths)
 
 
 def _wrapped(item: Any, low: int, high: int) -> Any:
