@@ -20,7 +20,8 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     mode, mask = numbers.sparse_mode, operands.atten_mask
     rules.require(mode in MODES, lambda: f"sparse_mode must be 0, 1, 2, 3 or 4, got {mode}")
     _, _, tokens, _ = query_sizes(operands.query, numbers)
-    has_no_mode = guard_or_false(tokens == 1) and operands.query_rope is None and not numbers.is_packed
+    is_one = guard_or_false(tokens == 1) and not numbers.knows_modes
+    has_no_mode = is_one and operands.query_rope is None and not numbers.is_packed
     if mask is None:
         if mode and not has_no_mode:
             rules.refuse(f"atten_mask must be given in sparse_mode {mode}, got None")
@@ -29,7 +30,7 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
         if mode >= 3 or (mode == 2 and not has_no_mode):
             _check_table(rules, mask, mode)
         else:
-            _check_whole(rules, mask, operands, numbers)
+            _check_whole(rules, mask, operands, numbers, is_one)
     if operands.pse_shift is not None:
         _check_shift(rules, operands.pse_shift, operands, numbers)
 
@@ -42,7 +43,7 @@ def _check_table(rules: Rules, mask: Tensor, mode: int) -> None:
     )
 
 
-def _check_whole(rules: Rules, mask: Tensor, operands: Operands, numbers: Numbers) -> None:
+def _check_whole(rules: Rules, mask: Tensor, operands: Operands, numbers: Numbers, is_one: bool) -> None:
     """A mask with an element for each query and key."""
     if numbers.is_packed:
         where = f"in layout {numbers.input_layout} and sparse_mode {numbers.sparse_mode}"
@@ -53,7 +54,7 @@ def _check_whole(rules: Rules, mask: Tensor, operands: Operands, numbers: Number
         rules.equal("atten_mask.size(1)", mask.size(1), "one for all heads", 1)
     if mask.dim() > 2:
         rules.one_or("atten_mask.size(0)", mask.size(0), "the batch of query", batch)
-    if mask.dim() == 2 and guard_or_false(tokens == 1):
+    if mask.dim() == 2 and is_one:
         rules.equal("atten_mask.size(0)", mask.size(0), "the batch of query", batch)
     else:
         _at_least(rules, "atten_mask.size(-2)", mask.size(-2), tokens, "the tokens of query")

@@ -16,6 +16,7 @@ from graph_quant import meta
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "operators").glob("*/npu_*.md"))
+LOWERED = [page for page in PAGES if "## GE nodes" in page.read_text()]
 UPDATE = bool(os.environ.get("GRAPH_QUANT_UPDATE_DOCS"))
 EXAMPLE = re.compile(r"(```python\n)(?P<code>.*?)(```\n\n```text\n)(?P<printed>.*?)(```\n)", re.DOTALL)
 GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTALL)
@@ -52,7 +53,7 @@ def test_example_prints_what_the_page_says(page: Path) -> None:
     check(page, EXAMPLE, "printed", lambda block: printed(block["code"]))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", LOWERED, ids=lambda page: page.stem)
 def test_graph_is_the_golden_one(page: Path) -> None:
     check(page, GRAPH, "graph", lambda block: golden(block["name"]))
 

@@ -94,6 +94,11 @@ class Numbers:
         return NAMES.get(self.op, {}).get(argument, argument)
 
     @property
+    def knows_modes(self) -> bool:
+        """Whether one query is masked as several are; the kernel for one alone knows masks and no modes."""
+        return self.op == "npu_prompt_flash_attention"
+
+    @property
     def kv_heads(self) -> int:
         """The heads of key and value."""
         return self.num_key_value_heads or self.num_heads

@@ -220,14 +220,14 @@ class _Sight:
         self.operands, self.numbers = operands, numbers
         mask, mode = operands.atten_mask, numbers.sparse_mode
         # One query without a rope part goes to a kernel that knows masks only, and takes tables as "nothing hidden".
-        is_decode = tokens == 1 and operands.query_rope is None and not numbers.is_packed
+        is_decode = tokens == 1 and operands.query_rope is None and not (numbers.is_packed or numbers.knows_modes)
         if mask is not None and mode >= (3 if is_decode else 2):
             masks.check_table(numbers.op, mask)
             mask = None
         is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
         if is_decode or (mode == 0 and is_padded):
             mode = masks.MASK_ALONE
-        given = None if mask is None else _given(mask, tokens)
+        given = None if mask is None else _given(mask, is_decode)
         self.mask = masks.Mask(mode, given, numbers.pre_tokens, numbers.next_tokens)
 
     def of(self, sequence: int, query: Span, key: Span, keys: int) -> Sight:
@@ -252,8 +252,8 @@ class _Sight:
         return of_batch[:, query.start : query.stop, key.start : key.stop]
 
 
-def _given(mask: Tensor, tokens: int) -> Tensor:
+def _given(mask: Tensor, is_decode: bool) -> Tensor:
     """A mask as (batch or 1, query, key): with one query, two dimensions are batch and key."""
     if mask.dim() == 2:
-        return mask.unsqueeze(1) if tokens == 1 else mask.unsqueeze(0)
+        return mask.unsqueeze(1) if is_decode else mask.unsqueeze(0)
     return mask.squeeze(1) if mask.dim() == 4 else mask

@@ -1,0 +1,25 @@
+"""npu_top_k_top_p: what may be passed, and what comes back. logits is (rows, vocabulary); p and k have one a row."""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.reference.attention.top_k_top_p import OP
+from graph_quant.reference.attention.top_k_top_p import top_k_top_p as reference
+from torch import Tensor
+
+
+@operator(OP, reference=reference)
+def top_k_top_p(rules: Rules, logits: Tensor, p: Tensor | None, k: Tensor | None) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.dtype("logits", logits, FLOATS)
+    rules.rank("logits", logits, 2)
+    if p is None and k is None:
+        rules.refuse("p or k must be given, got None for both")
+    for name, limit, dtype in (("p", p, logits.dtype), ("k", k, torch.int32)):
+        if limit is not None:
+            rules.dtype(name, limit, (dtype,))
+            rules.rank(name, limit, 1)
+            rules.equal(f"{name}.size(0)", limit.size(0), "logits.size(0)", logits.size(0))
+    return Plan((Result(tuple(logits.shape), logits.dtype),))
