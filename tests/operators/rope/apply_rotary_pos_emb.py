@@ -1,0 +1,33 @@
+"""Calls of npu_apply_rotary_pos_emb. It writes over its inputs, which its schema does not say: see the test beside."""
+
+from typing import Any
+
+import torch
+import torch_npu
+
+from support.call import bad
+from support.tensors import bf16, f16, i8
+
+OP = "apply_rotary_pos_emb"
+
+
+def call(make: Any = bf16, *leading: int, width: int = 64) -> tuple[torch.Tensor, ...]:
+    return make(*leading, 4, width), make(*leading, 2, width), make(*leading, 1, width), make(*leading, 1, width)
+
+
+A = call(bf16, 2, 3)
+WRONG = [
+    bad(OP, "query", "int8", i8(2, 3, 4, 64), *A[1:]),
+    bad(OP, "query", "two dimensions", bf16(3, 64), *A[1:]),
+    bad(OP, "key", "key of another dtype", A[0], f16(2, 3, 2, 64), *A[2:]),
+    bad(OP, "query.size(-1)", "another width", *call(bf16, 2, 3, width=32)),
+    bad(OP, "key.size(-1)", "keys of another width", A[0], bf16(2, 3, 2, 128), *A[2:]),
+    bad(OP, "key.size(1)", "keys of other positions", A[0], bf16(2, 2, 2, 64), *A[2:]),
+    bad(OP, "cos.size(-2)", "cosines for every head", *A[:2], bf16(2, 3, 4, 64), A[3]),
+    bad(OP, "cos.size(-1)", "cosines wider than queries", *A[:2], bf16(2, 3, 1, 128), bf16(2, 3, 1, 128)),
+    bad(OP, "sin.size(-1)", "sines wider than cosines", *call(bf16, 2, 3, width=128)[:2], A[2], bf16(2, 3, 1, 128)),
+    bad(OP, "query.size(0)", "nothing", *call(bf16, 0, 3)),
+    bad(OP, "layout", "BNSD", *A, "BNSD"),
+    bad(OP, "rotary_mode", "interleave", *A, "BSND", "interleave"),
+]
+GOLDEN = {f"{OP}-bfloat16": (torch_npu.npu_apply_rotary_pos_emb, A)}

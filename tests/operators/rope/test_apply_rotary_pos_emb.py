@@ -1,0 +1,59 @@
+"""npu_apply_rotary_pos_emb against a NumPy statement, in eager execution over its inputs, in graphs beside them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch_npu
+
+from operators.rope.apply_rotary_pos_emb import call
+from support.rules import floats
+from support.tensors import bf16, f16, f32
+
+CALLS: dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]] = {
+    "bfloat16": (call(bf16, 2, 3), {}),
+    "float16": (call(f16, 2, 3, width=128), {"layout": "BSH"}),
+    "float32": (call(f32, 2, 3), {}),
+    "tokens": (call(bf16, 5, width=128), {"layout": "TND"}),
+    "a part": ((*call(bf16, 5, width=128)[:2], *call(bf16, 5)[2:]), {"layout": "TND"}),
+}
+
+
+def expected(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    width = cos.size(-1)
+    part = x[..., :width]
+    half = width // 2
+    if x.dtype == torch.float16:
+        values, cosines, sines = part.numpy(), cos.numpy(), sin.numpy()
+    else:
+        values, cosines, sines = floats(part), floats(cos), floats(sin)
+    turn = np.concatenate([-values[..., half:], values[..., :half]], -1)
+    result = values * cosines + turn * sines
+    if x.dtype == torch.bfloat16:  # halves away from zero, by magnitude
+        bits = np.ascontiguousarray(result).view(np.uint32)
+        result = (((bits & 0x7FFFFFFF) + 0x8000) & 0xFFFF0000 | (bits & 0x80000000)).astype(np.uint32).view(np.float32)
+    return torch.cat([torch.from_numpy(result).to(x.dtype), x[..., width:]], -1)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_eager_execution_writes_over_its_inputs(name: str) -> None:
+    args, options = CALLS[name]
+    wanted = [expected(each, *args[2:]) for each in args[:2]]
+    given = [each.npu() for each in args]
+    results = torch_npu.npu_apply_rotary_pos_emb(*given, **options)
+    for result, over, want in zip(results, given, wanted, strict=False):
+        assert torch.equal(result.cpu(), want)
+        assert torch.equal(over.cpu(), want)
+
+
+def test_a_graph_leaves_its_inputs_and_gives_the_same() -> None:
+    args, options = CALLS["bfloat16"]
+    torch._dynamo.reset()
+    graph = torch.compile(
+        lambda *args: torch_npu.npu_apply_rotary_pos_emb(*args, **options), backend="npu", fullgraph=True, dynamic=True
+    )
+    given = [each.npu() for each in args]
+    for result, each in zip(graph(*given), args[:2], strict=True):
+        assert torch.equal(result.cpu(), expected(each, *args[2:]))
+    assert torch.equal(given[0].cpu(), args[0])
