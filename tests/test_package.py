@@ -38,10 +38,13 @@ def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
     assert top == {"graph_quant", "graph_quant_pytest.py", "graph_quant_start.py"}
     for name in (
         "py.typed",
-        "meta/group_quant.py",
-        "converters/group_quant.py",
+        "meta/quant/group_quant.py",
+        "converters/quant/group_quant.py",
         "host/lib/libascendcl.so",
         "host/lib/libhccl.so",
+        "dumps/render/page/main.mjs",
+        "dumps/render/page.html",
+        "verification/report/page.html",
     ):
         assert f"graph_quant/{name}" in names
     sources = {p.relative_to(ROOT).as_posix() for p in (ROOT / "graph_quant").rglob("*.py")}
