@@ -10,12 +10,14 @@ Rows that belong to no group the device leaves as it found the memory; here they
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from graph_quant import int4
 from graph_quant.destination import INT8
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import spans
-from graph_quant.reference.matmul.grouped_products import Weight, stretches
+from graph_quant.reference.matmul.grouped_products import Weight, split_product
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
@@ -50,8 +52,7 @@ def swiglu_of_products(
         rows = int4.unpack(rows) if rows.dtype == torch.int32 else rows
         chosen = Weight(weight[span.weight], scale=weight_scale[span.weight])
         if assist is not None:
-            high, low = (stretches(half, chosen.integers, chosen) for half in (rows >> 4, (rows & 0x0F) - 8))
-            values = (high * 16.0 + low + assist[span.weight]) * tokens
+            values = split_product(rows, dataclasses.replace(chosen, bias=assist[span.weight])) * tokens
         else:
             values = int8_matmul(rows, chosen.integers).float() * tokens * weight_scale[span.weight].float()
         gate = gated(values, True, 0, 0.0, 0.0, 0.0)

@@ -128,12 +128,18 @@ def _a8w4(x: Tensor, weight: Weight, tokens: Tensor, dtype: torch.dtype, rows: i
         if dtype == torch.bfloat16:
             scale = _floored(scale)
         return (int8_matmul(x, integers).float() * scale * tokens).to(dtype)
+    return (split_product(x, weight) * tokens).to(dtype)
+
+
+def split_product(x: Tensor, weight: Weight) -> Tensor:
+    """int8 rows times an int4 weight, x in two halves of int4, with the bias that makes up for their shift."""
+    integers = weight.integers
     high, low = (stretches(half, integers, weight) for half in (x >> 4, (x & 0x0F) - 8))
     assert weight.bias is not None
     values = low + high * 16.0 + weight.bias
     if weight.offset is not None:
         values = x.float().sum(-1, keepdim=True) * weight.offset.reshape(-1) + values
-    return (values * tokens).to(dtype)
+    return values
 
 
 def _floored(scale: Tensor) -> Tensor:

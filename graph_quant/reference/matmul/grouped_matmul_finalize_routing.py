@@ -1,0 +1,115 @@
+"""npu_grouped_matmul_finalize_routing: the last linear of experts, and their results added up for each token.
+
+With t = pertoken_scale * logit, a row becomes ``acc * scale * t``; of int4 weights ``(16 * high + low + bias (+ offset
+* sum(x))) * t``, as in npu_grouped_matmul. Rows are added to the token that row_index names, on top of shared_input *
+shared_input_weight where there is one, in float32. The device adds in the order in which its cores finish; here rows
+are added one after the other. Rows of no group add nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.grouping import spans
+from graph_quant.reference.matmul.grouped_products import Weight, split_product
+from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.opaque import opaque
+from torch import Tensor
+
+_OP = "npu_grouped_matmul_finalize_routing"
+
+
+def _infer(x: Tensor, w: Tensor, *arguments: object) -> Tensor:
+    width = w.size(-1) * (8 if w.dtype == torch.int32 else 1)
+    return x.new_empty((arguments[-2], width), dtype=torch.float32)  # type: ignore[arg-type]
+
+
+@opaque(_infer)
+def combined_products(
+    x: Tensor,
+    w: Tensor,
+    group_list: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    offset: Tensor | None,
+    pertoken_scale: Tensor,
+    shared_input: Tensor | None,
+    logit: Tensor,
+    row_index: Tensor,
+    shared_input_weight: float,
+    shared_input_offset: int,
+    tokens: int,
+    group_list_type: int,
+) -> Tensor:
+    """The sums of so many ``tokens``."""
+    y = _infer(x, w, tokens, 0).zero_()
+    if shared_input is not None:
+        y[shared_input_offset : shared_input_offset + shared_input.size(0)] = shared_input.float() * shared_input_weight
+    for span in spans(_OP, group_list, group_list_type, w.size(0), x.size(0)):
+        rows, shares = x[span.place], (pertoken_scale[span.place] * logit[span.place]).unsqueeze(-1)
+        targets = _checked(row_index[span.place], span.start, tokens)
+        if bias is None:
+            values = int8_matmul(rows, w[span.weight]).float() * scale[span.weight] * shares
+        else:
+            added = None if offset is None else offset[span.weight]
+            values = split_product(rows, Weight(w[span.weight], bias[span.weight], scale[span.weight], added)) * shares
+        for row, target in enumerate(targets):
+            y[target] += values[row]
+    return y
+
+
+def _checked(row_index: Tensor, start: int, tokens: int) -> list[int]:
+    targets: list[int] = row_index.tolist()
+    for place, target in enumerate(targets, start):
+        if not 0 <= target < tokens:
+            raise RuntimeError(f"{_OP}: row_index[{place}] must lie in [0, {tokens}), the tokens, got {target}")
+    return targets
+
+
+def grouped_matmul_finalize_routing(
+    x: Tensor,
+    w: Tensor,
+    group_list: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    offset: Tensor | None,
+    pertoken_scale: Tensor,
+    shared_input: Tensor | None,
+    logit: Tensor,
+    row_index: Tensor,
+    shared_input_weight: float | None,
+    shared_input_offset: int | None,
+    output_bs: int | None,
+    group_list_type: int | None,
+) -> Tensor:
+    """The tokens' sums, as many as output_bs, or as x has rows."""
+    weight = 1.0 if shared_input_weight is None else shared_input_weight
+    kind = 1 if group_list_type is None else group_list_type
+    routed = x, w, group_list, scale, bias, offset, pertoken_scale, shared_input, logit, row_index
+    return combined_products(*routed, weight, shared_input_offset or 0, output_bs or x.size(0), kind)
+
+
+@kernel("GroupedMatmulFinalizeRouting", flops=CONTRACTION)
+def grouped_matmul_finalize_routing_node(
+    x: Tensor,
+    w: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    pertoken_scale: Tensor | None = None,
+    group_list: Tensor | None = None,
+    shared_input: Tensor | None = None,
+    logit: Tensor | None = None,
+    row_index: Tensor | None = None,
+    offset: Tensor | None = None,
+    *,
+    shared_input_weight: float = 1.0,
+    shared_input_offset: int = 0,
+    output_bs: int = 0,
+    group_list_type: int = 1,
+) -> Tensor:
+    if scale is None or pertoken_scale is None or group_list is None or logit is None or row_index is None:
+        raise TypeError("scale, pertoken_scale, group_list, logit and row_index must be given")
+    routed = x, w, group_list, scale, bias, offset, pertoken_scale, shared_input, logit, row_index
+    return grouped_matmul_finalize_routing(
+        *routed, shared_input_weight, shared_input_offset, output_bs, group_list_type
+    )

@@ -1,0 +1,121 @@
+"""npu_grouped_matmul_finalize_routing: what may be passed, and what comes back.
+
+x (m, k) is int8, w (E, k, n) int8 or int32 that hold int4 along n. scale, pertoken_scale, logit and row_index are
+needed; int4 weights take packed scales (E, 1, n) and a bias (E, n), as npu_grouped_matmul does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.destination import INT4
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.matmul.grouped_matmul_finalize_routing import grouped_matmul_finalize_routing as compute
+from torch import Tensor
+
+_MOST_ROWS, _MOST_EXPERTS = 16 * 1024 * 8, 256
+
+
+@operator("npu_grouped_matmul_finalize_routing", reference=compute)
+def grouped_matmul_finalize_routing(
+    rules: Rules,
+    x: Tensor,
+    w: Tensor,
+    group_list: Tensor,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    offset: Tensor | None,
+    pertoken_scale: Tensor | None,
+    shared_input: Tensor | None,
+    logit: Tensor | None,
+    row_index: Tensor | None,
+    dtype: torch.dtype | None,
+    shared_input_weight: float | None,  # noqa: ARG001
+    shared_input_offset: int | None,
+    output_bs: int | None,
+    group_list_type: int | None,
+    tuning_config: Sequence[int] | None,  # noqa: ARG001
+    x_dtype: int | None,
+    w_dtype: int | None,
+    scale_dtype: int | None,
+    pertoken_scale_dtype: int | None,
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    only_950 = {"x_dtype": x_dtype, "w_dtype": w_dtype, "scale_dtype": scale_dtype}
+    for name, value in {**only_950, "pertoken_scale_dtype": pertoken_scale_dtype}.items():
+        if value is not None:
+            rules.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {value}")
+    rules.require(dtype in (None, torch.float32), lambda: f"dtype must be torch.float32, got {dtype}")
+    rules.require(group_list_type in (None, 0, 1), lambda: f"group_list_type must be 0 or 1, got {group_list_type}")
+    rules.dtype("x", x, (torch.int8,))
+    rules.dtype("w", w, (torch.int8, torch.int32))
+    rules.rank("x", x, 2)
+    rules.rank("w", w, 3)
+    rules.require(x.size(0) <= _MOST_ROWS, lambda: f"x.size(0) must be at most {_MOST_ROWS}, got {x.size(0)}")
+    rules.at_least("w.size(0)", w.size(0), 1)
+    rules.require(w.size(0) <= _MOST_EXPERTS, lambda: f"w.size(0) must be at most {_MOST_EXPERTS}, got {w.size(0)}")
+    rules.equal("w.size(1)", w.size(1), "x.size(1)", x.size(1))
+    width = _check_weight(rules, w, scale, bias, offset)
+    by_row = {"pertoken_scale": (pertoken_scale, (torch.float32,)), "logit": (logit, (torch.float32,))}
+    for name, (tensor, allowed) in {**by_row, "row_index": (row_index, (torch.int64, torch.int32))}.items():
+        if tensor is None:
+            rules.refuse(f"{name} must be given, got None")
+        rules.dtype(name, tensor, allowed)
+        _sizes(rules, name, tensor, (x.size(0),))
+    rules.dtype("group_list", group_list, (torch.int64,))
+    _sizes(rules, "group_list", group_list, (w.size(0),))
+    tokens = output_bs or x.size(0)
+    rules.require((output_bs or 0) >= 0, lambda: f"output_bs must not be negative, got {output_bs}")
+    rules.require(tokens <= x.size(0), lambda: f"output_bs must be at most the rows of x, {x.size(0)}, got {output_bs}")
+    _check_shared(rules, shared_input, shared_input_offset or 0, tokens, width)
+    return Plan((Result((tokens, width), torch.float32),))
+
+
+def _check_weight(rules: Rules, w: Tensor, scale: Tensor | None, bias: Tensor | None, offset: Tensor | None) -> Size:
+    """n, and what belongs to the weights."""
+    int4 = w.dtype == torch.int32
+    depth, width = w.size(1), w.size(2) * (INT4.packing if int4 else 1)
+    if scale is None:
+        rules.refuse("scale must be given, got None")
+    if not int4:
+        rules.require(depth % 16 == 0, lambda: f"k must be a multiple of 16, got {depth}")
+        rules.require(width % 32 == 0, lambda: f"n must be a multiple of 32, got {width}")
+        rules.at_least("n", width, 256)
+        rules.dtype("scale", scale, (torch.float32,), " for int8 weights")
+        _sizes(rules, "scale", scale, (w.size(0), width))
+        for name, value in (("bias", bias), ("offset", offset)):
+            if value is not None:
+                rules.refuse(f"{name} must be None for int8 weights, got a tensor")
+        return width
+    rules.require(depth % 64 == 0, lambda: f"k must be a multiple of 64 for int4 weights, got {depth}")
+    rules.at_least("k", depth, 129)
+    rules.at_least("n", width, 65)
+    rules.dtype("scale", scale, (torch.int64,), " for int4 weights")
+    _sizes(rules, "scale", scale, (w.size(0), 1, width))
+    if bias is None:
+        rules.refuse("bias must be given for int4 weights, got None")
+    rules.dtype("bias", bias, (torch.float32,))
+    _sizes(rules, "bias", bias, (w.size(0), width))
+    if offset is not None:
+        rules.dtype("offset", offset, (torch.float32,))
+        _sizes(rules, "offset", offset, (w.size(0), 1, width))
+    return width
+
+
+def _check_shared(rules: Rules, shared: Tensor | None, start: int, tokens: Size, width: Size) -> None:
+    rules.require(start >= 0, lambda: f"shared_input_offset must not be negative, got {start}")
+    if shared is None:
+        return
+    rules.dtype("shared_input", shared, (torch.bfloat16,))
+    rules.rank("shared_input", shared, 2)
+    rules.equal("shared_input.size(1)", shared.size(1), "n", width)
+    end = start + shared.size(0)
+    rules.require(end <= tokens, lambda: f"shared_input must end at token {tokens} at most, got {end}")
+
+
+def _sizes(rules: Rules, name: str, tensor: Tensor, shape: Sequence[Size]) -> None:
+    rules.rank(name, tensor, len(shape))
+    for dim, size in enumerate(shape):
+        rules.equal(f"{name}.size({dim})", tensor.size(dim), str(size), size)
