@@ -25,7 +25,7 @@ from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
 from graph_quant.nn.experts import GroupedW8A8Experts
 from graph_quant.nn.grouped_w8a8 import GroupedW8A8Linear
 from graph_quant.nn.observe import Observations, Range, observe
-from graph_quant.nn.quantize import quantize_
+from graph_quant.nn.quantize import Replaced, quantize_
 from graph_quant.nn.recipes import W4A4, DynamicW8A8, GroupedW8A8, Recipe, StaticW8A8
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
@@ -40,6 +40,7 @@ __all__ = [
     "Observations",
     "Range",
     "Recipe",
+    "Replaced",
     "StaticW8A8",
     "StaticW8A8Linear",
     "W4A4Linear",

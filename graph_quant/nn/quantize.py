@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+
 from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.recipes import Recipe
 from torch import nn
+
+# They compute with the weights of their linears and do not call them, always or on their fast path.
+_READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
+
+
+class Replaced(list[str]):
+    """The names of what was replaced. ``left`` says of what was left as it was, why."""
+
+    def __init__(self, names: Sequence[str], left: dict[str, str]) -> None:
+        super().__init__(names)
+        self.left = left
 
 
 def quantize_(
@@ -13,32 +27,79 @@ def quantize_(
     filter: Filter | None = None,  # noqa: A002
     *,
     observations: Observations | None = None,
-) -> list[str]:
+    types: Sequence[type[nn.Module]] = (),
+) -> Replaced:
     """Replaces each module of ``model`` that ``recipe`` applies to and ``filter(module, name)`` accepts.
 
-    Without a filter all of them are. Recipes with static scales or smoothing need the ``observations`` of the same
-    model. Returns the names of what was replaced; a model where nothing is, is a mistake and refused. Nothing is
-    replaced when one of the modules is refused.
+    Without a filter all of them are. A module with several names is replaced under all of them, by one. Left as they
+    were, with a warning and in the result's ``left``, are subclasses of nn.Linear that are not among ``types``, since
+    their forward may be their own, linears whose parent reads their weights, and what hooks are attached to.
+
+    Recipes with static scales or smoothing need the ``observations`` of the same model. A model where nothing is
+    replaced is a mistake and refused. Nothing is replaced when one of the modules is refused.
     """
     seen = Observations() if observations is None else observations
-    chosen = [
-        (name, module)
-        for name, module in model.named_modules()
-        if recipe.applies(module) and (filter is None or filter(module, name))
-    ]
+    chosen, left = _choose(model, recipe, filter, types)
     if not chosen:
-        raise ValueError(f"quantize_: {type(recipe).__name__} found no module to replace in {type(model).__name__}")
-    if any(not name for name, _ in chosen):
+        reasons = "".join(f"; {name} is left: {why}" for name, why in left.items())
+        raise ValueError(
+            f"quantize_: {type(recipe).__name__} found no module to replace in {type(model).__name__}{reasons}"
+        )
+    if any("" in names for names, _ in chosen):
         raise ValueError(
             f"quantize_: model must contain the module to replace, got the {type(model).__name__} itself; "
             "use its from_float"
         )
     replacements = {}
-    for name, module in chosen:
+    for names, module in chosen:
+        name = names[0]
         try:
-            replacements[name] = recipe.quantised(module, name, seen).train(module.training)
+            replacement = recipe.quantised(module, name, seen).train(module.training)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{error} ({name})" if name not in str(error) else str(error)) from None
+        replacements.update(dict.fromkeys(names, replacement))
     for name, replacement in replacements.items():
         model.set_submodule(name, replacement)
-    return list(replacements)
+    if left:
+        told = "; ".join(f"{name} ({why})" for name, why in left.items())
+        warnings.warn(f"quantize_ left as they were: {told}", stacklevel=2)
+    return Replaced(list(replacements), left)
+
+
+def _choose(
+    model: nn.Module, recipe: Recipe, wanted: Filter | None, types: Sequence[type[nn.Module]]
+) -> tuple[list[tuple[list[str], nn.Module]], dict[str, str]]:
+    """What is to be replaced, each with all its names, and why the rest of what the filter accepts is left."""
+    names: dict[nn.Module, list[str]] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if recipe.applies(module):
+            names.setdefault(module, []).append(name)
+    chosen, left = [], {}
+    for module, all_names in names.items():
+        accepted = [name for name in all_names if wanted is None or wanted(module, name)]
+        if not accepted:
+            continue
+        refused = [name for name in all_names if name not in accepted]
+        why = f"it is also {refused[0]}, which the filter leaves out" if refused else _why_left(module, types)
+        why = why or next((reason for name in all_names if (reason := _why_parent(model, name))), "")
+        if why:
+            left[accepted[0]] = why
+        else:
+            chosen.append((all_names, module))
+    return chosen, left
+
+
+def _why_left(module: nn.Module, types: Sequence[type[nn.Module]]) -> str:
+    kind = type(module)
+    if isinstance(module, nn.Linear) and kind is not nn.Linear and kind not in types:
+        return f"a {kind.__name__} may compute something of its own; types=({kind.__name__},) replaces it too"
+    if "forward" in vars(module):
+        return "its forward was replaced on this very module"
+    if module._forward_hooks or module._forward_pre_hooks:
+        return "it has forward hooks, which would be lost"
+    return ""
+
+
+def _why_parent(model: nn.Module, name: str) -> str:
+    parent = model.get_submodule(name.rpartition(".")[0])
+    return f"{type(parent).__name__} reads its weight and does not call it" if isinstance(parent, _READERS) else ""

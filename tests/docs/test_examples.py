@@ -1,4 +1,4 @@
-"""The operators' pages: every example prints what stands below it, and every graph is the one that is kept as golden.
+"""The pages of operators and modules: every example prints what stands below it, and every graph is the one that is kept as golden.
 
 `GRAPH_QUANT_UPDATE_DOCS=1 pytest tests/docs/test_examples.py` writes what is printed, and the graphs, into the pages.
 """
@@ -17,6 +17,7 @@ from graph_quant import meta
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "operators").glob("*/npu_*.md"))
 LOWERED = [page for page in PAGES if "## GE nodes" in page.read_text()]
+EXAMPLES = [*PAGES, ROOT / "docs" / "quantising-a-model.md"]
 UPDATE = bool(os.environ.get("GRAPH_QUANT_UPDATE_DOCS"))
 EXAMPLE = re.compile(r"(```python\n)(?P<code>.*?)(```\n\n```text\n)(?P<printed>.*?)(```\n)", re.DOTALL)
 GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTALL)
@@ -48,7 +49,7 @@ def check(page: Path, blocks: re.Pattern[str], group: str, expected: Callable[[r
         page.write_text(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.stem)
 def test_example_prints_what_the_page_says(page: Path) -> None:
     check(page, EXAMPLE, "printed", lambda block: printed(block["code"]))
 

@@ -98,3 +98,65 @@ def test_a_saved_model_loads() -> None:
     again.load_state_dict(net.state_dict())
     x = torch.randn(4, 32).half()
     assert torch.equal(again(x), net(x))
+
+
+def test_a_module_under_two_names_stays_one() -> None:
+    net = model().half()
+    net.add_module("again", net[0])
+    net.add_module("block", nn.Sequential(net[2]))
+    with pytest.warns(UserWarning, match=r"0 \(it is also again, which the filter leaves out\)"):
+        assert quantize_(net, DynamicW8A8(), lambda _, name: name != "again") == ["2.0", "block.0.0", "3"]
+    assert isinstance(net[0], nn.Linear)
+    assert isinstance(net[2][0], DynamicW8A8Linear)
+    assert net.block[0][0] is net[2][0]
+    assert quantize_(net, DynamicW8A8()) == ["0", "again"]
+    assert net.again is net[0]
+
+
+class Doubling(nn.Linear):
+    """A linear with a forward of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(x)
+
+
+class Plain(nn.Linear):
+    """A linear in all but name."""
+
+
+def test_only_exact_types_are_replaced_and_the_rest_is_named() -> None:
+    net = nn.Sequential(nn.Linear(8, 8), Doubling(8, 8), Plain(8, 8)).half()
+    x, doubling = torch.randn(2, 8).half(), net[1]
+    expected = doubling(x)
+    with pytest.warns(UserWarning, match=r"quantize_ left as they were: 1 \(a Doubling may compute something of its"):
+        replaced = quantize_(net, DynamicW8A8(), types=(Plain,))
+    assert replaced == ["0", "2"]
+    assert list(replaced.left) == ["1"]
+    assert torch.equal(net[1](x), expected)
+    with pytest.raises(ValueError, match=r"found no module to replace in Sequential; 1 is left: a Doubling may"):
+        quantize_(net, DynamicW8A8())
+
+
+@pytest.mark.parametrize("kind", ["MultiheadAttention", "TransformerEncoderLayer"])
+def test_modules_that_read_the_weights_of_their_linears_still_work(kind: str) -> None:
+    inner = nn.MultiheadAttention(16, 2) if kind == "MultiheadAttention" else nn.TransformerEncoderLayer(16, 2, 32)
+    net = nn.ModuleDict({"inner": inner, "last": nn.Linear(16, 8)}).half().eval()
+    x = torch.randn(3, 1, 16).half()
+    arguments = (x, x, x) if kind == "MultiheadAttention" else (x,)
+    with torch.no_grad():
+        expected = net.inner(*arguments)
+        with pytest.warns(UserWarning, match=f"{kind} reads its weight and does not call it|NonDynamicallyQuant"):
+            replaced = quantize_(net, DynamicW8A8())
+        assert replaced == ["last"]
+        got = net.inner(*arguments)
+    for one, other in zip(got, expected, strict=True):
+        assert torch.equal(one, other)
+    assert all(name.startswith("inner.") for name in replaced.left)
+
+
+def test_hooks_and_a_forward_of_the_instance_are_not_lost() -> None:
+    net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)).half()
+    net[0].register_forward_hook(lambda _module, _inputs, output: output + 1)
+    net[1].forward = lambda x: x
+    with pytest.warns(UserWarning, match=r"0 \(it has forward hooks.*1 \(its forward was replaced"):
+        assert quantize_(net, DynamicW8A8()) == ["2"]
