@@ -19,6 +19,7 @@ import graph_quant  # noqa: F401  (before torch: it makes torch_npu loadable)
 import torch
 import torchair
 from graph_quant import dumps
+from graph_quant.dumps.analyse.lint import Finding, Severity
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -57,6 +58,7 @@ class Report:
     nodes: int = 0
     types: Counter[str] = field(default_factory=Counter)
     quantised: int = 0
+    findings: list[Finding] = field(default_factory=list)
     compile_seconds: float = 0.0
     runs: list[Run] = field(default_factory=list)
 
@@ -165,7 +167,8 @@ def prove(
             compiled(quantised, prompt(lengths[0], 2), make_cache(quantised))
             report.compile_seconds = time.perf_counter() - begin
             report.runs = [_compare(model, quantised, compiled, length) for length in lengths]
-        graph = dumps.load(next(Path(folder).glob("*.txt")))
+        graph = dumps.load(next(Path(folder).glob("dynamo_optimized_graph_*.txt")))
+        report.findings = [finding for finding in graph.lint() if finding.rule.severity > Severity.NOTE]
     report.nodes = len(graph.nodes)
     report.types = Counter(node.type for node in graph.nodes.values())
     return report
@@ -212,6 +215,7 @@ def show(report: Report) -> None:
     )
     common = ", ".join(f"{count} {kind}" for kind, count in report.types.most_common(12))
     console.print(f"nodes by type: {common}, …")
+    console.print(f"lint: {len(report.findings)} errors and warnings")
     table = Table("prompt", "prefill = eager", "decode = eager", "KV cache = eager", "SQNR prefill", "SQNR decode")
     for run in report.runs:
         table.add_row(

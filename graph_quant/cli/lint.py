@@ -4,32 +4,51 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..dumps.errors import DumpError
 from ..ge.errors import printable
 from .console import guarded, open_dump, write
 
+if TYPE_CHECKING:
+    from ..dumps.analyse.lint import Finding, Severity
+
+_LEVELS = ("error", "warning", "note")
 _EPILOG = """\
+Of a folder, all dumps in it are checked, at any depth; a graph that was dumped before and after TorchAir optimised it
+is checked as it is after that.
+
+error    GE or the device refuses it, or may compute something else
+warning  it works and could be better, and the caller can act
+note     what TorchAir adds and GE removes: counted, and shown with --level note
+
 examples:
   graph-quant lint dynamo_optimized_graph_1.txt
-  graph-quant lint graph.txt --ignore unreachable --ignore float-desc:GroupQuant
+  graph-quant lint dumps/ --fail-on warning
+  graph-quant lint graph.txt --ignore static-shape --ignore float-desc:GroupQuant
   graph-quant lint --rules                 # what is checked, and why
 
-exit code: 0 when no rule fires, 1 when one does, 2 when the dump cannot be read"""
+exit code: 0; 1 when there is an error (or what --fail-on says); 2 when a dump cannot be read"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "lint",
-        help="check a GE graph dump against rules",
-        description="Check a GE graph dump: dtypes that GE refuses, wasted nodes, sizes baked in, and more.",
+        help="check GE graph dumps against rules",
+        description="Check GE graph dumps: dtypes that GE refuses, wasted nodes, sizes baked in, and more.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("dump", nargs="?", help="the dump: txt, pbtxt or py")
+    parser.add_argument("dumps", nargs="*", metavar="DUMP", help="dumps (txt, pbtxt or py), or folders of them")
     parser.add_argument(
         "--ignore", action="append", default=[], metavar="RULE[:NODE]", help="a rule to leave out; again for more"
+    )
+    parser.add_argument("--level", choices=_LEVELS, default="warning", help="the least that is shown; default: warning")
+    parser.add_argument(
+        "--fail-on", choices=(*_LEVELS, "never"), default="error", help="the least that fails; default: error"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
@@ -40,28 +59,59 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @guarded
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from ..dumps.analyse.lint import lint, rules
+    from ..dumps.analyse.lint import Severity, lint, rules
+    from ..dumps.read.folder import find_dumps
 
     if args.rules:
-        write(
-            "".join(f"{rule.id}\n  why: {rule.why}\n  way out: {rule.way_out}\n" for rule in rules().values()),
-            args.output,
-        )
+        written = "{0.id} ({0.severity})\n  why: {0.why}\n  way out: {0.way_out}\n"
+        write("".join(map(written.format, rules().values())), args.output)
         return 0
-    if args.dump is None:
+    if not args.dumps:
         raise DumpError("lint: name a dump, or ask for --rules")
     ignore = [entry for given in args.ignore for entry in given.split(",") if entry]
-    found = lint(open_dump(args.dump), ignore)
+    found = {path: lint(open_dump(str(path)), ignore) for path in find_dumps(args.dumps)}
+    least = Severity[args.level.upper()]
     if args.format == "json":
-        facts = [
-            {"rule": f.rule.id, "node": f.node, "message": f.message, "why": f.rule.why, "way_out": f.rule.way_out}
-            for f in found
-        ]
-        write(json.dumps(facts, indent=1) + "\n", args.output)
-        return bool(found)
-    lines = [f"{printable(f.node, 120)}: {printable(f.message, 300)} [{f.rule.id}]" for f in found]
-    for rule in {f.rule.id: f.rule for f in found}.values():
-        lines.append(f"\n{rule.id}: {rule.why}\n  way out: {rule.way_out}")
-    lines.append(f"\n{len(found)} finding{'s' if len(found) != 1 else ''}" if found else "no findings")
-    write("\n".join(lines) + "\n", args.output)
-    return bool(found)
+        content = json.dumps([_facts(path, each) for path, all_ in found.items() for each in all_], indent=1)
+    else:
+        content = "\n".join(_lines(found, least))
+    write(content + "\n", args.output)
+    worst = max((each.rule.severity for all_ in found.values() for each in all_), default=0)
+    return int(args.fail_on != "never" and worst >= Severity[args.fail_on.upper()])
+
+
+def _facts(path: Path, finding: Finding) -> dict[str, str]:
+    return {
+        "dump": str(path),
+        "severity": str(finding.rule.severity),
+        "rule": finding.rule.id,
+        "node": finding.node,
+        "message": finding.message,
+        "why": finding.rule.why,
+        "way_out": finding.rule.way_out,
+    }
+
+
+def _lines(found: dict[Path, list[Finding]], least: Severity) -> Iterator[str]:
+    shown = {path: [each for each in all_ if each.rule.severity >= least] for path, all_ in found.items()}
+    for path, findings in shown.items():
+        place = f"{printable(str(path), 200)}: " if len(found) > 1 else ""
+        for each in findings:
+            message = f"{printable(each.node, 120)}: {printable(each.message, 300)}"
+            yield f"{place}{each.rule.severity}: {message} [{each.rule.id}]"
+    for rule in {each.rule.id: each.rule for findings in shown.values() for each in findings}.values():
+        yield f"\n{rule.id}: {rule.why}\n  way out: {rule.way_out}"
+    if any(shown.values()):
+        yield ""
+    yield _summary([each for all_ in found.values() for each in all_], least, len(found))
+
+
+def _summary(findings: Sequence[Finding], least: Severity, dumps: int) -> str:
+    """``2 errors, 1 warning in 3 dumps; 35 notes (--level note shows them)``."""
+    counts = {level: sum(str(each.rule.severity) == level for each in findings) for level in _LEVELS}
+    told = {level: f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count}
+    place = _LEVELS.index(str(least)) + 1
+    shown, hidden = ([told[level] for level in part if level in told] for part in (_LEVELS[:place], _LEVELS[place:]))
+    where = f" in {dumps} dumps" if dumps > 1 else ""
+    quiet = f"; {', '.join(hidden)} (--level note shows them)" if hidden else ""
+    return (", ".join(shown) or "no findings") + where + quiet

@@ -7,15 +7,19 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .console import SIZE_OPTION, guarded, open_dump, parse_sizes, waiting
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _EPILOG = """\
 Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
 scales, a group_index that ends at the row count, and a size for every symbol.
 
 examples:
-  graph-quant replay graph.txt -o out.safetensors
+  graph-quant replay graph.txt
   graph-quant replay graph.txt --inputs in.safetensors --size s77=128 --trace -o out.safetensors
 
 exit code: 0; 2 when the dump or the inputs cannot be read, or the graph cannot be run"""
@@ -34,7 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--inputs", metavar="FILE", help="a safetensors file with some or all of the inputs")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="for inputs that are not given; default: 0")
     parser.add_argument(SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the safetensors file to write")
+    parser.add_argument("-o", "--output", metavar="FILE", help="a safetensors file for the results")
     parser.add_argument(
         "--memory", type=float, default=2.0, metavar="GIB", help="refuse larger results and made-up inputs; default: 2"
     )
@@ -69,10 +73,25 @@ def run(args: argparse.Namespace) -> int:
         options = {"sizes": sizes, "engine": args.engine, "trace": args.trace, "most_bytes": most}
         with _at_most(4 * most):  # inputs, results and what is between them
             results = replay(dump, given, seed=args.seed, **options)
-    write_tensors(results, args.output)
+    if args.output is not None:
+        write_tensors(results, args.output)
     outputs = sorted(name for name in results if name.startswith("output"))
     for name in outputs:
-        print(f"{name}: {str(results[name].dtype).removeprefix('torch.')}{list(results[name].shape)}")
+        print(f"{name}: {_summary(results[name])}")
     if args.trace:
         print(f"{len(results) - len(outputs)} intermediate results")
     return 0
+
+
+def _summary(result: Tensor) -> str:
+    """``float16[4, 8] from -1.5 to 2.25, mean 0.03; 2 nan``."""
+    text = f"{str(result.dtype).removeprefix('torch.')}{list(result.shape)}"
+    if result.is_complex() or not result.numel():
+        return text
+    values = result.double().reshape(-1)
+    known = values[values.isfinite()]
+    if known.numel():
+        text += f" from {known.min():g} to {known.max():g}, mean {known.mean():g}"
+    strange = {"nan": values.isnan(), "inf": values.isinf()}
+    counts = [f"{int(found.sum())} {kind}" for kind, found in strange.items() if found.any()]
+    return text + (f"; {', '.join(counts)}" if counts else "")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ge.errors import GeError
-from ..ge.graph import Node, Source, build, topological
+from ..ge.graph import INPUT_TYPES, OUTPUT_TYPE, Node, Source, build, topological
 from .errors import DumpError
 from .read.formats import read
 from .read.txt import Progress
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .graph.infer import Inference
 
 
+_SHOWN_TYPES = 4
 _LINE = re.compile(r'"(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s:]+)')
 
 
@@ -38,6 +41,23 @@ class Dump:
         except GeError as error:
             raise DumpError(str(error)) from None
         self._inference: Inference | None = None
+
+    def __repr__(self) -> str:
+        kinds = [node.type for node in self.nodes.values()]
+        inputs = sum(kind in INPUT_TYPES for kind in kinds)
+        outputs = sum(len(node.inputs) for node in self.nodes.values() if node.type == OUTPUT_TYPE)
+        ends = f"{inputs} input{'s' * (inputs != 1)}, {outputs} output{'s' * (outputs != 1)}"
+        common = ", ".join(f"{count} {kind}" for kind, count in Counter(kinds).most_common(_SHOWN_TYPES))
+        return f"<Dump ({self.kind}) of {len(kinds)} nodes: {ends}; {common}>"
+
+    def _repr_html_(self) -> str:
+        """The graph, where a notebook shows it."""
+        self.infer()
+        from .analyse.cost import Costs
+        from .render.to_html import to_html
+
+        page = html.escape(to_html(self, Costs(self), repr(self)), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 0"></iframe>'
 
     @cached_property
     def consumers(self) -> dict[str, list[tuple[Node, int]]]:
@@ -62,6 +82,8 @@ class Dump:
     def infer(self, progress: Progress | None = None) -> Inference:
         """``inference``, with ``progress`` told the share that is done."""
         if self._inference is None:
+            import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
+
             from .graph.infer import infer
 
             self._inference = infer(self, progress)
@@ -100,18 +122,20 @@ def _ignore_progress(share: float) -> None:  # noqa: ARG001
 def load(path: str | Path, source: str | Path | None = None, progress: Any = None) -> Dump:
     """Read the dump at ``path``; Python lines come from it, or from ``source``, its ``py`` twin."""
     report = progress or _ignore_progress
+    twin = _twin_sources(Path(source)) if source is not None else {}
     try:
         kind, graph_def, sources = read(Path(path), report)
-        if source is not None:
-            sources = {**sources, **_twin_sources(Path(source))}
-        return Dump(graph_def, sources, kind)
+        return Dump(graph_def, {**sources, **twin}, kind)
     except GeError as error:
         raise DumpError(f"{path}: {error}") from None
 
 
 def _twin_sources(path: Path) -> dict[str, Source]:
     """The sources that a ``py`` dump tells; not of its constants, which it writes without their names."""
-    kind, graph_def, sources = read(path, _ignore_progress)
+    try:
+        kind, graph_def, sources = read(path, _ignore_progress)
+    except GeError as error:
+        raise DumpError(f"the source {path}: {error}") from None
     if kind != "py":
         raise DumpError(f"the source must be a py dump, {path} is {kind}")
     named = {op.name for op in graph_def.op if op.type != "Const"}

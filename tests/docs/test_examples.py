@@ -1,4 +1,4 @@
-"""The pages of operators and modules: every example prints what stands below it, and every graph is the one that is kept as golden.
+"""Every example on a page prints what stands below it, and every graph on it is the one that is kept as golden.
 
 `GRAPH_QUANT_UPDATE_DOCS=1 pytest tests/docs/test_examples.py` writes what is printed, and the graphs, into the pages.
 """

@@ -67,6 +67,9 @@ def test_files_that_are_not_there(command, tmp_path):
     )
     code, _, error = command("lint", tmp_path)
     assert code == 2
+    assert error == f"graph-quant: {tmp_path}: there is no dump in this folder\n"
+    code, _, error = command("inspect", tmp_path)
+    assert code == 2
     assert "this is a folder" in error
     code, _, error = command("inspect", DATA / "upstream_group_quant_int4.txt", "-o", tmp_path / "no" / "file")
     assert code == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.lint import rules
+from graph_quant.dumps.analyse.lint import Severity, rules
 
 DATA = Path(__file__).parent / "data"
 INT4 = (DATA / "upstream_group_quant_int4.txt").read_text()
@@ -20,6 +20,8 @@ FIRES = {
     "int4-width": (INT4.replace("[s77, s27]", "[s77, 12]").replace("[s75, s27]", "[s75, 12]"), "GroupQuant", "is 12"),
     "float-desc": (INT4, "GroupQuant", "y is int4, the desc says float32"),
     "redundant-chain": (INT4, "Reshape_1", "9 nodes pack int4; Const [0, …, -1, 8], Reshape and Bitcast"),
+    "needless-node": (INT4, "Reshape_1", "reshapes to the shape it has"),
+    "no-output": (INT4.replace('"NetOutput"', '"Identity"'), "Identity", "the graph has no NetOutput"),
     "mixed-dtypes": (
         INT4.replace("GroupQuant", "AscendQuantV2")
         .replace("DT_FLOAT16", "DT_FLOAT", 2)
@@ -42,23 +44,58 @@ def test_a_rule_fires_and_can_be_ignored(command, tmp_path, name):
     text, node, message = FIRES[name]
     path = tmp_path / "dump.txt"
     path.write_text(text)
-    code, out, error = command("lint", path, "--format", "json")
+    severity = rules()[name].severity
+    code, out, error = command("lint", path, "--format", "json", "--fail-on", severity)
     assert (code, error) == (1, "")
     found = [finding for finding in json.loads(out) if finding["rule"] == name]
+    assert {finding["severity"] for finding in found} == {str(severity)}
+    assert f"[{name}]" in command("lint", path, "--level", "note")[1]
     assert any(finding["node"] == node and message in finding["message"] for finding in found), found
     assert all(finding["why"] and finding["way_out"] for finding in found)
-    _, out, _ = command("lint", path, "--ignore", name)
+    _, out, _ = command("lint", path, "--level", "note", "--ignore", name)
     assert f"[{name}]" not in out
     every_place = [argument for finding in found for argument in ("--ignore", f"{name}:{finding['node']}")]
-    assert f"[{name}]" not in command("lint", path, *every_place)[1]
+    assert f"[{name}]" not in command("lint", path, "--level", "note", *every_place)[1]
 
 
-def test_nothing_fires_on_the_operators_as_this_package_lowers_them(live):
+def test_nothing_but_notes_on_the_operators_as_this_package_lowers_them(live):
     for name, case in live.items():
-        findings = dumps.load(case.txt).lint(ignore=["unreachable"])
-        if name == "block":  # TorchAir's own lowering of addmm multiplies by one and reshapes twice
-            findings = [finding for finding in findings if finding.rule.id != "redundant-chain"]
+        findings = [each for each in dumps.load(case.txt).lint() if each.rule.severity > Severity.NOTE]
         assert not [(finding.rule.id, finding.node, finding.message) for finding in findings], name
+
+
+def test_severities_decide_what_is_shown_and_what_fails(command, tmp_path):
+    (tmp_path / "int4.txt").write_text(INT4)
+    (tmp_path / "block.txt").write_text(BLOCK)
+    both = (tmp_path / "int4.txt", tmp_path / "block.txt")
+    code, out, _ = command("lint", *both)
+    assert code == 1
+    assert f"{both[0]}: error: GroupQuant: y is int4, the desc says float32 [float-desc]\n" in out
+    assert ": note:" not in out
+    assert out.splitlines()[-1].startswith("2 errors, ")
+    assert out.splitlines()[-1].endswith(" notes (--level note shows them)")
+    assert " in 2 dumps; " in out
+    _, out, _ = command("lint", *both, "--level", "note")
+    assert ": note:" in out
+    assert command("lint", *both, "--level", "error", "--fail-on", "never")[0] == 0
+    code, out, _ = command("lint", both[1], "--ignore", "static-shape,float-desc,redundant-chain")
+    assert (code, out.startswith("no findings; ")) == (0, True), "notes do not fail a build"
+    assert command("lint", both[1], "--fail-on", "note")[0] == 1
+
+
+def test_folders(command, tmp_path):
+    inner = tmp_path / "dumps" / "inner"
+    inner.mkdir(parents=True)
+    name = "dynamo_{}_graph_1_rank_0_pid_7_ts_{}.txt"
+    (inner / name.format("original", 10)).write_text(INT4)
+    (inner / name.format("optimized", 12)).write_text(BLOCK)
+    (inner / "notes.txt").write_text("nothing of ours")
+    (inner / "script.py").write_text("print('not a dump')")
+    (tmp_path / "dumps" / "other.txt").write_text(MATMUL)
+    code, out, error = command("lint", tmp_path / "dumps", "--format", "json", "--fail-on", "note")
+    assert (code, error) == (1, "")
+    found = {Path(finding["dump"]).name for finding in json.loads(out)}
+    assert found == {name.format("optimized", 12), "other.txt"}
 
 
 def test_an_unknown_rule_is_refused(command):

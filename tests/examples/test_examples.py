@@ -12,7 +12,15 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("demo", ["npu:0", "group_quant int4", "every result equals the reference to the bit", "4 findings"]),
+        (
+            "demo",
+            [
+                "npu:0",
+                "group_quant int4",
+                "every result equals the reference to the bit",
+                "2 errors, 1 warning; 1 note",
+            ],
+        ),
         ("read_a_dump", ["pack int4", "gives the bits of the compiled call: True", "torch.int32"]),
     ],
 )

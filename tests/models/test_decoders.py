@@ -23,6 +23,7 @@ def test_one_graph_with_the_bits_of_eager_mode(name: str, capsys: pytest.Capture
     report = importlib.import_module(name).main()
     assert (report.graphs, report.recompiles) == (1, 0)
     assert len({run.length for run in report.runs}) == 10
+    assert report.findings == []
     assert [run for run in report.runs if not run.is_equal] == []
     assert {kind: report.types[kind] for kind in quantised_nodes} == quantised_nodes
     # The median: where two experts are nearly tied, rounding makes the router take the other one for a token.

@@ -20,6 +20,7 @@ from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
 from ...ge.kernels import CONTRACTION, REDUCTION
 from ...host.kernels import facts
 from ..graph.shapes import Dim, TensorType
+from .symbols import check_symbols
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -48,6 +49,7 @@ class Costs:
     """The costs of a dump; numbers once every symbol has a size."""
 
     def __init__(self, dump: Dump, sizes: Mapping[str, int] | None = None) -> None:
+        check_symbols(dump, sizes or ())
         self._dump = dump
         self._sizes = {sympy.Symbol(name, integer=True, positive=True): size for name, size in (sizes or {}).items()}
         self.missing = [name for name in dump.inference.symbols if name not in (sizes or {})]

@@ -13,6 +13,7 @@ from ...ge.graph import INPUT_TYPES, Node
 from ...ge.torch_dtypes import from_desc
 from ..errors import DumpError, MissingInputError, SizeError, TooLargeError
 from ..graph.shapes import Stated, evaluate, stated, symbols_in
+from .symbols import check_symbols
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -56,11 +57,7 @@ class _Sizes:
     ) -> None:
         self.values: dict[str, int] = {name: size for name, (size, _) in dump.inference.baked.items()}
         tied = dump.inference.tied
-        unknown = sorted(set(sizes) - set(dump.inference.symbols) - set(self.values) - set(tied))
-        if unknown:
-            raise SizeError(
-                f"the dump has no symbol {unknown[0]}; it has {', '.join(dump.inference.symbols) or 'none'}"
-            )
+        check_symbols(dump, sizes)
         self.values.update(sizes)
         for node in nodes:
             if node.name in given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,11 +15,23 @@ if TYPE_CHECKING:
 Check = Callable[["Dump"], Iterator[tuple[str, str]]]
 
 
+class Severity(enum.IntEnum):
+    """How much a finding matters."""
+
+    NOTE = 1  # what TorchAir adds and GE removes: nobody needs to act
+    WARNING = 2  # it works and could be better; the caller can act
+    ERROR = 3  # GE or the device refuses it, or may compute something else
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
 @dataclass(frozen=True)
 class Rule:
     """``check`` yields a node and what is wrong with it; ``why`` and ``way_out`` hold for every finding."""
 
     id: str
+    severity: Severity
     why: str
     way_out: str
     check: Check
@@ -36,11 +49,11 @@ class Finding:
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, *, why: str, way_out: str) -> Callable[[Check], Check]:
+def rule(name: str, severity: Severity, *, why: str, way_out: str) -> Callable[[Check], Check]:
     """Register a check as the rule ``name``."""
 
     def register(check: Check) -> Check:
-        RULES[name] = Rule(name, why, way_out, check)
+        RULES[name] = Rule(name, severity, why, way_out, check)
         return check
 
     return register

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
-from .lint import rule
+from .lint import Severity, rule
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -17,8 +17,9 @@ _NEUTRAL = {"Mul": 1, "RealDiv": 1, "Div": 1, "Add": 0, "Sub": 0}
 
 @rule(
     "redundant-chain",
+    Severity.WARNING,
     why="every node is a kernel launch or a shape computation that GE carries out on each call",
-    way_out="lower with this package's converters, or rewrite the call as the finding says",
+    way_out="lower with this package's converters: import graph_quant, or run under graph-quant run",
 )
 def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
     """Chains that fewer nodes replace."""
@@ -31,6 +32,16 @@ def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
                     "Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
                 ),
             )
+
+
+@rule(
+    "needless-node",
+    Severity.NOTE,
+    why="TorchAir's converters leave nodes that change nothing; GE removes them when it compiles the graph",
+    way_out="nothing, unless the call stands in your own code: then leave it out",
+)
+def needless_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
+    """Single nodes that change nothing, or that the one before makes needless."""
     for node in dump.order:
         if message := _needless(dump, node):
             yield node.name, message
@@ -74,14 +85,26 @@ def _undone(dump: Dump, node: Node, producer: Node) -> str | None:
 
 
 @rule(
+    "no-output",
+    Severity.ERROR,
+    why="a graph without a NetOutput computes nothing that anybody gets",
+    way_out="dump the whole graph; TorchAir always writes a NetOutput",
+)
+def no_output(dump: Dump) -> Iterator[tuple[str, str]]:
+    """A graph that ends nowhere."""
+    if dump.order and not any(node.type == OUTPUT_TYPE for node in dump.order):
+        yield dump.order[-1].name, "the graph has no NetOutput, so nothing in it is an output"
+
+
+@rule(
     "unreachable",
+    Severity.NOTE,
     why="no output depends on it, by data or by control; it costs compile time at best",
-    way_out="remove what computes it, or dump the optimized graph, from which TorchAir prunes most",
+    way_out="remove what computes it, if it is yours; TorchAir prunes most from the optimized graph, and GE the rest",
 )
 def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
     """Dead ends: nodes that nothing reads and that are not the output."""
     if not any(node.type == OUTPUT_TYPE for node in dump.order):
-        yield dump.order[-1].name, "the graph has no NetOutput, so nothing in it is an output"
         return
     needed: set[str] = set()
     frontier = [node.name for node in dump.order if node.type == OUTPUT_TYPE]
@@ -97,6 +120,7 @@ def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "static-shape",
+    Severity.WARNING,
     why="the input is declared dynamic, but a number is baked in: the graph breaks or recompiles at other sizes",
     way_out="take the size from the tensor (x.size(0), or -1 in a reshape), or mark the dimension static",
 )
@@ -108,6 +132,7 @@ def static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "refused-call",
+    Severity.ERROR,
     why="the host's kernel, which follows the operator's documents, refuses these inputs; a device fails or traps",
     way_out="correct the call as the message says",
 )

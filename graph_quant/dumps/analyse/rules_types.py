@@ -11,7 +11,7 @@ from ...ge.graph import Node
 from ...ge.registrations import registration
 from ...host.kernels import facts
 from ..graph.shapes import TensorType, stated
-from .lint import rule
+from .lint import Severity, rule
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -25,6 +25,7 @@ def _inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
 
 @rule(
     "refused-type",
+    Severity.ERROR,
     why="GE registers which dtypes an operator takes and gives, and refuses the graph at compile time otherwise",
     way_out="ask for a dtype that GE registers; npu_group_quant without dst_dtype is uint8 upstream: pass torch.int8",
 )
@@ -54,6 +55,7 @@ def _listed(words: frozenset[str]) -> str:
 
 @rule(
     "unpacked-scale",
+    Severity.ERROR,
     why="with an int8 or float16 result and no pertoken_scale the kernel reads scale as packed 64-bit parameters",
     way_out="put npu_trans_quant_param (TransQuantParamV2) before the matmul",
 )
@@ -71,6 +73,7 @@ def unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "int4-width",
+    Severity.ERROR,
     why="eight int4 elements share one int32, so the last dimension must be a multiple of 8",
     way_out="pad the last dimension to a multiple of 8, or quantise to int8",
 )
@@ -85,6 +88,7 @@ def int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "float-desc",
+    Severity.ERROR,
     why="GE sizes buffers by the desc: FLOAT on an int4 tensor is eight times too large, and fusions read it wrong",
     way_out="lower with a converter that writes DT_INT4 into the desc of every int4 result, as this package's do",
 )
@@ -100,6 +104,7 @@ def float_descs(dump: Dump) -> Iterator[tuple[str, str]]:
 
 @rule(
     "mixed-dtypes",
+    Severity.ERROR,
     why="GE does not promote dtypes: these inputs must have the same one",
     way_out="cast one of them before the call",
 )

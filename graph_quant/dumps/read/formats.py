@@ -36,6 +36,16 @@ def read(path: Path, progress: Progress) -> tuple[str, Any, dict[str, Source]]:
     raise DumpError("this is not a GE graph dump: txt, pbtxt and py as TorchAir writes them can be read")
 
 
+def looks_like_dump(path: Path) -> bool:
+    """Whether a file begins as a dump does."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(1 << 16)
+    except (OSError, UnicodeDecodeError):
+        return False
+    return bool(_PBTXT.match(text) or _TXT.match(text) or _PY.search(text))
+
+
 def _text(path: Path) -> str:
     try:
         content = path.read_bytes()

@@ -1,0 +1,44 @@
+"""Finds the dumps in folders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import DumpError
+from .formats import looks_like_dump
+
+_SUFFIXES = (".txt", ".pbtxt", ".py")
+_NAME = re.compile(r"dynamo_(?P<stage>original|optimized)_graph_(?P<graph>\d+_rank_\d+_pid_\d+)_ts_\d+\.(?P<kind>\w+)$")
+
+
+def find_dumps(paths: Iterable[str | Path]) -> list[Path]:
+    """The files among ``paths``, and the dumps in the folders among them, at any depth.
+
+    A graph that TorchAir dumped before and after it optimised it is taken after that: only this one runs.
+    """
+    found: dict[Path, None] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found[path] = None
+            continue
+        inside = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES and looks_like_dump(each)]
+        if not inside:
+            raise DumpError(f"{path}: there is no dump in this folder")
+        found.update(dict.fromkeys(_last_stages(inside)))
+    return list(found)
+
+
+def _last_stages(paths: list[Path]) -> list[Path]:
+    graphs = {path: _NAME.search(path.name) for path in paths}
+    optimised = {_key(path, name) for path, name in graphs.items() if name and name["stage"] == "optimized"}
+    return [
+        path
+        for path, name in graphs.items()
+        if not name or name["stage"] == "optimized" or _key(path, name) not in optimised
+    ]
+
+
+def _key(path: Path, name: re.Match[str]) -> tuple[Path, str, str]:
+    return path.parent, name["graph"], name["kind"]

@@ -1,0 +1,55 @@
+"""The recipe for CI, its commands run as a user's project would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+RECIPE = Path(__file__).parents[2] / "examples" / "ci.yml"
+COMMANDS = [step["run"] for step in yaml.safe_load(RECIPE.read_text())["jobs"]["test"]["steps"] if "run" in step]
+MODEL = """
+import torch, torch_npu
+from torchair import CompilerConfig, get_npu_backend
+from graph_quant.nn import DynamicW8A8Linear
+
+torch.manual_seed(0)
+model = DynamicW8A8Linear.from_float(torch.nn.Linear(16, 8).half()).npu()
+config = CompilerConfig()
+config.debug.graph_dump.type = "txt"
+config.debug.graph_dump.path = "dumps"
+compiled = torch.compile(model, backend=get_npu_backend(compiler_config=config), dynamic=True)
+with torch.no_grad():
+    print(compiled(torch.randn(4, 16).half().npu()).shape)
+"""
+TEST = """
+import torch, torch_npu
+
+def test_device():
+    assert torch.ones(2, device="npu").sum().item() == 2
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "tests").mkdir()
+    (folder / "dumps").mkdir()
+    (folder / "model.py").write_text(MODEL)
+    (folder / "tests" / "test_device.py").write_text(TEST)
+    return folder
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if not each.startswith("pip ")])
+def test_a_step_passes(project: Path, command: str) -> None:
+    """In the order of the recipe: verify's script writes the dumps that lint checks."""
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    done = subprocess.run(command, shell=True, cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    if " verify " in command:
+        assert "\nequal: " in done.stdout
+        assert "--min-sqnr" not in done.stdout
+    if " lint " in command:
+        assert list((project / "dumps").glob("dynamo_optimized_graph_*.txt"))
