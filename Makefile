@@ -45,6 +45,7 @@ coverage: $(READY)
 	$(BIN)/python tests/host/opinfo.py
 	$(BIN)/python tests/engine/coverage.py
 	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_families.py
+	GRAPH_QUANT_CAPTURED_MODELS=llama,moe $(BIN)/python -m pytest tests/models/test_captured.py
 
 clean:
 	rm -rf build dist *.egg-info graph_quant/host/lib $(VENV)

@@ -1,0 +1,62 @@
+"""Quantised decoders with npugraph_ex: captured once for each shape, then replayed, with the bits of eager mode."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import decoders
+import pytest
+import torch
+from torch.fx.experimental import _config as shape_config
+
+PROMPTS = (5, 3, 5)
+DECODED = 2
+# Compiling takes its time: `make coverage` tries both.
+MODELS = os.environ.get("GRAPH_QUANT_CAPTURED_MODELS", "llama").split(",")
+
+
+@pytest.mark.parametrize("name", MODELS)
+@torch.no_grad
+def test_captured_once_for_each_shape_with_the_bits_of_eager_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    example: Any = importlib.import_module(name)
+    model = decoders.make_model(example.CONFIG, torch.bfloat16)
+    example.quantise(model)
+    captures = _count_captures(monkeypatch)
+    torch._dynamo.reset()
+    compiled = torch.compile(decoders.step, fullgraph=True, dynamic=True, backend="npugraph_ex")
+    eager_cache, captured_cache = decoders.make_cache(model), decoders.make_cache(model)
+    with shape_config.patch(backed_size_oblivious=True), torch._dynamo.config.patch(specialize_float=True):
+        used = []
+        for length in PROMPTS:
+            for cache in (eager_cache, captured_cache):
+                cache.reset()
+            tokens = decoders.prompt(length, example.CONFIG.vocab_size)
+            for _ in range(1 + DECODED):
+                want = decoders.step(model, tokens, eager_cache)
+                got = compiled(model, tokens, captured_cache)
+                assert torch.equal(want, got)
+                for one, other in zip(eager_cache.layers, captured_cache.layers, strict=True):
+                    assert torch.equal(one.keys, other.keys)
+                    assert torch.equal(one.values, other.values)
+                tokens = decoders.one_sequence(want[:, -1:].argmax(-1))
+            del want, got
+            used.append(torch.npu.memory_allocated())
+    assert len(captures) == 3, "one for each of 5, 3 and 1 tokens"
+    assert used[2] <= used[1], "a third prompt takes no more memory"
+
+
+def _count_captures(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Learn of every capture that is not empty (TorchAir makes a memory pool with one that is)."""
+    from graph_quant.host.capture import tape
+
+    made: list[object] = []
+
+    class Counted(tape.Tape):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(tape, "Tape", Counted)
+    return made
