@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..dumps import DumpError
+from ..dumps.read.tape import is_tape
 from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, parse_sizes, write
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "inspect",
         help="print a GE graph dump so that people can read it",
-        description="Print a GE graph dump (txt, pbtxt or py): one line a node, with inferred dtypes and shapes.",
+        description="Print a GE graph dump (txt, pbtxt or py): one line a node, with inferred dtypes and shapes. Of a "
+        "captured graph (json, as NPUGraph.debug_dump writes it), print one line a task.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -53,6 +55,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @guarded
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    if is_tape(Path(args.dump)):
+        write(_render_tape(args), args.output)
+        return 0
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, args.source)
     from ..dumps.analyse.cost import Costs
@@ -80,6 +85,18 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
 
         return to_html(dump, costs, Path(args.dump).name, SIZE_OPTION)
     return "\n".join(_lines(dump, costs, args)) + "\n"
+
+
+def _render_tape(args: argparse.Namespace) -> str:
+    from ..dumps.read.tape import read_tape
+    from ..dumps.render import tape
+
+    tasks = read_tape(Path(args.dump))
+    if args.format == "text":
+        return "\n".join(tape.to_lines(tasks)) + "\n"
+    if args.format not in ("json", "dot"):
+        raise DumpError(f"--format {args.format}: a captured graph has text, json and dot")
+    return tape.to_json(tasks) if args.format == "json" else tape.to_dot(tasks)
 
 
 def _require_onnx() -> None:

@@ -39,3 +39,16 @@ def test_graphs_have_the_bits_of_eager_mode(name: str, width: int) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(CASES[name], backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
     assert torch.equal(compiled(*inputs), CASES[name](*inputs))
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float16, torch.float32), (torch.float32, torch.bfloat16)])
+def test_factors_of_two_precisions_give_the_first_ones(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
+    x, w = torch.randn(3, 4).to(dtypes[0]), torch.randn(4, 5).to(dtypes[1])
+    expected = (x.float() @ w.float()).to(dtypes[0])
+    assert torch.equal((x.npu() @ w.npu()).cpu(), expected)
+    graph = torch.npu.NPUGraph()
+    first, second = x.npu(), w.npu()
+    with torch.npu.graph(graph):
+        result = torch.mm(first, second)
+    graph.replay()
+    assert torch.equal(result.cpu(), expected)

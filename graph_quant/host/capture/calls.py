@@ -10,7 +10,6 @@ from torch._ops import OpOverload
 
 from ..alias import as_cpu
 from ..device.rng import cpu_generator
-from ..halves import too_large
 from .inference import Fresh
 from .tape import Step
 
@@ -41,13 +40,14 @@ class Call:
 
     def step(self, fresh: list[Fresh]) -> Step:
         """Return the function that makes the call and writes its results where the capture put them."""
+        from ..device.products import float32_product
         from ..device.registry import matching_out
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
         if any(argument.name == "generator" for argument in self.op._schema.arguments):
             return _into(self._drawing(), targets)
-        if (product := self._product(name)) is not None:
+        if (product := float32_product(name, self.args)) is not None:
             return _into(self._prepared(product), targets)
         if len(targets) == 1 and not targets[0][0] and (out := matching_out(self.op)) is not None:
             into = next(argument.name for argument in out._schema.arguments if argument.is_out)
@@ -56,13 +56,6 @@ class Call:
 
     def _prepared(self, compute: Callable[..., Any]) -> Callable[[], Any]:
         return partial(compute, *self.args, **self.kwargs)
-
-    def _product(self, name: str) -> Callable[..., Any] | None:
-        """Return how a large product of half precision is computed, as it is outside of a capture."""
-        from ..device.products import IN_FLOAT32
-
-        compute = IN_FLOAT32.get(name)
-        return compute if compute is not None and len(self.args) >= 2 and too_large(*self.args[-2:]) else None
 
     def _drawing(self) -> Callable[[], Any]:
         """Draw from the NPU's generator, as it stands when the call is made."""

@@ -38,7 +38,7 @@ def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwa
     copy = copies.COPIES.get(name)
     results, kernel = _capture(op, name, args, kwargs) if copy is None else copy(*args, **kwargs)
     if kernel is not None:
-        detail = _detail(kernel, results)
+        detail = _detail(kernel, [*_tensors(results), *_written(op, args, kwargs)])
         put(note_kernel(stream, state, name, detail), kernel)
     return results
 
@@ -61,10 +61,20 @@ def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str,
     return results, Kernel(name, call.step(inference.fresh), tuple(inference.tensors()))
 
 
-def _detail(kernel: Kernel, results: Any) -> str:
+def _written(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    """Return the arguments that a call writes into."""
+    values = [
+        args[position] if position < len(args) else kwargs.get(argument.name)
+        for position, argument in enumerate(op._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return _tensors(values)
+
+
+def _detail(kernel: Kernel, written: list[Tensor]) -> str:
     """Return the tensors of a kernel as members of a JSON object."""
-    inputs = ", ".join(map(_described, kernel.tensors))
-    outputs = ", ".join(map(_described, _tensors(results)))
+    inputs = ", ".join(dict.fromkeys(map(_described, kernel.tensors)))
+    outputs = ", ".join(dict.fromkeys(map(_described, written)))
     return f'"Inputs": [{inputs}], "Outputs": [{outputs}]'
 
 

@@ -170,7 +170,7 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         draws = drops is not None and drops < len(args) and args[drops]
-        if not modes_active() and not draws and not (is_product and args and args[0].dtype in HALVES):
+        if not modes_active() and not draws and not (is_product and any([value.dtype in HALVES for value in args[:2]])):
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():

@@ -1,12 +1,13 @@
-"""Matrix products on npu tensors: large ones of half precision are computed in float32."""
+"""Matrix products on npu tensors: large ones of half precision, and those of two precisions, are float32 products."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..alias import as_cpu, to_npu
-from ..halves import too_large
+from ..halves import HALVES, too_large
 from .kernels import Kernel
 
 
@@ -27,13 +28,26 @@ def _product(x1: Tensor, x2: Tensor) -> Tensor:
 IN_FLOAT32: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm, "aten::baddbmm": _addmm}
 
 
+# As on the device, this takes factors of two precisions, and gives the first one's.
+_OF_TWO_PRECISIONS = "aten::mm"
+_FLOATS = {torch.float32, *HALVES}
+
+
+def float32_product(name: str, args: Sequence[Any]) -> Kernel | None:
+    """How a call of ``name`` is computed in float32, if it is."""
+    compute = IN_FLOAT32.get(name)
+    if compute is None or len(args) < 2:
+        return None
+    x1, x2 = args[-2:]
+    mixed = name == _OF_TWO_PRECISIONS and x1.dtype != x2.dtype and {x1.dtype, x2.dtype} <= _FLOATS
+    return compute if mixed or too_large(x1, x2) else None
+
+
 def product(name: str, inner: Kernel) -> Kernel:
-    """The kernel of ``name``: ``inner``, except for large products of half precision."""
-    compute = IN_FLOAT32[name]
+    """The kernel of ``name``: ``inner``, except for what is computed in float32."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if len(args) >= 2 and too_large(*args[-2:]):
-            return to_npu(compute(*map(as_cpu, args), **kwargs))
-        return inner(*args, **kwargs)
+        compute = float32_product(name, args)
+        return inner(*args, **kwargs) if compute is None else to_npu(compute(*map(as_cpu, args), **kwargs))
 
     return kernel

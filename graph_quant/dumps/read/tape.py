@@ -1,0 +1,88 @@
+"""The tape of a captured graph, as ``NPUGraph.debug_dump`` writes it: a Chrome trace, one event a task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import DumpError
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A tensor of a task: an address, and what lies there."""
+
+    address: int
+    type: str
+
+    def __str__(self) -> str:
+        return self.type
+
+
+@dataclass
+class Task:
+    """What one place on the tape does, and which earlier tasks it follows."""
+
+    number: int
+    name: str
+    kind: str
+    stream: int
+    inputs: list[Memory] = field(default_factory=list)
+    outputs: list[Memory] = field(default_factory=list)
+    sources: list[int | None] = field(default_factory=list)  # of each input: the task that wrote it, None from outside
+    reuses: list[int] = field(default_factory=list)  # tasks whose results this one overwrites with its own
+    after: int | None = None  # of a wait: the record it waits for
+
+
+def is_tape(path: Path) -> bool:
+    """Whether a file holds a captured graph rather than a dump of a GE graph."""
+    if path.suffix != ".json":
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(1) == "["
+
+
+def read_tape(path: Path) -> list[Task]:
+    """The tasks of a captured graph, in the order in which a replay runs them."""
+    try:
+        events = json.loads(path.read_text(encoding="utf-8"))
+        tasks = [_task(number, event) for number, event in enumerate(events)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DumpError(f"{path}: not the trace of a captured graph: {error}") from error
+    _connect(tasks)
+    return tasks
+
+
+def _task(number: int, event: dict[str, Any]) -> Task:
+    args = event["args"]
+    task = Task(number, event["name"], args["Task Type"], args["Stream Id"])
+    task.inputs = list(_memories(args.get("Inputs", ())))
+    task.outputs = list(_memories(args.get("Outputs", ())))
+    if "Source" in args:
+        task.inputs = [Memory(args["Source"], f"bytes[{args['Bytes']}]")]
+    if "Target" in args:
+        task.outputs = [Memory(args["Target"], f"bytes[{args['Bytes']}]")]
+    return task
+
+
+def _memories(listed: Any) -> Iterator[Memory]:
+    for entry in listed:
+        yield Memory(entry["Address"], f"{entry['Type']}{entry['Shape']}")
+
+
+def _connect(tasks: list[Task]) -> None:
+    writer: dict[int, int] = {}
+    recorded: dict[str, int] = {}
+    for task in tasks:
+        task.sources = [writer.get(memory.address) for memory in task.inputs]
+        read = {memory.address for memory in task.inputs}
+        task.reuses = [writer[m.address] for m in task.outputs if m.address in writer and m.address not in read]
+        writer.update((memory.address, task.number) for memory in task.outputs)
+        event = task.name.rpartition("_")[2]
+        if task.kind == "EVENT_RECORD":
+            recorded[event] = task.number
+        elif task.kind == "EVENT_WAIT":
+            task.after = recorded.get(event)

@@ -1,0 +1,70 @@
+"""A captured graph for people: one line a task, for Graphviz, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from ..read.tape import Memory, Task
+
+
+def to_lines(tasks: Sequence[Task]) -> Iterator[str]:
+    """One line a task: its number, its stream, what it reads, what it gives, and whose memory it takes over."""
+    names = _outside(tasks)
+    streams = {task.stream for task in tasks}
+    reused = sum(len(task.reuses) for task in tasks)
+    counts = f"{len(tasks)} tasks on {len(streams)} streams, {len(names)} inputs, {reused} reused addresses"
+    yield f"# captured graph: {counts}"
+    width = len(str(len(tasks)))
+    for task in tasks:
+        yield f"%{task.number:<{width}}  stream {task.stream}  {_call(task, names)}{_results(task)}"
+
+
+def _call(task: Task, names: dict[int, str]) -> str:
+    if task.kind == "EVENT_WAIT":
+        return "wait" if task.after is None else f"wait for %{task.after}"
+    if task.kind == "EVENT_RECORD":
+        return "record"
+    return f"{task.name}({', '.join(_source(task, place, names) for place in range(len(task.inputs)))})"
+
+
+def _source(task: Task, place: int, names: dict[int, str]) -> str:
+    source = task.sources[place]
+    return names[task.inputs[place].address] if source is None else f"%{source}"
+
+
+def _results(task: Task) -> str:
+    text = f" -> {', '.join(map(str, task.outputs))}" if task.outputs else ""
+    return text + (f"  # in the memory of {', '.join(f'%{number}' for number in task.reuses)}" if task.reuses else "")
+
+
+def _outside(tasks: Sequence[Task]) -> dict[int, str]:
+    """A name for each address that the graph reads before it writes there."""
+    read: list[Memory] = [
+        memory for task in tasks for memory, source in zip(task.inputs, task.sources, strict=True) if source is None
+    ]
+    return {address: f"input{place}" for place, address in enumerate(dict.fromkeys(m.address for m in read))}
+
+
+def to_dot(tasks: Sequence[Task]) -> str:
+    """The text of a ``.dot`` file: a column for each stream, dashed lines for events and reused memory."""
+    lines = ["digraph tape {", '  node [shape=box, style="rounded", fontname="sans-serif"];']
+    for stream in sorted({task.stream for task in tasks}):
+        members = " ".join(
+            f"t{task.number} [label={json.dumps(task.name)}];" for task in tasks if task.stream == stream
+        )
+        lines.append(f"  subgraph cluster_{stream} {{ label={json.dumps(f'stream {stream}')}; {members} }}")
+    for task in tasks:
+        for memory, source in zip(task.inputs, task.sources, strict=True):
+            if source is not None:
+                lines.append(f"  t{source} -> t{task.number} [label={json.dumps(str(memory))}];")
+        if task.after is not None:
+            lines.append(f"  t{task.after} -> t{task.number} [style=dashed];")
+        lines += [f"  t{number} -> t{task.number} [style=dotted, label=memory];" for number in task.reuses]
+    return "\n".join([*lines, "}", ""])
+
+
+def to_json(tasks: Sequence[Task]) -> str:
+    """The tasks with what they follow."""
+    return json.dumps([asdict(task) for task in tasks], indent=2) + "\n"
