@@ -72,7 +72,8 @@ def _refused_names() -> set[str]:
     runtime = ctypes.CDLL(str(Path(DIRECTORY) / RUNTIME))
     first = ctypes.c_char_p.in_dll(runtime, "host_refused_names")
     names = ctypes.cast(ctypes.byref(first), ctypes.POINTER(ctypes.c_char_p))
-    return {name.decode() for name in itertools.takewhile(lambda name: name is not None, names)}
+    listed: Iterator[bytes | None] = (names[place] for place in itertools.count())
+    return {name.decode() for name in itertools.takewhile(lambda name: name is not None, listed) if name is not None}
 
 
 def _libraries_of(package: str) -> list[Path]:

@@ -8,7 +8,8 @@ kernel's source is not public: the order in which it adds may move results by a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from typing import Any
 
 import torch
 from graph_quant.destination import INT8
@@ -125,59 +126,36 @@ def kv_rmsnorm_rope_cache_node(
     cache_mode: str = NORM,
     is_output_kv: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    parameters: Sequence[Tensor | None] = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
     outputs = kv_rmsnorm_rope_cache_v2(
-        kv, gamma, cos, sin, index, k_cache, ckv_cache, *parameters, v, epsilon, cache_mode, is_output_kv
+        kv,
+        gamma,
+        cos,
+        sin,
+        index,
+        k_cache,
+        ckv_cache,
+        k_rope_scale,
+        c_kv_scale,
+        k_rope_offset,
+        c_kv_offset,
+        v,
+        epsilon,
+        cache_mode,
+        is_output_kv,
     )
     return k_cache, ckv_cache, *outputs
 
 
-def kv_rmsnorm_rope_cache(
-    kv: Tensor,
-    gamma: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    index: Tensor,
-    k_cache: Tensor,
-    ckv_cache: Tensor,
-    k_rope_scale: Tensor | None,
-    c_kv_scale: Tensor | None,
-    k_rope_offset: Tensor | None,
-    c_kv_offset: Tensor | None,
-    v: Tensor | None,
-    epsilon: float,
-    cache_mode: str,
-    is_output_kv: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+@functools.wraps(kv_rmsnorm_rope_cache_v2)
+def kv_rmsnorm_rope_cache(**given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The same, with the caches, which the device writes in place though the schema does not say so, in front."""
-    parameters: Sequence[Tensor | None] = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
-    outputs = kv_rmsnorm_rope_cache_v2(
-        kv, gamma, cos, sin, index, k_cache, ckv_cache, *parameters, v, epsilon, cache_mode, is_output_kv
-    )
-    return k_cache, ckv_cache, *outputs
+    outputs = kv_rmsnorm_rope_cache_v2(**given)
+    return given["k_cache"], given["ckv_cache"], *outputs
 
 
-def kv_rmsnorm_rope_cache_v2_functional(
-    kv: Tensor,
-    gamma: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    index: Tensor,
-    k_cache: Tensor,
-    ckv_cache: Tensor,
-    k_rope_scale: Tensor | None,
-    c_kv_scale: Tensor | None,
-    k_rope_offset: Tensor | None,
-    c_kv_offset: Tensor | None,
-    v: Tensor | None,
-    epsilon: float,
-    cache_mode: str,
-    is_output_kv: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+@functools.wraps(kv_rmsnorm_rope_cache_v2)
+def kv_rmsnorm_rope_cache_v2_functional(**given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What was kept, and copies of the caches with it."""
-    k_copy, ckv_copy = k_cache.clone(), ckv_cache.clone()
-    parameters: Sequence[Tensor | None] = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
-    outputs = kv_rmsnorm_rope_cache_v2(
-        kv, gamma, cos, sin, index, k_copy, ckv_copy, *parameters, v, epsilon, cache_mode, is_output_kv
-    )
-    return *outputs, k_copy, ckv_copy
+    caches = {name: given[name].clone() for name in ("k_cache", "ckv_cache")}
+    outputs = kv_rmsnorm_rope_cache_v2(**{**given, **caches})
+    return *outputs, caches["k_cache"], caches["ckv_cache"]
