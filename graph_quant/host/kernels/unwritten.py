@@ -3,6 +3,6 @@
 from ...ge.kernels import CONTRACTION, declare
 
 declare("Flatten", "FlattenV2", view=True)
-declare("QuantMatmul", "WeightQuantBatchMatmulV2", flops=CONTRACTION)
+declare("QuantMatmul", flops=CONTRACTION)
 declare("LayerNormV3", flops=8)
 declare("AscendQuant", flops=3, exact=True, same=("x", "scale", "offset"), packs=True)

@@ -1,0 +1,58 @@
+"""npu_weight_quant_batchmatmul becomes WeightQuantBatchMatmulV2.
+
+The kernel takes int32 that hold int4 as they are, parameters of x's dtype, and of int8 results packed ones alone: a
+float quant_scale goes through TransQuantParamV2 first, as eager execution does. TorchAir passes it on as it is, and
+the kernel refuses it.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.converters.lowering import cast_to, lowers
+from graph_quant.converters.matmul.grouped_matmul import packed_scale
+from graph_quant.converters.quant import trans_quant_param
+from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.meta.matmul.weight_quant_batchmatmul import WeightQuantPlan, weight_quant_batchmatmul
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
+
+
+@lowers(weight_quant_batchmatmul)
+def lower(
+    plan: WeightQuantPlan,
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None,
+    quant_scale: Tensor | None,
+    quant_offset: Tensor | None,
+    bias: Tensor | None,
+    antiquant_group_size: int,
+    inner_precise: int,
+) -> Tensor:
+    """The GE nodes of one call."""
+    y = ge.WeightQuantBatchMatmulV2(
+        x,
+        weight,
+        _like(antiquant_scale, x),
+        antiquant_offset=None if antiquant_offset is None else _like(antiquant_offset, x),
+        quant_scale=None if quant_scale is None else _packed(quant_scale, quant_offset),
+        quant_offset=quant_offset,
+        bias=bias,
+        transpose_x=False,
+        transpose_weight=False,
+        antiquant_group_size=antiquant_group_size,
+        inner_precise=inner_precise,
+    )
+    y.desc.dtype = TO_DESC[str(plan.results[0].dtype).removeprefix("torch.")]  # type: ignore[union-attr]
+    return y
+
+
+def _like(parameters: Tensor, x: Tensor) -> Tensor:
+    """Floating parameters in x's dtype."""
+    is_same = parameters.meta.dtype in (x.meta.dtype, torch.int64, torch.int32)
+    return parameters if is_same else cast_to(parameters, x.meta.dtype)
+
+
+def _packed(scale: Tensor, offset: Tensor | None) -> Tensor:
+    return packed_scale(scale) if scale.meta.dtype == torch.int64 else trans_quant_param.quant_params(scale, offset)

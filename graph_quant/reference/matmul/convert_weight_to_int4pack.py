@@ -1,0 +1,24 @@
+"""npu_convert_weight_to_int4pack: eight int4 to an int32, the first in the lowest four bits."""
+
+from __future__ import annotations
+
+from graph_quant import int4
+from graph_quant.destination import INT4
+from graph_quant.reference.checks import value_check
+from torch import Tensor
+
+
+def convert_weight_to_int4pack(weight: Tensor) -> Tensor:
+    """``weight`` at an eighth of its width."""
+    return int4.pack(elements("npu_convert_weight_to_int4pack", weight))
+
+
+@value_check
+def elements(op: str, weight: Tensor) -> Tensor:
+    """Every element is one that four bits hold; the device would keep the lowest four of any other."""
+    outside = ((weight < INT4.low) | (weight > INT4.high)).nonzero()
+    if outside.numel():
+        place = outside[0].tolist()
+        found = int(weight[tuple(place)])
+        raise RuntimeError(f"{op}: weight{place} must be from {INT4.low} to {INT4.high}, got {found}")
+    return weight

@@ -1,0 +1,120 @@
+"""npu_weight_quant_batchmatmul: floating rows times integer weights, ``x @ ((weight + offset) * scale) + bias``.
+
+float16 rounds the restored weights after each of the two operations, bfloat16 once, after both. A packed scale
+multiplies ``weight + offset``, an integer, in float32, and rounds once to float16. Products are summed in float32, the
+bias is added there, and the result is rounded once: to x's dtype, or to int8 as a packed parameter says.
+
+How the device cuts k, and so the order of the sum, depends on sizes and cores; for few rows it also splits x into
+integers. That moves a result by what float32 sums round, in units of its dtype by one.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant import int4, quant_params
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.checks import value_check
+from graph_quant.reference.matmul.rescaling import to_int8
+from torch import Tensor
+
+_OFFSET_LOW, _OFFSET_HIGH = -128, 127
+
+
+def weight_quant_batchmatmul(
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    antiquant_group_size: int = 0,
+    packed_along_k: bool = False,
+) -> Tensor:
+    """The product. int32 weights hold int4: (k, n/8), or with ``packed_along_k`` (k/8, n)."""
+    if weight.dtype == torch.int32:
+        weight = int4.unpack(weight.mT).mT if packed_along_k else int4.unpack(weight)
+    restored = _restored(weight, antiquant_scale, antiquant_offset, x.dtype, antiquant_group_size)
+    values = torch.matmul(x.float(), restored.float())
+    if bias is not None:
+        values = values + bias.float()
+    if quant_scale is None:
+        return values.to(x.dtype)
+    packed = quant_scale.dtype == torch.int64
+    params = quant_scale if packed else quant_params.encode(quant_scale, quant_offset)
+    return to_int8(values, params.reshape(-1))
+
+
+def _restored(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype, group_size: int) -> Tensor:
+    """The floating weights that integers stand for."""
+    if scale.dtype == torch.int64:
+        whole = integers.to(torch.int32)
+        if offset is not None:
+            whole = whole + int8_offsets("npu_weight_quant_batchmatmul", offset)
+        return (whole.float() * quant_params.decode(scale)[0]).to(torch.float16)
+    between = dtype if dtype == torch.float16 else torch.float32
+    values = integers.to(between)
+    if offset is not None:
+        values = values + _of_rows(offset, values.size(0), group_size).to(between)
+    return (values * _of_rows(scale, values.size(0), group_size).to(between)).to(dtype)
+
+
+def _of_rows(parameters: Tensor, rows: int, group_size: int) -> Tensor:
+    """With groups, the parameters of each row; the last group may be shorter."""
+    return parameters.repeat_interleave(group_size, 0)[:rows] if group_size else parameters
+
+
+@value_check
+def int8_offsets(op: str, antiquant_offset: Tensor) -> Tensor:
+    """Integer offsets are added to int8 weights, and are int8 themselves."""
+    outside = ((antiquant_offset < _OFFSET_LOW) | (antiquant_offset > _OFFSET_HIGH)).flatten().nonzero()
+    if outside.numel():
+        place = int(outside[0])
+        found = int(antiquant_offset.flatten()[place])
+        raise RuntimeError(
+            f"{op}: antiquant_offset of column {place} must be from {_OFFSET_LOW} to {_OFFSET_HIGH}, got {found}"
+        )
+    return antiquant_offset
+
+
+@kernel("WeightQuantBatchMatmulV2", flops=CONTRACTION, exact=True)
+def weight_quant_batchmatmul_node(
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None = None,
+    quant_scale: Tensor | None = None,
+    quant_offset: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    transpose_x: bool = False,
+    transpose_weight: bool = False,
+    antiquant_group_size: int = 0,
+    dtype: int = -1,  # noqa: ARG001 (what x and quant_scale say)
+    inner_precise: int = 0,  # noqa: ARG001 (how fast, not what)
+) -> Tensor:
+    """Weights of (n, k), with transpose_weight, have parameters that start with n."""
+    x = x.mT if transpose_x else x
+    along_k = weight.dtype == torch.int32 and (transpose_weight or weight.size(0) != x.size(1))
+    if transpose_weight:
+        weight = weight.mT
+        antiquant_scale, antiquant_offset = _turned(antiquant_scale), _turned(antiquant_offset)
+    return weight_quant_batchmatmul(
+        x,
+        weight,
+        _signed(antiquant_scale),
+        antiquant_offset,
+        _signed(quant_scale),
+        quant_offset,
+        bias,
+        antiquant_group_size,
+        along_k,
+    )
+
+
+def _turned(parameters: Tensor | None) -> Tensor | None:
+    return parameters.mT if parameters is not None and parameters.dim() == 2 else parameters
+
+
+def _signed(parameters: Tensor | None) -> Tensor | None:
+    return parameters.view(torch.int64) if parameters is not None and parameters.dtype == torch.uint64 else parameters

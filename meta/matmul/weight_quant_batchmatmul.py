@@ -1,0 +1,109 @@
+"""npu_weight_quant_batchmatmul: what may be passed, and what comes back.
+
+x (m, k) is float16 or bfloat16. weight (k, n) is int8, or int32 that hold int4: (k, n/8), or (k/8, n) as a transposed
+view. antiquant_scale is (1,), (1, 1), (n,) or (1, n), or with antiquant_group_size a row for each group of k, the last
+of which may be shorter; antiquant_offset is like it. A packed antiquant_scale is for float16 x and int8 weights in a
+transposed view. quant_scale, (1,), (n,) or (1, n), makes the result int8. k and n are at most 65535.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant.destination import INT4
+from graph_quant.meta.matmul.weight_quant_parameters import (
+    check_antiquant,
+    check_antiquant_shape,
+    check_packed_antiquant,
+    check_quant,
+    check_row,
+    is_transposed,
+)
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules, Size, guard_or_false
+from graph_quant.reference.matmul.weight_quant_batchmatmul import weight_quant_batchmatmul as reference
+from torch import Tensor
+
+LARGEST = 65535
+BIASES = {torch.float16: torch.float16, torch.bfloat16: torch.float32}
+
+
+@dataclass(frozen=True)
+class WeightQuantPlan(Plan):
+    """``packed_along_k`` when int32 weights are (k/8, n)."""
+
+    packed_along_k: bool
+
+
+@operator("npu_weight_quant_batchmatmul", reference=reference)
+def weight_quant_batchmatmul(
+    rules: Rules,
+    x: Tensor,
+    weight: Tensor,
+    antiquant_scale: Tensor,
+    antiquant_offset: Tensor | None,
+    quant_scale: Tensor | None,
+    quant_offset: Tensor | None,
+    bias: Tensor | None,
+    antiquant_group_size: int,
+    inner_precise: int,
+    weight_dtype: int | None,
+) -> WeightQuantPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    if weight_dtype is not None:
+        rules.refuse(f"weight_dtype is for Ascend 950, leave it None on A2 and A3, got {weight_dtype}")
+    rules.dtype("x", x, (torch.float16, torch.bfloat16))
+    rules.dtype("weight", weight, (torch.int8, torch.int32))
+    for name, tensor in (("x", x), ("weight", weight)):
+        rules.rank(name, tensor, 2)
+        rules.not_empty(name, tensor)
+        _plain(rules, name, tensor)
+    packed_along_k, columns = _columns(rules, x, weight)
+    for name, size in (("k", x.size(1)), ("n", columns), *([("m", x.size(0))] if is_transposed(x) else [])):
+        why = ", x being transposed" if name == "m" else ""
+        rules.require(size <= LARGEST, lambda: f"{name} must be at most {LARGEST}{why}, got {size}")  # noqa: B023
+    check_antiquant(rules, x, weight, antiquant_scale, antiquant_offset)
+    check_antiquant_shape(rules, x, antiquant_scale, antiquant_group_size, columns)
+    if antiquant_scale.dtype == torch.int64:
+        check_packed_antiquant(rules, x, weight, antiquant_scale, columns)
+        rules.require(quant_scale is None, lambda: "quant_scale must be None beside a packed antiquant_scale, got one")
+    check_quant(rules, quant_scale, quant_offset, columns)
+    if bias is not None:
+        rules.dtype("bias", bias, (BIASES[x.dtype],), f" for x of {x.dtype}")
+        check_row(rules, "bias", bias, columns, one=False)
+    rules.one_of("inner_precise", inner_precise, (0, 1))
+    output = x.dtype if quant_scale is None else torch.int8
+    return WeightQuantPlan((Result((x.size(0), columns), output),), packed_along_k)
+
+
+def _plain(rules: Rules, name: str, tensor: Tensor) -> None:
+    rules.require(
+        not rules.is_eager or tensor.is_contiguous() or is_transposed(tensor),
+        lambda: (
+            f"{name} must be contiguous or a transposed view when run eagerly, got strides {list(tensor.stride())}; "
+            "make it contiguous, or compile: a graph converts it"
+        ),
+    )
+
+
+def _columns(rules: Rules, x: Tensor, weight: Tensor) -> tuple[bool, Size]:
+    if weight.dtype == torch.int8:
+        rules.equal("weight.size(0)", weight.size(0), "x.size(1)", x.size(1))
+        return False, weight.size(1)
+    along_k = not guard_or_false(weight.size(0) == x.size(1))
+    if not along_k:
+        rules.require(
+            weight.is_contiguous(),
+            lambda: f"weight must be contiguous where it holds int4 along n, got strides {list(weight.stride())}",
+        )
+        return False, weight.size(1) * INT4.packing
+    rules.require(
+        weight.size(0) * INT4.packing == x.size(1),
+        lambda: f"weight.size(0) must equal k, {x.size(1)}, or k/8 in a transposed view, got {weight.size(0)}",
+    )
+    rules.require(
+        weight.stride(0) == 1,
+        lambda: f"weight must be a transposed view where it holds int4 along k, got strides {list(weight.stride())}",
+    )
+    return True, weight.size(1)
