@@ -1,7 +1,7 @@
 """What experts cost: npu_grouped_matmul beside its products one by one, npu_dequant_swiglu_quant beside a copy.
 
-Times are taken in turn in one run, the best of a few rounds, and count only as their ratio. Limits: 1.3 for the products,
-30 and, compiled by Inductor, 8 for the copy of what is read and written.
+Times are taken in turn in one run, the best of a few rounds, and count only as their ratio. Limits: 1.3 for the
+products; 30 and, compiled by Inductor, 8 for the copy of what is read and written.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 import torch_npu
-from engine import _alternating, _compiled, _copy_of, _traffic
 from graph_quant.destination import INT32
 from graph_quant.reference.matmul.quant_matmul import quant_matmul
+
+from engine import _alternating, _compiled, _copy_of, _traffic
 
 EXPERTS, SIZE = 16, 4096
 
