@@ -60,8 +60,8 @@ def load() -> None:
 
 def upstream(name: str) -> Callable[..., Any] | None:
     """torch_npu's own inference, which it calls by the operator's name with or without a suffix."""
-    found: Callable[..., Any] | None = getattr(_meta_registrations, f"{name}_meta", None)
-    return found or getattr(_meta_registrations, name, None)
+    names = (f"{name}{suffix}" for suffix in ("_meta", "_forward", ""))
+    return next((found for each in names if (found := getattr(_meta_registrations, each, None)) is not None), None)
 
 
 def unregister() -> None:

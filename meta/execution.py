@@ -33,10 +33,13 @@ def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
     if plan is None:
         return results
     inputs = {each.untyped_storage().data_ptr() for each in record.tensors(values).values()}
-    return [
-        _settled(result, inputs) if isinstance(promised, Result) else record.argument(promised, values)
-        for promised, result in zip(plan.results, results, strict=True)
-    ]
+
+    def returned(promised: Result | str | int, result: Any) -> Any:
+        if isinstance(promised, str):
+            return record.argument(promised, values)
+        return _settled(result, inputs) if isinstance(promised, Result) else promised
+
+    return [returned(promised, result) for promised, result in zip(plan.results, results, strict=True)]
 
 
 def _ask_upstream(record: Operator, values: Sequence[Any]) -> None:

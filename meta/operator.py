@@ -35,12 +35,13 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a call is carried out. A string among the results is the argument (x, out[1]) that comes back itself.
+    """How a call is carried out.
 
+    A string among the results is the argument (x, out[1]) that comes back itself; a number comes back as it is.
     ``int4_arguments`` are those whose int32 hold eight int4 each.
     """
 
-    results: tuple[Result | str, ...]
+    results: tuple[Result | str | int, ...]
     int4_arguments: frozenset[str] = field(default=frozenset(), kw_only=True)
 
 
@@ -139,7 +140,9 @@ class Operator:
         made = [self._empty(result, values, like) for result in plan.results]
         return self.as_returned(made)
 
-    def _empty(self, result: Result | str, values: Sequence[Any], like: Tensor) -> Tensor:
+    def _empty(self, result: Result | str | int, values: Sequence[Any], like: Tensor) -> Tensor | int:
+        if isinstance(result, int):
+            return result
         if isinstance(result, str):
             return self.argument(result, values)
         return empty(like, result.shape, result.dtype)

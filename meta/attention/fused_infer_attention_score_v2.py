@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.destination import SCALAR_TYPES
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
-from graph_quant.meta.operator import operator
+from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.fused_infer_attention_score import fused_infer_attention_score as reference
@@ -123,7 +123,7 @@ def _check_out_dtype(rules: Rules, out_dtype: int | None, plan: AttentionPlan) -
         return
     result = plan.results[0]
     dtype: torch.dtype | None = SCALAR_TYPES.get(out_dtype)
-    assert not isinstance(result, str)
+    assert isinstance(result, Result)
     rules.require(dtype == result.dtype, lambda: f"out_dtype must be None or {result.dtype}, got {dtype or out_dtype}")
 
 

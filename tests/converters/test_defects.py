@@ -225,3 +225,13 @@ def test_14_rotary_mul_lowers_its_mode() -> None:
     x, r = f16(2, 3, 4, 16), f16(1, 3, 1, 16)
     graph = lower(lambda x, r1, r2: torch_npu.npu_rotary_mul(x, r1, r2, "interleave"), x, r, r.clone())
     assert node(graph, "RotaryPositionEmbedding").attr["mode"].i == 1
+
+
+def test_15_fusion_attention_lowers_its_shift() -> None:
+    graph = lower(
+        lambda q, pse: torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", pse=pse)[0],
+        f16(1, 2, 3, 16),
+        f16(1, 2, 3, 3),
+    )
+    attention = node(graph, "FlashAttentionScore")
+    assert attention.input[3].startswith("arg1")

@@ -40,7 +40,8 @@ def compiled(calls: list[Call], dynamic: bool | None) -> Callable[..., list[Any]
 
 
 def tensors(results: Any) -> list[torch.Tensor]:
-    return [results] if isinstance(results, torch.Tensor) else list(results)
+    """Those among the results of a call, which may be numbers as well."""
+    return [each for each in tree_leaves(results) if isinstance(each, torch.Tensor)]
 
 
 @pytest.mark.parametrize("op", BY_OPERATOR)

@@ -5,6 +5,7 @@ Checked are the schema, fake tensors, and AOT dispatch with static and with dyna
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from support.calls import GOOD, Call
 
@@ -29,4 +30,4 @@ def test_meta_tensors_agree_with_the_npu(call: Call) -> None:
 
 
 def _tuple(results: object) -> tuple[torch.Tensor, ...]:
-    return (results,) if isinstance(results, torch.Tensor) else tuple(results)  # type: ignore[call-overload]
+    return tuple(each for each in tree_leaves(results) if isinstance(each, torch.Tensor))

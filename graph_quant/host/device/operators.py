@@ -39,11 +39,17 @@ def over_npu_memory(record: Operator) -> Callable[..., Any]:
         record.one_device(values)
         originals: dict[int, Tensor] = {}
         results = results_of(record, [_shared(value, originals) for value in values])
-        return record.as_returned(
-            [alias.to_npu(result) if (own := originals.get(id(result))) is None else own for result in results]
-        )
+        return record.as_returned([_returned(result, originals) for result in results])
 
     return serve
+
+
+def _returned(result: Any, originals: dict[int, Tensor]) -> Any:
+    """``result`` on the npu: the tensor whose memory it is, or a new one; a number as it is."""
+    own = originals.get(id(result))
+    if own is not None or not isinstance(result, Tensor):
+        return result if own is None else own
+    return alias.to_npu(result)
 
 
 def _shared(value: Any, originals: dict[int, Tensor]) -> Any:

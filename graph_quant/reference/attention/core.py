@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,24 +22,62 @@ _MOST_SCORES = 1 << 22
 HIDDEN = torch.finfo(torch.float32).min
 
 
+class Part(Protocol):
+    """Keys or values of one sequence, wherever they are."""
+
+    @property
+    def heads(self) -> int: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def channels(self) -> int: ...
+
+    def fill(self, tile: Tensor, head: int, start: int) -> None:
+        """Copies the tokens of one head from ``start`` on into ``tile`` (token, channel), as many as it has."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A part in one tensor, (head, token, channel)."""
+
+    tensor: Tensor
+
+    @property
+    def heads(self) -> int:
+        return self.tensor.size(0)
+
+    @property
+    def tokens(self) -> int:
+        return self.tensor.size(1)
+
+    @property
+    def channels(self) -> int:
+        return self.tensor.size(2)
+
+    def fill(self, tile: Tensor, head: int, start: int) -> None:
+        tile.copy_(self.tensor[head, start : start + tile.size(0)])
+
+
 @dataclass(frozen=True)
 class Cached:
-    """Keys or values of one sequence: parts that stand side by side in a token, each (head, token, channel)."""
+    """Keys or values of one sequence: parts whose channels stand side by side in a token."""
 
-    parts: Sequence[Tensor]
+    parts: Sequence[Part]
     dequantiser: Dequantiser | None = None
 
     @property
     def heads(self) -> int:
-        return self.parts[0].size(0)
+        return self.parts[0].heads
 
     @property
     def tokens(self) -> int:
-        return self.parts[0].size(1)
+        return self.parts[0].tokens
 
     @property
     def channels(self) -> int:
-        return sum(part.size(2) for part in self.parts)
+        return sum(part.channels for part in self.parts)
 
     def buffer(self) -> Tensor:
         """Room for a tile."""
@@ -49,8 +88,8 @@ class Cached:
         tile = room[: min(_TILE, self.tokens - start)]
         column = 0
         for part in self.parts:
-            tile[:, column : column + part.size(2)].copy_(part[head, start : start + tile.size(0)])
-            column += part.size(2)
+            part.fill(tile[:, column : column + part.channels], head, start)
+            column += part.channels
         if self.dequantiser is not None:
             self.dequantiser.apply(tile, head, start)
         return tile

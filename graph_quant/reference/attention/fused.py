@@ -8,7 +8,7 @@ from torch import Tensor
 from . import antiquant, masks, paging, spans
 from .arithmetic import Arithmetic, Int8Latent, Int8Prompt
 from .call import Numbers, Operands
-from .core import Cached, Sight, attend
+from .core import Cached, Part, Rows, Sight, attend
 from .layouts import arranged, heads_first
 from .post_quant import quantised
 from .results import result_dtype, value_channels
@@ -107,14 +107,10 @@ class _Source:
         span = self.spans[index]
         blocks = None
         if self.operands.block_table is None:
-            place = (span.batch, slice(None), slice(span.start, span.stop))
-            key, value = self.key[place], self.value[place]
-            rope = None if self.rope is None else self.rope[place]
+            key, value, rope = self._unpaged(span)
         else:
             blocks = self._blocks(index, span.length)
             key, value, rope = self._paged(blocks, span.length)
-        key = self._after_prefix(key, self.operands.key_shared_prefix)
-        value = self._after_prefix(value, self.operands.value_shared_prefix)
         parts = [key] if rope is None else [key, rope]
         seen = Span(span.batch, span.start, span.stop + self.prefix_length)
         return (
@@ -123,14 +119,20 @@ class _Source:
             seen,
         )
 
+    def _unpaged(self, span: Span) -> tuple[Part, Part, Part | None]:
+        place = (span.batch, slice(None), slice(span.start, span.stop))
+        key = self._after_prefix(self.key[place], self.operands.key_shared_prefix)
+        value = self._after_prefix(self.value[place], self.operands.value_shared_prefix)
+        return Rows(key), Rows(value), None if self.rope is None else Rows(self.rope[place])
+
     def _blocks(self, index: int, length: int) -> Tensor:
         table, numbers = self.operands.block_table, self.numbers
         assert table is not None
         return paging.blocks_of(numbers.op, table, index, length, numbers.block_size, self.operands.key.size(0))
 
-    def _paged(self, blocks: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        def found(cache: Tensor) -> Tensor:
-            return antiquant.elements(paging.tokens_of(cache, blocks, length, self.numbers.kv_heads))
+    def _paged(self, blocks: Tensor, length: int) -> tuple[Part, Part, Part | None]:
+        def found(cache: Tensor) -> Part:
+            return paging.Pages(cache, blocks, length, self.numbers.kv_heads)
 
         rope = self.operands.key_rope
         return found(self.operands.key), found(self.operands.value), None if rope is None else found(rope)
@@ -141,11 +143,11 @@ class _Source:
         return torch.cat([self._heads_first(prefix)[0, :, : self.prefix_length], x], dim=1)
 
     def _dequantiser(
-        self, parameters: antiquant.Parameters | None, seen: Span, x: Tensor, blocks: Tensor | None
+        self, parameters: antiquant.Parameters | None, seen: Span, x: Part, blocks: Tensor | None
     ) -> antiquant.Dequantiser | None:
         if parameters is None:
             return None
-        return parameters.of_sequence(seen.batch, seen.start, x.size(0), x.size(1), blocks)
+        return parameters.of_sequence(seen.batch, seen.start, x.heads, x.tokens, blocks)
 
 
 def _prefix_length(operands: Operands, numbers: Numbers) -> int:

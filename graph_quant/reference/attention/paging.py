@@ -6,6 +6,8 @@ A cache is (blocks, block size, heads * channels), (blocks, heads, block size, c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 
@@ -22,13 +24,32 @@ def blocks_of(op: str, block_table: Tensor, batch: int, length: int, block_size:
     return chosen
 
 
-def tokens_of(cache: Tensor, blocks: Tensor, length: int, heads: int) -> Tensor:
-    """The first ``length`` tokens in ``blocks`` of a cache, as (head, token, channel)."""
-    found = cache[blocks]
-    if cache.dim() == 3:
-        found = found.unflatten(-1, (heads, -1)).permute(2, 0, 1, 3)
-    elif cache.dim() == 4:
-        found = found.transpose(0, 1)
-    else:
-        found = found.permute(1, 0, 3, 2, 4).flatten(-2)
-    return found.flatten(1, 2)[:, :length]
+@dataclass(frozen=True)
+class Pages:
+    """The tokens of one sequence in a cache: ``tokens`` of them in ``blocks``, of ``heads`` heads."""
+
+    cache: Tensor
+    blocks: Tensor
+    tokens: int
+    heads: int
+
+    @property
+    def channels(self) -> int:
+        """The channels of a token and head."""
+        if self.cache.dim() == 5:
+            return self.cache.size(2) * self.cache.size(4)
+        return self.cache.size(-1) // (self.heads if self.cache.dim() == 3 else 1)
+
+    def fill(self, tile: Tensor, head: int, start: int) -> None:
+        """Copies the tokens of one head from ``start`` on into ``tile``, as many as it has."""
+        of_head = self._of_head(head)  # block, token in it, channel
+        size = of_head.size(1)
+        first, last = start // size, -(-(start + tile.size(0)) // size)
+        rows = of_head.index_select(0, self.blocks[first:last]).flatten(2).flatten(0, 1)
+        tile.copy_(rows[start - first * size :][: tile.size(0)])
+
+    def _of_head(self, head: int) -> Tensor:
+        if self.cache.dim() == 3:
+            return self.cache.unflatten(-1, (self.heads, -1))[:, :, head]
+        of_head = self.cache[:, head]
+        return of_head.transpose(1, 2) if self.cache.dim() == 5 else of_head

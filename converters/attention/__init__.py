@@ -1,0 +1,1 @@
+"""The lowerings of the attention operators that upstream lowers otherwise than they compute."""

@@ -1,0 +1,168 @@
+"""npu_fusion_attention and its gradient: softmax(scale * (q k + pse), masked) v, without dropout.
+
+Scores, weights and their sum are float32; weights are rounded to query's dtype for the product with value, and so are
+the gradients of scores for theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from . import masks, spans
+from .core import HIDDEN
+from .layouts import arranged, heads_first
+from .spans import Span
+
+# The kernels keep a row's maximum and sum eight times, for the sake of alignment.
+COPIES = 8
+_ROW_FIX = 2
+
+
+@dataclass(frozen=True)
+class Training:
+    """The numbers of a call, and its mask and shift."""
+
+    op: str
+    head_num: int
+    input_layout: str
+    scale: float
+    pre_tockens: int
+    next_tockens: int
+    inner_precise: int
+    sparse_mode: int
+    pse: Tensor | None = None
+    atten_mask: Tensor | None = None
+    actual_seq_qlen: Sequence[int] | None = None
+    actual_seq_kvlen: Sequence[int] | None = None
+
+    def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The three as (batch, head, token, channel)."""
+        first = heads_first(query, self.input_layout, self.head_num)
+        kv_heads = key.size(-1) // first.size(-1) if len(self.input_layout) == 3 and "H" in self.input_layout else 1
+        keys, values = (heads_first(each, self.input_layout, kv_heads) for each in (key, value))
+        return first, keys, values
+
+    def sequences(self, query: Tensor, key: Tensor) -> list[tuple[Span, Span]]:
+        """The tokens of query and of key of each sequence."""
+        if self.input_layout != "TND":
+            return [(Span(b, 0, query.size(2)), Span(b, 0, key.size(2))) for b in range(query.size(0))]
+        queries = spans.packed(self.op, "actual_seq_qlen", self.actual_seq_qlen or (), query.size(2))
+        keys = spans.packed(self.op, "actual_seq_kvlen", self.actual_seq_kvlen or (), key.size(2))
+        return list(zip(queries, keys, strict=True))
+
+    def scores(self, query: Tensor, key: Tensor, sequence: int) -> tuple[Tensor, Tensor | None]:
+        """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query)."""
+        products = query.float() @ _widened(key, query.size(0)).float().mT
+        if self.pse is not None:
+            products += self.pse[sequence if self.pse.size(0) > 1 else 0].float()
+        scores = products.mul_(self.scale)
+        by_place, by_mask = self._hidden(sequence, query.size(1), key.size(1))
+        hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
+        if hidden is None:
+            return scores, None
+        scores.masked_fill_(hidden, HIDDEN)
+        void = hidden if self.inner_precise & _ROW_FIX else by_place
+        return scores, None if void is None else void.all(-1)
+
+    def _hidden(self, sequence: int, queries: int, keys: int) -> tuple[Tensor | None, Tensor | None]:
+        mask = self.atten_mask
+        is_table = self.sparse_mode >= 2
+        if mask is not None and is_table:
+            masks.check_table(self.op, mask)
+        given = mask if not is_table else None
+        reach = masks.Mask(self.sparse_mode, given, self.pre_tockens, self.next_tockens)
+        by_place = reach.by_place(queries, keys)
+        if given is None:
+            return None if by_place is None else by_place[None], None
+        rows = given if given.dim() == 4 else given[None, None]
+        by_mask = rows[sequence if rows.size(0) > 1 else 0][:, :queries, :keys].bool()
+        return None if by_place is None else by_place[None], by_mask
+
+
+def _widened(x: Tensor, heads: int) -> Tensor:
+    return x.repeat_interleave(heads // x.size(0), 0)
+
+
+def _narrowed(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(0, (heads, -1)).sum(1)
+
+
+def _at(x: Tensor, span: Span) -> Tensor:
+    return x[span.batch, :, span.start : span.stop]
+
+
+def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x.to(dtype).float()
+
+
+def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The result in its layout, and of each row the largest score and the sum of exponentials."""
+    q, k, v = call.heads_first(query, key, value)
+    out = torch.zeros(*q.shape[:3], v.size(3))
+    largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
+    for sequence, (queries, keys) in enumerate(call.sequences(q, k)):
+        scores, void = call.scores(_at(q, queries), _at(k, keys), sequence)
+        if not scores.numel():
+            continue
+        row_largest = scores.amax(-1, keepdim=True)
+        weights = scores.sub_(row_largest).exp_()
+        row_total = weights.sum(-1, keepdim=True)
+        sums = _rounded(weights, query.dtype) @ _widened(_at(v, keys), q.size(1)).float()
+        result = sums.div_(row_total)
+        if void is not None:
+            result.masked_fill_(void.unsqueeze(-1), 0.0)
+        place = (queries.batch, slice(None), slice(queries.start, queries.stop))
+        out[place], largest[place], total[place] = result, row_largest.squeeze(-1), row_total.squeeze(-1)
+    return arranged(out.to(query.dtype), call.input_layout), _kept(largest, call), _kept(total, call)
+
+
+def _kept(x: Tensor, call: Training) -> Tensor:
+    rows = x.squeeze(0).transpose(0, 1) if call.input_layout == "TND" else x
+    return rows.unsqueeze(-1).repeat_interleave(COPIES, -1)
+
+
+def backward(
+    call: Training,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    dy: Tensor,
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    attention_in: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of query, key, value and pse, the last empty without one."""
+    q, k, v = call.heads_first(query, key, value)
+    gradient, result = (heads_first(each, call.input_layout, call.head_num).float() for each in (dy, attention_in))
+    largest, total = (_rows(each, call) for each in (softmax_max, softmax_sum))
+    gradients = torch.zeros(q.shape), torch.zeros(k.shape), torch.zeros(v.shape)
+    of_shift = torch.zeros(0 if call.pse is None else call.pse.shape)
+    for sequence, (queries, keys) in enumerate(call.sequences(q, k)):
+        scores, void = call.scores(_at(q, queries), _at(k, keys), sequence)
+        weights = scores.sub_(_at(largest, queries).unsqueeze(-1)).exp_().div_(_at(total, queries).unsqueeze(-1))
+        if void is not None:
+            weights.masked_fill_(void.unsqueeze(-1), 0.0)
+        upstream = _at(gradient, queries)
+        of_weights = upstream @ _widened(_at(v, keys), q.size(1)).float().mT
+        row = (upstream * _at(result, queries)).sum(-1, keepdim=True)
+        exact = weights * (of_weights - row)
+        if call.pse is not None:
+            of_shift[sequence if call.pse.size(0) > 1 else 0] += (exact * call.scale).sum_to_size(call.pse.shape[1:])
+        of_scores = _rounded(exact, query.dtype)
+        _at(gradients[0], queries).copy_(of_scores @ _widened(_at(k, keys), q.size(1)).float() * call.scale)
+        of_keys = of_scores.mT @ _at(q, queries).float() * call.scale
+        _at(gradients[1], keys).copy_(_narrowed(of_keys, k.size(1)))
+        of_values = _rounded(weights, query.dtype).mT @ upstream
+        _at(gradients[2], keys).copy_(_narrowed(of_values, k.size(1)))
+    dq, dk, dv = (arranged(each.to(query.dtype), call.input_layout).contiguous() for each in gradients)
+    return dq, dk, dv, of_shift.to(query.dtype)
+
+
+def _rows(x: Tensor, call: Training) -> Tensor:
+    """What ``_kept`` was given."""
+    rows = x[..., 0]
+    return rows.transpose(0, 1).unsqueeze(0) if call.input_layout == "TND" else rows

@@ -1,0 +1,61 @@
+"""npu_fusion_attention against its statement, and its gradients against those of the same formula in float64."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch_npu
+import torchair
+
+from operators.attention.fusion_attention import NAME, calls, expected
+from support.call import overload
+from support.generated import run
+from support.tensors import f32
+
+
+def test_gives_what_its_statement_gives() -> None:
+    """The generated calls of the other operators, of which this one returns numbers besides."""
+
+    def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        args, kwargs = call
+        wanted = expected(*args, **kwargs)
+        out, *_ = overload(f"npu_{NAME}")(*args, **kwargs)
+        assert out.shape == wanted.shape
+        largest = np.max(np.abs(wanted), initial=0.0)
+        np.testing.assert_allclose(out.float().numpy(), wanted, rtol=0, atol=2.0**-7 * largest)
+
+    run(agrees, calls())
+
+
+def plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, pse: torch.Tensor) -> torch.Tensor:
+    shared = query.size(1) // key.size(1)
+    scores = (query @ key.repeat_interleave(shared, 1).mT + pse) * 0.25
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.size(-1) - scores.size(-2))
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value.repeat_interleave(shared, 1)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients(compiled: bool) -> None:
+    given = f32(2, 4, 3, 16), f32(2, 2, 5, 16), f32(2, 2, 5, 16), f32(2, 4, 3, 5)
+    table = torch.ones(2048, 2048, dtype=torch.bool).triu(1).npu()
+
+    def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, pse: torch.Tensor) -> torch.Tensor:
+        out = torch_npu.npu_fusion_attention(
+            query, key, value, 4, "BNSD", pse=pse, atten_mask=table, scale=0.25, sparse_mode=3
+        )
+        return out[0]
+
+    function = attend
+    if compiled:
+        torch._dynamo.reset()
+        function = torch.compile(attend, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
+    ours = [each.npu().requires_grad_(place < 3) for place, each in enumerate(given)]
+    theirs = [each.double().requires_grad_() for each in given]
+    function(*ours).square().sum().backward()
+    plain(*theirs).square().sum().backward()
+    for one, other in zip(ours[:3], theirs, strict=False):
+        assert one.grad is not None
+        assert other.grad is not None
+        # Sums of float32, some of terms that cancel: some units in the last place of the largest.
+        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-18
