@@ -199,6 +199,12 @@ SEAMS: tuple[Seam, ...] = (
         "torchair.patterns.add_rms_norm_quant._get_inputs",
     ),
     *_seams(
+        "verify does not see captured graphs",
+        "npugraph_ex.npu_fx_compiler._compile_graph_with_aot",
+        "npugraph_ex.npu_fx_compiler._NpuFxCompiler._get_compiled_gm",
+        "npugraph_ex._utils.graph_transform_observer.GraphTransformObserver.apply_gm_pass",
+    ),
+    *_seams(
         "a process cannot use both of TorchAir's compilers",
         "torchair._utils.register_matmul_backward_decomp",
     ),

@@ -14,7 +14,8 @@ from .errors import UsageError
 _EPILOG = """\
 The script runs as it stands. Whatever it compiles for the NPU (torch.compile with a backend of TorchAir) is also run
 eagerly, and what the script gets is compared with that; each node of the graphs is compared with the same operator on
-the CPU. A script that compiles nothing may define `model` (a module or a function) and `inputs` (a tuple, list, dict,
+the CPU. Graphs that npugraph_ex captures are compared as a whole, and pass by pass: the one that changes a result is
+named. A script that compiles nothing may define `model` (a module or a function) and `inputs` (a tuple, list, dict,
 one tensor, or a function that returns one of them): then that is run eagerly and as a graph.
 
 Options stand before or after the script. What the script itself should get stands after `--`.

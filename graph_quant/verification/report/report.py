@@ -117,6 +117,16 @@ class Decomposition:
         return f"eager and its decomposition differ at {self.call}{where}"
 
 
+@dataclass(frozen=True)
+class ChangedByPass:
+    """A pass of a compiler after which a graph, run eagerly, gives other bits than before it."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"the compiler's pass {self.name} changes what the graph gives"
+
+
 @dataclass
 class GraphReport:
     """One call of one graph. ``unobserved`` are FX nodes that TorchAir gave no GE node of their own.
@@ -156,6 +166,7 @@ class Report:
     graphs: list[GraphReport] = field(default_factory=list)
     outputs: list[OutputReport] = field(default_factory=list)
     decompositions: list[Decomposition] = field(default_factory=list)
+    passes: list[ChangedByPass] = field(default_factory=list)
     stopped: Exception | None = None  # what stopped the script after the graphs that are here
     packed: set[bytes] = field(default_factory=set, repr=False)  # the content of results that hold int4
 
@@ -209,7 +220,9 @@ class Report:
             first = self.first_divergence
             stopped = [str(self.stopped)] if self.stopped is not None else []
             where = [f"first {first.describe()}"] if first else []
-            raise VerificationError("; ".join([self.verdict(), *stopped, *where, *map(str, self.decompositions)]))
+            raise VerificationError(
+                "; ".join([self.verdict(), *stopped, *where, *map(str, [*self.decompositions, *self.passes])])
+            )
 
     def show(self, *, all_nodes: bool = False, for_all: str = "all_nodes=True") -> None:
         """Print the table; ``for_all`` is what it says of how all nodes of a long graph are asked for."""

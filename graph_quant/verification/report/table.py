@@ -124,8 +124,8 @@ def _show_outputs(console: Console, report: Report) -> None:
             console.print(_output_line(output, f"{graph.name} ", "its FX graph"), soft_wrap=True)
     for output in report.outputs:
         console.print(_output_line(output, "", "eager"), soft_wrap=True)
-    for decomposition in report.decompositions:
-        console.print(Text(str(decomposition), "yellow"), soft_wrap=True)
+    for remark in (*report.decompositions, *report.passes):
+        console.print(Text(str(remark), "yellow"), soft_wrap=True)
     if report.outputs:
         console.print()
 

@@ -28,6 +28,7 @@ def to_json(report: Report) -> str:
             {"graph": each.graph, "call": each.call, "line": each.line._asdict() if each.line else None}
             for each in report.decompositions
         ],
+        "passes": [each.name for each in report.passes],
         "graphs": [_graph(graph) for graph in report.graphs],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

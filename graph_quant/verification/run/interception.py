@@ -14,6 +14,7 @@ from ..compare.operators import writes
 from ..report.report import GraphReport, OutputReport, Report, Status, Thresholds
 from .lowering import Lowering, lowering_of, noting
 from .observe import ExtraOutputs, Recorder, is_recordable, on_host
+from .passes import watched
 from .progress import Progress, silent
 from .region import Judge, Region, inside
 from .walk import Walk, as_tensor
@@ -33,9 +34,12 @@ def capture(
     What the compiled code gives is compared with the same code run eagerly, and every node of its graphs with the
     operator it was made from.
     """
+    import npugraph_ex
     import torchair._ge_concrete_graph.fx2ge_converter as converter
     import torchair.npu_fx_compiler as compiler
 
+    capturing = npugraph_ex.npu_fx_compiler
+    capture_region = capturing._compile_graph_with_aot
     report = Report(title, device_name(), Thresholds(max_error, min_sqnr))
     graph_type, compiler_type = converter.GeConcreteGraph, compiler._NpuFxCompiler
     parse_node, generate = graph_type.parse_node, compiler_type._gen_compiled_gm
@@ -51,12 +55,16 @@ def capture(
     def compared(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         return Region(gm, compile_region(gm, *args, **kwargs), report, calls, progress)
 
+    def compared_capture(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        return Region(gm, capture_region(gm, *args, **kwargs), report, calls, progress)
+
     graph_type.parse_node, compiler_type._gen_compiled_gm = noting(parse_node), verified
-    compiler._compile_graph_with_aot = compared
+    compiler._compile_graph_with_aot, capturing._compile_graph_with_aot = compared, compared_capture
     try:
-        yield report
+        with watched("npugraph_ex", report, calls):
+            yield report
     finally:
-        compiler._compile_graph_with_aot = compile_region
+        compiler._compile_graph_with_aot, capturing._compile_graph_with_aot = compile_region, capture_region
         graph_type.parse_node, compiler_type._gen_compiled_gm = parse_node, generate
 
 
