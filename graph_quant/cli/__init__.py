@@ -9,7 +9,7 @@ from importlib import import_module
 from .errors import UsageError
 
 # In the order of --help: what makes a machine ready, then what looks at graphs.
-_READY = ("run", "enable", "disable", "doctor", "symbols", "completion")
+_READY = ("run", "enable", "disable", "doctor", "operators", "symbols", "completion")
 COMMANDS = (*_READY, "inspect", "diff", "lint", "replay", "verify")
 
 _BROKEN_PIPE = 141  # as the shell says of a process that SIGPIPE ended: no verdict

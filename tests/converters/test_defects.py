@@ -227,7 +227,7 @@ def test_14_rotary_mul_lowers_its_mode() -> None:
     assert node(graph, "RotaryPositionEmbedding").attr["mode"].i == 1
 
 
-def test_15_fusion_attention_lowers_its_shift() -> None:
+def test_18_fusion_attention_lowers_its_shift() -> None:
     graph = lower(
         lambda q, pse: torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", pse=pse)[0],
         f16(1, 2, 3, 16),

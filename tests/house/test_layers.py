@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
-    {"verification", "doctor"},
+    {"verification", "doctor", "served"},
     {"seams", "modes"},
     {"start", "dumps", "upstream"},
     {"host", "converters", "nn"},

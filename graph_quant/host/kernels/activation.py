@@ -74,11 +74,6 @@ def gelu(x: Tensor) -> Tensor:
     return functional.gelu(x)
 
 
-@kernel("GeluV2", flops=8)
-def gelu_v2(x: Tensor, *, approximate: str = "none") -> Tensor:
-    return functional.gelu(x, approximate=approximate)
-
-
 @kernel("GeluGrad")
 def gelu_grad(dy: Tensor, x: Tensor, y: Tensor | None = None) -> Tensor:  # noqa: ARG001
     return aten.gelu_backward(dy, x)

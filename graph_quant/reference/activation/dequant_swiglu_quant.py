@@ -13,6 +13,8 @@ Rows that belong to no group the device leaves as it found the memory; here they
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +53,7 @@ def dequant_swiglu_quant(
     tensors = x, weight_scale, activation_scale, bias, quant_scale, quant_offset
     if group_index is None:
         return _rows(*tensors, *gate)
-    return swiglu_of_groups(*tensors, group_index, *gate)
+    return swiglu_of_groups(*tensors, group_index, *gate, torch.compiler.is_compiling())
 
 
 def _infer(x: Tensor, *_: object) -> Pair:
@@ -75,21 +77,33 @@ def swiglu_of_groups(
     clamp_limit: float,
     glu_alpha: float,
     glu_bias: float,
+    fused: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Rows in groups. A step of its own, whose course depends on where the groups lie."""
+    """Rows in groups. A step of its own, whose course depends on where the groups lie; compiled code fuses each."""
     kind = SPARSE if group_index.dim() == 2 else COUNTS
     groups = spans(_OP, group_index, kind, group_index.size(0), x.size(0), "group_index")
     y, scale = _infer(x)
     y.zero_()
     scale.zero_()
     parameters = _Parameters.of(x, weight_scale, activation_scale, bias, quant_scale, quant_offset, quant_mode, True)
+    gate = activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias
     for group in groups:
-        for rows in row_blocks(group.start, group.end, x.size(1)):
-            values = gated(
-                parameters.restored(x, rows, group.weight), activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias
-            )
-            y[rows], scale[rows] = parameters.quantised(values, group.weight)
+        height = group.end - group.start
+        for rows in row_blocks(group.start, group.end, 0 if fused else x.size(1)):
+            compute = _fused() if fused and height > 1 else _group
+            y[rows], scale[rows] = compute(x[rows], parameters.of_group(rows, group.weight), *gate)
     return y, scale
+
+
+def _group(x: Tensor, parameters: _Parameters, activate_left: bool, *gate: Any) -> Pair:
+    """Rows of one group."""
+    return parameters.quantised(gated(parameters.restored(x, slice(None), 0), activate_left, *gate), 0)
+
+
+@functools.cache
+def _fused() -> Callable[..., Pair]:
+    # Half-precision operators that were fused would keep float32 between them.
+    return torch.compile(_group, dynamic=True, options={"emulate_precision_casts": True})
 
 
 def _rows(
@@ -144,6 +158,15 @@ class _Parameters:
         smooth, shift = _by_row(quant_scale, columns), _by_row(quant_offset, columns)
         restoring = (_by_row(weight_scale, width), _by_row(activation_scale, 1), _by_row(bias, width))
         return cls(*(restoring if is_integer else (None, None, None)), smooth, shift, quant_mode == 1, in_groups)
+
+    def of_group(self, rows: slice, group: int) -> _Parameters:
+        """Those of some rows of a group."""
+        place = slice(group, group + 1)
+        channels, added, smooth, shift = (
+            None if each is None else each[place] for each in (self.channels, self.added, self.smooth, self.shift)
+        )
+        tokens = None if self.tokens is None else self.tokens[rows]
+        return _Parameters(channels, tokens, added, smooth, shift, self.dynamic, self.in_groups)
 
     def restored(self, x: Tensor, rows: slice, group: int) -> Tensor:
         """The numbers that rows of x stand for."""

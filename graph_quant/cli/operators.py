@@ -1,0 +1,44 @@
+"""graph-quant operators: which of torch_npu's operators run here."""
+
+import argparse
+import json
+from typing import Any
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "operators",
+        help="list torch_npu's operators: which run eagerly here, which in graphs, and whose rules are checked",
+        description="Lists the operators of torch.ops.npu that TorchAir or graph_quant lowers, or that run eagerly "
+        "here, as they are registered. What a graph lacks is named: the GE nodes without a kernel on the host.",
+    )
+    parser.add_argument("name", nargs="?", default="", help="only operators whose name contains this")
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the operators; 1 where none has such a name."""
+    import torch_npu  # noqa: F401
+
+    from ..served import operators
+
+    chosen = [each for each in operators() if options.name in each.name]
+    if options.json:
+        rows = [{**vars(each), "graph": each.graph} for each in chosen]
+        print(json.dumps(rows, indent=2))
+        return 0 if chosen else 1
+    print(f"{'operator':52} {'eager':6} {'graph':6} {'rules':6} lowered by")
+    for each in chosen:
+        marks = ("yes" if mark else "-" for mark in (each.eager, each.graph, each.rules))
+        lacks = f"  (no kernel: {', '.join(each.missing)})" if each.missing else ""
+        print(
+            f"{each.name.removeprefix('npu::'):52} " + "".join(f"{mark:7}" for mark in marks) + each.lowered_by + lacks
+        )
+    print(
+        f"{len(chosen)} operators: {sum(each.eager for each in chosen)} eager, "
+        f"{sum(each.graph for each in chosen)} in graphs, "
+        f"{sum(not each.eager and not each.graph for each in chosen)} neither"
+    )
+    return 0 if chosen else 1

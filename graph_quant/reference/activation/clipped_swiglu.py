@@ -1,0 +1,52 @@
+"""npu_clipped_swiglu: ``swish(min(a, limit), alpha) * (clamp(b, limit) + bias)``.
+
+The dimensions from ``dim`` on are one row. a and b are its even and odd elements, or its halves. Half precision is
+widened and rounded once. With group_index only the first rows are computed, as many as its values add up to; the device
+leaves the others as it found the memory, here they are zero.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.activation.gates import EVEN_ODD, gated
+from graph_quant.reference.checks import value_check
+from torch import Tensor
+
+_HALVES = 2
+
+
+@value_check
+def group_sizes(group_index: Tensor) -> Tensor:
+    for place, size in enumerate(group_index.tolist()):
+        if size < 0:
+            raise RuntimeError(f"npu_clipped_swiglu: group_index[{place}] must not be negative, got {size}")
+    return group_index
+
+
+def clipped_swiglu(
+    x: Tensor, group_index: Tensor | None, dim: int, alpha: float, limit: float, bias: float, interleaved: bool
+) -> Tensor:
+    """The gate of ``x``, half as long in ``dim``."""
+    dim = dim % x.dim()
+    rows = x.reshape(x.shape[:dim].numel(), x.shape[dim:].numel())
+    y = gated(rows.float(), True, EVEN_ODD if interleaved else _HALVES, limit, alpha, bias).to(x.dtype)
+    if group_index is not None:
+        count = group_sizes(group_index).sum()
+        computed = torch.arange(rows.size(0), device=x.device) < count
+        y = torch.where(computed.unsqueeze(-1), y, 0.0)
+    return y.reshape(*x.shape[:dim], x.size(dim) // 2, *x.shape[dim + 1 :])
+
+
+@kernel("ClippedSwiglu", flops=8)
+def clipped_swiglu_node(
+    x: Tensor,
+    group_index: Tensor | None = None,
+    *,
+    dim: int = -1,
+    alpha: float = 1.702,
+    limit: float = 7.0,
+    bias: float = 1.0,
+    interleaved: bool = True,
+) -> Tensor:
+    return clipped_swiglu(x, group_index, dim, alpha, limit, bias, interleaved)

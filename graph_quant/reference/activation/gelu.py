@@ -1,0 +1,29 @@
+"""npu_gelu, npu_fast_gelu and npu_silu: computed in float32, rounded once.
+
+The error and exponential functions are the CPU's; a device's may differ by a few units in the last place of float32.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from torch import Tensor
+from torch.nn import functional
+
+
+@kernel("GeluV2", flops=8)
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """``x`` times the normal distribution function, or its approximation by a hyperbolic tangent."""
+    return functional.gelu(x, approximate=approximate)
+
+
+@kernel("FastGelu", flops=5)
+def fast_gelu(x: Tensor) -> Tensor:
+    """``x / (1 + exp(-1.702 * x))``, the formula of A2 and A3."""
+    wide = x.float()
+    return (wide / (1.0 + torch.exp(-1.702 * wide))).to(x.dtype)
+
+
+def silu(x: Tensor) -> Tensor:
+    """``x / (1 + exp(-x))``."""
+    return functional.silu(x)

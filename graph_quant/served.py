@@ -1,0 +1,102 @@
+"""Which of torch_npu's operators run here, read from what is registered: eagerly, in graphs, with rules checked."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+# A node that a converter does not make in its own text.
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)
+class Served:
+    """One operator. ``missing`` are the GE nodes its converter can emit and the host has no kernel for."""
+
+    name: str
+    family: str
+    eager: bool
+    rules: bool
+    lowered_by: str
+    missing: tuple[str, ...]
+
+    @property
+    def graph(self) -> bool:
+        """Whether a graph with it runs on the host."""
+        return bool(self.lowered_by) and not self.missing
+
+
+def operators() -> list[Served]:
+    """The operators of ``torch.ops.npu`` that TorchAir or this package lowers, and those that run eagerly here."""
+    import torchair  # noqa: F401  (its import brings the converters in)
+
+    from .host.kernels import KERNELS
+    from .meta import RECORDS
+
+    _load_upstream_converters()
+    found = []
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        if not name.startswith("npu::"):
+            continue
+        record, converter = RECORDS.get(name), getattr(_overload(name), "_ge_converter", None)
+        if record is None and converter is None:
+            continue
+        ours = record is not None and record.is_lowered
+        nodes = () if ours or converter is None else _nodes(converter)
+        found.append(
+            Served(
+                name,
+                _family(record),
+                record is not None and record.reference is not None,
+                record is not None and record.rules is not None,
+                "graph_quant" if ours else ("TorchAir" if converter is not None else ""),
+                tuple(sorted({node for node in nodes if node not in KERNELS and node != "Const"})),
+            )
+        )
+    return found
+
+
+def _load_upstream_converters() -> None:
+    from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
+
+
+def _overload(name: str) -> Any:
+    packet, _, variant = name.removeprefix("npu::").partition(".")
+    return getattr(getattr(torch.ops.npu, packet), variant or "default")
+
+
+def _family(record: Any) -> str:
+    if record is None or record.rules is None:
+        return ""
+    parts = record.rules.__module__.split(".")
+    return parts[2] if len(parts) > 3 else ""
+
+
+def _nodes(converter: Any) -> set[str]:
+    """The GE nodes that a converter's own text can make."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(converter))))
+    made = (_made(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {name for name in made if name is not None} or {UNKNOWN}
+
+
+def _made(call: ast.Call) -> str | None:
+    """The node that ``ge.Type(...)`` or ``custom_op("Type", ...)`` makes."""
+    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "ge":
+        return call.func.attr if call.func.attr[:1].isupper() else _first_text(call)
+    if not isinstance(call.func, ast.Name):
+        return None
+    if call.func.id in ("custom_op", "ge_op"):
+        return _first_text(call)
+    # A function of the converter's own that is named as a node is.
+    return call.func.id if call.func.id[:1].isupper() and not hasattr(builtins, call.func.id) else None
+
+
+def _first_text(call: ast.Call) -> str | None:
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "op_type")]
+    return next((str(each.value) for each in given if isinstance(each, ast.Constant)), None)

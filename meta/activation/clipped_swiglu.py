@@ -1,0 +1,39 @@
+"""npu_clipped_swiglu: what may be passed, and what comes back.
+
+x has two dimensions at least, float32, float16 or bfloat16, and an even size in ``dim``; group_index is int64 (G,).
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta.activation.swiglu import halved
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.reference.activation.clipped_swiglu import clipped_swiglu as compute
+from torch import Tensor
+
+_MOST_GROUPS = 8192
+
+
+@operator("npu_clipped_swiglu", reference=compute)
+def clipped_swiglu(
+    rules: Rules,
+    x: Tensor,
+    group_index: Tensor | None,
+    dim: int,
+    alpha: float,  # noqa: ARG001
+    limit: float,  # noqa: ARG001
+    bias: float,  # noqa: ARG001
+    interleaved: bool,  # noqa: ARG001
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.dtype("x", x, FLOATS)
+    rules.rank("x", x, 2, 8)
+    shape = halved(rules, "x", x, dim)
+    if group_index is not None:
+        rules.dtype("group_index", group_index, (torch.int64,))
+        rules.rank("group_index", group_index, 1)
+        count = group_index.size(0)
+        rules.at_least("group_index.size(0)", count, 1)
+        rules.require(count <= _MOST_GROUPS, lambda: f"group_index.size(0) must be at most {_MOST_GROUPS}, got {count}")
+    return Plan((Result(shape, x.dtype),))

@@ -1,0 +1,41 @@
+"""npu_gelu, npu_fast_gelu, fast_gelu and npu_silu: of a float tensor of at most eight dimensions comes one like it."""
+
+from __future__ import annotations
+
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.reference.activation import gelu as reference
+from torch import Tensor
+
+APPROXIMATIONS = ("none", "tanh")
+
+
+def _like(rules: Rules, x: Tensor) -> Plan:
+    rules.dtype("input", x, FLOATS)
+    rules.rank("input", x, 0, 8)
+    return Plan((Result(tuple(x.shape), x.dtype),))
+
+
+@operator("npu_gelu", reference=reference.gelu)
+def gelu(rules: Rules, x: Tensor, approximate: str) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.require(approximate in APPROXIMATIONS, lambda: f"approximate must be 'none' or 'tanh', got {approximate!r}")
+    return _like(rules, x)
+
+
+@operator("npu_fast_gelu", reference=reference.fast_gelu)
+def npu_fast_gelu(rules: Rules, x: Tensor) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    return _like(rules, x)
+
+
+@operator("fast_gelu", reference=reference.fast_gelu)
+def fast_gelu(rules: Rules, x: Tensor) -> Plan:
+    """The same by its older name."""
+    return _like(rules, x)
+
+
+@operator("npu_silu", reference=reference.silu, node="Swish")
+def silu(rules: Rules, x: Tensor) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    return _like(rules, x)

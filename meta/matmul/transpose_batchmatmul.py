@@ -1,0 +1,107 @@
+"""npu_transpose_batchmatmul: what may be passed, and what comes back.
+
+input is (b, m, k), or (m, b, k) with perm_x1 [1, 0, 2]; weight is (b, k, n), or (b, n, k) with perm_x2 [0, 2, 1], which
+needs perm_x1 [1, 0, 2]. Both are float16, bfloat16 or float32, k and n multiples of 16. The result is (m, b, n), with
+batch_split_factor f (f, m, b * n / f), with a packed scale, which float16 takes, int8 of (m, 1, b * n).
+
+The documents have batch_split_factor divide n, and refuse perm_x2 [0, 2, 1] and (m, b, k) of b * k above 65535. The
+device has it divide b, takes the order, and refuses such sizes with a scale or a split alone; so it is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import FLOATS, Rules, Size
+from graph_quant.reference.matmul.transpose_batchmatmul import transpose_batchmatmul as reference
+from torch import Tensor
+
+STRAIGHT, ROWS_FIRST, DEPTH_LAST = (0, 1, 2), (1, 0, 2), (0, 2, 1)
+LARGEST, UNIT = 65535, 16
+
+
+@dataclass(frozen=True)
+class TransposeBatchMatmulPlan(Plan):
+    """The orders of the dimensions, and into how many parts the batches of a result are split."""
+
+    x1_order: tuple[int, ...]
+    x2_order: tuple[int, ...]
+    y_order: tuple[int, ...]
+    parts: int
+
+
+@operator("npu_transpose_batchmatmul", reference=reference)
+def transpose_batchmatmul(
+    rules: Rules,
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None,
+    scale: Tensor | None,
+    perm_x1: Sequence[int] | None,
+    perm_x2: Sequence[int] | None,
+    perm_y: Sequence[int] | None,
+    batch_split_factor: int | None,
+) -> TransposeBatchMatmulPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.dtype("input", x1, FLOATS)
+    rules.dtype("weight", x2, (x1.dtype,), ", the dtype of input")
+    for name, tensor in (("input", x1), ("weight", x2)):
+        rules.rank(name, tensor, 3)
+        rules.not_empty(name, tensor)
+    rules.require(bias is None, lambda: "bias must be None, got one")
+    orders = (
+        _order(rules, "perm_x1", perm_x1, (STRAIGHT, ROWS_FIRST)),
+        _order(rules, "perm_x2", perm_x2, (STRAIGHT, DEPTH_LAST)),
+        _order(rules, "perm_y", perm_y, (ROWS_FIRST,)),
+    )
+    batches, rows, depth = (x1.size(dim) for dim in orders[0])
+    columns = x2.size(orders[1][2])
+    rules.equal("the batches of weight", x2.size(0), "those of input", batches)
+    rules.equal("k of weight", x2.size(orders[1][1]), "that of input", depth)
+    parts = 1 if batch_split_factor is None else batch_split_factor
+    rules.at_least("batch_split_factor", parts, 1)
+    rules.require(
+        batches % parts == 0,
+        lambda: f"batch_split_factor must divide the batches of input, got {parts} and {batches}",
+    )
+    _check_sizes(rules, batches, depth, columns, orders, plain=scale is None and parts == 1)
+    if scale is None:
+        shape = (rows, batches, columns) if parts == 1 else (parts, rows, batches * columns // parts)
+        return TransposeBatchMatmulPlan((Result(shape, x1.dtype),), *orders, parts)
+    rules.dtype("input", x1, (torch.float16,), " beside scale")
+    rules.dtype("scale", scale, (torch.int64,))
+    rules.rank("scale", scale, 1)
+    rules.equal("scale.size(0)", scale.size(0), "b * n", batches * columns)
+    rules.require(scale.size(0) <= LARGEST, lambda: f"b * n must be at most {LARGEST}, got {scale.size(0)}")
+    rules.require(parts == 1, lambda: f"batch_split_factor must be 1 beside scale, got {parts}")
+    return TransposeBatchMatmulPlan((Result((rows, 1, batches * columns), torch.int8),), *orders, parts)
+
+
+def _order(rules: Rules, name: str, given: Sequence[int] | None, allowed: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    order = allowed[0] if given is None else tuple(given)
+    rules.one_of(name, list(order), [list(each) for each in allowed])
+    return order
+
+
+def _check_sizes(
+    rules: Rules, batches: Size, depth: Size, columns: Size, orders: tuple[tuple[int, ...], ...], plain: bool
+) -> None:
+    rows_first = orders[0] == ROWS_FIRST
+    for name, size in (("k", depth), ("n", columns)):
+        rules.require(size % UNIT == 0, lambda: f"{name} must be a multiple of {UNIT}, got {size}")  # noqa: B023
+    for name, size in (("b", batches), ("n", columns), *(() if rows_first else (("k", depth),))):
+        rules.require(size <= LARGEST, lambda: f"{name} must be at most {LARGEST}, got {size}")  # noqa: B023
+    if orders[1] == DEPTH_LAST:
+        rules.require(
+            rows_first and plain,
+            lambda: "perm_x2 [0, 2, 1] is for perm_x1 [1, 0, 2], without scale or batch_split_factor, got another call",
+        )
+    if rows_first and not plain:
+        product = batches * depth
+        rules.require(
+            product <= LARGEST,
+            lambda: f"b * k must be at most {LARGEST} beside scale or batch_split_factor, got {product}",
+        )

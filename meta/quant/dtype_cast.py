@@ -1,0 +1,47 @@
+"""npu_dtype_cast: a tensor in another dtype that torch itself has; the packed floats are for Ascend 950."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant.destination import SCALAR_TYPES, describe
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from torch import Tensor
+
+NUMBERS = (
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.float32,
+    torch.float64,
+    torch.bool,
+    torch.bfloat16,
+)
+
+
+@dataclass(frozen=True)
+class CastPlan(Plan):
+    """``to`` is the dtype of the result."""
+
+    to: torch.dtype
+
+
+def cast(x: Tensor, to: torch.dtype) -> Tensor:
+    """``x`` in the dtype ``to``: floats round half to even, and lose their fraction on the way to integers."""
+    return x.to(to)
+
+
+@operator("npu_dtype_cast", reference=cast)
+def dtype_cast(rules: Rules, x: Tensor, dtype: int, input_dtype: int | None) -> CastPlan:
+    """The plan of a call that A2 and A3 can carry out; any other call is refused."""
+    if input_dtype is not None:
+        rules.refuse(f"input_dtype is for Ascend 950, leave it None on A2 and A3, got {input_dtype}")
+    to = SCALAR_TYPES.get(dtype) if isinstance(dtype, int) else dtype
+    if to not in NUMBERS:
+        rules.refuse(f"dtype must be one of {', '.join(map(str, NUMBERS))}, got {describe(dtype)}")
+    return CastPlan((Result(tuple(x.shape), to),), to)

@@ -1,0 +1,40 @@
+"""What runs where, over all operators that TorchAir or this package lowers."""
+
+import pytest
+from graph_quant import served
+
+
+@pytest.fixture(scope="module")
+def operators() -> list[served.Served]:
+    return served.operators()
+
+
+# These go another way eagerly: format_cast is the device's own, the others belong to autograd, which calls ATen here.
+EAGER_ELSEWHERE = {
+    "npu::npu_format_cast",
+    "npu::_npu_dtype_cast",
+    "npu::_npu_dtype_cast_backward",
+    "npu::npu_dtype_cast_backward",
+    "npu::npu_gather_backward",
+    "npu::npu_gelu_backward",
+    "npu::npu_linear",
+}
+
+
+def test_what_runs_in_a_graph_runs_eagerly(operators: list[served.Served]) -> None:
+    graph_only = {each.name for each in operators if each.graph and not each.eager}
+    assert graph_only == EAGER_ELSEWHERE
+
+
+def test_what_runs_eagerly_and_is_lowered_runs_in_a_graph(operators: list[served.Served]) -> None:
+    assert [each.name for each in operators if each.eager and each.lowered_by and not each.graph] == []
+
+
+def test_every_family_is_there(operators: list[served.Served]) -> None:
+    families = {each.family for each in operators if each.eager}
+    assert families >= {"quant", "matmul", "activation", "moe", "norm", "rope", "cache", "attention"}
+
+
+def test_a_node_without_a_kernel_is_named(operators: list[served.Served]) -> None:
+    (barrier,) = [each for each in operators if each.name == "npu::_npu_distribute_barrier"]
+    assert (barrier.graph, barrier.missing) == (False, ("DistributeBarrier",))
