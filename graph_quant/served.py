@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import textwrap
 from dataclasses import dataclass
@@ -87,14 +86,12 @@ def _nodes(converter: Any) -> set[str]:
 
 def _made(call: ast.Call) -> str | None:
     """The node that ``ge.Type(...)`` or ``custom_op("Type", ...)`` makes."""
-    if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "ge":
-        return call.func.attr if call.func.attr[:1].isupper() else _first_text(call)
-    if not isinstance(call.func, ast.Name):
-        return None
-    if call.func.id in ("custom_op", "ge_op"):
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    if name in ("custom_op", "ge_op"):
         return _first_text(call)
-    # A function of the converter's own that is named as a node is.
-    return call.func.id if call.func.id[:1].isupper() and not hasattr(builtins, call.func.id) else None
+    of_ge = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "ge"
+    return name if of_ge and name[:1].isupper() else None
 
 
 def _first_text(call: ast.Call) -> str | None:
