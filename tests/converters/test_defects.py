@@ -235,3 +235,29 @@ def test_18_fusion_attention_lowers_its_shift() -> None:
     )
     attention = node(graph, "FlashAttentionScore")
     assert attention.input[3].startswith("arg1")
+
+
+def test_19_gating_top_k_softmax_v2_has_a_node_of_its_own() -> None:
+    graph = lower(lambda x: torch_npu.npu_moe_gating_top_k_softmax_v2(x, k=2, renorm=1), f16(4, 16))
+    assert node(graph, "MoeGatingTopKSoftmaxV2").attr["renorm"].i == 1
+
+
+def test_20_init_routing_v2_without_a_range_has_all_experts() -> None:
+    experts = torch.zeros(4, 2, dtype=torch.int32)
+    graph = lower(lambda x, e: torch_npu.npu_moe_init_routing_v2(x, e, expert_num=8), f16(4, 16), experts)
+    assert list(node(graph, "MoeInitRoutingV3").attr["active_expert_range"].list.i) == [0, 8]
+
+
+def test_20_init_routing_v2_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    experts = torch.zeros(4, 2, dtype=torch.int32, device=META)
+    scale = f32(4).to(META)
+    torch_npu.npu_moe_init_routing_v2(f16(4, 16).to(META), experts, scale=scale, expert_num=8)
+    assert capsys.readouterr().out == ""
+
+
+def test_21_finalize_routing_takes_float32_scales() -> None:
+    rows, order, experts = bf16(8, 16), ends(*range(8)), torch.zeros(4, 2, dtype=torch.int32)
+    graph = lower(
+        torch_npu.npu_moe_finalize_routing, rows, bf16(4, 16), bf16(4, 16), bf16(3, 16), f32(4, 2), order, experts
+    )
+    assert inputs(node(graph, "MoeFinalizeRoutingV2"))[5] == "DT_FLOAT"
