@@ -1,0 +1,48 @@
+"""npu_kronecker_quant: ``p1 @ x @ p2`` of each token, quantised to int4 with a scale of its own.
+
+``x @ p2`` is summed in float32 and rounded to x's dtype; ``p1 @`` that is summed in float32 and rounded to float16,
+of bfloat16 as well. With m the largest magnitude of a token, the scale is ``m * ratio / 7``, and the elements are
+multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant import int4
+from graph_quant.destination import INT4, INT32
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.rounding import saturate
+from torch import Tensor
+
+_TOP = 7.0
+# A2 and A3 give int4 for any; TorchAir writes int32, what torch sees of it.
+_INT4_ATTRIBUTES = (INT4.ge_attr, INT32.ge_attr)
+
+
+def kronecker_quant(x: Tensor, kronecker_p1: Tensor, kronecker_p2: Tensor, ratio: float = 1.0) -> tuple[Tensor, Tensor]:
+    """int4, eight to an int32, and the scale of each token."""
+    elements, scale = flat_quant(x, kronecker_p1, kronecker_p2, clip_ratio=ratio)
+    return int4.pack(elements), scale
+
+
+@kernel("FlatQuant", flops=CONTRACTION, exact=True, packs=True)
+def flat_quant(
+    x: Tensor,
+    kronecker_p1: Tensor,
+    kronecker_p2: Tensor,
+    *,
+    clip_ratio: float = 1.0,
+    dst_dtype: int = INT4.ge_attr,
+    dst_type_max: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """The int4 one to an element."""
+    if dst_dtype not in _INT4_ATTRIBUTES or dst_type_max:
+        raise NotImplementedError(f"FlatQuant: only int4 has a host kernel, got dst_dtype {dst_dtype}")
+    inner = torch.matmul(x.float(), kronecker_p2.float()).to(x.dtype)
+    turned = torch.matmul(kronecker_p1.float(), inner.float()).half().float()
+    largest = turned.abs().amax((1, 2))
+    # The ratio is a float32 on the device.
+    ratio = torch.full((), clip_ratio, dtype=torch.float32, device=x.device)
+    factor = torch.where(largest != 0, (_TOP / ratio) / largest, _TOP)
+    scaled = (turned * factor[:, None, None]).half().float()
+    return saturate(scaled, INT4), largest * ratio / _TOP
