@@ -97,14 +97,14 @@ def weight_quant_batchmatmul_node(
     x = x.mT if transpose_x else x
     along_k = weight.dtype == torch.int32 and (transpose_weight or weight.size(0) != x.size(1))
     if transpose_weight:
-        weight = weight.mT
-        antiquant_scale, antiquant_offset = _turned(antiquant_scale), _turned(antiquant_offset)
+        weight, antiquant_scale = weight.mT, _turned(antiquant_scale)
+        antiquant_offset = None if antiquant_offset is None else _turned(antiquant_offset)
     return weight_quant_batchmatmul(
         x,
         weight,
         _signed(antiquant_scale),
         antiquant_offset,
-        _signed(quant_scale),
+        None if quant_scale is None else _signed(quant_scale),
         quant_offset,
         bias,
         antiquant_group_size,
@@ -112,9 +112,9 @@ def weight_quant_batchmatmul_node(
     )
 
 
-def _turned(parameters: Tensor | None) -> Tensor | None:
-    return parameters.mT if parameters is not None and parameters.dim() == 2 else parameters
+def _turned(parameters: Tensor) -> Tensor:
+    return parameters.mT if parameters.dim() == 2 else parameters
 
 
-def _signed(parameters: Tensor | None) -> Tensor | None:
-    return parameters.view(torch.int64) if parameters is not None and parameters.dtype == torch.uint64 else parameters
+def _signed(parameters: Tensor) -> Tensor:
+    return parameters.view(torch.int64) if parameters.dtype == torch.uint64 else parameters
