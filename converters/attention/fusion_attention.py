@@ -13,9 +13,12 @@ from torchair.ge._ge_graph import Tensor
 LAYOUTS = ("BSH", "BNSD")
 
 
-def _check(op: str, input_layout: str) -> None:
+def _check(op: str, input_layout: str, prefix: Sequence[int] | None, sink: Tensor | None) -> None:
     if input_layout not in LAYOUTS:
         raise RuntimeError(f"{op}: input_layout must be BSH or BNSD in a graph, got {input_layout!r}; or run eagerly")
+    for name, value in (("prefix", prefix), ("sink", sink)):
+        if value is not None:
+            raise RuntimeError(f"{op}: {name} must be None in a graph, got {type(value).__name__}; or run eagerly")
 
 
 @lowers(fusion_attention)
@@ -32,9 +35,11 @@ def lower(
     next_tockens: int,
     inner_precise: int,
     sparse_mode: int,
+    prefix: Sequence[int] | None,
+    sink: Tensor | None,
 ) -> Sequence[Any]:
     """The GE node of one call, its results in torch's order."""
-    _check("npu_fusion_attention", input_layout)
+    _check("npu_fusion_attention", input_layout, prefix, sink)
     largest, total, softmax, out = ge.FlashAttentionScore(
         query, key, value, pse, None, None, atten_mask, None, None, None, None, None,
         head_num=head_num,
@@ -67,9 +72,11 @@ def lower_grad(
     next_tockens: int,
     inner_precise: int,
     sparse_mode: int,
+    prefix: Sequence[int] | None,
+    sink: Tensor | None,
 ) -> Sequence[Any]:
     """The GE node of one call, and an empty gradient of the sink."""
-    _check("npu_fusion_attention_grad", input_layout)
+    _check("npu_fusion_attention_grad", input_layout, prefix, sink)
     gradients = ge.FlashAttentionScoreGrad(
         query, key, value, dy, pse, None, None, atten_mask, softmax_max, softmax_sum, softmax_in, attention_in,
         None, None, None, None, None,

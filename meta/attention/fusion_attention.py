@@ -18,7 +18,7 @@ from graph_quant.reference.attention.masks import TABLE
 from torch import Tensor
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
-TABLES, WHOLE = (2, 3, 4), (0, 1)
+TABLES, WHOLE, PREFIX = (2, 3, 4), (0, 1), 5
 MASKS = (torch.bool, torch.uint8)
 FORWARD = (
     "query", "key", "value", "head_num", "input_layout", "pse", "padding_mask", "atten_mask", "scale", "keep_prob",
@@ -51,7 +51,7 @@ def _check(rules: Rules, given: Given) -> None:
         given["keep_prob"] == 1.0,
         lambda: f"keep_prob must be 1, for dropout needs the device's generator, got {given['keep_prob']}",
     )
-    for name in ("padding_mask", "prefix", "sink", "dropout_mask"):
+    for name in ("padding_mask", "dropout_mask"):
         if given.get(name) is not None:
             rules.refuse(f"{name} must be None here, got {type(given[name]).__name__}")
     rules.require(
@@ -63,7 +63,23 @@ def _check(rules: Rules, given: Given) -> None:
         rules.rank(name, tensor, len(layout), why=f" in layout {layout}")
     _check_heads(rules, given)
     _check_mask(rules, given)
+    _check_prefix(rules, given)
     _check_lengths(rules, given)
+
+
+def _check_prefix(rules: Rules, given: Given) -> None:
+    """A prefix goes with its mode, whose mask says all; a sink has a score for each head."""
+    prefix, sink, batch = given["prefix"], given["sink"], _sizes(given)[0]
+    if given["sparse_mode"] != PREFIX:
+        rules.require(prefix is None, lambda: f"prefix must be None without sparse_mode 5, got {prefix}")
+    elif prefix is None or given["input_layout"] == "TND":
+        rules.refuse(f"prefix must be given, and not in layout TND, in sparse_mode 5, got {prefix}")
+    else:
+        rules.equal("the length of prefix", len(prefix), "the batch", batch)
+    if sink is not None:
+        rules.dtype("sink", sink, (torch.float32,))
+        rules.rank("sink", sink, 1)
+        rules.equal("sink.size(0)", sink.size(0), "head_num", given["head_num"])
 
 
 def _check_heads(rules: Rules, given: Given) -> None:
@@ -94,10 +110,10 @@ def _check_heads(rules: Rules, given: Given) -> None:
 
 def _check_mask(rules: Rules, given: Given) -> None:
     mask, mode, pse, layout = given["atten_mask"], given["sparse_mode"], given["pse"], given["input_layout"]
-    rules.require(mode in (*WHOLE, *TABLES), lambda: f"sparse_mode must be 0, 1, 2, 3 or 4, got {mode}")
+    rules.require(mode in (*WHOLE, *TABLES, PREFIX), lambda: f"sparse_mode must be 0, 1, 2, 3, 4 or 5 here, got {mode}")
     batch, tokens, _ = _sizes(given)
     if mask is None:
-        if mode:
+        if mode > 1:
             rules.refuse(f"atten_mask must be given in sparse_mode {mode}, got None")
     else:
         rules.dtype("atten_mask", mask, MASKS)
@@ -174,7 +190,8 @@ def rules_backward(rules: Rules, *values: Any) -> Plan:
         rules.rank(name, tensor, query.dim(), why=", as many as query")
     shapes = [tuple(given[name].shape) for name in ("query", "key", "value")]
     shapes.append((0,) if given["pse"] is None else tuple(given["pse"].shape))
-    return Plan((*(Result(shape, query.dtype) for shape in shapes), Result((0,), torch.float32)))
+    sink = (0,) if given["sink"] is None else tuple(given["sink"].shape)
+    return Plan((*(Result(shape, query.dtype) for shape in shapes), Result(sink, torch.float32)))
 
 
 fusion_attention = operator("npu_fusion_attention", reference=taking(FORWARD, compute))(

@@ -1,5 +1,7 @@
 """npu_fusion_attention and its gradient: softmax(scale * (q k + pse), masked) v, without dropout.
 
+A sink is a score a head that takes weight and gives nothing; the sum of exponentials is with it.
+
 Scores, weights and their sum are float32; weights are rounded to query's dtype for the product with value, and so are
 the gradients of scores for theirs.
 """
@@ -38,6 +40,7 @@ class Training:
     atten_mask: Tensor | None = None
     actual_seq_qlen: Sequence[int] | None = None
     actual_seq_kvlen: Sequence[int] | None = None
+    sink: Tensor | None = None
 
     def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The three as (batch, head, token, channel)."""
@@ -70,7 +73,7 @@ class Training:
 
     def _hidden(self, sequence: int, queries: int, keys: int) -> tuple[Tensor | None, Tensor | None]:
         mask = self.atten_mask
-        is_table = self.sparse_mode >= 2
+        is_table = self.sparse_mode in (2, 3, 4)
         if mask is not None and is_table:
             masks.check_table(self.op, mask)
         given = mask if not is_table else None
@@ -109,8 +112,12 @@ def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[
         if not scores.numel():
             continue
         row_largest = scores.amax(-1, keepdim=True)
+        if call.sink is not None:
+            row_largest = row_largest.maximum(call.sink[:, None, None])
         weights = scores.sub_(row_largest).exp_()
         row_total = weights.sum(-1, keepdim=True)
+        if call.sink is not None:
+            row_total += (call.sink[:, None, None] - row_largest).exp_()
         sums = _rounded(weights, query.dtype) @ _widened(_at(v, keys), q.size(1)).float()
         result = sums.div_(row_total)
         if void is not None:
@@ -134,13 +141,14 @@ def backward(
     softmax_max: Tensor,
     softmax_sum: Tensor,
     attention_in: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, key, value and pse, the last empty without one."""
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of query, key, value, pse and sink, the last two empty without one."""
     q, k, v = call.heads_first(query, key, value)
     gradient, result = (heads_first(each, call.input_layout, call.head_num).float() for each in (dy, attention_in))
     largest, total = (_rows(each, call) for each in (softmax_max, softmax_sum))
     gradients = torch.zeros(q.shape), torch.zeros(k.shape), torch.zeros(v.shape)
     of_shift = torch.zeros(0 if call.pse is None else call.pse.shape)
+    of_sink = torch.zeros(0 if call.sink is None else call.head_num)
     for sequence, (queries, keys) in enumerate(call.sequences(q, k)):
         scores, void = call.scores(_at(q, queries), _at(k, keys), sequence)
         weights = scores.sub_(_at(largest, queries).unsqueeze(-1)).exp_().div_(_at(total, queries).unsqueeze(-1))
@@ -150,6 +158,9 @@ def backward(
         of_weights = upstream @ _widened(_at(v, keys), q.size(1)).float().mT
         row = (upstream * _at(result, queries)).sum(-1, keepdim=True)
         exact = weights * (of_weights - row)
+        if call.sink is not None:
+            taken = (call.sink[:, None] - _at(largest, queries)).exp_().div_(_at(total, queries))
+            of_sink -= (taken * row.squeeze(-1)).sum(-1)
         if call.pse is not None:
             of_shift[sequence if call.pse.size(0) > 1 else 0] += (exact * call.scale).sum_to_size(call.pse.shape[1:])
         of_scores = _rounded(exact, query.dtype)
@@ -159,7 +170,7 @@ def backward(
         of_values = _rounded(weights, query.dtype).mT @ upstream
         _at(gradients[2], keys).copy_(_narrowed(of_values, k.size(1)))
     dq, dk, dv = (arranged(each.to(query.dtype), call.input_layout).contiguous() for each in gradients)
-    return dq, dk, dv, of_shift.to(query.dtype)
+    return dq, dk, dv, of_shift.to(query.dtype), of_sink
 
 
 def _rows(x: Tensor, call: Training) -> Tensor:

@@ -18,7 +18,7 @@ OP = "npu_fusion_attention"
 def _call(op: str, scale: float, given: dict[str, Any]) -> Training:
     names = (
         "head_num", "input_layout", "pre_tockens", "next_tockens", "inner_precise", "sparse_mode", "pse",
-        "atten_mask", "actual_seq_qlen", "actual_seq_kvlen",
+        "atten_mask", "actual_seq_qlen", "actual_seq_kvlen", "sink",
     )  # fmt: skip
     return Training(op, scale=scale, **{name: given[name] for name in names})
 
@@ -31,10 +31,10 @@ def compute(**given: Any) -> tuple[Any, ...]:
 
 
 def compute_gradients(**given: Any) -> tuple[Tensor, ...]:
-    """The gradients of query, key, value and pse, and an empty one of the sink."""
+    """The gradients of query, key, value, pse and sink."""
     call = _call(f"{OP}_grad", given["scale_value"], given)
     tensors = (given[name] for name in ("query", "key", "value", "dy", "softmax_max", "softmax_sum", "attention_in"))
-    return (*backward(call, *tensors), torch.empty(0))
+    return backward(call, *tensors)
 
 
 def _lengths(x: Tensor | None) -> list[int] | None:
@@ -92,7 +92,7 @@ def fusion_attention_backward(
     call = Training(
         f"{OP}_grad", heads, layout, scale, before, after, precise, mode, pse, mask, _lengths(queries), _lengths(keys)
     )
-    return list(backward(call, *tensors))
+    return list(backward(call, *tensors)[:4])
 
 
 @kernel("FlashAttentionScore", flops=CONTRACTION)

@@ -59,3 +59,20 @@ def test_gradients(compiled: bool) -> None:
         assert other.grad is not None
         # Sums of float32, some of terms that cancel: some units in the last place of the largest.
         assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-18
+
+
+def test_a_sink_takes_weight_and_has_a_gradient() -> None:
+    given, sink = [f32(1, 2, 3, 16) for _ in range(3)], f32(2)
+    ours = [each.npu().requires_grad_() for each in (*given, sink)]
+    theirs = [each.double().requires_grad_() for each in (*given, sink)]
+    out = torch_npu.npu_fusion_attention(*ours[:3], 2, "BNSD", scale=0.25, sink=ours[3])[0]
+    query, key, value, extra = theirs
+    scores = torch.cat([query @ key.mT * 0.25, extra.reshape(1, 2, 1, 1).expand(1, 2, 3, 1)], -1)
+    wanted = scores.softmax(-1)[..., :-1] @ value
+    torch.testing.assert_close(out.cpu().double(), wanted, rtol=1e-5, atol=1e-5)
+    out.square().sum().backward()
+    wanted.square().sum().backward()
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-18
