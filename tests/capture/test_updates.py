@@ -106,6 +106,33 @@ def test_a_host_function_runs_with_every_replay(capfd) -> None:
         assert f"y=tensor([{number + 1}., {number + 1}.])" in capfd.readouterr().out
 
 
+@torch.no_grad
+def test_attention_is_updated_as_its_document_shows() -> None:
+    query, key, value = (torch.randn(1, 4, 1, 16, dtype=torch.float16).npu() for _ in range(3))
+    call = {"num_heads": 4, "input_layout": "BNSD", "scale": 0.25, "softmax_lse_flag": False}
+    event, update_stream, graph = torch.npu.ExternalEvent(), torch.npu.Stream(), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        stream = torch.npu.current_stream()
+        workspace = torch_npu._npu_fused_infer_attention_score_get_max_workspace(
+            query, key, value, actual_seq_lengths=[29], **call
+        )
+        out = [torch.empty_like(query), torch.empty(1, dtype=torch.float16, device="npu")]
+        event.wait(stream)
+        event.reset(stream)
+        torch.npu.graph_task_group_begin(stream)
+        attention = torch_npu.npu_fused_infer_attention_score.out
+        attention(query, key, value, workspace=workspace, actual_seq_lengths=[29], out=out, **call)
+        handle = torch.npu.graph_task_group_end(stream)
+    with torch.npu.stream(update_stream):
+        torch.npu.graph_task_update_begin(update_stream, handle)
+        attention(query, key, value, workspace=workspace, actual_seq_lengths=[100], out=out, **call)
+        torch.npu.graph_task_update_end(update_stream)
+        event.record(update_stream)
+    graph.replay()
+    expected = torch_npu.npu_fused_infer_attention_score(query, key, value, actual_seq_lengths=[100], **call)
+    assert torch.equal(out[0], expected[0])
+
+
 def test_limits_on_cores_are_kept_and_answered() -> None:
     stream = torch.npu.Stream()
     whole = torch.npu.get_stream_limit(stream)

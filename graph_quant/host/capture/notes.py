@@ -55,7 +55,8 @@ def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if _NEEDS_VALUES & set(op.tags):
             raise not_permitted(name, "its result's shape depends on values") from error
         raise
-    if not inference.fresh and not op._schema.is_mutable:
+    # PyTorch's own schemas say what is written; of torch_npu's, some write into arguments without saying so.
+    if not inference.fresh and not op._schema.is_mutable and op.namespace == "aten":
         return results, None  # a view
     call = Call(op, args, kwargs)
     return results, Kernel(name, call.step(inference.fresh), tuple(inference.tensors()))
