@@ -24,6 +24,10 @@ def route(x: torch.Tensor, expert_idx: torch.Tensor) -> Any:
     return torch_npu.npu_moe_init_routing_v2(x, expert_idx, expert_num=EXPERTS)
 
 
+def route_tokens_as_int8(x: torch.Tensor, expert_idx: torch.Tensor) -> Any:
+    return torch_npu.npu_moe_init_routing_v2(x, expert_idx, expert_num=EXPERTS, quant_mode=1)
+
+
 def route_to_int8(x: torch.Tensor, expert_idx: torch.Tensor, smooth: torch.Tensor) -> Any:
     return torch_npu.npu_moe_init_routing_v2(x, expert_idx, scale=smooth, expert_num=EXPERTS, quant_mode=1)
 
@@ -41,7 +45,8 @@ def measure() -> dict[str, Any]:
     few, weights = x[:TOKENS].clone(), torch.rand(TOKENS, K).bfloat16()
     return {
         "init_routing_v2": costs(route, few, expert_idx[:TOKENS].clone()),
-        "init_routing_v2, int8": costs(route_to_int8, x, expert_idx, torch.rand(EXPERTS, WIDTH)),
+        "init_routing_v2, int8": costs(route_tokens_as_int8, x, expert_idx),
+        "init_routing_v2, int8 smoothed by expert": costs(route_to_int8, x, expert_idx, torch.rand(EXPERTS, WIDTH)),
         "finalize_routing": costs(combine, rows, few, weights, order),
     }
 

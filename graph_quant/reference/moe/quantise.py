@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from graph_quant.destination import INT8
 from graph_quant.reference.blocks import by_row_blocks
+from graph_quant.reference.moe.rows import copied_rows
 from graph_quant.reference.rounding import affine, saturate
 from torch import Tensor
 
@@ -39,12 +40,12 @@ def expand(
         y, scales = _dynamic(
             lambda rows: x[rows].float() if scale is None else x[rows].float() * scale, x.size(0), x, through_half
         )
-        return y.index_select(0, token), scales.index_select(0, token)
+        return copied_rows(y, token), scales.index_select(0, token)
     if quant_mode == STATIC:
         assert scale is not None
-        return _static(x, scale, offset).index_select(0, token), x.new_zeros(token.shape, dtype=torch.float32)
+        return copied_rows(_static(x, scale, offset), token), x.new_zeros(token.shape, dtype=torch.float32)
     kept = x.new_zeros(token.shape, dtype=torch.float32) if scale is None else scale.index_select(0, token)
-    return x.index_select(0, token), kept
+    return copied_rows(x, token), kept
 
 
 def _static(x: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
