@@ -32,7 +32,7 @@ def threshold_grad(gradients: Tensor, features: Tensor, *, threshold: float) -> 
 
 @kernel("ThresholdV2")
 def threshold_v2(x: Tensor, threshold: Tensor, value: Tensor | None = None) -> Tensor:
-    return torch.where(x > threshold, x, torch.zeros_like(x) if value is None else value.to(x.dtype))
+    return torch.where(x <= threshold, torch.zeros_like(x) if value is None else value.to(x.dtype), x)
 
 
 @kernel("Sigmoid", flops=4)

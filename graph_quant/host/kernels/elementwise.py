@@ -203,7 +203,8 @@ def addcdiv(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor
 
 @kernel("Addcmul")
 def addcmul(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
-    wide = _wide(input_data) + _wide(value) * _wide(x1) * _wide(x2)
+    # ATen's own operator rounds the product and the sum as one.
+    wide = torch.addcmul(_wide(input_data), _wide(value) * _wide(x1), _wide(x2))
     return wide.to(input_data.dtype)
 
 

@@ -1,0 +1,25 @@
+"""Trials of the engine's kernels: for each GE type generated arguments, and what something else says of them.
+
+What is expected comes from an ATen operator or from NumPy, never from the kernel. `TRIALS` holds a function for
+each type.
+"""
+
+from support.trials import (  # noqa: F401
+    activations,
+    arithmetic,
+    convolutions,
+    elementwise,
+    generated,
+    images,
+    indices,
+    lists,
+    moves,
+    norms,
+    products,
+    randoms,
+    reductions,
+    routing,
+)
+from support.trials.base import TRIALS, Case
+
+__all__ = ["TRIALS", "Case"]

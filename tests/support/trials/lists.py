@@ -1,0 +1,134 @@
+"""The same arithmetic on every tensor of a list: what ATen gives for one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from support.trials.base import FLOATS, Case, shape, size, tensor, trial
+
+special = torch.special
+UNARY: dict[str, Callable[..., Any]] = {
+    "Abs": torch.absolute, "Acos": torch.arccos, "Asin": torch.arcsin, "Atan": torch.arctan, "Cos": torch.cos,
+    "Cosh": torch.cosh, "Erf": special.erf, "Erfc": special.erfc, "Exp": torch.exp, "Expm1": special.expm1,
+    "Log": torch.log, "Log10": torch.log10, "Log1p": special.log1p, "Log2": torch.log2, "Neg": torch.negative,
+    "Reciprocal": torch.reciprocal, "Sigmoid": special.expit, "Sign": torch.sign, "Sin": torch.sin,
+    "Sinh": torch.sinh, "Sqrt": torch.sqrt, "Tan": torch.tan, "Tanh": torch.tanh,
+}  # fmt: skip
+BINARY: dict[str, Callable[..., Any]] = {
+    "Add": torch.add, "Sub": torch.subtract, "Mul": torch.multiply, "Div": torch.true_divide, "Maximum": torch.max,
+    "Minimum": torch.min, "Pow": torch.pow,
+}  # fmt: skip
+
+
+def _list(chance: random.Random, count: int = 1) -> list[list[torch.Tensor]]:
+    dtype = chance.choice(FLOATS[:3])
+    shapes = [shape(chance) for _ in range(chance.randint(1, 3))]
+    return [[tensor(chance, each, dtype) for each in shapes] for _ in range(count)]
+
+
+def _number(chance: random.Random) -> float:
+    """One that half precision has as it is."""
+    return chance.choice((0.5, 2.0, -3.0, 1.0))
+
+
+def _unary(name: str, call: Callable[..., Any]) -> None:
+    @trial(f"Foreach{name}")
+    def make(chance: random.Random) -> Case:
+        (xs,) = _list(chance)
+        return Case([xs], {}, [call(x) for x in xs])
+
+
+def _binary(name: str, call: Callable[..., Any]) -> None:
+    def with_number(x: torch.Tensor, number: float) -> torch.Tensor:
+        return call(x, torch.full_like(x, number))
+
+    @trial(f"Foreach{name}Scalar")
+    def scalar(chance: random.Random) -> Case:
+        (xs,), number = _list(chance), _number(chance)
+        given = torch.tensor(number, dtype=chance.choice((torch.float32, xs[0].dtype)))
+        return Case([xs, given], {}, [with_number(x, number) for x in xs])
+
+    @trial(f"Foreach{name}ScalarList")
+    def scalars(chance: random.Random) -> Case:
+        (xs,) = _list(chance)
+        numbers = [_number(chance) for _ in xs]
+        expected = [with_number(x, number) for x, number in zip(xs, numbers, strict=True)]
+        return Case([xs, torch.tensor(numbers)], {}, expected)
+
+    @trial(f"Foreach{name}List")
+    def lists(chance: random.Random) -> Case:
+        xs, ys = _list(chance, 2)
+        if name not in ("Add", "Sub"):
+            return Case([xs, ys], {}, [call(x, y) for x, y in zip(xs, ys, strict=True)])
+        alpha = _number(chance)
+        expected = [call(x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)]
+        return Case([xs, ys, torch.tensor(alpha, dtype=xs[0].dtype)], {}, expected)
+
+
+for each, function in UNARY.items():
+    _unary(each, function)
+for each, function in BINARY.items():
+    _binary(each, function)
+
+
+@trial("ForeachPowScalarAndTensor")
+def power_of_scalar(chance: random.Random) -> Case:
+    (xs,), number = _list(chance), _number(chance)
+    return Case([torch.tensor([number]), xs], {}, [torch.pow(torch.full_like(x, number), x) for x in xs])
+
+
+def _three(name: str, call: Callable[..., Any]) -> None:
+    @trial(f"Foreach{name}Scalar")
+    def scalar(chance: random.Random) -> Case:
+        lists, number = _list(chance, 3), _number(chance)
+        expected = [_wide(call, number, *three) for three in zip(*lists, strict=True)]
+        return Case([*lists, torch.tensor([number])], {}, expected)
+
+    @trial(f"Foreach{name}ScalarList")
+    def scalars(chance: random.Random) -> Case:
+        lists = _list(chance, 3)
+        numbers = [_number(chance) for _ in lists[0]]
+        expected = [_wide(call, n, *three) for n, three in zip(numbers, zip(*lists, strict=True), strict=True)]
+        return Case([*lists, torch.tensor(numbers)], {}, expected)
+
+
+def _wide(call: Callable[..., Any], number: float, *three: torch.Tensor) -> torch.Tensor:
+    """Half precision is rounded once."""
+    return call(*(each.float() for each in three), value=number).to(three[0].dtype)
+
+
+_three("Addcmul", torch.addcmul)
+_three("Addcdiv", torch.addcdiv)
+
+
+@trial("ForeachLerpScalar")
+def lerp_scalar(chance: random.Random) -> Case:
+    (xs, ys), number = _list(chance, 2), chance.choice((0.25, 0.75))
+    expected = [torch.lerp(x, y, number) for x, y in zip(xs, ys, strict=True)]
+    return Case([xs, ys, torch.tensor(number)], {}, expected)
+
+
+@trial("ForeachLerpList")
+def lerp_list(chance: random.Random) -> Case:
+    xs, ys, weights = _list(chance, 3)
+    return Case([xs, ys, weights], {}, list(torch._foreach_lerp(xs, ys, weights)))
+
+
+@trial("ForeachNorm")
+def norm(chance: random.Random) -> Case:
+    (xs,) = _list(chance)
+    xs = [x if x.numel() else torch.ones(2, dtype=x.dtype) for x in xs]
+    order = chance.choice((1.0, 2.0, float("inf")))
+    return Case([xs, size(order, torch.float32)], {}, list(torch._foreach_norm(xs, order)))
+
+
+@trial("ForeachRoundOffNumber")
+def round_off(chance: random.Random) -> Case:
+    (xs,) = _list(chance)
+    calls = {1: torch.round, 2: torch.floor, 3: torch.ceil, 5: torch.fix, 7: torch.frac}
+    mode = chance.choice(list(calls))
+    return Case([xs, size(mode)], {}, [calls[mode](x) for x in xs])

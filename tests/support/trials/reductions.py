@@ -1,0 +1,142 @@
+"""Many elements into one, along any axes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from support.trials.base import (
+    ALL,
+    FLOATS,
+    GE_NUMBERS,
+    NUMBERS,
+    Case,
+    axis_of,
+    plain,
+    shape,
+    size,
+    sizes,
+    tensor,
+    trial,
+    whole,
+)  # fmt: skip
+
+
+def _reduces(op_type: str, call: Callable[..., Any], kinds: tuple[torch.dtype, ...], zeros: bool = False) -> None:
+    @trial(op_type)
+    def make(chance: random.Random) -> Case:
+        x, keep = tensor(chance, shape(chance, zeros=zeros), chance.choice(kinds)), chance.random() < 0.5
+        axes = [axis - chance.choice((0, x.dim())) for axis in range(x.dim()) if chance.random() < 0.6]
+        # GE takes no axes for all of them.
+        return Case([x, sizes(axes)], {"keep_dims": keep}, call(x, axes or list(range(x.dim())), keep))
+
+
+def _step_by_step(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Of several axes one after the other, from the last."""
+
+    def run(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
+        for axis in sorted({axis % max(x.dim(), 1) for axis in axes}, reverse=True):
+            x = call(x, axis, keep)
+        return x
+
+    return run
+
+
+def _truth(call: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(call(x.numpy(), tuple(axes), keepdims=keep)))
+
+    return run
+
+
+_reduces("ReduceSum", lambda x, d, k: torch.sum(x, d, k, dtype=x.dtype), NUMBERS, zeros=True)
+_reduces("ReduceMean", torch.mean, FLOATS, zeros=True)
+_reduces("ReduceMax", torch.amax, ALL)
+_reduces("ReduceMin", torch.amin, ALL)
+_reduces("ReduceLogSumExp", torch.logsumexp, FLOATS)
+_reduces("ReduceProd", _step_by_step(lambda x, d, k: torch.prod(x, d, k, dtype=x.dtype)), NUMBERS, zeros=True)
+_reduces("ReduceAll", _truth(np.all), (torch.bool,), zeros=True)
+_reduces("ReduceAny", _truth(np.any), (torch.bool,), zeros=True)
+
+
+@trial("ReduceStdWithMean")
+def reduce_std_with_mean(chance: random.Random) -> Case:
+    x, keep, invert = plain(shape(chance, 1, zeros=False)), chance.random() < 0.5, chance.random() < 0.5
+    axes = [axis - chance.choice((0, x.dim())) for axis in range(x.dim()) if chance.random() < 0.6]
+    every = tuple(axes) or tuple(range(x.dim()))
+    x = torch.cat([x, x + 1], every[0])
+    mean = x.double().mean(every, keepdim=True)
+    unbiased = chance.random() < 0.5
+    variance = x.double().var(every, correction=int(unbiased), keepdim=keep)
+    expected = 1 / torch.sqrt(variance + 0.001) if invert else torch.sqrt(variance)
+    attributes = {"dim": axes, "keepdim": keep, "invert": invert, "epsilon": 0.001, "unbiased": unbiased}
+    return Case([x, mean.float().expand_as(x)], attributes, expected.float(), bound=16)
+
+
+@trial("LpNormV2")
+def lp_norm(chance: random.Random) -> Case:
+    x, keep = plain(shape(chance, zeros=False)), chance.random() < 0.5
+    axes = [axis - chance.choice((0, x.dim())) for axis in range(x.dim()) if chance.random() < 0.6]
+    order, meant = chance.choice(((2.0, 2.0), (1.0, 1.0), (3.0, 3.0), (2147483647.0, np.inf), (-2147483648.0, -np.inf)))
+    size_of, along = np.abs(x.double().numpy()), tuple(axes) or None
+    if np.isinf(meant):
+        made = (np.max if meant > 0 else np.min)(size_of, along, keepdims=keep)
+    else:
+        made = np.sum(size_of**meant, along, keepdims=keep) ** (1 / meant)
+    expected = torch.from_numpy(np.asarray(made)).float()
+    return Case([x], {"p": order, "axes": axes, "keepdim": keep}, expected, bound=16)
+
+
+def _extreme(op_type: str, call: Callable[..., Any]) -> None:
+    @trial(op_type)
+    def make(chance: random.Random) -> Case:
+        x, dtype = tensor(chance, shape(chance, zeros=False), torch.float32), chance.choice((torch.int32, torch.int64))
+        axis = axis_of(chance, x.dim())
+        # NumPy too takes the first of several, and what is no number before all numbers.
+        where = torch.from_numpy(np.asarray(call(x.numpy(), axis if x.dim() else None))).to(dtype)
+        return Case([x, size(axis)], {"dtype": GE_NUMBERS[dtype]}, where)
+
+
+def _extreme_with_value(op_type: str, where: Callable[..., Any], value: Callable[..., Any]) -> None:
+    @trial(op_type)
+    def make(chance: random.Random) -> Case:
+        x, keep = tensor(chance, shape(chance, 1, zeros=False), torch.float32), chance.random() < 0.5
+        axis = axis_of(chance, x.dim())
+        places = np.asarray(where(x.numpy(), axis, keepdims=keep))
+        expected = torch.from_numpy(places).int(), torch.from_numpy(np.asarray(value(x.numpy(), axis, keepdims=keep)))
+        # Of zeros of two signs either is the largest.
+        return Case([x + 0.0], {"dimension": axis, "keep_dims": keep}, (expected[0], expected[1] + 0.0))
+
+
+_extreme("ArgMaxV2", np.argmax)
+_extreme("ArgMin", np.argmin)
+_extreme_with_value("ArgMaxWithValue", np.argmax, np.max)
+_extreme_with_value("ArgMinWithValue", np.argmin, np.min)
+
+
+@trial("Cumsum")
+def cumsum(chance: random.Random) -> Case:
+    x = whole(shape(chance, 1), chance.choice(NUMBERS))
+    axis, exclusive, reverse = axis_of(chance, x.dim()), chance.random() < 0.5, chance.random() < 0.5
+    numbers = x.double().numpy()
+    total = np.cumsum(np.flip(numbers, axis) if reverse else numbers, axis)
+    total = np.flip(total, axis) if reverse else total
+    expected = torch.from_numpy((total - numbers if exclusive else total) + 0.0).to(x.dtype)
+    if x.dtype == torch.uint8:
+        expected = torch.from_numpy((total - numbers if exclusive else total).astype(np.int64)).to(x.dtype)
+    return Case([x, size(axis)], {"exclusive": exclusive, "reverse": reverse}, expected)
+
+
+@trial("Cumprod")
+def cumprod(chance: random.Random) -> Case:
+    x = whole(shape(chance, 1), chance.choice(NUMBERS), most=3)
+    # Whole numbers have one zero, floats two.
+    x = x.abs() if x.is_floating_point() else x
+    axis = axis_of(chance, x.dim())
+    total = np.cumprod(x.to(torch.int64).numpy(), axis)
+    made = torch.from_numpy(total).to(x.dtype)
+    return Case([x, size(axis)], {}, made)
