@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...ge.kernels import kernel
 from ...ge.sizes import Sizes
-from .elementwise import addcdiv, addcmul
+from .elementwise import addcdiv, addcmul, scaled_sum
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
@@ -80,12 +80,12 @@ for _name, _function in _BINARY.items():  # type: ignore[assignment]
 
 @kernel("ForeachAddList")
 def add_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
-    return [one + alpha.to(other.dtype) * other for one, other in zip(x1, x2, strict=True)]
+    return [scaled_sum(one, other, alpha) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachSubList")
 def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
-    return [one - alpha.to(other.dtype) * other for one, other in zip(x1, x2, strict=True)]
+    return [scaled_sum(one, other, -alpha) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachPowScalarAndTensor")

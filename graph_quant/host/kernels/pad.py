@@ -53,7 +53,7 @@ def pad(
         return _pad_by_copy(x, pairs, _MODES[mode])
     blank = torch.zeros((), dtype=x.dtype) if constant_values is None else constant_values.reshape(()).to(x.dtype)
     if x.dtype == torch.bool:
-        return functional.pad(x.to(torch.uint8), _last_first(pairs)).bool()
+        return pad(x.to(torch.uint8), paddings, blank, paddings_contiguous=paddings_contiguous).bool()
     inside = functional.pad(torch.ones(x.shape, dtype=torch.bool), _last_first(pairs))
     return torch.where(inside, functional.pad(x, _last_first(pairs)), blank)
 

@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from support.trials.base import ALL, FLOATS, GE_NUMBERS, INTEGERS, NUMBERS, Case, pair, plain, shape, tensor, trial
+from support.trials.base import (
+    ALL,
+    FLOATS,
+    GE_NUMBERS,
+    INTEGERS,
+    NUMBERS,
+    Case,
+    once,
+    pair,
+    plain,
+    shape,
+    tensor,
+    trial,
+)
 
 aten = torch.ops.aten
 
@@ -141,8 +154,8 @@ def _scaled(op_type: str, call: Callable[..., Any]) -> None:
     @trial(op_type)
     def make(chance: random.Random) -> Case:
         x1, x2 = pair(chance, chance.choice(NUMBERS))
-        alpha = torch.tensor(chance.choice((2.0, 1.0, 0.5)) if x1.is_floating_point() else 2).to(x1.dtype)
-        return Case([x1, x2, alpha], {}, call(x1, x2, alpha=alpha.item()))
+        alpha = torch.tensor(chance.choice((2.0, 1.0, 0.3, -1.7)) if x1.is_floating_point() else 2).to(x1.dtype)
+        return Case([x1, x2, alpha], {}, once(call, x1, x2, alpha=alpha.item()))
 
 
 _scaled("AxpyV2", torch.add)
@@ -154,7 +167,7 @@ def _three(op_type: str, call: Callable[..., Any]) -> None:
     def make(chance: random.Random) -> Case:
         a, b, c = pair(chance, chance.choice(FLOATS), 3)
         value = chance.choice((1.0, -2.0, 0.5))
-        return Case([a, b, c, torch.tensor(value, dtype=a.dtype)], {}, call(a, b, c, value=value))
+        return Case([a, b, c, torch.tensor(value, dtype=a.dtype)], {}, once(call, a, b, c, value=value))
 
 
 _three("Addcmul", torch.addcmul)

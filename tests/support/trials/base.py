@@ -95,6 +95,12 @@ def size(number: float, dtype: torch.dtype = torch.int64) -> Sizes:
     return one_size(number, dtype)
 
 
+def once(call: Callable[..., Any], *given: torch.Tensor, **settings: Any) -> torch.Tensor:
+    """Half precision computed in float32 and rounded once; ATen rounds each step where rows are short."""
+    wide = [each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in given]
+    return call(*wide, **settings).to(given[0].dtype)
+
+
 def gradient(function: Callable[..., Any], at: int, dy: torch.Tensor | None, *given: torch.Tensor) -> torch.Tensor:
     """What autograd gives for one argument of a function of torch."""
     inputs = [each.detach().clone() for each in given]

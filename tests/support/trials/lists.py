@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.trials.base import FLOATS, Case, shape, size, tensor, trial
+from support.trials.base import FLOATS, Case, once, shape, size, tensor, trial
 
 special = torch.special
 UNARY: dict[str, Callable[..., Any]] = {
@@ -65,7 +65,7 @@ def _binary(name: str, call: Callable[..., Any]) -> None:
         if name not in ("Add", "Sub"):
             return Case([xs, ys], {}, [call(x, y) for x, y in zip(xs, ys, strict=True)])
         alpha = _number(chance)
-        expected = [call(x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)]
+        expected = [once(call, x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)]
         return Case([xs, ys, torch.tensor(alpha, dtype=xs[0].dtype)], {}, expected)
 
 
@@ -85,20 +85,15 @@ def _three(name: str, call: Callable[..., Any]) -> None:
     @trial(f"Foreach{name}Scalar")
     def scalar(chance: random.Random) -> Case:
         lists, number = _list(chance, 3), _number(chance)
-        expected = [_wide(call, number, *three) for three in zip(*lists, strict=True)]
+        expected = [once(call, *three, value=number) for three in zip(*lists, strict=True)]
         return Case([*lists, torch.tensor([number])], {}, expected)
 
     @trial(f"Foreach{name}ScalarList")
     def scalars(chance: random.Random) -> Case:
         lists = _list(chance, 3)
         numbers = [_number(chance) for _ in lists[0]]
-        expected = [_wide(call, n, *three) for n, three in zip(numbers, zip(*lists, strict=True), strict=True)]
+        expected = [once(call, *three, value=n) for n, three in zip(numbers, zip(*lists, strict=True), strict=True)]
         return Case([*lists, torch.tensor(numbers)], {}, expected)
-
-
-def _wide(call: Callable[..., Any], number: float, *three: torch.Tensor) -> torch.Tensor:
-    """Half precision is rounded once."""
-    return call(*(each.float() for each in three), value=number).to(three[0].dtype)
 
 
 _three("Addcmul", torch.addcmul)

@@ -7,9 +7,16 @@ import random
 import numpy as np
 import torch
 
-from support.trials.base import FLOATS, Case, trial, whole
+from support.trials import base
+from support.trials.base import FLOATS, Case, trial
 
 KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.int8)
+
+
+def whole(sizes: list[int] | torch.Size, dtype: torch.dtype) -> torch.Tensor:
+    """No zeros: of what sign a sum of zeros is, the order of the sum decides."""
+    made = base.whole(sizes, dtype)
+    return torch.where(made == 0, torch.ones_like(made), made)
 
 
 def _product(chance: random.Random, batch: list[int], names: tuple[str, str]) -> Case:
