@@ -1,0 +1,1 @@
+"""Gates that TorchAir has no function for."""

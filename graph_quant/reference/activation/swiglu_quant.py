@@ -1,0 +1,75 @@
+"""npu_swiglu_quant: rows are gated, smoothed by the scales of their group, and quantised.
+
+With s the gate of a row in float32, and a rounding after each operation:
+
+* dynamic: ``v = s * smooth_scales``, ``scale = 127 / absmax(v)`` and ``y = rint(v * scale)``. The scale is what the
+  row was multiplied with, the inverse of what other operators return; it is infinite for a row of zeros;
+* static: ``y = rint(s * smooth_scales + offsets)``; the scale is zero.
+
+A row after the last group is quantised as it is, without smooth_scales and offsets.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT8
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.activation.gates import gated
+from graph_quant.reference.grouping import owners
+from graph_quant.reference.rounding import saturate
+from torch import Tensor
+
+_OP = "npu_swiglu_quant"
+_LARGEST = 127.0
+
+
+def swiglu_quant(
+    x: Tensor,
+    smooth_scales: Tensor,
+    offsets: Tensor | None,
+    group_index: Tensor | None,
+    activate_left: bool,
+    quant_mode: int,
+    group_list_type: int,
+) -> tuple[Tensor, Tensor]:
+    """The quantised rows, and what each was multiplied with."""
+    leading, height, width = x.shape[:-1], x.shape[:-1].numel(), x.size(-1) // 2
+    rows = gated(x.reshape(height, x.size(-1)).float(), activate_left, 0, 0.0, 1.0, 0.0)
+    shift = None if quant_mode else offsets
+    if group_index is None:
+        changed = rows * _by_group(smooth_scales)[0]
+        changed = changed if shift is None else changed + _by_group(shift)[0]
+    else:
+        owner = owners(_OP, "group_index", group_index, group_list_type, group_index.size(0), height)
+        group = owner.clamp(min=0)
+        changed = rows * _by_group(smooth_scales).index_select(0, group)
+        changed = changed if shift is None else changed + _by_group(shift).index_select(0, group)
+        changed = torch.where((owner >= 0).unsqueeze(-1), changed, rows)
+    if quant_mode:
+        largest = changed.abs().amax(-1, keepdim=True)
+        # A number divided by a tensor would be the number times the reciprocal.
+        scale = torch.full_like(largest, _LARGEST) / largest
+        changed = changed * scale
+    else:
+        scale = changed.new_zeros((height, 1))
+    return saturate(changed, INT8).reshape(*leading, width), scale.reshape(leading)
+
+
+def _by_group(parameter: Tensor) -> Tensor:
+    return parameter.unsqueeze(-1) if parameter.dim() == 1 else parameter
+
+
+@kernel("SwiGluQuant", flops=8)
+def swiglu_quant_node(
+    x: Tensor,
+    smooth_scales: Tensor,
+    offsets: Tensor | None = None,
+    group_index: Tensor | None = None,
+    *,
+    activate_left: bool = False,
+    quant_mode: str = "dynamic",
+    group_list_type: int = 0,
+    dst_type: int = 2,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
+    mode = int(quant_mode == "dynamic")
+    return swiglu_quant(x, smooth_scales, offsets, group_index, activate_left, mode, group_list_type)
