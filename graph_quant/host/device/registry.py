@@ -115,6 +115,8 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = products.product(name, kernel)
     if name in integers.NAMES:
         kernel = integers.through_double(kernel)
+    if name in integers.DIVISIONS:
+        kernel = integers.without_traps(name, kernel)
     if any(argument.name == "generator" for argument in op._schema.arguments):
         return kernels.random(op, kernel)
     return with_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))
