@@ -1,0 +1,18 @@
+"""npu_rotate_quant becomes RotateQuant, whose int4 Reshape and Bitcast pack.
+
+TorchAir's converter fails where dst_dtype is None, which the documents allow.
+"""
+
+from __future__ import annotations
+
+from graph_quant.converters.lowering import lowers, stored
+from graph_quant.meta.quant.rotate_quant import RotateQuantPlan, rotate_quant
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
+
+
+@lowers(rotate_quant)
+def lower(plan: RotateQuantPlan, x: Tensor, rotation: Tensor, round_mode: str | None) -> tuple[Tensor, Tensor]:
+    """The GE nodes of one call."""
+    y, scale = ge.RotateQuant(x, rotation, None, y_dtype=plan.destination.ge_attr, round_mode=round_mode or "rint")
+    return stored(y, plan.destination, [0]), scale
