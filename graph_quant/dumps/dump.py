@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 
 _SHOWN_TYPES = 4
-_LINE = re.compile(r'"(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\s:]+)')
 
 
 class Dump:
@@ -152,11 +150,6 @@ def from_graph(graph: Any) -> Dump:
 
 def _live_sources(graph: Any) -> dict[str, Source]:
     """What the host noted beside a graph while TorchAir lowered it."""
-    from ..host.engine.provenance import origins_of
+    from ..host.engine.provenance import sources_of
 
-    sources: dict[str, Source] = {}
-    for name, origin in origins_of(graph).items():
-        found = _LINE.match(origin.line)
-        place = (found["file"], int(found["line"]), found["function"]) if found else ("", 0, "")
-        sources[name] = Source(origin.fx_node, *place)
-    return sources
+    return sources_of(graph)

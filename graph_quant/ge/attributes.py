@@ -46,6 +46,15 @@ def plain(attribute: Any) -> Any:
     return value
 
 
+def decoded(attribute: Any) -> Any:
+    """As ``plain``, and a tensor as a torch tensor; dtypes stay ``ge::DataType`` numbers."""
+    if attribute.WhichOneof("value") != "t":
+        return plain(attribute)
+    from .tensors import decode_tensor
+
+    return decode_tensor(attribute.t)
+
+
 def in_words(name: str, attribute: Any) -> str:
     """An attribute as a reader says it: dtypes by name, long values shortened."""
     kind = attribute.WhichOneof("value")

@@ -1,17 +1,25 @@
-"""A dump in memory: nodes in the order of the file, their wiring, and where in Python they came from."""
+"""A GE graph in memory: nodes in the order of the file, their wiring, and where in Python they came from."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from .attributes import decoded
 from .errors import GeError
 
 INPUT_TYPES = {"Data", "RefData"}
 CONST_TYPES = {"Const", "Constant"}
 OUTPUT_TYPE = "NetOutput"
+
+
+class Output(NamedTuple):
+    """One output of a node."""
+
+    node: str
+    index: int
 
 
 class Edge(NamedTuple):
@@ -20,6 +28,11 @@ class Edge(NamedTuple):
     name: str
     node: str
     output: int
+
+    @property
+    def source(self) -> Output:
+        """What is fed."""
+        return Output(self.node, self.output)
 
 
 @dataclass(frozen=True)
@@ -31,10 +44,17 @@ class Source:
     line: int = 0
     function: str = ""
     certain: bool = True
+    code: str = ""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}{'' if self.certain else '?'}" if self.file else ""
         return " ".join(part for part in (self.fx, place) if part)
+
+    def sentence(self) -> str:
+        """FX node and Python line as messages show them, or nothing."""
+        place = f'"{self.file}", line {self.line}, in {self.function}' if self.file else ""
+        named = f"FX node {self.fx!r}" if self.fx else ""
+        return ", ".join(part for part in (named, ": ".join(filter(None, (place, self.code)))) if part)
 
 
 @dataclass(slots=True)
@@ -54,12 +74,29 @@ class Node:
         yield from (edge.node for edge in self.inputs if edge.node)
         yield from self.controls
 
+    @property
+    def fed(self) -> dict[str, Output]:
+        """What each input is fed, by its name, without those that are fed nothing."""
+        return {edge.name: edge.source for edge in self.inputs if edge.node}
 
-def build(graph_def: Any, sources: dict[str, Source] | None = None) -> dict[str, Node]:
+    def attribute(self, name: str) -> Any:
+        """An attribute as a Python value; None where the node does not carry it."""
+        return decoded(self.proto.attr[name]) if name in self.proto.attr else None
+
+    def describe(self) -> str:
+        """Node, FX node and Python line in one phrase, as messages show them."""
+        return ", ".join(part for part in (f"GE node {self.name!r} ({self.type})", self.source.sentence()) if part)
+
+
+def read_nodes(graph_def: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:
+    """The nodes of a GraphDef (or of TorchAir's GeGraph) in the order of the file, as they stand there."""
+    return [_node(proto, sources or {}) for proto in graph_def.op]
+
+
+def build(graph_def: Any, sources: Mapping[str, Source] | None = None) -> dict[str, Node]:
     """The nodes of ``graph_def`` by name, checked: names are unique and every input exists."""
     nodes: dict[str, Node] = {}
-    for proto in graph_def.op:
-        node = _node(proto, sources or {})
+    for node in read_nodes(graph_def, sources):
         if not node.name or not node.type:
             raise GeError(f"a node has no {'type' if node.name else 'name'}: {node.name or node.type or 'both'}")
         if not (node.name + node.type).isprintable():
@@ -74,7 +111,7 @@ def build(graph_def: Any, sources: dict[str, Source] | None = None) -> dict[str,
     return nodes
 
 
-def _node(proto: Any, sources: dict[str, Source]) -> Node:
+def _node(proto: Any, sources: Mapping[str, Source]) -> Node:
     edges: list[Edge] = []
     controls: list[str] = []
     descs = proto.input_desc

@@ -93,6 +93,8 @@ def test_shape_mismatch_names_the_node() -> None:
         ([("a", "Relu", []), ("out", "NetOutput", ["input0=a:0"])], "lacks its input 'x'"),
         ([("a", "Relu", ["x=x:0"]), ("out", "NetOutput", ["input0=a:3"])], "no output 3"),
         ([("a", "Relu", ["x=x:0"])], "no NetOutput"),
+        ([("a", "Relu", ["x=x:0"]), ("a", "Neg", ["x=x:0"]), ("out", "NetOutput", ["input0=a:0"])], "two nodes .* 'a'"),
+        ([("a", "Relu", ["x=x"]), ("out", "NetOutput", ["input0=a:0"])], "not of the form node:output"),
     ],
 )
 def test_broken_graphs_are_refused(nodes: list[tuple[str, str, list[str]]], message: str) -> None:

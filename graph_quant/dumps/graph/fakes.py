@@ -23,10 +23,11 @@ from torch._subclasses.fake_tensor import (
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...ge import dtypes
+from ...ge.attributes import decoded
 from ...ge.graph import Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
+from ...ge.tensors import decode_tensor
 from ...ge.torch_dtypes import from_desc, word_of
-from ...host.engine.nodes import decode_attribute, decode_tensor
 from ...host.kernels import Kernel
 from ...host.kernels.choice import LONGEST_SIZES
 from ..errors import DumpError
@@ -114,8 +115,8 @@ class Fakes:
     def _run(
         self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any], fold: bool
     ) -> tuple[Value, ...]:
-        decoded = {name: decode_attribute(attribute) for name, attribute in attributes.items()}
-        given = {name: value for name, value in decoded.items() if value is not None}
+        stated = {name: decoded(attribute) for name, attribute in attributes.items()}
+        given = {name: value for name, value in stated.items() if value is not None}
         convert = _in_numbers if fold else self._as
         # Kernels that work block by block on data take one symbolic step where they are traced.
         with _quiet(), nullcontext() if fold else self._tracing():
@@ -216,7 +217,7 @@ def _word(node: Node, index: int, content: Any, inputs: list[Value]) -> str:
     stored = content.dtype
     if stored == torch.int8 and index == 0:
         asked = [name for name in _RESULT_DTYPE if name in node.proto.attr]
-        numbers = [decode_attribute(node.proto.attr[name]) for name in asked]
+        numbers = [node.attribute(name) for name in asked]
         if dtypes.TO_ATTRIBUTE["int4"] in numbers:
             return "int4"
         if not asked and any(value.type.dtype == "int4" for value in inputs):

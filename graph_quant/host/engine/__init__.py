@@ -16,37 +16,28 @@ if TYPE_CHECKING:
     from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
     from .executor import HostGraph
     from .importer import import_graph, missing_kernels
-    from .nodes import Edge, GeNode, Origin, read_nodes
 
 _HOMES = {
-    "Edge": "nodes",
-    "GeNode": "nodes",
     "GraphError": "errors",
     "HostGraph": "executor",
     "Sizes": "graph_quant.ge.sizes",
     "NeedsNpuError": "errors",
     "NodeError": "errors",
-    "Origin": "nodes",
     "UnsupportedGraphError": "errors",
     "import_graph": "importer",
     "missing_kernels": "importer",
-    "read_nodes": "nodes",
     "use": "engines",
 }
 
 __all__ = [
-    "Edge",
-    "GeNode",
     "GraphError",
     "HostGraph",
     "NeedsNpuError",
     "NodeError",
-    "Origin",
     "Sizes",
     "UnsupportedGraphError",
     "import_graph",
     "missing_kernels",
-    "read_nodes",
     "use",
 ]
 

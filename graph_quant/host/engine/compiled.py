@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from ...ge.graph import Node
 from .engines import INDUCTOR
 from .errors import NodeError
 from .inputs import is_size
-from .nodes import GeNode
 
 Run = Callable[..., Sequence[torch.Tensor]]
 
@@ -41,7 +41,7 @@ def _naming_nodes(module: fx.GraphModule) -> Run:
     return run
 
 
-def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> GeNode | None:
+def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> Node | None:
     """The GE node whose line of the generated code was running."""
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .nodes import GeNode
+    from ...ge.graph import Node
 
 
 class GraphError(RuntimeError):
@@ -16,7 +16,7 @@ class GraphError(RuntimeError):
 class UnsupportedGraphError(GraphError):
     """The graph holds operators without a host kernel; all of them are named."""
 
-    def __init__(self, graph: str, nodes: Sequence[GeNode]) -> None:
+    def __init__(self, graph: str, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
         types = sorted({node.type for node in nodes})
         listed = "\n".join(f"  {node.describe()}" for node in nodes)
@@ -26,7 +26,7 @@ class UnsupportedGraphError(GraphError):
 class NodeError(GraphError):
     """A kernel refused its inputs or failed."""
 
-    def __init__(self, node: GeNode, cause: BaseException) -> None:
+    def __init__(self, node: Node, cause: BaseException) -> None:
         self.node = node
         super().__init__(f"{node.describe()}: {cause}")
 

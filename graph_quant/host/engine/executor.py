@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import fx
 
+from ...ge.graph import Node
 from ..alias import NPU, kept_alias, to_npu
 from . import engines, inputs
 from .compiled import Run, make_callable
 from .errors import GraphError, NeedsNpuError
 from .importer import import_graph
-from .nodes import GeNode
 from .ownership import owned_outputs
-from .provenance import origins_of, output_devices_of
+from .provenance import output_devices_of, sources_of
 
 _ON_DEVICE = 1
 # Bytes up to which a plain memory copy is faster than one through torch.
@@ -36,7 +36,7 @@ class HostGraph:
 
     def load(self, ge_graph: Any, options: Mapping[str, str] | None = None) -> None:  # noqa: ARG002
         """Import the graph; every operator without a kernel is named before anything runs."""
-        self.module = import_graph(ge_graph, origins_of(ge_graph))
+        self.module = import_graph(ge_graph, sources_of(ge_graph))
         data = [node.meta["ge"] for node in self.module.graph.nodes if node.op == "placeholder"]
         self._readers = [_reader(node) for node in data]
         owned = owned_outputs(self.module)
@@ -78,7 +78,7 @@ class HostGraph:
         raise NeedsNpuError("auto tuning (aoe_config.aoe_mode)")
 
 
-def _reader(node: GeNode) -> Convert:
+def _reader(node: Node) -> Convert:
     """How an input of the graph becomes an argument: sizes as numbers, npu tensors through their host memory."""
     desc = node.proto.output_desc[0]
     # Of an input in FRACTAL_NZ the desc keeps no sizes: those that torch sees stand beside it.

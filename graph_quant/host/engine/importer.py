@@ -17,26 +17,27 @@ import torch
 from torch import fx
 
 from ...ge import sizes
+from ...ge.errors import GeError
+from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node, Output, Source, read_nodes
 from ..kernels import KERNELS, Input, Kernel
 from ..kernels.choice import LONGEST_SIZES, Fed, choose, is_folded
 from . import inputs
 from .errors import GraphError, NodeError, UnsupportedGraphError
-from .nodes import Edge, GeNode, Origin, read_nodes
-from .order import DATA_TYPES, OUTPUT, execution_order
+from .order import execution_order
 
 # Names that mean something else in the code that FX generates.
 _RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
-_STRUCTURAL = frozenset((*DATA_TYPES, OUTPUT, "Const", "Constant", "ConstPlaceHolder"))
+_STRUCTURAL = frozenset((*INPUT_TYPES, *CONST_TYPES, OUTPUT_TYPE, "ConstPlaceHolder"))
 
 
-def missing_kernels(graph: Any, origins: Mapping[str, Origin] | None = None) -> list[GeNode]:
+def missing_kernels(graph: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:
     """The nodes that the outputs need and that have no kernel."""
-    return _missing(execution_order(_name(graph), read_nodes(graph, origins)))
+    return _missing(execution_order(_name(graph), _read(graph, sources)))
 
 
-def import_graph(graph: Any, origins: Mapping[str, Origin] | None = None) -> fx.GraphModule:
+def import_graph(graph: Any, sources: Mapping[str, Source] | None = None) -> fx.GraphModule:
     """The GraphModule of a GraphDef. Raises UnsupportedGraphError naming every node without a kernel."""
-    nodes = read_nodes(graph, origins)
+    nodes = _read(graph, sources)
     ordered = execution_order(_name(graph), nodes)
     missing = _missing(ordered)
     if missing:
@@ -44,105 +45,109 @@ def import_graph(graph: Any, origins: Mapping[str, Origin] | None = None) -> fx.
     return _Importer(_name(graph), nodes).build(ordered)
 
 
+def _read(graph: Any, sources: Mapping[str, Source] | None) -> list[Node]:
+    try:
+        return read_nodes(graph, sources)
+    except GeError as error:
+        raise GraphError(f"{_name(graph)}: {error}") from None
+
+
 def _name(graph: Any) -> str:
     return graph.name or "GE graph"
 
 
-def _missing(nodes: Sequence[GeNode]) -> list[GeNode]:
+def _missing(nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if node.type not in KERNELS and node.type not in _STRUCTURAL]
 
 
 class _Importer:
-    def __init__(self, name: str, nodes: Sequence[GeNode]) -> None:
+    def __init__(self, name: str, nodes: Sequence[Node]) -> None:
         self.name = name
         self.nodes = nodes
         self.graph = fx.Graph()
         self.attributes: dict[str, Any] = {}
         self.identifiers: dict[str, str] = {}
         self.taken: set[str] = set()
-        self.constants: dict[Edge, torch.Tensor] = {}
+        self.constants: dict[Output, torch.Tensor] = {}
         # What stands for an output of a node: a tensor, and sizes. Either may be made from the other.
-        self.tensors: dict[Edge, fx.Node] = {}
-        self.sizes: dict[Edge, fx.Node | sizes.Sizes] = {}
+        self.tensors: dict[Output, fx.Node] = {}
+        self.sizes: dict[Output, fx.Node | sizes.Sizes] = {}
 
-    def build(self, ordered: Sequence[GeNode]) -> fx.GraphModule:
+    def build(self, ordered: Sequence[Node]) -> fx.GraphModule:
         self._placeholders()
-        output: GeNode | None = None
+        output: Node | None = None
         for node in ordered:
-            if node.type == OUTPUT:
+            if node.type == OUTPUT_TYPE:
                 output = node
-            elif node.type in ("Const", "Constant"):
+            elif node.type in CONST_TYPES:
                 self._constant(node)
             elif node.type == "ConstPlaceHolder":
-                self.constants[Edge(node.name, 0)] = inputs.memory_at(node)
-            elif node.type not in DATA_TYPES:
+                self.constants[Output(node.name, 0)] = inputs.memory_at(node)
+            elif node.type not in INPUT_TYPES:
                 self._call(node)
         assert output is not None
-        results = self.graph.output(tuple(self._tensor(edge) for edge in output.inputs.values()))
+        results = self.graph.output(tuple(self._tensor(edge.source) for edge in output.inputs if edge.node))
         results.meta["ge"] = output
         module = fx.GraphModule(self.attributes, self.graph, class_name="HostGraph")
         module.eval()
         return module
 
     def _placeholders(self) -> None:
-        data = sorted((node for node in self.nodes if node.type in DATA_TYPES), key=lambda n: n.attributes["index"])
+        data = sorted((node for node in self.nodes if node.type in INPUT_TYPES), key=_index)
         for node in data:
             placeholder = self.graph.placeholder(self._identifier(node.name))
             placeholder.meta["ge"] = node
-            edge = Edge(node.name, 0)
+            output = Output(node.name, 0)
             if inputs.is_size(node):
                 host = self.graph.call_function(sizes.given_sizes, (placeholder, inputs.dtype(node)))
                 host.meta["ge"] = node
-                self.sizes[edge] = host
+                self.sizes[output] = host
             else:
-                self.tensors[edge] = placeholder
+                self.tensors[output] = placeholder
 
-    def _constant(self, node: GeNode) -> None:
-        value = node.attributes.get("value")
+    def _constant(self, node: Node) -> None:
+        value = _attribute(node, "value")
         if not isinstance(value, torch.Tensor):
             raise GraphError(f"{self.name}: {node.describe()} has no value")
-        self._know(Edge(node.name, 0), value)
+        self._know(Output(node.name, 0), value)
 
-    def _know(self, edge: Edge, value: torch.Tensor) -> None:
+    def _know(self, output: Output, value: torch.Tensor) -> None:
         """Note a constant; a small one may be sizes."""
-        self.constants[edge] = value
+        self.constants[output] = value
         if value.numel() <= LONGEST_SIZES and not value.dtype.is_complex:
-            self.sizes[edge] = sizes.to_sizes(value)
+            self.sizes[output] = sizes.to_sizes(value)
 
-    def _call(self, node: GeNode) -> None:
-        fed = {name: self._fed(edge) for name, edge in node.inputs.items()}
+    def _call(self, node: Node) -> None:
+        fed = {name: self._fed(output) for name, output in node.fed.items()}
         kernel = choose(node.type, fed)
         assert kernel is not None
         args = [self._argument(node, declared) for declared in kernel.inputs]
-        kwargs = {
-            parameter: node.attributes[name]
-            for name, parameter in kernel.attributes
-            if node.attributes.get(name) is not None
-        }
+        stated = {parameter: _attribute(node, name) for name, parameter in kernel.attributes}
+        kwargs = {parameter: value for parameter, value in stated.items() if value is not None}
         name = self._identifier(node.name)
         call = self.graph.create_node("call_function", kernel.function, tuple(args), kwargs, name)
         call.meta["ge"] = node
         call.meta["kernel"] = kernel
         made = self.sizes if kernel.returns_sizes else self.tensors
         if not kernel.returns_many:
-            made[Edge(node.name, 0)] = call
+            made[Output(node.name, 0)] = call
         else:
-            for index in range(node.output_count):
+            for index in range(len(node.proto.output_desc)):
                 item = self.graph.call_function(operator.getitem, (call, index))
                 item.meta["ge"] = node
-                made[Edge(node.name, index)] = item
+                made[Output(node.name, index)] = item
         if is_folded(node.type, fed):
             self._fold(node, kernel, kwargs)
 
-    def _fed(self, edge: Edge) -> Fed:
-        constant = self.constants.get(edge)
-        return Fed(edge in self.sizes, None if constant is None else constant.dim())
+    def _fed(self, output: Output) -> Fed:
+        constant = self.constants.get(output)
+        return Fed(output in self.sizes, None if constant is None else constant.dim())
 
-    def _fold(self, node: GeNode, kernel: Kernel, attributes: Mapping[str, Any]) -> None:
+    def _fold(self, node: Node, kernel: Kernel, attributes: Mapping[str, Any]) -> None:
         """Compute what a node makes of constants now, for readers that need it as a size."""
 
-        def known(edge: Edge, is_size: bool) -> Any:
-            return self.sizes[edge] if is_size else self.constants[edge]
+        def known(output: Output, is_size: bool) -> Any:
+            return self.sizes[output] if is_size else self.constants[output]
 
         args = [self._argument(node, declared, known) for declared in kernel.inputs]
         try:
@@ -150,37 +155,37 @@ class _Importer:
         except Exception as error:
             raise NodeError(node, error) from error
         for index, value in enumerate(result if kernel.returns_many else [result]):
-            self._know(Edge(node.name, index), value)
+            self._know(Output(node.name, index), value)
 
-    def _argument(self, node: GeNode, declared: Input, fetch: Callable[[Edge, bool], Any] | None = None) -> Any:
+    def _argument(self, node: Node, declared: Input, fetch: Callable[[Output, bool], Any] | None = None) -> Any:
         fetch = fetch or self._fetch
         if declared.is_dynamic:
-            return [fetch(edge, declared.is_size) for edge in _dynamic_edges(node, declared.name)]
-        edge = node.inputs.get(declared.name)
-        if edge is not None:
-            return fetch(edge, declared.is_size)
+            return [fetch(output, declared.is_size) for output in _numbered(node, declared.name)]
+        output = node.fed.get(declared.name)
+        if output is not None:
+            return fetch(output, declared.is_size)
         if declared.is_optional:
             return None
         raise GraphError(f"{self.name}: {node.describe()} lacks its input {declared.name!r}")
 
-    def _fetch(self, edge: Edge, is_size: bool) -> Any:
-        return self._sizes(edge) if is_size else self._tensor(edge)
+    def _fetch(self, output: Output, is_size: bool) -> Any:
+        return self._sizes(output) if is_size else self._tensor(output)
 
-    def _tensor(self, edge: Edge) -> fx.Node:
-        if edge not in self.tensors:
-            if edge in self.constants:
-                attribute = self._identifier(edge.node)
-                self.attributes[attribute] = self.constants[edge]
+    def _tensor(self, output: Output) -> fx.Node:
+        if output not in self.tensors:
+            if output in self.constants:
+                attribute = self._identifier(output.node)
+                self.attributes[attribute] = self.constants[output]
                 made = self.graph.get_attr(attribute)
             else:
-                made = self.graph.call_function(sizes.to_tensor, (self._known(self.sizes, edge),))
-            self.tensors[edge] = made
-        return self.tensors[edge]
+                made = self.graph.call_function(sizes.to_tensor, (self._known(self.sizes, output),))
+            self.tensors[output] = made
+        return self.tensors[output]
 
-    def _sizes(self, edge: Edge) -> fx.Node | sizes.Sizes:
-        if edge not in self.sizes:
-            self.sizes[edge] = self.graph.call_function(sizes.to_sizes, (self._tensor(edge),))
-        return self.sizes[edge]
+    def _sizes(self, output: Output) -> fx.Node | sizes.Sizes:
+        if output not in self.sizes:
+            self.sizes[output] = self.graph.call_function(sizes.to_sizes, (self._tensor(output),))
+        return self.sizes[output]
 
     def _identifier(self, name: str) -> str:
         """The Python name that stands for a GE node in generated code; no two nodes share one."""
@@ -194,12 +199,26 @@ class _Importer:
             self.identifiers[name] = plain
         return self.identifiers[name]
 
-    def _known(self, table: Mapping[Edge, Any], edge: Edge) -> Any:
-        if edge not in table:
-            raise GraphError(f"{self.name}: node {edge.node!r} has no output {edge.output}")
-        return table[edge]
+    def _known(self, table: Mapping[Output, Any], output: Output) -> Any:
+        if output not in table:
+            raise GraphError(f"{self.name}: node {output.node!r} has no output {output.index}")
+        return table[output]
 
 
-def _dynamic_edges(node: GeNode, name: str) -> list[Edge]:
-    numbered = [(key[len(name) :], edge) for key, edge in node.inputs.items() if key.startswith(name)]
-    return [edge for number, edge in sorted(((int(n), e) for n, e in numbered if n.isdigit()))]
+def _attribute(node: Node, name: str) -> Any:
+    try:
+        return node.attribute(name)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise GraphError(f"GE node {node.name!r} ({node.type}): {error}") from None
+
+
+def _index(node: Node) -> int:
+    found = _attribute(node, "index")
+    if not isinstance(found, int):
+        raise GraphError(f"GE node {node.name!r} ({node.type}): it has no index")
+    return found
+
+
+def _numbered(node: Node, name: str) -> list[Output]:
+    numbered = [(key[len(name) :], output) for key, output in node.fed.items() if key.startswith(name)]
+    return [output for _, output in sorted((int(number), output) for number, output in numbered if number.isdigit())]

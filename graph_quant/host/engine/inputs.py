@@ -6,16 +6,16 @@ import math
 
 import torch
 
+from ...ge.graph import Node
 from ...ge.torch_dtypes import from_attr, from_desc
-from .nodes import GeNode
 
 
-def dtype(node: GeNode) -> torch.dtype:
+def dtype(node: Node) -> torch.dtype:
     """The torch dtype that a Data node declares."""
     return from_desc(node.proto.output_desc[0].dtype)
 
 
-def is_size(node: GeNode) -> bool:
+def is_size(node: Node) -> bool:
     """Whether a Data node is fed a size or a list of sizes rather than a tensor.
 
     TorchAir describes a tensor input by ``Tensor(...)`` and a size by its symbol. A list of sizes, and the list of
@@ -29,10 +29,10 @@ def is_size(node: GeNode) -> bool:
     return not desc.attr["_meta"].s.startswith(b"Tensor")
 
 
-def memory_at(node: GeNode) -> torch.Tensor:
+def memory_at(node: Node) -> torch.Tensor:
     """The tensor over memory that a ConstPlaceHolder names by address; that memory is the host's."""
-    shape = tuple(node.attributes.get("origin_shape") or ())
-    kind = from_attr(node.attributes["dtype"])
+    shape = tuple(node.attribute("origin_shape") or ())
+    kind = from_attr(node.attribute("dtype"))
     size = math.prod(shape) * torch.empty((), dtype=kind).element_size()
-    storage = torch._C._construct_storage_from_data_pointer(node.attributes["addr"], torch.device("cpu"), size)
+    storage = torch._C._construct_storage_from_data_pointer(node.attribute("addr"), torch.device("cpu"), size)
     return torch.empty(0, dtype=kind).set_(storage).reshape(shape)  # type: ignore[call-overload, no-any-return]

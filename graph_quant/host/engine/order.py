@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ge.graph import OUTPUT_TYPE, Node
 from .errors import GraphError
-from .nodes import GeNode
-
-OUTPUT = "NetOutput"
-DATA_TYPES = ("Data", "RefData")
 
 
-def execution_order(graph: str, nodes: Sequence[GeNode]) -> list[GeNode]:
+def execution_order(graph: str, nodes: Sequence[Node]) -> list[Node]:
     """Nodes behind the outputs, by data or control, in file order as far as dependencies allow."""
     by_name = {node.name: node for node in nodes}
+    if len(by_name) < len(nodes):
+        twice = next(node.name for node in nodes if by_name[node.name] is not node)
+        raise GraphError(f"{graph}: two nodes are named {twice!r}")
     needed = _needed(graph, nodes, by_name)
-    ordered: list[GeNode] = []
+    ordered: list[Node] = []
     state: dict[str, bool] = {}
     for root in nodes:
         stack = [(root.name, False)] if root.name in needed else []
@@ -31,21 +31,23 @@ def execution_order(graph: str, nodes: Sequence[GeNode]) -> list[GeNode]:
                 continue
             state[name] = False
             stack.append((name, True))
-            waiting = [source for source in _sources(by_name[name]) if not state.get(source)]
+            waiting = [source for source in by_name[name].producers if not state.get(source)]
             stack.extend((source, False) for source in reversed(waiting))
     return ordered
 
 
-def _needed(graph: str, nodes: Sequence[GeNode], by_name: dict[str, GeNode]) -> set[str]:
-    frontier = [node.name for node in nodes if node.type == OUTPUT]
+def _needed(graph: str, nodes: Sequence[Node], by_name: dict[str, Node]) -> set[str]:
+    frontier = [node.name for node in nodes if node.type == OUTPUT_TYPE]
     if not frontier:
-        raise GraphError(f"{graph}: it has no {OUTPUT} node")
+        raise GraphError(f"{graph}: it has no {OUTPUT_TYPE} node")
     if len(frontier) > 1:
-        raise GraphError(f"{graph}: it has {len(frontier)} {OUTPUT} nodes, {', '.join(frontier[:4])}; one is allowed")
+        raise GraphError(
+            f"{graph}: it has {len(frontier)} {OUTPUT_TYPE} nodes, {', '.join(frontier[:4])}; one is allowed"
+        )
     needed = set(frontier)
     while frontier:
         node = by_name[frontier.pop()]
-        for source in _sources(node):
+        for source in node.producers:
             if source not in by_name:
                 raise GraphError(
                     f"{graph}: {node.describe()} takes an input from {source!r}, which is not in the graph"
@@ -54,7 +56,3 @@ def _needed(graph: str, nodes: Sequence[GeNode], by_name: dict[str, GeNode]) -> 
                 needed.add(source)
                 frontier.append(source)
     return needed
-
-
-def _sources(node: GeNode) -> list[str]:
-    return [*(edge.node for edge in node.inputs.values()), *node.controls]

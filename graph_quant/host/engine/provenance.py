@@ -5,19 +5,24 @@ Both are noted beside the graph while it is built. A graph read from a file has 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .nodes import Origin
+from ...ge.graph import Source
 
-_ORIGINS = "_graph_quant_origins"
+_SOURCES = "_graph_quant_sources"
 _DEVICES = "_graph_quant_output_devices"
+# The last place in a stack trace, and the code there.
+_PLACE = re.compile(
+    r'.*File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\n]*)(?:\n *(?P<code>[^\n]*))?', re.DOTALL
+)
 
 
-def origins_of(ge_graph: Any) -> dict[str, Origin]:
-    """The origin of each GE node by name, as far as it was noted."""
-    noted: dict[str, Origin] = vars(ge_graph).get(_ORIGINS, {})
+def sources_of(ge_graph: Any) -> dict[str, Source]:
+    """The source of each GE node by name, as far as it was noted."""
+    noted: dict[str, Source] = vars(ge_graph).get(_SOURCES, {})
     return noted
 
 
@@ -29,30 +34,31 @@ def output_devices_of(ge_graph: Any) -> list[str]:
 
 def note_provenance(concrete_graph: type) -> None:
     """Make TorchAir's GeConcreteGraph note where its nodes come from and where its outputs belong."""
-    concrete_graph.converter_context = _noting_origins(concrete_graph.converter_context)  # type: ignore[attr-defined]
+    concrete_graph.converter_context = _noting_sources(concrete_graph.converter_context)  # type: ignore[attr-defined]
     concrete_graph.parse_output = _noting_devices(concrete_graph.parse_output)  # type: ignore[attr-defined]
 
 
-def _noting_origins(context: Callable[..., Any]) -> Callable[..., Any]:
+def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
     @contextmanager
     def converter_context(self: Any, *, node: Any) -> Iterator[None]:
         before = len(self.graph.op)
         with context(self, node=node):
             yield
-        origin = Origin(node.name, _line_of(node.stack_trace))
-        noted = vars(self.graph).setdefault(_ORIGINS, {})
+        source = _source_of(node)
+        noted = vars(self.graph).setdefault(_SOURCES, {})
         for op in self.graph.op[before:]:
-            noted[op.name] = origin
+            noted[op.name] = source
 
     return converter_context
 
 
-def _line_of(stack_trace: str | None) -> str:
-    """The innermost Python line of a stack trace: file, line and code."""
-    if not stack_trace:
-        return ""
-    location, *code = stack_trace.split("File ")[-1].strip().splitlines()
-    return ": ".join(part.strip() for part in (location, *code[:1]) if part.strip())
+def _source_of(node: Any) -> Source:
+    """An FX node, and the innermost Python line behind it."""
+    found = _PLACE.match(node.stack_trace or "")
+    if found is None:
+        return Source(node.name)
+    code = (found["code"] or "").strip()
+    return Source(node.name, found["file"], int(found["line"]), found["function"].strip(), code=code)
 
 
 def _noting_devices(parse: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...host.engine import Edge
+from ...ge.graph import Output
 from ..report.report import GeName
 
 _NOTES = "_graph_quant_lowering"
@@ -23,11 +23,11 @@ class Lowering:
         """The GE nodes of an FX node."""
         return tuple(GeName(op.name, op.type) for op in self.nodes.get(fx_node, ()))
 
-    def edges(self) -> Iterator[tuple[str, int, Edge]]:
-        """FX node, position of the result, and the edge in the GE graph that carries it."""
+    def outputs(self) -> Iterator[tuple[str, int, Output]]:
+        """FX node, position of the result, and the output in the GE graph that carries it."""
         for fx_node, results in self.results.items():
             for position, tensor in results.items():
-                yield fx_node, position, Edge(tensor.node.name, tensor.index)
+                yield fx_node, position, Output(tensor.node.name, tensor.index)
 
 
 def lowering_of(concrete_graph: Any) -> Lowering:

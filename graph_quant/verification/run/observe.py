@@ -14,9 +14,10 @@ from typing import Any
 from torch import Tensor, fx
 from torch.utils._mode_utils import no_dispatch
 
+from ...ge.graph import Output
 from ...ge.sizes import to_tensor
 from ...host.alias import as_cpu
-from ...host.engine import Edge, HostGraph, NodeError, Sizes
+from ...host.engine import HostGraph, NodeError, Sizes
 from ...host.engine.engines import EAGER, current
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_operator, is_view, writes
@@ -48,16 +49,16 @@ class Recorder:
         concrete_graph.graph._executor = self._executor
 
     def __call__(self, *args: Any) -> tuple[Any, Observed]:
-        wanted = list(lowering_of(self._graph).edges())
-        self._executor.record({edge for _, _, edge in wanted})
+        wanted = list(lowering_of(self._graph).outputs())
+        self._executor.record({output for _, _, output in wanted})
         try:
             outputs = self._graph(*args)
         finally:
             recorded = self._executor.stop()
         observed: Observed = {}
-        for fx_node, position, edge in wanted:
-            if edge in recorded:
-                observed.setdefault(fx_node, {})[position] = recorded[edge]
+        for fx_node, position, output in wanted:
+            if output in recorded:
+                observed.setdefault(fx_node, {})[position] = recorded[output]
         return outputs, observed
 
 
@@ -66,13 +67,13 @@ class _RecordingGraph(HostGraph):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._wanted: set[Edge] | None = None
-        self._recorded: dict[Edge, Tensor] = {}
+        self._wanted: set[Output] | None = None
+        self._recorded: dict[Output, Tensor] = {}
 
-    def record(self, wanted: set[Edge]) -> None:
+    def record(self, wanted: set[Output]) -> None:
         self._wanted, self._recorded = wanted, {}
 
-    def stop(self) -> dict[Edge, Tensor]:
+    def stop(self) -> dict[Output, Tensor]:
         self._wanted = None
         return self._recorded
 
@@ -91,7 +92,7 @@ class _RecordingGraph(HostGraph):
 
 
 class _Keeper(fx.Interpreter):
-    def __init__(self, module: fx.GraphModule, wanted: set[Edge], recorded: dict[Edge, Tensor]) -> None:
+    def __init__(self, module: fx.GraphModule, wanted: set[Output], recorded: dict[Output, Tensor]) -> None:
         super().__init__(module)
         self._wanted = wanted
         self._recorded = recorded
@@ -107,10 +108,10 @@ class _Keeper(fx.Interpreter):
         if node is not None and "kernel" in n.meta:
             several = result if isinstance(result, list) or type(result) is tuple else [result]
             for index, value in enumerate(several):
-                edge = Edge(node.name, index)
-                if edge in self._wanted:
+                output = Output(node.name, index)
+                if output in self._wanted:
                     # A later node may write into the same memory.
-                    self._recorded[edge] = to_tensor(value) if isinstance(value, Sizes) else value.detach().clone()
+                    self._recorded[output] = to_tensor(value) if isinstance(value, Sizes) else value.detach().clone()
         return result
 
 
