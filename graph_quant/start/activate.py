@@ -65,10 +65,12 @@ def _make_backends_one_at_a_time() -> None:
 def _torch_npu_is_there() -> None:
     _make_backends_one_at_a_time()
     if choose() is HOST:
-        from ..host import device
+        from ..host import capture, device
 
         device.register()
-    from ..meta import register as infer_and_execute
+        capture.start()
+    # Not by the package's door: importing that may be what brings torch_npu.
+    from ..meta.registration import register as infer_and_execute
 
     infer_and_execute()
     if choose() is HOST:

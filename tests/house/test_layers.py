@@ -29,8 +29,6 @@ ROOMS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],
     "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
 }
-# Kernels of the device are noted down while a graph is captured, and what is noted runs by the device's own kernels.
-KNOW_EACH_OTHER = {"graph_quant.host.capture", "graph_quant.host.device"}
 
 BUILD = """
 import grimp, json
@@ -93,7 +91,7 @@ def test_no_packages_import_in_a_circle(imports) -> None:
         asked = {other for name in inside for other in imports[name]}
         asks[package] = {each for each in siblings if any(f"{other}.".startswith(f"{each}.") for other in asked)}
     circles = {frozenset((one, other)) for one in asks for other in _reached(asks, one) if one in _reached(asks, other)}
-    assert {pair for pair in circles if len(pair) == 2} - {frozenset(KNOW_EACH_OTHER)} == set()
+    assert {pair for pair in circles if len(pair) == 2} == set()
 
 
 def _reached(asks: dict[str, set[str]], start: str) -> set[str]:

@@ -1,16 +1,22 @@
-"""Captured graphs: kernels on a captured stream are noted down instead of run, and run when the graph is replayed.
+"""Captured graphs: kernels on a captured stream are noted down instead of run, and run when the graph is replayed."""
 
-Whoever serves a kernel asks ``recording[0]`` first: while it is 0, no stream is captured.
-"""
-
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from torch._ops import OpOverload
 
-from .runtime import recording
+from ..recording import record_with
 
-__all__ = ["record", "recording", "refuse"]
+__all__ = ["record", "refuse", "start"]
+
+
+def start() -> None:
+    """Note down, from now on, what the device is asked for on captured streams. Calling it again changes nothing."""
+    from . import graphs
+
+    record_with(sys.modules[__name__])
+    graphs.mend()
 
 
 def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -24,5 +30,5 @@ def refuse(op: OpOverload) -> None:
     """Raise if the current stream is captured: for calls that cannot be noted down."""
     from .runtime import RUNS, current_stream, state_of
 
-    if recording[0] and state_of(current_stream()) != RUNS:
+    if state_of(current_stream()) != RUNS:
         raise NotImplementedError(f"{op.name()} with gradients cannot be captured on the host NPU")

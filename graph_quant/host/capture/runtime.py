@@ -1,26 +1,21 @@
 """The C runtime's side of a capture: which stream is captured, and where on its tape a kernel stands."""
 
 import ctypes
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch_npu
 
-from ..library import DIRECTORY, RUNTIME
+from ..recording import runtime as library
 
 # What a kernel on a stream is to do (host_stream_state).
 RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 
-library = ctypes.CDLL(os.path.join(DIRECTORY, RUNTIME))  # noqa: PTH118
 library.host_stream_state.argtypes = [ctypes.c_void_p]
 library.host_invalidate.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 library.host_may_block.argtypes = [ctypes.c_char_p]
 library.host_failed.argtypes = [ctypes.c_char_p]
 library.aclGetRecentErrMsg.restype = ctypes.c_char_p
-
-# Streams that are captured, updated or waiting: while there is none, kernels simply run.
-recording: Any = (ctypes.c_uint32 * 1).in_dll(library, "host_recording")
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
-from .. import capture
+from .. import recording
 from ..alias import as_cpu, to_npu
 from .arguments import map_results
 from .kernels import Kernel
@@ -22,7 +22,7 @@ def differentiable(op: OpOverload) -> Kernel:
         if op._schema.is_mutable or not wants_gradient:
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
-        capture.refuse(op)
+        recording.refuse(op)
         return _OnCpu.apply(op, kwargs, form, *flat)  # type: ignore[no-untyped-call]
 
     return kernel

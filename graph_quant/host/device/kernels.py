@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from .. import capture
+from .. import recording
 from ..alias import NPU, Form, as_cpu, extent, forget_aliases, kept_alias, to_npu
 from ..halves import HALVES
 from .arguments import Aliases, as_meta, map_results, signed_call
@@ -165,7 +165,7 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     run_parts = op._op_dk
     modes_active = torch._C._len_torch_dispatch_stack
     is_product = op.name() in _PRODUCTS
-    recording = capture.recording
+    captured = recording.recording
     drops = next((i for i, argument in enumerate(op._schema.arguments) if argument.name in _DROPS), None)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -174,7 +174,7 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():
-                    return capture.record(op, whole, args, kwargs) if recording[0] else whole(*args, **kwargs)
+                    return recording.record(op, whole, args, kwargs) if captured[0] else whole(*args, **kwargs)
         return run_parts(implicit, *args, **kwargs)
 
     return kernel

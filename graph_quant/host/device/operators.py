@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from graph_quant.host import alias, capture
+from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
@@ -29,10 +29,10 @@ def register() -> None:
 
 def over_npu_memory(record: Operator) -> Callable[..., Any]:
     """The function that serves calls of one operator: its reference reads and writes the memory of the npu tensors."""
-    recording = capture.recording
+    captured = recording.recording
 
     def serve(*args: Any, **kwargs: Any) -> Any:
-        return capture.record(record.overload, run, args, kwargs) if recording[0] else run(*args, **kwargs)
+        return recording.record(record.overload, run, args, kwargs) if captured[0] else run(*args, **kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         values = record.bind(args, kwargs)

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from .. import capture
-from ..capture import graphs
+from .. import recording
 from . import absent, atb, autograd, copies, gradients, integers, kernels, products, recurrent, sparse
 from .dropout import COMPOSED
 from .numbers import with_numbers
@@ -84,7 +83,6 @@ def register() -> None:
     _libraries.extend((aten, npu))
     atb.refuse_by_name()
     keep_quiet()
-    graphs.mend()
 
 
 def overload(name: str) -> OpOverload:
@@ -155,14 +153,14 @@ def _absent(names: set[str]) -> set[str]:
 
 def _lazy(name: str) -> kernels.Kernel:
     made: kernels.Kernel | None = None
-    recording = capture.recording
+    captured = recording.recording
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal made
         if made is None:
             made = kernel_for(name)
-        if recording[0] and name not in COMPOSED:
-            return capture.record(overload(name), made, args, kwargs)
+        if captured[0] and name not in COMPOSED:
+            return recording.record(overload(name), made, args, kwargs)
         return made(*args, **kwargs)
 
     return kernel
