@@ -148,6 +148,8 @@ def _seams(found: Diagnosis) -> None:
 
     for seam in moved():
         what = f"{seam.path.replace(' ', ': ')} is not where it was: {seam.breaks}"
+        if seam.used_by:
+            what += f" ({', '.join(seam.used_by)})"
         found.problems.append(
             Problem(what, "install the versions that this release is tested with, or a newer release")
         )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -28,6 +30,13 @@ class Seam:
         """The name itself."""
         return self.path.replace(" ", ".").rpartition(".")[2]
 
+    @property
+    def used_by(self) -> list[str]:
+        """The files of the package that say the name."""
+        said = re.compile(rf"\b{re.escape(self.name)}\b")
+        files = {name: path for name, path in _files() if said.search(path.read_text(encoding="utf-8"))}
+        return sorted(files)
+
     def is_there(self) -> bool:
         """Whether the name can still be found."""
         owner, _, attribute = self.path.partition(" ")
@@ -36,6 +45,21 @@ class Seam:
             return not attribute or attribute in inspect.getsource(found)
         except (ImportError, AttributeError, OSError, TypeError):
             return False
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """The modules of the package but this one, wherever its parts are installed."""
+    package = importlib.import_module(__package__)
+    parts = [*package.__path__, *(place for name in ("meta", "converters") for place in _places(name))]
+    for folder in map(Path, dict.fromkeys(parts)):
+        for path in folder.rglob("*.py"):
+            if path != Path(__file__):
+                yield str(path.relative_to(folder.parent)), path
+
+
+def _places(part: str) -> list[str]:
+    found = importlib.util.find_spec(f"{__package__}.{part}")
+    return list(found.submodule_search_locations or ()) if found else []
 
 
 def _resolve(path: str) -> Any:
