@@ -1,0 +1,46 @@
+"""How many files of the package a call in a graph runs through: what one has to read to follow it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+MOST_TO_COMPILE, MOST_TO_REPEAT = 39, 15
+
+WALK = """
+import json, sys
+import graph_quant, torch, torch_npu
+from pathlib import Path
+
+roots = [f"{Path(sys.modules[name].__path__[0])}/" for name in ("graph_quant", "graph_quant.meta")]
+roots.append(f"{Path(roots[1]).parent / 'converters'}/")
+
+def quantise(x, scale, ends):
+    return torch_npu.npu_group_quant(x, scale, ends, dst_dtype=torch.quint4x2)
+
+def files(call):
+    found = set()
+    def note(frame, event, _):
+        if event == "call" and frame.f_code.co_name != "<module>":
+            found.update(frame.f_code.co_filename for root in roots if frame.f_code.co_filename.startswith(root))
+    sys.setprofile(note)
+    call()
+    sys.setprofile(None)
+    return sorted(found)
+
+given = torch.randn(6, 16).half().npu(), torch.rand(2, 16).npu(), torch.tensor([2, 6], dtype=torch.int32).npu()
+torch.compile(quantise, backend="npu", fullgraph=True)(*given)  # imports what the walk needs
+torch._dynamo.reset()
+compiled = torch.compile(quantise, backend="npu", fullgraph=True)
+print(json.dumps([files(lambda: compiled(*given)) for _ in range(2)]))
+"""
+
+
+def test_a_quantisation_in_a_graph_runs_through_few_files() -> None:
+    done = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, again = json.loads(done.stdout.splitlines()[-1])
+    assert any(name.endswith("converters/quant/group_quant.py") for name in first)
+    assert len(first) <= MOST_TO_COMPILE, first
+    assert len(again) <= MOST_TO_REPEAT, again
