@@ -167,6 +167,13 @@ SEAMS: tuple[Seam, ...] = (
         "torch._guards.TracingContext",
         "torch.utils._pytree.tree_flatten_with_path",
     ),
+    *_seams("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
+    *_seams(
+        "modules with hooks are quantised, and lose them",
+        "torch.nn.Module _forward_hooks",
+        "torch.nn.Module _forward_pre_hooks",
+    ),
+    *_seams("what is served cannot be listed", "torch._C._dispatch_get_all_op_names"),
     *_seams("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
     *_seams(
         "the package's operators cannot be taken back",
