@@ -19,7 +19,7 @@ class Output(NamedTuple):
     """One output of a node."""
 
     node: str
-    index: int
+    place: int
 
 
 class Edge(NamedTuple):

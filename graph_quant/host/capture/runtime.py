@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import torch_npu
 
-from ..recording import runtime as library
+from ..recording import runtime
 
 # What a kernel on a stream is to do (host_stream_state).
 RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 
+library = runtime
 library.host_stream_state.argtypes = [ctypes.c_void_p]
 library.host_invalidate.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 library.host_may_block.argtypes = [ctypes.c_char_p]
