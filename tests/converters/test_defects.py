@@ -261,3 +261,16 @@ def test_21_finalize_routing_takes_float32_scales() -> None:
         torch_npu.npu_moe_finalize_routing, rows, bf16(4, 16), bf16(4, 16), bf16(3, 16), f32(4, 2), order, experts
     )
     assert inputs(node(graph, "MoeFinalizeRoutingV2"))[5] == "DT_FLOAT"
+
+
+def test_22_weight_quant_batchmatmul_packs_a_float_quant_scale() -> None:
+    def call(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, quant: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_weight_quant_batchmatmul(x, weight, scale, quant_scale=quant)
+
+    graph = lower(call, f16(4, 64), i8(64, 16), f16(16), f32(16))
+    assert inputs(node(graph, "WeightQuantBatchMatmulV2"))[4] == "DT_UINT64"
+
+
+def test_23_rotate_quant_without_dst_dtype_is_int8() -> None:
+    graph = lower(torch_npu.npu_rotate_quant, f16(3, 128), f16(32, 32))
+    assert node(graph, "RotateQuant").attr["y_dtype"].i == 2
