@@ -27,7 +27,7 @@ examples:
   graph-quant inspect graph.txt --format html -o graph.html
   graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
 
-exit code: 0; 2 when the dump cannot be read, or holds operators that GE does not have"""
+exit code: 0; 2 when a dump cannot be read, has operators that GE does not have, or asks for more than is computed"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     from ..dumps.analyse.cost import Costs
 
     write(_render(dump, Costs(dump, sizes), args), args.output)
-    return _unknown_operators(dump)
+    return _left_open(dump)
 
 
 def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
@@ -112,9 +112,12 @@ def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
     yield from summary_lines(dump, costs, SIZE_OPTION)
 
 
-def _unknown_operators(dump: Dump) -> int:
+def _left_open(dump: Dump) -> int:
     from ..ge.registrations import is_known
 
+    if cut := dump.inference.cut:
+        complain(f"{cut[0]}: {dump.inference.failures[cut[0]]}")
+        return UNREADABLE
     unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name))
     if not unknown:
         return 0

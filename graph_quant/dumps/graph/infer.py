@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import dtypes
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Edge, Node
+from ...ge.sizes import TooMuchError
 from ...host.kernels.choice import Fed, choose, is_folded
 from ..errors import DumpError
 from .fakes import Fakes, Value, is_open_question
@@ -40,6 +41,8 @@ class Inference:
     # Symbols that can only be what an expression of others says, which a dump does not state.
     tied: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    # Nodes that ask for more than is ever computed.
+    cut: list[str] = field(default_factory=list)
 
     def of(self, edge: Edge) -> TensorType | None:
         """The type of what comes in over ``edge``; None where nothing does."""
@@ -147,6 +150,8 @@ class _Run:
         try:
             return compute()
         except Exception as error:
+            if isinstance(error, TooMuchError):
+                self.result.cut.append(node.name)
             lines = str(error).strip().splitlines()
             self.result.failures[node.name] = lines[0] if lines else type(error).__name__
             return ()

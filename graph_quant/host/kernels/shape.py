@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge.sizes import Sizes, TooMuchError
 
 
 @kernel("Reshape", may_alias=True, view=True)
@@ -186,7 +186,7 @@ _MOST_PARTS = 1 << 14
 
 def _check_parts(count: int) -> None:
     if not 0 < count <= _MOST_PARTS:
-        raise ValueError(f"a tensor is split into 1 to {_MOST_PARTS} parts, got {count}")
+        raise TooMuchError(f"a tensor is split into 1 to {_MOST_PARTS} parts, got {count}")
 
 
 @kernel("SplitV", may_alias=True, flops=0)

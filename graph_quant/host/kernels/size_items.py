@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ...ge.sizes import Number, Sizes
+from ...ge.sizes import Number, Sizes, TooMuchError
 
 # Powers and joins of sizes that no graph needs, and that would grow without end.
 _MOST_ITEMS, _MOST_BITS = 1 << 14, 1 << 10
@@ -38,7 +38,7 @@ def fitted(items: Iterable[Any], dtype: torch.dtype) -> tuple[Number, ...]:
 def _wrapped(item: Any, low: int, high: int) -> Any:
     if is_symbolic(item):
         if item.node.hint is not None and int(item.node.hint).bit_length() > _MOST_BITS:
-            raise OverflowError("a size grows beyond every bound")
+            raise TooMuchError("a size grows beyond every bound")
         return item
     return item if low <= item <= high else (item - low) % (high - low + 1) + low
 
@@ -100,4 +100,4 @@ def _repeated(items: tuple[Number, ...], own: Sequence[int], shape: Sequence[int
 def check_count(count: int) -> None:
     """Refuse values that are too long to be sizes."""
     if count > _MOST_ITEMS:
-        raise ValueError(f"{count} sizes in one value are more than the host keeps ({_MOST_ITEMS})")
+        raise TooMuchError(f"{count} sizes in one value are more than the host keeps ({_MOST_ITEMS})")

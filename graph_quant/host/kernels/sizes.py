@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 
 from ...ge.kernels import KERNELS, kernel, size_kernel
-from ...ge.sizes import Sizes, to_sizes, to_tensor
+from ...ge.sizes import Sizes, TooMuchError, to_sizes, to_tensor
 from ...ge.torch_dtypes import from_attr
 from .size_items import broadcast, check_count, fitted, is_symbolic, is_whole, joint_dtype
 
@@ -85,7 +85,7 @@ def _power(left: Any, right: Any) -> Any:
         # Only the low bits are kept in the end, and there may be a great many others.
         return pow(left, right, 1 << 64)
     if right > _MOST_POWER:
-        raise ValueError(f"a size to the power of {right} is no size")
+        raise TooMuchError(f"a size to the power of {right} is no size")
     return left ** int(right)
 
 
