@@ -11,6 +11,8 @@ import os
 from ..host.library import ALIASES, DIRECTORY, RUNTIME
 
 SWITCH = "GRAPH_QUANT_HOST"
+DEVICES = "GRAPH_QUANT_DEVICES"
+_MOST_DEVICES = 64
 
 
 # Who answers torch_npu's calls in this process.
@@ -62,7 +64,15 @@ def is_built() -> bool:
     return all(os.path.exists(os.path.join(DIRECTORY, name)) for name in (RUNTIME, *ALIASES))  # noqa: PTH110, PTH118
 
 
+def _check_devices() -> None:
+    """Refuse a number of devices that the runtime, which reads it, could not give."""
+    asked = os.environ.get(DEVICES, "") or "1"
+    if not asked.isdecimal() or not 1 <= int(asked) <= _MOST_DEVICES:
+        raise HostNpuError(f"{DEVICES} must be a number from 1 to {_MOST_DEVICES}, got {asked!r}")
+
+
 def _load() -> None:
+    _check_devices()
     # Work queued to torch_npu's own thread would overtake or trail what the host computes at once.
     os.environ["TASK_QUEUE_ENABLE"] = "0"
     for name in (RUNTIME, *ALIASES):

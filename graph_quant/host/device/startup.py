@@ -27,6 +27,7 @@ def keep_quiet() -> None:
             start()
             if device._initialized:
                 torch.empty(1, device="npu")
+                device.empty_cache()  # the process may yet choose another device
 
     device._lazy_init = quiet_start
 

@@ -1,4 +1,4 @@
-/* The one device: identity, context, settings, and the small services torch_npu links against. */
+/* The devices: identity, context, settings, and the small services torch_npu links against. */
 #include "host_npu.h"
 
 #include <pthread.h>
@@ -9,11 +9,58 @@
 #include <time.h>
 #include <unistd.h>
 
-static acl_error check_device(const char *function, int64_t device)
+enum { MOST_DEVICES = 64 };
+
+/* A rank among others has a device of its own: there are as many as ranks on this machine, or as many as asked for. */
+static uint32_t device_count(void)
 {
-    if (device == 0)
+    const char *asked = getenv("GRAPH_QUANT_DEVICES");
+    if (!asked || !*asked)
+        asked = getenv("LOCAL_WORLD_SIZE");
+    long count = asked ? strtol(asked, NULL, 10) : 1;
+    return count < 1 ? 1 : count > MOST_DEVICES ? MOST_DEVICES : (uint32_t)count;
+}
+
+acl_error check_device(const char *function, int64_t device)
+{
+    uint32_t count = device_count();
+    if (device >= 0 && device < count)
         return ACL_OK;
-    return host_fail(ACL_BAD_DEVICE, "%s: the host NPU has device 0 only, got %lld", function, (long long)device);
+    if (count == 1)
+        return host_fail(ACL_BAD_DEVICE, "%s: the host NPU has device 0 only, got %lld", function, (long long)device);
+    return host_fail(ACL_BAD_DEVICE, "%s: the host NPU has devices 0 to %u, got %lld", function, count - 1,
+                     (long long)device);
+}
+
+static _Thread_local int32_t current_device;
+
+/* Memory is not told apart by device: while a process has some on one device, it gets none on another. */
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+static int32_t kept_device;
+static size_t kept_blocks;
+
+acl_error take_block(void)
+{
+    pthread_mutex_lock(&keeping);
+    int32_t kept = kept_blocks ? kept_device : current_device;
+    if (kept == current_device) {
+        kept_device = kept;
+        kept_blocks++;
+    }
+    pthread_mutex_unlock(&keeping);
+    if (kept == current_device)
+        return ACL_OK;
+    return host_fail(ACL_BAD_DEVICE,
+                     "a process of the host NPU works on one device: this one has tensors on npu:%d, got npu:%d "
+                     "(call torch.npu.set_device before the first tensor)",
+                     kept, current_device);
+}
+
+void give_block_back(void)
+{
+    pthread_mutex_lock(&keeping);
+    kept_blocks--;
+    pthread_mutex_unlock(&keeping);
 }
 
 EXPORT acl_error aclInit(const char *config)
@@ -29,13 +76,16 @@ EXPORT acl_error aclFinalize(void)
 
 EXPORT acl_error aclrtGetDeviceCount(uint32_t *count)
 {
-    *count = 1;
+    *count = device_count();
     return ACL_OK;
 }
 
 EXPORT acl_error aclrtSetDevice(int32_t device)
 {
-    return check_device("aclrtSetDevice", device);
+    acl_error status = check_device("aclrtSetDevice", device);
+    if (status == ACL_OK)
+        current_device = device;
+    return status;
 }
 
 EXPORT acl_error aclrtResetDevice(int32_t device)
@@ -45,7 +95,7 @@ EXPORT acl_error aclrtResetDevice(int32_t device)
 
 EXPORT acl_error aclrtGetDevice(int32_t *device)
 {
-    *device = 0;
+    *device = current_device;
     return ACL_OK;
 }
 
@@ -113,10 +163,11 @@ EXPORT acl_error aclrtGetDeviceInfo(uint32_t device, int attribute, int64_t *val
 EXPORT acl_error aclrtDeviceGetUuid(int32_t device, char answer[16])
 {
     memcpy(answer, "graph_quant host", 16);
+    answer[15] = (char)(answer[15] + device);
     return check_device("aclrtDeviceGetUuid", device);
 }
 
-/* There is one device: its numbers inside and outside of a container are the same. */
+/* Devices have one number each: those inside and outside of a container are the same. */
 EXPORT acl_error aclrtGetLogicDevIdByUserDevId(int32_t user, int32_t *logic)
 {
     *logic = user;
@@ -191,18 +242,19 @@ EXPORT acl_error aclsysGetVersionStr(char *package, char *answer)
     return ACL_OK;
 }
 
-/* torch_npu only passes the context around; any address that is not NULL will do. */
-static char the_context;
+/* A context stands for its device: torch_npu passes it around, also to threads that are to work on the same one. */
+static char contexts[MOST_DEVICES];
 
 EXPORT acl_error aclrtGetCurrentContext(void **context)
 {
-    *context = &the_context;
+    *context = &contexts[current_device];
     return ACL_OK;
 }
 
 EXPORT acl_error aclrtSetCurrentContext(void *context)
 {
-    (void)context;
+    if ((char *)context >= contexts && (char *)context < contexts + MOST_DEVICES)
+        current_device = (int32_t)((char *)context - contexts);
     return ACL_OK;
 }
 

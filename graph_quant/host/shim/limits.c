@@ -21,19 +21,12 @@ static acl_error check_limit(const char *function, int kind, uint32_t value)
     return status;
 }
 
-static acl_error check_the_device(const char *function, int32_t device)
-{
-    if (device == 0)
-        return ACL_OK;
-    return host_fail(ACL_BAD_DEVICE, "%s: the host NPU has device 0 only, got %d", function, device);
-}
-
 EXPORT acl_error aclrtSetDeviceResLimit(int32_t device, int kind, uint32_t value)
 {
     acl_error status = check_limit("aclrtSetDeviceResLimit", kind, value);
     if (status == ACL_OK)
         device_limit[kind] = value;
-    return status == ACL_OK ? check_the_device("aclrtSetDeviceResLimit", device) : status;
+    return status == ACL_OK ? check_device("aclrtSetDeviceResLimit", device) : status;
 }
 
 EXPORT acl_error aclrtGetDeviceResLimit(int32_t device, int kind, uint32_t *value)
@@ -41,14 +34,14 @@ EXPORT acl_error aclrtGetDeviceResLimit(int32_t device, int kind, uint32_t *valu
     acl_error status = check_kind("aclrtGetDeviceResLimit", kind);
     if (status == ACL_OK)
         *value = device_limit[kind];
-    return status == ACL_OK ? check_the_device("aclrtGetDeviceResLimit", device) : status;
+    return status == ACL_OK ? check_device("aclrtGetDeviceResLimit", device) : status;
 }
 
 EXPORT acl_error aclrtResetDeviceResLimit(int32_t device)
 {
     for (int kind = 0; kind < LIMITS; kind++)
         device_limit[kind] = cores[kind];
-    return check_the_device("aclrtResetDeviceResLimit", device);
+    return check_device("aclrtResetDeviceResLimit", device);
 }
 
 EXPORT acl_error aclrtSetStreamResLimit(void *handle, int kind, uint32_t value)
