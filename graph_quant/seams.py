@@ -174,6 +174,12 @@ SEAMS: tuple[Seam, ...] = (
         "torch.nn.Module _forward_pre_hooks",
     ),
     *_seams("what is served cannot be listed", "torch._C._dispatch_get_all_op_names"),
+    *_seams(
+        "ranks cannot talk to each other",
+        "torch._C._distributed_c10d._create_work_from_future",
+        "torch.distributed.Backend._plugins",
+        "torch.distributed.ProcessGroup._get_backend",
+    ),
     *_seams("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
     *_seams(
         "the package's operators cannot be taken back",

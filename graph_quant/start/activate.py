@@ -74,9 +74,11 @@ def _torch_npu_is_there() -> None:
 
     infer_and_execute()
     if choose() is HOST:
+        from ..host import collectives
         from ..host.device import operators
 
         operators.register()
+        collectives.register()
 
 
 def _mend_pattern(compiler: str) -> None:

@@ -1,0 +1,103 @@
+"""The backend hccl of a group on the host: HCCL's calls on npu tensors, carried by Gloo."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from torch import Tensor
+from torch.distributed import ProcessGroupGloo, Work
+
+from . import moves
+from .gloo import Gloo
+from .memory import as_bytes, check_dense, shared
+from .work import AsyncWork, Queue, finished
+
+
+class HostHccl(ProcessGroupGloo):
+    """Gloo between the ranks of a group, for tensors in the memory of the host NPU."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str) -> None:
+        super().__init__(store, rank, size, timeout)
+        self._name, self._limit, self._queue = name, timeout, Queue()
+
+    def perform(self, plan: moves.Plan, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
+        """Run a collective in its turn: before this returns, or while the caller goes on."""
+        call, move = plan
+        limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
+
+        def run() -> None:
+            try:
+                call.agree(self, limit)
+                if call.elements or any(call.sends) or any(call.takes):
+                    move(self)
+            except RuntimeError as error:
+                if str(error).startswith("hccl "):
+                    raise
+                raise RuntimeError(self._explained(call.name, limit, str(error))) from None
+
+        if now and self._queue.is_idle():
+            run()
+            return finished(results)
+        work = self._queue.submit(AsyncWork(run, call.name, results))
+        if now:
+            work.wait()
+        return work
+
+    def _explained(self, name: str, limit: timedelta, said: str) -> str:
+        who = f"hccl {name} in group {self._name}, rank {self.rank()} of {self.size()}"
+        if "imed out" in said or "imeout" in said:
+            return f"{who}: not every rank arrived within {limit.total_seconds():g} s ({said})"
+        if "onnection" in said or "peer" in said:
+            return f"{who}: another rank has ended ({said})"
+        return f"{who}: {said}"
+
+    def post(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Work:
+        """Start to send or receive; peers are not asked first, since each pair keeps its own order."""
+        check_dense(name, [tensor])
+        if peer == self.rank():
+            raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
+        data = [as_bytes(shared(tensor))]
+        gloo: Gloo = super()
+        if name == "send":
+            work = gloo.send(data, peer, tag)
+        else:
+            work = gloo.recv_anysource(data, tag) if peer is None else gloo.recv(data, peer, tag)
+        return cast("Work", work)
+
+    # What torch_npu asks of the backend itself.
+
+    def get_hccl_comm_name(self, *_: object, **__: object) -> str:
+        """Return the name by which operators know this group."""
+        return f"host_hccl_{self._name}"
+
+    def batch_isend_irecv(self, kinds: Sequence[str], tensors: Sequence[Tensor], peers: Sequence[int]) -> Work:
+        """Start all of them, and return one work for all."""
+        posts = zip(kinds, tensors, peers, strict=True)
+        works = [self.post("send" if kind == "isend" else "recv", tensor, peer, 0) for kind, tensor, peer in posts]
+
+        def run() -> None:
+            for work in works:
+                work.wait()
+
+        work = AsyncWork(run, "batch_isend_irecv", list(tensors))
+        Queue().submit(work)
+        return work
+
+    def allgather(self, outputs: Any, inputs: Any, *options: Any, **more: Any) -> Work:
+        """Gather npu tensors of perhaps different sizes."""
+        if isinstance(inputs, Tensor) or inputs[0].device.type == "cpu":
+            gloo: Gloo = super()
+            return cast("Work", gloo.allgather(outputs, inputs, *options, **more))
+        return self.perform(moves.all_gather(outputs[0], inputs[0]), outputs[0])
+
+    def all_gather_into_tensor_uneven(self, output: Tensor, given: Tensor, sizes: Sequence[int]) -> Work:
+        """Gather rows, from each rank as many as `sizes` says."""
+        parts = list(output.split(list(sizes))) if sizes else list(output.chunk(self.size()))
+        return self.perform(moves.all_gather(parts, given), [output])
+
+    def alltoallvc(self, output: Tensor, given: Tensor, counts: Sequence[int]) -> Work:
+        """Exchange elements by the matrix of counts that all ranks pass."""
+        ranks, rank = self.size(), self.rank()
+        sends = list(counts[rank * ranks : (rank + 1) * ranks])
+        plan = moves.all_to_all_single(output.view(-1), given.view(-1), counts[rank::ranks], sends, ranks)
+        return self.perform(plan, [output])

@@ -1,0 +1,109 @@
+"""Work under way: one thread for each group runs its collectives in the order in which they were asked for."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from queue import SimpleQueue
+from threading import Event, Thread
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[attr-defined]
+from torch.distributed import Work
+
+# torch keeps the C++ half of a work only; the Python half, which knows how to wait, lives until somebody has waited.
+_not_waited_for: set["AsyncWork"] = set()
+
+
+class AsyncWork(Work):
+    """A collective that another thread runs; whoever waits for it is told what went wrong."""
+
+    def __init__(self, run: Callable[[], None], name: str, results: list[Tensor]) -> None:
+        super().__init__()
+        self._run: Callable[[], None] | None = run
+        self._name, self._results = name, results
+        self._done = Event()
+        self._error: Exception | None = None
+        self._ended: torch.futures.Future[Any] = torch.futures.Future()
+        self._future = self._ended.then(self._value)
+        _not_waited_for.add(self)
+
+    def _value(self, _: object) -> list[Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._results
+
+    def perform(self) -> None:
+        """Run the collective, in the thread of its group."""
+        try:
+            if self._run is not None:
+                self._run()
+        except Exception as error:
+            self._error = error
+        self._run = None
+        self._done.set()
+        self._ended.set_result(None)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Return when the collective has ended; raise what it raised."""
+        limit = timeout.total_seconds()
+        if not self._done.wait(limit if limit > 0 else None):
+            raise RuntimeError(f"hccl {self._name}: not every rank has arrived after {limit:g} s of waiting")
+        _not_waited_for.discard(self)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def synchronize(self) -> None:
+        """Wait: memory is the only thing there is to synchronise with."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Tell whether the collective has ended, well or badly."""
+        return self._done.is_set()
+
+    def is_success(self) -> bool:
+        """Tell whether it has ended well."""
+        return self._done.is_set() and self._error is None
+
+    def result(self) -> list[Tensor]:
+        """Return the tensors that the collective writes."""
+        return self._results
+
+    def get_future(self) -> "torch.futures.Future[Any]":
+        """Return the future of the tensors that the collective writes."""
+        return self._future
+
+
+def finished(results: list[Tensor]) -> Work:
+    """Return the work of a collective that has ended well."""
+    future: torch.futures.Future[list[Tensor]] = torch.futures.Future()
+    future.set_result(results)
+    work: Work = _create_work_from_future(future)
+    return work
+
+
+class Queue:
+    """The collectives of a group, first come first served."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[AsyncWork] = SimpleQueue()
+        self._last: AsyncWork | None = None
+        self._thread: Thread | None = None
+
+    def submit(self, work: AsyncWork) -> AsyncWork:
+        """Let the group's thread perform a work after those before it."""
+        self._last = work
+        self._waiting.put(work)
+        if self._thread is None:
+            self._thread = Thread(target=self._serve, daemon=True, name="hccl")
+            self._thread.start()
+        return work
+
+    def is_idle(self) -> bool:
+        """Tell whether all that was asked for has ended."""
+        return self._last is None or self._last.is_completed()
+
+    def _serve(self) -> None:
+        while True:
+            self._waiting.get().perform()
