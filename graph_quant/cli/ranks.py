@@ -1,0 +1,109 @@
+"""Several ranks of a script on this machine: started together, stopped together."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from threading import Thread
+from typing import IO
+
+_GRACE_SECONDS = 5.0  # between asking a rank to end and ending it
+
+
+def run(command: list[str], environment: dict[str, str], ranks: int) -> int:
+    """Run `command` once for each rank; return 0, or the exit code of the rank that failed first."""
+    signal.signal(signal.SIGTERM, _leave)
+    environment = _of_all(environment, ranks)
+    started: list[subprocess.Popen[str]] = []
+    try:
+        for rank in range(ranks):
+            started.append(_start(command, {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
+        readers = [reader for rank, process in enumerate(started) for reader in _readers(rank, process)]
+        code = _first_failure(started)
+    finally:
+        _stop(started)
+    for reader in readers:
+        reader.join(_GRACE_SECONDS)
+    return code
+
+
+def _of_all(environment: dict[str, str], ranks: int) -> dict[str, str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    threads = max(1, (os.cpu_count() or 1) // ranks)
+    return {"OMP_NUM_THREADS": str(threads), **environment, **{name: str(value) for name, value in shared.items()}}
+
+
+def _start(command: list[str], environment: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command,
+        env={**environment, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+
+
+def _end_with_parent() -> None:
+    """Have Linux end a rank when its starter is gone, however that ended."""
+    set_death_signal = 1
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+def _readers(rank: int, process: "subprocess.Popen[str]") -> list[Thread]:
+    streams = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+    readers = [Thread(target=_pass_on, args=(rank, come, go), daemon=True) for come, go in streams]
+    for reader in readers:
+        reader.start()
+    return readers
+
+
+def _pass_on(rank: int, come: IO[str], go: IO[str]) -> None:
+    for line in come:
+        go.write(f"[rank {rank}] {line.rstrip()}\n")
+        go.flush()
+
+
+def _first_failure(started: list["subprocess.Popen[str]"]) -> int:
+    while True:
+        codes = [process.poll() for process in started]
+        for rank, code in enumerate(codes):
+            if code:
+                ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+                print(f"graph-quant run: rank {rank} ended with {ended}; the others are stopped", file=sys.stderr)
+                return 128 - code if code < 0 else code
+        if all(code == 0 for code in codes):
+            return 0
+        time.sleep(0.05)
+
+
+def _stop(started: list["subprocess.Popen[str]"]) -> None:
+    """End what is left, with everything that the ranks have started."""
+    _signal(started, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while any(process.poll() is None for process in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    _signal(started, signal.SIGKILL)
+    for process in started:
+        process.wait()
+
+
+def _signal(started: list["subprocess.Popen[str]"], number: signal.Signals) -> None:
+    for process in started:
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(128 + number)

@@ -1,0 +1,184 @@
+"""Run by both of two ranks: every collective of c10d on npu tensors, against values from its definition."""
+
+import os
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch_npu
+from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+warnings.simplefilter("ignore")
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+MOVED = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int64, torch.bool]
+
+
+def npu(*values: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype).npu()
+
+
+def equal(got: torch.Tensor, *values: float) -> None:
+    assert got.device == torch.device("npu", RANK), got.device
+    assert got.cpu().double().tolist() == [float(value) for value in values], got
+
+
+def refused(call: Callable[[], object], *words: str) -> None:
+    with pytest.raises(RuntimeError) as found:
+        call()
+    missing = [word for word in words if word not in str(found.value)]
+    assert not missing, f"{missing} not in: {found.value}"
+
+
+def devices() -> None:
+    assert (torch.npu.device_count(), torch.npu.current_device()) == (RANKS, RANK)
+    equal(npu(1) + 1, 2)
+    refused(lambda: torch.zeros(1, device=f"npu:{1 - RANK}"), f"npu:{RANK} only in this process")
+    refused(lambda: torch.npu.set_device(RANKS), "the host NPU has devices 0 to 1, got 2")
+
+
+def reductions() -> None:
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32):
+        for op, values in {
+            dist.ReduceOp.SUM: (3, 7),
+            dist.ReduceOp.PRODUCT: (2, 12),
+            dist.ReduceOp.MIN: (1, 3),
+            dist.ReduceOp.MAX: (2, 4),
+        }.items():
+            x = npu(1 + RANK, 3 + RANK, dtype=dtype)
+            dist.all_reduce(x, op)
+            equal(x, *values)
+    x = npu(100, dtype=torch.int8)
+    dist.all_reduce(x)
+    equal(x, -56)  # 200 in eight bits
+    x = npu(256 if RANK else 1, dtype=torch.bfloat16)
+    dist.all_reduce(x)
+    equal(x, 256)  # 257 rounded to eight bits of mantissa, ties to even
+    x = npu(RANK, 0, 1, dtype=torch.bool)
+    dist.all_reduce(x)
+    equal(x, 1, 0, 1)
+    x = npu(1 + RANK)
+    dist.reduce(x, 1)
+    equal(x, 3 if RANK else 1)
+    out = npu(0)
+    dist.reduce_scatter_tensor(out, npu(1 + RANK, 10 + RANK))
+    equal(out, 21 if RANK else 3)
+    dist.reduce_scatter(out, [npu(1), npu(2 + RANK)])
+    equal(out, 5 if RANK else 2)
+    refused(lambda: dist.all_reduce(npu(1, dtype=torch.int32), dist.ReduceOp.BXOR), "all_reduce", "bxor")
+
+
+def moves() -> None:
+    for dtype in MOVED:
+        mine, both = npu(RANK, 1, dtype=dtype), [npu(0, 0, dtype=dtype) for _ in range(2)]
+        dist.all_gather(both, mine)
+        equal(torch.cat(both), 0, 1, 1, 1)
+        out = torch.empty(4, dtype=dtype, device="npu")
+        dist.all_gather_into_tensor(out, mine)
+        equal(out, 0, 1, 1, 1)
+        dist.broadcast(mine, 1)
+        equal(mine, 1, 1)
+        got = npu(0, dtype=dtype)
+        dist.scatter(got, [npu(0, dtype=dtype), npu(1, dtype=dtype)] if RANK == 0 else None, 0)
+        equal(got, RANK)
+        dist.all_to_all_single(out[:2], npu(0, 1, dtype=dtype))
+        equal(out[:2], RANK, RANK)
+    uneven = [npu(0), npu(0, 0)]
+    dist.all_gather(uneven, npu(*[5 + RANK] * (1 + RANK)))
+    equal(torch.cat(uneven), 5, 6, 6)
+    parts = [npu(0), npu(0)] if RANK == 0 else None
+    dist.gather(npu(7 + RANK), parts, 0)
+    if parts:
+        equal(torch.cat(parts), 7, 8)
+    # Rank 0 sends one row and three, rank 1 two and none.
+    sends, takes = ([1, 3], [1, 2]) if RANK == 0 else ([2, 0], [3, 0])
+    given, out = torch.full((sum(sends), 2), 10.0 + RANK).npu(), torch.empty(sum(takes), 2, device="npu")
+    dist.all_to_all_single(out, given, takes, sends)
+    equal(out[:, 0], *((10, 11, 11) if RANK == 0 else (10, 10, 10)))
+    outs = [npu(0), npu(0)]
+    dist.all_to_all(outs, [npu(RANK * 10), npu(RANK * 10 + 1)])
+    equal(torch.cat(outs), *((0, 10) if RANK == 0 else (1, 11)))
+    objects = [None, None]
+    dist.all_gather_object(objects, {"rank": RANK})
+    assert objects == [{"rank": 0}, {"rank": 1}]
+
+
+def point_to_point() -> None:
+    x = npu(3 + RANK, dtype=torch.bfloat16)
+    if RANK == 0:
+        dist.send(x, 1)
+        dist.recv(x)
+        equal(x, 3)
+    else:
+        got = torch.zeros_like(x)
+        dist.recv(got, 0)
+        equal(got, 3)
+        dist.send(got, 0)
+    out, other = npu(0), 1 - RANK
+    both = [dist.P2POp(dist.isend, npu(RANK), other), dist.P2POp(dist.irecv, out, other)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    equal(out, other)
+
+
+def under_way() -> None:
+    tensors = [npu(RANK, i) for i in range(20)]
+    works = [dist.all_reduce(x, async_op=True) for x in tensors]
+    last = npu(1)
+    dist.all_reduce(last)  # in its turn, after those
+    equal(last, 2)
+    for i, (work, x) in enumerate(zip(works, tensors, strict=True)):
+        assert work.wait()
+        assert work.is_completed()
+        equal(x, 1, 2 * i)
+    future = dist.all_reduce(x := npu(1), async_op=True).get_future()
+    future.wait()
+    equal(x, 2)
+
+
+def groups() -> None:
+    alone = [dist.new_group([rank]) for rank in range(2)][RANK]
+    dist.all_reduce(x := npu(1), group=alone)
+    equal(x, 1)
+    world = dist.group.WORLD._get_backend(torch.device("npu"))
+    names = {world.get_hccl_comm_name(RANK), alone._get_backend(torch.device("npu")).get_hccl_comm_name(0)}
+    assert len(names) == 2
+    mesh = init_device_mesh("npu", (2,))
+    sharded = distribute_tensor(torch.arange(4.0).npu(), mesh, [Shard(0)])
+    assert sharded.to_local().tolist() == ([2.0, 3.0] if RANK else [0.0, 1.0])
+    equal(sharded.redistribute(mesh, [Replicate()]).to_local(), 0, 1, 2, 3)
+    equal(all_reduce(npu(RANK), "sum", mesh) + 0, 1)
+    equal(all_gather_tensor(npu(RANK), 0, mesh) + 0, 0, 1)
+
+
+def mistakes() -> None:
+    refused(lambda: dist.all_reduce(torch.zeros(2 + RANK).npu()), "all_reduce", "2 elements", "3 elements", "rank 1")
+    refused(lambda: dist.all_reduce(npu(1)) if RANK else dist.broadcast(npu(1), 0), "broadcast of", "all_reduce of")
+    work = dist.all_reduce(torch.zeros(2 + RANK).npu(), async_op=True)
+    refused(work.wait, "all_reduce", "the ranks differ")
+    splits = [1, 1] if RANK else [2, 2]
+    refused(
+        lambda: dist.all_to_all_single(torch.zeros(2).npu(), torch.zeros(sum(splits)).npu(), None, splits), "sends 2"
+    )
+    refused(lambda: dist.all_reduce(torch.zeros(2, 2).npu().t()), "all_reduce", "contiguous")
+    dist.all_reduce(x := npu(1))
+    equal(x, 2)  # the group is as good as before
+    late = dist.new_group(timeout=timedelta(seconds=1))
+    if RANK == 0:
+        refused(lambda: dist.all_reduce(npu(1), group=late), "all_reduce", "not every rank arrived within 1 s")
+    dist.barrier()
+
+
+torch.npu.set_device(RANK)
+dist.init_process_group("hccl", timeout=timedelta(seconds=60))
+assert dist.get_backend() == "hccl"
+assert torch_npu.distributed.is_hccl_available()
+for part in (devices, reductions, moves, point_to_point, under_way, groups, mistakes):
+    part()
+    print(part.__name__, "done")
+dist.barrier()
+dist.destroy_process_group()

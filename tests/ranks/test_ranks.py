@@ -1,0 +1,79 @@
+"""Two ranks on this machine: torch.distributed on the host NPU, and how `run --ranks` starts and stops them."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from graph_quant.start import preload
+
+HERE = Path(__file__).parent
+RUN = [sys.executable, "-m", "graph_quant", "run"]
+PARTS = ["devices", "reductions", "moves", "point_to_point", "under_way", "groups", "mistakes"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=240)
+
+
+def is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_every_collective_between_two_ranks() -> None:
+    done = run("--ranks", "2", str(HERE / "collectives.py"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(f"[rank {rank}] {part} done" for rank in (0, 1) for part in PARTS)
+
+
+def test_a_rank_that_is_killed_is_named_by_the_other() -> None:
+    done = run("--ranks=2", str(HERE / "killed.py"))
+    assert done.returncode == 128 + 9, done.stderr
+    assert "graph-quant run: rank 1 ended with signal 9; the others are stopped" in done.stderr
+    assert "[rank 0] hccl all_reduce in group 0, rank 0 of 2: another rank has ended" in done.stdout
+
+
+def test_the_first_failure_stops_all_with_its_exit_code() -> None:
+    code = "import os, sys, time; print(os.getpid(), flush=True); os.environ['RANK'] == '0' and time.sleep(600); "
+    done = run("--ranks", "2", "-c", code + "time.sleep(0.5); print('x', file=sys.stderr); sys.exit(7)")
+    assert done.returncode == 7
+    assert "[rank 1] x" in done.stderr
+    processes = [int(line.split()[-1]) for line in done.stdout.splitlines()]
+    assert len(processes) == 2
+    assert not any(is_alive(process) for process in processes)
+
+
+def test_ranks_end_with_the_command_that_started_them() -> None:
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    with subprocess.Popen([*RUN, "--ranks", "2", "-c", code], stdout=subprocess.PIPE, text=True) as command:
+        assert command.stdout is not None
+        processes = [int(command.stdout.readline().split()[-1]) for _ in range(2)]
+        command.kill()
+    deadline = time.monotonic() + 60
+    while any(is_alive(process) for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(is_alive(process) for process in processes)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--ranks",), ("--ranks", "0", "x.py"), ("--ranks=two", "x.py"), ("--ranks", "2")]
+)
+def test_a_number_and_a_script_are_asked_for(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "--ranks must be followed by" in done.stderr
+
+
+@pytest.mark.parametrize("devices", ["two", "0", "65"])
+def test_a_number_of_devices_is_checked(devices: str, monkeypatch) -> None:
+    monkeypatch.setenv("GRAPH_QUANT_DEVICES", devices)
+    with pytest.raises(
+        preload.HostNpuError, match=f"GRAPH_QUANT_DEVICES must be a number from 1 to 64, got '{devices}'"
+    ):
+        preload._load()
