@@ -41,7 +41,7 @@ class Seam:
         """Whether the name can still be found."""
         owner, _, attribute = self.path.partition(" ")
         try:
-            found = _resolve(owner)
+            found = _resolve(owner, loaded=bool(attribute))
             return not attribute or attribute in inspect.getsource(found)
         except (ImportError, AttributeError, OSError, TypeError):
             return False
@@ -62,7 +62,7 @@ def _places(part: str) -> list[str]:
     return list(found.submodule_search_locations or ()) if found else []
 
 
-def _resolve(path: str) -> Any:
+def _resolve(path: str, *, loaded: bool) -> Any:
     parts = path.split(".")
     found: Any = importlib.import_module(parts[0])
     for place, part in enumerate(parts[1:], 2):
@@ -70,7 +70,7 @@ def _resolve(path: str) -> Any:
             found = getattr(found, part)
             continue
         name = ".".join(parts[:place])
-        if place == len(parts):  # to know that it is there, a module need not be loaded
+        if place == len(parts) and not loaded:  # to know that it is there, a module need not be loaded
             return importlib.util.find_spec(name) or importlib.import_module(name)
         found = importlib.import_module(name)
     return found

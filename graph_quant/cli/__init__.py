@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 from .errors import UsageError
@@ -30,8 +31,8 @@ environment:
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line's parser, with every command that the package has."""
+def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the command line's parser, with the command that `given` starts with, or every one that there is."""
     from .. import __version__
 
     top = argparse.ArgumentParser(
@@ -42,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"graph-quant {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name in given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS:
         import_module(f".{name}", __name__).add_parser(commands)
     return top
 
@@ -72,12 +73,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     """Run a command of this parser's."""
     if given[:1] != ["verify"]:
-        options = parser().parse_args(given)
+        options = parser(given).parse_args(given)
         return int(options.run(options))
     from . import verify
 
     own, arguments = verify.own_arguments(given)
-    options, unknown = parser().parse_known_args(own)
+    options, unknown = parser(given).parse_known_args(own)
     if unknown:
         verify.refuse(options, unknown)
     options.arguments = arguments

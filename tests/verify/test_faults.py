@@ -204,7 +204,7 @@ def injected(request: pytest.FixtureRequest) -> Iterator[Fault]:
     from graph_quant.converters.lowering import converter  # after TorchAir, which registers them
 
     operator = getattr(torch.ops.npu, fault.where).default
-    registered, original = operator._ge_converter, converter(RECORDS[fault.where])
+    registered, original = operator._ge_converter, converter(RECORDS[f"npu::{fault.where}"])
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
         return fault.replace(original, *args, **kwargs)
