@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..dumps import DumpError
-from ..dumps.read.tape import is_tape
+from ..dumps.read.formats import is_tape
 from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, parse_sizes, write
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def decoded(attribute: Any) -> Any:
     """As ``plain``, and a tensor as a torch tensor; dtypes stay ``ge::DataType`` numbers."""
     if attribute.WhichOneof("value") != "t":
         return plain(attribute)
-    from .tensors import decode_tensor
+    from .torch_dtypes import decode_tensor
 
     return decode_tensor(attribute.t)
 

@@ -10,6 +10,9 @@ Where torch has no such type:
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 
 from . import dtypes
@@ -49,3 +52,16 @@ def from_desc(number: int) -> torch.dtype:
 def word_of(dtype: torch.dtype) -> str:
     """GE's word for a torch dtype."""
     return _WORDS.get(dtype, str(dtype).removeprefix("torch."))
+
+
+def decode_tensor(tensor: Any) -> torch.Tensor:
+    """A TensorDef as a torch tensor. One that claims other elements than it carries is refused."""
+    dtype = from_desc(tensor.desc.dtype)
+    shape = tuple(tensor.desc.shape.dim)
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or len(tensor.data) != count * dtype.itemsize:
+        name = str(dtype).removeprefix("torch.")
+        raise ValueError(f"a tensor claims to be {name}{list(shape)} and carries {len(tensor.data)} bytes")
+    if not count:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray(tensor.data), dtype=dtype).reshape(shape)

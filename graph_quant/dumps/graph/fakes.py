@@ -26,8 +26,7 @@ from ...ge import dtypes
 from ...ge.attributes import decoded
 from ...ge.graph import Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
-from ...ge.tensors import decode_tensor
-from ...ge.torch_dtypes import from_desc, word_of
+from ...ge.torch_dtypes import decode_tensor, from_desc, word_of
 from ...host.kernels import Kernel
 from ...host.kernels.choice import LONGEST_SIZES
 from ..errors import DumpError

@@ -46,6 +46,14 @@ def looks_like_dump(path: Path) -> bool:
     return bool(_PBTXT.match(text) or _TXT.match(text) or _PY.search(text))
 
 
+def is_tape(path: Path) -> bool:
+    """Whether a file holds a captured graph rather than a dump of a GE graph."""
+    if path.suffix != ".json":
+        return False
+    with path.open(encoding="utf-8", errors="replace") as file:
+        return file.read(1) == "["
+
+
 def _text(path: Path) -> str:
     try:
         content = path.read_bytes()

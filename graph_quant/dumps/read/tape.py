@@ -37,14 +37,6 @@ class Task:
     after: int | None = None  # of a wait: the record it waits for
 
 
-def is_tape(path: Path) -> bool:
-    """Whether a file holds a captured graph rather than a dump of a GE graph."""
-    if path.suffix != ".json":
-        return False
-    with path.open(encoding="utf-8", errors="replace") as file:
-        return file.read(1) == "["
-
-
 def read_tape(path: Path) -> list[Task]:
     """The tasks of a captured graph, in the order in which a replay runs them."""
     try:
