@@ -76,11 +76,13 @@ def _pass_on(rank: int, come: IO[str], go: IO[str]) -> None:
 def _first_failure(started: list["subprocess.Popen[str]"]) -> int:
     while True:
         codes = [process.poll() for process in started]
-        for rank, code in enumerate(codes):
-            if code:
-                ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-                print(f"graph-quant run: rank {rank} ended with {ended}; the others are stopped", file=sys.stderr)
-                return 128 - code if code < 0 else code
+        failed = [(rank, code) for rank, code in enumerate(codes) if code]
+        if failed:
+            # A rank that was killed takes others with it: of those seen at once it came first.
+            rank, code = min(failed, key=lambda each: each[1] > 0)
+            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+            print(f"graph-quant run: rank {rank} ended with {ended}; the others are stopped", file=sys.stderr)
+            return 128 - code if code < 0 else code
         if all(code == 0 for code in codes):
             return 0
         time.sleep(0.05)

@@ -3,18 +3,25 @@
 Checked are the schema, fake tensors, and AOT dispatch with static and with dynamic sizes.
 """
 
+import os
+
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
 from support.calls import GOOD, Call
 
-UTILITIES = ("test_schema", "test_faketensor", "test_aot_dispatch_static", "test_aot_dispatch_dynamic")
+QUICK = ("test_schema", "test_faketensor")
+UTILITIES = (*QUICK, "test_aot_dispatch_static", "test_aot_dispatch_dynamic")
+# AOT dispatch takes most of the time: of the first and the last call of an operator, of all in the long version.
+DISPATCHED = [{call.op: call for call in calls}.values() for calls in (GOOD, GOOD[::-1])]
+WHOLE = GOOD if "GRAPH_QUANT_EXAMPLES" in os.environ else [call for some in DISPATCHED for call in some]
 
 
 @pytest.mark.parametrize("call", GOOD, ids=str)
 def test_opcheck(call: Call) -> None:
-    torch.library.opcheck(call.overload, call.args, call.kwargs, test_utils=UTILITIES)
+    utilities = UTILITIES if any(call is each for each in WHOLE) else QUICK
+    torch.library.opcheck(call.overload, call.args, call.kwargs, test_utils=utilities)
 
 
 @pytest.mark.parametrize("call", GOOD, ids=str)

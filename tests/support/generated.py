@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 # The long version is for `make coverage`.
-EXAMPLES = int(os.environ.get("GRAPH_QUANT_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("GRAPH_QUANT_EXAMPLES", "40"))
 DESTINATIONS = st.sampled_from(
     [None, torch.int8, torch.qint8, torch.quint4x2, torch.quint4x2, torch.quint8, torch.float32]
 )

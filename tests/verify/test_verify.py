@@ -199,7 +199,9 @@ class Keeper(nn.Module):
         return x * self.weight + self.seen
 
 
-@pytest.mark.parametrize("reach", [lambda m: m, lambda m: m.forward, lambda m: lambda x: m(x)], ids=str)
+@pytest.mark.parametrize(
+    "reach", [lambda m: m, lambda m: m.forward, lambda m: lambda x: m(x)], ids=["module", "method", "closure"]
+)
 def test_a_module_is_left_as_it_was(reach: Callable[[nn.Module], Callable[..., Any]]) -> None:
     module = Keeper().npu()
     report = verify(reach(module), torch.randn(3).npu())

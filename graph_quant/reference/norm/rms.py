@@ -16,7 +16,8 @@ def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     """``1 / sqrt(mean(x**2) + epsilon)`` of float32 ``x`` over its last ``normalised`` dimensions, which stay as 1."""
     axes = tuple(range(-normalised, 0))
     share = 1.0 / math.prod(x.shape[-normalised:]) if x.numel() else 0.0
-    squares = (x * x).sum(axes, keepdim=True)
+    # Contiguous, for torch adds in the order of memory, and a graph may see another one than eager execution.
+    squares = (x * x).contiguous().sum(axes, keepdim=True)
     # rsqrt rounds the root and its reciprocal; torch's sqrt goes through a library that is off by a unit now and then.
     return (squares * share + epsilon).rsqrt()
 
