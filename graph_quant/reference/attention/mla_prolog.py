@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.rope.rotation import interleaved_half
 from torch import Tensor
-
-from .rope import interleaved_half
 
 _LARGEST = 127.0
 

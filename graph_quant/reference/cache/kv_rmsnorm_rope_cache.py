@@ -18,7 +18,7 @@ from graph_quant.reference.attention.slots import write
 from graph_quant.reference.cache.positions import within
 from graph_quant.reference.norm.rms import reciprocal_rms
 from graph_quant.reference.opaque import opaque
-from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rope.rotation import interleaved_half
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
 
@@ -35,8 +35,7 @@ def kept(
     latent = wide[..., :width]
     normed = latent * reciprocal_rms(latent, 1, epsilon) * gamma.float()
     turn = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
-    apart = torch.cat([turn[..., ::2], turn[..., 1::2]], -1)
-    embedded = apart * cos.float() + rotated(apart) * sin.float()
+    embedded = interleaved_half(turn, cos.float(), sin.float())
     if v is None:
         return embedded, normed
     return torch.cat([embedded, normed[..., cos.size(-1) :]], -1), v.float()

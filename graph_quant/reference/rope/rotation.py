@@ -21,6 +21,12 @@ def rotated(x: Tensor, mode: str = HALF) -> Tensor:
     return torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
 
 
+def interleaved_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``x`` in float32, whose pairs are neighbours, rotated: even elements, then odd ones."""
+    apart = torch.cat([x[..., ::2], x[..., 1::2]], -1)
+    return apart * cos + rotated(apart) * sin
+
+
 def turned(x: Tensor, cos: Tensor, sin: Tensor, turn: Tensor) -> Tensor:
     """``x * cos + turn * sin`` in the precision of the kernels; ``turn`` is ``x`` turned by a right angle."""
     if x.dtype != torch.bfloat16:
