@@ -3,8 +3,9 @@
 Importing this package, before or instead of torch, makes the process ready: torch_npu and TorchAir load,
 with a real NPU where there is one and with a host NPU where there is none.
 
-`verify` compares a graph's results with eager execution, `nn` has quantised modules, `dumps` reads GE graph
-dumps, `reference` states what each operator computes. Each is loaded when it is first used.
+`verify` compares a graph's results with eager execution, `plan` says what a model would become on an NPU, `nn` has
+quantised modules, `dumps` reads GE graph dumps, `reference` states what each operator computes. Each is loaded when it
+is first used.
 """
 
 from .start.activate import activate as _activate
@@ -13,10 +14,12 @@ TYPE_CHECKING = False  # typing.TYPE_CHECKING, without the import: this package 
 if TYPE_CHECKING:
     from typing import Any
 
+    from .dryrun import plan
     from .verification import verify
 
 __version__ = "0.1.0"
-__all__ = ["converters", "dumps", "meta", "nn", "reference", "verify"]
+__all__ = ["converters", "dumps", "meta", "nn", "plan", "reference", "verify"]
+_FUNCTIONS = {"plan": ".dryrun", "verify": ".verification"}
 
 _activate()
 
@@ -26,8 +29,8 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    if name == "verify":
-        return import_module(".verification", __name__).verify
+    if name in _FUNCTIONS:
+        return getattr(import_module(_FUNCTIONS[name], __name__), name)
     return import_module(f".{name}", __name__)
 
 

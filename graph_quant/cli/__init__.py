@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -11,7 +12,7 @@ from .errors import UsageError
 
 # In the order of --help: what makes a machine ready, then what looks at graphs.
 _READY = ("run", "enable", "disable", "doctor", "operators", "symbols", "completion")
-COMMANDS = (*_READY, "inspect", "diff", "lint", "replay", "verify")
+COMMANDS = (*_READY, "inspect", "diff", "lint", "replay", "verify", "plan")
 
 _BROKEN_PIPE = 141  # as the shell says of a process that SIGPIPE ended: no verdict
 
@@ -72,17 +73,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     """Run a command of this parser's."""
-    if given[:1] != ["verify"]:
+    if given[:1] not in (["verify"], ["plan"]):
         options = parser(given).parse_args(given)
         return int(options.run(options))
-    from . import verify
-
-    own, arguments = verify.own_arguments(given)
+    own, arguments = _own_arguments(given)
     options, unknown = parser(given).parse_known_args(own)
     if unknown:
-        verify.refuse(options, unknown)
+        raise UsageError(
+            f"{given[0]} has no {unknown[0]}; what the script should get stands after --: "
+            f"graph-quant {given[0]} {options.script} -- {shlex.join(unknown)}"
+        )
     options.arguments = arguments
     return int(options.run(options))
+
+
+def _own_arguments(given: list[str]) -> tuple[list[str], list[str]]:
+    """A command line in two: what is for the command, and what stands after ``--`` for the script."""
+    place = given.index("--") if "--" in given else len(given)
+    return given[:place], given[place + 1 :]
 
 
 def _close_output() -> None:

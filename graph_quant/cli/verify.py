@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import NoReturn
 
 from .errors import UsageError
 
@@ -59,20 +57,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--html", metavar="FILE", help="write the report as one page with plots")
     parser.add_argument("--traceback", action="store_true", help="show where a script that stops stopped")
     parser.set_defaults(run=run)
-
-
-def own_arguments(given: list[str]) -> tuple[list[str], list[str]]:
-    """A command line in two: what is for the command, and what stands after ``--`` for the script."""
-    place = given.index("--") if "--" in given else len(given)
-    return given[:place], given[place + 1 :]
-
-
-def refuse(options: argparse.Namespace, unknown: list[str]) -> NoReturn:
-    """Say of arguments that nobody takes where they belong."""
-    raise UsageError(
-        f"verify has no {unknown[0]}; what the script should get stands after --: "
-        f"graph-quant verify {options.script} -- {shlex.join(unknown)}"
-    )
 
 
 def _positive(text: str) -> float:

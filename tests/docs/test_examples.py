@@ -17,7 +17,7 @@ from graph_quant import meta
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "operators").glob("*/npu_*.md"))
 LOWERED = [page for page in PAGES if "## GE nodes" in page.read_text()]
-EXAMPLES = [*PAGES, ROOT / "docs" / "quantising-a-model.md"]
+EXAMPLES = [*PAGES, *(ROOT / "docs" / name for name in ("quantising-a-model.md", "planning.md"))]
 UPDATE = bool(os.environ.get("GRAPH_QUANT_UPDATE_DOCS"))
 EXAMPLE = re.compile(r"(```python\n)(?P<code>.*?)(```\n\n```text\n)(?P<printed>.*?)(```\n)", re.DOTALL)
 GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTALL)

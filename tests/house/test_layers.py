@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
-    {"verification", "doctor", "served"},
+    {"verification", "dryrun", "doctor", "served"},
+    {"scripts"},
     {"seams", "modes"},
     {"start", "dumps", "upstream"},
     {"host", "converters", "nn"},

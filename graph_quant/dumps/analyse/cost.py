@@ -51,7 +51,9 @@ class Costs:
     def __init__(self, dump: Dump, sizes: Mapping[str, int] | None = None) -> None:
         check_symbols(dump, sizes or ())
         self._dump = dump
-        self._sizes = {sympy.Symbol(name, integer=True, positive=True): size for name, size in (sizes or {}).items()}
+        self._sizes = {
+            sympy.Symbol(name, integer=True, positive=True): sympy.Integer(size) for name, size in (sizes or {}).items()
+        }
         self.missing = [name for name in dump.inference.symbols if name not in (sizes or {})]
         self._numbers: dict[Any, Any] = {}
         self._bytes: dict[int, Dim | None] = {}

@@ -44,7 +44,7 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
         before = len(self.graph.op)
         with context(self, node=node):
             yield
-        source = _source_of(node)
+        source = source_of(node)
         noted = vars(self.graph).setdefault(_SOURCES, {})
         for op in self.graph.op[before:]:
             noted[op.name] = source
@@ -52,7 +52,7 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
     return converter_context
 
 
-def _source_of(node: Any) -> Source:
+def source_of(node: Any) -> Source:
     """An FX node, and the innermost Python line behind it."""
     found = _PLACE.match(node.stack_trace or "")
     if found is None:

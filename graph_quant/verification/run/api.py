@@ -6,13 +6,13 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from ...scripts import fresh
 from ..errors import VerificationError
 from ..report.report import FAILING, Report, Status
 from .interception import capture
@@ -49,7 +49,7 @@ def verify(
             left = again.state.changed()
         with capture(max_error=max_error, min_sqnr=min_sqnr, title=title, progress=shown) as report:
             backend = torchair.get_npu_backend(compiler_config=config)
-            compiled = torch.compile(_fresh(fn), backend=backend, dynamic=dynamic, fullgraph=fullgraph)
+            compiled = torch.compile(fresh(fn), backend=backend, dynamic=dynamic, fullgraph=fullgraph)
             with shown("compiling and running the graph"):
                 taken = again()
                 results = compiled(*taken[0], **taken[1])
@@ -119,13 +119,3 @@ def _copied(arguments: Any) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="TypedStorage is deprecated")  # torch_npu's copy of a storage
         return copy.deepcopy(arguments, memo=copies)
-
-
-def _fresh(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn`` behind a code object of its own, so that Dynamo's cache and its limit stay out of other people's way."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    code: CodeType = call.__code__
-    return FunctionType(code.replace(), call.__globals__, call.__name__, None, call.__closure__)

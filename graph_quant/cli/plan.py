@@ -1,0 +1,72 @@
+"""graph-quant plan: what a script would become on an NPU, lowered and not run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+
+from .errors import UsageError
+
+_EPILOG = """\
+The script runs as it stands, but what it compiles for the NPU (torch.compile with a backend of TorchAir) is only
+lowered: a call of it is answered with zeros of the right shapes, at once. A script that compiles nothing may define
+`model` (a module or a function) and `inputs`: then that is planned. What the script itself should get stands after --.
+
+Told of each graph: the GE nodes, what has no converter, what has no kernel on the host, what multiplies in floating
+point, what stays unquantised between two quantised operators, and what it costs.
+
+examples:
+  graph-quant plan serve.py
+  graph-quant plan serve.py --json -- --layers 2
+  graph-quant plan model.py --model decoder --inputs prompt
+
+exit code: 0 when all is one lowered graph or several, 1 when something breaks, is refused or has no converter,
+2 for a mistake"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="say what a script would become on an NPU, without running its graphs",
+        description="Lower a script's graphs without running them, and say what becomes GE nodes, what breaks the\n"
+        "graph and where, what is refused and why, and what it costs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="graph-quant plan [option ...] script.py [option ...] [-- the script's own arguments ...]",
+        allow_abbrev=False,
+    )
+    parser.add_argument("script", help="a Python script")
+    parser.add_argument("--model", metavar="NAME", help="plan this module or function of the script")
+    parser.add_argument("--inputs", metavar="NAME", help="its inputs; default: inputs")
+    parser.add_argument(
+        "--dynamic", action=argparse.BooleanOptionalAction, help="lower `model` with dynamic or static shapes"
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lower, then say what was found."""
+    try:
+        import torch_npu  # noqa: F401  (TorchAir is found through it)
+        import torchair  # noqa: F401
+
+        from ..dryrun.api import plan_script
+    except (ImportError, RuntimeError, OSError) as error:
+        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
+    try:
+        with warnings.catch_warnings():
+            found = plan_script(
+                options.script, options.arguments, model=options.model, inputs=options.inputs, dynamic=options.dynamic
+            )
+    except (FileNotFoundError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    if options.json:
+        print(json.dumps(found.as_json(), indent=2))
+    else:
+        print("\n".join(found.lines()))
+    if not found.graphs and not found.stopped:
+        return 2
+    return 0 if found.ok else 1

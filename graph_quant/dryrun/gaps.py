@@ -1,0 +1,41 @@
+"""What the host has no kernel for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..ge.graph import Node
+from ..host.engine.importer import missing_kernels
+from ..host.engine.provenance import source_of, sources_of
+from .findings import Spot
+
+
+def kernel_gaps(ge_graph: Any) -> list[Spot]:
+    """The types of GE nodes that the host cannot compute, each with the line of its first node."""
+    first: dict[str, Node] = {}
+    for node in missing_kernels(ge_graph, sources_of(ge_graph)):
+        first.setdefault(node.type, node)
+    return [
+        Spot(kind, f"{node.source.file}:{node.source.line}" if node.source.file else "") for kind, node in first.items()
+    ]
+
+
+def eager_gaps(gm: fx.GraphModule) -> list[Spot]:
+    """The operators of torch_npu that the host cannot compute eagerly, which is how captured graphs run."""
+    from ..meta import RECORDS
+
+    found: dict[str, Spot] = {}
+    for node in gm.graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "npu":
+            continue
+        name = node.target._schema.name + (
+            f".{node.target._schema.overload_name}" * bool(node.target._schema.overload_name)
+        )
+        record = RECORDS.get(name)
+        if record is None or record.reference is None:
+            source = source_of(node)
+            found.setdefault(name, Spot(name, f"{source.file}:{source.line}" if source.file else ""))
+    return list(found.values())

@@ -1,0 +1,158 @@
+"""Stands where TorchAir compiles: graphs are lowered and kept, and calls of them answered with zeros."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from ..dumps import from_graph
+from ..host.engine.provenance import source_of
+from .findings import DryGraph, DryRun, Spot
+from .gaps import eager_gaps, kernel_gaps
+from .precision import float_contractions, float_islands
+
+
+@contextmanager
+def dry(run: DryRun) -> Iterator[None]:
+    """Note in ``run`` whatever this block compiles for the NPU, and compute nothing of it."""
+    import npugraph_ex
+    import torchair._ge_concrete_graph.fx2ge_converter as converter
+    import torchair.npu_fx_compiler as compiler
+
+    capturing = npugraph_ex.npu_fx_compiler
+    graph_type = converter.GeConcreteGraph
+    unlowered: list[Spot] = []
+    replaced: list[tuple[Any, str, Any]] = []
+
+    def replace(holder: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        replaced.append((holder, name, getattr(holder, name)))
+        setattr(holder, name, wrap(getattr(holder, name)))
+
+    replace(graph_type, "parse_node", lambda parse: _keeping_on(parse, unlowered))
+    for module in (compiler, capturing):
+        replace(
+            module._NpuFxCompiler, "_gen_compiled_gm", lambda generate: _noted(generate, graph_type, run, unlowered)
+        )
+        replace(module, "_compile_graph_with_aot", lambda compile_region: _telling_breaks(compile_region, run))
+    try:
+        yield
+    finally:
+        for holder, name, before in reversed(replaced):
+            setattr(holder, name, before)
+
+
+def _keeping_on(parse: Callable[..., Any], unlowered: list[Spot]) -> Callable[..., Any]:
+    """TorchAir's ``parse_node`` that notes an operator without a converter and puts a node of its name instead."""
+
+    def parse_node(self: Any, target: Any, args: Any, kwargs: Any, meta_outputs: Any) -> Any:
+        from torchair._ge_concrete_graph.fx2ge_converter import set_ge_outputs
+
+        before = len(self.graph.op)
+        try:
+            return parse(self, target, args, dict(kwargs), meta_outputs)
+        except Exception as error:
+            del self.graph.op[before:]
+            why = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            unlowered.append(Spot(f"{target}: {why}", _place(self._converter_ctx.node)))
+            made = self._create_mock_node_for_op(target, args, kwargs)
+            if meta_outputs is not None:
+                set_ge_outputs(made, meta_outputs)
+            return made
+
+    return parse_node
+
+
+def _noted(generate: Callable[..., Any], graph_type: type, run: DryRun, unlowered: list[Spot]) -> Callable[..., Any]:
+    def generated(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
+        unlowered.clear()
+        compiled = generate(self, gm, example_inputs, observer)
+        if isinstance(compiled, graph_type):
+            run.graphs.append(_ge_graph(compiled, gm, unlowered))  # type: ignore[attr-defined]
+        else:
+            run.graphs.append(_captured_graph(gm, len(run.graphs)))
+        return _Zeros(gm)
+
+    return generated
+
+
+def _ge_graph(compiled: Any, gm: fx.GraphModule, unlowered: list[Spot]) -> DryGraph:
+    dump = from_graph(compiled.graph)
+    stand_ins = {spot.what.partition(":")[0] for spot in unlowered}
+    return DryGraph(
+        compiled.graph.name,
+        dump,
+        _operators(gm),
+        _sizes(gm),
+        list(unlowered),
+        [spot for spot in kernel_gaps(compiled.graph) if spot.what not in stand_ins],
+        float_contractions(dump),
+        float_islands(dump),
+    )
+
+
+def _captured_graph(gm: fx.GraphModule, place: int) -> DryGraph:
+    return DryGraph(f"captured_{place}", None, _operators(gm), _sizes(gm), no_kernel=eager_gaps(gm))
+
+
+def _operators(gm: fx.GraphModule) -> Counter[str]:
+    return Counter(str(node.target) for node in gm.graph.nodes if node.op == "call_function" and _computes(node))
+
+
+def _computes(node: fx.Node) -> bool:
+    return isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
+
+
+def _sizes(gm: fx.GraphModule) -> dict[str, int]:
+    """The sizes that symbols have in the call that is being compiled."""
+    for node in gm.graph.nodes:
+        value = node.meta.get("val")
+        sizes = value.shape if isinstance(value, Tensor) else [value]
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                known = size.node.shape_env.backed_var_to_val
+                return {str(symbol): int(value) for symbol, value in known.items()}
+    return {}
+
+
+def _telling_breaks(compile_region: Callable[..., Any], run: DryRun) -> Callable[..., Any]:
+    def compiled(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        reason = getattr(gm, "compile_subgraph_reason", None)
+        if reason is not None and getattr(reason, "graph_break", False):
+            run.breaks.append(_broken(reason))
+        return compile_region(gm, *args, **kwargs)
+
+    return compiled
+
+
+def _broken(reason: Any) -> Spot:
+    text = next((line.strip() for line in str(reason.reason).splitlines() if line.strip()), "")
+    frame = reason.user_stack[-1] if reason.user_stack else None
+    return Spot(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
+
+
+def _place(node: fx.Node) -> str:
+    source = source_of(node)
+    return f"{source.file}:{source.line}: {source.code}" if source.file else ""
+
+
+class _Zeros:
+    """Answers calls of a graph with zeros of the right dtypes and shapes; inputs stay as they are."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        self._module = module
+
+    def __call__(self, *args: Any) -> Any:
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+            fakes = [mode.from_tensor(each) if isinstance(each, Tensor) else each for each in args]
+            results = self._module(*fakes)
+        return [_zeros(each) if isinstance(each, Tensor) else each for each in results]
+
+
+def _zeros(fake: Tensor) -> Tensor:
+    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device).zero_()

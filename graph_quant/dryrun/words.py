@@ -1,0 +1,117 @@
+"""A dry run in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..dumps.analyse.cost import Costs
+from ..dumps.graph.text import quantity
+from ..ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
+from .findings import DryGraph, DryRun, Spot
+
+_MOST_SHOWN = 12
+_NOT_COUNTED = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
+
+
+def lines(run: DryRun, chip: str | None = None) -> Iterator[str]:
+    """The page, a line at a time."""
+    graphs = f"{len(run.graphs)} graph{'s' * (len(run.graphs) != 1)}"
+    yield f"{run.title}: {graphs}, lowered and not run"
+    yield from _several("breaks the graph", run.breaks)
+    if run.stopped:
+        yield f"  stops: {run.stopped}"
+    for graph in run.graphs:
+        yield ""
+        yield from _graph_lines(graph, chip)
+    yield ""
+    yield _verdict(run)
+
+
+def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
+    count = graph.operators.total()
+    if graph.dump is None:
+        yield f"{graph.name}: {count} operators, captured as they are: {_counted(graph.operators)}"
+    else:
+        kinds = Counter(node.type for node in graph.dump.order if node.type not in _NOT_COUNTED)
+        total = len(graph.dump.order)
+        computing = f"{kinds.total()} of them compute: {_counted(kinds)}"
+        yield f"{graph.name}: {count} operators become {total} GE nodes, {computing}"
+    yield from _several("has no converter, or it refuses", graph.unlowered)
+    yield from _several("has no kernel on the host; an NPU has its own", graph.no_kernel)
+    yield from _several("multiplies in floating point", graph.floats)
+    yield from _several("stays unquantised between two quantised operators", graph.islands)
+    if graph.dump is not None:
+        yield from _cost_lines(graph, chip)
+
+
+def _cost_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
+    assert graph.dump is not None
+    costs = _costs(graph)
+    touching, computing = costs.quantised()
+    yield f"  quantised: {touching} of {computing} computing nodes"
+    moved, computed = (quantity(costs.total(what), unit) for what, unit in (("bytes", "B"), ("flops", "FLOP")))
+    sizes = ", ".join(f"{name}={size}" for name, size in graph.sizes.items() if name in graph.dump.inference.symbols)
+    when = f" at {sizes}" if sizes else ""
+    yield f"  cost{when}: {moved} moved, {computed} computed, {quantity(costs.peak, 'B')} at the peak"
+    del chip
+
+
+def _costs(graph: DryGraph) -> Costs:
+    assert graph.dump is not None
+    known = {name: size for name, size in graph.sizes.items() if name in graph.dump.inference.symbols}
+    return Costs(graph.dump, known)
+
+
+def _several(title: str, spots: Sequence[Spot]) -> Iterator[str]:
+    if spots:
+        yield f"  {title}:"
+        yield from (f"    {spot}" for spot in spots[:_MOST_SHOWN])
+    if len(spots) > _MOST_SHOWN:
+        yield f"    and {len(spots) - _MOST_SHOWN} more"
+
+
+def _counted(kinds: Counter[str]) -> str:
+    shown = kinds.most_common(_MOST_SHOWN)
+    more = f", {len(kinds) - len(shown)} kinds more" if len(kinds) > len(shown) else ""
+    return ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in shown) + more
+
+
+def _verdict(run: DryRun) -> str:
+    if not run.graphs and not run.stopped:
+        return "nothing was compiled for the NPU, and no `model` and `inputs` are defined"
+    if run.ok:
+        lacking = sum(bool(graph.no_kernel) for graph in run.graphs)
+        return "everything lowers" + (f"; {lacking} of the graphs need an NPU to run" if lacking else "")
+    unlowered = sum(len(graph.unlowered) for graph in run.graphs)
+    found = [
+        f"{len(run.breaks)} graph break{'s' * (len(run.breaks) != 1)}" if run.breaks else "",
+        f"operators that do not lower: {unlowered}" if unlowered else "",
+        "it stops before its end" if run.stopped else "",
+    ]
+    return "not one whole graph: " + ", ".join(filter(None, found))
+
+
+def as_json(run: DryRun, chip: str | None = None) -> dict[str, Any]:
+    """The same for programs."""
+    del chip
+    return {
+        "title": run.title,
+        "ok": run.ok,
+        "stopped": run.stopped,
+        "breaks": [vars(spot) for spot in run.breaks],
+        "graphs": [_graph_as_json(graph) for graph in run.graphs],
+    }
+
+
+def _graph_as_json(graph: DryGraph) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": graph.name, "operators": dict(graph.operators), "sizes": graph.sizes}
+    for name in ("unlowered", "no_kernel", "floats", "islands"):
+        found[name] = [vars(spot) for spot in getattr(graph, name)]
+    if graph.dump is not None:
+        costs = _costs(graph)
+        totals = {what: costs.total(what) for what in ("bytes", "flops")}
+        found["nodes"] = dict(Counter(node.type for node in graph.dump.order))
+        found |= {what: value if isinstance(value, int) else None for what, value in totals.items()}
+    return found

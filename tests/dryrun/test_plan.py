@@ -1,0 +1,130 @@
+"""A dry run says what a model would become, and computes nothing."""
+
+import json
+from pathlib import Path
+
+import graph_quant
+import pytest
+import torch
+from graph_quant.cli import main
+from graph_quant.dryrun import DryRun
+from graph_quant.nn import DynamicW8A8, quantize_
+from torch import nn
+
+BREAKING = """
+import sys
+import torch, torch_npu
+
+def model(x):
+    y = x.relu() + 1
+    print("value", sys.argv[1:])
+    return torch_npu.npu_dynamic_quant(y.sum(-1))
+
+inputs = (torch.ones(4, 8).npu().half(),)
+"""
+COMPILING = """
+import torch, torch_npu
+
+@torch.compile(backend="npu", fullgraph=True, dynamic=True)
+def twice(x):
+    return x * 2
+
+for rows in (3, 4):
+    y = twice(torch.ones(rows, 8).npu())
+    print(tuple(y.shape), y.device.type, y.sum().item())
+"""
+
+
+class Decoder(nn.Module):
+    """Two quantised linears around an operator that GE has no converter for, and one in floating point."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.head = nn.Linear(64, 128), nn.Linear(128, 64), nn.Linear(64, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.special.bessel_j0(self.down(torch.nn.functional.silu(self.up(x)))))
+
+
+@pytest.fixture(scope="module")
+def planned() -> DryRun:
+    torch.manual_seed(0)
+    model = Decoder().half().npu().eval()
+    quantize_(model, DynamicW8A8(), lambda _, name: name != "head")
+    return graph_quant.plan(model, torch.randn(4, 64).half().npu(), dynamic=True)
+
+
+def test_every_operator_without_a_converter_is_named_with_its_line(planned) -> None:
+    (graph,) = planned.graphs
+    (spot,) = graph.unlowered
+    assert spot.what.startswith("aten.special_bessel_j0.default: ")
+    assert "test_plan.py" in spot.where
+    assert "bessel_j0(" in spot.where
+    assert not planned.ok
+
+
+def test_what_stays_in_floating_point_is_told(planned) -> None:
+    (graph,) = planned.graphs
+    assert [spot.what.partition("(")[0] for spot in graph.floats] == ["MatMulV2"]
+    assert [spot.what for spot in graph.islands] == ["QuantBatchMatmulV3 → DynamicQuant: Swish"]
+
+
+def test_costs_are_those_of_the_call(planned) -> None:
+    text = str(planned)
+    (graph,) = planned.graphs
+    assert 4 in graph.sizes.values()
+    assert " at s" in text
+    assert "=4: " in text
+    # 2 multiplications and additions for each weight and row, quantised and not; the rest is small
+    exact = 2 * 4 * (64 * 128 + 128 * 64 + 64 * 8)
+    flops = planned.as_json()["graphs"][0]["flops"]
+    assert exact <= flops <= 1.1 * exact
+
+
+def test_a_break_and_a_refusal_are_told_with_their_lines(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "breaking.py"
+    script.write_text(BREAKING)
+    assert main(["plan", str(script), "--", "given"]) == 1
+    out = capsys.readouterr().out
+    assert "value ['given']" in out
+    assert "breaks the graph:" in out
+    assert f'{script}:7: print("value", sys.argv[1:])' in out
+    assert "stops: npu_dynamic_quant: input must have 2 to 8 dimensions, got 1: [4] (line 8: " in out
+    assert "not one whole graph: 1 graph break, it stops before its end" in out
+
+
+def test_a_script_goes_on_with_zeros_of_the_right_shape(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "compiling.py"
+    script.write_text(COMPILING)
+    assert main(["plan", str(script)]) == 0
+    out = capsys.readouterr().out
+    assert "(3, 8) npu 0.0\n(4, 8) npu 0.0\n" in out
+    assert "1 graph, lowered and not run" in out
+    assert out.endswith("everything lowers\n")
+
+
+def test_afterwards_the_same_function_computes() -> None:
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    x = torch.ones(3).npu()
+    assert graph_quant.plan(twice, x).ok
+    assert torch.compile(twice, backend="npu")(x).tolist() == [2, 2, 2]
+
+
+def test_json_and_mistakes(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "empty.py"
+    script.write_text("x = 1\n")
+    assert main(["plan", str(script)]) == 2
+    assert "nothing was compiled for the NPU" in capsys.readouterr().out
+    assert main(["plan", str(tmp_path / "nosuch.py")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["plan", str(script), "--model", "decoder"]) == 2
+    assert "it defines no `decoder`" in capsys.readouterr().err
+    assert main(["plan", str(script), "--nosuch"]) == 2
+    assert "plan has no --nosuch" in capsys.readouterr().err
+    script.write_text("import torch\nmodel = torch.nn.ReLU()\ninputs = torch.ones(2).npu()\n")
+    assert main(["plan", str(script), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"]
+    assert found["graphs"][0]["nodes"]["Relu"] == 1
