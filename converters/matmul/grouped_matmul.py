@@ -11,8 +11,8 @@ import dataclasses
 from collections.abc import Sequence
 
 import torch
-from graph_quant.converters.lowering import PROTO_UINT64, lowers, swapped_last_two, unpacked
-from graph_quant.converters.matmul.quant_matmul import as_packed
+from graph_quant.converters.lowering import lowers, swapped_last_two, unpacked
+from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.destination import INT4
 from graph_quant.ge.dtypes import OF_DESC, TO_ATTRIBUTE, TO_DESC
 from graph_quant.meta.matmul.grouped_layout import PAIRS
@@ -132,15 +132,3 @@ def _weight(weight: Tensor, plan: GroupedMatmulPlan) -> Tensor:
     turned = swapped_last_two(unpacked(swapped_last_two(weight, weight.rank), weight.rank), weight.rank)
     turned.desc.dtype = INT4.ge_desc
     return turned
-
-
-def packed_scale(scale: Tensor) -> Tensor:
-    """Packed parameters as UINT64, which the node takes."""
-    if scale.meta.dtype != torch.int64:
-        return scale
-    scale = as_packed(scale)
-    if scale.desc.dtype == PROTO_UINT64:
-        return scale
-    bits = ge.Bitcast(scale, type=DataType.DT_UINT64)
-    bits.desc.dtype = PROTO_UINT64
-    return bits

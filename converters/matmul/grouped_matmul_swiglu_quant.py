@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.converters.lowering import PROTO_FLOAT, lowers, unpacked
-from graph_quant.converters.matmul.grouped_matmul import absent, packed_scale
+from graph_quant.converters.matmul.grouped_matmul import absent
+from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
 from graph_quant.meta.matmul.grouped_matmul_swiglu_quant import (
     grouped_matmul_swiglu_quant,

@@ -3,16 +3,19 @@
 A float scale that the kernel wants packed goes through TransQuantParamV2 first, as eager execution does;
 one that npu_trans_quant_param packed in the graph is taken as the UINT64 it is. int4 operands arrive as
 int32 and are unpacked by Bitcast and Reshape; x2 packed along k is turned so that its packed dimension is
-the last, and multiplied transposed.
+the last, and multiplied transposed. Scales for stretches of k make it QuantBatchMatmulV4, whose packed scales are
+UINT64 and whose weights, but for int8 rows and int4 weights, are transposed.
 """
 
 from __future__ import annotations
 
+import torch
 from graph_quant.converters.lowering import PROTO_UINT64, lowers, producer, swapped_last_two, unpacked
 from graph_quant.converters.quant import trans_quant_param
 from graph_quant.meta.matmul.quant_matmul import QuantMatmulPlan, quant_matmul
+from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import Tensor
+from torchair.ge._ge_graph import DataType, Tensor
 
 
 @lowers(quant_matmul)
@@ -26,6 +29,8 @@ def lower(
     bias: Tensor | None,
 ) -> Tensor:
     """The GE nodes of one call."""
+    if plan.form != WHOLE:
+        return _grouped(plan, x1, x2, scale, offset, pertoken_scale, bias)
     is_row = scale.meta.dim() == 2
     scale = trans_quant_param.quant_params(scale, offset) if plan.packs_scale else as_packed(scale)
     if is_row:
@@ -52,9 +57,61 @@ def _operands(x1: Tensor, x2: Tensor, plan: QuantMatmulPlan) -> tuple[Tensor, Te
     if not plan.int4:
         return x1, x2
     if plan.packed_along_k:
-        source = producer(x2) if x2.node.type == "Transpose" else None
-        x2 = swapped_last_two(x2, rank=2) if source is None else source
+        x2 = _turned(x2)
     return unpacked(x1, x1.rank), unpacked(x2, rank=2)
+
+
+def _grouped(
+    plan: QuantMatmulPlan,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    pertoken_scale: Tensor | None,
+    bias: Tensor | None,
+) -> Tensor:
+    if plan.form == BLOCKS:
+        x2, scale = _turned(x2), _turned(scale)
+    elif plan.form == A4W4:
+        x1, x2 = unpacked(x1, rank=2), unpacked(_turned(x2), rank=2)
+    else:
+        x2, scale = unpacked(x2, rank=2), packed_scale(scale)
+    y = ge.QuantBatchMatmulV4(
+        x1,
+        x2,
+        bias,
+        pertoken_scale,
+        scale,
+        None,
+        None,
+        offset if plan.form == A4W4 else None,
+        offset if plan.form == A8W4 else None,
+        None,
+        dtype=plan.output.ge_attr,
+        transpose_x1=False,
+        transpose_x2=plan.form != A8W4,
+        group_size=plan.group_size,
+    )
+    y.desc.dtype = plan.output.ge_desc
+    return y
+
+
+def _turned(x: Tensor) -> Tensor:
+    """``x`` transposed, or what it is the transposed of."""
+    source = producer(x) if x.node.type == "Transpose" else None
+    return swapped_last_two(x, rank=2) if source is None else source
+
+
+def packed_scale(scale: Tensor) -> Tensor:
+    """Packed parameters as UINT64, which nodes for stretches of k take."""
+    if scale.meta.dtype != torch.int64:
+        return scale
+    scale = as_packed(scale)
+    if scale.desc.dtype == PROTO_UINT64:
+        return scale
+    bits = ge.Bitcast(scale, type=DataType.DT_UINT64)
+    bits.desc.dtype = PROTO_UINT64
+    return bits
 
 
 def as_packed(scale: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.converters.lowering import lowers
-from graph_quant.converters.matmul.grouped_matmul import packed_scale
+from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.destination import INT8
 from graph_quant.meta.matmul.transpose_batchmatmul import TransposeBatchMatmulPlan, transpose_batchmatmul
 from torchair._ge_concrete_graph import ge_apis as ge

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.converters.lowering import cast_to, lowers
-from graph_quant.converters.matmul.grouped_matmul import packed_scale
+from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.converters.quant import trans_quant_param
 from graph_quant.ge.dtypes import TO_DESC
 from graph_quant.meta.matmul.weight_quant_batchmatmul import WeightQuantPlan, weight_quant_batchmatmul

@@ -4,7 +4,8 @@ x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leadin
 holding int4: x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or
 (n,), a packed scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions,
 (batch, 1, n). Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8
-results take an offset.
+results take an offset. Scales for stretches of k, and int4 weights for int8 rows, have forms of their own:
+``graph_quant.meta.matmul.quant_matmul_groups``.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ from dataclasses import dataclass
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination
 from graph_quant.meta.matmul.dtypes import accepts_for
+from graph_quant.meta.matmul.quant_matmul_groups import check_group_sizes, check_groups, form_of
 from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.matmul.quant_matmul import quant_matmul as reference
+from graph_quant.reference.matmul.quant_matmul_groups import WHOLE
 from torch import Tensor
 
 
 @dataclass(frozen=True)
 class QuantMatmulPlan(Plan):
-    """``packs_scale`` when a float scale must first become a packed parameter."""
+    """``packs_scale`` when a float scale must first become a packed parameter; ``group_size`` is the node's."""
 
     output: Destination
     int4: bool
     packed_along_k: bool
     packs_scale: bool
+    form: str = WHOLE
+    group_size: int = 0
 
 
 @operator("npu_quant_matmul", reference=reference)
@@ -56,12 +61,16 @@ def quant_matmul(
         x2_dtype=x2_dtype,
         pertoken_scale_dtype=pertoken_scale_dtype,
         scale_dtype=scale_dtype,
-        group_sizes=group_sizes,
         y_scale=y_scale,
     )
     output = rules.destination("output_dtype", output_dtype, (INT8, FLOAT16, BFLOAT16, INT32))
     rules.dtype("x1", x1, (torch.int8, torch.int32))
-    rules.dtype("x2", x2, (x1.dtype,), ", the dtype of x1")
+    rules.dtype("x2", x2, (torch.int32, x1.dtype) if x1.dtype == torch.int8 else (x1.dtype,), f" for x1 {x1.dtype}")
+    form = form_of(x1, x2, scale, pertoken_scale)
+    group_size = check_group_sizes(rules, group_sizes, form, scale)
+    if form != WHOLE:
+        size = check_groups(rules, form, x1, x2, scale, offset, pertoken_scale, bias, output)
+        return QuantMatmulPlan((Result(size, output.storage),), output, True, False, False, form, group_size)
     int4 = x1.dtype == torch.int32
     rules.rank("x1", x1, 2, 6)
     rules.rank("x2", x2, 2, None if int4 else 6, why=" when it holds int4" if int4 else "")

@@ -7,7 +7,7 @@ import torch_npu
 from support import upstream  # noqa: F401 (puts upstream in place when asked to)
 from support.calls import INT4, packed
 from support.lowering import inputs, lower, node, outputs, types
-from support.tensors import bf16, ends, f16, f32, i8
+from support.tensors import bf16, ends, f16, f32, i8, i32
 
 META = torch.device("meta")
 
@@ -274,3 +274,13 @@ def test_22_weight_quant_batchmatmul_packs_a_float_quant_scale() -> None:
 def test_23_rotate_quant_without_dst_dtype_is_int8() -> None:
     graph = lower(torch_npu.npu_rotate_quant, f16(3, 128), f16(32, 32))
     assert node(graph, "RotateQuant").attr["y_dtype"].i == 2
+
+
+def test_24_quant_matmul_tells_the_node_its_groups() -> None:
+    def call(x1: torch.Tensor, x2: torch.Tensor, scale: torch.Tensor, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        options = {"output_dtype": torch.float16, "group_sizes": [0, 0, 256]}
+        return torch_npu.npu_quant_matmul(x1, x2, scale, offset=y, pertoken_scale=x, **options)
+
+    graph = lower(call, i8(4, 512), i32(512, 2), packed(16, rows=2), f32(16), f32(4, 1))
+    assert inputs(node(graph, "QuantBatchMatmulV4"))[:2] == ["DT_INT8", "DT_INT4"]
+    assert node(graph, "QuantBatchMatmulV4").attr["group_size"].i == 256

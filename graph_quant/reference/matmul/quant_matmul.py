@@ -7,6 +7,8 @@
   9-bit offset. int8 saturates twice, to 9 bits before the offset is added and to 8 after;
 * bfloat16, and float16 with per-token scales, multiply by a float scale, then by the token's, add a float
   bias, and round once at the end.
+
+Scales for stretches of k are in ``quant_matmul_groups``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
 from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.quant_matmul_groups import WHOLE, grouped
 from graph_quant.reference.matmul.rescaling import to_int8
 
 
@@ -29,8 +32,11 @@ def quant_matmul(
     bias: torch.Tensor | None = None,
     output: Destination = INT8,
     packed_along_k: bool = False,
+    form: str = WHOLE,
 ) -> torch.Tensor:
     """The product. int4 operands come as int32; ``packed_along_k`` says that x2 is (k/8, n), not (k, n/8)."""
+    if form != WHOLE:
+        return grouped(form, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
     if x1.dtype == torch.int32:
         x1 = int4.unpack(x1)
         x2 = int4.unpack(x2.mT).mT if packed_along_k else int4.unpack(x2)

@@ -20,6 +20,7 @@ GOOD = [
     good("quant_matmul", "int8 batch", i8(3, 1, 32), i8(3, 32, 16), f32(16), bias=small32(3, 1, 16)),
     good("quant_matmul", "int8 broadcast", i8(2, 1, 4, 32), i8(3, 32, 16), packed(16), output_dtype=torch.int8),
     good("quant_matmul", "batch of none", i8(0, 4, 32), i8(1, 32, 16), packed(16)),
+    good("quant_matmul", "groups of nothing", i8(4, 32), i8(32, 16), packed(16), group_sizes=[0, 0, 0]),
     good("quant_matmul", "float16", i8(4, 32), i8(32, 16), packed(16), output_dtype=torch.float16),
     good("quant_matmul", "a row of packed scales", i8(4, 32), i8(32, 16), packed(16, rows=1)),
     good("quant_matmul", "float16 float scale", i8(4, 32), i8(32, 16), f32(16), output_dtype=torch.float16),
@@ -85,7 +86,8 @@ WRONG = [
     bad("quant_matmul", "output_dtype", "float32", A, B, f32(16), output_dtype=torch.float32),
     bad("quant_matmul", "output_dtype", "int4 with int8", i32(4, 2), i32(16, 3), f32(24)),
     bad("quant_matmul", "x1", "x1 float16", f16(4, 32), B, packed(16)),
-    bad("quant_matmul", "x2", "x2 of another dtype", A, i32(32, 2), packed(16)),
+    bad("quant_matmul", "x2", "x2 float16", A, f16(32, 16), packed(16)),
+    bad("quant_matmul", "x2", "x2 of another dtype", i32(4, 2), i8(16, 24), f32(24), **HALF),
     bad("quant_matmul", "group_sizes", "group_sizes", A, B, packed(16), group_sizes=[1, 128, 128]),
     bad("quant_matmul", "y_scale", "y_scale", A, B, packed(16), y_scale=packed(16)),
 ]

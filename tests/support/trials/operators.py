@@ -45,6 +45,7 @@ OF_OPERATORS = {
     "MoeTokenUnpermute": "npu_moe_token_unpermute",
     "PromptFlashAttention": "npu_prompt_flash_attention",
     "QuantBatchMatmulV3": "npu_quant_matmul",
+    "QuantBatchMatmulV4": "npu_quant_matmul",
     "QuantMatmulReduceSum": "npu_quant_matmul_reduce_sum",
     "Quantize": "npu_quantize",
     "RmsNorm": "npu_rms_norm",
@@ -69,7 +70,6 @@ STATED_ELSEWHERE = {
     "npu_group_quant": "reference/test_rules.py",
     "npu_mla_prolog": "operators/attention/test_mla_prolog.py",
     "npu_mla_prolog_v2": "operators/attention/test_mla_prolog.py",
-    "npu_quant_matmul": "reference/test_quant_matmul.py",
     "npu_quantize": "reference/test_rules.py",
     "npu_trans_quant_param": "reference/test_rules.py",
 }

@@ -1,0 +1,170 @@
+"""npu_quant_matmul with scales for stretches of k, and with an int4 weight for int8 rows: what may be passed.
+
+====== =========== ============================== ================ ================ ================ ===========
+form   x1          x2                             scale            pertoken_scale   offset           group_sizes
+====== =========== ============================== ================ ================ ================ ===========
+a4w4   int32 m,k/8 int32 k/8,n, a transposed view float32 k/256,n  float32 m,1      float16 k/256,n  0/1,0/1,256
+a8w4   int8 m,k    int32 k,n/8                    packed k/256,n   float32 m,1      float32 n        0,0,256
+a8w4   int8 m,k    int32 k,n/8                    packed n         float32 m        float32 n        none
+blocks int8 m,k    int8 k,n, a transposed view    float32          float32 m,k/128  none; bias       1,128,128
+                                                  k/128,n/128,                      float32 n
+                                                  a transposed view
+====== =========== ============================== ================ ================ ================ ===========
+
+The document has pertoken_scale (m,) for a4w4; the kernel takes (m, 1) alone. y_scale is for Ascend 950.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.destination import BFLOAT16, FLOAT16, INT4, Destination
+from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
+from torch import Tensor
+
+STRETCH, BLOCK = 256, 128
+_NONE = (0, 0, 0)
+# The rows of a8w4 that fit the kernel's buffer.
+_DEEPEST = 29576
+_LARGEST_GROUP = 65535
+
+
+def form_of(x1: Tensor, x2: Tensor, scale: Tensor, pertoken_scale: Tensor | None) -> str:
+    """Which form a call is of, by dtypes and the dimensions of its scales."""
+    if (x1.dtype, x2.dtype) == (torch.int8, torch.int32):
+        return A8W4
+    if pertoken_scale is None or scale.dtype != torch.float32 or scale.dim() != 2:
+        return WHOLE
+    return A4W4 if x1.dtype == torch.int32 else BLOCKS
+
+
+def check_group_sizes(rules: Rules, given: Sequence[int] | None, form: str, scale: Tensor) -> int:
+    """The node's group_size: the stretches of m, n and k, sixteen bits each."""
+    sizes = tuple(given or _NONE)
+    rules.require(len(sizes) == 3, lambda: f"group_sizes must have 3 elements, got {list(sizes)}")
+    rules.require(
+        all(0 <= size <= _LARGEST_GROUP for size in sizes),
+        lambda: f"group_sizes must be from 0 to {_LARGEST_GROUP}, got {list(sizes)}",
+    )
+    allowed: dict[str, tuple[tuple[int, ...], ...]] = {
+        WHOLE: (_NONE,),
+        A4W4: ((0, 0, STRETCH), (1, 1, STRETCH)),
+        A8W4: ((0, 0, STRETCH),) if scale.dim() == 2 else (_NONE,),
+        BLOCKS: ((1, BLOCK, BLOCK),),
+    }
+    words = " or ".join(str(list(each)) for each in allowed[form])
+    why = f"scale {list(scale.shape)}"
+    rules.require(sizes in allowed[form], lambda: f"group_sizes must be {words} for {why}, got {list(sizes)}")
+    m, n, k = sizes
+    return (m << 32) | (n << 16) | k
+
+
+def check_groups(
+    rules: Rules,
+    form: str,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    pertoken_scale: Tensor | None,
+    bias: Tensor | None,
+    output: Destination,
+) -> tuple[Size, Size]:
+    """The shape of the product of a form that is not whole."""
+    halves = (BFLOAT16,) if form == BLOCKS else (FLOAT16, BFLOAT16)
+    rules.one_of("output_dtype", output.storage, [each.storage for each in halves], _with(scale))
+    rules.rank("x1", x1, 2)
+    rules.rank("x2", x2, 2)
+    rules.not_empty("x1", x1)
+    rules.not_empty("x2", x2)
+    if pertoken_scale is None:
+        rules.refuse("pertoken_scale must be given for int8 x1 and int4 x2, got None")
+    rules.dtype("pertoken_scale", pertoken_scale, (torch.float32,))
+    if form == BLOCKS:
+        return _blocks(rules, x1, x2, scale, offset, pertoken_scale, bias)
+    if bias is not None:
+        rules.refuse(f"bias must be None{_with(scale)}, got {list(bias.shape)}")
+    if offset is None:
+        rules.refuse(f"offset must be given{_with(scale)}, got None")
+    check = _a8w4 if form == A8W4 else _a4w4
+    return x1.size(0), check(rules, x1, x2, scale, offset, pertoken_scale)
+
+
+def _a4w4(rules: Rules, x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: Tensor) -> Size:
+    depth, columns = x1.size(1) * INT4.packing, x2.size(1)
+    rules.equal("x2.size(0)", x2.size(0), "x1.size(1), as in a transposed view", x1.size(1))
+    _multiple(rules, "k", depth, 4 * STRETCH)
+    _multiple(rules, "n", columns, STRETCH)
+    _shape(rules, "scale", scale, (depth // STRETCH, columns), ("k/256", "n"))
+    rules.dtype("offset", offset, (torch.float16,), _with(scale))
+    _shape(rules, "offset", offset, (depth // STRETCH, columns), ("k/256", "n"))
+    _shape(rules, "pertoken_scale", pertoken_scale, (x1.size(0), 1), ("m", "1"))
+    return columns
+
+
+def _a8w4(rules: Rules, x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: Tensor) -> Size:
+    depth, columns = x1.size(1), x2.size(1) * INT4.packing
+    rules.equal("x2.size(0)", x2.size(0), "x1.size(1)", depth)
+    rules.require(depth <= _DEEPEST, lambda: f"k must be at most {_DEEPEST}, got {depth}")
+    rules.dtype("scale", scale, (torch.int64,), " for int8 x1 and int4 x2")
+    rules.rank("scale", scale, 1, 2)
+    in_stretches = scale.dim() == 2
+    _multiple(rules, "k", depth, STRETCH if in_stretches else 2)
+    if in_stretches:
+        _shape(rules, "scale", scale, (depth // STRETCH, columns), ("k/256", "n"))
+        _shape(rules, "pertoken_scale", pertoken_scale, (x1.size(0), 1), ("m", "1"))
+    else:
+        _shape(rules, "scale", scale, (columns,), ("n",))
+        _shape(rules, "pertoken_scale", pertoken_scale, (x1.size(0),), ("m",))
+    rules.dtype("offset", offset, (torch.float32,), _with(scale))
+    _shape(rules, "offset", offset, (columns,), ("n",))
+    return columns
+
+
+def _blocks(
+    rules: Rules,
+    x1: Tensor,
+    x2: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    pertoken_scale: Tensor,
+    bias: Tensor | None,
+) -> tuple[Size, Size]:
+    (rows, depth), columns = x1.shape, x2.size(1)
+    rules.equal("x2.size(0)", x2.size(0), "x1.size(1)", depth)
+    _multiple(rules, "k", depth, 4 * BLOCK)
+    _multiple(rules, "n", columns, 2 * BLOCK)
+    _turned(rules, "x2", x2)
+    _shape(rules, "scale", scale, (depth // BLOCK, columns // BLOCK), ("k/128", "n/128"))
+    _turned(rules, "scale", scale)
+    _shape(rules, "pertoken_scale", pertoken_scale, (rows, depth // BLOCK), ("m", "k/128"))
+    if offset is not None:
+        rules.refuse(f"offset must be None{_with(scale)}, got {list(offset.shape)}")
+    if bias is None:
+        rules.refuse(f"bias must be given{_with(scale)}, got None")
+    rules.dtype("bias", bias, (torch.float32,), _with(scale))
+    _shape(rules, "bias", bias, (columns,), ("n",))
+    return rows, columns
+
+
+def _with(scale: Tensor) -> str:
+    return f" for scale {scale.dtype} of {scale.dim()} dimensions"
+
+
+def _multiple(rules: Rules, name: str, size: Size, of: int) -> None:
+    rules.require(size % of == 0, lambda: f"x1 and x2: {name} must be a multiple of {of}, got {size}")
+
+
+def _shape(rules: Rules, argument: str, tensor: Tensor, shape: Sequence[Size], names: Sequence[str]) -> None:
+    rules.rank(argument, tensor, len(shape))
+    for place, (size, name) in enumerate(zip(shape, names, strict=True)):
+        rules.equal(f"{argument}.size({place})", tensor.size(place), name, size)
+
+
+def _turned(rules: Rules, argument: str, tensor: Tensor) -> None:
+    rules.require(
+        tensor.stride(0) == 1,
+        lambda: f"{argument} must be a transposed view, whose columns lie in one piece, got strides {tensor.stride()}",
+    )
