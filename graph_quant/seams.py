@@ -232,6 +232,15 @@ SEAMS: tuple[Seam, ...] = (
         "torchair.npu_fx_compiler._compile_graph_with_aot",
     ),
     *_seams(
+        "plan stops at the first operator without a converter",
+        f"{_CONVERTER}.GeConcreteGraph._create_mock_node_for_op",
+        f"{_CONVERTER}.set_ge_outputs",
+    ),
+    *_seams(
+        "plan runs captured graphs",
+        "npugraph_ex.npu_fx_compiler._NpuFxCompiler._gen_compiled_gm",
+    ),
+    *_seams(
         "TorchAir's compilers stop at an example of their own",
         "torchair.patterns.add_rms_norm_quant._get_inputs",
     ),
