@@ -37,11 +37,12 @@ class Result:
 class Plan:
     """How a call is carried out.
 
-    A string among the results is the argument (x, out[1]) that comes back itself; a number comes back as it is.
+    A string among the results is the argument (x, out[1]) that comes back itself; a number comes back as it is, and
+    None is a result that was not asked for.
     ``int4_arguments`` are those whose int32 hold eight int4 each.
     """
 
-    results: tuple[Result | str | int, ...]
+    results: tuple[Result | str | int | None, ...]
     int4_arguments: frozenset[str] = field(default=frozenset(), kw_only=True)
 
 
@@ -140,8 +141,8 @@ class Operator:
         made = [self._empty(result, values, like) for result in plan.results]
         return self.as_returned(made)
 
-    def _empty(self, result: Result | str | int, values: Sequence[Any], like: Tensor) -> Tensor | int:
-        if isinstance(result, int):
+    def _empty(self, result: Result | str | int | None, values: Sequence[Any], like: Tensor) -> Tensor | int | None:
+        if result is None or isinstance(result, int):
             return result
         if isinstance(result, str):
             return self.argument(result, values)

@@ -12,7 +12,7 @@ from support.generated import run
 
 def arrays(results: Any) -> list[np.ndarray]:  # type: ignore[type-arg]
     given = results if isinstance(results, (tuple, list)) else [results]
-    return [each.float().numpy() if _is_half(each) else np.asarray(each) for each in given]
+    return [each.float().numpy() if _is_half(each) else np.asarray(each) for each in given if each is not None]
 
 
 def _is_half(result: Any) -> bool:

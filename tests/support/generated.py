@@ -58,7 +58,7 @@ def outcome(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     except RuntimeError as refusal:
         return str(refusal)
     tensors = (results,) if isinstance(results, torch.Tensor) else results
-    return [(tuple(each.shape), each.dtype, each.stride()) for each in tensors]
+    return [None if each is None else (tuple(each.shape), each.dtype, each.stride()) for each in tensors]
 
 
 def run(check: Callable[[Any], None], calls: st.SearchStrategy[Any]) -> None:

@@ -40,6 +40,10 @@ class SortedPairs:
         """The number of pairs of each expert."""
         return self.first.diff()
 
+    def places(self) -> Tensor:
+        """Where each pair went, whatever its expert."""
+        return self._at_pairs(torch.arange(self.order.size(0), device=self.order.device))
+
     def gather_index(self) -> Tensor:
         """Where each pair went, -1 for those of other experts."""
         place = torch.arange(self.order.size(0), device=self.order.device)

@@ -39,6 +39,7 @@ OF_OPERATORS = {
     "MoeGatingTopKSoftmax": "npu_moe_gating_top_k_softmax",
     "MoeGatingTopKSoftmaxV2": "npu_moe_gating_top_k_softmax_v2",
     "MoeInitRouting": "npu_moe_init_routing",
+    "MoeInitRoutingQuantV2": "npu_moe_init_routing_quant",
     "MoeInitRoutingV3": "npu_moe_init_routing_v2",
     "MoeReRouting": "npu_moe_re_routing",
     "MoeTokenPermute": "npu_moe_token_permute",
