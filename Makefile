@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test lint bench coverage clean
+.PHONY: help setup demo test lint bench coverage compat clean
 
 help:
 	@echo "make demo      show what it does, in under a minute"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint      ruff and mypy"
 	@echo "make bench     measure, as ratios within one run"
 	@echo "make coverage  run all of TorchAir's declared cases and all of PyTorch's OpInfos on the host NPU"
+	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
 	@echo "make setup     only create $(VENV)"
 
 setup: $(READY)
@@ -46,6 +47,11 @@ coverage: $(READY)
 	$(BIN)/python tests/engine/coverage.py
 	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_families.py
 	GRAPH_QUANT_CAPTURED_MODELS=llama,moe $(BIN)/python -m pytest tests/models/test_captured.py
+
+# CHECKOUTS holds checkouts of op-plugin, torchair, pytorch (Ascend's) and vllm-ascend; those that are missing are left out.
+CHECKOUTS ?= ../checkouts
+compat: $(READY)
+	$(BIN)/python -m compat $(CHECKOUTS) --write
 
 clean:
 	rm -rf build dist *.egg-info graph_quant/host/lib $(VENV)

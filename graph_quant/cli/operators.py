@@ -15,6 +15,9 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     )
     parser.add_argument("name", nargs="?", default="", help="only operators whose name contains this")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
+    parser.add_argument(
+        "--page", action="store_true", help="print what works here as Markdown: operators, graph modes, collectives"
+    )
     parser.set_defaults(run=run)
 
 
@@ -22,6 +25,11 @@ def run(options: argparse.Namespace) -> int:
     """List the operators; 1 where none has such a name."""
     import torch_npu  # noqa: F401
 
+    if options.page:
+        from ..compatibility import page
+
+        print("\n".join(page()))
+        return 0
     from ..served import operators
 
     chosen = [each for each in operators() if options.name in each.name]

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
+    {"compatibility"},
     {"verification", "dryrun", "doctor", "served"},
     {"scripts"},
     {"seams", "modes"},

@@ -1,0 +1,126 @@
+"""Runs other people's tests and documents' examples on the host NPU: `make compat CHECKOUTS=folder`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .outcome import Outcome, Verdict
+from .running import run
+from .suites import SUITES, Job, Suite
+from .table import Results, read, steps_back, to_json, to_markdown, with_other_suites
+
+_TABLE = Path(__file__).with_name("table.json")
+_PAGE = Path(__file__).parents[1] / "docs" / "compat.md"
+_HEAD = """# Other people's tests here
+
+Made by `make compat CHECKOUTS=folder`, never by hand: the tests of these projects, and the examples in the public
+documents of torch_npu's operators, run unchanged on the host NPU, each in a process of its own. "Refused by name" is a
+call that the package says it does not know, or that the documents forbid; a test of another chip's operator ends there
+or as skipped by itself.
+
+"""
+_EPILOG = """\
+The folder holds checkouts under the names of their repositories: op-plugin, torchair, pytorch (Ascend's), vllm-ascend.
+A suite whose checkout is missing is left out and said so. Nothing of theirs is copied.
+
+examples:
+  python -m compat ../checkouts                           run everything; compare with the last table
+  python -m compat ../checkouts --suite documents -k quant    only examples whose names contain quant
+  python -m compat ../checkouts --write                   also write the table and docs/compat.md
+
+exit code: 0; 1 where something that passed in the last table does not any more; 2 for a mistake"""
+
+
+def main() -> int:
+    """Run what was asked for."""
+    options = _options()
+    checkouts = Path(options.checkouts)
+    suites = [suite for suite in SUITES if not options.suite or suite.name in options.suite]
+    missing = [suite.name for suite in suites if not suite.is_there(checkouts)]
+    suites = [suite for suite in suites if suite.is_there(checkouts)]
+    if not suites:
+        print(f"compat: {checkouts} holds none of {', '.join(sorted({s.checkout for s in SUITES}))}", file=sys.stderr)
+        return 2
+    if missing:
+        print(f"left out, their checkouts are missing: {', '.join(missing)}")
+    if options.write and options.k:
+        print("compat: --write needs whole suites, so it goes without -k", file=sys.stderr)
+        return 2
+    results = _run(suites, checkouts, options)
+    _show(results)
+    before = read(_TABLE)
+    back = list(steps_back(before, results))
+    for line in back:
+        print(line)
+    if options.write:
+        versions = {**before.get("versions", {}), **_versions(suites, checkouts)}
+        results = with_other_suites(before, results)
+        _TABLE.write_text(to_json(results, versions) + "\n", encoding="utf-8")
+        _PAGE.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
+        print(f"wrote {_TABLE.name} and {_PAGE.name}")
+    return 1 if back else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "compat", description=__doc__, epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkouts", help="the folder with the checkouts")
+    parser.add_argument("--suite", action="append", choices=[suite.name for suite in SUITES], help="only this suite")
+    parser.add_argument("-k", default="", metavar="TEXT", help="only files and examples whose names contain TEXT")
+    parser.add_argument("--seconds", type=float, default=240, help="time limit of a process; default: %(default)s")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time; default: %(default)s")
+    parser.add_argument("--write", action="store_true", help="write the table and docs/compat.md")
+    return parser.parse_args()
+
+
+def _run(suites: list[Suite], checkouts: Path, options: argparse.Namespace) -> dict[str, Sequence[Outcome]]:
+    jobs = [job for suite in suites for job in suite.jobs(checkouts) if options.k in job.name]
+    found: dict[str, dict[str, list[Outcome]]] = defaultdict(dict)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("compat", total=len(jobs))
+
+        def ended(job: Job) -> None:
+            shown.update(task, advance=1, description=f"{job.suite}: {job.name[:48]}")
+
+        for job, outcomes in run(jobs, options.seconds, options.jobs, ended):
+            found[job.suite][job.name] = outcomes
+    # In the order of the jobs, whenever they ended.
+    return {
+        suite.name: [each for job in jobs if job.suite == suite.name for each in found[suite.name][job.name]]
+        for suite in suites
+    }
+
+
+def _show(results: Results) -> None:
+    for suite, outcomes in results.items():
+        counts = {verdict: sum(each.verdict is verdict for each in outcomes) for verdict in Verdict}
+        print(
+            f"{suite}: {len(outcomes)} run, " + ", ".join(f"{count} {v.value}" for v, count in counts.items() if count)
+        )
+        for each in outcomes:
+            if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED):
+                print(f"  {each.verdict.value}: {each.name}: {each.reason}")
+
+
+def _versions(suites: list[Suite], checkouts: Path) -> dict[str, str]:
+    found = {name: importlib.metadata.version(name) for name in ("torch", "torch_npu")}
+    for checkout in dict.fromkeys(suite.checkout for suite in suites):
+        asked = ["git", "-C", str(checkouts / checkout), "rev-parse", "--short=12", "HEAD"]
+        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+        found[checkout] = told.stdout.strip() or "unknown"
+    return found
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,65 @@
+"""How a run ended, and why."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+_LONGEST_REASON = 160
+
+
+class Verdict(Enum):
+    """What became of an example or a test."""
+
+    PASSED = "passed"
+    REFUSED = "refused by name"
+    FAILED = "failed"
+    LATE = "timed out"
+    CRASHED = "crashed"
+    SKIPPED = "skipped by itself"
+
+
+# What the package says where it does not know, or where the documents forbid a call.
+_REFUSALS = re.compile(
+    r"needs an NPU|cannot run on the host NPU|has no kernel on the host|\bRefusal\b|GE has no operator"
+    r"|is not served on the host|ge_converter is not implemented"
+)
+# Another chip, another machine: nothing that the host could mend.
+_ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One example or test."""
+
+    name: str
+    verdict: Verdict
+    reason: str = ""
+
+
+def of_process(name: str, code: int | None, output: str) -> Outcome:
+    """The outcome of a program by its exit code, None where it was stopped for taking too long."""
+    if code is None:
+        return Outcome(name, Verdict.LATE)
+    if code == 0:
+        return Outcome(name, Verdict.PASSED)
+    if code < 0:
+        return Outcome(name, Verdict.CRASHED, f"signal {-code}")
+    return Outcome(name, judged(output), reason_in(output))
+
+
+def judged(text: str) -> Verdict:
+    """Whether an error is a refusal."""
+    return Verdict.REFUSED if _REFUSALS.search(reason_in(text)) else Verdict.FAILED
+
+
+def reason_in(text: str) -> str:
+    """The last error that a traceback tells, in one line."""
+    found = _ERROR_LINE.findall(text)
+    line = found[-1] if found else next((each for each in reversed(text.splitlines()) if each.strip()), "")
+    return _without_addresses(line.strip())[:_LONGEST_REASON]
+
+
+def _without_addresses(line: str) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x…", re.sub(r"(/[\w.+-]+){2,}/", "…/", line))

@@ -1,0 +1,78 @@
+"""Runs jobs, each in a process of its own with a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from .outcome import Outcome, Verdict, judged, of_process, reason_in
+from .suites import Job
+
+Ended = Callable[[Job], None]
+
+
+def run(jobs: Iterable[Job], seconds: float, workers: int, ended: Ended) -> Iterator[tuple[Job, list[Outcome]]]:
+    """The outcomes of all jobs as they come; ``ended`` is told of each."""
+    with ThreadPoolExecutor(workers) as pool:
+        waiting = {pool.submit(_outcomes, job, seconds): job for job in jobs}
+        for future in as_completed(waiting):
+            ended(waiting[future])
+            yield waiting[future], future.result()
+
+
+def _outcomes(job: Job, seconds: float) -> list[Outcome]:
+    with tempfile.TemporaryDirectory() as folder:
+        if job.tests is None:
+            script = Path(folder) / "example.py"
+            script.write_text(job.code, encoding="utf-8")
+            code, output = _process(["run", str(script)], Path(folder), seconds)
+            return [of_process(job.name, code, output)]
+        report = Path(folder) / "report.xml"
+        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", folder]
+        code, output = _process(["run", "-m", "pytest", *options, str(job.tests)], job.tests.parent, seconds)
+        if report.exists() and (found := list(_cases(job.name, report))):
+            return found
+        return [of_process(job.name, 1 if code == 0 else code, output)]
+
+
+def _process(arguments: list[str], folder: Path, seconds: float) -> tuple[int | None, str]:
+    """The exit code, None after the time limit, and what was printed. Nothing of it is left running."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graph_quant", *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return None, process.communicate()[0]
+
+
+def _cases(file: str, report: Path) -> Iterator[Outcome]:
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = "::".join(filter(None, (file, case.get("classname", "").rpartition(".")[2], case.get("name"))))
+        failure = case.find("failure") if case.find("failure") is not None else case.find("error")
+        skipped = case.find("skipped")
+        if failure is not None:
+            text = f"{failure.text or ''}\n{failure.get('message') or ''}"
+            yield Outcome(name, judged(text), reason_in(text))
+        elif skipped is not None:
+            yield Outcome(name, Verdict.SKIPPED, (skipped.get("message") or "")[:120])
+        else:
+            yield Outcome(name, Verdict.PASSED)

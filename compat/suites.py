@@ -1,0 +1,60 @@
+"""What is run: suites of files in checkouts that the user has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .documents import examples
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process: a program, or a file of tests."""
+
+    suite: str
+    name: str
+    code: str = ""
+    tests: Path | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A part of a checkout. ``patterns`` are files of tests in it; without any, documents with examples."""
+
+    name: str
+    checkout: str
+    root: str
+    patterns: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    def jobs(self, checkouts: Path) -> Iterator[Job]:
+        """What there is to run, in a fixed order."""
+        root = checkouts / self.checkout / self.root
+        if not self.patterns:
+            yield from (Job(self.name, name, code=code) for name, code in examples(root))
+            return
+        for path in _matching(root, self.patterns):
+            yield Job(self.name, str(path.relative_to(root)), tests=path, folder=checkouts / self.checkout)
+
+    def is_there(self, checkouts: Path) -> bool:
+        """Whether the user has the checkout."""
+        return (checkouts / self.checkout / self.root).is_dir()
+
+
+def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:
+    found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+    return sorted(path for path in found if not re.search(r"conftest|__init__", path.name))
+
+
+SUITES = (
+    Suite("documents", "op-plugin", "docs/zh/custom_APIs"),
+    Suite("op-plugin", "op-plugin", "test/test_custom_ops", ("test_*.py",), ("test",)),
+    Suite("torchair-captured", "torchair", "npugraph_ex/tests", ("smoke/*_test.py", "st/*_test.py")),
+    Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),
+    Suite("pytorch", "pytorch", "test", ("npu/test_*graph*.py", "test_npu_format*.py", "custom_ops/test_*.py")),
+    Suite("vllm-ascend", "vllm-ascend", "tests/ut/quantization", ("**/test_*.py",)),
+)

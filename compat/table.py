@@ -1,0 +1,72 @@
+"""The table of a run, as people read it and as the next run compares with it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .outcome import Outcome, Verdict
+
+_COLUMNS = (Verdict.PASSED, Verdict.REFUSED, Verdict.FAILED, Verdict.LATE, Verdict.CRASHED, Verdict.SKIPPED)
+
+Results = Mapping[str, Sequence[Outcome]]
+
+
+def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
+    """Figures by suite, then the reason for everything that did not pass."""
+    heads = ["suite", "run", *(verdict.value for verdict in _COLUMNS)]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for suite, outcomes in results.items():
+        counts = Counter(outcome.verdict for outcome in outcomes)
+        figures = [len(outcomes), *(counts[verdict] for verdict in _COLUMNS)]
+        lines.append(f"| {suite} | " + " | ".join(map(str, figures)) + " |")
+    lines += ["", "Made from: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".", ""]
+    for suite, outcomes in results.items():
+        rest = [each for each in outcomes if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED)]
+        if rest:
+            lines += [f"## {suite}: what does not pass", "", "| what | how | why |", "|---|---|---|"]
+            lines += [f"| {_cell(each.name)} | {each.verdict.value} | {_cell(each.reason)} |" for each in rest]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("`", "'")
+
+
+def to_json(results: Results, versions: Mapping[str, str]) -> str:
+    """The same for the next run."""
+    suites = {
+        suite: {each.name: [each.verdict.value, each.reason] for each in outcomes}
+        for suite, outcomes in results.items()
+    }
+    return json.dumps({"versions": dict(versions), "suites": suites}, indent=1, sort_keys=True, ensure_ascii=False)
+
+
+def steps_back(before: Mapping[str, Any], results: Results) -> Iterable[str]:
+    """What passed in the last table and does not any more; what was not run this time is not judged."""
+    for suite, outcomes in results.items():
+        known = before.get("suites", {}).get(suite, {})
+        for each in outcomes:
+            if known.get(each.name, [""])[0] == Verdict.PASSED.value and each.verdict is not Verdict.PASSED:
+                yield f"{suite}: {each.name} passed before and now: {each.verdict.value} {each.reason}".rstrip()
+
+
+def with_other_suites(before: Mapping[str, Any], results: Results) -> dict[str, Sequence[Outcome]]:
+    """``results``, and of the last table the suites that were not run."""
+    kept = {
+        suite: [Outcome(name, Verdict(verdict), reason) for name, (verdict, reason) in outcomes.items()]
+        for suite, outcomes in before.get("suites", {}).items()
+    }
+    return dict(sorted({**kept, **results}.items()))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The last table; an empty one where there is none."""
+    if not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

@@ -1,0 +1,82 @@
+"""What of torch_npu's surface works here, as a page made from what is registered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import torch
+
+from .modes import try_modes
+from .served import Served, operators
+
+_HEAD = """# What of torch_npu works on the host
+
+Made by `graph-quant operators --page` from what is registered, never by hand. *Eager* is a call on `npu` tensors,
+*graph* a compiled one that the host runs, *rules* whether wrong calls are refused when they are traced.
+"""
+_REST = "operators that run in graphs, with upstream's own inference"
+
+
+def page() -> Iterator[str]:
+    """The lines of the page."""
+    yield from _HEAD.splitlines()
+    yield from _operators()
+    yield from _modes()
+    yield from _collectives()
+
+
+def _operators() -> Iterator[str]:
+    found = operators()
+    families: dict[str, list[Served]] = defaultdict(list)
+    for each in found:
+        if each.eager or each.graph:
+            families[each.family or _REST].append(each)
+    neither = [each for each in found if not each.eager and not each.graph]
+    yield ""
+    yield (
+        f"## Operators: {sum(each.eager for each in found)} eagerly, {sum(each.graph for each in found)} in graphs, "
+        f"{len(neither)} of those that upstream lowers in neither way"
+    )
+    for family in sorted(families, key=lambda name: (name == _REST, name)):
+        yield ""
+        yield f"### {family}"
+        yield ""
+        yield "| operator | eager | graph | rules | lowered by |"
+        yield "|---|---|---|---|---|"
+        for each in families[family]:
+            marks = " | ".join("yes" if mark else "" for mark in (each.eager, each.graph, each.rules))
+            yield f"| {_name(each)} | {marks} | {each.lowered_by} |"
+    yield ""
+    yield "### in neither way"
+    yield ""
+    yield "A call is refused by name: " + ", ".join(map(_name, neither)) + "."
+
+
+def _modes() -> Iterator[str]:
+    yield ""
+    yield "## Graph modes"
+    yield ""
+    yield "| mode | on this host |"
+    yield "|---|---|"
+    for mode, outcome in try_modes().items():
+        yield f"| `{mode}` | {outcome} |"
+
+
+def _collectives() -> Iterator[str]:
+    names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::"))
+    served = [name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1")]
+    yield ""
+    yield "## Collectives"
+    yield ""
+    yield f"Of torch.distributed, with the backend `hccl` over Gloo: {_listed(served)}."
+    if rest := [name for name in names if name not in served]:
+        yield f"Not on npu tensors: {_listed(rest)}."
+
+
+def _name(each: Served) -> str:
+    return f"`{each.name.removeprefix('npu::')}`"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name.removeprefix('c10d::').strip('_')}`" for name in names)

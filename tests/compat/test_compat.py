@@ -1,0 +1,118 @@
+"""Other people's files are found, run apart, judged and compared with the last table."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat.documents import examples, runnable
+from compat.outcome import Outcome, Verdict, of_process, reason_in
+from compat.table import steps_back, to_json, to_markdown, with_other_suites
+
+ROOT = Path(__file__).parents[2]
+PAGE = """
+# A page
+
+```python
+import torch
+import torch_npu
+print(torch.ones(2).npu().sum())
+tensor(2., device='npu:0')
+```
+
+   ```python
+   >>> import torch
+   >>> x = torch.ones(2)
+   >>> x
+   tensor([1., 1.])
+   ```
+
+```python
+import torch
+torch.distributed.init_process_group("hccl")
+```
+
+```cpp
+int main() {}
+```
+"""
+
+
+def test_examples_are_programs_without_prompts_and_output(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "page.md").write_text(PAGE)
+    found = dict(examples(tmp_path))
+    assert list(found) == ["folder/page-0", "folder/page-1"]
+    assert found["folder/page-0"].endswith("print(torch.ones(2).npu().sum())\n")
+    assert found["folder/page-1"] == "import torch\nx = torch.ones(2)\nx\n"
+
+
+def test_a_block_that_is_no_program_is_none() -> None:
+    assert runnable("npu_x(Tensor x) -> Tensor\nimport torch") == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "verdict", "reason"),
+    [
+        (0, "", Verdict.PASSED, ""),
+        (None, "", Verdict.LATE, ""),
+        (-11, "", Verdict.CRASHED, "signal 11"),
+        (1, "Traceback\nValueError: no\n", Verdict.FAILED, "ValueError: no"),
+        (
+            1,
+            "RuntimeError: npu::npu_x cannot run on the host NPU: it has no reference\n",
+            Verdict.REFUSED,
+            "RuntimeError: npu::npu_x cannot run on the host NPU: it has no reference",
+        ),
+    ],
+    ids=["passed", "late", "crashed", "failed", "refused"],
+)
+def test_an_outcome_is_judged_by_how_a_process_ends(code, output, verdict, reason) -> None:
+    assert of_process("x", code, output) == Outcome("x", verdict, reason)
+
+
+def test_a_reason_names_no_folder_of_this_machine() -> None:
+    assert reason_in("OSError: /some/where/else/lib.so: at 0x7fff12") == "OSError: …/lib.so: at 0x…"
+
+
+def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
+    old = {
+        "one": [Outcome("a", Verdict.PASSED), Outcome("b", Verdict.FAILED, "why")],
+        "two": [Outcome("c", Verdict.PASSED)],
+    }
+    before = json.loads(to_json(old, {"torch": "2"}))
+    new = {"one": [Outcome("a", Verdict.FAILED, "now"), Outcome("b", Verdict.FAILED)]}
+    assert list(steps_back(before, new)) == ["one: a passed before and now: failed now"]
+    merged = with_other_suites(before, new)
+    assert merged["two"] == old["two"]
+    assert "| one | 2 | 0 | 0 | 2 | 0 | 0 | 0 |" in to_markdown(merged, {"torch": "2"})
+
+
+def test_the_command_runs_each_in_a_process_of_its_own(tmp_path: Path) -> None:
+    pages = tmp_path / "op-plugin" / "docs" / "zh" / "custom_APIs"
+    pages.mkdir(parents=True)
+    (pages / "page.md").write_text(PAGE)
+    tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
+    tests.mkdir(parents=True)
+    (tests / "test_x.py").write_text(
+        "import torch\nimport pytest\n"
+        "def test_right():\n    assert torch.ones(2).npu().sum() == 2\n"
+        "def test_wrong():\n    assert torch.ones(2).npu().sum() == 3\n"
+        "@pytest.mark.skip(reason='another chip')\ndef test_other(): pass\n"
+    )
+    command = [sys.executable, "-m", "compat", str(tmp_path), "--suite", "documents", "--suite", "op-plugin"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "documents: 2 run, 2 passed" in done.stdout
+    assert "op-plugin: 3 run, 1 passed, 1 failed, 1 skipped by itself" in done.stdout
+    assert "failed: test_x.py::test_wrong: " in done.stdout
+
+
+def test_a_folder_without_checkouts_is_told_in_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "compat", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
