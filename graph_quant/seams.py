@@ -178,7 +178,13 @@ SEAMS: tuple[Seam, ...] = (
         "ranks cannot talk to each other",
         "torch._C._distributed_c10d._create_work_from_future",
         "torch.distributed.Backend._plugins",
+        "torch.distributed.Work._source_rank",
         "torch.distributed.ProcessGroup._get_backend",
+    ),
+    *_seams(
+        "compilers change the order in which ranks communicate",
+        "torch._library.effects.EffectType",
+        "torch.library.Library._register_effectful_op",
     ),
     *_seams("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
     *_seams(
@@ -194,7 +200,11 @@ SEAMS: tuple[Seam, ...] = (
         "torch_npu.npu _is_internal_in_bad_fork",
         "torch_npu._init.registry.registry_manager._cann_package_check",
     ),
-    *_seams("streams cannot be captured", "torch_npu._C._npu_getCurrentRawStreamNoWait"),
+    *_seams(
+        "streams cannot be captured",
+        "torch_npu._C._npu_getCurrentRawStreamNoWait",
+        "torch_npu._C._npu_getDevice",
+    ),
     *_seams("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
     *_seams("operators of ATB are missing", "torch_npu.op_plugin.atb._atb_ops"),
     *_seams("the engine inductor does not start", "torch_npu._inductor"),

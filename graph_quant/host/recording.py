@@ -5,9 +5,10 @@ Whoever serves a kernel asks ``recording[0]`` first: while it is 0, no stream is
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from torch import Tensor
 from torch._ops import OpOverload
 
 from .library import DIRECTORY, RUNTIME
@@ -25,6 +26,9 @@ class Recorder(Protocol):
 
     def refuse(self, op: OpOverload) -> None:
         """Raise if the current stream is captured: for calls that cannot be noted down."""
+
+    def note(self, name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+        """Note down what is no operator, if the current stream is captured; tell whether it is."""
 
 
 _recorders: list[Recorder] = []
@@ -44,3 +48,8 @@ def refuse(op: OpOverload) -> None:
     """Raise if a call that cannot be noted down is made on a captured stream."""
     if recording[0]:
         _recorders[0].refuse(op)
+
+
+def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+    """Note down what is no operator, if the current stream is captured; tell whether it is."""
+    return _recorders[0].note(name, run, tensors, results)

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch_npu
+from graphs import graphs
 from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -69,6 +70,11 @@ def reductions() -> None:
     equal(out, 21 if RANK else 3)
     dist.reduce_scatter(out, [npu(1), npu(2 + RANK)])
     equal(out, 5 if RANK else 2)
+    uneven = npu(*[0] * (1 + RANK))
+    dist.reduce_scatter(uneven, [npu(1), npu(2, 3 + RANK)])
+    equal(uneven, *((4, 7) if RANK else (2,)))
+    torch_npu.distributed.reduce_scatter_tensor_uneven(uneven, npu(1, 2 + RANK, 3), [1, 2])
+    equal(uneven, *((5, 6) if RANK else (2,)))
     refused(lambda: dist.all_reduce(npu(1, dtype=torch.int32), dist.ReduceOp.BXOR), "all_reduce", "bxor")
 
 
@@ -177,7 +183,7 @@ torch.npu.set_device(RANK)
 dist.init_process_group("hccl", timeout=timedelta(seconds=60))
 assert dist.get_backend() == "hccl"
 assert torch_npu.distributed.is_hccl_available()
-for part in (devices, reductions, moves, point_to_point, under_way, groups, mistakes):
+for part in (devices, reductions, moves, point_to_point, under_way, groups, mistakes, graphs):
     part()
     print(part.__name__, "done")
 dist.barrier()

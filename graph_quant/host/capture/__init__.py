@@ -1,14 +1,15 @@
 """Captured graphs: kernels on a captured stream are noted down instead of run, and run when the graph is replayed."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from torch import Tensor
 from torch._ops import OpOverload
 
 from ..recording import record_with
 
-__all__ = ["record", "refuse", "start"]
+__all__ = ["note", "record", "refuse", "start"]
 
 
 def start() -> None:
@@ -32,3 +33,10 @@ def refuse(op: OpOverload) -> None:
 
     if state_of(current_stream()) != RUNS:
         raise NotImplementedError(f"{op.name()} with gradients cannot be captured on the host NPU")
+
+
+def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+    """Note down what is no operator, if the current stream is captured; tell whether it is."""
+    from . import notes
+
+    return notes.note(name, run, tensors, results)

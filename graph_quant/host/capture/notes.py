@@ -4,7 +4,7 @@ Results are inferred on the meta device and allocated where the capture allocate
 tensors over the memory of its npu tensors, and runs when the graph is replayed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -41,6 +41,17 @@ def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwa
         detail = _detail(kernel, [*_tensors(results), *_written(op, args, kwargs)])
         put(note_kernel(stream, state, name, detail), kernel)
     return results
+
+
+def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+    """Note down what is no operator, if the current stream is captured; tell whether it is."""
+    stream = current_stream()
+    state = state_of(stream)
+    if state == RUNS:
+        return False
+    kernel = Kernel(name, run, tuple(tensors))
+    put(note_kernel(stream, state, name, _detail(kernel, list(results))), kernel)
+    return True
 
 
 def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Kernel | None]:

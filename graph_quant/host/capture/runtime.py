@@ -36,7 +36,7 @@ for _note in (library.host_capture_kernel, library.host_update_kernel):
 
 def current_stream() -> int:
     """Return the handle of this thread's current stream."""
-    handle: int = torch_npu._C._npu_getCurrentRawStreamNoWait(0)
+    handle: int = torch_npu._C._npu_getCurrentRawStreamNoWait(torch_npu._C._npu_getDevice())
     return handle
 
 

@@ -1,11 +1,18 @@
-"""Whether all ranks make the same call: they tell each other before data moves, so that none waits in vain."""
+"""Whether all ranks make the same call: they tell each other before data moves, so that none waits in vain.
 
+What is little is told along with the call: then one exchange is all there is.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import accumulate
 
 import torch
+from torch import Tensor
 
-from .gloo import Gloo
+from .gloo import Gloo, plain_gloo
+from .memory import as_bytes
 
 NAMES = [
     "all_reduce",
@@ -22,6 +29,9 @@ NAMES = [
     "barrier",
 ]
 DTYPES = sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str)
+_NAME, _DTYPE = ({value: place for place, value in enumerate(values)} for values in (NAMES, DTYPES))
+_NUMBERS = 5  # name, dtype, elements, detail, bytes told
+_LITTLE = 4096
 
 
 @dataclass(frozen=True)
@@ -39,40 +49,73 @@ class Call:
         what = f"{self.name} of {self.dtype}, {self.elements} elements"
         return f"{what} (reduction or root {self.detail})" if self.detail else what
 
-    def _row(self, ranks: int) -> list[int]:
-        spare = (0,) * ranks
-        numbers = [NAMES.index(self.name), DTYPES.index(self.dtype), self.elements, self.detail]
-        return [*numbers, *(self.sends or spare), *(self.takes or spare)]
 
-    def agree(self, gloo: Gloo, limit: timedelta) -> None:
+@dataclass(frozen=True)
+class Told:
+    """What all ranks have told: how many elements each sends to each, and their data where it is little."""
+
+    sends: Sequence[Sequence[int]]
+    data: Sequence[Tensor] | None
+
+
+class Table:
+    """The calls of the ranks of a group, a row each, and after it as much data as a row has room for."""
+
+    def __init__(self, ranks: int) -> None:
+        self._ranks = ranks
+        width = _NUMBERS + 2 * ranks
+        own, rows = (torch.zeros(*shape, 8 * width + _LITTLE, dtype=torch.uint8) for shape in ((), (ranks,)))
+        self._own, self._rows = own, list(rows)
+        self._own_numbers = own[: 8 * width].view(torch.int64).numpy()
+        self._numbers = rows[:, : 8 * width].view(torch.int64).numpy()
+        self._own_data, self._data = own[8 * width :], list(rows[:, 8 * width :])
+
+    def exchange(self, gloo: Gloo, call: Call, given: Sequence[Tensor], limit: timedelta) -> Told:
         """Return when all ranks have come to this call; raise on every rank where their calls do not fit."""
-        ranks = gloo.size()
-        if ranks == 1:
-            return
-        mine = torch.tensor(self._row(ranks))
-        rows = torch.empty(ranks, mine.numel(), dtype=mine.dtype)
-        gloo.allgather(list(rows), mine, timeout=limit).wait()
-        calls = [_call(row, ranks) for row in rows.tolist()]
+        ranks = self._ranks
+        *begins, told = places(given)
+        self._own_numbers[:_NUMBERS] = (_NAME[call.name], _DTYPE[call.dtype], call.elements, call.detail, told)
+        self._own_numbers[_NUMBERS:] = (*call.sends, *call.takes) or 0
+        if told <= _LITTLE:
+            for place, tensor in zip(begins, given, strict=True):
+                self._own_data[place : place + tensor.nbytes] = as_bytes(tensor)
+        plain_gloo.allgather(gloo, self._rows, self._own, timeout=limit).wait()
+        calls, splits = self._numbers[:, : _NUMBERS - 1], self._numbers[:, _NUMBERS:]
+        sends, takes = splits[:, :ranks], splits[:, ranks:]
+        if (calls != calls[0]).any() or (sends != takes.T).any():
+            self._refuse(call.name)
+        little = self._numbers[:, _NUMBERS - 1].max() <= _LITTLE
+        return Told(sends.tolist() if call.sends else (), self._data if little else None)
+
+    def _refuse(self, name: str) -> None:
+        calls = [_call(row, self._ranks) for row in self._numbers.tolist()]
+        first = _alike(calls[0])
         for rank, call in enumerate(calls):
-            first = calls[0]
-            if (call.name, call.dtype, call.elements, call.detail) != (
-                first.name,
-                first.dtype,
-                first.elements,
-                first.detail,
-            ):
-                raise RuntimeError(
-                    f"hccl {self.name}: the ranks differ: rank 0 calls {first}, rank {rank} calls {call}"
-                )
+            if _alike(call) != first:
+                raise RuntimeError(f"hccl {name}: the ranks differ: rank 0 calls {calls[0]}, rank {rank} calls {call}")
         for source, sender in enumerate(calls):
             for target, taker in enumerate(calls):
                 if sender.sends[target] != taker.takes[source]:
                     raise RuntimeError(
-                        f"hccl {self.name}: rank {source} sends {sender.sends[target]} elements to rank {target}, "
+                        f"hccl {name}: rank {source} sends {sender.sends[target]} elements to rank {target}, "
                         f"which takes {taker.takes[source]}"
                     )
 
 
 def _call(row: list[int], ranks: int) -> Call:
-    name, dtype, elements, detail, *splits = row
+    name, dtype, elements, detail, _, *splits = row
     return Call(NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]))
+
+
+def _alike(call: Call) -> tuple[object, ...]:
+    return (call.name, call.dtype, call.elements, call.detail)
+
+
+def room(length: int) -> int:
+    """Return the bytes that a tensor of some takes up in a row: each begins where every dtype may."""
+    return -(-length // 8) * 8
+
+
+def places(tensors: Sequence[Tensor]) -> list[int]:
+    """Return where in a row's data each of some tensors begins, and where the last one ends."""
+    return list(accumulate((room(tensor.nbytes) for tensor in tensors), initial=0))

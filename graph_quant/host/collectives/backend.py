@@ -1,16 +1,19 @@
 """The backend hccl of a group on the host: HCCL's calls on npu tensors, carried by Gloo."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
 from torch import Tensor
 from torch.distributed import ProcessGroupGloo, Work
 
-from . import moves
+from .. import recording
+from . import exchanges, moves, reductions
+from .agreement import Table, Told
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, shared
-from .work import AsyncWork, Queue, finished
+from .plan import Plan
+from .work import AsyncWork, PostedWork, Queue, finished
 
 
 class HostHccl(ProcessGroupGloo):
@@ -18,32 +21,45 @@ class HostHccl(ProcessGroupGloo):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str) -> None:
         super().__init__(store, rank, size, timeout)
-        self._name, self._limit, self._queue = name, timeout, Queue()
+        self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Table(size)
 
-    def perform(self, plan: moves.Plan, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
-        """Run a collective in its turn: before this returns, or while the caller goes on."""
-        call, move = plan
+    def perform(self, plan: Plan, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
+        """Run a collective in its turn: before this returns, or while the caller goes on; noted down in a capture."""
         limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
-
-        def run() -> None:
-            try:
-                call.agree(self, limit)
-                if call.elements or any(call.sends) or any(call.takes):
-                    move(self)
-            except RuntimeError as error:
-                if str(error).startswith("hccl "):
-                    raise
-                raise RuntimeError(self._explained(call.name, limit, str(error))) from None
-
-        if now and self._queue.is_idle():
-            run()
+        if recording.recording[0] and recording.note(
+            f"hccl::{plan.call.name}", lambda: self._in_turn(plan, limit), plan.tensors, results
+        ):
             return finished(results)
-        work = self._queue.submit(AsyncWork(run, call.name, results))
+        if now and self._queue.is_idle():
+            self._run(plan, limit)
+            return finished(results)
+        work = self._queue.submit(AsyncWork(lambda: self._run(plan, limit), plan.call.name, results, plan.tensors))
         if now:
             work.wait()
         return work
 
-    def _explained(self, name: str, limit: timedelta, said: str) -> str:
+    def carry_out(self, plan: Plan) -> None:
+        """Run a collective in its turn, before this returns."""
+        self._in_turn(plan, self._limit)
+
+    def _in_turn(self, plan: Plan, limit: timedelta) -> None:
+        if self._queue.is_idle():
+            self._run(plan, limit)
+        else:
+            self._queue.submit(AsyncWork(lambda: self._run(plan, limit), plan.call.name, [], plan.tensors)).wait()
+
+    def _run(self, plan: Plan, limit: timedelta) -> None:
+        try:
+            told = Told((), None)
+            if self.size() > 1:
+                told = self._table.exchange(self, plan.call, plan.given, limit)
+            plan.finish(self, told)
+        except RuntimeError as error:
+            if str(error).startswith("hccl "):
+                raise
+            raise RuntimeError(self._explained(plan.call.name, str(error), limit)) from None
+
+    def _explained(self, name: str, said: str, limit: timedelta) -> str:
         who = f"hccl {name} in group {self._name}, rank {self.rank()} of {self.size()}"
         if "imed out" in said or "imeout" in said:
             return f"{who}: not every rank arrived within {limit.total_seconds():g} s ({said})"
@@ -56,13 +72,24 @@ class HostHccl(ProcessGroupGloo):
         check_dense(name, [tensor])
         if peer == self.rank():
             raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
+
+        def start() -> Work:
+            return PostedWork(self._start(name, tensor, peer, tag), tensor, self._explainer(name, peer), self._limit)
+
+        if recording.recording[0] and recording.note(f"hccl::{name}", lambda: start().wait(), [tensor], [tensor]):
+            return finished([tensor])
+        return start()
+
+    def _explainer(self, name: str, peer: int | None) -> Callable[[str, timedelta], str]:
+        whom = "any rank" if peer is None else f"rank {peer}"
+        return lambda said, limit: self._explained(f"{name} ({'to' if name == 'send' else 'from'} {whom})", said, limit)
+
+    def _start(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Any:
         data = [as_bytes(shared(tensor))]
         gloo: Gloo = super()
         if name == "send":
-            work = gloo.send(data, peer, tag)
-        else:
-            work = gloo.recv_anysource(data, tag) if peer is None else gloo.recv(data, peer, tag)
-        return cast("Work", work)
+            return gloo.send(data, peer, tag)
+        return gloo.recv_anysource(data, tag) if peer is None else gloo.recv(data, peer, tag)
 
     # What torch_npu asks of the backend itself.
 
@@ -90,14 +117,19 @@ class HostHccl(ProcessGroupGloo):
             return cast("Work", gloo.allgather(outputs, inputs, *options, **more))
         return self.perform(moves.all_gather(outputs[0], inputs[0]), outputs[0])
 
-    def all_gather_into_tensor_uneven(self, output: Tensor, given: Tensor, sizes: Sequence[int]) -> Work:
+    def all_gather_into_tensor_uneven(self, output: Tensor, given: Tensor, sizes: Sequence[int], *_: object) -> Work:
         """Gather rows, from each rank as many as `sizes` says."""
         parts = list(output.split(list(sizes))) if sizes else list(output.chunk(self.size()))
         return self.perform(moves.all_gather(parts, given), [output])
+
+    def reduce_scatter_tensor_uneven(self, output: Tensor, given: Tensor, sizes: Sequence[int], options: Any) -> Work:
+        """Reduce rows, of which each rank keeps as many as `sizes` says."""
+        name, operation = "reduce_scatter_tensor", int(options.reduceOp.op)
+        return self.perform(reductions.reduce_scatter(self, [output], [given], operation, name, sizes), [output])
 
     def alltoallvc(self, output: Tensor, given: Tensor, counts: Sequence[int]) -> Work:
         """Exchange elements by the matrix of counts that all ranks pass."""
         ranks, rank = self.size(), self.rank()
         sends = list(counts[rank * ranks : (rank + 1) * ranks])
-        plan = moves.all_to_all_single(output.view(-1), given.view(-1), counts[rank::ranks], sends, ranks)
+        plan = exchanges.all_to_all_single(self, output.view(-1), given.view(-1), counts[rank::ranks], sends)
         return self.perform(plan, [output])

@@ -2,4 +2,7 @@
 
 from typing import Any, TypeAlias
 
+from torch.distributed import ProcessGroupGloo
+
 Gloo: TypeAlias = Any  # a ProcessGroupGloo; torch's stubs leave its collectives out
+plain_gloo: Any = ProcessGroupGloo  # its methods, past those that a backend has in their place

@@ -1,25 +1,16 @@
-"""Npu tensors as Gloo takes them: CPU tensors over the same memory, which they keep alive while work is under way."""
+"""Npu tensors as Gloo takes them: CPU tensors over the same memory, which whoever uses them keeps alive."""
 
-import ctypes
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
+from ..alias import kept_alias
+
 
 def shared(tensor: Tensor) -> Tensor:
-    """Return a CPU tensor over the memory of an npu tensor; it owns the memory together with the npu tensor."""
-    if tensor.device.type == "cpu":
-        return tensor
-    storage = tensor.untyped_storage()
-    if not storage.nbytes():
-        return torch.empty(tensor.size(), dtype=tensor.dtype)
-    memory = (ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr())
-    memory.owner = storage  # type: ignore[attr-defined]
-    with torch.inference_mode(False):  # another thread may write to it
-        seen = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
-        offset, size, stride = tensor.storage_offset(), tensor.size(), tensor.stride()
-        return torch.empty(0, dtype=tensor.dtype).set_(seen, offset, size, stride)  # type: ignore[call-overload, no-any-return]
+    """Return a CPU tensor over the memory of an npu tensor, which must outlive it."""
+    return tensor if tensor.is_cpu else kept_alias(tensor)
 
 
 def check_dense(collective: str, tensors: Iterable[Tensor]) -> None:

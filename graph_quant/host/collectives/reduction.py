@@ -1,6 +1,6 @@
-"""Reductions: Gloo's own where it has the dtype, otherwise rank by rank in the dtype itself."""
+"""Reductions: Gloo's own where it has the dtype and there is much, otherwise rank by rank in the dtype itself."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import torch
@@ -11,7 +11,8 @@ from .gloo import Gloo
 from .memory import as_bytes
 
 KINDS = ("sum", "product", "min", "max")
-_NUMBERED = {int(getattr(ReduceOp.RedOpType, kind.upper())): kind for kind in KINDS}
+NUMBERS = {kind: int(getattr(ReduceOp.RedOpType, kind.upper())) for kind in KINDS}
+_NUMBERED = {number: kind for kind, number in NUMBERS.items()}
 _GLOO = {"sum": ReduceOp.SUM, "product": ReduceOp.PRODUCT, "min": ReduceOp.MIN, "max": ReduceOp.MAX}
 _TORCH: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "sum": torch.add,
@@ -41,6 +42,11 @@ def _spelled(operation: int) -> str:
     return names.get(operation, str(operation))
 
 
+def combine(into: Tensor, parts: Sequence[Tensor], name: str) -> None:
+    """Reduce what each rank has, rank by rank from rank 0 on, rounding after each step."""
+    into.copy_(reduce(_TORCH[name], parts))
+
+
 def all_reduce(gloo: Gloo, tensor: Tensor, name: str) -> None:
     """Reduce `tensor` over the ranks in place."""
     if tensor.dtype in _GLOO_REDUCES:
@@ -48,4 +54,4 @@ def all_reduce(gloo: Gloo, tensor: Tensor, name: str) -> None:
         return
     parts = [torch.empty_like(tensor) for _ in range(gloo.size())]
     gloo.allgather([as_bytes(part) for part in parts], as_bytes(tensor)).wait()
-    tensor.copy_(reduce(_TORCH[name], parts))
+    combine(tensor, parts, name)

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
-from . import moves
+from ...reference.collective.groups import find_with
+from . import exchanges, moves, reductions
 from .backend import HostHccl
+from .groups import finder
 
 _library = torch.library.Library("c10d", "IMPL")
 # Of a backend, torch keeps the C++ half only.
@@ -18,6 +20,7 @@ _backends: dict[str, HostHccl] = {}
 def register() -> None:
     """Let groups of the backend hccl be made on the host, and serve c10d's operators on npu tensors."""
     Backend._plugins["HCCL"] = Backend._plugins["HCCL"]._replace(creator_fn=_create)
+    find_with(finder(_backends))
     for name, kernel in _KERNELS.items():
         _library.impl(name, kernel, "PrivateUse1", allow_override=True)
 
@@ -41,25 +44,31 @@ def _boxed(work: Work) -> Any:
     return Work.boxed(work)
 
 
+def _reduced(hccl: HostHccl, tensors: list[Tensor], op: Any, async_op: bool, timeout: int) -> Work:
+    return hccl.perform(reductions.reduced(hccl, tensors, op.op()), tensors, not async_op, timeout)
+
+
 def _all_reduce(tensors: list[Tensor], group: Any, op: Any, _: object, async_op: bool = True, timeout: int = -1) -> Any:
-    work = _hccl(group).perform(moves.reduced(tensors, op.op()), tensors, not async_op, timeout)
+    work = _reduced(_hccl(group), tensors, op, async_op, timeout)
     return tensors, _boxed(work)
 
 
 def _all_reduce_coalesced(tensors: list[Tensor], group: Any, op: Any, async_op: bool = True, timeout: int = -1) -> Any:
-    return _boxed(_hccl(group).perform(moves.reduced(tensors, op.op()), tensors, not async_op, timeout))
+    return _boxed(_reduced(_hccl(group), tensors, op, async_op, timeout))
 
 
 def _reduce(
     tensors: list[Tensor], group: Any, op: Any, root: int, _: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    plan = moves.reduced(tensors, op.op(), "reduce", root)
-    return _boxed(_hccl(group).perform(plan, tensors, not async_op, timeout))
+    hccl = _hccl(group)
+    return _boxed(
+        hccl.perform(reductions.reduced(hccl, tensors, op.op(), "reduce", root), tensors, not async_op, timeout)
+    )
 
 
 def _broadcast(tensors: list[Tensor], group: Any, root: int, _: int, async_op: bool = True, timeout: int = -1) -> Any:
-    work = _hccl(group).perform(moves.broadcast(tensors[0], root), tensors, not async_op, timeout)
-    return tensors, _boxed(work)
+    hccl = _hccl(group)
+    return tensors, _boxed(hccl.perform(moves.broadcast(hccl, tensors[0], root), tensors, not async_op, timeout))
 
 
 def _all_gather(
@@ -70,38 +79,40 @@ def _all_gather(
 
 
 def _all_gather_base(output: Tensor, given: Tensor, group: Any, async_op: bool = True, timeout: int = -1) -> Any:
-    plan = moves.all_gather_into_tensor([output], [given])
-    return output, _boxed(_hccl(group).perform(plan, [output], not async_op, timeout))
+    hccl = _hccl(group)
+    plan = moves.all_gather_into_tensor(hccl, [output], [given])
+    return output, _boxed(hccl.perform(plan, [output], not async_op, timeout))
 
 
 def _all_gather_many(outputs: list[Tensor], inputs: list[Tensor], group: Any, async_op: bool = True) -> Any:
-    return _boxed(_hccl(group).perform(moves.all_gather_into_tensor(outputs, inputs), outputs, not async_op))
+    hccl = _hccl(group)
+    return _boxed(hccl.perform(moves.all_gather_into_tensor(hccl, outputs, inputs), outputs, not async_op))
 
 
 def _reduce_scatter(
     outputs: list[Tensor], inputs: list[list[Tensor]], group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    if len({given.numel() for given in inputs[0]}) != 1:
-        raise RuntimeError(
-            f"hccl reduce_scatter: tensors must have one size, got {[tuple(t.size()) for t in inputs[0]]}"
-        )
+    hccl, sizes = _hccl(group), [given.numel() for given in inputs[0]]
     whole = torch.cat([given.reshape(-1) for given in inputs[0]])
-    plan = moves.reduce_scatter(outputs, [whole], op.op(), "reduce_scatter")
-    return outputs, _boxed(_hccl(group).perform(plan, outputs, not async_op, timeout))
+    splits = sizes if len(set(sizes)) > 1 else []
+    plan = reductions.reduce_scatter(hccl, outputs, [whole], op.op(), "reduce_scatter", splits)
+    return outputs, _boxed(hccl.perform(plan, outputs, not async_op, timeout))
 
 
 def _reduce_scatter_base(
     output: Tensor, given: Tensor, group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    plan = moves.reduce_scatter([output], [given], op.op(), "reduce_scatter_tensor")
-    return output, _boxed(_hccl(group).perform(plan, [output], not async_op, timeout))
+    hccl = _hccl(group)
+    plan = reductions.reduce_scatter(hccl, [output], [given], op.op(), "reduce_scatter_tensor")
+    return output, _boxed(hccl.perform(plan, [output], not async_op, timeout))
 
 
 def _reduce_scatter_many(
     outputs: list[Tensor], inputs: list[Tensor], group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    plan = moves.reduce_scatter(outputs, inputs, op.op(), "reduce_scatter_tensor")
-    return _boxed(_hccl(group).perform(plan, outputs, not async_op, timeout))
+    hccl = _hccl(group)
+    plan = reductions.reduce_scatter(hccl, outputs, inputs, op.op(), "reduce_scatter_tensor")
+    return _boxed(hccl.perform(plan, outputs, not async_op, timeout))
 
 
 def _gather(
@@ -114,8 +125,9 @@ def _gather(
 def _scatter(
     outputs: list[Tensor], inputs: list[list[Tensor]], group: Any, root: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    plan = moves.scatter(outputs[0], inputs[0] if inputs else [], root)
-    return outputs, _boxed(_hccl(group).perform(plan, outputs, not async_op, timeout))
+    hccl = _hccl(group)
+    plan = moves.scatter(hccl, outputs[0], inputs[0] if inputs else [], root)
+    return outputs, _boxed(hccl.perform(plan, outputs, not async_op, timeout))
 
 
 def _all_to_all_base(
@@ -128,14 +140,15 @@ def _all_to_all_base(
     timeout: int = -1,
 ) -> Any:
     hccl = _hccl(group)
-    plan = moves.all_to_all_single(output, given, takes, sends, hccl.size())
+    plan = exchanges.all_to_all_single(hccl, output, given, takes, sends)
     return _boxed(hccl.perform(plan, [output], not async_op, timeout))
 
 
 def _all_to_all(
     outputs: list[Tensor], inputs: list[Tensor], group: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    return outputs, _boxed(_hccl(group).perform(moves.all_to_all(outputs, inputs), outputs, not async_op, timeout))
+    hccl = _hccl(group)
+    return outputs, _boxed(hccl.perform(exchanges.all_to_all(hccl, outputs, inputs), outputs, not async_op, timeout))
 
 
 def _barrier(_: Tensor, group: Any, __: list[int], async_op: bool = True, timeout: int = -1) -> Any:

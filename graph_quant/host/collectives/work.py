@@ -1,6 +1,6 @@
 """Work under way: one thread for each group runs its collectives in the order in which they were asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -12,16 +12,16 @@ from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[
 from torch.distributed import Work
 
 # torch keeps the C++ half of a work only; the Python half, which knows how to wait, lives until somebody has waited.
-_not_waited_for: set["AsyncWork"] = set()
+_not_waited_for: set[Work] = set()
 
 
 class AsyncWork(Work):
     """A collective that another thread runs; whoever waits for it is told what went wrong."""
 
-    def __init__(self, run: Callable[[], None], name: str, results: list[Tensor]) -> None:
+    def __init__(self, run: Callable[[], None], name: str, results: list[Tensor], keeps: Sequence[Tensor] = ()) -> None:
         super().__init__()
         self._run: Callable[[], None] | None = run
-        self._name, self._results = name, results
+        self._name, self._results, self._keeps = name, results, keeps
         self._done = Event()
         self._error: Exception | None = None
         self._ended: torch.futures.Future[Any] = torch.futures.Future()
@@ -40,7 +40,7 @@ class AsyncWork(Work):
                 self._run()
         except Exception as error:
             self._error = error
-        self._run = None
+        self._run, self._keeps = None, ()
         self._done.set()
         self._ended.set_result(None)
 
@@ -73,6 +73,47 @@ class AsyncWork(Work):
     def get_future(self) -> "torch.futures.Future[Any]":
         """Return the future of the tensors that the collective writes."""
         return self._future
+
+
+class PostedWork(Work):
+    """A message between two ranks, which Gloo carries; what goes wrong is said in this backend's words."""
+
+    def __init__(self, posted: Any, tensor: Tensor, explain: Callable[[str, timedelta], str], limit: timedelta) -> None:
+        super().__init__()
+        self._posted, self._tensor, self._explain, self._limit = posted, tensor, explain, limit
+        _not_waited_for.add(self)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Return when the message has come or gone."""
+        limit = timeout if timeout > timedelta(0) else self._limit
+        try:
+            return bool(self._posted.wait(limit))
+        except RuntimeError as error:
+            raise RuntimeError(self._explain(str(error), limit)) from None
+        finally:
+            _not_waited_for.discard(self)
+
+    def synchronize(self) -> None:
+        """Wait: memory is the only thing there is to synchronise with."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Tell whether the message has come or gone."""
+        return bool(self._posted.is_completed())
+
+    def is_success(self) -> bool:
+        """Tell whether it has come or gone well."""
+        return bool(self._posted.is_completed())
+
+    def source_rank(self) -> int:
+        """Return the rank that the message came from."""
+        return int(self._posted._source_rank())
+
+    _source_rank = source_rank
+
+    def result(self) -> list[Tensor]:
+        """Return the tensor that is sent or received."""
+        return [self._tensor]
 
 
 def finished(results: list[Tensor]) -> Work:

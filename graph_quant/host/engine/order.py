@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from ...ge.graph import OUTPUT_TYPE, Node
 from .errors import GraphError
 
+# Nodes without outputs, which run for what others see of them.
+_SEEN_ELSEWHERE = frozenset({"HcomSend"})
+
 
 def execution_order(graph: str, nodes: Sequence[Node]) -> list[Node]:
     """Nodes behind the outputs, by data or control, in file order as far as dependencies allow."""
@@ -44,6 +47,7 @@ def _needed(graph: str, nodes: Sequence[Node], by_name: dict[str, Node]) -> set[
         raise GraphError(
             f"{graph}: it has {len(frontier)} {OUTPUT_TYPE} nodes, {', '.join(frontier[:4])}; one is allowed"
         )
+    frontier += [node.name for node in nodes if node.type in _SEEN_ELSEWHERE]
     needed = set(frontier)
     while frontier:
         node = by_name[frontier.pop()]

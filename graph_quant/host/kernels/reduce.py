@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge.kernels import REDUCTION, kernel
-from ...ge.sizes import Sizes
+from ...ge.sizes import Sizes, list_of_sizes
 from ...ge.torch_dtypes import from_attr
 
 
@@ -33,6 +33,11 @@ def reduce_prod(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     for axis in sorted((each % max(x.dim(), 1) for each in _axes(x, axes)), reverse=True):
         x = torch.prod(x, axis, keep_dims, dtype=x.dtype)
     return x
+
+
+@kernel("ReduceProdD", flops=REDUCTION)
+def reduce_prod_d(x: Tensor, *, axes: Sequence[int], keep_dims: bool = False) -> Tensor:
+    return reduce_prod(x, list_of_sizes(axes), keep_dims=keep_dims)
 
 
 @kernel("ReduceMax", flops=REDUCTION)

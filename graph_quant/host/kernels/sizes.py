@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 
 from ...ge.kernels import KERNELS, kernel, size_kernel
-from ...ge.sizes import Sizes, TooMuchError, to_sizes, to_tensor
+from ...ge.sizes import Sizes, TooMuchError, list_of_sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import from_attr
 from .size_items import broadcast, check_count, fitted, is_symbolic, is_whole, joint_dtype
 
@@ -172,6 +172,11 @@ for _type, _unary in _UNARY.items():
 @size_kernel("ReduceProd")
 def reduce_prod(x: Sizes, axes: Sizes, *, keep_dims: bool = False) -> Sizes:
     return _reduced("ReduceProd", math.prod, x, axes, keep_dims)
+
+
+@size_kernel("ReduceProdD")
+def reduce_prod_d(x: Sizes, *, axes: Sequence[int], keep_dims: bool = False) -> Sizes:
+    return reduce_prod(x, list_of_sizes(axes), keep_dims=keep_dims)
 
 
 @size_kernel("ReduceSum")

@@ -26,6 +26,16 @@ OF_OPERATORS = {
     "GroupedMatmul": "npu_grouped_matmul",
     "GroupedMatmulFinalizeRouting": "npu_grouped_matmul_finalize_routing",
     "GroupedMatmulSwigluQuantV2": "npu_grouped_matmul_swiglu_quant_v2",
+    "HcomAllGather": "collectives",
+    "HcomAllGatherV": "collectives",
+    "HcomAllReduce": "collectives",
+    "HcomAllToAll": "collectives",
+    "HcomAllToAllV": "collectives",
+    "HcomBroadcast": "collectives",
+    "HcomReceive": "collectives",
+    "HcomReduceScatter": "collectives",
+    "HcomReduceScatterV": "collectives",
+    "HcomSend": "collectives",
     "IncreFlashAttention": "npu_incre_flash_attention",
     "InplaceAddRmsNorm": "npu_add_rms_norm_v2",
     "InterleaveRope": "npu_interleave_rope",
@@ -63,6 +73,7 @@ OF_OPERATORS = {
 }
 # Stated outside the tables: the documents' examples and rules in `reference`, and the folders' own tests.
 STATED_ELSEWHERE = {
+    "collectives": "ranks/graphs.py",
     "npu_add_rms_norm_v2": "operators/norm/add_rms_norm.py",
     "npu_apply_rotary_pos_emb": "operators/rope/test_apply_rotary_pos_emb.py",
     "npu_dynamic_quant": "reference/test_rules.py",

@@ -14,6 +14,7 @@ from support.trials.base import (
     FLOATS,
     GE_NUMBERS,
     NUMBERS,
+    TRIALS,
     Case,
     axis_of,
     plain,
@@ -61,6 +62,12 @@ _reduces("ReduceLogSumExp", torch.logsumexp, FLOATS)
 _reduces("ReduceProd", _step_by_step(lambda x, d, k: torch.prod(x, d, k, dtype=x.dtype)), NUMBERS, zeros=True)
 _reduces("ReduceAll", _truth(np.all), (torch.bool,), zeros=True)
 _reduces("ReduceAny", _truth(np.any), (torch.bool,), zeros=True)
+
+
+@trial("ReduceProdD")
+def reduce_prod_d(chance: random.Random) -> Case:
+    (x, axes), attributes, expected, bound = TRIALS["ReduceProd"](chance)
+    return (x,), {"axes": list(axes.ints), **attributes}, expected, bound
 
 
 @trial("ReduceStdWithMean")

@@ -1,0 +1,1 @@
+"""Operators that communicate, alone or between their computations."""
