@@ -29,7 +29,9 @@ def is_alive(process: int) -> bool:
 def test_every_collective_between_two_ranks() -> None:
     done = run("--ranks", "2", str(HERE / "collectives.py"))
     assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == sorted(f"[rank {rank}] {part} done" for rank in (0, 1) for part in PARTS)
+    # TorchAir remarks that messages in graphs need a newer CANN than the one that the host stands for.
+    said = [line for line in done.stdout.splitlines() if "you need upgrade cann version" not in line]
+    assert sorted(said) == sorted(f"[rank {rank}] {part} done" for rank in (0, 1) for part in PARTS)
 
 
 def test_a_rank_that_is_killed_is_named_by_the_other() -> None:
