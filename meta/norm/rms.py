@@ -20,14 +20,19 @@ def check_weight(rules: Rules, name: str, weight: Tensor, x_name: str, x: Tensor
         rules.equal(f"{name}.size({dim})", weight.size(dim), f"{x_name}.size({dim})", x.size(dim))
 
 
-def check_sum(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, allowed: tuple[torch.dtype, ...] = FLOATS) -> None:
-    """The two terms are alike, and gamma is the weight of their sum, in the same dtype."""
+def check_terms(rules: Rules, x1: Tensor, x2: Tensor, allowed: tuple[torch.dtype, ...]) -> None:
+    """The two terms of a sum are alike."""
     rules.dtype("x1", x1, allowed)
     rules.rank("x1", x1, 1, 8)
     rules.dtype("x2", x2, (x1.dtype,), ", the dtype of x1")
     rules.rank("x2", x2, x1.dim(), why=", as x1 has")
     for dim in range(x1.dim()):
         rules.equal(f"x2.size({dim})", x2.size(dim), f"x1.size({dim})", x1.size(dim))
+
+
+def check_sum(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, allowed: tuple[torch.dtype, ...] = FLOATS) -> None:
+    """The two terms are alike, and gamma is the weight of their sum, in the same dtype."""
+    check_terms(rules, x1, x2, allowed)
     rules.dtype("gamma", gamma, (x1.dtype,), ", the dtype of x1")
     check_weight(rules, "gamma", gamma, "x1", x1)
     rules.not_empty("x1", x1)

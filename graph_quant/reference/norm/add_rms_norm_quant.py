@@ -1,0 +1,104 @@
+"""npu_add_rms_norm_quant: a residual sum, its norm, and one or two quantisations of it.
+
+With v the norm plus beta, ``y = sat(rint(v / scale + zero point))``, or ``v * scale`` where div_mode is False, in
+float32. The norm of float16 is that of the rounded sum, and is rounded after the product with rstd and again after the
+one with gamma; that of bfloat16 is float32 throughout, and with beta also that of the rounded sum. One scale for all
+elements has a kernel of its own: nothing is rounded before the integer, and v is multiplied by ``1 / scale``.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.destination import INT8
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
+from graph_quant.reference.rounding import affine, store
+from torch import Tensor
+
+
+def add_rms_norm_quant(
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    scales1: Tensor,
+    zero_points1: Tensor | None,
+    beta: Tensor | None,
+    scales2: Tensor | None,
+    zero_points2: Tensor | None,
+    epsilon: float,
+    div_mode: bool,
+    per_tensor: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(y1, y2, x1 + x2)``; y2 is zeros without a second scale: the device leaves what was in memory."""
+    wide = x1.float() + x2.float()
+    x = wide.to(x1.dtype)
+    if per_tensor:
+        gamma = gamma.reshape(-1)
+    elif x1.dtype == torch.float16 or beta is not None:
+        wide = x.float()
+    rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
+    if x1.dtype == torch.float16 and not per_tensor:
+        normed = rounded_twice(wide, rstd, gamma).float()
+    else:
+        normed = wide * rstd * gamma.float()
+    if beta is not None:
+        normed = normed + beta.float()
+    if per_tensor:
+        assert zero_points1 is not None
+        y1 = store(normed * scales1.float().reciprocal() + zero_points1.float(), INT8)
+    else:
+        y1 = affine(normed, scales1, zero_points1, INT8, divide=div_mode)
+    if scales2 is None:
+        return y1, torch.zeros_like(y1), x
+    return y1, affine(normed, scales2, zero_points2, INT8, divide=div_mode), x
+
+
+@kernel("AddRmsNormQuant", flops=12, exact=True, same=("x1", "x2", "gamma"))
+def add_rms_norm_quant_node(
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    scales1: Tensor,
+    scales2: Tensor | None = None,
+    zero_points1: Tensor | None = None,
+    zero_points2: Tensor | None = None,
+    beta: Tensor | None = None,
+    *,
+    axis: int = -1,  # noqa: ARG001 (the kernel does not read it)
+    epsilon: float = 1e-6,
+    div_mode: bool = True,
+    dst_type: int = 2,
+) -> tuple[Tensor, Tensor, Tensor]:
+    _only_int8("AddRmsNormQuant", dst_type)
+    return add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta, scales2, zero_points2, epsilon, div_mode)
+
+
+@kernel("AddRmsNormQuantV2", flops=12)
+def add_rms_norm_quant_v2_node(
+    x1: Tensor,
+    x2: Tensor,
+    gamma: Tensor,
+    scales1: Tensor,
+    scales2: Tensor | None = None,
+    zero_points1: Tensor | None = None,
+    zero_points2: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-6,
+    div_mode: bool = True,
+    dst_type: int = 2,
+    output_res: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """One scale for all elements, with bias and a sum that comes back; the other uses have no host kernel."""
+    _only_int8("AddRmsNormQuantV2", dst_type)
+    is_alone = scales2 is None and zero_points2 is None and zero_points1 is not None and div_mode
+    if not is_alone or bias is None or output_res or axis == 0:
+        raise NotImplementedError("AddRmsNormQuantV2: only one scale beside a bias has a host kernel")
+    results = add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, bias, None, None, epsilon, True, True)
+    return *results, torch.zeros_like(results[2])
+
+
+def _only_int8(node: str, dst_type: int) -> None:
+    if dst_type != INT8.ge_attr:
+        raise NotImplementedError(f"{node}: dst_type {dst_type} has no host kernel, only {INT8.ge_attr} (int8)")
