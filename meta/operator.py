@@ -156,7 +156,9 @@ class Operator:
         return tensor
 
     def as_returned(self, results: Sequence[Any]) -> Any:
-        """``results`` in the form that the schema promises: one, a tuple or a list."""
+        """``results`` in the form that the schema promises: none, one, a tuple or a list."""
+        if not self.overload._schema.returns:
+            return None
         if self._returns_list:
             return list(results)
         return results[0] if len(results) == 1 else tuple(results)

@@ -57,7 +57,7 @@ def outcome(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
         results = op(*args, **kwargs)
     except RuntimeError as refusal:
         return str(refusal)
-    tensors = (results,) if isinstance(results, torch.Tensor) else results
+    tensors = (results,) if isinstance(results, torch.Tensor) else results or ()
     return [None if each is None else (tuple(each.shape), each.dtype, each.stride()) for each in tensors]
 
 

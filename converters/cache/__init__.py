@@ -1,0 +1,1 @@
+"""Writing into caches and reading from them."""

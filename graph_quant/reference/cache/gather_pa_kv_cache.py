@@ -1,0 +1,103 @@
+"""npu_gather_pa_kv_cache and its functional form: sequences are gathered from paged caches, one after the other.
+
+Token t of a sequence is in the block that its table names in column ``seq_offset // block size + t // block size``, at
+``t % block size``: an offset moves whole blocks.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.cache.paged import NORM, tokens_of
+from graph_quant.reference.cache.positions import within
+from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+OP = "npu_gather_pa_kv_cache"
+
+
+@value_check
+def sequence_ends(op: str, seq_lens: Tensor, tokens: int, is_cumulative: bool) -> Tensor:
+    """``seq_lens``, refused unless they are lengths, or the bounds of sequences, that fill ``tokens``."""
+    lengths = seq_lens.diff() if is_cumulative else seq_lens
+    if is_cumulative and int(seq_lens[0]) != 0:
+        raise Refusal(f"{op}: seq_lens[0] must be 0 with is_seq_lens_cumsum, got {int(seq_lens[0])}")
+    for place in (lengths < 0).nonzero().flatten().tolist():
+        what = f"not be below seq_lens[{place}]" if is_cumulative else "not be negative"
+        raise Refusal(f"{op}: seq_lens[{place + is_cumulative}] must {what}, got {seq_lens.tolist()}")
+    if int(lengths.sum()) != tokens:
+        raise Refusal(f"{op}: the sum of seq_lens must be {tokens}, the tokens of key, got {int(lengths.sum())}")
+    return seq_lens
+
+
+def _places(
+    cache: Tensor, block_tables: Tensor, seq_lens: Tensor, seq_offset: Tensor | None, tokens: int, is_cumulative: bool
+) -> tuple[Tensor, Tensor]:
+    """For each token its block, and its place there; ``cache`` is (blocks, block size, ...)."""
+    checked = sequence_ends(OP, seq_lens, tokens, is_cumulative).long()
+    ends = checked[1:] if is_cumulative else checked.cumsum(0)
+    token = torch.arange(tokens)
+    sequence = torch.searchsorted(ends, token, right=True)
+    place = token - torch.cat([ends.new_zeros(1), ends[:-1]])[sequence]
+    column = place // cache.size(1)
+    if seq_offset is not None:
+        column = column + (seq_offset.long() // cache.size(1))[sequence]
+    column = within(OP, "the values: the column of block_tables for key", column, 0, block_tables.size(1))
+    block = within(OP, "the values: the block of key", block_tables.long()[sequence, column], 0, cache.size(0))
+    return block, place % cache.size(1)
+
+
+def gather_pa_kv_cache_functional(
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_tables: Tensor,
+    seq_lens: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_offset: Tensor | None,
+    is_seq_lens_cumsum: bool,
+    mode: str,
+) -> tuple[Tensor, Tensor]:
+    """The keys and values of all sequences, in the shapes of ``key`` and ``value``."""
+    keys, values = tokens_of(key_cache, mode), tokens_of(value_cache, mode)
+    at = _places(keys, block_tables, seq_lens, seq_offset, key.size(0), is_seq_lens_cumsum)
+    return keys[at].reshape(key.shape), values[at].reshape(value.shape)
+
+
+def gather_pa_kv_cache(
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_tables: Tensor,
+    seq_lens: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_offset: Tensor | None,
+    is_seq_lens_cumsum: bool,
+    mode: str,
+) -> tuple[()]:
+    """The same, written over ``key`` and ``value``."""
+    found = gather_pa_kv_cache_functional(
+        key_cache, value_cache, block_tables, seq_lens, key, value, seq_offset, is_seq_lens_cumsum, mode
+    )
+    key.copy_(found[0])
+    value.copy_(found[1])
+    return ()
+
+
+@kernel("GatherPaKvCache", flops=0)
+def gather_pa_kv_cache_node(
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_tables: Tensor,
+    seq_lens: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_offset: Tensor | None = None,
+    *,
+    cache_mode: str = NORM,
+    is_seq_lens_cumsum: bool = True,
+) -> tuple[Tensor, Tensor]:
+    return gather_pa_kv_cache_functional(
+        key_cache, value_cache, block_tables, seq_lens, key, value, seq_offset, is_seq_lens_cumsum, cache_mode
+    )

@@ -1,0 +1,46 @@
+"""Caches in pages: tokens of some heads, a block of them after the other.
+
+In mode Norm a cache is (blocks, block size, heads, channels). In mode PA_NZ a block keeps parts of 32 bytes of all its
+tokens together: (blocks, heads * channels / c, block size, c), or with the heads in a dimension of their own.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.reference.cache.positions import within
+from graph_quant.reference.opaque import opaque
+from torch import Tensor
+
+NORM, PA_NZ = "Norm", "PA_NZ"
+NZ_BYTES = 32
+
+
+def tokens_of(cache: Tensor, mode: str) -> Tensor:
+    """A view of ``cache`` as (blocks, block size, ...), the rest of it being one token."""
+    return cache.movedim(-2, 1) if mode == PA_NZ else cache
+
+
+def slots_in(cache: Tensor, mode: str) -> int:
+    """How many tokens ``cache`` has room for."""
+    return cache.size(0) * cache.size(-2 if mode == PA_NZ else 1)
+
+
+def put(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
+    """``cache`` with a token of ``rows`` at each slot, written in place; a slot below 0 is nowhere."""
+    if torch.compiler.is_compiling():
+        return cache.copy_(cache_with_rows(op, argument, cache, rows, slots, mode))
+    slots = within(op, argument, slots.clamp(min=-1), -1, slots_in(cache, mode)).long()
+    kept = slots >= 0
+    tokens = tokens_of(cache, mode)
+    tokens[slots[kept] // tokens.size(1), slots[kept] % tokens.size(1)] = rows[kept].reshape(-1, *tokens.shape[2:])
+    return cache
+
+
+def _like_cache(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:  # noqa: ARG001
+    return torch.empty_like(cache)
+
+
+@opaque(_like_cache)
+def cache_with_rows(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
+    """A copy of ``cache`` with ``rows`` in it: which of them are written is known only with the data."""
+    return put(op, argument, cache.clone(), rows, slots, mode)

@@ -1,0 +1,79 @@
+"""npu_mrope: the rotary embedding of queries and keys, with coefficients that positions choose from a cache.
+
+A row of the cache is cosines, then sines, half the rotated width each. With several rows of positions each section of
+the width takes its coefficients from its own row; in cache_mode interleave, all take row 0's but for every third
+element from the second and the third on, which take row 1's and row 2's. All is float32, rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.cache.positions import within
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
+from torch import Tensor
+
+OP = "npu_mrope"
+
+
+def coefficients(rows: Tensor, sections: Sequence[int], is_interleaved: bool) -> Tensor:
+    """Those of each token, (tokens, width / 2), of what each row of positions chose, (rows, tokens, width / 2)."""
+    if not is_interleaved:
+        starts = [sum(sections[:place]) for place in range(len(sections))]
+        parts = [rows[place, :, start : start + sections[place]] for place, start in enumerate(starts)]
+        return torch.cat(parts, -1)
+    element = torch.arange(rows.size(-1))
+    row = torch.where(element < sections[1] * 3, element % 3, 0)
+    return rows.gather(0, row.expand(1, *rows.shape[1:])).squeeze(0)
+
+
+def mrope(
+    positions: Tensor,
+    query: Tensor,
+    key: Tensor,
+    cos_sin_cache: Tensor,
+    head_size: int,
+    sections: Sequence[int],
+    rotary_mode: str | None,
+    is_interleaved: bool,
+) -> tuple[Tensor, Tensor]:
+    """Both embedded; without ``sections`` positions are one row."""
+    chosen = cos_sin_cache[within(OP, "positions", positions, 0, cos_sin_cache.size(0)).long()].float()
+    halves = chosen.chunk(2, -1)
+    cos, sin = (coefficients(each, sections, is_interleaved) for each in halves) if sections else halves
+    mode = rotary_mode or HALF
+    if mode == HALF:
+        cos, sin = (torch.cat([each, each], -1)[:, None] for each in (cos, sin))
+    else:
+        cos, sin = (each.repeat_interleave(2, -1)[:, None] for each in (cos, sin))
+
+    def embedded(x: Tensor) -> Tensor:
+        heads = x.unflatten(-1, (-1, head_size))
+        part = heads[..., : cos.size(-1)].float()
+        turned = (part * cos + rotated(part, mode) * sin).to(x.dtype)
+        return torch.cat([turned, heads[..., cos.size(-1) :]], -1).flatten(-2)
+
+    return embedded(query), embedded(key)
+
+
+@kernel("RopeWithSinCosCache", flops=3, same=("queryIn", "keyIn", "cosSinCache"))
+def rope_with_sin_cos_cache(
+    positions: Tensor,
+    queryIn: Tensor,  # noqa: N803 (the node's own names)
+    keyIn: Tensor,  # noqa: N803
+    cosSinCache: Tensor,  # noqa: N803
+    *,
+    numQHeads: int,  # noqa: ARG001, N803
+    numKHeads: int,  # noqa: ARG001, N803
+    headSize: int,  # noqa: N803
+    mropeSection: Sequence[int] = (0, 0, 0),  # noqa: N803
+    qStride: int = 0,  # noqa: ARG001, N803
+    kStride: int = 0,  # noqa: ARG001, N803
+    isNeoxStyle: bool = True,  # noqa: N803
+    cacheMode: int = 0,  # noqa: N803
+) -> tuple[Tensor, Tensor]:
+    sections = mropeSection if any(mropeSection) else ()
+    mode = HALF if isNeoxStyle else INTERLEAVE
+    return mrope(positions, queryIn, keyIn, cosSinCache, headSize, sections, mode, cacheMode == 1)

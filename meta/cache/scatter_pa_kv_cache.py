@@ -1,0 +1,90 @@
+"""npu_scatter_pa_kv_cache and its functional form: what may be passed, and what comes back.
+
+key and value are (tokens, heads, channels) of float16, bfloat16 or int8, with channels of their own, not empty;
+slot_mapping has an int32 or int64 for each token. The caches are of the same dtypes, and as graph_quant.reference.
+cache.paged says for cache_mode Norm (or None) and PA_NZ; in mode Norm value is of key's dtype. Keys of four dimensions,
+and what compresses, need Ascend 950.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant.meta.cache.paged import check_alike, check_rows
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.cache import scatter_pa_kv_cache as reference
+from graph_quant.reference.cache.paged import NORM, PA_NZ
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ScatterPlan(Plan):
+    """``mode`` is how the caches are laid out."""
+
+    mode: str
+
+
+def _mode(
+    rules: Rules,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    compressing: dict[str, Tensor | None],
+    cache_mode: str | None,
+) -> str:
+    for name, tensor in compressing.items():
+        rules.require(tensor is None, lambda name=name: f"{name} needs Ascend 950, it must be None")  # type: ignore[misc]
+    mode = NORM if cache_mode is None else cache_mode
+    rules.require(mode in (NORM, PA_NZ), lambda: f"cache_mode must be None, Norm or PA_NZ, got {cache_mode!r}")
+    check_rows(rules, "key", key, key_cache, mode)
+    check_rows(rules, "value", value, value_cache, mode)
+    if mode == NORM:
+        rules.dtype("value", value, (key.dtype,), ", the dtype of key")
+    for dim in range(2):
+        rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
+    check_alike(rules, key_cache, value_cache, mode)
+    rules.dtype("slot_mapping", slot_mapping, (torch.int32, torch.int64))
+    rules.rank("slot_mapping", slot_mapping, 1)
+    rules.equal("slot_mapping.size(0)", slot_mapping.size(0), "key.size(0)", key.size(0))
+    return mode
+
+
+@operator("npu_scatter_pa_kv_cache", reference=reference.scatter_pa_kv_cache)
+def scatter_pa_kv_cache(
+    rules: Rules,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    compress_lens: Tensor | None,
+    compress_seq_offsets: Tensor | None,
+    seq_lens: Tensor | None,
+    cache_mode: str | None,
+) -> ScatterPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    compressing = {"compress_lens": compress_lens, "compress_seq_offsets": compress_seq_offsets, "seq_lens": seq_lens}
+    return ScatterPlan((), _mode(rules, key, value, key_cache, value_cache, slot_mapping, compressing, cache_mode))
+
+
+@operator("npu_scatter_pa_kv_cache_functional", reference=reference.scatter_pa_kv_cache_functional)
+def scatter_pa_kv_cache_functional(
+    rules: Rules,
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    compress_lens: Tensor | None,
+    compress_seq_offsets: Tensor | None,
+    seq_lens: Tensor | None,
+    cache_mode: str | None,
+) -> ScatterPlan:
+    """What the operator in place becomes in a graph."""
+    compressing = {"compress_lens": compress_lens, "compress_seq_offsets": compress_seq_offsets, "seq_lens": seq_lens}
+    mode = _mode(rules, key, value, key_cache, value_cache, slot_mapping, compressing, cache_mode)
+    return ScatterPlan(tuple(Result(tuple(each.shape), each.dtype) for each in (key_cache, value_cache)), mode)
