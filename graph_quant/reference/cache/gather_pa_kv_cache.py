@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.cache.paged import NORM, tokens_of
-from graph_quant.reference.cache.positions import within
 from graph_quant.reference.checks import value_check
+from graph_quant.reference.positions import within
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

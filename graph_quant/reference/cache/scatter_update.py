@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge.kernels import kernel
-from graph_quant.reference.cache.positions import within
+from graph_quant.reference.positions import within
 from torch import Tensor
 
 
