@@ -57,6 +57,8 @@ ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16)
 
 # A GE int4 tensor has one element each; they are packed where the graph says Bitcast.
 INT4_ELEMENTS = replace(INT4, storage=torch.int8, packing=1)
+# What npu_swiglu_quant alone stores: two int4 to an int8.
+INT4_PAIRS = replace(INT4, storage=torch.int8, packing=2)
 
 
 def element_destination(ge_attr: int) -> Destination:

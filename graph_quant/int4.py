@@ -27,6 +27,14 @@ def _folded_twice(nibbles: torch.Tensor) -> torch.Tensor:
     return (bytes_ | (bytes_ >> 8)).to(torch.int16).view(torch.int32)
 
 
+def pack_pairs(values: torch.Tensor) -> torch.Tensor:
+    """Packs the last dimension of integers in [-8, 7], of even length, into int8 at half the width, low bits first."""
+    if values.size(-1) % 2:
+        raise ValueError(f"pack_pairs: the last dimension must be even, got {values.size(-1)}")
+    low, high = values.to(torch.int8).unflatten(-1, (-1, 2)).unbind(-1)
+    return (low & 0x0F) | (high << 4)
+
+
 def unpack(packed: torch.Tensor) -> torch.Tensor:
     """The int8 elements in [-8, 7] that ``packed`` holds, at eight times the width."""
     if packed.dtype != torch.int32:

@@ -228,6 +228,7 @@ SEAMS: tuple[Seam, ...] = (
         "torchair._ge_concrete_graph.compat_ir.ge_op",
         f"{_GRAPH}DataType",
         f"{_GRAPH}Tensor",
+        f"{_GRAPH}dont_prune_me",
         f"{_GRAPH}get_default_ge_graph",
     ),
     *_seams(

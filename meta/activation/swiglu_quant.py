@@ -2,19 +2,28 @@
 
 x is (…, 2N) of at most 8192 columns. smooth_scales is (G, N), or (G,) for static quantisation, whose offsets are alike;
 without group_index G is 1. The kernels read smooth_scales whether it is given or not, so a call without it is refused.
-int4 results are not made here.
+int4 results (torch.quint4x2) come two to an int8, so that x.size(-1) is a multiple of four.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-from graph_quant.destination import INT8, find
+from graph_quant.destination import INT4, INT4_PAIRS, INT8, Destination, describe, find
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.activation.swiglu_quant import swiglu_quant as compute
 from torch import Tensor
 
 _WIDEST, _MOST_GROUPS = 8192, 1024
+
+
+@dataclass(frozen=True)
+class SwigluQuantPlan(Plan):
+    """A plan that knows the integers of its result."""
+
+    destination: Destination
 
 
 @operator("npu_swiglu_quant", reference=compute)
@@ -28,7 +37,7 @@ def swiglu_quant(
     quant_mode: int,
     group_list_type: int,
     dst_type: int | torch.dtype | None,
-) -> Plan:
+) -> SwigluQuantPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 2, 8)
@@ -38,8 +47,9 @@ def swiglu_quant(
     rules.require(width <= _WIDEST, lambda: f"x.size(-1) must be at most {_WIDEST}, got {width}")
     rules.require(quant_mode in (0, 1), lambda: f"quant_mode must be 0 or 1, got {quant_mode}")
     rules.require(group_list_type in (0, 1), lambda: f"group_list_type must be 0 or 1, got {group_list_type}")
-    is_int8 = dst_type in (None, torch.int8) or (isinstance(dst_type, int) and find(dst_type) is INT8)
-    rules.require(is_int8, lambda: f"dst_type must be None or int8, int4 is not made here, got {dst_type}")
+    destination = _destination(rules, dst_type)
+    if destination.is_packed:
+        rules.require(width % 4 == 0, lambda: f"x.size(-1) must be a multiple of 4 for int4, got {width}")
     groups = 1
     if group_index is not None:
         rules.dtype("group_index", group_index, (torch.int32,))
@@ -64,4 +74,13 @@ def swiglu_quant(
             like = smooth_scales.size(place)
             rules.equal(f"offsets.size({place})", offsets.size(place), f"smooth_scales.size({place})", like)
     leading = x.shape[:-1]
-    return Plan((Result((*leading, width // 2), torch.int8), Result(tuple(leading), torch.float32)))
+    y = Result(destination.stored_shape((*leading, width // 2)), torch.int8)
+    return SwigluQuantPlan((y, Result(tuple(leading), torch.float32)), destination)
+
+
+def _destination(rules: Rules, dst_type: int | torch.dtype | None) -> Destination:
+    known = dst_type in (None, torch.int8, torch.quint4x2) or isinstance(dst_type, int)
+    found = find(dst_type) if known else None
+    if found not in (INT8, INT4):
+        rules.refuse(f"dst_type must be None, torch.int8 or torch.quint4x2, got {describe(dst_type)}")
+    return INT4_PAIRS if found is INT4 else INT8

@@ -18,14 +18,19 @@ DTYPES = (torch.int8, torch.float16, torch.float32, torch.bfloat16, torch.int32)
 def _check(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
     rules.dtype("input", x, DTYPES)
     rules.rank("input", x, 2, 8)
-    rules.dtype("indices", indices, (torch.int32, torch.int64))
-    rules.rank("indices", indices, 1, 2)
     rules.dtype("updates", updates, (x.dtype,), ", the dtype of input")
-    rules.rank("updates", updates, x.dim(), why=", as input has")
     rules.require(
         -x.dim() <= axis < x.dim() and axis % x.dim() != 0,
         lambda: f"axis must be a dimension of input other than the batch, got {axis} of {x.dim()}",
     )
+    check_places(rules, x, indices, updates, axis)
+
+
+def check_places(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
+    """``indices`` name places of ``x`` along ``axis``, and ``updates`` fit there."""
+    rules.dtype("indices", indices, (torch.int32, torch.int64))
+    rules.rank("indices", indices, 1, 2)
+    rules.rank("updates", updates, x.dim(), why=", as input has")
     rules.equal("indices.size(0)", indices.size(0), "updates.size(0)", updates.size(0))
     if indices.dim() == 2:
         rules.equal("indices.size(1)", indices.size(1), "2, a batch and its position", 2)

@@ -284,3 +284,12 @@ def test_24_quant_matmul_tells_the_node_its_groups() -> None:
     graph = lower(call, i8(4, 512), i32(512, 2), packed(16, rows=2), f32(16), f32(4, 1))
     assert inputs(node(graph, "QuantBatchMatmulV4"))[:2] == ["DT_INT8", "DT_INT4"]
     assert node(graph, "QuantBatchMatmulV4").attr["group_size"].i == 256
+
+
+def test_25_quant_scatter_in_place_keeps_the_axes_of_its_schema() -> None:
+    def call(cache: torch.Tensor, places: torch.Tensor, rows: torch.Tensor, scales: torch.Tensor) -> None:
+        torch_npu.npu_quant_scatter_(cache.view(2, 5, 32), places, rows, scales)
+
+    graph = lower(call, i8(2, 160), ends(1, 3), bf16(2, 1, 32), bf16(32))
+    attributes = node(graph, "QuantUpdateScatter").attr
+    assert (attributes["axis"].i, attributes["quant_axis"].i) == (-2, -1)

@@ -19,6 +19,10 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
         elements = int4.unpack(x)
         return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
     dtype = from_attr(type)
+    if x.dtype == dtype == torch.int8:
+        # int8 have no reason to become int8: these are int4, two to a byte.
+        packed = int4.pack_pairs(x)
+        return packed if keep_dim else packed.squeeze(-1)
     if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
         packed = opaque.pack_int4(x)
         return packed if keep_dim else packed.squeeze(-1)

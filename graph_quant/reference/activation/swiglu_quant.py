@@ -2,17 +2,19 @@
 
 With s the gate of a row in float32, and a rounding after each operation:
 
-* dynamic: ``v = s * smooth_scales``, ``scale = 127 / absmax(v)`` and ``y = rint(v * scale)``. The scale is what the
-  row was multiplied with, the inverse of what other operators return; it is infinite for a row of zeros;
+* dynamic: ``v = s * smooth_scales``, ``scale = 127 / absmax(v)``, of int4 7 / absmax(v), and ``y = rint(v * scale)``.
+  The scale is what the row was multiplied with, the inverse of what other operators return; it is infinite for a row
+  of zeros;
 * static: ``y = rint(s * smooth_scales + offsets)``; the scale is zero.
 
-A row after the last group is quantised as it is, without smooth_scales and offsets.
+A row after the last group is quantised as it is, without smooth_scales and offsets. int4 come two to an int8.
 """
 
 from __future__ import annotations
 
 import torch
-from graph_quant.destination import INT8
+from graph_quant import int4
+from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import owners
@@ -20,7 +22,6 @@ from graph_quant.reference.rounding import saturate
 from torch import Tensor
 
 _OP = "npu_swiglu_quant"
-_LARGEST = 127.0
 
 
 def swiglu_quant(
@@ -31,6 +32,7 @@ def swiglu_quant(
     activate_left: bool,
     quant_mode: int,
     group_list_type: int,
+    destination: Destination = INT8,
 ) -> tuple[Tensor, Tensor]:
     """The quantised rows, and what each was multiplied with."""
     leading, height, width = x.shape[:-1], x.shape[:-1].numel(), x.size(-1) // 2
@@ -48,18 +50,19 @@ def swiglu_quant(
     if quant_mode:
         largest = changed.abs().amax(-1, keepdim=True)
         # A number divided by a tensor would be the number times the reciprocal.
-        scale = torch.full_like(largest, _LARGEST) / largest
+        scale = torch.full_like(largest, destination.high) / largest
         changed = changed * scale
     else:
         scale = changed.new_zeros((height, 1))
-    return saturate(changed, INT8).reshape(*leading, width), scale.reshape(leading)
+    y = saturate(changed, destination).reshape(*leading, width)
+    return int4.pack_pairs(y) if destination.is_packed else y, scale.reshape(leading)
 
 
 def _by_group(parameter: Tensor) -> Tensor:
     return parameter.unsqueeze(-1) if parameter.dim() == 1 else parameter
 
 
-@kernel("SwiGluQuant", flops=8)
+@kernel("SwiGluQuant", flops=8, packs=True)
 def swiglu_quant_node(
     x: Tensor,
     smooth_scales: Tensor,
@@ -69,7 +72,7 @@ def swiglu_quant_node(
     activate_left: bool = False,
     quant_mode: str = "dynamic",
     group_list_type: int = 0,
-    dst_type: int = 2,  # noqa: ARG001
+    dst_type: int = INT8.ge_attr,
 ) -> tuple[Tensor, Tensor]:
-    mode = int(quant_mode == "dynamic")
-    return swiglu_quant(x, smooth_scales, offsets, group_index, activate_left, mode, group_list_type)
+    mode, destination = int(quant_mode == "dynamic"), element_destination(dst_type)
+    return swiglu_quant(x, smooth_scales, offsets, group_index, activate_left, mode, group_list_type, destination)

@@ -13,10 +13,15 @@ from torch import Tensor
 
 def scatter_update_(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
     """``x`` with ``updates``, written in place."""
+    return written("scatter_update", x, indices, updates, axis)
+
+
+def written(op: str, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """The same for the operator that refusals name."""
     if not updates.numel():
         return x
     axis, length = axis % x.dim(), updates.size(axis)
-    batches, starts = _places(indices.long(), x, axis, length)
+    batches, starts = _places(op, indices.long(), x, axis, length)
     for_axis = [-1 if dim == axis else 1 for dim in range(x.dim())]
     where = starts.reshape([-1] + [1] * (x.dim() - 1)) + torch.arange(length).reshape(for_axis)
     if batches is None:
@@ -25,13 +30,13 @@ def scatter_update_(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> T
     return x.index_copy_(0, batches, rows)
 
 
-def _places(indices: Tensor, x: Tensor, axis: int, length: int) -> tuple[Tensor | None, Tensor]:
+def _places(op: str, indices: Tensor, x: Tensor, axis: int, length: int) -> tuple[Tensor | None, Tensor]:
     """The batches that rows of indices name, None where they stand in order, and the positions from which to write."""
     last = x.size(axis) - length + 1
     if indices.dim() == 1:
-        return None, within("scatter_update", "indices", indices, 0, last)
-    batches = within("scatter_update", "indices[..., 0]", indices[:, 0].contiguous(), 0, x.size(0))
-    return batches, within("scatter_update", "indices[..., 1]", indices[:, 1].contiguous(), 0, last)
+        return None, within(op, "indices", indices, 0, last)
+    batches = within(op, "indices[..., 0]", indices[:, 0].contiguous(), 0, x.size(0))
+    return batches, within(op, "indices[..., 1]", indices[:, 1].contiguous(), 0, last)
 
 
 def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:

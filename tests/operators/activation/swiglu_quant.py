@@ -28,6 +28,8 @@ GOOD = [
     good(OP, "no row in a group", X, **{**DYNAMIC, "group_index": ends(0, 0, 0)}),
     good(OP, "one row", f16(1, 16), **{**DYNAMIC, "group_index": ends(0, 1, 1)}),
     good(OP, "no rows", f16(0, 16), **{**DYNAMIC, "group_index": ends(0, 0, 0)}),
+    good(OP, "to int4", X, **DYNAMIC, dst_type=torch.quint4x2),
+    good(OP, "static to int4", f16(2, 3, 16), **{**STATIC, "group_index": G}, dst_type=torch.quint4x2),
     good(OP, "a row of zeros", X * ends(1, 0, 1, 0, 1, 0)[:, None], **DYNAMIC),
 ]
 WRONG = [
@@ -38,7 +40,8 @@ WRONG = [
     bad(OP, "x.size(-1)", "too wide", f32(1, 8194), smooth_scales=f32(1, 4097), quant_mode=1),
     bad(OP, "quant_mode", "quant_mode 2", X, **{**DYNAMIC, "quant_mode": 2}),
     bad(OP, "group_list_type", "group_list_type 2", X, **DYNAMIC, group_list_type=2),
-    bad(OP, "dst_type", "to int4", X, **DYNAMIC, dst_type=torch.quint4x2),
+    bad(OP, "dst_type", "to qint8", X, **DYNAMIC, dst_type=torch.qint8),
+    bad(OP, "x.size(-1)", "half a byte", f32(6, 10), smooth_scales=f32(1, 5), quant_mode=1, dst_type=torch.quint4x2),
     bad(OP, "dst_type", "to int32", X, **DYNAMIC, dst_type=torch.int32),
     bad(OP, "group_index", "int64 groups", X, **{**DYNAMIC, "group_index": G.long()}),
     bad(OP, "group_index", "groups of two dimensions", X, **{**DYNAMIC, "group_index": G[None]}),
@@ -73,7 +76,11 @@ def golden(x: torch.Tensor, s: torch.Tensor, g: torch.Tensor) -> Any:
     return torch_npu.npu_swiglu_quant(x, smooth_scales=s, group_index=g, quant_mode=1)
 
 
-GOLDEN: dict[str, Case] = {OP: (golden, (X, S, G))}
+def golden_int4(x: torch.Tensor, s: torch.Tensor) -> Any:
+    return torch_npu.npu_swiglu_quant(x, smooth_scales=s, quant_mode=1, dst_type=torch.quint4x2)
+
+
+GOLDEN: dict[str, Case] = {OP: (golden, (X, S, G)), f"{OP}-int4": (golden_int4, (X, f32(1, 8)))}
 
 
 def expected(
@@ -84,6 +91,7 @@ def expected(
     activate_left: bool = False,
     quant_mode: int = 0,
     group_list_type: int = 0,
+    dst_type: torch.dtype | None = None,
 ) -> list[Any]:
     """Row by row, from the text of the kernels."""
     rows, half = numbers(x).reshape(-1, x.size(-1)), x.size(-1) // 2
@@ -99,9 +107,11 @@ def expected(
             s = s if quant_mode else s + offsets.numpy()[group]
         with np.errstate(all="ignore"):
             if quant_mode:
-                scales[r] = np.float32(127) / np.abs(s).max()
+                scales[r] = np.float32(7 if dst_type else 127) / np.abs(s).max()
                 s = s * scales[r]
-            y[r] = to_int8(s)
+            y[r] = np.clip(to_int8(s), -8, 7) if dst_type else to_int8(s)
+    if dst_type:
+        half, y = half // 2, (y[:, ::2] & 15) | (y[:, 1::2] << 4)
     return [y.reshape(*x.shape[:-1], half), scales.reshape(x.shape[:-1])]
 
 
@@ -109,7 +119,7 @@ def expected(
 def calls(draw: Draw) -> Call:
     data = Data(draw)
     leading = [data.one_of(0, 1, 2, 7) for _ in range(data.one_of(1, 2))]
-    half, groups, mode = data.one_of(1, 2, 9), data.one_of(1, 3), data.one_of(0, 1)
+    half, groups, mode = data.one_of(1, 2, 8, 9), data.one_of(1, 3), data.one_of(0, 1)
     height, kind = int(np.prod(leading)), data.one_of(0, 1)
     options: dict[str, Any] = {"quant_mode": mode, "group_list_type": kind, "activate_left": data.one_of(True, False)}
     if data.one_of(True, False):
@@ -121,6 +131,8 @@ def calls(draw: Draw) -> Call:
     options["smooth_scales"] = data.floats(torch.float32, *shape)
     if not mode:
         options["offsets"] = data.floats(torch.float32, *shape)
+    if half % 2 == 0 and data.one_of(True, False):
+        options["dst_type"] = torch.quint4x2
     x = data.floats(data.one_of(torch.float32, torch.float16, torch.bfloat16), *leading, 2 * half)
     return (x,), options
 

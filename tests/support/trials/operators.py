@@ -61,6 +61,7 @@ OF_OPERATORS = {
     "QuantBatchMatmulV3": "npu_quant_matmul",
     "QuantBatchMatmulV4": "npu_quant_matmul",
     "QuantMatmulReduceSum": "npu_quant_matmul_reduce_sum",
+    "QuantUpdateScatter": "npu_quant_scatter",
     "Quantize": "npu_quantize",
     "RmsNorm": "npu_rms_norm",
     "RmsNormQuant": "npu_rms_norm_quant",
