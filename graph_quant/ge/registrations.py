@@ -11,7 +11,8 @@ from .schema import folder
 
 _FILES = ("_ge_concrete_graph/auto_generated_ge_raw_ops.py", "ge/_ge_graph.py")
 _CLAUSE = re.compile(
-    r"\.(?P<kind>INPUT|OPTIONAL_INPUT|DYNAMIC_INPUT|OUTPUT|DYNAMIC_OUTPUT|ATTR|REQUIRED_ATTR)"
+    # One prototype spells ATTR as ATRR.
+    r"\.(?P<kind>INPUT|OPTIONAL_INPUT|DYNAMIC_INPUT|OUTPUT|DYNAMIC_OUTPUT|ATTR|ATRR|REQUIRED_ATTR)"
     r"\((?P<name>\w+)\s*,?\s*(?P<rest>.*?)\)\s*(?=\\n|\n|$)",
     re.DOTALL,
 )
@@ -19,7 +20,12 @@ _CLAUSE = re.compile(
 BUILTIN = {"Data", "RefData", "Const", "Constant", "ConstPlaceHolder", "NetOutput", "Cast", "NoOp", "PlaceHolder"}
 
 # Dtypes that CANN registers and the prototypes that TorchAir ships leave out.
-_ALSO = {("DynamicQuant", "y"): ("int4",)}
+_ALSO = {
+    ("DynamicQuant", "y"): ("int4",),
+    ("WeightQuantBatchMatmulV2", "weight"): ("int32",),
+    ("WeightQuantBatchMatmulV2", "antiquant_scale"): ("int64", "uint64"),
+    ("WeightQuantBatchMatmulV2", "antiquant_offset"): ("int32",),
+}
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,9 @@ def registration(op_type: str) -> Registration | None:
     attributes: list[Attribute] = []
     for clause in _CLAUSE.finditer(body):
         kind, name, rest = clause["kind"], clause["name"], clause["rest"]
-        if kind.endswith("ATTR"):
+        if kind.endswith(("ATTR", "ATRR")):
             type_name, _, default = (part.strip() for part in rest.partition(","))
-            attributes.append(Attribute(name, type_name, default if kind == "ATTR" else None))
+            attributes.append(Attribute(name, type_name, None if kind == "REQUIRED_ATTR" else default))
             continue
         side = inputs if kind.endswith("INPUT") else outputs
         word = {"OPTIONAL": "optional", "DYNAMIC": "dynamic"}.get(kind.partition("_")[0], "required")

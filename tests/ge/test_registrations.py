@@ -14,7 +14,7 @@ DIFFERENT = {
     "AttentionWorkerCombine", "BatchNormV3", "DequantRopeQuantKvcache", "DynamicQuantV2", "FlatQuant", "GatherD",
     "GeluQuant", "MoeDistributeCombineAddRmsNorm", "MoeDistributeCombineV2", "MoeFinalizeRoutingV2",
     "MoeGatingTopKSoftmaxV2", "QuantMax", "RecurrentGatedDeltaRule", "RotaryPositionEmbedding", "ScatterPaKvCache",
-    "TomeMerge", "TomeUnmerge", "WeightQuantBatchMatmulV2",
+    "TomeMerge", "TomeUnmerge",
 }  # fmt: skip
 
 
@@ -45,3 +45,11 @@ def test_the_form_of_torchairs_c_module() -> None:
     assert outputs == [("y", "required")]
     assert attributes == [("dst_type", "VT_INT")]
     assert registered_ir("Frobnicate") is UNREGISTERED
+
+
+def test_dtypes_that_the_prototypes_leave_out() -> None:
+    """CANN registers int32 that hold int4 for the weight; a misspelled ATTR of the prototype is one all the same."""
+    found = registration("WeightQuantBatchMatmulV2")
+    assert found is not None
+    assert {each.name: each.dtypes for each in found.inputs}["weight"] == {"int4", "int8", "int32"}
+    assert {each.name: each.default for each in found.attributes}["dtype"] == "-1"

@@ -35,9 +35,12 @@ def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
         declared = registration(node.type) if facts(node.type).exact else None
         if declared is None:
             continue
+        defaults = {each.name: each.default for each in declared.attributes}
         for name in _RESULT_DTYPE:
             attribute = node.proto.attr.get(name)
             if attribute is None or attribute.WhichOneof("value") not in ("i", "dt"):
+                continue
+            if str(plain(attribute)) == defaults.get(name):
                 continue
             word = dtypes.OF_ATTRIBUTE.get(plain(attribute), f"dtype {plain(attribute)}")
             if declared.outputs[0].dtypes and word not in declared.outputs[0].dtypes:
