@@ -31,9 +31,9 @@ CACHE_LENGTH = 64
 LENGTHS = (7, 1, 2, 3, 8, 12, 16, 24, 33, 48)
 MATMULS = (
     *("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"),
-    *("QuantBatchMatmulV3", "GroupedMatmul"),
+    *("QuantBatchMatmulV3", "WeightQuantBatchMatmulV2", "GroupedMatmul"),
 )
-INTEGERS = (3, 28)  # int8 and int4 in GE's descriptions of tensors
+INTEGERS = (3, 7, 28)  # int8, int32 that holds int4, and int4 in GE's descriptions of tensors
 
 
 @dataclass
@@ -176,7 +176,7 @@ def prove(
         report.findings = [finding for finding in graph.lint() if finding.rule.severity > Severity.NOTE]
     report.nodes = len(graph.nodes)
     report.types = Counter(node.type for node in graph.nodes.values())
-    read = [node.proto.input_desc[0].dtype for node in graph.nodes.values() if node.type in MATMULS]
+    read = [node.proto.input_desc[1].dtype for node in graph.nodes.values() if node.type in MATMULS]
     report.matmuls, report.integer_matmuls = len(read), sum(dtype in INTEGERS for dtype in read)
     return report
 
@@ -214,7 +214,7 @@ def show(report: Report) -> None:
     console = Console()
     console.rule(report.name)
     console.print(
-        f"{report.replaced} modules replaced: {report.integer_matmuls} of {report.matmuls} matmuls are integer"
+        f"{report.replaced} modules replaced: {report.integer_matmuls} of {report.matmuls} matmuls have integer weights"
     )
     console.print(
         f"{report.graphs} GE graph of {report.nodes} nodes, compiled in {report.compile_seconds:.1f} s; "

@@ -1,14 +1,19 @@
 """Quantised modules, thin over the operators, and ``quantize_``, which puts them into a model.
 
-========================  =====================================================================================
-module                    what runs for each call
-========================  =====================================================================================
-``DynamicW8A8Linear``     npu_dynamic_quant by token, npu_quant_matmul
-``StaticW8A8Linear``      npu_quantize, npu_trans_quant_param (for float16), npu_quant_matmul
-``W4A4Linear``            npu_dynamic_quant to int4 by token, npu_quant_matmul of int4
-``GroupedW8A8Linear``     npu_group_quant, then npu_quant_matmul for each group
-``GroupedW8A8Experts``    a mixture of experts: rows sorted by expert, two grouped linears around the activation
-========================  =====================================================================================
+====================================  ===============================================================================
+module                                what runs for each call
+====================================  ===============================================================================
+``DynamicW8A8Linear``                 npu_dynamic_quant by token, npu_quant_matmul
+``StaticW8A8Linear``                  npu_quantize, npu_trans_quant_param (for float16), npu_quant_matmul
+``W4A8Linear``                        npu_dynamic_quant by token, npu_grouped_matmul of int8 and int4
+``W4A4Linear``                        npu_dynamic_quant to int4 by token, npu_quant_matmul of int4
+``W8A16Linear``, ``W4A16Linear``      npu_weight_quant_batchmatmul
+``DynamicW8A8Experts``                npu_moe_init_routing_v2, npu_grouped_matmul, npu_dequant_swiglu_quant,
+                                      npu_grouped_matmul, npu_moe_finalize_routing
+``StaticW8A8Experts``                 npu_quantize, then the same
+``W4A8Experts``                       the same with npu_swiglu and npu_dynamic_quant between the products
+``W8A16Experts``, ``W4A16Experts``    the same with npu_swiglu between the products
+====================================  ===============================================================================
 
 A recipe says which of them replaces what::
 
@@ -22,28 +27,42 @@ and recipes with static scales take what ``observe`` saw::
 """
 
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
-from graph_quant.nn.experts import GroupedW8A8Experts
-from graph_quant.nn.grouped_w8a8 import GroupedW8A8Linear
+from graph_quant.nn.experts.base import QuantisedExperts
+from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
+from graph_quant.nn.experts.static_w8a8 import StaticW8A8Experts
+from graph_quant.nn.experts.w4a8 import W4A8Experts
+from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
 from graph_quant.nn.observe import Observations, Range, observe
 from graph_quant.nn.quantize import Replaced, quantize_
-from graph_quant.nn.recipes import W4A4, DynamicW8A8, GroupedW8A8, Recipe, StaticW8A8
+from graph_quant.nn.recipes import W4A4, W4A8, W4A16, W8A16, DynamicW8A8, Recipe, StaticW8A8
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
+from graph_quant.nn.w4a8 import W4A8Linear
+from graph_quant.nn.weight_only import W4A16Linear, W8A16Linear
 
 __all__ = [
     "W4A4",
+    "W4A8",
+    "W4A16",
+    "W8A16",
     "DynamicW8A8",
+    "DynamicW8A8Experts",
     "DynamicW8A8Linear",
-    "GroupedW8A8",
-    "GroupedW8A8Experts",
-    "GroupedW8A8Linear",
     "Observations",
+    "QuantisedExperts",
     "Range",
     "Recipe",
     "Replaced",
     "StaticW8A8",
+    "StaticW8A8Experts",
     "StaticW8A8Linear",
     "W4A4Linear",
+    "W4A8Experts",
+    "W4A8Linear",
+    "W4A16Experts",
+    "W4A16Linear",
+    "W8A16Experts",
+    "W8A16Linear",
     "observe",
     "quantize_",
 ]

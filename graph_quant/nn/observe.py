@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from graph_quant.nn.routing import is_experts, route
+from graph_quant.nn.experts.source import float_experts, is_experts
 from torch import Tensor, nn
 
 Filter = Callable[[nn.Module, str], bool]
@@ -25,6 +25,11 @@ class Range:
     def magnitude(self) -> Tensor:
         """The largest magnitude of each channel."""
         return torch.maximum(self.low.abs(), self.high.abs())
+
+    @property
+    def overall(self) -> Range:
+        """The range of all experts together, (k,)."""
+        return Range(self.low.amin(0), self.high.amax(0))
 
     def joined(self, other: Range) -> Range:
         """The range that covers both."""
@@ -84,19 +89,16 @@ def _linear_hook(seen: Observations, name: str) -> Callable[[nn.Module, Any], No
 
 def _experts_hook(seen: Observations, name: str) -> Callable[[nn.Module, Any], None]:
     def hook(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        hidden, top_k_index = inputs[0], inputs[1]
+        hidden, chosen = inputs[0].detach(), inputs[1]
         if not hidden.numel():
             return
-        experts: Any = module
-        routing = route(top_k_index, experts.gate_up_proj.size(0))
-        rows = hidden.detach()[routing.token_of_row]
-        entering, inside, start = [], [], 0
-        for expert, end in enumerate(routing.group_ends.tolist()):
-            own = rows[start:end]
+        source = float_experts("observe", module)
+        entering, inside = [], []
+        for expert, (gate_up, _) in enumerate(zip(source.gate_up, source.down, strict=True)):
+            own = hidden[(chosen == expert).any(-1)]
             entering.append(own)
-            gate, up = nn.functional.linear(own, experts.gate_up_proj[expert]).chunk(2, dim=-1)
-            inside.append((experts.act_fn(gate) * up).detach())
-            start = end
+            gate, up = nn.functional.linear(own, gate_up).chunk(2, dim=-1)
+            inside.append(source.act_fn(gate) * up)
         seen.add(f"{name}.gate_up", _by_expert(entering))
         seen.add(f"{name}.down", _by_expert(inside))
 
@@ -104,7 +106,28 @@ def _experts_hook(seen: Observations, name: str) -> Callable[[nn.Module, Any], N
 
 
 def _by_expert(groups: list[Tensor]) -> Range:
-    """The range of each group; one that no row came to gets the range of all."""
-    overall = range_of(torch.cat(groups))
-    ranges = [range_of(group) if group.size(0) else overall for group in groups]
+    """The range of each group; where no row came to one it is empty, from infinity to minus infinity."""
+    empty = torch.full((groups[0].size(-1),), torch.inf, device=groups[0].device)
+    ranges = [range_of(group) if group.size(0) else Range(empty, -empty) for group in groups]
     return Range(torch.stack([each.low for each in ranges]), torch.stack([each.high for each in ranges]))
+
+
+def check_ranges(
+    module: str, gate_up: Tensor, down: Tensor, gate_up_input: Range | None, down_input: Range | None
+) -> tuple[Range, Range]:
+    """The ranges of what enters the two linears of experts; an expert that nothing came to gets the range of all."""
+    checked = []
+    for name, observed, weight in (("gate_up_input", gate_up_input, gate_up), ("down_input", down_input, down)):
+        if observed is None:
+            raise ValueError(f"{module}: {name} needs the observed range, got None")
+        shape = [weight.size(0), weight.size(2)]
+        if list(observed.low.shape) != shape:
+            raise ValueError(
+                f"{module}: {name} must have the shape (experts, k), {shape}, got {list(observed.low.shape)}"
+            )
+        unseen = observed.low > observed.high
+        overall = observed.overall
+        checked.append(
+            Range(torch.where(unseen, overall.low, observed.low), torch.where(unseen, overall.high, observed.high))
+        )
+    return checked[0], checked[1]

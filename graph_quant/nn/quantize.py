@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
+from graph_quant.nn.experts.source import is_experts, why_not, why_own
 from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.recipes import Recipe
 from torch import nn
@@ -32,8 +33,9 @@ def quantize_(
     """Replaces each module of ``model`` that ``recipe`` applies to and ``filter(module, name)`` accepts.
 
     Without a filter all of them are. A module with several names is replaced under all of them, by one. Left as they
-    were, with a warning and in the result's ``left``, are subclasses of nn.Linear that are not among ``types``, since
-    their forward may be their own, linears whose parent reads their weights, and what hooks are attached to.
+    were, with a warning and in the result's ``left``, are subclasses of nn.Linear and experts that are not among
+    ``types``, where their forward may be their own, linears whose parent reads their weights, and what hooks are
+    attached to. A ModuleList of experts that is among ``types`` is replaced as a whole, else the linears in it are.
 
     Recipes with static scales or smoothing need the ``observations`` of the same model. A model where nothing is
     replaced is a mistake and refused. Nothing is replaced when one of the modules is refused.
@@ -74,8 +76,11 @@ def _choose(
     for name, module in model.named_modules(remove_duplicate=False):
         if recipe.applies(module):
             names.setdefault(module, []).append(name)
-    chosen, left = [], {}
+    chosen, left, inside = [], {}, set[nn.Module]()
     for module, all_names in names.items():
+        # The linears of a list of experts are replaced one by one, unless the list is replaced as a whole.
+        if module in inside or (isinstance(module, nn.ModuleList) and type(module) not in types):
+            continue
         accepted = [name for name in all_names if wanted is None or wanted(module, name)]
         if not accepted:
             continue
@@ -86,13 +91,20 @@ def _choose(
             left[accepted[0]] = why
         else:
             chosen.append((all_names, module))
+            inside.update(module.modules())
     return chosen, left
 
 
 def _why_left(module: nn.Module, types: Sequence[type[nn.Module]]) -> str:
     kind = type(module)
-    if isinstance(module, nn.Linear) and kind is not nn.Linear and kind not in types:
-        return f"a {kind.__name__} may compute something of its own; types=({kind.__name__},) replaces it too"
+    if is_experts(module):
+        if why := why_not(module):
+            return f"experts of {kind.__name__} are not served: {why}"
+        own = why_own(module)
+    else:
+        own = "may compute something of its own" if kind is not nn.Linear else ""
+    if own and kind not in types:
+        return f"a {kind.__name__} {own}; types=({kind.__name__},) replaces it too"
     if "forward" in vars(module):
         return "its forward was replaced on this very module"
     if module._forward_hooks or module._forward_pre_hooks:

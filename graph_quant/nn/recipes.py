@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
-from graph_quant.nn.experts import GroupedW8A8Experts
-from graph_quant.nn.observe import Observations
-from graph_quant.nn.routing import is_experts
+from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
+from graph_quant.nn.experts.source import is_experts
+from graph_quant.nn.experts.static_w8a8 import StaticW8A8Experts
+from graph_quant.nn.experts.w4a8 import W4A8Experts
+from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
+from graph_quant.nn.observe import Observations, Range
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
 from graph_quant.nn.w4a4 import W4A4Linear
+from graph_quant.nn.w4a8 import W4A8Linear
+from graph_quant.nn.weight_only import W4A16Linear, W8A16Linear
 from torch import nn
 
 
@@ -30,20 +35,35 @@ def _check_strength(recipe: str, smooth: float | None) -> None:
         raise ValueError(f"{recipe}: smooth must lie in [0, 1], got {smooth}")
 
 
-class _LinearRecipe(ABC):
+def _check_group(recipe: str, group_size: int | None) -> None:
+    if group_size is not None and group_size < 1:
+        raise ValueError(f"{recipe}: group_size must be None or positive, got {group_size}")
+
+
+class _Recipe(ABC):
+    """Replaces linears, and experts where there is a scheme for them."""
+
     def applies(self, module: nn.Module) -> bool:
-        return isinstance(module, nn.Linear)
+        return isinstance(module, nn.Linear) or is_experts(module)
 
     def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:
-        assert isinstance(module, nn.Linear)
-        return self._linear(module, name, seen)
+        if isinstance(module, nn.Linear):
+            return self._linear(module, name, seen)
+        return self._experts(module, name, seen)
 
     @abstractmethod
     def _linear(self, linear: nn.Linear, name: str, seen: Observations) -> nn.Module: ...
 
+    @abstractmethod
+    def _experts(self, experts: nn.Module, name: str, seen: Observations) -> nn.Module: ...
+
+    def _ranges(self, name: str, seen: Observations) -> tuple[Range, Range]:
+        recipe = type(self).__name__
+        return seen.of(f"{name}.gate_up", recipe), seen.of(f"{name}.down", recipe)
+
 
 @dataclass(frozen=True)
-class DynamicW8A8(_LinearRecipe):
+class DynamicW8A8(_Recipe):
     """int8 weights by channel and activations by token. Needs observations only for ``smooth``."""
 
     smooth: float | None = None
@@ -55,9 +75,14 @@ class DynamicW8A8(_LinearRecipe):
         observed = None if self.smooth is None else seen.of(name, "DynamicW8A8")
         return DynamicW8A8Linear.from_float(linear, observed, self.smooth)
 
+    def _experts(self, experts: nn.Module, name: str, seen: Observations) -> nn.Module:
+        if self.smooth is None:
+            return DynamicW8A8Experts.from_float(experts)
+        return DynamicW8A8Experts.from_float(experts, *self._ranges(name, seen), self.smooth)
+
 
 @dataclass(frozen=True)
-class StaticW8A8(_LinearRecipe):
+class StaticW8A8(_Recipe):
     """int8 weights by channel and one calibrated scale for the activations, with a zero point unless symmetric."""
 
     smooth: float | None = None
@@ -69,27 +94,65 @@ class StaticW8A8(_LinearRecipe):
     def _linear(self, linear: nn.Linear, name: str, seen: Observations) -> nn.Module:
         return StaticW8A8Linear.from_float(linear, seen.of(name, "StaticW8A8"), self.smooth, self.symmetric)
 
-
-@dataclass(frozen=True)
-class W4A4(_LinearRecipe):
-    """int4 weights by channel and activations by token. in_features must be a multiple of 8."""
-
-    def _linear(self, linear: nn.Linear, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
-        return W4A4Linear.from_float(linear)
+    def _experts(self, experts: nn.Module, name: str, seen: Observations) -> nn.Module:
+        return StaticW8A8Experts.from_float(experts, *self._ranges(name, seen), self.smooth, self.symmetric)
 
 
 @dataclass(frozen=True)
-class GroupedW8A8:
-    """Experts in int8 with a calibrated scale for each expert, and for each of its input channels with ``smooth``."""
+class W4A8(_Recipe):
+    """int4 weights, a scale for each ``group_size`` of the input channels, None for all; int8 activations by token."""
 
-    smooth: float | None = None
+    group_size: int | None = 256
 
     def __post_init__(self) -> None:
-        _check_strength("GroupedW8A8", self.smooth)
+        _check_group("W4A8", self.group_size)
+
+    def _linear(self, linear: nn.Linear, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        return W4A8Linear.from_float(linear, self.group_size)
+
+    def _experts(self, experts: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        return W4A8Experts.from_float(experts, self.group_size)
+
+
+@dataclass(frozen=True)
+class W8A16(_Recipe):
+    """int8 weights, a scale for each channel or, of linears, ``group_size`` of its inputs; activations as they are."""
+
+    group_size: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_group("W8A16", self.group_size)
+
+    def _linear(self, linear: nn.Linear, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        return W8A16Linear.from_float(linear, self.group_size)
+
+    def _experts(self, experts: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        return W8A16Experts.from_float(experts, self.group_size)
+
+
+@dataclass(frozen=True)
+class W4A16(_Recipe):
+    """int4 weights, a scale for each ``group_size`` of the input channels, None for all; activations as they are."""
+
+    group_size: int | None = 128
+
+    def __post_init__(self) -> None:
+        _check_group("W4A16", self.group_size)
+
+    def _linear(self, linear: nn.Linear, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        return W4A16Linear.from_float(linear, self.group_size)
+
+    def _experts(self, experts: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        return W4A16Experts.from_float(experts, self.group_size)
+
+
+@dataclass(frozen=True)
+class W4A4:
+    """int4 weights by channel and activations by token, of linears. in_features must be a multiple of 8."""
 
     def applies(self, module: nn.Module) -> bool:
-        return is_experts(module)
+        return isinstance(module, nn.Linear)
 
-    def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:
-        entering, inside = (seen.of(f"{name}.{part}", "GroupedW8A8") for part in ("gate_up", "down"))
-        return GroupedW8A8Experts.from_float(module, entering, inside, self.smooth)
+    def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:  # noqa: ARG002
+        assert isinstance(module, nn.Linear)
+        return W4A4Linear.from_float(module)

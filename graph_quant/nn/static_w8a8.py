@@ -46,7 +46,7 @@ class StaticW8A8Linear(nn.Module):
         factor = torch.ones(1, device=weight.device)
         if smooth is not None:
             factor = weights.smoothing(observed.magnitude, weight.abs().amax(0), smooth)
-        step, zero_point = _step(observed, factor, symmetric)
+        step, zero_point = activation_step(observed, factor, symmetric)
         # Rounded to the dtype of x, which the kernel wants; whatever it is, the weights take the inverse of it.
         multiplier = (factor / step).clamp(max=torch.finfo(dtype).max).to(dtype)
         weight = weight / (multiplier.float() * step)
@@ -75,7 +75,7 @@ class StaticW8A8Linear(nn.Module):
         )
 
 
-def _step(observed: Range, factor: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
+def activation_step(observed: Range, factor: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
     """The activation's scale and zero point; zero is always representable, and a constant zero has step 1."""
     low, high = (observed.low * factor).amin().clamp(max=0), (observed.high * factor).amax().clamp(min=0)
     if symmetric:

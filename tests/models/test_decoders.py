@@ -8,25 +8,41 @@ import pytest
 import torch
 
 # The nodes that each model's graph must hold, counted from its layers: two of q, k, v, o and, in the MLP, gate, up and
-# down; or, of a mixture, one with an operator for each step and two grouped products.
+# down; or, of a mixture, one of q, k, v, o with two grouped products and what stands around them, and a shared MLP.
 MIXTURE = {"MoeInitRoutingV3": 1, "GroupedMatmul": 2, "MoeFinalizeRoutingV2": 1}
+BY_TOKEN = {**MIXTURE, "DequantSwigluQuant": 1, "DynamicQuant": 4, "QuantBatchMatmulV3": 4}
+GLM = "GLM-4, as DeepSeek-V3"
 MODELS: dict[tuple[str, ...], tuple[dict[str, int], float]] = {
     ("llama",): ({"DynamicQuant": 14, "QuantBatchMatmulV3": 14}, 30.0),
     ("qwen",): (
         {"DynamicQuant": 2, "AscendQuantV2": 12, "TransQuantParamV2": 12, "QuantBatchMatmulV3": 14},
         15.0,
     ),
-    ("moe", "Mixtral", "int8 experts"): ({**MIXTURE, "MoeGatingTopKSoftmaxV2": 1, "DynamicQuant": 1}, 30.0),
-    ("moe", "GLM-4, as DeepSeek-V3", "int8 experts"): ({**MIXTURE, "MoeGatingTopK": 1, "DynamicQuant": 1}, 30.0),
+    ("moe", "Mixtral", "int4 restored"): ({**MIXTURE, "SwiGlu": 1, "WeightQuantBatchMatmulV2": 4}, 15.0),
+    ("moe", GLM, "int8 by token"): ({**BY_TOKEN, "DynamicQuant": 7, "QuantBatchMatmulV3": 7}, 30.0),
 }
 # The rest of the mixtures, where more examples are asked for than the suite has time for.
 if "GRAPH_QUANT_EXAMPLES" in os.environ:
-    MODELS |= {
-        ("moe", "Mixtral", "bfloat16"): ({**MIXTURE, "MoeGatingTopKSoftmaxV2": 1}, 40.0),
-        ("moe", "Qwen3", "bfloat16"): ({**MIXTURE, "MoeGatingTopKSoftmaxV2": 1}, 40.0),
-        ("moe", "Qwen3", "int8 experts"): ({**MIXTURE, "MoeGatingTopKSoftmaxV2": 1, "DynamicQuant": 1}, 30.0),
-        ("moe", "GLM-4, as DeepSeek-V3", "bfloat16"): ({**MIXTURE, "MoeGatingTopK": 1}, 40.0),
-    }
+    BY_CALIBRATION = {**MIXTURE, "DequantSwigluQuant": 1, "AscendQuantV2": 5, "QuantBatchMatmulV3": 4}
+    SPLIT = {**MIXTURE, "GroupedMatmul": 6, "DynamicQuant": 5, "SwiGlu": 1}
+    for name in ("Mixtral", "Qwen3", GLM):
+        shared = 3 if name == GLM else 0
+        MODELS |= {
+            ("moe", name, "bfloat16"): ({"Histogram": 1, "GroupedMatmul": 2}, 99.0),
+            ("moe", name, "int8 by token"): (
+                {**BY_TOKEN, "DynamicQuant": 4 + shared, "QuantBatchMatmulV3": 4 + shared},
+                30.0,
+            ),
+            ("moe", name, "int8 by calibration"): (
+                {**BY_CALIBRATION, "AscendQuantV2": 5 + shared, "QuantBatchMatmulV3": 4 + shared},
+                24.0,
+            ),
+            ("moe", name, "int4 with int8"): (
+                {**SPLIT, "GroupedMatmul": 6 + shared, "DynamicQuant": 5 + shared},
+                12.0,
+            ),
+            ("moe", name, "int4 restored"): ({**MIXTURE, "SwiGlu": 1, "WeightQuantBatchMatmulV2": 4 + shared}, 12.0),
+        }
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: " ".join(model))

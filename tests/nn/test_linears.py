@@ -3,8 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from graph_quant.nn import DynamicW8A8Linear, Range, StaticW8A8Linear, W4A4Linear
+from graph_quant.nn import (
+    DynamicW8A8Linear,
+    Range,
+    StaticW8A8Linear,
+    W4A4Linear,
+    W4A8Linear,
+    W4A16Linear,
+    W8A16Linear,
+)
 from torch import Tensor, nn
+
+from support.experts import split_product
 
 HALVES = [torch.float16, torch.bfloat16]
 
@@ -92,6 +102,12 @@ def test_close_to_the_float_linear(dtype: torch.dtype) -> None:
     assert sqnr(exact, StaticW8A8Linear.from_float(linear, seen)(x)) > 33
     assert sqnr(exact, StaticW8A8Linear.from_float(linear, seen, symmetric=True)(x)) > 33
     assert sqnr(exact, W4A4Linear.from_float(linear)(x)) > 14
+    assert sqnr(exact, W8A16Linear.from_float(linear)(x)) > 37
+    linear.weight.data[:, :8] *= 6
+    exact = linear(x)
+    for module in (W4A8Linear, W4A16Linear):
+        by_channel, by_group = (sqnr(exact, module.from_float(linear, size)(x)) for size in (None, 32))
+        assert by_group > by_channel + 0.5 > 16
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -105,10 +121,48 @@ def test_smoothing_helps_where_one_channel_is_large(dtype: torch.dtype) -> None:
         assert sqnr(exact, smooth(x)) > sqnr(exact, plain(x)) + 3
 
 
-@pytest.mark.parametrize("module", [DynamicW8A8Linear, W4A4Linear])
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("group_size", [None, 32])
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_int4_weights_of_int8_rows_compute_the_rule(dtype: torch.dtype, group_size: int | None, device: str) -> None:
+    linear, x, _ = made(dtype, bias=group_size is None)
+    # With a scale for each channel as well, few rows are split in halves of int4: 24 columns are more than 4 rows each.
+    few = x.reshape(-1, 64)[:4]
+    rows, scales = by_row(few.float().numpy(), 127)
+    weight = linear.weight.detach().float().numpy()
+    pairs = zip(rows, scales, strict=True)
+    expected = rounded(np.stack([split_product(*pair, weight, dtype, group_size or 64) for pair in pairs]), dtype)
+    expected = expected if linear.bias is None else expected + linear.bias.detach()
+    assert torch.equal(W4A8Linear.from_float(linear, group_size).to(device)(few.to(device)).cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("group_size", [None, 32])
+@pytest.mark.parametrize(("module", "top"), [(W8A16Linear, 127), (W4A16Linear, 7)])
+def test_restored_weights_multiply_exactly(module: type, top: int, group_size: int | None, dtype: torch.dtype) -> None:
+    """Weights of small integers times a power of two in each group: no sum has to be rounded."""
+    length = group_size or 64
+    integers = torch.randint(-top, top + 1, (24, 64 // length, length))
+    integers[..., 0] = top
+    exact = (integers * 2.0 ** torch.randint(-6, -2, (24, 64 // length, 1))).flatten(1)
+    linear = nn.Linear(64, 24).to(dtype)
+    linear.weight.data = exact.to(dtype)
+    linear.bias.data = torch.randint(-8, 8, (24,)).to(dtype)
+    x = torch.randint(-3, 4, (2, 3, 64)).to(dtype)
+    expected = (x.double() @ exact.double().T + linear.bias.double()).to(dtype)
+    quantised = module.from_float(linear, group_size).npu()
+    assert torch.equal(quantised(x.npu()).cpu(), expected)
+    assert f"in_features=64, out_features=24, bias=True, group_size={group_size}" in str(quantised)
+
+
+@pytest.mark.parametrize("module", [DynamicW8A8Linear, W4A4Linear, W4A8Linear, W8A16Linear, W4A16Linear])
 @pytest.mark.parametrize("shape", [(64,), (0, 64), (1, 64), (2, 3, 5, 64)])
 def test_inputs_of_any_rank(module: type, shape: tuple[int, ...]) -> None:
     linear, _, _ = made(torch.bfloat16)
+    if 0 in shape and module in (W8A16Linear, W4A16Linear):
+        with pytest.raises(RuntimeError, match="npu_weight_quant_batchmatmul: x"):
+            module.from_float(linear)(torch.randn(shape).bfloat16())
+        return
     assert module.from_float(linear)(torch.randn(shape).bfloat16()).shape == (*shape[:-1], 24)
 
 
@@ -119,6 +173,9 @@ def test_channels_of_zeros() -> None:
     for quantised in (
         DynamicW8A8Linear.from_float(linear),
         W4A4Linear.from_float(linear),
+        W4A8Linear.from_float(linear),
+        W8A16Linear.from_float(linear),
+        W4A16Linear.from_float(linear, 32),
         StaticW8A8Linear.from_float(linear, seen, 0.5),
     ):
         y = quantised(x)
@@ -134,5 +191,13 @@ def test_refusals() -> None:
         DynamicW8A8Linear.from_float(nn.Linear(16, 8))
     with pytest.raises(ValueError, match="DynamicW8A8Linear: smooth needs the observed range of the input, got None"):
         DynamicW8A8Linear.from_float(nn.Linear(16, 8).half(), smooth=0.5)
+    with pytest.raises(ValueError, match="W4A16Linear: group_size must be a multiple of 32, got 48"):
+        W4A16Linear.from_float(nn.Linear(64, 8).half(), group_size=48)
+    with pytest.raises(ValueError, match="W8A16Linear: group_size must be None or positive, got 0"):
+        W8A16Linear.from_float(nn.Linear(64, 8).half(), group_size=0)
+    with pytest.raises(ValueError, match="W4A8Linear: group_size must divide the input channels, got 96 and 128"):
+        W4A8Linear.from_float(nn.Linear(128, 8).half(), group_size=96)
+    with pytest.raises(ValueError, match="W4A16Linear: output channels must be a multiple of 8, got 12"):
+        W4A16Linear.from_float(nn.Linear(64, 12).half())
     with pytest.raises(ValueError, match="observed must have in_features channels, 16, got 8"):
         StaticW8A8Linear.from_float(nn.Linear(16, 8).half(), Range(torch.zeros(8), torch.ones(8)))

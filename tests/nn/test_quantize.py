@@ -5,6 +5,9 @@ import torch
 import torchair
 from graph_quant.nn import (
     W4A4,
+    W4A8,
+    W4A16,
+    W8A16,
     DynamicW8A8,
     DynamicW8A8Linear,
     Recipe,
@@ -15,6 +18,8 @@ from graph_quant.nn import (
     quantize_,
 )
 from torch import nn
+
+from support.experts import Experts
 
 
 def model() -> nn.Sequential:
@@ -70,8 +75,11 @@ def test_refusals_name_the_module() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("recipe", [DynamicW8A8(smooth=0.5), StaticW8A8(smooth=0.5), StaticW8A8(), W4A4()], ids=str)
 def test_one_graph_with_the_bits_of_eager_mode(recipe: Recipe, dtype: torch.dtype) -> None:
-    net = model().to(dtype).npu().eval()
-    graphs = []
+    check_one_graph(model().to(dtype).npu().eval(), recipe, 32)
+
+
+def check_one_graph(net: nn.Module, recipe: Recipe, width: int) -> None:
+    dtype, graphs = next(net.parameters()).dtype, []
     backend = torchair.get_npu_backend()
 
     def counting(module: torch.fx.GraphModule, inputs: list[object]) -> object:
@@ -80,14 +88,43 @@ def test_one_graph_with_the_bits_of_eager_mode(recipe: Recipe, dtype: torch.dtyp
 
     with torch.no_grad():
         with observe(net) as seen:
-            net(torch.randn(50, 32).to(dtype).npu())
-        quantize_(net, recipe, observations=seen)
+            net(torch.randn(2, 25, width).to(dtype).npu())
+        quantize_(net, recipe, observations=seen, types=(Experts,))
         torch._dynamo.reset()
         compiled = torch.compile(net, backend=counting, fullgraph=True, dynamic=True)
         for length in (5, 2, 9, 33):
-            x = torch.randn(2, length, 32).to(dtype).npu()
+            x = torch.randn(2, length, width).to(dtype).npu()
             assert torch.equal(compiled(x), net(x))
     assert len(graphs) == 1
+
+
+class Block(nn.Module):
+    """Experts that the first channels choose, between two linears."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.before, self.after = (nn.Linear(64, 64).to(dtype) for _ in range(2))
+        self.experts = Experts(dtype)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.before(x).reshape(-1, 64)
+        shares, chosen = tokens[:, :4].float().softmax(-1).topk(2)
+        return self.after(self.experts(tokens, chosen, shares)).view(x.shape)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "dtype"),
+    [
+        (DynamicW8A8(smooth=0.5), torch.bfloat16),
+        (StaticW8A8(smooth=0.5), torch.float16),
+        (W4A8(64), torch.bfloat16),
+        (W8A16(), torch.float16),
+        (W4A16(32), torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_linears_and_experts_in_one_graph(recipe: Recipe, dtype: torch.dtype) -> None:
+    check_one_graph(Block(dtype).npu().eval(), recipe, 64)
 
 
 def test_a_saved_model_loads() -> None:
