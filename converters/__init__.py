@@ -23,23 +23,20 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    from graph_quant import discovery
     from graph_quant.chip import or_upstream
-    from graph_quant.converters.lowering import CONVERTERS, converter
-    from graph_quant.meta import RECORDS
+    from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered
+    from graph_quant.dispatcher import overload
     from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
 
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
-    discovery.load_all(__name__)
+    LOWERINGS.look_in(__name__)
     for entry in entry_points(group=ENTRY_POINTS):
         entry.load()
-    ours = {
-        record.overload: converter(record) for record in RECORDS.values() if record.lowering is not None or record.node
-    }
-    for overload, convert in {**ours, **CONVERTERS}.items():
-        upstream = getattr(overload, "_ge_converter", None)
+    ours = {overload(name): converter(name) for name in sorted(lowered())}
+    for operator, convert in {**ours, **CONVERTERS}.items():
+        upstream = getattr(operator, "_ge_converter", None)
         if upstream is not None:
-            UPSTREAM[overload] = upstream
-        register_fx_node_ge_converter(overload)(or_upstream(convert, upstream))
+            UPSTREAM[operator] = upstream
+        register_fx_node_ge_converter(operator)(or_upstream(convert, upstream))

@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
-from graph_quant.ge.dtypes import TO_DESC
-from graph_quant.meta import Operator, Plan
+from graph_quant.discovery import Shelves, Table
+from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
+from graph_quant.meta import NODES, RECORDS, Operator, Plan, full
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
@@ -22,6 +23,15 @@ PROTO_FLOAT, PROTO_UINT64 = TO_DESC["float32"], TO_DESC["uint64"]
 _TORCHAIRS_OWN = ("dependencies", "node_name")
 
 CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}
+# By the operator's full name; loaded when the operator is first lowered.
+LOWERINGS: Table[Callable[..., Any]] = Table(
+    Shelves(
+        declared=r'^@lowers\(\s*(?P<names>"[^"]+")',
+        called=("lowers(", "converts(", "Library("),
+        imported=r"\bimport\b.*\b(?:lowers|converts)\b",
+        full=full,
+    )
+)
 
 
 def converts(overload: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -34,21 +44,26 @@ def converts(overload: OpOverload) -> Callable[[Callable[..., Any]], Callable[..
     return register
 
 
-def lowers(record: Operator) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def lowers(operator: str | Operator) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Makes the decorated function the lowering of an operator: called by name, with GE tensors for tensors."""
 
     def register(lower: Callable[..., Any]) -> Callable[..., Any]:
+        record = RECORDS[full(operator)] if isinstance(operator, str) else operator
         record.check_names(lower)
-        record.lowering = lower
+        LOWERINGS[record.name] = lower
         return lower
 
     return register
 
 
-def one_node(record: Operator) -> Callable[..., Any]:
+def lowered() -> set[str]:
+    """The operators that this package lowers, and not upstream."""
+    return LOWERINGS.names() | NODES.names()
+
+
+def one_node(node: str) -> Callable[..., Any]:
     """The lowering of an operator that becomes one GE node, int4 that arrive as int32 unpacked before it."""
-    assert record.node is not None
-    make = getattr(ge, record.node)
+    make = getattr(ge, node)
     names = [name for name in inspect.signature(make).parameters if name not in _TORCHAIRS_OWN]
 
     def lower(plan: Plan, **arguments: Any) -> Any:
@@ -66,15 +81,16 @@ def one_node(record: Operator) -> Callable[..., Any]:
     return lower
 
 
-def converter(record: Operator) -> Callable[..., Any]:
+def converter(name: str) -> Callable[..., Any]:
     """What TorchAir calls to lower an operator: its arguments are bound, its plan asked for, its nodes made."""
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
+        record, lowering = RECORDS[name], LOWERINGS.get(name)
         values = record.bind(args, kwargs)
         plan = record.plan([spec(value) for value in values])
-        if record.lowering is not None:
-            return record.call(record.lowering, plan, values)
-        return one_node(record)(plan, **dict(zip(record.arguments, values, strict=True)))
+        if lowering is not None:
+            return record.call(lowering, plan, values)
+        return one_node(NODES[name])(plan, **dict(zip(record.arguments, values, strict=True)))
 
     return convert
 
@@ -110,6 +126,13 @@ def unpacked(x: Tensor, rank: int) -> Tensor:
     elements = ge.Reshape(eights, [0] * (rank - 1) + [-1])
     elements.desc.dtype = INT4.ge_desc
     return elements
+
+
+def absent(dtype: str) -> Tensor:
+    """What stands in a list that is not given: a tensor of no element."""
+    nothing = ge.Fill([0], ge.Const(0, dtype=TO_ATTRIBUTE[dtype]))
+    nothing.desc.dtype = TO_DESC[dtype]
+    return nothing
 
 
 def as_float(x: Tensor) -> Tensor:

@@ -115,13 +115,14 @@ def _device(found: Diagnosis) -> None:
 def _registered(found: Diagnosis) -> None:
     import torchair  # noqa: F401  (its import brings the converters in)
 
+    from .converters.lowering import lowered
+    from .dispatcher import overload
     from .meta import RECORDS
 
-    records = RECORDS.values()
-    lowered = [record for record in records if record.is_lowered]
-    converters = [each for each in lowered if _is_ours(each.overload)]
-    if len(converters) < len(lowered):
-        what = f"TorchAir uses {len(converters)} of {len(lowered)} converters of graph_quant"
+    records, ours = RECORDS.values(), lowered()
+    converters = [name for name in ours if _is_ours(overload(name))]
+    if len(converters) < len(ours):
+        what = f"TorchAir uses {len(converters)} of {len(ours)} converters of graph_quant"
         found.problems.append(Problem(what, "import graph_quant before anything registers converters of its own"))
     found.registered = {
         "meta": sum(record.rules is not None for record in records),
@@ -139,8 +140,8 @@ def _modes(found: Diagnosis) -> None:
             found.problems.append(Problem(f"graphs by {mode}: {outcome}", "use another mode, and report this one"))
 
 
-def _is_ours(overload: Any) -> bool:
-    return str(overload._ge_converter.__module__).startswith("graph_quant.converters")
+def _is_ours(operator: Any) -> bool:
+    return str(operator._ge_converter.__module__).startswith("graph_quant.converters")
 
 
 def _seams(found: Diagnosis) -> None:

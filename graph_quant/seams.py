@@ -95,6 +95,11 @@ _BACKEND = "torchair.core._backend"
 SEAMS: tuple[Seam, ...] = (
     # torch
     *_seams(
+        "operators have no inference: nothing of them can be traced",
+        "torch._library.simple_registry.singleton",
+        "torch.library.Library _registration_handles",
+    ),
+    *_seams(
         "the host NPU cannot serve torch's operators",
         *(
             _DISPATCH + name

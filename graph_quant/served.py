@@ -35,26 +35,28 @@ def operators() -> list[Served]:
     """The operators of ``torch.ops.npu`` that TorchAir or this package lowers, and those that run eagerly here."""
     import torchair  # noqa: F401  (its import brings the converters in)
 
+    from .converters.lowering import lowered
+    from .dispatcher import overload
     from .host.kernels import KERNELS
     from .meta import RECORDS
 
+    ours = lowered()
     _load_upstream_converters()
     found = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):
         if not name.startswith("npu::"):
             continue
-        record, converter = RECORDS.get(name), getattr(_overload(name), "_ge_converter", None)
+        record, converter = RECORDS.get(name), getattr(overload(name), "_ge_converter", None)
         if record is None and converter is None:
             continue
-        ours = record is not None and record.is_lowered
-        nodes = () if ours or converter is None else _nodes(converter)
+        nodes = () if name in ours or converter is None else _nodes(converter)
         found.append(
             Served(
                 name,
                 _family(record),
                 record is not None and record.reference is not None,
                 record is not None and record.rules is not None,
-                "graph_quant" if ours else ("TorchAir" if converter is not None else ""),
+                "graph_quant" if name in ours else ("TorchAir" if converter is not None else ""),
                 tuple(sorted({node for node in nodes if node not in KERNELS and node != "Const"})),
             )
         )
@@ -63,11 +65,6 @@ def operators() -> list[Served]:
 
 def _load_upstream_converters() -> None:
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
-
-
-def _overload(name: str) -> Any:
-    packet, _, variant = name.removeprefix("npu::").partition(".")
-    return getattr(getattr(torch.ops.npu, packet), variant or "default")
 
 
 def _family(record: Any) -> str:

@@ -11,11 +11,22 @@ import torch  # noqa: F401
 
 # isort: split
 from graph_quant.meta.execution import execute
-from graph_quant.meta.operator import RECORDS, Operator, Plan, Refusal, Result, operator, reference_only
+from graph_quant.meta.operator import (
+    NODES,
+    RECORDS,
+    Operator,
+    Plan,
+    Refusal,
+    Result,
+    full,
+    operator,
+    reference_only,
+)
 from graph_quant.meta.registration import load, register, unregister, upstream
 from graph_quant.meta.rules import Rules
 
 __all__ = [
+    "NODES",
     "RECORDS",
     "Operator",
     "Plan",
@@ -23,6 +34,7 @@ __all__ = [
     "Result",
     "Rules",
     "execute",
+    "full",
     "load",
     "operator",
     "reference_only",

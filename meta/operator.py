@@ -16,13 +16,25 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
+from graph_quant.discovery import Shelves, Table
+from graph_quant.dispatcher import overload
 from graph_quant.meta import trace
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
 
-__all__ = ["RECORDS", "Operator", "Plan", "Refusal", "Result", "operator", "reference_only"]
+__all__ = [
+    "NODES",
+    "RECORDS",
+    "Operator",
+    "Plan",
+    "Refusal",
+    "Result",
+    "full",
+    "operator",
+    "reference_only",
+]
 
 
 @dataclass(frozen=True)
@@ -54,24 +66,16 @@ class Operator:
         name: str,
         rules: Callable[..., Plan] | None,
         reference: Callable[..., Any] | None,
-        node: str | None = None,
     ) -> None:
-        self.name = name if "::" in name else f"npu::{name}"
-        self.node = node
+        self.name = full(name)
         self.rules = rules
         self.reference = reference
-        self.lowering: Callable[..., Any] | None = None
         self._traced, self._eager = Rules(self.title), Rules(self.title, is_eager=True)
 
     @property
     def namespace(self) -> str:
         """The ``npu`` of ``torch.ops.npu``."""
         return self.name.partition("::")[0]
-
-    @property
-    def is_lowered(self) -> bool:
-        """Whether this package lowers it, and not upstream."""
-        return self.lowering is not None or self.node is not None
 
     @property
     def title(self) -> str:
@@ -81,9 +85,7 @@ class Operator:
     @functools.cached_property
     def overload(self) -> OpOverload:
         """The operator itself, as torch_npu defines it."""
-        _, _, overload = self.name.partition(".")
-        found: OpOverload = getattr(getattr(getattr(torch.ops, self.namespace), self.title), overload or "default")
-        return found
+        return overload(self.name)
 
     @functools.cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -187,7 +189,29 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
 
 
-RECORDS: dict[str, Operator] = {}
+def full(name: str) -> str:
+    """``name`` with its namespace."""
+    return name if "::" in name else f"npu::{name}"
+
+
+# Records are loaded when their operators are first called: until then their names are enough.
+RECORDS: Table[Operator] = Table(
+    Shelves(
+        declared=r'operator\(\s*(?P<names>"[^"]+")',
+        called=("operator(", "reference_only(", "Library("),
+        imported=r"\bimport\b.*\b(?:operator|reference_only)\b",
+        full=full,
+    )
+)
+# The GE node that an operator becomes, for those that say so.
+NODES: Table[str] = Table(
+    Shelves(
+        declared=r'operator\(\s*(?P<names>"[^"]+")(?:[^()]|\([^()]*\))*?\bnode="',
+        called=("node=",),
+        imported=r"\boperator as\b",
+        full=full,
+    )
+)
 
 
 def operator(
@@ -200,9 +224,11 @@ def operator(
     """
 
     def record(rules: Callable[..., Plan]) -> Operator:
-        made = Operator(name, rules, reference, node)
+        made = Operator(name, rules, reference)
         if reference is not None:
             made.check_names(reference)
+        if node is not None:
+            NODES[made.name] = node
         RECORDS[made.name] = made
         return made
 

@@ -1,4 +1,7 @@
-"""Puts the records in the place of torch_npu's own inference, and gives that back."""
+"""Puts the records in the place of torch_npu's own inference, and gives that back.
+
+The dispatcher is told the names of the operators; a record is loaded when its operator is first called.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Any
 
 import torch
 from graph_quant import chip, discovery
+from graph_quant.dispatcher import infer_with
 from graph_quant.meta.execution import execute
-from graph_quant.meta.operator import RECORDS
+from graph_quant.meta.operator import NODES, RECORDS
 from torch_npu.op_plugin.meta import _meta_registrations
 
 _libraries: list[torch.library.Library] = []
@@ -20,22 +24,37 @@ def register() -> None:
     if _libraries:
         return
     load()
-    libraries = {record.namespace: torch.library.Library(record.namespace, "IMPL") for record in RECORDS.values()}
-    for name, record in RECORDS.items():
-        library = libraries[record.namespace]
-        if record.rules is not None:
-            infer = chip.or_upstream(record.infer, upstream(record.title))
-            torch.library.register_fake(name, infer, lib=library, allow_override=True)
-        if record.reference is not None:
-            library.impl(name, execute(record), "CPU")
+    names = sorted(RECORDS.names())
+    libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
+    for name in names:
+        library, record = libraries[name.partition("::")[0]], RECORDS.at_hand(name)
+        if record is None or record.rules is not None:
+            infer_with(library, name, _infer(name))
+        if record is None or record.reference is not None:
+            library.impl(name, execute(name), "CPU")
     _libraries.extend(libraries.values())
 
 
 def load() -> None:
-    """Fills ``RECORDS``: with this package's own, and with those that other packages register."""
-    discovery.load_all(__package__)
+    """Says where this package's own records stand, and loads those that other packages register."""
+    for table in (RECORDS, NODES):
+        table.look_in(__package__)
     for entry in entry_points(group=discovery.ENTRY_POINTS):
         entry.load()
+
+
+def _infer(name: str) -> Callable[..., Any]:
+    """What serves calls without data."""
+    made: Callable[..., Any] | None = None
+
+    def infer(*args: Any, **kwargs: Any) -> Any:
+        nonlocal made
+        if made is None:
+            record = RECORDS[name]
+            made = chip.or_upstream(record.infer, upstream(record.title))
+        return made(*args, **kwargs)
+
+    return infer
 
 
 def upstream(name: str) -> Callable[..., Any] | None:

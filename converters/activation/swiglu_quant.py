@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from graph_quant.converters.lowering import PROTO_FLOAT, lowers
 from graph_quant.destination import INT8
-from graph_quant.meta.activation.swiglu_quant import SwigluQuantPlan, swiglu_quant
+from graph_quant.meta.activation.swiglu_quant import SwigluQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(swiglu_quant)
+@lowers("npu_swiglu_quant")
 def lower(
     plan: SwigluQuantPlan,
     x: Tensor,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.attention.fusion_attention import fusion_attention, fusion_attention_grad
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
@@ -21,7 +20,7 @@ def _check(op: str, input_layout: str, prefix: Sequence[int] | None, sink: Tenso
             raise RuntimeError(f"{op}: {name} must be None in a graph, got {type(value).__name__}; or run eagerly")
 
 
-@lowers(fusion_attention)
+@lowers("npu_fusion_attention")
 def lower(
     query: Tensor,
     key: Tensor,
@@ -53,7 +52,7 @@ def lower(
     return out, largest, total, softmax, 0, 0, 0
 
 
-@lowers(fusion_attention_grad)
+@lowers("npu_fusion_attention_grad")
 def lower_grad(
     query: Tensor,
     key: Tensor,

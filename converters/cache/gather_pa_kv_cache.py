@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.cache.gather_pa_kv_cache import GatherPlan, gather_pa_kv_cache_functional
+from graph_quant.meta.cache.gather_pa_kv_cache import GatherPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(gather_pa_kv_cache_functional)
+@lowers("npu_gather_pa_kv_cache_functional")
 def lower(
     plan: GatherPlan,
     key_cache: Tensor,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
 from graph_quant.destination import INT8
-from graph_quant.meta.cache.quant_scatter import quant_scatter_
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor, dont_prune_me
 
 
-@lowers(quant_scatter_)
+@lowers("npu_quant_scatter_")
 def lower(
     x: Tensor,
     indices: Tensor,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.cache.scatter_pa_kv_cache import ScatterPlan, scatter_pa_kv_cache_functional
+from graph_quant.meta.cache.scatter_pa_kv_cache import ScatterPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(scatter_pa_kv_cache_functional)
+@lowers("npu_scatter_pa_kv_cache_functional")
 def lower(
     plan: ScatterPlan, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
 ) -> tuple[Tensor, Tensor]:

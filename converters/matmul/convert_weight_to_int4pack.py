@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers, stored
 from graph_quant.destination import INT4
-from graph_quant.meta.matmul.convert_weight_to_int4pack import convert_weight_to_int4pack
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(convert_weight_to_int4pack)
+@lowers("npu_convert_weight_to_int4pack")
 def lower(weight: Tensor) -> Tensor:
     """The GE nodes of one call."""
     elements = ge.Cast(weight, dst_type=INT4.ge_attr)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.matmul.format_cast import format_cast
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(format_cast)
+@lowers("npu_format_cast")
 def lower(x: Tensor) -> Tensor:
     """The GE node of one call."""
     return ge.Identity(x)

@@ -11,13 +11,12 @@ import dataclasses
 from collections.abc import Sequence
 
 import torch
-from graph_quant.converters.lowering import lowers, swapped_last_two, unpacked
+from graph_quant.converters.lowering import absent, lowers, swapped_last_two, unpacked
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.destination import INT4
-from graph_quant.ge.dtypes import OF_DESC, TO_ATTRIBUTE, TO_DESC
+from graph_quant.ge.dtypes import OF_DESC, TO_DESC
 from graph_quant.meta.matmul.grouped_layout import PAIRS
-from graph_quant.meta.matmul.grouped_matmul import GroupedMatmulPlan, grouped_matmul
-from graph_quant.meta.matmul.grouped_matmul_list import grouped_matmul_list
+from graph_quant.meta.matmul.grouped_matmul import GroupedMatmulPlan
 from graph_quant.meta.operator import Result
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -27,7 +26,7 @@ Tensors = Sequence[Tensor]
 _DTYPES = {torch.int8: -1, torch.float16: 0, torch.bfloat16: 1, torch.int32: 2}
 
 
-@lowers(grouped_matmul)
+@lowers("npu_grouped_matmul")
 def lower(
     plan: GroupedMatmulPlan,
     x: Tensors,
@@ -69,7 +68,7 @@ def lower(
     return list(results)
 
 
-@lowers(grouped_matmul_list)
+@lowers("npu_grouped_matmul.List")
 def lower_list(
     plan: GroupedMatmulPlan,
     x: Tensors,
@@ -93,13 +92,6 @@ def lower_list(
     elif group_list:
         ends = ge.Const(list(group_list), dtype=DataType.DT_INT64)
     return lower(plan, x, weight, bias, scale, None, antiquant_scale, antiquant_offset, None, ends, split_item, None)
-
-
-def absent(dtype: str) -> Tensor:
-    """What stands in a list that is not given: a tensor of no element."""
-    nothing = ge.Fill([0], ge.Const(0, dtype=TO_ATTRIBUTE[dtype]))
-    nothing.desc.dtype = TO_DESC[dtype]
-    return nothing
 
 
 class _Absent:

@@ -8,21 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.converters.lowering import PROTO_FLOAT, lowers, unpacked
-from graph_quant.converters.matmul.grouped_matmul import absent
+from graph_quant.converters.lowering import PROTO_FLOAT, absent, lowers, unpacked
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
-from graph_quant.meta.matmul.grouped_matmul_swiglu_quant import (
-    grouped_matmul_swiglu_quant,
-    grouped_matmul_swiglu_quant_v2,
-)
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 Tensors = Sequence[Tensor]
 
 
-@lowers(grouped_matmul_swiglu_quant)
+@lowers("npu_grouped_matmul_swiglu_quant")
 def lower(
     x: Tensor, weight: Tensor, group_list: Tensor, weight_scale: Tensor, x_scale: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -32,7 +27,7 @@ def lower(
     return y, scale, ge.Const(0.0)
 
 
-@lowers(grouped_matmul_swiglu_quant_v2)
+@lowers("npu_grouped_matmul_swiglu_quant_v2")
 def lower_v2(
     x: Tensor,
     weight: Tensors,

@@ -12,13 +12,13 @@ from __future__ import annotations
 import torch
 from graph_quant.converters.lowering import PROTO_UINT64, lowers, producer, swapped_last_two, unpacked
 from graph_quant.converters.quant import trans_quant_param
-from graph_quant.meta.matmul.quant_matmul import QuantMatmulPlan, quant_matmul
+from graph_quant.meta.matmul.quant_matmul import QuantMatmulPlan
 from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 
-@lowers(quant_matmul)
+@lowers("npu_quant_matmul")
 def lower(
     plan: QuantMatmulPlan,
     x1: Tensor,

@@ -9,12 +9,12 @@ import torch
 from graph_quant.converters.lowering import lowers
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.destination import INT8
-from graph_quant.meta.matmul.transpose_batchmatmul import TransposeBatchMatmulPlan, transpose_batchmatmul
+from graph_quant.meta.matmul.transpose_batchmatmul import TransposeBatchMatmulPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(transpose_batchmatmul)
+@lowers("npu_transpose_batchmatmul")
 def lower(plan: TransposeBatchMatmulPlan, x1: Tensor, x2: Tensor, scale: Tensor | None) -> Tensor:
     """The GE node of one call."""
     y = ge.TransposeBatchMatMul(

@@ -7,12 +7,11 @@ bfloat16 rows.
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.moe.finalize_routing import finalize_routing
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(finalize_routing)
+@lowers("npu_moe_finalize_routing")
 def lower(
     expanded_permuted_rows: Tensor,
     skip1: Tensor | None,

@@ -6,12 +6,11 @@ Upstream passes the new arguments to the node of the first version, which does n
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.moe.gating_top_k_softmax import gating_top_k_softmax_v2
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(gating_top_k_softmax_v2)
+@lowers("npu_moe_gating_top_k_softmax_v2")
 def lower(
     x: Tensor, k: int, finished: Tensor | None, renorm: int | None, output_softmax: bool | None
 ) -> tuple[Tensor, ...]:

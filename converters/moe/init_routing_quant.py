@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
 from graph_quant.ge.dtypes import TO_DESC
-from graph_quant.meta.moe.init_routing_quant import init_routing_quant
 from graph_quant.meta.operator import Plan
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
@@ -19,7 +18,7 @@ _OUTPUTS = {
 }
 
 
-@lowers(init_routing_quant)
+@lowers("npu_moe_init_routing_quant")
 def lower(
     plan: Plan,
     x: Tensor,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.moe.init_routing_v2 import init_routing_v2
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(init_routing_v2)
+@lowers("npu_moe_init_routing_v2")
 def lower(
     x: Tensor,
     expert_idx: Tensor,

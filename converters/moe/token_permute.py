@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.meta.moe.token_permute import token_permute, token_unpermute, token_unpermute_for_autograd
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(token_permute)
+@lowers("npu_moe_token_permute")
 def lower_permute(tokens: Tensor, indices: Tensor, num_out_tokens: int | None) -> tuple[Tensor, ...]:
     """The GE node of one call."""
     results: tuple[Tensor, ...] = ge_op(
@@ -21,7 +20,7 @@ def lower_permute(tokens: Tensor, indices: Tensor, num_out_tokens: int | None) -
     return results
 
 
-@lowers(token_unpermute)
+@lowers("npu_moe_token_unpermute")
 def lower_unpermute(permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None) -> Tensor:
     """The GE node of one call."""
     inputs = {"permuted_tokens": permuted_tokens, "sorted_indices": sorted_indices}
@@ -34,7 +33,7 @@ def lower_unpermute(permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tens
     return result
 
 
-@lowers(token_unpermute_for_autograd)
+@lowers("_npu_moe_token_unpermute")
 def lower_unpermute_for_autograd(
     permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None
 ) -> tuple[Tensor, Tensor]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from graph_quant.converters.lowering import lowers, stored
 from graph_quant.destination import Destination
-from graph_quant.meta.norm.add_rms_norm_dynamic_quant import NormQuantPlan, add_rms_norm_dynamic_quant
+from graph_quant.meta.norm.add_rms_norm_dynamic_quant import NormQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 
-@lowers(add_rms_norm_dynamic_quant)
+@lowers("npu_add_rms_norm_dynamic_quant")
 def lower(
     plan: NormQuantPlan,
     x1: Tensor,

@@ -8,14 +8,14 @@ from __future__ import annotations
 import torch
 from graph_quant.converters.lowering import as_float, lowers
 from graph_quant.destination import INT8, INT32
-from graph_quant.meta.norm.add_rms_norm_quant import AddNormQuantPlan, add_rms_norm_quant
+from graph_quant.meta.norm.add_rms_norm_quant import AddNormQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(add_rms_norm_quant)
+@lowers("npu_add_rms_norm_quant")
 def lower(
     plan: AddNormQuantPlan,
     x1: Tensor,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
 from graph_quant.ge.dtypes import TO_DESC
-from graph_quant.meta.norm.rms_norm import gemma_rms_norm
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(gemma_rms_norm)
+@lowers("npu_gemma_rms_norm")
 def lower(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """The GE node of one call."""
     y, rstd = ge_op(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers, stored
-from graph_quant.meta.norm.rms_norm_quant import RmsNormQuantPlan, rms_norm_quant
+from graph_quant.meta.norm.rms_norm_quant import RmsNormQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(rms_norm_quant)
+@lowers("npu_rms_norm_quant")
 def lower(
     plan: RmsNormQuantPlan, x: Tensor, gamma: Tensor, beta: Tensor, scale: Tensor, offset: Tensor, epsilon: float
 ) -> Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from graph_quant.converters.lowering import lowers
 from graph_quant.converters.quant import dynamic
 from graph_quant.meta.quant.dynamic import DynamicPlan
-from graph_quant.meta.quant.dynamic_quant_asymmetric import dynamic_quant_asymmetric
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
@@ -15,7 +14,7 @@ def _by_token(x: Tensor, smooth: Tensor | None, groups: Tensor | None, dst_type:
     return quantised
 
 
-@lowers(dynamic_quant_asymmetric)
+@lowers("npu_dynamic_quant_asymmetric")
 def lower(plan: DynamicPlan, x: Tensor, smooth_scales: Tensor | None, group_index: Tensor | None) -> tuple[Tensor, ...]:
     """The GE nodes of one call."""
     return dynamic.nodes(_by_token, False, plan, x, smooth_scales, group_index)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from graph_quant.converters.lowering import as_float, lowers, stored
-from graph_quant.meta.quant.quantize import QuantizePlan, quantize
+from graph_quant.meta.quant.quantize import QuantizePlan
 from graph_quant.meta.rules import statically_known_true
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
@@ -20,7 +20,7 @@ HALVES = (torch.float16, torch.bfloat16)
 DIVIDING_NAMES = {"int8": "torch.qint8", "uint8": "torch.quint8", "int32": "torch.qint32"}
 
 
-@lowers(quantize)
+@lowers("npu_quantize")
 def lower(plan: QuantizePlan, x: Tensor, scales: Tensor, zero_points: Tensor | None) -> Tensor:
     """The GE nodes of one call."""
     y = _divide(x, scales, zero_points, plan) if plan.divide else _multiply(x, scales, zero_points, plan)

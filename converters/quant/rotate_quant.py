@@ -6,12 +6,12 @@ TorchAir's converter asks for uint8 where dst_dtype is not given, which the docu
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers, stored
-from graph_quant.meta.quant.rotate_quant import RotateQuantPlan, rotate_quant
+from graph_quant.meta.quant.rotate_quant import RotateQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(rotate_quant)
+@lowers("npu_rotate_quant")
 def lower(plan: RotateQuantPlan, x: Tensor, rotation: Tensor, round_mode: str | None) -> tuple[Tensor, Tensor]:
     """The GE nodes of one call."""
     y, scale = ge.RotateQuant(x, rotation, None, y_dtype=plan.destination.ge_attr, round_mode=round_mode or "rint")

@@ -22,7 +22,7 @@ from torchair.ge._ge_graph import DataType, Tensor
 NODE = "TransQuantParamV2"
 
 
-@lowers(trans_quant_param)
+@lowers("npu_trans_quant_param")
 def lower(plan: QuantParamPlan, scale: Tensor, offset: Tensor | None) -> Tensor:
     """The GE nodes of one call."""
     params = _packed(plan, scale, offset)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from graph_quant.converters.lowering import lowers
 from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
-from graph_quant.meta.rope.mrope import MropePlan, mrope
+from graph_quant.meta.rope.mrope import MropePlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(mrope)
+@lowers("npu_mrope")
 def lower(
     plan: MropePlan,
     positions: Tensor,

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import torch
 from graph_quant.converters.lowering import as_float, cast_to, lowers
-from graph_quant.meta.rope.rotary_mul import rotary_mul
 from graph_quant.reference.rope.rotation import MODES
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(rotary_mul)
+@lowers("npu_rotary_mul")
 def lower(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | None) -> Tensor:
     """The GE nodes of one call."""
     r1, r2 = (_like(coefficients, x.meta.dtype) for coefficients in (r1, r2))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .tables import Table
+from ..discovery import Shelves, Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -63,12 +63,24 @@ class Kernel:
     may_alias: bool = False
 
 
-KERNELS: Table[Kernel] = Table()
+def shelves() -> Shelves:
+    """What reads declarations off the text of a module."""
+    return Shelves(
+        declared=r'^@(?:\w+_)?kernel\(\s*(?P<names>"[^)=]*?)\s*(?:,\s*\w+=|,?\s*\))',
+        called=("kernel(", "declare("),
+        imported=r"\bimport\b.*\bkernels?\b|\bkernels\b.*\bimport\b",
+    )
+
+
+_SHELVES = shelves()
+look_in = _SHELVES.look_in
+
+KERNELS: Table[Kernel] = Table(_SHELVES)
 # The same op types where every input is a size: the arithmetic of shapes.
-SIZE_KERNELS: Table[Kernel] = Table()
+SIZE_KERNELS: Table[Kernel] = Table(_SHELVES)
 # The same op types where the inputs declared as sizes are scalar constants: torch rounds some of these otherwise.
-CONSTANT_KERNELS: Table[Kernel] = Table()
-FACTS: Table[Facts] = Table()
+CONSTANT_KERNELS: Table[Kernel] = Table(_SHELVES)
+FACTS: Table[Facts] = Table(_SHELVES)
 _PLAIN = Facts()
 
 

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from graph_quant.dispatcher import step
 from torch import Tensor
-
-_library = torch.library.Library("graph_quant", "FRAGMENT")
 
 Check = Callable[..., Tensor]
 
@@ -32,10 +31,7 @@ def value_check(check: Check) -> Check:
         return torch.empty_like(typed.bind(*args, **kwargs).arguments[checked])
 
     on_data.__signature__ = typed  # type: ignore[attr-defined]
-    _library.define(name + torch.library.infer_schema(on_data, mutates_args=()))
-    _library.impl(name, on_data, "CPU")
-    torch.library.register_fake(f"graph_quant::{name}", inferred, lib=_library)
-    operator = getattr(torch.ops.graph_quant, name)
+    operator = step(name + torch.library.infer_schema(on_data, mutates_args=()), on_data, inferred)
 
     @functools.wraps(check)
     def ask(*args: Any, **kwargs: Any) -> Tensor:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
-from torch._library.effects import EffectType
-
-_library = torch.library.Library("graph_quant", "FRAGMENT")
+from graph_quant.dispatcher import step
 
 Compute = TypeVar("Compute", bound=Callable[..., Any])
 
@@ -22,15 +19,8 @@ def opaque(infer: Callable[..., Any], *, ordered: bool = False) -> Callable[[Com
     """
 
     def define(compute: Compute) -> Compute:
-        name = compute.__name__
-        _library.define(name + torch.library.infer_schema(compute, mutates_args=()))
-        # One without a tensor among its arguments has no device to be found by.
-        takes_tensors = any("Tensor" in str(hint) for hint in inspect.signature(compute).parameters.values())
-        _library.impl(name, compute, "CPU" if takes_tensors else "CompositeExplicitAutograd")
-        torch.library.register_fake(f"graph_quant::{name}", infer, lib=_library)
-        if ordered:
-            _library._register_effectful_op(f"graph_quant::{name}", EffectType.ORDERED)
-        operator = getattr(torch.ops.graph_quant, name)
+        schema = torch.library.infer_schema(compute, mutates_args=())
+        operator = step(compute.__name__ + schema, compute, infer, ordered=ordered)
 
         @functools.wraps(compute)
         def call(*args: Any) -> Any:

@@ -74,4 +74,4 @@ def plan_call(
     return plan_of(rules, operands, numbers)
 
 
-fused_infer_attention_score = operator(OP, reference=reference)(plan_call)
+fused_infer_attention_score = operator("npu_fused_infer_attention_score", reference=reference)(plan_call)

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from graph_quant.meta.attention import fused_infer_attention_score, fused_infer_attention_score_v2
+from graph_quant.meta.attention.fused_infer_attention_score import plan_call as first
+from graph_quant.meta.attention.fused_infer_attention_score_v2 import plan_call as second
 from graph_quant.meta.attention.inference import AttentionPlan
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
@@ -73,6 +74,7 @@ def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
     return taking(_names(plan_call), rules_of_query)
 
 
-for version in (fused_infer_attention_score, fused_infer_attention_score_v2):
-    operator(f"{version.OP}.out", reference=write)(_writing(version.plan_call))
-    operator(f"_{version.OP}_get_max_workspace", reference=no_workspace)(_asking(version.plan_call))
+operator("npu_fused_infer_attention_score.out", reference=write)(_writing(first))
+operator("npu_fused_infer_attention_score_v2.out", reference=write)(_writing(second))
+operator("_npu_fused_infer_attention_score_get_max_workspace", reference=no_workspace)(_asking(first))
+operator("_npu_fused_infer_attention_score_v2_get_max_workspace", reference=no_workspace)(_asking(second))

@@ -127,4 +127,4 @@ def _check_out_dtype(rules: Rules, out_dtype: int | None, plan: AttentionPlan) -
     rules.require(dtype == result.dtype, lambda: f"out_dtype must be None or {result.dtype}, got {dtype or out_dtype}")
 
 
-fused_infer_attention_score_v2 = operator(OP, reference=reference)(plan_call)
+fused_infer_attention_score_v2 = operator("npu_fused_infer_attention_score_v2", reference=reference)(plan_call)

@@ -17,7 +17,7 @@ from torch import Tensor
 LAYOUTS = ("BSH", "BSND", "BNSD")
 
 
-@operator(INCRE, reference=flash_attention)
+@operator("npu_incre_flash_attention", reference=flash_attention)
 def incre_flash_attention(
     rules: Rules,
     query: Tensor,

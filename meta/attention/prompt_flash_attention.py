@@ -17,7 +17,7 @@ LAYOUTS = ("BSH", "BSND", "BNSD", "BNSD_BSND", "NSD", "TND")
 HIGH_PRECISION = 10
 
 
-@operator(PROMPT, reference=flash_attention)
+@operator("npu_prompt_flash_attention", reference=flash_attention)
 def prompt_flash_attention(
     rules: Rules,
     query: Tensor,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
-from graph_quant.reference.attention.top_k_top_p import OP
 from graph_quant.reference.attention.top_k_top_p import top_k_top_p as reference
 from torch import Tensor
 
 
-@operator(OP, reference=reference)
+@operator("npu_top_k_top_p", reference=reference)
 def top_k_top_p(rules: Rules, logits: Tensor, p: Tensor | None, k: Tensor | None) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("logits", logits, FLOATS)

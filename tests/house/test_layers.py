@@ -23,9 +23,10 @@ LAYERS = [
     {"host", "converters", "nn"},
     {"meta"},
     {"reference"},
-    {"quant_params", "int4", "chip", "discovery"},
+    {"quant_params", "int4", "chip"},
     {"destination"},
     {"ge", "refusals", "pages"},
+    {"discovery", "dispatcher"},
 ]
 ROOMS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],

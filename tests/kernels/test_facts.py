@@ -7,9 +7,9 @@ import sys
 
 import pytest
 from graph_quant import dumps
+from graph_quant.ge import kernels
 from graph_quant.ge.kernels import FACTS, KERNELS, facts
 from graph_quant.ge.registrations import registration
-from graph_quant.ge.tables import _Shelves
 
 ANTI_QUANT = """
 op {{ name: "x" type: "Data" attr {{ key: "index" value {{ i: 0 }} }}
@@ -57,13 +57,13 @@ def test_of_an_unknown_type_the_plain_facts_are_known() -> None:
 
 
 def test_the_text_of_a_module_says_what_it_declares() -> None:
-    shelves = _Shelves()
-    shelves.look_in(["graph_quant.host.kernels", "graph_quant.reference"])
+    shelves = kernels.shelves()
+    shelves.look_in("graph_quant.host.kernels", "graph_quant.reference")
     shelves._read()
     first = set(shelves._first)
     for op_type, kernel in KERNELS.items():
         home = kernel.function.__module__
-        assert home in first or home in shelves._by_type[op_type], op_type
+        assert home in first or home in shelves._by_name[op_type], op_type
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_the_text_of_a_module_says_what_it_declares() -> None:
     ],
 )
 def test_what_the_text_does_not_say_is_loaded_first(text: str | None, found: set[str], first: bool) -> None:
-    shelves = _Shelves()
+    shelves = kernels.shelves()
     shelves._sort("module", text)
-    assert (set(shelves._by_type), shelves._first == ["module"]) == (found, first)
+    assert (set(shelves._by_name), shelves._first == ["module"]) == (found, first)
 
 
 def test_a_type_loads_its_module_and_not_the_others() -> None:

@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch_npu
 from graph_quant.host.kernels import KERNELS
-from graph_quant.meta import RECORDS
 from graph_quant.verification import Status, verify
 from torch import Tensor
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -204,7 +203,7 @@ def injected(request: pytest.FixtureRequest) -> Iterator[Fault]:
     from graph_quant.converters.lowering import converter  # after TorchAir, which registers them
 
     operator = getattr(torch.ops.npu, fault.where).default
-    registered, original = operator._ge_converter, converter(RECORDS[f"npu::{fault.where}"])
+    registered, original = operator._ge_converter, converter(f"npu::{fault.where}")
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
         return fault.replace(original, *args, **kwargs)

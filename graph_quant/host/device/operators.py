@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
+from graph_quant.host.device.gradients import without_gradient
+from graph_quant.host.device.registry import lazily
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
 from torch import Tensor
@@ -19,22 +21,38 @@ def register() -> None:
     """Serves every record that has a reference. Calling it again changes nothing."""
     if _libraries:
         return
-    libraries = {record.namespace: torch.library.Library(record.namespace, "IMPL") for record in RECORDS.values()}
+    names = RECORDS.names()
+    libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
+    for name in names:
+        record = RECORDS.at_hand(name)
+        if record is None or record.reference is not None:
+            library = libraries[name.partition("::")[0]]
+            library.impl(name, over_npu_memory(name), "PrivateUse1", allow_override=True)
     formats.register(libraries["npu"])
-    for name, record in RECORDS.items():
-        if record.reference is not None:
-            libraries[record.namespace].impl(name, over_npu_memory(record), "PrivateUse1", allow_override=True)
+    _mark_those_without_gradient(libraries["npu"], {name for name in names if name.startswith("npu::")})
     _libraries.extend(libraries.values())
 
 
-def over_npu_memory(record: Operator) -> Callable[..., Any]:
+def _mark_those_without_gradient(library: torch.library.Library, names: set[str]) -> None:
+    differentiable = set(torch._C._dispatch_get_registrations_for_dispatch_key("AutogradPrivateUse1"))
+    for name in names - differentiable:
+        for key in ("AutogradPrivateUse1", "AutogradCPU"):
+            library.impl(name, lazily(name, without_gradient), key)
+
+
+def over_npu_memory(name: str) -> Callable[..., Any]:
     """The function that serves calls of one operator: its reference reads and writes the memory of the npu tensors."""
     captured = recording.recording
+    record: Operator | None = None
 
     def serve(*args: Any, **kwargs: Any) -> Any:
+        nonlocal record
+        if record is None:
+            record = RECORDS[name]
         return recording.record(record.overload, run, args, kwargs) if captured[0] else run(*args, **kwargs)
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        assert record is not None
         values = record.bind(args, kwargs)
         record.one_device(values)
         originals: dict[int, Tensor] = {}

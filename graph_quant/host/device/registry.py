@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from ...dispatcher import overload
 from .. import recording
-from . import absent, atb, autograd, copies, gradients, integers, kernels, products, recurrent, sparse
+from . import absent, atb, autograd, copies, integers, kernels, products, recurrent, sparse
 from .dropout import COMPOSED
 from .numbers import with_numbers
 from .startup import keep_quiet
@@ -72,25 +73,14 @@ def register() -> None:
     sparse.register(aten)
     for name in _names(_AUTOGRAD):
         if name in implicit or name in served:
-            aten.impl(name, _AUTOGRAD, COMPOSED.get(name) or _lazily(name, _differentiable), False)
+            aten.impl(name, _AUTOGRAD, COMPOSED.get(name) or lazily(name, _differentiable), False)
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
     npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:
         npu.impl(name, _DEVICE, _refusal(name), False)
-    for name in {name for name in registered if name.startswith("npu::")} - _names(_AUTOGRAD):
-        for key in (_AUTOGRAD, "AutogradCPU"):
-            npu.impl(name, key, _lazily(name, gradients.without_gradient), False)
     _libraries.extend((aten, npu))
     atb.refuse_by_name()
     keep_quiet()
-
-
-def overload(name: str) -> OpOverload:
-    """Return the operator of a dispatcher name such as aten::add.Tensor."""
-    namespace, _, rest = name.partition("::")
-    packet, _, variant = rest.partition(".")
-    found: OpOverload = getattr(getattr(getattr(torch.ops, namespace), packet), variant or "default")
-    return found
 
 
 def kernel_for(name: str) -> kernels.Kernel:
@@ -166,7 +156,7 @@ def _lazy(name: str) -> kernels.Kernel:
     return kernel
 
 
-def _lazily(name: str, make: Callable[[OpOverload], kernels.Kernel]) -> kernels.Kernel:
+def lazily(name: str, make: Callable[[OpOverload], kernels.Kernel]) -> kernels.Kernel:
     made: kernels.Kernel | None = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -3,8 +3,7 @@
 Asking here fills the tables of ``graph_quant.ge.kernels`` with what a graph needs of them.
 """
 
-from ...ge.kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts
-from ...ge.tables import look_in
+from ...ge.kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts, look_in
 
 __all__ = ["CONSTANT_KERNELS", "KERNELS", "SIZE_KERNELS", "Input", "Kernel", "facts"]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Opaque to compilers, and its result is used, so that no compiler drops or reorders the check.
-_library = torch.library.Library("graph_quant", "FRAGMENT")
-_library.define("indices_within(str what, Tensor indices, SymInt size, int ignored) -> Tensor")
+from ...dispatcher import step
 
 
 def _check(what: str, indices: Tensor, size: int, ignored: int) -> Tensor:
@@ -21,13 +19,13 @@ def _fake(what: str, indices: Tensor, size: int, ignored: int) -> Tensor:  # noq
     return torch.empty_like(indices)
 
 
-_library.impl("indices_within", _check, "CPU")
-torch.library.register_fake("graph_quant::indices_within", _fake, lib=_library)
+# Its result is used, so that no compiler drops or reorders the check.
+_step = step("indices_within(str what, Tensor indices, SymInt size, int ignored) -> Tensor", _check, _fake)
 
 
 def indices_within(what: str, indices: Tensor, size: int, ignored: int = -1) -> Tensor:
     """``indices``, refused where one lies outside [0, size) and is not ``ignored``."""
-    return torch.ops.graph_quant.indices_within(what, indices, size, ignored)  # type: ignore[no-any-return]
+    return _step(what, indices, size, ignored)  # type: ignore[no-any-return]
 
 
 def same_shape(**tensors: Tensor) -> None:

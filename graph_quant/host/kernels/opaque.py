@@ -7,9 +7,8 @@ from torch import Tensor
 
 from ... import int4
 from ...destination import INT4
+from ...dispatcher import step
 from ...reference.blocks import BLOCK_ELEMENTS
-
-_library = torch.library.Library("graph_quant", "FRAGMENT")
 
 
 def _pack(elements: Tensor) -> Tensor:
@@ -22,13 +21,11 @@ def _fake_pack(elements: Tensor) -> Tensor:
     return elements.new_empty([*elements.shape[:-1], width], dtype=torch.int32)
 
 
-_library.define("pack_int4(Tensor elements) -> Tensor")
-_library.impl("pack_int4", _pack, "CPU")
-torch.library.register_fake("graph_quant::pack_int4", _fake_pack, lib=_library)
+_step = step("pack_int4(Tensor elements) -> Tensor", _pack, _fake_pack)
 
 
 def pack_int4(elements: Tensor) -> Tensor:
     """``elements`` packed eight to an int32; outside compiled code in blocks that stay in cache."""
     if torch.compiler.is_compiling():
         return int4.pack(elements)
-    return torch.ops.graph_quant.pack_int4(elements)  # type: ignore[no-any-return]
+    return _step(elements)  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import torch
+from graph_quant.dispatcher import step
 from torch import Tensor
 
 from .call import Numbers, Operands
@@ -16,12 +17,6 @@ _NUMBERS = tuple(
     field.name
     for field in fields(Numbers)
     if field.name not in ("op", "input_layout", "scale") and not field.name.startswith("actual_")
-)
-
-_library = torch.library.Library("graph_quant", "FRAGMENT")
-_library.define(
-    "fused_attention(Tensor?[] operands, Tensor?[] lengths, str op, str layout, float scale, int[] numbers)"
-    " -> (Tensor, Tensor)"
 )
 
 
@@ -59,14 +54,18 @@ def _infer(
     return out, tensors.query.new_empty(lse_shape(tensors, named), dtype=torch.float32)
 
 
-_library.impl("fused_attention", _compute, "CPU")
-torch.library.register_fake("graph_quant::fused_attention", _infer, lib=_library)
+_step = step(
+    "fused_attention(Tensor?[] operands, Tensor?[] lengths, str op, str layout, float scale, int[] numbers)"
+    " -> (Tensor, Tensor)",
+    _compute,
+    _infer,
+)
 
 
 def opaque_attention(operands: Operands, numbers: Numbers, lengths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
     """``fused_attention`` with lengths in tensors."""
     given = [int(getattr(numbers, name)) for name in _NUMBERS]
     tensors = [getattr(operands, field.name) for field in fields(operands)]
-    return torch.ops.graph_quant.fused_attention(  # type: ignore[no-any-return]
+    return _step(  # type: ignore[no-any-return]
         tensors, list(lengths), numbers.op, numbers.input_layout, numbers.scale, given
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from graph_quant.dispatcher import step
 
 # float32 is exact up to 2**24, and a product of two int8 is at most 2**14: so many of them can be summed exactly.
 _EXACT_DEPTH = 2**24 // 2**14
@@ -18,7 +19,7 @@ def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     """``x1 @ x2`` of int8 tensors in int32; leading dimensions broadcast."""
     if type(x1) is type(x2) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _int8_matmul(x1, x2)
-    return torch.ops.graph_quant.int8_matmul(x1, x2)  # type: ignore[no-any-return]
+    return _step(x1, x2)  # type: ignore[no-any-return]
 
 
 def _int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
@@ -63,7 +64,4 @@ def _shape_only(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     return x1.new_empty((*batch, x1.size(-2), x2.size(-1)), dtype=torch.int32)
 
 
-_library = torch.library.Library("graph_quant", "FRAGMENT")
-_library.define("int8_matmul(Tensor x1, Tensor x2) -> Tensor")
-_library.impl("int8_matmul", _int8_matmul, "CPU")
-torch.library.register_fake("graph_quant::int8_matmul", _shape_only, lib=_library)
+_step = step("int8_matmul(Tensor x1, Tensor x2) -> Tensor", _int8_matmul, _shape_only)

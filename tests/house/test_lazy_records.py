@@ -1,0 +1,65 @@
+"""Importing torch_npu tells the dispatcher the operators' names; what they are is loaded when they are first called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import torch
+import torchair  # noqa: F401  (its import brings the converters in)
+from graph_quant.converters.lowering import LOWERINGS
+from graph_quant.meta import NODES, RECORDS
+
+# Modules that declare in any other way than by text are loaded at once; few may.
+MOST_AT_ONCE = 12
+NAMES = """
+import json, sys
+import graph_quant, torch_npu
+loaded = [name for name in sys.modules if name.startswith(("graph_quant.meta.", "graph_quant.reference."))]
+from graph_quant.meta import NODES, RECORDS
+import torchair
+from graph_quant.converters.lowering import LOWERINGS
+lowering = [name for name in sys.modules if name.startswith("graph_quant.converters.")]
+print(json.dumps([loaded, lowering, *(sorted(table.names()) for table in (RECORDS, NODES, LOWERINGS))]))
+"""
+
+
+def test_names_are_known_and_modules_wait() -> None:
+    done = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded, lowering, *names = json.loads(done.stdout.splitlines()[-1])
+    families = [name for name in loaded if name.count(".") > 2]
+    assert len(families) <= MOST_AT_ONCE, families
+    assert not any(name.startswith("graph_quant.converters.quant.") for name in lowering), lowering
+    # Nothing turns up when everything is loaded that its text did not say.
+    for known, table in zip(names, (RECORDS, NODES, LOWERINGS), strict=True):
+        ours = {name for name in table if name.startswith("npu::") and name != "npu::npu_nothing"}
+        assert set(known) == ours
+
+
+def test_a_module_loaded_inside_a_trace_makes_no_tensors() -> None:
+    """They would be fake."""
+    assert len(RECORDS) + len(LOWERINGS) > 50
+    homes = ("graph_quant.meta.", "graph_quant.reference.", "graph_quant.converters.")
+    found = [
+        f"{name}.{attribute}"
+        for name, module in list(sys.modules.items())
+        if name.startswith(homes)
+        for attribute, value in vars(module).items()
+        if isinstance(value, torch.Tensor)
+    ]
+    assert found == []
+
+
+def test_a_record_is_loaded_by_the_first_call_under_a_fake_mode() -> None:
+    code = (
+        "import graph_quant, torch, torch_npu, sys\n"
+        "from torch._subclasses.fake_tensor import FakeTensorMode\n"
+        "with FakeTensorMode():\n"
+        "    y, scale = torch_npu.npu_dynamic_quant(torch.empty(4, 64, dtype=torch.float16, device='npu'))\n"
+        "print(y.dtype, tuple(scale.shape), 'graph_quant.meta.quant.group_quant' in sys.modules)\n"
+        "print(torch_npu.npu_dynamic_quant(torch.ones(1, 2, dtype=torch.float16))[0].tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["torch.int8 (4,) False", "[[127, 127]]"], done.stderr
