@@ -72,7 +72,7 @@ def _counts(pairs: SortedPairs, mode: int) -> Tensor | None:
     return (counts if mode == COUNT else counts.cumsum(0)).to(torch.int32)
 
 
-@kernel("MoeInitRoutingQuantV2", flops=4, exact=True)
+@kernel("MoeInitRoutingQuantV2", flops=4)
 def init_routing_quant_node(
     x: Tensor,
     expert_idx: Tensor,

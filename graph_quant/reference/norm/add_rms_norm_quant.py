@@ -53,7 +53,7 @@ def add_rms_norm_quant(
     return y1, affine(normed, scales2, zero_points2, INT8, divide=div_mode), x
 
 
-@kernel("AddRmsNormQuant", flops=12, exact=True, same=("x1", "x2", "gamma"))
+@kernel("AddRmsNormQuant", flops=12, same=("x1", "x2", "gamma"))
 def add_rms_norm_quant_node(
     x1: Tensor,
     x2: Tensor,

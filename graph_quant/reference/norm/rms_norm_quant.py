@@ -23,7 +23,7 @@ def rms_norm_quant(
     return store(scaled.half().float(), destination)
 
 
-@kernel("RmsNormQuant", flops=10, exact=True, same=("x", "gamma", "beta", "scale"), packs=True)
+@kernel("RmsNormQuant", flops=10, same=("x", "gamma", "beta", "scale"), packs=True)
 def rms_norm_quant_node(
     x: Tensor,
     gamma: Tensor,
