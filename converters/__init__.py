@@ -1,7 +1,7 @@
 """How each operator becomes GE nodes, through TorchAir's own registry.
 
-Lowerings stand in the folders of the operators' families. Besides them stand the ATen operators that quantised models
-need and TorchAir cannot lower.
+Lowerings stand in the folders of the operators' families. Besides them stand those of ATen that TorchAir lacks, or has
+wrong.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ def register() -> None:
         return
     _registered = True
     from graph_quant.chip import or_upstream
+    from graph_quant.converters import symbols
+    from graph_quant.converters.decompositions import add_to_backend
     from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered
     from graph_quant.dispatcher import overload
-    from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
+    from torchair import npu_fx_compiler
+    from torchair._ge_concrete_graph import fx2ge_converter
 
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
@@ -39,4 +42,6 @@ def register() -> None:
         upstream = getattr(operator, "_ge_converter", None)
         if upstream is not None:
             UPSTREAM[operator] = upstream
-        register_fx_node_ge_converter(operator)(or_upstream(convert, upstream))
+        fx2ge_converter.register_fx_node_ge_converter(operator)(or_upstream(convert, upstream))
+    add_to_backend()
+    symbols.mend(fx2ge_converter, npu_fx_compiler)

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
 from graph_quant.discovery import Shelves, Table
-from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
+from graph_quant.ge.dtypes import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC
+from graph_quant.ge.registrations import registration
+from graph_quant.ge.torch_dtypes import word_of
 from graph_quant.meta import NODES, RECORDS, Operator, Plan, full
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -27,18 +29,19 @@ CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}
 LOWERINGS: Table[Callable[..., Any]] = Table(
     Shelves(
         declared=r'^@lowers\(\s*(?P<names>"[^"]+")',
-        called=("lowers(", "converts(", "Library("),
+        called=("lowers(", "converts(", "decomposes(", "Library("),
         imported=r"\bimport\b.*\b(?:lowers|converts)\b",
         full=full,
     )
 )
 
 
-def converts(overload: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes the decorated function TorchAir's converter of an operator that has no record."""
+def converts(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes the decorated function TorchAir's converter of operators that have no record."""
 
     def register(converter: Callable[..., Any]) -> Callable[..., Any]:
-        CONVERTERS[overload] = converter
+        for overload in overloads:
+            CONVERTERS[overload] = converter
         return converter
 
     return register
@@ -148,6 +151,51 @@ def cast_to(x: Tensor, dtype: torch.dtype) -> Tensor:
     converted = ge.Cast(x, dst_type=target.ge_attr)
     converted.desc.dtype = target.ge_desc
     return converted
+
+
+# Types that hold every number of another, the narrowest first.
+_WIDER = {
+    "bool": ("uint8", "int8", "int32", "int64", "float16", "float32"),
+    "uint8": ("int16", "int32", "int64", "float16", "float32"),
+    "int8": ("int16", "int32", "int64", "float16", "float32"),
+    "int16": ("int32", "int64", "float32"),
+    "int32": ("int64",),
+    "bfloat16": ("float32",),
+    "float16": ("float32",),
+}
+
+
+def in_type(dtype: torch.dtype | int, *values: Any) -> Any:
+    """Tensors and numbers as tensors of one type: cast, or made constants."""
+    wanted = TO_ATTRIBUTE[word_of(dtype)] if isinstance(dtype, torch.dtype) else int(dtype)
+    made = [
+        (value if value.dtype == wanted else ge.Cast(value, dst_type=wanted))
+        if isinstance(value, Tensor)
+        else ge.Const(value, dtype=wanted)
+        for value in values
+    ]
+    return made if len(made) > 1 else made[0]
+
+
+def taken_in(op_type: str, dtype: int) -> int:
+    """The type that GE registers for the first input of a node type and that holds every number of ``dtype``."""
+    registered = registration(op_type)
+    assert registered is not None, op_type
+    allowed, given = registered.inputs[0].dtypes, OF_ATTRIBUTE[int(dtype)]
+    if not allowed or given in allowed:
+        return int(dtype)
+    wider = next((word for word in _WIDER.get(given, ()) if word in allowed), None)
+    if wider is None:
+        raise NotImplementedError(f"GE's {op_type} takes {', '.join(sorted(allowed))}, not {given}: cast before it")
+    return TO_ATTRIBUTE[wider]
+
+
+def computed(op_type: str, dtype: int, *values: Any, **attributes: Any) -> Tensor:
+    """A node of tensors and numbers in ``dtype``, in a type that GE registers for it, its result back in ``dtype``."""
+    inner = taken_in(op_type, dtype)
+    given = [in_type(inner, value) for value in values]
+    result: Tensor = getattr(ge, op_type)(*given, **attributes)
+    return result if inner == dtype else in_type(dtype, result)  # type: ignore[no-any-return]
 
 
 def swapped(x: Tensor, rank: int, one: int, other: int) -> Tensor:

@@ -11,12 +11,32 @@ from typing import Any
 import torch
 from graph_quant.chip import is_950
 from graph_quant.converters import UPSTREAM
+from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 _FORWARD = torch.ops.aten._native_batch_norm_legit_functional.default
+_INFERENCE = torch.ops.aten._native_batch_norm_legit_no_training.default
 _BACKWARD = torch.ops.aten.native_batch_norm_backward.default
+
+
+@decomposes(_FORWARD)
+def without_training(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Without training the running statistics stay, and no others come; TorchAir lowers it with training alone."""
+    if training:
+        return NotImplemented
+    results = _INFERENCE(x, weight, bias, running_mean, running_var, momentum, eps)
+    return *results, running_mean.clone(), running_var.clone()
 
 
 @converts(_FORWARD)

@@ -18,7 +18,7 @@ LAYERS = [
     {"compatibility"},
     {"verification", "dryrun", "doctor", "served"},
     {"scripts"},
-    {"seams", "modes"},
+    {"seams", "modes", "aten"},
     {"start", "dumps", "upstream"},
     {"host", "converters", "nn"},
     {"meta"},

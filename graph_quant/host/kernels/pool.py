@@ -35,6 +35,69 @@ def avg_pool(
     )
 
 
+@kernel("AdaptiveAvgPool3d")
+def adaptive_avg_pool_volume(x: Tensor, *, output_size: Sequence[int], data_format: str = "NDHWC") -> Tensor:
+    pooled = functional.adaptive_avg_pool3d(_channels_first(x, data_format), tuple(output_size))  # type: ignore[arg-type]
+    return _channels_back(pooled, data_format)
+
+
+@kernel("AvgPool3D")
+def avg_pool_volume(
+    x: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int = 0,
+    data_format: str = "NDHWC",
+) -> Tensor:
+    window, steps = (_of_volume(each, data_format) for each in (ksize, strides))
+    pooled = functional.avg_pool3d(
+        _channels_first(x, data_format),
+        window,
+        steps,
+        list(pads[::2]),
+        ceil_mode,
+        count_include_pad,
+        divisor_override or None,
+    )
+    return _channels_back(pooled, data_format)
+
+
+def _of_volume(sizes: Sequence[int], data_format: str) -> list[int]:
+    """The three that are depth, height and width."""
+    if len(sizes) < 5:
+        return list(sizes) * (3 // len(sizes))
+    return list(sizes[2:] if data_format == "NCDHW" else sizes[1:4])
+
+
+def _channels_first(x: Tensor, data_format: str) -> Tensor:
+    return x if data_format == "NCDHW" else x.movedim(-1, 1)
+
+
+def _channels_back(x: Tensor, data_format: str) -> Tensor:
+    return x if data_format == "NCDHW" else x.movedim(1, -1).contiguous()
+
+
+@kernel("Col2im")
+def col2im(
+    x: Tensor,
+    output_size: Sizes,
+    *,
+    kernel_size: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    """Columns as (n, channels, places of the window, windows)."""
+    columns = x.reshape(x.size(0), x.size(1) * x.size(2), x.size(3))
+    return functional.fold(
+        columns, tuple(output_size.ints), tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride)
+    )
+
+
 @kernel("AvgPoolV2Grad")
 def avg_pool_grad(
     orig_input_shape: Sizes,
@@ -86,5 +149,23 @@ def max_pool_with_argmax(
 ) -> tuple[Tensor, Tensor]:
     y, where = torch.ops.aten.max_pool2d_with_indices(
         x, list(ksize[-2:]), list(strides[-2:]), list(pads[-2:]), list(dilation[-2:]), ceil_mode
+    )
+    return y, where.to(from_attr(dtype))
+
+
+@kernel("MaxPool3DWithArgmaxV2")
+def max_pool_volume_with_argmax(
+    x: Tensor,
+    *,
+    ksize: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[int],
+    dilation: Sequence[int] = (1, 1, 1),
+    ceil_mode: bool = False,
+    dtype: int = 3,
+) -> tuple[Tensor, Tensor]:
+    """Places count through a whole volume."""
+    y, where = torch.ops.aten.max_pool3d_with_indices(
+        x, list(ksize), list(strides), list(pads), list(dilation), ceil_mode
     )
     return y, where.to(from_attr(dtype))

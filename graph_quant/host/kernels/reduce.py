@@ -84,6 +84,27 @@ def reduce_std_with_mean(
     return torch.rsqrt(variance + epsilon) if invert else torch.sqrt(variance)
 
 
+@kernel("ReduceStdV2Update", flops=REDUCTION)
+def reduce_var_around_mean(
+    x: Tensor,
+    mean: Tensor,
+    *,
+    dim: Sequence[int],
+    if_std: bool = False,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    correction: int = 1,
+) -> Tensor:
+    """In double precision, and less what the mean was rounded by, as exact as ATen's own running variance."""
+    axes = list(dim) or list(range(x.dim()))
+    apart = x.double() - mean.double()
+    count = math.prod(x.size(axis) for axis in axes)
+    squares = apart.square().sum(axes, keepdim) - apart.sum(axes, keepdim).square() / count
+    left = max(count - (correction if unbiased else 0), 0)
+    spread = squares / left
+    return (spread.sqrt() if if_std else spread).to(x.dtype)
+
+
 _INFINITE_NORM = 2147483647.0
 
 

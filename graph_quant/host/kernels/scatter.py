@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from ...ge.kernels import kernel
 from ...ge.sizes import Sizes
+from .checks import indices_within
 from .index import places
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -33,6 +35,29 @@ def scatter_update(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
 @kernel("TensorScatterUpdate")
 def tensor_scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return x.index_put(tuple(indices.to(torch.int64).unbind(-1)), updates)
+
+
+@kernel("TensorScatterMax")
+def tensor_scatter_max(input: Tensor, indices: Tensor, updates: Tensor) -> Tensor:  # noqa: A002
+    return _scattered(input, indices, updates, "amax")
+
+
+@kernel("TensorScatterMin")
+def tensor_scatter_min(input: Tensor, indices: Tensor, updates: Tensor) -> Tensor:  # noqa: A002
+    return _scattered(input, indices, updates, "amin")
+
+
+def _scattered(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
+    """Of rows of everything behind the places; the places are of the leading dimensions."""
+    depth = indices.size(-1)
+    leading = list(x.shape[:depth])
+    where = torch.zeros(indices.shape[:-1], dtype=torch.int64)
+    for axis, size in enumerate(leading):
+        where = where * size + indices_within("indices", indices[..., axis].to(torch.int64), size)
+    rows = x.reshape(math.prod(leading), -1)
+    given = updates.reshape(where.numel(), -1)
+    places = where.reshape(-1, 1).expand(given.shape)
+    return torch.scatter_reduce(rows, 0, places, given, reduction).reshape(x.shape)
 
 
 @kernel("ScatterNd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,22 @@ def tensor_scatter_update(chance: random.Random) -> Case:
     for place, update in zip(places.tolist(), updates, strict=True):
         expected[tuple(place)] = update
     return Case([x, places, updates], {}, expected)
+
+
+def _extremes(op_type: str, choose: Callable[..., torch.Tensor]) -> None:
+    @trial(op_type)
+    def make(chance: random.Random) -> Case:
+        x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(NUMBERS))
+        places = _places(chance, x, unique=False)
+        updates = tensor(chance, [places.size(0), *x.shape[places.size(1) :]], x.dtype)
+        expected = x.clone()
+        for place, update in zip(places.tolist(), updates, strict=True):
+            expected[tuple(place)] = choose(expected[tuple(place)], update)
+        return Case([x, places, updates], {}, expected)
+
+
+_extremes("TensorScatterMax", torch.maximum)
+_extremes("TensorScatterMin", torch.minimum)
 
 
 @trial("ScatterNd")

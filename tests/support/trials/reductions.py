@@ -84,6 +84,19 @@ def reduce_std_with_mean(chance: random.Random) -> Case:
     return Case([x, mean.float().expand_as(x)], attributes, expected.float(), bound=16)
 
 
+@trial("ReduceStdV2Update")
+def reduce_var_around_mean(chance: random.Random) -> Case:
+    x = plain(shape(chance, 1, zeros=False), chance.choice(FLOATS[:2]))
+    axes = [axis - chance.choice((0, x.dim())) for axis in range(x.dim()) if chance.random() < 0.6] or [0]
+    x = torch.cat([x, x + 1], axes[0])
+    keep, root, correction = chance.random() < 0.5, chance.random() < 0.5, chance.randint(0, 1)
+    wide = x.double().numpy().var(tuple(axes), ddof=correction, keepdims=keep)
+    expected = torch.from_numpy(np.asarray(np.sqrt(wide) if root else wide)).to(x.dtype)
+    mean = x.mean(axes, keepdim=True).expand_as(x)
+    attributes = {"dim": axes, "if_std": root, "unbiased": correction > 0, "keepdim": keep, "correction": correction}
+    return Case([x, mean], attributes, expected, bound=1)
+
+
 @trial("LpNormV2")
 def lp_norm(chance: random.Random) -> Case:
     x, keep = plain(shape(chance, zeros=False)), chance.random() < 0.5

@@ -1,0 +1,118 @@
+"""Arithmetic and logic of elements that TorchAir has no converter for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from graph_quant.converters.lowering import computed, converts, in_type, shape_of, taken_in
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+aten = torch.ops.aten
+_FLOATS = (DataType.DT_FLOAT, DataType.DT_FLOAT16, DataType.DT_BF16, DataType.DT_DOUBLE)
+
+
+@converts(aten.isnan.default)
+def isnan(x: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """IsNan; no integer is none."""
+    if x.dtype not in _FLOATS:
+        return ge.Fill(shape_of(x), ge.Const(False, dtype=DataType.DT_BOOL))
+    return ge.IsNan(in_type(taken_in("IsNan", x.dtype), x))
+
+
+@converts(aten.trunc.default)
+def trunc(x: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """Trunc; integers stay as they are."""
+    return ge.Trunc(x) if x.dtype in _FLOATS else ge.Identity(x)
+
+
+@converts(aten.atan2.default)
+def atan2(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:
+    """Atan2 in the type of the result."""
+    return ge.Atan2(*in_type(meta_outputs.dtype, x, other))
+
+
+@converts(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
+    """Mod, whose remainder has the sign of the dividend: exact in any type that holds both."""
+    return computed("Mod", meta_outputs.dtype, *_promoted(meta_outputs.dtype, x, other))
+
+
+def _promoted(dtype: int, *values: Any) -> list[Any]:
+    """Tensors of other types cast; numbers stay numbers."""
+    return [in_type(dtype, value) if isinstance(value, Tensor) else value for value in values]
+
+
+@converts(aten.bitwise_and.Scalar, aten.bitwise_and.Tensor)
+def bitwise_and(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
+    """BitwiseAnd; of truth LogicalAnd."""
+    return _bitwise(ge.BitwiseAnd, ge.LogicalAnd, x, other, meta_outputs)
+
+
+@converts(aten.bitwise_or.Scalar, aten.bitwise_or.Tensor)
+def bitwise_or(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
+    """BitwiseOr; of truth LogicalOr."""
+    return _bitwise(ge.BitwiseOr, ge.LogicalOr, x, other, meta_outputs)
+
+
+@converts(aten.bitwise_xor.Scalar, aten.bitwise_xor.Tensor)
+def bitwise_xor(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
+    """BitwiseXor; truth differs."""
+    return _bitwise(ge.BitwiseXor, _differ, x, other, meta_outputs)
+
+
+def _bitwise(of_integers: Any, of_truth: Any, x: Tensor, other: Any, meta_outputs: Any) -> Tensor:
+    given = in_type(meta_outputs.dtype, x, other)
+    return of_truth(*given) if meta_outputs.dtype == DataType.DT_BOOL else of_integers(*given)  # type: ignore[no-any-return]
+
+
+@converts(aten.logical_xor.default)
+def logical_xor(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """Truth that differs."""
+    return _differ(*in_type(DataType.DT_BOOL, x, other))
+
+
+def _differ(one: Tensor, other: Tensor) -> Tensor:
+    """NotEqual takes numbers alone, and Equal truth as well."""
+    return ge.LogicalNot(ge.Equal(one, other))
+
+
+@converts(aten.sub.Scalar, aten.sub.Tensor)
+def sub(x: Tensor, other: Any, alpha: Any = 1, meta_outputs: Any = None) -> Tensor:
+    """Sub; with a factor AxpyV2 of its negative, which ATen does not round to the type of the tensor first."""
+    if not isinstance(alpha, Tensor) and alpha == 1:
+        return ge.Sub(*in_type(meta_outputs.dtype, x, other))
+    minus = ge.Neg(alpha) if isinstance(alpha, Tensor) else -alpha
+    return ge.AxpyV2(*in_type(meta_outputs.dtype, x, other, minus))
+
+
+@converts(aten.div.Scalar_mode, aten.div.Tensor_mode)
+def div_mode(x: Tensor, other: Any, *, rounding_mode: str | None = None, meta_outputs: Any = None) -> Tensor:
+    """FloorDiv, TruncateDiv or RealDiv."""
+    make = {"floor": ge.FloorDiv, "trunc": ge.TruncateDiv, None: ge.RealDiv}[rounding_mode]
+    return make(*in_type(meta_outputs.dtype, x, other))  # type: ignore[no-any-return]
+
+
+@converts(aten.gelu.default)
+def gelu(x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """GeluV2, which knows both forms; Gelu is the one with tanh for some and with erf for others."""
+    return ge.GeluV2(x, approximate=approximate)
+
+
+@converts(aten.hardtanh.default)
+def hardtanh(x: Tensor, min_val: Any = -1, max_val: Any = 1, meta_outputs: Any = None) -> Tensor:
+    """ClipByValueV2, also where both bounds are the same: what is no number stays none."""
+    return ge.ClipByValueV2(*in_type(meta_outputs.dtype, x, min_val, max_val))
+
+
+@converts(aten.round.decimals)
+def round_decimals(x: Tensor, *, decimals: int = 0, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """Round of the number moved by the decimals, and back."""
+    if x.dtype not in _FLOATS or decimals == 0:
+        return ge.Round(x)
+    by = in_type(x.dtype, math.pow(10.0, abs(decimals)))
+    if decimals > 0:
+        return ge.RealDiv(ge.Round(ge.Mul(x, by)), by)
+    return ge.Mul(ge.Round(ge.RealDiv(x, by)), by)

@@ -1,0 +1,138 @@
+"""Pooling: over volumes, which TorchAir has no mean of, and over images, where it has means and places wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from graph_quant.chip import is_950
+from graph_quant.converters import UPSTREAM
+from graph_quant.converters.decompositions import decomposes
+from graph_quant.converters.lowering import converts, in_type
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair._ge_concrete_graph.compat_ir import ge_op
+from torchair._ge_concrete_graph.utils import specific_op_input_layout, specific_op_output_layout
+from torchair.ge import attr
+from torchair.ge._ge_graph import DataType, Tensor
+
+aten = torch.ops.aten
+
+
+def _several(sizes: Sequence[int], count: int) -> list[int]:
+    return list(sizes) * count if len(sizes) == 1 else list(sizes)
+
+
+@converts(aten.avg_pool3d.default)
+def avg_pool3d(
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0, 0),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    meta_outputs: Any = None,  # noqa: ARG001
+) -> Tensor:
+    """AvgPool3D."""
+    window, pads = _several(kernel_size, 3), _several(padding, 3)
+    batch = x if x.rank == 5 else ge.Unsqueeze(x, axes=[0])
+    pooled = ge.AvgPool3D(
+        batch,
+        ksize=[1, 1, *window],
+        strides=[1, 1, *(_several(stride, 3) or window)],
+        pads=[side for side in pads for _ in range(2)],
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        divisor_override=divisor_override or 0,
+        data_format="NCDHW",
+    )
+    return pooled if x.rank == 5 else ge.Squeeze(pooled, axis=[0])
+
+
+@converts(aten._adaptive_avg_pool3d.default)
+def adaptive_avg_pool3d(x: Tensor, output_size: Any, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """AdaptiveAvgPool3d, which TorchAir has no function for."""
+    if isinstance(output_size, Tensor):
+        raise NotImplementedError(
+            "aten._adaptive_avg_pool3d is lowered to sizes that are known when the graph is built: pass integers"
+        )
+    batch = x if x.rank == 5 else ge.Unsqueeze(x, axes=[0])
+    pooled: Tensor = ge_op(
+        op_type="AdaptiveAvgPool3d",
+        inputs={"x": batch},
+        attrs={"output_size": attr.ListInt(list(output_size)), "data_format": attr.Str("NCDHW")},
+        outputs=["y"],
+    )
+    pooled.desc.dtype = x.desc.dtype
+    return pooled if x.rank == 5 else ge.Squeeze(pooled, axis=[0])
+
+
+@converts(aten.avg_pool2d.default)
+def avg_pool2d(
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    meta_outputs: Any = None,  # noqa: ARG001
+) -> Tensor:
+    """AvgPoolV2, in float32 where padding counts: in float16 TorchAir leaves it out of the mean whatever is asked."""
+    window, pads = _several(kernel_size, 2), _several(padding, 2)
+    inner = DataType.DT_FLOAT if x.dtype != DataType.DT_FLOAT and (any(pads) or ceil_mode) else x.dtype
+    batch = in_type(inner, x)
+    pooled = ge.AvgPoolV2(
+        batch if x.rank == 4 else ge.Unsqueeze(batch, axes=[0]),
+        ksize=[1, 1, *window],
+        strides=[1, 1, *(_several(stride, 2) or window)],
+        pads=[side for side in pads for _ in range(2)],
+        ceil_mode=ceil_mode,
+        exclusive=not count_include_pad,
+        divisor_override=divisor_override or 0,
+    )
+    specific_op_input_layout(pooled, indices=[0], layout="NCHW")
+    specific_op_output_layout(pooled, indices=0, layout="NCHW")
+    pooled = pooled if x.rank == 4 else ge.Squeeze(pooled, axis=[0])
+    return pooled if inner == x.dtype else ge.Cast(pooled, dst_type=x.dtype)
+
+
+@converts(aten.max_pool2d_with_indices.default)
+def max_pool2d(
+    x: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+    meta_outputs: Any = None,
+) -> Any:
+    """MaxPool3DWithArgmaxV2 of images one deep, whose places are ATen's; TorchAir gives the pooled values for them."""
+    if is_950():
+        arguments = (x, kernel_size, stride, padding, dilation, ceil_mode)
+        return UPSTREAM[aten.max_pool2d_with_indices.default](*arguments, meta_outputs=meta_outputs)
+    window = _several(kernel_size, 2)
+    batch = x if x.rank == 4 else ge.Unsqueeze(x, axes=[0])
+    results = ge.MaxPool3DWithArgmaxV2(
+        ge.Unsqueeze(batch, axes=[2]),
+        ksize=[1, *window],
+        strides=[1, *(_several(stride, 2) or window)],
+        pads=[0, *_several(padding, 2)],
+        dilation=[1, *_several(dilation, 2)],
+        ceil_mode=ceil_mode,
+    )
+    specific_op_input_layout(results[0], indices=0, layout="NCDHW")
+    specific_op_output_layout(results[0], indices=[0, 1], layout="NCDHW")
+    values, places = (ge.Squeeze(each, axis=[2] if x.rank == 4 else [0, 2]) for each in results)
+    return values, ge.Cast(places, dst_type=DataType.DT_INT64)
+
+
+@decomposes(aten.max_pool2d_with_indices_backward.default)
+def max_pool2d_backward(
+    grad_output: torch.Tensor, x: torch.Tensor, *geometry: Any, indices: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Gradients added where the largest elements were."""
+    places = geometry[-1] if indices is None else indices
+    flat = torch.zeros_like(x).flatten(-2)
+    return flat.scatter_add(-1, places.flatten(-2), grad_output.flatten(-2)).reshape(x.shape)

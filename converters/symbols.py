@@ -1,0 +1,74 @@
+"""Sizes that are known only when a graph runs: those that nonzero and item give.
+
+TorchAir asks of every result whether it is empty, which PyTorch cannot say of such sizes; it leaves comparisons of
+sizes to Python; and it cannot return a number that was read from a tensor. The first two are mended here, the last is
+refused with the way out.
+"""
+
+from __future__ import annotations
+
+import operator
+from types import ModuleType
+from typing import Any
+
+import torch
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+_COMPARISONS = {
+    operator.eq: ge.Equal,
+    operator.ne: ge.NotEqual,
+    operator.lt: ge.Less,
+    operator.le: ge.LessEqual,
+    operator.gt: ge.Greater,
+    operator.ge: ge.GreaterEqual,
+}
+_CHOICES = {torch.sym_min: ge.Minimum, torch.sym_max: ge.Maximum}
+# Whether sizes are what a program says they are: kernels refuse wrong ones, so that a graph holds no nodes for it.
+_PROMISES = (
+    torch.ops.aten._assert_scalar.default,
+    torch.ops.aten.sym_constrain_range.default,
+    torch.ops.aten.sym_constrain_range_for_size.default,
+)
+
+
+def mend(converter: ModuleType, compiler: ModuleType) -> None:
+    """Let TorchAir build graphs with such sizes."""
+    vars(converter)["is_zero_element_tensor"] = is_empty
+    vars(converter)["get_used_sym_value_mapping"] = _known_or_refused(converter.get_used_sym_value_mapping)
+    known = compiler._is_binary_operator
+    vars(compiler)["_is_binary_operator"] = lambda target: target in _COMPARISONS or known(target)
+    for target, make in (*_COMPARISONS.items(), *_CHOICES.items()):
+        converter.register_fx_node_ge_converter(target)(_of_sizes(make))
+    for promise in _PROMISES:
+        converter.register_fx_node_ge_converter(promise)(_nothing)
+
+
+def is_empty(tensor: Any) -> bool:
+    """Whether a tensor is known to have no elements when the graph is built."""
+    return isinstance(tensor, torch.Tensor) and any(isinstance(size, int) and size == 0 for size in tensor.size())
+
+
+def _known_or_refused(mapping: Any) -> Any:
+    def known(of_inputs: Any, meta: Any) -> Any:
+        try:
+            return mapping(of_inputs, meta)
+        except AssertionError:
+            raise NotImplementedError(
+                "a graph cannot return a number that it reads from a tensor: "
+                "return the tensor, and call item() outside of the compiled function"
+            ) from None
+
+    return known
+
+
+def _of_sizes(make: Any) -> Any:
+    def convert(one: Any, other: Any, meta_outputs: Any = None) -> Any:  # noqa: ARG001
+        given = [each if isinstance(each, Tensor) else ge.Const(each, dtype=DataType.DT_INT64) for each in (one, other)]
+        return make(*given)
+
+    return convert
+
+
+def _nothing(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> None:  # noqa: ARG001
+    return None

@@ -1,0 +1,29 @@
+"""Fourier transforms along the last dimension."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...ge.kernels import kernel
+from ...ge.sizes import Sizes
+
+
+@kernel("FFT")
+def fft(x: Tensor) -> Tensor:
+    return torch.fft.fft(x)
+
+
+@kernel("IFFT")
+def inverse_fft(x: Tensor) -> Tensor:
+    return torch.fft.ifft(x)
+
+
+@kernel("RFFT")
+def real_fft(input: Tensor, fft_length: Sizes) -> Tensor:  # noqa: A002
+    return torch.fft.rfft(input, fft_length.ints[0])
+
+
+@kernel("IRFFT")
+def inverse_real_fft(x: Tensor, fft_length: Sizes) -> Tensor:
+    return torch.fft.irfft(x, fft_length.ints[0])

@@ -1,0 +1,31 @@
+"""Every overload that PyTorch tags as core ATen is lowered."""
+
+import torch
+from graph_quant.aten import core, lowering
+from graph_quant.host.kernels import KERNELS, SIZE_KERNELS
+
+
+def test_every_core_overload_is_lowered() -> None:
+    overloads = core()
+    assert len(overloads) == 193
+    assert [str(each) for each in overloads if not lowering(each).is_lowered] == []
+
+
+def test_the_nodes_are_read_from_the_text_and_from_what_it_is_given() -> None:
+    aten = torch.ops.aten
+    assert lowering(aten.atan2.default).nodes == ("Atan2",)
+    assert lowering(aten.lt.Scalar).nodes == ("Less",)
+    assert {"ArgMin", "ReduceMin", "ArgMinWithValue"} <= {*lowering(aten.min.dim).nodes}
+    assert lowering(aten.fmod.Tensor).nodes == ("Mod",)
+
+
+def test_a_stub_is_no_lowering() -> None:
+    assert not lowering(torch.ops.aten._assert_async.msg).is_lowered
+    assert not lowering(torch.ops.aten._linalg_svd.default).is_lowered
+
+
+def test_the_host_has_kernels_for_the_nodes_of_this_package() -> None:
+    """Of a type that only another chip gets TorchAir's converter speaks, not one of these."""
+    ours = [found for each in core() if (found := lowering(each)).by == "graph_quant"]
+    missing = {node for found in ours for node in found.nodes if node not in KERNELS and node not in SIZE_KERNELS}
+    assert missing == set()

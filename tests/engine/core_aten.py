@@ -1,0 +1,353 @@
+"""Runs every overload that PyTorch tags as core ATen in graph mode, over PyTorch's own samples, against eager mode.
+
+The calls that PyTorch's OpInfos make of an overload are noted down, with ordinary numbers and again with NaN,
+infinities and zeros of both signs among them. Several calls share a graph, static or with symbols for sizes, and every
+result is compared with the CPU's to the bit.
+
+    python tests/engine/core_aten.py                all of them, a table and what differs
+    python tests/engine/core_aten.py amax var       the overloads of some operators
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import operator
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import graph_quant  # noqa: F401  (makes npu:0 available)
+import torch
+import torchair
+from graph_quant.aten import core
+from torch._ops import OpOverload
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
+SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.0)
+SHARED = 24
+# More elements than this tell no more, and cost time.
+LARGEST = 20_000
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an overload, on the CPU."""
+
+    overload: OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [leaf for leaf in tree_leaves((self.args, self.kwargs)) if isinstance(leaf, torch.Tensor)]
+
+    @property
+    def signature(self) -> str:
+        """What tells calls apart: dtypes, shapes and numbers, not data."""
+        return str(tree_map(_described, (self.args, self.kwargs)))
+
+    def with_tensors(self, make: Callable[[torch.Tensor], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with something else for each tensor, and another device's name for the CPU's."""
+
+        def other(item: Any) -> Any:
+            if isinstance(item, torch.Tensor):
+                return make(item)
+            return torch.device("npu", 0) if isinstance(item, torch.device) else item
+
+        args, kwargs = tree_map(other, (self.args, self.kwargs))
+        return args, kwargs
+
+    def eager(self) -> list[Any]:
+        """The results of the CPU."""
+        args, kwargs = tree_map(
+            lambda item: item.clone() if isinstance(item, torch.Tensor) else item, (self.args, self.kwargs)
+        )
+        return tree_leaves(self.overload(*args, **kwargs))
+
+
+def _described(item: Any) -> Any:
+    return f"{item.dtype}{list(item.shape)}{list(item.stride())}" if isinstance(item, torch.Tensor) else repr(item)
+
+
+class Noting(TorchDispatchMode):
+    """Notes the calls of some overloads: of each as many as wanted, no two alike."""
+
+    def __init__(self, wanted: Iterable[OpOverload], most: int) -> None:
+        super().__init__()
+        self.most = most
+        self.calls: dict[OpOverload, dict[str, Call]] = {overload: {} for overload in wanted}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in self.calls:
+            self.note(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def note(self, overload: OpOverload, args: Any, kwargs: Any) -> None:
+        """Note a call unless there are enough, or it cannot be made on the device."""
+        call = Call(overload, args, kwargs)
+        noted = self.calls[overload]
+        if not all(_is_plain(each) for each in call.tensors) or call.signature in noted:
+            return
+        per_dtype = Counter(_dtype(each) for each in noted.values())
+        if per_dtype[_dtype(call)] < self.most:
+            args, kwargs = tree_map(
+                lambda item: item.detach().clone() if isinstance(item, torch.Tensor) else item, (args, kwargs)
+            )
+            noted[call.signature] = Call(overload, args, kwargs)
+
+
+def _dtype(call: Call) -> torch.dtype | None:
+    return call.tensors[0].dtype if call.tensors else None
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    small = tensor.layout == torch.strided and not tensor.is_nested and tensor.numel() <= LARGEST
+    return small and (tensor.dtype in DTYPES or tensor.dtype == torch.complex64)
+
+
+def noted_calls(wanted: Sequence[OpOverload], most: int) -> dict[OpOverload, list[Call]]:
+    """The calls that the OpInfos make of the overloads; also of those that the CPU breaks up before it dispatches."""
+    noting = Noting(wanted, most)
+    by_name = {overload.overloadpacket.__name__.strip("_"): overload for overload in wanted}
+    composite = [overload for overload in wanted if _is_composite(overload)]
+    for info in op_db:
+        for dtype in DTYPES:
+            if dtype in info.supported_dtypes("cpu"):
+                _note_samples(noting, info, dtype, [each for each in composite if each in _named(by_name, info)])
+    return {overload: list(calls.values()) for overload, calls in noting.calls.items()}
+
+
+def _named(by_name: dict[str, OpOverload], info: OpInfo) -> list[OpOverload]:
+    found = by_name.get(info.name.rpartition(".")[2])
+    return [] if found is None else [found]
+
+
+def _is_composite(overload: OpOverload) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd")
+
+
+def _note_samples(noting: Noting, info: OpInfo, dtype: torch.dtype, composite: list[OpOverload]) -> None:
+    torch.manual_seed(0)
+    try:
+        wants_gradient = dtype.is_floating_point and info.supports_autograd
+        for sample in islice(info.sample_inputs("cpu", dtype, requires_grad=wants_gradient), noting.most):
+            if sum(leaf.numel() for leaf in tree_leaves(sample.input) if isinstance(leaf, torch.Tensor)) > LARGEST:
+                continue
+            for overload in composite:
+                noting.note(overload, (sample.input, *sample.args), sample.kwargs)
+            with noting:
+                _backward(info.op(sample.input, *sample.args, **sample.kwargs))
+    except Exception:  # the sample is none for this dtype, or wants what a build of PyTorch lacks
+        return
+
+
+def _backward(result: Any) -> None:
+    """Make the calls of the gradients too."""
+    for leaf in tree_leaves(result):
+        if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+            leaf.backward(torch.ones_like(leaf), retain_graph=True)
+
+
+def seasoned(call: Call) -> Call | None:
+    """The same call with NaN, infinities and zeros of both signs among its numbers; None where it has no floats."""
+    floats = [each for each in call.tensors if each.is_floating_point() and each.numel()]
+    if not floats:
+        return None
+
+    def season(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point() or not tensor.numel():
+            return tensor
+        changed = tensor.clone(memory_format=torch.contiguous_format)
+        flat = changed.view(-1)
+        for place, value in zip(range(0, flat.numel(), max(1, flat.numel() // 5)), SPECIAL, strict=False):
+            flat[place] = value
+        return changed
+
+    args, kwargs = tree_map(
+        lambda item: season(item) if isinstance(item, torch.Tensor) else item, (call.args, call.kwargs)
+    )
+    return Call(call.overload, args, kwargs)
+
+
+def together(calls: Sequence[Call]) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
+    """One module that makes all the calls, and the tensors it takes; results that are views are copied."""
+    graph, tensors = torch.fx.Graph(), []
+
+    def placeholder(tensor: torch.Tensor) -> torch.fx.Node:
+        tensors.append(tensor)
+        return graph.placeholder(f"t{len(tensors)}")
+
+    # Placeholders come first in a graph.
+    made = [(call, call.with_tensors(placeholder)) for call in calls]
+    results = []
+    for call, (args, kwargs) in made:
+        result = graph.call_function(call.overload, args, kwargs)
+        results.append(_copied(graph, call, result) if _is_view(call.overload) else result)
+    graph.output(tuple(results))
+    return torch.fx.GraphModule(torch.nn.Module(), graph), tensors
+
+
+def _is_view(overload: OpOverload) -> bool:
+    return any(returned.alias_info is not None for returned in overload._schema.returns)
+
+
+def _copied(graph: torch.fx.Graph, call: Call, result: torch.fx.Node) -> Any:
+    """Copies of views: of an input they would be made outside of the graph."""
+    clone = torch.ops.aten.clone.default
+    if not isinstance(call.overload(*call.args, **call.kwargs), list | tuple):
+        return graph.call_function(clone, (result,))
+    items = range(len(call.eager()))
+    return [graph.call_function(clone, (graph.call_function(operator.getitem, (result, at)),)) for at in items]
+
+
+def compiled(calls: Sequence[Call], dynamic: bool) -> list[list[Any]]:
+    """The results of each call, of one graph of all of them."""
+    module, tensors = together(calls)
+    torch._dynamo.reset()
+    torch._dynamo.config.capture_scalar_outputs = torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    # Not the module: what a module says of an error runs in Dynamo, which then says another one.
+    call = torch.compile(module.forward, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
+    results = call(*(each.npu() for each in tensors))
+    return [[_back(leaf) for leaf in tree_leaves(each)] for each in results]
+
+
+def _back(leaf: Any) -> Any:
+    return leaf.cpu() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def difference(expected: list[Any], actual: list[Any]) -> str:
+    """What differs between results: dtypes, shapes, or a bit."""
+    if len(expected) != len(actual):
+        return f"{len(actual)} results for {len(expected)}"
+    for one, other in zip(expected, actual, strict=True):
+        if not isinstance(one, torch.Tensor):
+            if one != other and one == one:
+                return f"{other} for {one}"
+            continue
+        if (one.dtype, one.shape) != (other.dtype, other.shape):
+            return f"{other.dtype}{list(other.shape)} for {one.dtype}{list(one.shape)}"
+        if found := _values(one, other):
+            return found
+    return ""
+
+
+def _values(one: torch.Tensor, other: torch.Tensor) -> str:
+    if one.is_complex():
+        return _values(torch.view_as_real(one), torch.view_as_real(other))
+    if not one.is_floating_point():
+        return "" if torch.equal(one, other) else f"{other.flatten()[:6].tolist()} for {one.flatten()[:6].tolist()}"
+    wrong = (one != other) | (one.signbit() != other.signbit())
+    wrong &= ~(one.isnan() & other.isnan())
+    if not wrong.any():
+        return ""
+    place = int(wrong.flatten().nonzero()[0])
+    return f"{int(wrong.sum())} of {one.numel()}: {other.flatten()[place].item()!r} for {one.flatten()[place].item()!r}"
+
+
+@dataclass
+class Outcome:
+    """What became of an overload's calls in one kind of graph."""
+
+    overload: str
+    dynamic: bool
+    agreed: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def check(overload: OpOverload, calls: Sequence[Call], dynamic: bool, undefined: bool = False) -> Outcome:
+    """Run the calls of an overload, many in a graph; where a graph fails, its calls one by one."""
+    outcome = Outcome(str(overload), dynamic)
+    with_results = list(_runnable(calls))
+    for start in range(0, len(with_results), SHARED):
+        _check_shared(with_results[start : start + SHARED], dynamic, outcome, undefined)
+    return outcome
+
+
+def _runnable(calls: Iterable[Call]) -> Iterator[tuple[Call, list[Any]]]:
+    """The calls that the CPU can make, and its results."""
+    for call in calls:
+        for each in (call, seasoned(call)):
+            try:
+                if each is not None:
+                    yield each, each.eager()
+            except Exception:  # no call, or none with these numbers
+                continue
+
+
+def _check_shared(chosen: list[tuple[Call, list[Any]]], dynamic: bool, outcome: Outcome, undefined: bool) -> None:
+    try:
+        results = compiled([call for call, _ in chosen], dynamic)
+    except Exception as error:
+        if len(chosen) > 1:
+            for each in chosen:
+                _check_shared([each], dynamic, outcome, undefined)
+        else:
+            outcome.failures.append(f"{chosen[0][0].signature[:300]}: {_brief(error)}")
+        return
+    for (call, expected), result in zip(chosen, results, strict=True):
+        found = difference(_shapes(expected), _shapes(result)) if undefined else difference(expected, result)
+        outcome.agreed += not found
+        if found:
+            outcome.failures.append(f"{call.signature[:300]}: {found}")
+
+
+def _shapes(results: list[Any]) -> list[Any]:
+    return [(each.dtype, each.shape) if isinstance(each, torch.Tensor) else type(each) for each in results]
+
+
+def _brief(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "Error" in line or "not implemented" in line or "ERR" in line]
+    return f"{type(error).__name__}: {' / '.join((told or lines)[:2])[:300]}"
+
+
+# Whose numbers are random or not defined: only shapes and dtypes can agree.
+UNDEFINED = ("rand", "randn", "randperm", "native_dropout", "empty", "empty_strided", "resize_")
+
+
+def main() -> int:
+    """Run and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="operators to check (default: all)")
+    parser.add_argument("--most", type=int, default=8, help="calls of each overload for each dtype")
+    parser.add_argument("--static", action="store_true", help="no symbols for sizes")
+    parser.add_argument("--dynamic", action="store_true", help="symbols for sizes alone")
+    parser.add_argument("--report", type=Path, help="write what was found as JSON")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    wanted = [each for each in core() if not options.names or each.overloadpacket.__name__ in options.names]
+    calls = noted_calls(wanted, options.most)
+    kinds = [False] if options.static else [True] if options.dynamic else [False, True]
+    outcomes = []
+    for overload in wanted:
+        start = time.perf_counter()
+        for dynamic in kinds:
+            undefined = overload.overloadpacket.__name__ in UNDEFINED
+            outcome = check(overload, calls[overload], dynamic, undefined)
+            outcomes.append(outcome)
+            kind, seconds = "dynamic" if dynamic else "static", time.perf_counter() - start
+            told = f"{outcome.agreed:4} agree, {len(outcome.failures)} do not ({seconds:.1f} s)"
+            print(f"{outcome.overload:44} {kind:8} {told}", flush=True)
+            for failure in outcome.failures[:3]:
+                print("      ", failure, flush=True)
+    agreed, failed = sum(each.agreed for each in outcomes), sum(len(each.failures) for each in outcomes)
+    print(f"{agreed} of {agreed + failed} calls of {len(wanted)} overloads agree with eager mode to the bit")
+    if options.report:
+        options.report.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
+    return 0 if not failed else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
