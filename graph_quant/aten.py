@@ -59,7 +59,7 @@ def lowering(overload: OpOverload) -> Lowering:
     if overload.overloadpacket.__name__ in _OF_SYMBOLS:
         return Lowering(name, SYMBOLS, "TorchAir")
     if has_nodes(overload):
-        converter = inspect.unwrap(overload._ge_converter)
+        converter = inspect.unwrap(vars(overload)["_ge_converter"])
         return Lowering(name, NODES, _whose(converter), tuple(nodes_of(converter)))
     if overload in applied():
         return Lowering(name, DECOMPOSITION, "graph_quant" if overload in DECOMPOSITIONS else "PyTorch")
@@ -105,5 +105,5 @@ def _reached(converter: Callable[..., Any]) -> list[FunctionType]:
             continue
         seen.append(function)
         beside = (function.__globals__.get(name) for name in function.__code__.co_names)
-        waiting += [each for each in beside if getattr(each, "__module__", None) == function.__module__]
+        waiting += [each for each in beside if each and getattr(each, "__module__", None) == function.__module__]
     return seen
