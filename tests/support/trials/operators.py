@@ -58,6 +58,7 @@ OF_OPERATORS = {
     "MoeTokenPermute": "npu_moe_token_permute",
     "MoeTokenUnpermute": "npu_moe_token_unpermute",
     "PromptFlashAttention": "npu_prompt_flash_attention",
+    "QkvRmsNormRopeCache": "npu_qkv_rms_norm_rope_cache_functional",
     "QuantBatchMatmulV3": "npu_quant_matmul",
     "QuantBatchMatmulV4": "npu_quant_matmul",
     "QuantMatmulReduceSum": "npu_quant_matmul_reduce_sum",

@@ -1,0 +1,101 @@
+"""npu_qkv_rms_norm_rope_cache and its functional form: queries, keys and values of a joined projection.
+
+Queries and keys are normalised by root mean square and rotated in halves; queries are written to q_out, keys and values
+to their slots of caches in parts of 32 bytes, as int8 after a quotient with their scale and a sum with their offset.
+All of it is float32 and rounded once. The kernel's source is not public: the order in which it adds may move results
+by a unit in the last place.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from graph_quant.destination import INT8
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.cache.paged import PA_NZ, put
+from graph_quant.reference.norm.rms import reciprocal_rms
+from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rounding import affine
+from torch import Tensor
+
+OP = "npu_qkv_rms_norm_rope_cache"
+
+
+def _embedded(x: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor, epsilon: float) -> Tensor:
+    """float32 ``x`` (tokens, heads, channels), normalised and rotated."""
+    normed = x * reciprocal_rms(x, 1, epsilon) * gamma.float()
+    return normed * cos.float()[:, None] + rotated(normed) * sin.float()[:, None]
+
+
+def _stored(values: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+    return values.to(dtype) if scale is None else affine(values, scale, offset, INT8, divide=True)
+
+
+def qkv_rms_norm_rope_cache(
+    qkv: Tensor,
+    q_gamma: Tensor,
+    k_gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    q_out: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    head_nums: Sequence[int],
+    k_scale: Tensor | None,
+    v_scale: Tensor | None,
+    k_offset: Tensor | None,
+    v_offset: Tensor | None,
+    epsilon: float,
+    is_output_qkv: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Writes queries and both caches, and gives all three before quantisation, numbers of 0 where not asked for."""
+    heads = qkv.float().unflatten(-1, (sum(head_nums), -1))
+    q, k, v = heads.split(list(head_nums), 1)
+    q, k = _embedded(q, q_gamma, cos, sin, epsilon), _embedded(k, k_gamma, cos, sin, epsilon)
+    q_out.copy_(q.flatten(1).to(qkv.dtype))
+    put(OP, "index", k_cache, _stored(k, k_scale, k_offset, qkv.dtype), index, PA_NZ)
+    put(OP, "index", v_cache, _stored(v, v_scale, v_offset, qkv.dtype), index, PA_NZ)
+    if is_output_qkv:
+        return q.flatten(1).to(qkv.dtype), k.flatten(1).to(qkv.dtype), v.flatten(1).to(qkv.dtype)
+    return qkv.new_zeros(()), qkv.new_zeros(()), qkv.new_zeros(())
+
+
+@functools.wraps(qkv_rms_norm_rope_cache)
+def qkv_rms_norm_rope_cache_functional(**given: Any) -> tuple[Tensor, ...]:
+    """The same results, and copies of what the operator in place writes."""
+    copies = {name: given[name].clone() for name in ("q_out", "k_cache", "v_cache")}
+    return *qkv_rms_norm_rope_cache(**{**given, **copies}), *copies.values()
+
+
+@kernel("QkvRmsNormRopeCache", flops=10, may_alias=True)
+def qkv_rms_norm_rope_cache_node(
+    qkv: Tensor,
+    q_gamma: Tensor,
+    k_gamma: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    index: Tensor,
+    q_out: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+    k_offset: Tensor | None = None,
+    v_offset: Tensor | None = None,
+    *,
+    qkv_size: Sequence[int],  # noqa: ARG001 (what shapes say as well)
+    head_nums: Sequence[int],
+    epsilon: float = 1e-6,
+    cache_mode: str = PA_NZ,
+    is_output_qkv: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    if cache_mode != PA_NZ:
+        raise NotImplementedError(f"QkvRmsNormRopeCache: cache_mode {cache_mode!r} has no host kernel, only PA_NZ")
+    rows, written = (qkv, q_gamma, k_gamma, cos, sin, index), (q_out, k_cache, v_cache)
+    quantisation = (k_scale, v_scale, k_offset, v_offset)
+    before = qkv_rms_norm_rope_cache(*rows, *written, head_nums, *quantisation, epsilon, is_output_qkv)
+    return *written, *before
