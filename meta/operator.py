@@ -66,8 +66,10 @@ class Operator:
         name: str,
         rules: Callable[..., Plan] | None,
         reference: Callable[..., Any] | None,
+        on_any_device: Sequence[str] = (),
     ) -> None:
         self.name = full(name)
+        self.on_any_device = on_any_device
         self.rules = rules
         self.reference = reference
         self._traced, self._eager = Rules(self.title), Rules(self.title, is_eager=True)
@@ -116,14 +118,14 @@ class Operator:
 
     def _make_plan(self, values: Sequence[Any]) -> Plan:
         assert self.rules is not None
-        tensors = self.tensors(values)
-        self._traced.one_device(tensors)
-        is_eager = not any(isinstance(each, FakeTensor) or each.is_meta for each in tensors.values())
+        self.one_device(values)
+        is_eager = not any(isinstance(each, FakeTensor) or each.is_meta for each in self.tensors(values).values())
         return self.rules(self._eager if is_eager else self._traced, *values)
 
     def one_device(self, values: Sequence[Any]) -> None:
-        """Refuses a call whose tensors are on several devices."""
-        self._traced.one_device(self.tensors(values))
+        """Refuses a call whose tensors are on several devices, but for those that may be on any."""
+        tensors = self.tensors(values)
+        self._traced.one_device({name: each for name, each in tensors.items() if name not in self.on_any_device})
 
     def tensors(self, values: Sequence[Any]) -> dict[str, Tensor]:
         """The tensors of a call by the names that callers know, those in lists too."""
@@ -215,16 +217,21 @@ NODES: Table[str] = Table(
 
 
 def operator(
-    name: str, *, reference: Callable[..., Any] | None = None, node: str | None = None
+    name: str,
+    *,
+    reference: Callable[..., Any] | None = None,
+    node: str | None = None,
+    on_any_device: Sequence[str] = (),
 ) -> Callable[[Callable[..., Plan]], Operator]:
     """Makes the decorated rules the record of ``npu::name``.
 
     ``node`` is for an operator that becomes one GE node: its inputs are the arguments of the same names, its attributes
-    fields of the plan. Any other lowering is a function of its own, in ``graph_quant.converters``.
+    fields of the plan. Any other lowering is a function of its own, in ``graph_quant.converters``. ``on_any_device``
+    are tensors whose values the host reads: they may be on the CPU beside others on an npu.
     """
 
     def record(rules: Callable[..., Plan]) -> Operator:
-        made = Operator(name, rules, reference)
+        made = Operator(name, rules, reference, on_any_device)
         if reference is not None:
             made.check_names(reference)
         if node is not None:

@@ -76,6 +76,6 @@ def _shared(value: Any, originals: dict[int, Tensor]) -> Any:
         return [_shared(item, originals) for item in value]
     if not isinstance(value, Tensor):
         return value
-    cpu = alias.as_cpu(value)
+    cpu = value if value.is_cpu else alias.as_cpu(value)
     originals[id(cpu)] = value
     return cpu

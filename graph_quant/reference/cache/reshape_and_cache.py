@@ -1,0 +1,23 @@
+"""ATB's _npu_reshape_and_cache and _npu_reshape_and_cache_siso: tokens are written to their slots of paged caches."""
+
+from __future__ import annotations
+
+from graph_quant.reference.cache.paged import NORM, put
+from torch import Tensor
+
+OP = "_npu_reshape_and_cache"
+
+
+def reshape_and_cache(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor
+) -> tuple[()]:
+    """Writes into both caches."""
+    put(OP, "slot_indices", key_cache, key, slot_indices, NORM)
+    put(OP, "slot_indices", value_cache, value, slot_indices, NORM)
+    return ()
+
+
+def reshape_and_cache_siso(key: Tensor, key_cache: Tensor, slot_indices: Tensor) -> tuple[()]:
+    """Writes into one cache."""
+    put(f"{OP}_siso", "slot_indices", key_cache, key, slot_indices, NORM)
+    return ()

@@ -1,0 +1,145 @@
+"""ATB's _npu_paged_attention with its workspace query, and _npu_flash_attention: what may be passed.
+
+Queries, keys, values and out are float16 or bfloat16, all of one dtype. Paged: query and out are (sequences, heads,
+channels), the caches (blocks, block size, fewer heads, channels), block_table (sequences, columns), context_lens has a
+length for each. Over themselves: query, key, value and out are (tokens, heads, channels), or with heads and channels in
+one, mask is as wide and high as the longest sequence, one for all or one for each, and seq_len has a length for each.
+Lengths are int32, and may be on the CPU.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention import atb as reference
+from torch import Tensor
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def _check_heads(rules: Rules, num_heads: int, num_kv_heads: int) -> None:
+    rules.at_least("num_kv_heads", num_kv_heads, 1)
+    rules.require(
+        num_heads > 0 and num_heads % num_kv_heads == 0,
+        lambda: f"num_heads must be a multiple of num_kv_heads, {num_kv_heads}, got {num_heads}",
+    )
+
+
+def _check_lengths(rules: Rules, name: str, lengths: Tensor) -> None:
+    rules.dtype(name, lengths, (torch.int32,))
+    rules.rank(name, lengths, 1)
+
+
+def _check_paged(
+    rules: Rules,
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    num_kv_heads: int,
+    num_heads: int,
+    block_table: Tensor,
+    context_lens: Tensor,
+    out: Tensor,
+) -> None:
+    _check_heads(rules, num_heads, num_kv_heads)
+    rules.dtype("query", query, HALVES)
+    named = {"query": (query, num_heads, 3), "key_cache": (key_cache, num_kv_heads, 4)}
+    named |= {"value_cache": (value_cache, num_kv_heads, 4), "out": (out, num_heads, 3)}
+    for name, (tensor, heads, rank) in named.items():
+        rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
+        rules.rank(name, tensor, rank)
+        rules.equal(f"{name}.size(-2)", tensor.size(-2), "its heads", heads)
+    rules.equal("key_cache.size(-1)", key_cache.size(-1), "query.size(-1)", query.size(-1))
+    for dim in range(2):
+        rules.equal(f"value_cache.size({dim})", value_cache.size(dim), f"key_cache.size({dim})", key_cache.size(dim))
+    rules.equal("out.size(0)", out.size(0), "query.size(0)", query.size(0))
+    rules.equal("out.size(-1)", out.size(-1), "value_cache.size(-1)", value_cache.size(-1))
+    rules.dtype("block_table", block_table, (torch.int32,))
+    rules.rank("block_table", block_table, 2)
+    _check_lengths(rules, "context_lens", context_lens)
+    for name, tensor in (("block_table", block_table), ("context_lens", context_lens)):
+        rules.equal(f"{name}.size(0)", tensor.size(0), "query.size(0)", query.size(0))
+
+
+@operator("atb::_npu_paged_attention", reference=reference.paged_attention, on_any_device=("context_lens",))
+def paged_attention(
+    rules: Rules,
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,  # noqa: ARG001
+    block_table: Tensor,
+    context_lens: Tensor,
+    out: Tensor,
+    workspace: Tensor | None,
+) -> Plan:
+    """The plan of a call that the library allows; any other call is refused."""
+    if workspace is not None:
+        rules.dtype("workspace", workspace, (torch.uint8,))
+    heads = (num_kv_heads, num_heads)
+    _check_paged(rules, query, key_cache, value_cache, *heads, block_table, context_lens, out)
+    return Plan(())
+
+
+@operator("atb::_npu_paged_attention_get_workspace", reference=reference.no_workspace, on_any_device=("context_lens",))
+def paged_attention_get_workspace(
+    rules: Rules,
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,  # noqa: ARG001
+    block_table: Tensor,
+    context_lens: Tensor,
+    out: Tensor,
+) -> Plan:
+    """The same call, asked how much room it needs: none here."""
+    heads = (num_kv_heads, num_heads)
+    _check_paged(rules, query, key_cache, value_cache, *heads, block_table, context_lens, out)
+    return Plan((Result((0,), torch.uint8),))
+
+
+@operator("atb::_npu_flash_attention", reference=reference.flash_attention, on_any_device=("seq_len",))
+def flash_attention(
+    rules: Rules,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    seq_len: Tensor,
+    scale_value: float,  # noqa: ARG001
+    num_heads: int,
+    num_kv_heads: int,
+    out: Tensor,
+) -> Plan:
+    """The plan of a call that the library allows; any other call is refused."""
+    _check_heads(rules, num_heads, num_kv_heads)
+    rules.dtype("query", query, HALVES)
+    widths = {}
+    heads = {"query": (query, num_heads), "key": (key, num_kv_heads), "value": (value, num_kv_heads)}
+    for name, (tensor, count) in {**heads, "out": (out, num_heads)}.items():
+        rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
+        rules.rank(name, tensor, 2, 3)
+        rules.equal(f"{name}.size(0)", tensor.size(0), "query.size(0)", query.size(0))
+        if tensor.dim() == 3:
+            rules.equal(f"{name}.size(1)", tensor.size(1), "its heads", count)
+        width = tensor.size(-1)
+        widths[name] = width * count if tensor.dim() == 3 else width
+        rules.require(
+            widths[name] % count == 0,
+            lambda name=name, count=count: f"{name}.size(-1) must be a multiple of its heads, {count}",  # type: ignore[misc]
+        )
+    rules.equal("key.size(-1)", widths["key"] * num_heads, "the channels of query", widths["query"] * num_kv_heads)
+    rules.equal("out.size(-1)", widths["out"] * num_kv_heads, "the channels of value", widths["value"] * num_heads)
+    rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
+    rules.rank("mask", mask, 2, 3)
+    rules.equal("mask.size(-2)", mask.size(-2), "mask.size(-1)", mask.size(-1))
+    _check_lengths(rules, "seq_len", seq_len)
+    if mask.dim() == 3:
+        rules.one_or("mask.size(0)", mask.size(0), "seq_len.size(0)", seq_len.size(0))
+    return Plan(())

@@ -1,0 +1,45 @@
+"""ATB's _npu_reshape_and_cache, for keys and values, and _npu_reshape_and_cache_siso, for one of them.
+
+Tokens are (tokens, heads, channels) of float16, bfloat16 or int8, their caches (blocks, block size, heads, channels),
+slot_indices has an int32 for each token; below 0 is nowhere.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
+from graph_quant.meta.cache.paged import check_alike, check_rows
+from graph_quant.meta.operator import Plan, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.cache import reshape_and_cache as reference
+from graph_quant.reference.cache.paged import NORM
+from torch import Tensor
+
+
+def _check_slots(rules: Rules, key: Tensor, slot_indices: Tensor) -> None:
+    rules.dtype("slot_indices", slot_indices, (torch.int32,))
+    rules.rank("slot_indices", slot_indices, 1)
+    rules.equal("slot_indices.size(0)", slot_indices.size(0), "key.size(0)", key.size(0))
+
+
+@operator("atb::_npu_reshape_and_cache", reference=reference.reshape_and_cache)
+def reshape_and_cache(
+    rules: Rules, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor
+) -> Plan:
+    """The plan of a call that the library allows; any other call is refused."""
+    check_rows(rules, "key", key, key_cache, NORM)
+    check_rows(rules, "value", value, value_cache, NORM)
+    rules.dtype("value", value, (key.dtype,), ", the dtype of key")
+    for dim in range(2):
+        rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
+    check_alike(rules, key_cache, value_cache, NORM)
+    _check_slots(rules, key, slot_indices)
+    return Plan(())
+
+
+@operator("atb::_npu_reshape_and_cache_siso", reference=reference.reshape_and_cache_siso)
+def reshape_and_cache_siso(rules: Rules, key: Tensor, key_cache: Tensor, slot_indices: Tensor) -> Plan:
+    """The same for keys alone."""
+    check_rows(rules, "key", key, key_cache, NORM)
+    _check_slots(rules, key, slot_indices)
+    return Plan(())
