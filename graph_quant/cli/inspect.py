@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..dumps.analyse.cost import Costs
     from ..dumps.dump import Dump
 
-FORMATS = ("text", "json", "onnx", "dot", "html")
+FORMATS = ("text", "json", "onnx", "dot", "html", "ge_proto", "ge_onnx", "ge_readable")
 _EPILOG = """\
 Every line reads   name: Type(inputs; attributes) -> dtype[shape]  ! remarks  # FX node, Python line
 Types come from running the host's kernels on fake tensors; "?" marks one that only a desc states.
@@ -35,12 +35,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "inspect",
         help="print a GE graph dump so that people can read it",
-        description="Print a GE graph dump (txt, pbtxt or py): one line a node, with inferred dtypes and shapes. Of a "
-        "captured graph (json, as NPUGraph.debug_dump writes it), print one line a task.",
+        description="Print a graph dump, of TorchAir (txt, pbtxt, py, air), of GE (ge_proto, ge_onnx, ge_readable) or "
+        "of FX (TORCH_COMPILE_DEBUG=1): one line a node, with inferred dtypes and shapes. Of a captured graph "
+        "(json, as NPUGraph.debug_dump writes it), print one line a task.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("dump", help="the dump, as TorchAir wrote it")
+    parser.add_argument("dump", help="the dump, as TorchAir or GE wrote it")
     parser.add_argument("--source", metavar="DUMP.py", help="the py dump of the same graph, for Python lines")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
@@ -84,6 +85,18 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
         from ..dumps.render.to_html import to_html
 
         return to_html(dump, costs, Path(args.dump).name, SIZE_OPTION)
+    if args.format == "ge_proto":
+        from ..dumps.render.to_ge import to_ge_proto
+
+        return to_ge_proto(dump)
+    if args.format == "ge_onnx":
+        from ..dumps.render.to_ge_onnx import to_ge_onnx
+
+        return to_ge_onnx(dump)
+    if args.format == "ge_readable":
+        from ..dumps.render.to_readable import to_readable
+
+        return to_readable(dump)
     return "\n".join(_lines(dump, costs, args)) + "\n"
 
 
@@ -118,7 +131,7 @@ def _left_open(dump: Dump) -> int:
     if cut := dump.inference.cut:
         complain(f"{cut[0]}: {dump.inference.failures[cut[0]]}")
         return UNREADABLE
-    unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name))
+    unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name) and not dump.trusts_descs)
     if not unknown:
         return 0
     complain(f"GE has no operator of type {', '.join(unknown[:8])}; what follows from it is unknown")

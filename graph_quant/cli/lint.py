@@ -86,6 +86,7 @@ def _facts(path: Path, finding: Finding) -> dict[str, str]:
         "severity": str(finding.rule.severity),
         "rule": finding.rule.id,
         "node": finding.node,
+        **({"graph": finding.graph} if finding.graph else {}),
         "message": finding.message,
         "why": finding.rule.why,
         "way_out": finding.rule.way_out,
@@ -97,7 +98,7 @@ def _lines(found: dict[Path, list[Finding]], least: Severity) -> Iterator[str]:
     for path, findings in shown.items():
         place = f"{printable(str(path), 200)}: " if len(found) > 1 else ""
         for each in findings:
-            message = f"{printable(each.node, 120)}: {printable(each.message, 300)}"
+            message = f"{printable(each.place, 160)}: {printable(each.message, 300)}"
             yield f"{place}{each.rule.severity}: {message} [{each.rule.id}]"
     for rule in {each.rule.id: each.rule for findings in shown.values() for each in findings}.values():
         yield f"\n{rule.id}: {rule.why}\n  way out: {rule.way_out}"

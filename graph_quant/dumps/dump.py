@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..ge.attributes import visible
 from ..ge.errors import GeError
 from ..ge.graph import INPUT_TYPES, OUTPUT_TYPE, Node, Source, build, topological
 from .errors import DumpError
+from .read.callers import role
+from .read.contents import GE_KINDS, PLANNED_KINDS, Progress
 from .read.formats import read
-from .read.txt import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -25,20 +27,95 @@ if TYPE_CHECKING:
 
 
 _SHOWN_TYPES = 4
+_DEEPEST = 64
+
+
+class Call(NamedTuple):
+    """A graph that a node calls, and what it is to that node: ``f``, ``then_branch``, ``body``."""
+
+    role: str
+    graph: Dump
 
 
 class Dump:
-    """A GE graph: from a file, or from a graph in this process."""
+    """A GE graph, with the graphs that its nodes call: from a file, or from a graph in this process.
 
-    def __init__(self, graph_def: Any, sources: dict[str, Source] | None = None, kind: str = "live") -> None:
+    ``missing`` says in words what the file does not tell.
+    """
+
+    def __init__(
+        self,
+        graph_def: Any,
+        sources: dict[str, Source] | None = None,
+        kind: str = "live",
+        others: Sequence[Any] = (),
+        missing: Sequence[str] = (),
+    ) -> None:
         self.graph_def = graph_def
         self.kind = kind
+        self.missing = list(missing)
         try:
             self.nodes: dict[str, Node] = build(graph_def, sources)
             self.order: list[Node] = topological(self.nodes)
         except GeError as error:
             raise DumpError(str(error)) from None
         self._inference: Inference | None = None
+        self.calls: dict[str, list[Call]] = {}
+        self.uncalled: list[Dump] = []
+        if others:
+            self._link(sources, {other.name: other for other in others})
+
+    def _link(self, sources: dict[str, Source] | None, others: dict[str, Any]) -> None:
+        """Make the graphs that nodes call, each once, and those that no node calls."""
+        made: dict[str, Dump] = {}
+
+        def enter(dump: Dump, above: tuple[str, ...]) -> None:
+            for node in dump.order:
+                names = [name for name in node.proto.subgraph_name if name in others]
+                for place, name in enumerate(names):
+                    if name in above or len(above) > _DEEPEST:
+                        raise DumpError(f"{node.name}: the graphs call each other in a circle, through {name}")
+                    called = role(node.type, place, len(names) > 1)
+                    dump.calls.setdefault(node.name, []).append(Call(called, get(name, above)))
+
+        def get(name: str, above: tuple[str, ...]) -> Dump:
+            if name not in made:
+                made[name] = Dump(others[name], sources, self.kind)
+                enter(made[name], (*above, name))
+            return made[name]
+
+        enter(self, (self.name,))
+        self.uncalled = [get(name, (self.name,)) for name in others if name not in made]
+
+    @property
+    def name(self) -> str:
+        """The graph's own name."""
+        return str(self.graph_def.name)
+
+    @property
+    def trusts_descs(self) -> bool:
+        """Whether the descs are what was inferred, as in GE's own dumps, rather than what a converter left there."""
+        return self.kind in GE_KINDS or self.kind == "fx"
+
+    @cached_property
+    def is_scheduled(self) -> bool:
+        """Whether GE has given the nodes their streams and memory."""
+        return any(node.proto.stream_id > 0 or node.proto.output_i for node in self.order)
+
+    def attributes(self, node: Node) -> dict[str, str]:
+        """The attributes of a node that say what it computes, in words."""
+        return visible(node.proto, declared=self.kind in PLANNED_KINDS)
+
+    def graphs(self) -> Iterator[Dump]:
+        """Itself and all graphs that are called from it, each once, callers first."""
+        seen: dict[int, Dump] = {}
+        waiting = [self]
+        while waiting:
+            dump = waiting.pop(0)
+            if id(dump) not in seen:
+                seen[id(dump)] = dump
+                yield dump
+                waiting += [call.graph for calls in dump.calls.values() for call in calls] + dump.uncalled
 
     def __repr__(self) -> str:
         kinds = [node.type for node in self.nodes.values()]
@@ -84,8 +161,18 @@ class Dump:
 
             from .graph.infer import infer
 
-            self._inference = infer(self, progress)
-        return self._inference
+            self._take(infer(self, progress))
+            for uncalled in self.uncalled:
+                uncalled.infer()
+        return self._inference  # type: ignore[return-value]
+
+    def _take(self, inference: Inference) -> None:
+        """Keep what was inferred, of the called graphs too."""
+        self._inference = inference
+        for calls in self.calls.values():
+            for call in calls:
+                if call.graph.name in inference.inner:
+                    call.graph._take(inference.inner[call.graph.name])
 
     @cached_property
     def idioms(self) -> list[Idiom]:
@@ -122,8 +209,8 @@ def load(path: str | Path, source: str | Path | None = None, progress: Any = Non
     report = progress or _ignore_progress
     twin = _twin_sources(Path(source)) if source is not None else {}
     try:
-        kind, graph_def, sources = read(Path(path), report)
-        return Dump(graph_def, {**sources, **twin}, kind)
+        found = read(Path(path), report)
+        return Dump(found.graphs[0], {**found.sources, **twin}, found.kind, found.graphs[1:], found.missing)
     except GeError as error:
         raise DumpError(f"{path}: {error}") from None
 
@@ -131,13 +218,13 @@ def load(path: str | Path, source: str | Path | None = None, progress: Any = Non
 def _twin_sources(path: Path) -> dict[str, Source]:
     """The sources that a ``py`` dump tells; not of its constants, which it writes without their names."""
     try:
-        kind, graph_def, sources = read(path, _ignore_progress)
+        found = read(path, _ignore_progress)
     except GeError as error:
         raise DumpError(f"the source {path}: {error}") from None
-    if kind != "py":
-        raise DumpError(f"the source must be a py dump, {path} is {kind}")
-    named = {op.name for op in graph_def.op if op.type != "Const"}
-    return {name: source for name, source in sources.items() if name in named}
+    if found.kind != "py":
+        raise DumpError(f"the source must be a py dump, {path} is {found.kind}")
+    named = {op.name for op in found.graphs[0].op if op.type != "Const"}
+    return {name: source for name, source in found.sources.items() if name in named}
 
 
 def from_graph(graph: Any) -> Dump:

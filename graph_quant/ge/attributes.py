@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import dtypes
 from .errors import GeError, printable
-from .registrations import Attribute
+from .registrations import Attribute, registration
 
 # Integer attributes that hold a ge::DataType.
 _DTYPE_NAMES = {
@@ -24,6 +25,14 @@ _DTYPE_NAMES = {
     "scale_dtype",
 }
 _LONGEST = 60
+_ALWAYS = {"index"}
+# What GE's passes note on nodes for each other.
+_PLANS = re.compile(
+    r"OwnerGraphIsUnknown|(?:IN|OUT)PUT_IS_VAR|is_(?:input_const|first_node|last_node)|continuous_|fusion_scope|imply_type"
+    r"|isCheckSupported|t[vb][me]_|tbe|op_para_size|LxFusion|true_branch_stream|pass_name|globalworkspace|t_(?:in|out)_dat"
+    r"|.*_(?:kernelname|pattern)$|input_para_type|optionalInputMode|wspMode|core_type|ub_atomic|has_infered|current_aipp"
+    r"|peerIndex|anchorIndex|parentId|need_|infer_|hasbias|kernelNum|(?:Src|Dst)T$|T(?:params|indices|axis)?$"
+)
 
 
 def plain(attribute: Any) -> Any:
@@ -72,10 +81,33 @@ def in_words(name: str, attribute: Any) -> str:
     return printable(str(value).lower() if kind == "b" else str(value), _LONGEST)
 
 
-def visible(node: Any) -> dict[str, str]:
+def visible(node: Any, *, declared: bool = False) -> dict[str, str]:
     """The attributes of an OpDef in words, by name; without those that TorchAir keeps for itself."""
-    shown = sorted(name for name in node.attr if not name.startswith("_") and name != "value")
-    return {printable(name, _LONGEST): in_words(name, node.attr[name]) for name in shown}
+    return {printable(name, _LONGEST): in_words(name, node.attr[name]) for name in shown_names(node, declared=declared)}
+
+
+def shown_names(node: Any, *, declared: bool = False) -> list[str]:
+    """The names of those attributes; with ``declared`` only what the operator itself declares, as far as that is known.
+
+    GE notes its own plans (buffers, kernels, tiling) in attributes too, dozens a node.
+    """
+    names = sorted(name for name in node.attr if not name.startswith("_") and name != "value")
+    if not declared:
+        return names
+    stated = (
+        [name.decode("utf-8", "replace") for name in node.attr["_ir_attr_names"].list.s]
+        if ("_ir_attr_names" in node.attr)
+        else []
+    )
+    registered = registration(node.type)
+    known = {*stated, *(attribute.name for attribute in registered.attributes)} if registered else set(stated)
+    if known:
+        return [name for name in names if name in known | _ALWAYS and not _is_empty(node.attr[name])]
+    return [name for name in names if not _PLANS.match(name) and not _is_empty(node.attr[name])]
+
+
+def _is_empty(attribute: Any) -> bool:
+    return plain(attribute) in ("", [], None)
 
 
 def default_of(attribute: Attribute) -> Any:

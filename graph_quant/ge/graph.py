@@ -13,6 +13,13 @@ from .errors import GeError
 INPUT_TYPES = {"Data", "RefData"}
 CONST_TYPES = {"Const", "Constant"}
 OUTPUT_TYPE = "NetOutput"
+# What stands in a graph for a tensor that comes from elsewhere: fed, kept on the device, read from a file, or computed
+# in another part of a graph that GE has cut up.
+OUTSIDE_TYPES = INPUT_TYPES | {
+    "Variable", "VariableV2", "PlaceHolder", "ConstPlaceHolder", "FileConstant", "AippData", "AnnData", "QueueData",
+}  # fmt: skip
+# Where a graph ends: for good, or because the rest stands in another part.
+END_TYPES = {OUTPUT_TYPE, "End"}
 
 
 class Output(NamedTuple):

@@ -20,15 +20,17 @@ from ..discovery import Shelves, Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Operations that do not go by the elements of the result alone: by the inner length, and by the elements read.
-CONTRACTION, REDUCTION = -1, -2
+# Operations that do not go by the elements of the result alone: by the inner length, by the elements read, and by the
+# weights behind each channel.
+CONTRACTION, REDUCTION, CONVOLUTION = -1, -2, -3
 
 
 @dataclass(frozen=True)
 class Facts:
     """What is to be known of a node type.
 
-    ``flops`` are its operations for each element of the result: 0 where it only moves data, CONTRACTION or REDUCTION.
+    ``flops`` are its operations for each element of the result: 0 where it only moves data, CONTRACTION, REDUCTION
+    or CONVOLUTION.
     A ``view`` moves nothing either. ``exact`` says that its registration states exactly which dtypes its kernel takes,
     ``same`` which inputs must share one, ``packs`` that its results may be int4.
     """

@@ -8,6 +8,7 @@ from functools import cache
 
 from . import dtypes
 from .schema import folder
+from .types import FURTHER
 
 _FILES = ("_ge_concrete_graph/auto_generated_ge_raw_ops.py", "ge/_ge_graph.py")
 _CLAUSE = re.compile(
@@ -91,5 +92,5 @@ def registration(op_type: str) -> Registration | None:
 
 
 def is_known(op_type: str) -> bool:
-    """Whether GE, as TorchAir describes it, has an operator of this type."""
-    return op_type in BUILTIN or op_type in _prototypes()
+    """Whether GE has an operator of this type, whether or not a kernel is written for it."""
+    return op_type in BUILTIN or op_type in _prototypes() or op_type in FURTHER

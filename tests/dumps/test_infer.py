@@ -134,5 +134,5 @@ def test_one_kernel_call_serves_all_like_nodes(monkeypatch):
     run = Fakes._run
     monkeypatch.setattr(Fakes, "_run", lambda self, node, *rest: (ran.append(node.type), run(self, node, *rest))[1])
     dump = dumps.load(DATA / "upstream_block.txt")
-    infer._infer(dump.order, {"s27": 8}, None)
+    infer._infer(dump, dump.order, {"s27": 8}, None)
     assert ran.count("LayerNormV4") < sum(node.type == "LayerNormV4" for node in dump.order)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import sympy
 
 from ...ge.dtypes import BITS, QUANTISED
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
-from ...ge.kernels import CONTRACTION, REDUCTION
+from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ...ge.kernels import CONTRACTION, CONVOLUTION, REDUCTION
 from ...host.kernels import facts
 from ..graph.shapes import Dim, TensorType
 from .symbols import check_symbols
@@ -25,7 +25,7 @@ from .symbols import check_symbols
 if TYPE_CHECKING:
     from ..dump import Dump
 
-_FREE = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE, "NoOp", "ConstPlaceHolder"}
+_FREE = CONST_TYPES | OUTSIDE_TYPES | END_TYPES | {"NoOp"}
 _MOST_TERMS = 24
 
 
@@ -38,10 +38,11 @@ class Cost:
 
 
 def size_bytes(tensor: TensorType) -> Dim | None:
-    """Bytes of a tensor; int4 counts half a byte."""
-    if tensor.shape is None or tensor.dtype not in BITS or any(isinstance(d, int) and d < 0 for d in tensor.shape):
+    """Bytes of a tensor, as a device keeps it; int4 counts half a byte."""
+    shape = tensor.layout.shape or tensor.shape
+    if shape is None or tensor.dtype not in BITS or any(isinstance(d, int) and d < 0 for d in shape):
         return None
-    bits = math.prod(tensor.shape) * BITS[tensor.dtype]
+    bits = math.prod(shape) * BITS[tensor.dtype]
     return -(-bits // 8) if isinstance(bits, int) else bits / 8
 
 
@@ -58,11 +59,30 @@ class Costs:
         self._numbers: dict[Any, Any] = {}
         self._bytes: dict[int, Dim | None] = {}
         self._known: dict[Any, Cost] = {}
+        self.inner: dict[str, Costs] = {}
+        for graph in (call.graph for calls in dump.calls.values() for call in calls):
+            self.inner.setdefault(graph.name, Costs(graph, sizes))
+
+    def of(self, graph: Dump) -> Costs | None:
+        """The costs of a graph that is called from here."""
+        if graph is self._dump:
+            return self
+        return next((found for costs in self.inner.values() if (found := costs.of(graph)) is not None), None)
 
     @cached_property
     def nodes(self) -> dict[str, Cost]:
-        """The cost of every node."""
+        """The cost of every node; of one that calls graphs, theirs."""
         return {node.name: self._node(node) for node in self._dump.order}
+
+    @cached_property
+    def fixed(self) -> set[str]:
+        """Nodes that depend on constants alone, which GE computes once and not on every call."""
+        fixed: set[str] = set()
+        for node in self._dump.order:
+            made = [edge.node for edge in node.inputs if edge.node]
+            if node.type in CONST_TYPES or (made and not node.controls and fixed.issuperset(made)):
+                fixed.add(node.name)
+        return fixed - {node.name for node in self._dump.order if node.type in END_TYPES}
 
     def total(self, what: str) -> Dim | None:
         """The sum over all nodes: a number, a short expression, or None where it is neither."""
@@ -105,20 +125,27 @@ class Costs:
         return _sum(sizes)
 
     def quantised(self) -> tuple[int, int]:
-        """How many computing nodes read or write a quantised tensor, and how many compute."""
-        computing = [node for node in self._dump.order if not _is_free(node) and facts(node.type).flops]
+        """How many computing nodes read or write a quantised tensor, and how many compute, called graphs included."""
+        computing = [
+            node
+            for node in self._dump.order
+            if not _is_free(node) and facts(node.type).flops and node.name not in self.fixed | self._dump.calls.keys()
+        ]
         touching = [
             node
             for node in computing
             if any(t.dtype in QUANTISED for t in (*self._dump.inference.reads(node), *self._types(node)))
         ]
-        return len(touching), len(computing)
+        below = [costs.quantised() for costs in self.inner.values()]
+        return len(touching) + sum(one for one, _ in below), len(computing) + sum(other for _, other in below)
 
     def _types(self, node: Node) -> tuple[TensorType, ...]:
         return self._dump.inference.types[node.name]
 
     def _node(self, node: Node) -> Cost:
-        if _is_free(node) or node.name in self._dump.inference.values:
+        if node.name in self._dump.calls:
+            return self._called(node)
+        if _is_free(node) or node.name in self._dump.inference.values or node.name in self.fixed:
             return Cost(0, 0)
         tensors = (*self._dump.inference.reads(node), *self._types(node))
         transposed = any(name in node.proto.attr and node.proto.attr[name].b for name in ("transpose_x1", "adj_x1"))
@@ -128,7 +155,19 @@ class Costs:
             self._known[key] = Cost(_sum(moved), self._number(self._flops(node, transposed)))
         return self._known[key]
 
+    def _called(self, node: Node) -> Cost:
+        """Of branches the dearer one, of a loop one round."""
+        calls = [(call.role, self.inner[call.graph.name]) for call in self._dump.calls[node.name]]
+        branches = [costs for role, costs in calls if "branch" in role]
+        totals = [
+            (_most if branches else _sum)([costs.total(what) for costs in branches or [costs for _, costs in calls]])
+            for what in ("bytes", "flops")
+        ]
+        return Cost(*totals)
+
     def _flops(self, node: Node, transposed: bool) -> Dim | None:
+        if self._dump.kind == "fx":
+            return None  # torch's operators are not counted
         flops = facts(node.type).flops
         if flops == 0 or not self._types(node):
             return 0
@@ -140,9 +179,28 @@ class Costs:
             inner = reads[0].shape[-2 if transposed and len(reads[0].shape) > 1 else -1]
             packed = 8 if reads[0].dtype == "int32" and node.type.startswith("Quant") else 1
             return 2 * packed * math.prod(result.shape) * inner
+        if flops == CONVOLUTION:
+            return self._convolution(node, result)
         if flops == REDUCTION and reads and reads[0].shape is not None:
             return math.prod(reads[0].shape)
         return max(flops, 1) * math.prod(result.shape)
+
+    def _convolution(self, node: Node, result: TensorType) -> Dim | None:
+        """For each element on the side of the output channels, a multiplication and an addition for each weight."""
+        fed = {edge.name: found for edge in node.inputs if (found := self._dump.inference.of(edge)) is not None}
+        named = fed.get("filter") or fed.get("w") or (result if "BackpropFilter" in node.type else None)
+        reads = list(fed.values())
+        weight = named or (reads[1] if len(reads) > 1 else None)
+        outer = fed.get("out_backprop") or (fed.get("x") if "Transpose" in node.type else None) or result
+        if weight is None or not weight.shape or not outer.shape:
+            return None
+        axes = weight.layout.axes
+        if "Depthwise" in node.type and {"H", "W"} <= set(axes) and len(axes) == len(weight.shape):
+            behind = weight.shape[axes.index("H")] * weight.shape[axes.index("W")]
+        else:
+            channels = axes.index("N") if len(axes) == len(weight.shape) and "N" in axes else 0
+            behind = math.prod(size for place, size in enumerate(weight.shape) if place != channels)
+        return 2 * math.prod(outer.shape) * behind
 
     def _size(self, tensor: TensorType) -> Dim | None:
         # Types are shared between nodes, so this is asked once for each distinct one.
@@ -161,6 +219,14 @@ class Costs:
 
 def _is_free(node: Node) -> bool:
     return node.type in _FREE or facts(node.type).view
+
+
+def _most(sizes: Sequence[Dim | None]) -> Dim | None:
+    """The largest, unknown where a part is."""
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return None
+    return max(known) if all(isinstance(size, int) for size in known) else sympy.Max(*known)
 
 
 def _sum(sizes: Sequence[Dim | None]) -> Dim | None:

@@ -28,13 +28,17 @@ class Severity(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """``check`` yields a node and what is wrong with it; ``why`` and ``way_out`` hold for every finding."""
+    """``check`` yields a node and what is wrong with it; ``why`` and ``way_out`` hold for every finding.
+
+    One that does not hold ``anywhere`` asks what a converter left, and says nothing of GE's own dumps or of FX graphs.
+    """
 
     id: str
     severity: Severity
     why: str
     way_out: str
     check: Check
+    anywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,16 +48,22 @@ class Finding:
     rule: Rule
     node: str
     message: str
+    graph: str = ""  # where it is not the first of a dump
+
+    @property
+    def place(self) -> str:
+        """The node, with its graph where that is called by another."""
+        return f"{self.graph}/{self.node}" if self.graph else self.node
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, severity: Severity, *, why: str, way_out: str) -> Callable[[Check], Check]:
+def rule(name: str, severity: Severity, *, why: str, way_out: str, anywhere: bool = False) -> Callable[[Check], Check]:
     """Register a check as the rule ``name``."""
 
     def register(check: Check) -> Check:
-        RULES[name] = Rule(name, severity, why, way_out, check)
+        RULES[name] = Rule(name, severity, why, way_out, check, anywhere)
         return check
 
     return register
@@ -74,11 +84,15 @@ def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
             raise DumpError(
                 f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}"
             )
-    found = [
-        Finding(each, node, message)
-        for each in known.values()
-        if each.id not in ignore
-        for node, message in each.check(dump)
-        if f"{each.id}:{node}" not in ignore
-    ]
-    return sorted(found, key=lambda finding: (dump.position.get(finding.node, -1), finding.rule.id))
+    found: list[Finding] = []
+    for graph in dump.graphs():
+        name = "" if graph is dump else graph.name
+        here = [
+            Finding(each, node, message, name)
+            for each in known.values()
+            if each.id not in ignore and (each.anywhere or not graph.trusts_descs)
+            for node, message in each.check(graph)
+            if f"{each.id}:{node}" not in ignore
+        ]
+        found += sorted(here, key=lambda finding: (graph.position.get(finding.node, -1), finding.rule.id))
+    return found

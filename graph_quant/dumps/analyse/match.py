@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ..read.contents import GE_KINDS
+from .carried import numbers
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -24,7 +26,10 @@ def match(old: Dump, new: Dump) -> dict[str, str]:
     matcher.by_name(lambda node: node.type in INPUT_TYPES | {OUTPUT_TYPE})
     matcher.spread()
     matcher.by_name(lambda node: node.type not in CONST_TYPES)
+    matcher.ends()
     matcher.spread()
+    if old.kind in GE_KINDS or new.kind in GE_KINDS:
+        matcher.by_name(lambda node: node.type in CONST_TYPES)
     return matcher.pairs
 
 
@@ -37,15 +42,19 @@ def attribute_key(node: Node) -> bytes:
     return digest.digest()
 
 
-def _ancestry(dump: Dump, inputs: dict[str, str]) -> dict[str, bytes]:
-    """For every node a hash of all it is computed from: equal hashes, equal computations."""
+def _ancestry(dump: Dump, inputs: dict[str, str], *, across: bool) -> dict[str, bytes]:
+    """For every node a hash of all it is computed from: equal hashes, equal computations.
+
+    ``across`` formats of GE's, by what all of them write alike.
+    """
     hashes: dict[str, bytes] = {}
     for node in dump.order:
         digest = hashlib.blake2b(digest_size=16)
         if node.type in INPUT_TYPES:
             digest.update(repr(("input", inputs.get(node.name, f"{id(dump)} {node.name}"))).encode())
         else:
-            digest.update(repr((node.type, attribute_key(node))).encode())
+            own = numbers(node) if across else attribute_key(node)
+            digest.update(repr((node.type, own)).encode())
         for edge in node.inputs:
             digest.update(repr((edge.name, hashes.get(edge.node, b""), edge.output)).encode())
         digest.update(b"".join(sorted(hashes[name] for name in node.controls)))
@@ -80,10 +89,13 @@ class _Matcher:
     def by_ancestry(self) -> None:
         """Pair what is computed alike; of several alike, first those that share a name."""
         candidates: dict[bytes, dict[str, None]] = defaultdict(dict)
-        for name, key in _ancestry(self.new, {new: new for new in self.pairs.values()}).items():
+        across = self.old.kind in GE_KINDS or self.new.kind in GE_KINDS
+        for name, key in _ancestry(self.new, {new: new for new in self.pairs.values()}, across=across).items():
             if name not in self._taken:
                 candidates[key][name] = None
-        ancestry = {name: key for name, key in _ancestry(self.old, self.pairs).items() if name not in self.pairs}
+        ancestry = {
+            name: key for name, key in _ancestry(self.old, self.pairs, across=across).items() if name not in self.pairs
+        }
         for name, key in ancestry.items():
             if name in candidates[key]:
                 self._pair(name, name)
@@ -93,6 +105,12 @@ class _Matcher:
                 other = next(iter(candidates[key]))
                 self._pair(name, other)
                 del candidates[key][other]
+
+    def ends(self) -> None:
+        """Pair the ends of two graphs that have one each, whatever they are called."""
+        ends = [[node for node in dump.order if node.type == OUTPUT_TYPE] for dump in (self.old, self.new)]
+        if all(len(each) == 1 for each in ends):
+            self._pair(ends[0][0].name, ends[1][0].name)
 
     def by_name(self, wanted: Callable[[Node], bool]) -> None:
         """Pair nodes of one name and type."""

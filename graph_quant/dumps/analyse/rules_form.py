@@ -20,6 +20,7 @@ _NEUTRAL = {"Mul": 1, "RealDiv": 1, "Div": 1, "Add": 0, "Sub": 0}
     Severity.WARNING,
     why="every node is a kernel launch or a shape computation that GE carries out on each call",
     way_out="lower with this package's converters: import graph_quant, or run under graph-quant run",
+    anywhere=True,
 )
 def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
     """Chains that fewer nodes replace."""
@@ -101,6 +102,7 @@ def no_output(dump: Dump) -> Iterator[tuple[str, str]]:
     Severity.NOTE,
     why="no output depends on it, by data or by control; it costs compile time at best",
     way_out="remove what computes it, if it is yours; TorchAir prunes most from the optimized graph, and GE the rest",
+    anywhere=True,
 )
 def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
     """Dead ends: nodes that nothing reads and that are not the output."""

@@ -28,6 +28,7 @@ def _inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
     Severity.ERROR,
     why="GE registers which dtypes an operator takes and gives, and refuses the graph at compile time otherwise",
     way_out="ask for a dtype that GE registers; npu_group_quant without dst_dtype is uint8 upstream: pass torch.int8",
+    anywhere=True,
 )
 def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
     """Quantisation operators with a dtype that GE does not register for them."""
@@ -61,6 +62,7 @@ def _listed(words: frozenset[str]) -> str:
     Severity.ERROR,
     why="with an int8 or float16 result and no pertoken_scale the kernel reads scale as packed 64-bit parameters",
     way_out="put npu_trans_quant_param (TransQuantParamV2) before the matmul",
+    anywhere=True,
 )
 def unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
     """A floating point scale where QuantBatchMatmulV3 reads packed ones."""
@@ -79,6 +81,7 @@ def unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
     Severity.ERROR,
     why="eight int4 elements share one int32, so the last dimension must be a multiple of 8",
     way_out="pad the last dimension to a multiple of 8, or quantise to int8",
+    anywhere=True,
 )
 def int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
     """int4 results with a fixed width that cannot be packed."""
@@ -110,6 +113,7 @@ def float_descs(dump: Dump) -> Iterator[tuple[str, str]]:
     Severity.ERROR,
     why="GE does not promote dtypes: these inputs must have the same one",
     way_out="cast one of them before the call",
+    anywhere=True,
 )
 def mixed_dtypes(dump: Dump) -> Iterator[tuple[str, str]]:
     """Inputs that must share a dtype and do not."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from ...ge import dtypes
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Edge, Node
+from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node
 from ...ge.sizes import TooMuchError
 from ...host.kernels.choice import Fed, choose, is_folded
 from ..errors import DumpError
+from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
-from .shapes import Stated, TensorType, stated, symbols_in
+from .shapes import Layout, Stated, TensorType, stated, symbols_in
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -43,6 +44,8 @@ class Inference:
     refused: list[str] = field(default_factory=list)
     # Nodes that ask for more than is ever computed.
     cut: list[str] = field(default_factory=list)
+    # The same of the graphs that nodes call, by the name of the graph.
+    inner: dict[str, Inference] = field(default_factory=dict)
 
     def of(self, edge: Edge) -> TensorType | None:
         """The type of what comes in over ``edge``; None where nothing does."""
@@ -57,7 +60,7 @@ class Inference:
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     """Run every node of ``dump`` once on fake tensors; nodes alike in type, attributes and inputs are run together."""
     _check_symbols(dump)
-    result = _infer(dump.order, {}, progress)
+    result = _infer(dump, dump.order, {}, progress)
     if len(dump.order) > _MOST_NODES_TO_RETRY:
         return result
     settled: dict[str, int | str] = {}
@@ -79,8 +82,8 @@ def infer(dump: Dump, progress: Progress | None = None) -> Inference:
 def _check_symbols(dump: Dump) -> None:
     """Refuse a dump with more symbols than a graph has; each one costs milliseconds."""
     names: set[str] = set()
-    for node in dump.order:
-        for desc in node.proto.output_desc if node.type in INPUT_TYPES else ():
+    for node in (node for graph in dump.graphs() for node in graph.order):
+        for desc in node.proto.output_desc if node.type in OUTSIDE_TYPES else ():
             described = stated(desc)
             texts = described.meta or [f"{node.name}_{at}" for at, size in enumerate(described.dims or ()) if size < 0]
             names.update(name for text in texts for name in symbols_in(text))
@@ -98,8 +101,8 @@ def _settle(dump: Dump, result: Inference, settled: dict[str, int | str]) -> tup
     until_it = dump.order[: dump.position[node.name] + 1]
     for name, size in islice(_guesses(sizes), _MOST_TRIALS):
         guess = {**settled, name: size}
-        if not _infer(until_it, guess, None).refused:
-            attempt = _infer(dump.order, guess, None)
+        if not _infer(dump, until_it, guess, None).refused:
+            attempt = _infer(dump, dump.order, guess, None)
             if len(attempt.refused) < len(result.refused):
                 return name, size, attempt
     return None
@@ -119,32 +122,79 @@ def _guesses(sizes: list[Any]) -> Iterator[tuple[str, int | str]]:
             yield name, text
 
 
-def _infer(order: Sequence[Node], settled: dict[str, int | str], progress: Progress | None) -> Inference:
-    run = _Run(order, settled)
+def _infer(dump: Dump, order: Sequence[Node], settled: dict[str, int | str], progress: Progress | None) -> Inference:
+    run = _Run(dump, order, Fakes(settled))
     for number, node in enumerate(order):
         run.visit(node)
         if progress and number % 512 == 0:
             progress(number / len(order))
-    run.result.symbols = sorted(set(run.fakes.symbols.values) - set(settled))
+    symbols = sorted(set(run.fakes.symbols.values) - set(settled))
+    _share_symbols(run.result, symbols)
     return run.result
 
 
+def _share_symbols(result: Inference, symbols: list[str]) -> None:
+    result.symbols = symbols
+    for inner in result.inner.values():
+        _share_symbols(inner, symbols)
+
+
 class _Run:
-    def __init__(self, order: Sequence[Node], settled: dict[str, int | str]) -> None:
-        self.fakes = Fakes(settled)
+    """One graph; ``fed`` are the values of its inputs where a node of another graph calls it."""
+
+    def __init__(
+        self, dump: Dump, order: Sequence[Node], fakes: Fakes, fed: dict[str, Value | None] | None = None
+    ) -> None:
+        self.fakes = fakes
         self.result = Inference()
+        self._dump = dump
+        self._fed = fed or {}
         self._constants = {node.name for node in order if node.type in CONST_TYPES}
         self._outputs: dict[str, tuple[Value | None, ...]] = {}
+        self._laid_out: dict[tuple[int, Layout], TensorType] = {}
 
     def visit(self, node: Node) -> None:
         found: tuple[Value | None, ...] = ()
-        if node.type in INPUT_TYPES:
-            found = self._attempt(node, lambda: (self.fakes.graph_input(node),))
+        if node.name in self._dump.calls:
+            found = self._enter(node)
+        elif node.type in OUTSIDE_TYPES:
+            found = self._attempt(node, lambda: (self._fed.get(node.name) or self.fakes.graph_input(node),))
         elif node.type in CONST_TYPES:
             found = self._attempt(node, lambda: (self.fakes.constant(node),))
-        elif node.type != OUTPUT_TYPE:
+        elif node.type not in END_TYPES:
             found = self._attempt(node, lambda: self._call(node))
+        if self._dump.trusts_descs:
+            found = self._reconcile(node, found)
         self._record(node, found)
+
+    def _enter(self, node: Node) -> tuple[Value | None, ...]:
+        """The results of the graphs that a node calls: of several branches, where they agree; of a loop, the body's."""
+        results: list[tuple[Value | None, ...]] = []
+        for call in self._dump.calls[node.name]:
+            fed = {inner: self._fed_by(node, place) for inner, place in parameters(call.graph, node).items()}
+            run = _Run(call.graph, call.graph.order, self.fakes, fed)
+            for inner in call.graph.order:
+                run.visit(inner)
+            self.result.inner[call.graph.name] = run.result
+            if call.role != "cond":
+                results.append(run._returned())
+        width = min(map(len, results), default=0)
+        return tuple(
+            results[0][place] if len({id(each[place]) for each in results}) == 1 else None for place in range(width)
+        )
+
+    def _fed_by(self, node: Node, place: int) -> Value | None:
+        edge = node.inputs[place] if place < len(node.inputs) else None
+        produced = self._outputs.get(edge.node, ()) if edge else ()
+        return produced[edge.output] if edge and edge.output < len(produced) else None
+
+    def _returned(self) -> tuple[Value | None, ...]:
+        """What comes out of this graph, in the order of its caller's outputs."""
+        found: dict[int, Value | None] = {}
+        for end in (node for node in self._dump.order if node.type in END_TYPES):
+            for place, output in returned_places(end).items():
+                found[output] = self._fed_by(end, place)
+        return tuple(found.get(place) for place in range(max(found, default=-1) + 1))
 
     def _attempt(self, node: Node, compute: Callable[[], tuple[Value, ...]]) -> tuple[Value | None, ...]:
         try:
@@ -153,7 +203,9 @@ class _Run:
             if isinstance(error, TooMuchError):
                 self.result.cut.append(node.name)
             lines = str(error).strip().splitlines()
-            self.result.failures[node.name] = lines[0] if lines else type(error).__name__
+            # Where descs are trusted, a kernel only adds to them; one that cannot is no failure.
+            if not self._dump.trusts_descs:
+                self.result.failures[node.name] = lines[0] if lines else type(error).__name__
             return ()
 
     def _call(self, node: Node) -> tuple[Value, ...]:
@@ -172,17 +224,29 @@ class _Run:
         kernel = choose(node.type, fed)
         fold = is_folded(node.type, fed)
         if kernel is None:
-            self.result.unknown_types.add(node.type)
+            if not self._dump.trusts_descs:
+                self.result.unknown_types.add(node.type)
             raise ValueError(f"the host has no kernel for {node.type}")
         try:
             found = self.fakes.call(node, kernel, inputs, fold=fold)
         except Exception as error:
-            if not is_open_question(error):
+            if not is_open_question(error) and not self._dump.trusts_descs:
                 self.result.refused.append(node.name)
             raise
         if fold:
             self._constants.add(node.name)
         return found
+
+    def _reconcile(self, node: Node, found: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
+        """What the descs state, with the symbols of what the kernels say where the two agree."""
+        values: list[Value | None] = []
+        for place, desc in enumerate(node.proto.output_desc):
+            described = stated(desc)
+            value = found[place] if place < len(found) else None
+            if value is None or not _agree(value.type, described):
+                value = self._attempt_stated(node, described)
+            values.append(value)
+        return tuple(values)
 
     def _record(self, node: Node, found: tuple[Value | None, ...]) -> None:
         values = list(found)
@@ -191,15 +255,26 @@ class _Run:
             described = stated(desc)
             if index < len(types):
                 self._compare(node, desc.name or f"output {index}", types[index], described)
+                types[index] = self._kept_as(types[index], described.layout)
                 continue
             values.append(self._attempt_stated(node, described))
             last = values[-1]
-            types.append(last.type if last else TensorType(described.dtype, described.dims, inferred=False))
+            found_type = last.type if last else TensorType(described.dtype, described.dims, inferred=False)
+            types.append(self._kept_as(found_type, described.layout))
         self._outputs[node.name] = tuple(values)
         self.result.types[node.name] = tuple(types)
         first = found[0] if found else None
         if first is not None and first.items is not None:
             self.result.values[node.name] = first.items
+
+    def _kept_as(self, found: TensorType, layout: Layout) -> TensorType:
+        """The type with its layout; one object for equal ones."""
+        if layout == found.layout:
+            return found
+        key = (id(found), layout)
+        if key not in self._laid_out:
+            self._laid_out[key] = replace(found, layout=layout)
+        return self._laid_out[key]
 
     def _attempt_stated(self, node: Node, described: Stated) -> Value | None:
         """What a desc states, where nothing better is known."""
@@ -212,6 +287,8 @@ class _Run:
 
     def _compare(self, node: Node, name: str, found: TensorType, described: Stated) -> None:
         wrong: list[str] = []
+        if self._dump.trusts_descs:
+            return
         if described.dtype not in (dtypes.UNDEFINED, found.dtype):
             wrong.append(described.dtype)
         shape = found.shape
@@ -221,3 +298,15 @@ class _Run:
                 wrong.append(f"[{', '.join(map(str, described.dims))}]")
         if wrong:
             self.result.disagreements.setdefault(node.name, []).append(f"{name}: desc says {' '.join(wrong)}")
+
+
+def _agree(found: TensorType, described: Stated) -> bool:
+    """Whether what a kernel says is what a desc states, as far as that goes."""
+    if described.dtype not in (dtypes.UNDEFINED, found.dtype):
+        return False
+    if described.dims is None or found.shape is None:
+        return True
+    return len(described.dims) == len(found.shape) and all(
+        size < 0 or not isinstance(own, int) or size == own
+        for size, own in zip(described.dims, found.shape, strict=True)
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ge import dtypes
+from ...ge.errors import printable
 from ..errors import DumpError
 
 _META = re.compile(r"\s*Tensor\(dtype=torch\.(?P<dtype>\w+), shape=(?:torch\.Size\()?\[(?P<shape>[^\]]*)\]")
@@ -32,6 +33,29 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"FloorDiv": operator.floordi
                                                     "Mod": operator.mod, "PythonMod": operator.mod}  # fmt: skip
 
 
+# Formats whose shape is the tensor's own; in any other a device keeps it in blocks.
+_PLAIN_FORMATS = {"", "ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "NCL", "NLC", "FORMAT_RESERVED",
+                  "RESERVED"}  # fmt: skip
+_UNTOLD = {"", "ND", "FORMAT_RESERVED", "RESERVED"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a device keeps a tensor: the order of its axes, and the format and shape of its blocks where it has any."""
+
+    axes: str
+    blocks: str = ""
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        sizes = f"[{', '.join(map(dim_text, self.shape))}]" if self.shape else ""
+        kept = f"as {self.blocks}{sizes}" if self.blocks else ""
+        return " ".join(part for part in ("" if self.axes in _UNTOLD else self.axes, kept) if part)
+
+
+PLAIN = Layout("ND")
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A dtype in GE's words and a shape; None is an unknown rank. ``inferred`` is False where a desc is all we have."""
@@ -39,10 +63,12 @@ class TensorType:
     dtype: str
     shape: tuple[Dim, ...] | None
     inferred: bool = True
+    layout: Layout = PLAIN
 
     def __str__(self) -> str:
         sizes = "…" if self.shape is None else ", ".join(map(dim_text, self.shape))
-        return f"{self.dtype}[{sizes}]{'' if self.inferred else '?'}"
+        text = f"{self.dtype}[{sizes}]{'' if self.inferred else '?'}"
+        return f"{text} {self.layout}".rstrip()
 
 
 def dim_text(size: Dim) -> str:
@@ -61,13 +87,20 @@ class Stated:
     dims: tuple[int, ...] | None
     meta: tuple[str, ...] | None
     is_size: bool
+    layout: Layout = PLAIN
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the dtype and every size are stated as numbers."""
+        return self.dtype != dtypes.UNDEFINED and self.dims is not None and min(self.dims, default=0) >= 0
 
 
 def stated(desc: Any) -> Stated:
-    """Read a TensorDescriptor."""
+    """Read a TensorDescriptor. Of a tensor that is kept in blocks, the sizes are those it has by itself."""
     dims = tuple(desc.shape.dim) if desc.HasField("shape") else None
     if dims == (UNKNOWN_RANK,):
         dims = None
+    dims, layout = _unblocked(desc, dims)
     text = desc.attr["_meta"].s.decode("utf-8", "backslashreplace") if "_meta" in desc.attr else ""
     found = _META.match(text)
     size = _SYMBOL.match(text)
@@ -76,7 +109,18 @@ def stated(desc: Any) -> Stated:
         meta = _split(found["shape"])
     elif size:
         meta = (size["shape"],)
-    return Stated(dtypes.OF_DESC.get(desc.dtype, dtypes.UNDEFINED), dims, meta, bool(size))
+    return Stated(dtypes.OF_DESC.get(desc.dtype, dtypes.UNDEFINED), dims, meta, bool(size), layout)
+
+
+def _unblocked(desc: Any, dims: tuple[int, ...] | None) -> tuple[tuple[int, ...] | None, Layout]:
+    """The sizes that a tensor has by itself, and how it is kept."""
+    if desc.layout in _PLAIN_FORMATS:
+        return dims, PLAIN if desc.layout in _UNTOLD else Layout(desc.layout)
+    axes = desc.attr["origin_format"].s.decode("utf-8", "backslashreplace") if "origin_format" in desc.attr else "ND"
+    own = tuple(desc.attr["origin_shape"].list.i) if "origin_shape" in desc.attr else ()
+    if not own:  # a format alone, with the sizes the tensor has by itself
+        return dims, Layout(axes, printable(desc.layout, 40))
+    return (None if own == (UNKNOWN_RANK,) else own), Layout(axes, printable(desc.layout, 40), dims or ())
 
 
 def _split(text: str) -> tuple[str, ...]:

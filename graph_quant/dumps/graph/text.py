@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...ge.attributes import in_words, visible
+from ...ge.attributes import in_words
+from ...ge.dtypes import UNDEFINED
 from ...ge.errors import printable
 from ...ge.graph import CONST_TYPES, Node, Source
+from .placement import placement
 from .shapes import Dim, dim_text
 
 if TYPE_CHECKING:
@@ -25,7 +27,10 @@ def node_line(dump: Dump, node: Node, costs: Costs | None = None) -> str:
         if edge.node
     ]
     waits = [f"after {printable(name, LONGEST_NAME)}" for name in node.controls]
-    attributes = [f"{name}={value}" for name, value in visible(node.proto).items()]
+    attributes = [f"{name}={value}" for name, value in dump.attributes(node).items()]
+    attributes += [
+        f"{call.role}=<{printable(call.graph.name, LONGEST_NAME)}>" for call in dump.calls.get(node.name, ())
+    ]
     if node.type in CONST_TYPES:
         attributes.insert(0, constant_text(node))
     arguments = "; ".join(", ".join(part) for part in (inputs + waits, attributes) if part)
@@ -37,14 +42,15 @@ def node_line(dump: Dump, node: Node, costs: Costs | None = None) -> str:
     if costs is not None:
         cost = costs.nodes[node.name]
         line += f"  [{quantity(cost.bytes, 'B')}, {quantity(cost.flops, 'FLOP')}]"
-    return line + source_text(node.source)
+    return f"{line}{placement(dump, node)}{source_text(node.source)}"
 
 
 def constant_text(node: Node) -> str:
     """The value of a constant as TorchAir notes it, or how large it is."""
     if "_readable_value" in node.proto.attr:
         return in_words("_readable_value", node.proto.attr["_readable_value"])
-    return f"{len(node.proto.attr['value'].t.data)} bytes"
+    size = len(node.proto.attr["value"].t.data) if "value" in node.proto.attr else 0
+    return f"{size} bytes" if size else "no bytes"
 
 
 def reference(dump: Dump, name: str, output: int) -> str:
@@ -62,6 +68,8 @@ def reference(dump: Dump, name: str, output: int) -> str:
 def result_text(dump: Dump, node: Node) -> str:
     """The dtype and shape of every output, by name where there are several."""
     types = dump.inference.types[node.name]
+    if all(found.dtype == UNDEFINED and found.shape is None for found in types):
+        return ""
     if len(types) == 1 and node.name in dump.inference.values and node.type not in CONST_TYPES:
         items = ", ".join(map(dim_text, dump.inference.values[node.name]))
         return f"{types[0]} = {items}" if types[0].shape == () else f"{types[0]} = [{items}]"

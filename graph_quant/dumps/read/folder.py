@@ -9,7 +9,6 @@ from pathlib import Path
 from ..errors import DumpError
 from .formats import looks_like_dump
 
-_SUFFIXES = (".txt", ".pbtxt", ".py")
 _NAME = re.compile(r"dynamo_(?P<stage>original|optimized)_graph_(?P<graph>\d+_rank_\d+_pid_\d+)_ts_\d+\.(?P<kind>\w+)$")
 
 
@@ -20,14 +19,19 @@ def find_dumps(paths: Iterable[str | Path]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for path in map(Path, paths):
-        if not path.is_dir():
+        if path.is_dir():
+            found.update(dict.fromkeys(_last_stages(dumps_in(path))))
+        else:
             found[path] = None
-            continue
-        inside = [each for each in sorted(path.rglob("*")) if each.suffix in _SUFFIXES and looks_like_dump(each)]
-        if not inside:
-            raise DumpError(f"{path}: there is no dump in this folder")
-        found.update(dict.fromkeys(_last_stages(inside)))
     return list(found)
+
+
+def dumps_in(folder: Path) -> list[Path]:
+    """Every dump in a folder, at any depth."""
+    inside = [each for each in sorted(folder.rglob("*")) if each.is_file() and looks_like_dump(each)]
+    if not inside:
+        raise DumpError(f"{folder}: there is no dump in this folder")
+    return inside
 
 
 def _last_stages(paths: list[Path]) -> list[Path]:

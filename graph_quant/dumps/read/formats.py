@@ -1,49 +1,161 @@
-"""Opens a dump file of any of TorchAir's three formats, told apart by what is in it."""
+"""Opens a dump file of any format, told apart by what is in it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-from ...ge.graph import Source
 from ..errors import DumpError
-from .txt import Progress
+from .contents import Contents, Progress
 
 _PBTXT = re.compile(r"\s*node\s*[:{]")
 _TXT = re.compile(r"\s*(?:name\s*:|op\s*[:{]|attr\s*[:{])")
 _PY = re.compile(r"^(?:from torchair\b|.* = ge\.\w+\()", re.MULTILINE)
+_MODEL = re.compile(r"^graph\s*:?\s*\{", re.MULTILINE)
+_ONNX_NODE = re.compile(r"\b(?P<word>node|op)\s*:?\s*\{")
+_ONNX = re.compile(r"\s*(?:ir_version|producer_name)\s*:")
+_READABLE = re.compile(r'\s*graph\(".*"\):\s*$', re.MULTILINE)
+_FX = re.compile(r"^ *class \S+\(torch\.nn\.Module\):\s*$", re.MULTILINE)
+# The keys that a serialised ModelDef may begin with: its name, versions, a graph, an attribute.
+_AIR = {0x0A, 0x10, 0x1A, 0x3A, 0x5A, 0x62}
+_HEAD = 1 << 16
+NAMES = "txt, pbtxt, py and air of TorchAir; ge_proto, ge_onnx and ge_readable of GE; FX graphs of TORCH_COMPILE_DEBUG"
 
 
-def read(path: Path, progress: Progress) -> tuple[str, Any, dict[str, Source]]:
-    """The format of the dump at ``path``, its GraphDef, and the Python line of each node where it tells."""
-    text = _text(path)
+def kind_of(text: str) -> str | None:
+    """The format of a text, from how it begins."""
+    head = text[:_HEAD]
+    if _READABLE.match(head):
+        return "ge_readable"
+    if _ONNX.match(head):
+        return "ge_onnx"
+    if found := _MODEL.search(head):
+        node = _ONNX_NODE.search(head, found.end())
+        return "ge_onnx" if node and node["word"] == "node" else "ge_proto"
+    if _PBTXT.match(head):
+        return "pbtxt"
+    if _TXT.match(head):
+        return "txt"
+    if _FX.search(head):
+        return "fx"
+    return "py" if _PY.search(head) else None
+
+
+def read(path: Path, progress: Progress) -> Contents:
+    """What the dump at ``path`` holds."""
+    content = _content(path)
     try:
-        if _PBTXT.match(text):
-            from .pbtxt import read_pbtxt
+        if _is_binary(content):
+            from .model import read_model_bytes
 
-            return "pbtxt", read_pbtxt(text, progress), {}
-        if _TXT.match(text):
-            from .txt import read_txt
-
-            return "txt", read_txt(text, progress), {}
-        if _PY.search(text[: 1 << 16]):
-            from .py import read_py
-
-            return "py", *read_py(text, progress)
+            return _whole(Contents("air", read_model_bytes(content)))
+        return _whole(_read_text(content.decode("utf-8"), progress))
+    except UnicodeDecodeError as error:
+        raise DumpError(f"this is not text: byte {error.start} is not UTF-8") from None
     except (RecursionError, MemoryError):
         raise DumpError("the dump is nested too deeply to be read") from None
-    raise DumpError("this is not a GE graph dump: txt, pbtxt and py as TorchAir writes them can be read")
+
+
+def _read_text(text: str, progress: Progress) -> Contents:
+    if "\0" in text:
+        raise DumpError(f"this is not text: byte {text.index(chr(0))} is zero")
+    kind = kind_of(text)
+    if kind == "pbtxt":
+        from .pbtxt import read_pbtxt
+
+        return Contents(kind, [read_pbtxt(text, progress)])
+    if kind == "txt":
+        from .txt import read_txt
+
+        return Contents(kind, [read_txt(text, progress)])
+    if kind == "py":
+        from .py import read_py
+
+        graph, sources = read_py(text, progress)
+        return Contents(kind, [graph], sources)
+    if kind is not None:
+        return _read_several(kind, text, progress)
+    raise DumpError(f"this is not a GE graph dump; what can be read: {NAMES}")
+
+
+def _read_several(kind: str, text: str, progress: Progress) -> Contents:
+    """The formats that hold several graphs."""
+    if kind == "ge_proto":
+        from .model import read_model_text
+
+        graphs, cut = read_model_text(text, progress)
+        return Contents(kind, graphs, missing=cut)
+    if kind == "ge_onnx":
+        from .ge_onnx import read_ge_onnx
+
+        graphs, uncalled = read_ge_onnx(text, progress)
+        return Contents(kind, graphs, missing=_uncalled(uncalled))
+    if kind == "ge_readable":
+        from .readable import read_readable
+
+        return Contents(kind, read_readable(text, progress))
+    from .fx import read_fx
+
+    graphs, sources = read_fx(text, progress)
+    return Contents(kind, graphs, sources)
+
+
+def _whole(contents: Contents) -> Contents:
+    """The contents with the root first, everything named, and what is missing in words."""
+    if contents.kind in ("txt", "pbtxt", "py"):
+        return contents
+    from .normal import arrange, normalise, what_is_missing
+
+    contents.graphs, uncalled = arrange(contents.graphs)
+    if contents.kind != "ge_onnx":
+        contents.missing += _uncalled(uncalled)
+    outside = [name for graph in contents.graphs for name in normalise(graph)]
+    if outside:
+        more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
+        contents.missing.append(f"what computes {', '.join(outside[:3])}{more}")
+    if contents.kind != "fx":
+        contents.missing += what_is_missing(contents.graphs)
+    return contents
+
+
+def _uncalled(names: list[str]) -> list[str]:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"which node calls {', '.join(names[:3])}{more}"] if names else []
 
 
 def looks_like_dump(path: Path) -> bool:
     """Whether a file begins as a dump does."""
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(1 << 16)
-    except (OSError, UnicodeDecodeError):
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
         return False
-    return bool(_PBTXT.match(text) or _TXT.match(text) or _PY.search(text))
+    if _is_binary(head):
+        return _parses_as_model(path)
+    return kind_of(head.decode("utf-8", "ignore")) is not None
+
+
+def _parses_as_model(path: Path) -> bool:
+    from .model import read_model_bytes
+
+    try:
+        read_model_bytes(path.read_bytes())
+    except (DumpError, OSError):
+        return False
+    return True
+
+
+def _is_binary(content: bytes) -> bool:
+    """Whether bytes may be a serialised model: they begin with one of its keys, and no text does so."""
+    return bool(content) and content[0] in _AIR and (b"\0" in content[:_HEAD] or not _is_text(content[:_HEAD]))
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content[:-4].decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def is_tape(path: Path) -> bool:
@@ -54,7 +166,7 @@ def is_tape(path: Path) -> bool:
         return file.read(1) == "["
 
 
-def _text(path: Path) -> str:
+def _content(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except IsADirectoryError:
@@ -63,10 +175,4 @@ def _text(path: Path) -> str:
         raise DumpError(error.strerror or type(error).__name__) from None
     if not content.strip():
         raise DumpError("the file is empty")
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DumpError(f"this is not text: byte {error.start} is not UTF-8") from None
-    if "\0" in text:
-        raise DumpError(f"this is not text: byte {text.index(chr(0))} is zero")
-    return text
+    return content

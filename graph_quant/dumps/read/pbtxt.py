@@ -9,7 +9,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 
 from ...ge.schema import new_graph, schema
 from ..errors import DumpError
-from .txt import Progress, _chunks, merge
+from .contents import Progress
+from .txt import chunks, merge
 
 
 @cache
@@ -40,7 +41,7 @@ def read_pbtxt(text: str, progress: Progress) -> Any:
     """The GraphDef that ``text`` spells; what TorchAir leaves out of a pbtxt (the graph's own attributes) is absent."""
     outer = _outer()()
     try:
-        for start, end in _chunks(text):
+        for start, end in chunks(text):
             text_format.Merge(text[start:end], outer)
             progress(0.5 * end / len(text))
     except (text_format.ParseError, ValueError, TypeError):

@@ -11,7 +11,7 @@ from ...ge.errors import GeError
 from ...ge.graph import Source
 from ..errors import DumpError
 from .calls import CallBuilder
-from .txt import Progress
+from .contents import Progress
 
 _FILE = re.compile(r'# File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<function>\S+)')
 _FX = re.compile(r"## FX Code: (?P<name>\w+)")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import text_format
 
 from ...ge.schema import new_graph
 from ..errors import DumpError
-
-Progress = Callable[[float], None]
+from .contents import Progress
 
 _TOP_LEVEL_END = re.compile(r"^\}\n", re.MULTILINE)
 _CHUNK = 1 << 18
@@ -21,7 +20,7 @@ def read_txt(text: str, progress: Progress) -> Any:
     """The GraphDef that ``text`` spells; ``progress`` is told the share that is done."""
     graph = new_graph()
     try:
-        for start, end in _chunks(text):
+        for start, end in chunks(text):
             text_format.Merge(text[start:end], graph)
             progress(end / len(text))
     except (text_format.ParseError, ValueError, TypeError):
@@ -41,7 +40,7 @@ def merge(text: str, message: Any) -> None:
         raise DumpError(f"not a GE graph in text form: {error}") from None
 
 
-def _chunks(text: str) -> Iterator[tuple[int, int]]:
+def chunks(text: str) -> Iterator[tuple[int, int]]:
     """Spans that end where a top-level block does, so that progress can be shown between them."""
     start = 0
     while start < len(text):

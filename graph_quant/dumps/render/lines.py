@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, INPUT_TYPES
+from ...ge.graph import CONST_TYPES, OUTSIDE_TYPES
 from ..analyse.cost import Costs
 from ..graph.idioms import Idiom
 from ..graph.text import LONGEST_NAME, node_line, quantity, reference, source_text
@@ -17,7 +17,24 @@ if TYPE_CHECKING:
 
 
 def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True) -> Iterator[str]:
-    """One line for every node, producers first; with ``fold`` one line for every idiom."""
+    """One line for every node, producers first; with ``fold`` one line for every idiom. Called graphs follow."""
+    callers: dict[int, str] = {}
+    for graph in dump.graphs():
+        for name, calls in graph.calls.items():
+            callers.update((id(call.graph), f", {call.role} of {printable(name, LONGEST_NAME)}") for call in calls)
+        if graph is not dump:
+            yield ""
+            yield f"graph {printable(graph.name, LONGEST_NAME)}{callers.get(id(graph), ', which no node calls')}:"
+        yield from _lines(graph, costs_of(graph, costs) if costs else None, fold)
+
+
+def costs_of(graph: Dump, costs: Costs) -> Costs:
+    """The costs of a graph among those of its callers."""
+    found = costs.of(graph)
+    return found if found is not None else Costs(graph)
+
+
+def _lines(dump: Dump, costs: Costs | None, fold: bool) -> Iterator[str]:
     folded = {name: idiom for idiom in dump.idioms for name in idiom.members} if fold else {}
     for node in dump.order:
         idiom = folded.get(node.name)
@@ -44,8 +61,10 @@ def _idiom_line(dump: Dump, idiom: Idiom) -> str:
 
 def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Iterator[str]:
     """Operators by type, the quantised share, bytes, operations and memory; ``size_option`` is how sizes are given."""
-    kinds = Counter(node.type for node in dump.order)
-    yield f"{len(dump.order)} nodes of {len(kinds)} types: " + ", ".join(
+    graphs = list(dump.graphs())
+    kinds = Counter(node.type for graph in graphs for node in graph.order)
+    among = f" in {len(graphs)} graphs" if len(graphs) > 1 else ""
+    yield f"{kinds.total()} nodes{among} of {len(kinds)} types: " + ", ".join(
         f"{times} {printable(kind, LONGEST_NAME)}"
         for kind, times in sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
     )
@@ -53,8 +72,13 @@ def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Itera
     share = f" ({100 * touching / computing:.0f} %)" if computing else ""
     yield f"quantised: {touching} of {computing} computing nodes{share}"
     yield f"moved: {quantity(costs.total('bytes'), 'B')}; computed: {quantity(costs.total('flops'), 'FLOP')}"
-    held = f"inputs {quantity(costs.held(INPUT_TYPES), 'B')}, constants {quantity(costs.held(CONST_TYPES), 'B')}"
+    held = f"inputs {quantity(costs.held(OUTSIDE_TYPES), 'B')}, constants {quantity(costs.held(CONST_TYPES), 'B')}"
     yield f"memory: {held}, intermediate results at their peak {quantity(costs.peak, 'B')}"
+    calling = {graph.nodes[name].type for graph in graphs for name in graph.calls}
+    if branching := sorted(kind for kind in calling if "Call" not in kind):
+        yield f"counted of {', '.join(branching)}: the dearer branch, one round of a loop"
+    if dump.missing:
+        yield f"not in the file: {printable('; '.join(dump.missing))}"
     if costs.missing:
         asked = ",".join(f"{name}=…" for name in costs.missing)
         names = ", ".join(map(printable, costs.missing))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...ge.dtypes import QUANTISED
 from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
 from ..graph.idioms import Idiom
 
 if TYPE_CHECKING:
@@ -18,11 +18,29 @@ _FILL = {"quantised": "#ffe3b3", "input": "#d8ecff", "constant": "#eeeeee", "pla
 
 def to_dot(dump: Dump) -> str:
     """The text of a ``.dot`` file."""
-    identifiers = {node.name: f"n{place}" for place, node in enumerate(dump.order)}
-    member_of = {name: idiom for idiom in dump.idioms for name in idiom.members}
     lines = ["digraph ge {", '  node [shape=box, style="rounded,filled", fontname="sans-serif"];']
+    prefixes = {id(graph): f"g{number}" if number else "" for number, graph in enumerate(dump.graphs())}
+    for graph in dump.graphs():
+        prefix = prefixes[id(graph)]
+        inside = _graph(graph, prefix)
+        if prefix:
+            inside = [f"  subgraph cluster_{prefix} {{", f"    label={_quote(graph.name)};", *inside, "  }"]
+        lines += inside
+        for name, calls in graph.calls.items():
+            place = f"{prefix}n{graph.position[name]}"
+            lines += [
+                f"  {place} -> {prefixes[id(call.graph)]}n0 [style=dotted, label={_quote(call.role)}];"
+                for call in calls
+            ]
+    return "\n".join([*lines, "}", ""])
+
+
+def _graph(dump: Dump, prefix: str) -> list[str]:
+    identifiers = {node.name: f"{prefix}n{place}" for place, node in enumerate(dump.order)}
+    member_of = {name: idiom for idiom in dump.idioms for name in idiom.members}
+    lines = []
     for number, idiom in enumerate(dump.idioms):
-        lines += _cluster(dump, idiom, number, identifiers)
+        lines += _cluster(dump, idiom, f"{prefix}_{number}" if prefix else str(number), identifiers)
     lines += [f"  {_node(dump, node, identifiers)}" for node in dump.order if node.name not in member_of]
     for node in dump.order:
         for edge in node.inputs:
@@ -30,10 +48,10 @@ def to_dot(dump: Dump) -> str:
                 label = _quote(str(dump.inference.of(edge) or "?"))
                 lines.append(f"  {identifiers[edge.node]} -> {identifiers[node.name]} [label={label}];")
         lines += [f"  {identifiers[name]} -> {identifiers[node.name]} [style=dashed];" for name in node.controls]
-    return "\n".join([*lines, "}", ""])
+    return lines
 
 
-def _cluster(dump: Dump, idiom: Idiom, number: int, identifiers: dict[str, str]) -> list[str]:
+def _cluster(dump: Dump, idiom: Idiom, number: str, identifiers: dict[str, str]) -> list[str]:
     inside = [f"    {_node(dump, dump.nodes[name], identifiers)}" for name in idiom.members]
     return [f"  subgraph cluster_{number} {{", f"    label={_quote(idiom.label)};", *inside, "  }"]
 
@@ -45,7 +63,7 @@ def _node(dump: Dump, node: Node, identifiers: dict[str, str]) -> str:
 
 def role(dump: Dump, node: Node) -> str:
     """What a node is to a reader: an input, a constant, one that touches quantised data, or neither."""
-    if node.type in INPUT_TYPES | {OUTPUT_TYPE}:
+    if node.type in OUTSIDE_TYPES | END_TYPES:
         return "input"
     if node.type in CONST_TYPES:
         return "constant"

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from ...destination import ALL
-from ...ge.attributes import visible
 from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, Node
+from ...ge.graph import CONST_TYPES, OUTSIDE_TYPES, Node
 from ...pages import render
 from ..analyse.cost import Costs
 from ..analyse.diff import Difference
+from ..graph.called import parameters
+from ..graph.placement import placement
 from ..graph.text import constant_text, remarks, result_text
 from .lines import summary_lines
 from .script import script
@@ -60,28 +61,54 @@ def _page(facts: dict[str, Any]) -> str:
 
 
 def _graph(dump: Dump, costs: Costs) -> dict[str, Any]:
-    place = dump.position
-    return {
-        "nodes": [_node(dump, node, costs) for node in dump.order],
-        "groups": [
-            {"label": idiom.label, "head": place[idiom.head], "members": [place[name] for name in idiom.members]}
-            for idiom in dump.idioms
-        ],
-    }
+    """The nodes of the graph and of all it calls, which stand behind their callers and fold into them."""
+    nodes: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
+    first: dict[int, int] = {}
+    for graph in dump.graphs():
+        first[id(graph)] = start = len(nodes)
+        nodes += [_node(graph, node, costs.of(graph) or Costs(graph), start) for node in graph.order]
+        groups += [
+            {
+                "label": idiom.label,
+                "head": start + graph.position[idiom.head],
+                "members": [start + graph.position[name] for name in idiom.members],
+            }
+            for idiom in graph.idioms
+        ]
+    for graph in dump.graphs():
+        for name, calls in graph.calls.items():
+            caller = first[id(graph)] + graph.position[name]
+            for call in calls:
+                _enter(nodes, caller, first[id(call.graph)], graph.nodes[name], call.graph)
+    return {"nodes": nodes, "groups": groups}
 
 
-def _node(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
+def _enter(nodes: list[dict[str, Any]], caller: int, start: int, node: Node, graph: Dump) -> None:
+    """Draw a called graph from the node that calls it: its inputs come from there."""
+    fed = parameters(graph, node)
+    for inner in graph.order:
+        own = nodes[start + graph.position[inner.name]]
+        own["graph"] = printable(graph.name, _LONGEST)
+        if inner.type in OUTSIDE_TYPES and not own["inputs"]:
+            name = node.inputs[fed[inner.name]].name if inner.name in fed else ""
+            own["inputs"].append({"name": printable(name, _LONGEST), "from": caller, "type": "called", "control": True})
+
+
+def _node(dump: Dump, node: Node, costs: Costs, start: int = 0) -> dict[str, Any]:
     types, cost = dump.inference.types, costs.nodes[node.name]
     inputs = [
         {
             "name": printable(edge.name, _LONGEST),
-            "from": dump.position[edge.node],
+            "from": start + dump.position[edge.node],
             "type": str(dump.inference.of(edge) or "?"),
         }
         for edge in node.inputs
         if edge.node
     ]
-    waits = [{"name": "", "from": dump.position[name], "type": "control", "control": True} for name in node.controls]
+    waits = [
+        {"name": "", "from": start + dump.position[name], "type": "control", "control": True} for name in node.controls
+    ]
     source = [["FX node", node.source.fx], ["file", node.source.file], ["function", node.source.function]]
     if node.source.line:
         source.insert(2, ["line", f"{node.source.line}{'' if node.source.certain else ' or an earlier one'}"])
@@ -99,8 +126,8 @@ def _node(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
             }
             for index in range(len(types[node.name]))
         ],
-        "attributes": visible(node.proto),
-        "remarks": remarks(dump, node),
+        "attributes": dump.attributes(node),
+        "remarks": [*remarks(dump, node), *([placed] if (placed := str(placement(dump, node)).strip()) else [])],
         "source": [[key, printable(value, _LONGEST)] for key, value in source if value],
         "bytes": plain_dim(cost.bytes),
         "flops": plain_dim(cost.flops),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ...ge.attributes import visible
 from ...ge.graph import CONST_TYPES, Node
 from ..analyse.cost import Costs
+from ..graph.placement import placement
 from ..graph.shapes import Dim, dim_text
 from ..graph.text import constant_text
 
@@ -24,8 +24,9 @@ def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
     """What ``to_json`` writes."""
     touching, computing = costs.quantised()
     return {
-        "nodes": [node_facts(dump, node, costs) for node in dump.order],
-        "idioms": [{"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms],
+        **_graph(dump, costs),
+        **_called(dump, costs),
+        **({"missing": dump.missing} if dump.missing else {}),
         "symbols": dump.inference.symbols,
         "tied_symbols": dump.inference.tied,
         "summary": {
@@ -37,6 +38,20 @@ def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
             "peak_bytes": plain_dim(costs.peak),
         },
     }
+
+
+def _graph(dump: Dump, costs: Costs) -> dict[str, Any]:
+    return {
+        "nodes": [node_facts(dump, node, costs) for node in dump.order],
+        "idioms": [{"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms],
+    }
+
+
+def _called(dump: Dump, costs: Costs) -> dict[str, Any]:
+    """The graphs that nodes call, each once."""
+    graphs = [graph for graph in dump.graphs() if graph is not dump]
+    inner = [{"name": graph.name, **_graph(graph, costs.of(graph) or Costs(graph))} for graph in graphs]
+    return {"graphs": inner} if inner else {}
 
 
 def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
@@ -53,13 +68,19 @@ def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
                 "dtype": found.dtype,
                 "shape": None if found.shape is None else [plain_dim(size) for size in found.shape],
                 "inferred": found.inferred,
+                **({"layout": str(found.layout)} if str(found.layout) else {}),
             }
             for index, found in enumerate(types)
         ],
-        "attributes": visible(node.proto),
+        "attributes": dump.attributes(node),
         "bytes": plain_dim(cost.bytes),
         "flops": plain_dim(cost.flops),
     }
+    if calls := dump.calls.get(node.name):
+        facts["calls"] = {call.role: call.graph.name for call in calls}
+    placed = {name: value for name, value in vars(placement(dump, node)).items() if value not in (None, "", ())}
+    if placed:
+        facts["placement"] = placed
     if node.type in CONST_TYPES:
         facts["value"] = constant_text(node)
     if node.controls:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ge.attributes import in_words, plain
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ...ge.attributes import in_words, plain, shown_names
+from ...ge.graph import CONST_TYPES, END_TYPES, INPUT_TYPES, Node
 from ..errors import DumpError
 from ..graph.shapes import TensorType, dim_text
+from ..read.contents import PLANNED_KINDS
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -30,38 +31,44 @@ def to_onnx(dump: Dump) -> bytes:
         from onnx import helper
     except ImportError:
         raise DumpError("an ONNX model needs the onnx package: pip install onnx") from None
-    nodes, inputs, outputs, typed, constants = [], [], [], [], []
-    for node in dump.order:
-        if node.type in INPUT_TYPES:
-            inputs.append(_info(dump, node, 0))
-        elif node.type in CONST_TYPES and (tensor := _constant(dump, node)) is not None:
-            constants.append(tensor)
-        elif node.type == OUTPUT_TYPE:
-            outputs += [_info(dump, dump.nodes[edge.node], edge.output) for edge in node.inputs if edge.node]
-        else:
-            nodes.append(_operator(node))
-            typed += [_info(dump, node, index) for index in range(len(dump.inference.types[node.name]))]
-    graph = helper.make_graph(nodes, dump.graph_def.name or "ge", inputs, outputs, constants, value_info=typed)
+    graph = _graph(dump)
     versions = [helper.make_opsetid(DOMAIN, 1), helper.make_opsetid("", 21)]
     model = helper.make_model(graph, opset_imports=versions, producer_name="graph-quant")
     content: bytes = model.SerializeToString()
     return content
 
 
-def _operator(node: Node) -> Any:
+def _graph(dump: Dump) -> Any:
+    from onnx import helper
+
+    nodes, inputs, outputs, typed, constants = [], [], [], [], []
+    for node in dump.order:
+        if node.type in INPUT_TYPES:
+            inputs.append(_info(dump, node, 0))
+        elif node.type in CONST_TYPES and (tensor := _constant(dump, node)) is not None:
+            constants.append(tensor)
+        elif node.type in END_TYPES:
+            outputs += [_info(dump, dump.nodes[edge.node], edge.output) for edge in node.inputs if edge.node]
+        else:
+            nodes.append(_operator(dump, node))
+            typed += [_info(dump, node, index) for index in range(len(dump.inference.types[node.name]))]
+    return helper.make_graph(nodes, dump.name or "ge", inputs, outputs, constants, value_info=typed)
+
+
+def _operator(dump: Dump, node: Node) -> Any:
     from onnx import helper
 
     names = [edge.node and f"{edge.node}:{edge.output}" for edge in node.inputs]
     results = [f"{node.name}:{index}" for index in range(len(node.proto.output_desc))]
     made = helper.make_node(node.type, names, results, name=node.name, domain=DOMAIN)
-    for name in sorted(node.proto.attr):
-        if name.startswith("_") or name == "value":
-            continue
+    for name in shown_names(node.proto, declared=dump.kind in PLANNED_KINDS):
         attribute = node.proto.attr[name]
         words, value = in_words(name, attribute), plain(attribute)
         # A dtype reads better as a word than as a number; empty lists have no type in ONNX.
         exact = isinstance(value, int | float | str) and str(value).lower() == words.lower()
         made.attribute.append(helper.make_attribute(name, value if exact else words))
+    for call in dump.calls.get(node.name, ()):
+        made.attribute.append(helper.make_attribute(call.role, _graph(call.graph)))
     if node.source.fx or node.source.file:
         made.doc_string = str(node.source)
     return made
@@ -86,8 +93,10 @@ def element(dtype: str) -> int:
 def _constant(dump: Dump, node: Node) -> Any:
     from onnx import TensorProto
 
+    if "value" not in node.proto.attr:
+        return None
     tensor = node.proto.attr["value"].t
     kind = element(dump.inference.types[node.name][0].dtype) if dump.inference.types[node.name] else 0
-    if not kind or node.name in dump.inference.failures:
+    if not kind or node.name in dump.inference.failures or (dump.trusts_descs and not tensor.data):
         return None
     return TensorProto(name=f"{node.name}:0", data_type=kind, dims=list(tensor.desc.shape.dim), raw_data=tensor.data)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge.kernels import kernel
+from ...ge.kernels import CONVOLUTION, kernel
 from ...ge.sizes import Sizes
 
 
@@ -26,7 +26,7 @@ def _padding(x: Tensor, pads: Sequence[int], rank: int) -> tuple[Tensor, list[in
     return functional.pad(x, sizes), [0] * rank
 
 
-@kernel("Conv2D", "Conv3D")
+@kernel("Conv2D", "Conv3D", flops=CONVOLUTION)
 def convolve(
     x: Tensor,
     filter: Tensor,  # noqa: A002
@@ -51,7 +51,7 @@ def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any)
     return torch.convolution(x.float(), weight.float(), wide_bias, *settings).to(x.dtype)
 
 
-@kernel("Conv2DTranspose", "Conv3DTranspose")
+@kernel("Conv2DTranspose", "Conv3DTranspose", flops=CONVOLUTION)
 def convolve_transposed(
     input_size: Sizes,
     x: Tensor,
@@ -79,7 +79,7 @@ def convolve_transposed(
     return _convolution(x, filter, bias, stride, before, dilation, True, extra, groups)
 
 
-@kernel("Conv2DBackpropInput", "Conv3DBackpropInput")
+@kernel("Conv2DBackpropInput", "Conv3DBackpropInput", flops=CONVOLUTION)
 def convolution_input_grad(
     input_size: Sizes,
     filter: Tensor,  # noqa: A002
@@ -95,7 +95,7 @@ def convolution_input_grad(
     return _backward(out_backprop, x, filter, strides, pads, dilations, groups, rank, [True, False, False])[0]
 
 
-@kernel("Conv2DBackpropFilter", "Conv3DBackpropFilter")
+@kernel("Conv2DBackpropFilter", "Conv3DBackpropFilter", flops=CONVOLUTION)
 def convolution_filter_grad(
     x: Tensor,
     filter_size: Sizes,

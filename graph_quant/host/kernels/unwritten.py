@@ -1,8 +1,15 @@
 """Facts of node types that dumps hold and no kernel is written for."""
 
-from ...ge.kernels import CONTRACTION, declare
+from ...ge.kernels import CONTRACTION, CONVOLUTION, declare
 
 declare("Flatten", "FlattenV2", view=True)
 declare("QuantMatmul", flops=CONTRACTION)
+declare("FullyConnection", "Conv2DV2", "Conv3DV2", "ExtendConv2D", "DepthwiseConv2D", "Conv2DCompress", "Convolution",
+        "ConvolutionDepthwise", "QuantConv2D", "QuantConv3D", flops=CONVOLUTION)  # fmt: skip
+# What GE adds to move tensors between formats, memories and streams.
+declare("TransData", "MemcpyAsync", "MemcpyAddrAsync", "ReadSelect", "WriteSelect", "StridedRead", "StridedWrite",
+        "Send", "Recv", "SendNotify", "RecvNotify", "StreamActive", "StreamSwitch", "StreamMerge", "LabelSet",
+        "LabelGotoEx", "LabelSwitchByIndex", "EndGraph", "AtomicAddrClean", "MemSet", "PhonyConcat",
+        "PhonySplit", flops=0)  # fmt: skip
 declare("LayerNormV3", flops=8)
 declare("AscendQuant", flops=3, exact=True, same=("x", "scale", "offset"), packs=True)

@@ -1,0 +1,113 @@
+"""What each format carries of a graph, so that two formats of one graph are told apart only by what both tell."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ...ge.attributes import plain, shown_names
+from ...ge.graph import Node
+from ...ge.registrations import registration
+from ..read.contents import GE_KINDS, PLANNED_KINDS
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_NUMBERS = ("i", "b", "f")
+# A readable dump prints floats with six digits behind the point.
+_PRINTED = 5e-7
+
+
+def names(dump: Dump, node: Node, naming: set[str]) -> set[str]:
+    """The attributes of a node that say what it does."""
+    if dump.kind in GE_KINDS:
+        return {*shown_names(node.proto, declared=dump.kind in PLANNED_KINDS), *({"value"} & set(node.proto.attr))}
+    return {name for name in node.proto.attr if name not in naming}
+
+
+def carries(dump: Dump, node: Node, name: str, attribute: Any) -> bool:
+    """Whether the format of ``dump`` would show this attribute of a node that had it."""
+    if dump.kind == "ge_readable":
+        declared = registration(node.type)
+        told = plain(attribute) not in ("", [], None)
+        return told and bool(declared) and name in {each.name for each in declared.attributes}  # type: ignore[union-attr]
+    if dump.kind == "ge_onnx":
+        kind = attribute.WhichOneof("value")
+        if kind == "s":
+            return _carries_text(dump)
+        return kind in (*_NUMBERS, "t", "list_list_int") or (kind == "list" and _is_list_of_numbers(attribute))
+    return True
+
+
+@cache
+def _carries_text(dump: Dump) -> bool:
+    """GE leaves strings out of an ONNX dump unless it is asked for everything."""
+    return any(
+        attribute.WhichOneof("value") == "s" and attribute.s
+        for node in dump.order
+        for attribute in node.proto.attr.values()
+    )
+
+
+def _is_list_of_numbers(attribute: Any) -> bool:
+    return bool(attribute.list.i or attribute.list.b or attribute.list.f)
+
+
+def same(one: Any, other: Any, *, printed: bool) -> bool:
+    """Whether two attributes are equal in value; GE's formats write a bool as a number, and floats as they print."""
+    first, second = _canonical(one), _canonical(other)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(_equal(a, b, printed) for a, b in zip(first, second, strict=True))
+    return _equal(first, second, printed)
+
+
+def _equal(one: Any, other: Any, printed: bool) -> bool:
+    if printed and isinstance(one, float | int) and isinstance(other, float | int):
+        return math.isclose(one, other, rel_tol=_PRINTED, abs_tol=_PRINTED)
+    return bool(one == other)
+
+
+def _canonical(attribute: Any) -> Any:
+    value = plain(attribute)
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, list):
+        return [int(item) if isinstance(item, bool) else item for item in value]
+    return value
+
+
+def numbers(node: Node) -> list[tuple[str, Any]]:
+    """The attributes that every format of GE's writes alike."""
+    found = []
+    for name in shown_names(node.proto, declared=True):
+        attribute = node.proto.attr[name]
+        if attribute.WhichOneof("value") in ("i", "b") or (
+            attribute.WhichOneof("value") == "list" and (attribute.list.i or attribute.list.b)
+        ):
+            found.append((name, _canonical(attribute)))
+    return found
+
+
+def constant(node: Node) -> str | None:
+    """The value of a constant or variable as a readable dump prints it; None where the dump does not tell it."""
+    tensor = node.proto.attr["value"].t if "value" in node.proto.attr else None
+    if tensor is not None and tensor.data:
+        return abbreviated(tensor)
+    if "_readable_value" in node.proto.attr and tensor is None:
+        return node.proto.attr["_readable_value"].s.decode("utf-8", "backslashreplace").replace(", ", " ")
+    return None
+
+
+def abbreviated(tensor: Any) -> str:
+    """The numbers of a tensor as GE prints them: of more than six, the first and last three."""
+    from ...ge.torch_dtypes import decode_tensor
+
+    try:
+        flat = decode_tensor(tensor).reshape(-1)
+        items = flat.tolist() if flat.numel() <= 6 else [*flat[:3].tolist(), "...", *flat[-3:].tolist()]
+    except (TypeError, ValueError):
+        return "<not_supported>"
+    if not items:
+        return "<empty>"
+    return f"[{' '.join(f'{item:.6f}' if isinstance(item, float) else str(item).lower() for item in items)}]"

@@ -1,0 +1,57 @@
+"""Reads GE's models: ``ge_proto`` dumps, a ModelDef in text, and TorchAir's ``.air``, one in bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from ...ge.schema import schema
+from ..errors import DumpError
+from .contents import Progress
+from .txt import chunks, merge
+
+
+def read_model_text(text: str, progress: Progress) -> tuple[list[Any], list[str]]:
+    """The graphs of a ModelDef in text form, and what is missing where the file ends too early."""
+    model = schema().ModelDef()
+    try:
+        for start, end in chunks(text):
+            text_format.Merge(text[start:end], model)
+            progress(end / len(text))
+    except (text_format.ParseError, ValueError, TypeError):
+        model = schema().ModelDef()
+        cut = _complete(text)
+        if cut is None:
+            merge(text, model)
+        else:
+            merge(cut, model)
+            return _graphs(model), ["the file ends inside a node: that node and what follows"]
+    return _graphs(model), []
+
+
+def _complete(text: str) -> str | None:
+    """The text up to the last node that it tells to the end, where it stops in the middle of a graph."""
+    if text.rstrip().endswith("\n}"):
+        return None
+    end = text.rfind("\n  }\n")
+    return None if end < 0 else f"{text[:end]}\n  }}\n}}\n"
+
+
+def read_model_bytes(content: bytes) -> list[Any]:
+    """The graphs of a serialised ModelDef."""
+    model = schema().ModelDef()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        raise DumpError("this is not text, and no model of GE in bytes either") from None
+    if not any(graph.op for graph in model.graph):
+        raise DumpError("this is not text, and no model of GE in bytes either")
+    return _graphs(model)
+
+
+def _graphs(model: Any) -> list[Any]:
+    if not model.graph:
+        raise DumpError("the model holds no graph")
+    return list(model.graph)

@@ -1,0 +1,160 @@
+"""Reads ``ge_readable`` dumps: one line a node, in the manner of FX; dtypes, shapes and control edges are left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ...ge.attributes import set_attribute
+from ...ge.dtypes import TO_ATTRIBUTE, of_registration
+from ...ge.graph import CONST_TYPES, OUTPUT_TYPE
+from ...ge.registrations import registration
+from ...ge.schema import new_graph
+from ..errors import DumpError
+from .contents import Progress
+
+_GRAPH = re.compile(r'graph\("(?P<name>.*)"\):$')
+_NODE = re.compile(r"%(?P<name>.+?) : \[#?users=\d+\] = Node\[type=(?P<type>[^\]]+)\] \((?P<body>.*)\)$")
+_ELEMENT = re.compile(r"%(?P<name>.+?) : \[#?users=\d+\] = get_element\[node=%(?P<node>.+)\]\((?P<place>\d{1,4})\)$")
+_RETURN = re.compile(r"return \((?P<body>.*)\)$")
+_BODY = re.compile(r"(?:inputs = \((?P<inputs>.*?)\))?(?:, )?(?:attrs = \{(?P<attributes>.*)\})?$")
+_NUMBERED = re.compile(r"(?P<name>.*)_(?P<place>\d{1,5})$")
+_OPENING, _CLOSING = "([{", ")]}"
+
+
+def read_readable(text: str, progress: Progress) -> list[Any]:
+    """The graphs of the file."""
+    graphs: list[_Lines] = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        stripped = line.strip()
+        if found := _GRAPH.match(stripped):
+            graphs.append(_Lines(found["name"]))
+        elif stripped:
+            if not graphs:
+                raise DumpError(f"line {number} stands before any graph")
+            try:
+                graphs[-1].add(stripped)
+            except DumpError as error:
+                raise DumpError(f"line {number}: {error}") from None
+        progress(number / len(lines) if number % 512 == 0 else 0.0)
+    return [each.finished() for each in graphs]
+
+
+class _Lines:
+    """One graph, line by line."""
+
+    def __init__(self, name: str) -> None:
+        self.graph = new_graph(name)
+        self._tensors: dict[str, str] = {}
+        self._ops: dict[str, Any] = {}
+
+    def add(self, line: str) -> None:
+        if found := _NODE.match(line):
+            self._node(found["name"], found["type"], found["body"])
+        elif found := _ELEMENT.match(line):
+            self._element(found["name"], found["node"], int(found["place"]))
+        elif found := _RETURN.match(line):
+            op = self.graph.op.add(name="NetOutput", type=OUTPUT_TYPE)
+            for place, part in enumerate(split(found["body"])):
+                self._input(op, f"input{place}", part.partition("=%")[2] or part.removeprefix("%"))
+        else:
+            raise DumpError(f"this is no node of a readable dump: {line[:80]}")
+
+    def finished(self) -> Any:
+        for op in self.graph.op:
+            declared = registration(op.type)
+            names = [output.name for output in declared.outputs if output.kind != "dynamic"] if declared else []
+            if len(names) == len(op.output_desc):
+                for name, desc in zip(names, op.output_desc, strict=True):
+                    desc.name = name
+        return self.graph
+
+    def _node(self, name: str, kind: str, body: str) -> None:
+        parts = _BODY.match(body)
+        if parts is None:
+            raise DumpError(f"{name}: its inputs and attributes cannot be told apart")
+        op = self.graph.op.add(name=name, type=kind)
+        op.output_desc.add()
+        self._ops[name] = op
+        self._tensors[name] = f"{name}:0"
+        for part in split(parts["inputs"] or ""):
+            key, _, tensor = part.partition("=%")
+            self._input(op, _input_name(kind, key), tensor)
+        for part in split(parts["attributes"] or ""):
+            key, colon, value = part.partition(": ")
+            if not colon:
+                raise DumpError(f"{name}: {part[:40]} is no attribute")
+            _set(op, key, value)
+
+    def _element(self, name: str, node: str, place: int) -> None:
+        op = self._ops.get(node)
+        if op is None:
+            raise DumpError(f"{name} is a result of {node}, which no line before it computes")
+        while len(op.output_desc) <= place:
+            op.output_desc.add()
+        self._tensors[name] = f"{node}:{place}"
+
+    def _input(self, op: Any, name: str, tensor: str) -> None:
+        if tensor not in self._tensors:
+            raise DumpError(f"{op.name}: its input {name} is {tensor or 'nothing'}, which no line before it computes")
+        op.input_desc.add(name=name)
+        op.input.append(self._tensors[tensor])
+
+
+def _input_name(kind: str, key: str) -> str:
+    """The name as other dumps have it: of a dynamic input, the number stands right behind the name."""
+    found = _NUMBERED.match(key)
+    declared = registration(kind)
+    if found is None or (declared and key in {parameter.name for parameter in declared.inputs}):
+        return key
+    return f"{found['name'].lstrip('_')}{found['place']}"
+
+
+def _set(op: Any, key: str, value: str) -> None:
+    if value.startswith("%"):
+        op.subgraph_name.append(value[1:])
+    elif op.type in CONST_TYPES and key == "value":
+        op.attr["_readable_value"].s = value.replace(" ", ", ").replace(", ..., ", ", …, ").encode()
+    elif value.startswith("DT_"):
+        op.attr[key].dt = TO_ATTRIBUTE.get(of_registration(value), TO_ATTRIBUTE["undefined"])
+    else:
+        set_attribute(op, key, _type_of(op.type, key), _value(value))
+
+
+def _type_of(kind: str, key: str) -> str:
+    declared = registration(kind)
+    return next((each.type for each in declared.attributes if each.name == key), "") if declared else ""
+
+
+def _value(text: str) -> Any:
+    if text.startswith("{") and text.endswith("}"):
+        return [_value(part) for part in split(text[1:-1])]
+    if text.startswith('"'):
+        return text.strip('"')
+    if text in ("true", "false"):
+        return text == "true"
+    for parse in (int, float):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    return text
+
+
+def split(text: str) -> Iterator[str]:
+    """The parts between commas that stand outside brackets and quotes."""
+    depth, quoted, start = 0, False, 0
+    for place, char in enumerate(text):
+        if char == '"':
+            quoted = not quoted
+        elif not quoted and char in _OPENING:
+            depth += 1
+        elif not quoted and char in _CLOSING:
+            depth -= 1
+        elif char == "," and depth <= 0 and not quoted:
+            yield text[start:place].strip()
+            start = place + 1
+    if text[start:].strip():
+        yield text[start:].strip()

@@ -1,0 +1,110 @@
+"""A graph as ``ge_readable``: one line a node, without dtypes, shapes and control edges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from ...ge.attributes import plain, shown_names
+from ...ge.dtypes import OF_ATTRIBUTE, UNDEFINED
+from ...ge.graph import CONST_TYPES, OUTPUT_TYPE, Edge, Node
+from ...ge.registrations import registration
+from ..analyse.carried import constant
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_SPELLED = {"float32": "FLOAT", "float64": "DOUBLE", "bfloat16": "BF16"}
+
+
+def to_readable(dump: Dump) -> str:
+    """The whole file; called graphs follow their callers."""
+    return "\n".join("\n".join(_Graph(graph).lines()) + "\n" for graph in dump.graphs())
+
+
+class _Graph:
+    def __init__(self, dump: Dump) -> None:
+        self._dump = dump
+        self._results: dict[tuple[str, int], str] = {}
+        numbers = count()
+        for node in dump.order:
+            several = len(node.proto.output_desc) > 1
+            for place in range(len(node.proto.output_desc)):
+                number = next(numbers) if several else 0
+                name = ("ret" if number == 0 else f"ret_{number}") if several else node.name
+                self._results[node.name, place] = name
+
+    def lines(self) -> Iterator[str]:
+        yield f'graph("{self._dump.name}"):'
+        for node in self._dump.order:
+            if node.type != OUTPUT_TYPE:
+                yield from self._node(node)
+        for node in self._dump.order:
+            if node.type == OUTPUT_TYPE:
+                results = [self._result(edge) for edge in node.inputs if edge.node]
+                named = [f"output_{place}={result}" for place, result in enumerate(results)]
+                yield ""
+                yield f"  return ({', '.join(named if len(results) > 1 else results)})"
+
+    def _node(self, node: Node) -> Iterator[str]:
+        readers = Counter(reader.inputs[position].output for reader, position in self._dump.consumers[node.name])
+        inputs = [f"{_numbered(node, edge.name)}={self._result(edge)}" for edge in node.inputs if edge.node]
+        attributes = [f"{call.role}: %{call.graph.name}" for call in self._dump.calls.get(node.name, ())]
+        attributes += [f"{name}: {text}" for name, text in _attributes(node)]
+        body = [f"inputs = ({', '.join(inputs)})"] if inputs else []
+        body += [f"attrs = {{{', '.join(attributes)}}}"] if attributes else []
+        users = len(node.proto.output_desc)
+        yield f"  %{node.name} : [#users={users}] = Node[type={node.type}] ({', '.join(body)})"
+        if users > 1:
+            for place in range(users):
+                element = f"get_element[node=%{node.name}]({place})"
+                yield f"  %{self._results[node.name, place]} : [#users={readers[place]}] = {element}"
+
+    def _result(self, edge: Edge) -> str:
+        return f"%{self._results.get((edge.node, edge.output), edge.node)}"
+
+
+def _numbered(node: Node, name: str) -> str:
+    """GE writes a line between the name of a dynamic input and its number."""
+    declared = registration(node.type)
+    bare = name.rstrip("0123456789")
+    dynamic = {each.name for each in declared.inputs if each.kind == "dynamic"} if declared else {bare}
+    return f"{bare}_{name[len(bare) :]}" if bare in dynamic and bare != name else name
+
+
+def _attributes(node: Node) -> Iterator[tuple[str, str]]:
+    declared = registration(node.type)
+    names = (
+        [attribute.name for attribute in declared.attributes] if declared else shown_names(node.proto, declared=True)
+    )
+    if node.type in CONST_TYPES:
+        value = constant(node)
+        if value is not None:
+            yield "value", value
+        return
+    if node.type == "Data" and "index" not in names:
+        names.append("index")
+    for name in names:
+        if name in node.proto.attr and (text := _text(node.proto.attr[name])) not in ("", '""'):
+            yield name, text
+
+
+def _text(attribute: Any) -> str:
+    kind = attribute.WhichOneof("value")
+    value = plain(attribute)
+    if kind == "dt":
+        word = OF_ATTRIBUTE.get(value, UNDEFINED)
+        return f"DT_{_SPELLED.get(word, word.upper())}"
+    if isinstance(value, list):
+        return f"{{{', '.join(map(_item, value))}}}" if value else ""
+    return _item(value) if kind in ("i", "b", "f", "s") else ""
+
+
+def _item(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    return f'"{value}"' if isinstance(value, str) else str(value)
