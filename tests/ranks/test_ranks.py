@@ -11,7 +11,18 @@ from graph_quant.start import preload
 
 HERE = Path(__file__).parent
 RUN = [sys.executable, "-m", "graph_quant", "run"]
-PARTS = ["devices", "reductions", "moves", "point_to_point", "under_way", "groups", "mistakes", "graphs"]
+PARTS = [
+    "devices",
+    "reductions",
+    "moves",
+    "point_to_point",
+    "under_way",
+    "groups",
+    "mistakes",
+    "graphs",
+    "products",
+    "product_graphs",
+]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,46 @@
+"""npu_mm_reduce_scatter_base: the product of each rank, and of their sum the rows that belong to a rank.
+
+A rank's product is rounded to the result's dtype, in which ranks add, rounding after each addition.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.collective.exchange import group_reduce_scatter
+from graph_quant.reference.collective.products import float_product, scaled_product
+from torch import Tensor
+
+
+def mm_reduce_scatter_base(
+    input: Tensor,  # noqa: A002  (the schema's name)
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    bias: Tensor | None,
+    x1_scale: Tensor | None,
+    x2_scale: Tensor | None,
+    output: torch.dtype,
+) -> Tensor:
+    """The rows of this rank."""
+    if x2_scale is None:
+        product = float_product(input, x2, bias)
+    else:
+        product = scaled_product(input, x2, x1_scale, x2_scale, output)
+    kept = product.size(0) // world_size
+    return group_reduce_scatter(product, "sum", [kept] * world_size, kept, hcom)
+
+
+@kernel("MatmulReduceScatter", flops=CONTRACTION)
+def mm_reduce_scatter_node(
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None = None,
+    *,
+    group: str,
+    is_trans_a: bool = False,
+    is_trans_b: bool = False,
+    rank_size: int = 0,
+) -> Tensor:
+    x1, x2 = x1.mT if is_trans_a else x1, x2.mT if is_trans_b else x2
+    return mm_reduce_scatter_base(x1, x2, group, rank_size, bias, None, None, x1.dtype)

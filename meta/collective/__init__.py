@@ -1,0 +1,1 @@
+"""Operators that communicate: what may be passed, and what comes back."""
