@@ -24,6 +24,15 @@ def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
     return bounded.to(torch.int8 if destination.is_packed else destination.storage)
 
 
+def rounded_away(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """float32 ``values`` as float16 or bfloat16, the larger magnitude where two are as near."""
+    even = values.to(dtype)
+    further = (even.view(torch.int16) + 1).view(dtype)
+    distance = values.abs() - even.float().abs()
+    is_tie = (distance > 0) & (further.float().abs() - values.abs() == distance)
+    return torch.where(is_tie, further, even)
+
+
 def store(values: torch.Tensor, destination: Destination) -> torch.Tensor:
     """``values`` as ``destination`` stores them: contiguous, int4 packed eight to an int32."""
     integers = saturate(values, destination)

@@ -66,17 +66,18 @@ def product(
     if form == A8W4:
         assert tokens is not None
         return _a8w4(x, weight, tokens, dtype, rows)
-    elements = weight.elements if form == FLOAT else _restored(weight, x.dtype)
+    elements = weight.elements
+    if form == ANTIQUANT:
+        assert weight.antiquant_scale is not None
+        elements = restored(weight.integers, weight.antiquant_scale, weight.antiquant_offset, x.dtype)
     values = torch.matmul(x.float(), elements.float())
     return (values if weight.bias is None else values + weight.bias.float()).to(dtype)
 
 
-def _restored(weight: Weight, dtype: torch.dtype) -> Tensor:
-    """The floating elements that the integers of ``weight`` stand for."""
-    scale, offset = weight.antiquant_scale, weight.antiquant_offset
-    assert scale is not None
+def restored(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """The floating elements that the ``integers`` of a weight stand for."""
     between = dtype if dtype == torch.float16 else torch.float32
-    values = weight.integers.to(between)
+    values = integers.to(between)
     if scale.dim() == 2:
         # One row of scales for each stretch of k.
         scale = _stretched(scale, values.size(0))

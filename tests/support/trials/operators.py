@@ -19,6 +19,7 @@ OF_OPERATORS = {
     "DequantSwigluQuant": "npu_dequant_swiglu_quant",
     "DynamicQuant": "npu_dynamic_quant",
     "DynamicQuantV2": "npu_dynamic_quant_asymmetric",
+    "FFN": "npu_ffn",
     "FastGelu": "npu_fast_gelu",
     "FlashAttentionScore": "npu_fusion_attention",
     "FlashAttentionScoreGrad": "npu_fusion_attention",

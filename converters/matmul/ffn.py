@@ -1,0 +1,68 @@
+"""npu_ffn becomes FFN, told the rows of each expert as a constant and packed scales as UINT64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.converters.lowering import lowers
+from graph_quant.converters.matmul.quant_matmul import packed_scale
+from graph_quant.converters.quant import trans_quant_param
+from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.meta.matmul.ffn import FfnPlan, ffn
+from graph_quant.reference.matmul.ffn import QUANT
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+
+@lowers(ffn)
+def lower(
+    plan: FfnPlan,
+    x: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    activation: str,
+    expert_tokens: Sequence[int] | None,
+    expert_tokens_index: Sequence[int] | None,
+    bias1: Tensor | None,
+    bias2: Tensor | None,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    deq_scale1: Tensor | None,
+    deq_scale2: Tensor | None,
+    antiquant_scale1: Tensor | None,
+    antiquant_scale2: Tensor | None,
+    antiquant_offset1: Tensor | None,
+    antiquant_offset2: Tensor | None,
+    inner_precise: int | None,
+) -> Tensor:
+    """The GE nodes of one call."""
+    tokens = expert_tokens or expert_tokens_index
+    y: Tensor = ge.FFN(
+        x,
+        weight1,
+        weight2,
+        ge.Const(list(tokens), dtype=DataType.DT_INT64) if tokens else None,
+        bias1,
+        bias2,
+        scale,
+        offset,
+        _deq_scale(deq_scale1),
+        _deq_scale(deq_scale2),
+        antiquant_scale1,
+        antiquant_scale2,
+        antiquant_offset1,
+        antiquant_offset2,
+        activation=activation,
+        inner_precise=inner_precise or 0,
+        output_dtype=-1 if plan.form != QUANT else int(plan.dtype == torch.bfloat16),
+        tokens_index_flag=bool(expert_tokens_index),
+    )
+    y.desc.dtype = TO_DESC[str(plan.dtype).removeprefix("torch.")]
+    return y
+
+
+def _deq_scale(scale: Tensor | None) -> Tensor | None:
+    if scale is None or scale.meta.dtype == torch.bfloat16:
+        return scale
+    return trans_quant_param.quant_params(scale, None) if scale.meta.dtype == torch.float32 else packed_scale(scale)
