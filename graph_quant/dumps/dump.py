@@ -157,6 +157,9 @@ class Dump:
     def infer(self, progress: Progress | None = None) -> Inference:
         """``inference``, with ``progress`` told the share that is done."""
         if self._inference is None:
+            from .graph.bounds import check_inputs
+
+            check_inputs(node for graph in self.graphs() for node in graph.order)
             import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
 
             from .graph.infer import infer

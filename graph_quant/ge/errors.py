@@ -10,6 +10,10 @@ class GeError(ValueError):
         super().__init__(printable(message, limit=400))
 
 
+class TooMuchError(GeError):
+    """A graph asks for more than any graph needs, and what it asks for is not computed."""
+
+
 def printable(text: str, limit: int | None = None) -> str:
     """``text`` on one line with nothing a terminal would act on, shortened in the middle to ``limit``."""
     if limit is not None and len(text) > limit:

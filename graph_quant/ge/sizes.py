@@ -16,10 +16,6 @@ import torch
 Number = int | float | bool
 
 
-class TooMuchError(ValueError):
-    """A graph asks for more than any graph needs, and what it asks for is not computed."""
-
-
 class Sizes(NamedTuple):
     """A small tensor held as Python (or symbolic) numbers in row-major order."""
 

@@ -74,8 +74,20 @@ DUMPS = {
     "open brackets": "# x\nfrom torchair import ge\n# " + "a: torch.f[" * 20_000 + "\na_0 = ge.Relu(1)\n",
 }
 
-# Where an expansion is cut; the others are answered in full, or what they state of a size is left open with a remark.
-CUT = {"powers of a size", "products of a size", "sizes joined", "parts", "pieces", "symbols"}
+# The others are answered in full.
+CUT = {
+    "powers of a size",
+    "products of a size",
+    "sizes joined",
+    "tensors joined",
+    "a tower of exponents",
+    "powers in a size",
+    "parts",
+    "pieces",
+    "symbols",
+}
+# Where what the dump states is enough to see it.
+AT_ONCE = ("a tower of exponents", "powers in a size", "symbols")
 
 
 @pytest.mark.parametrize("name", DUMPS)
@@ -85,6 +97,16 @@ def test_inspect_ends(command, tmp_path, name):
     code, _, error = command("inspect", path)
     assert code == (2 if name in CUT else 0), error
     assert error.count("\n") == (1 if name in CUT else 0)
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_a_dump_that_states_too_much_is_answered_before_torch_is_loaded(run_python, tmp_path, name):
+    path = tmp_path / "dump"
+    path.write_text(DUMPS[name])
+    code = (
+        f"import sys; from graph_quant.cli import main; print(main(['inspect', {str(path)!r}]), 'torch' in sys.modules)"
+    )
+    assert run_python(code).stdout == "2 False\n"
 
 
 LARGE = {

@@ -24,6 +24,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...ge import dtypes
 from ...ge.attributes import decoded
+from ...ge.errors import TooMuchError
 from ...ge.graph import Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import decode_tensor, from_desc, word_of
@@ -35,6 +36,7 @@ from .symbolic import Symbols
 
 # The attribute that states the dtype of a node's first result.
 _RESULT_DTYPE = ("dst_type", "dtype", "type", "dst_dtype")
+_MOST_ELEMENTS = 1 << 48
 # The kernel needs data to answer, which a fake tensor does not have.
 _OPEN = (
     DataDependentOutputException,
@@ -162,6 +164,8 @@ class Fakes:
         sizes = content.items if is_size else (*content.shape, *content.stride())
         key = (is_size, word, len(content.shape), tuple(_expression(size) for size in sizes))
         if key not in self._interned:
+            if not is_size and math.prod(size for size in content.shape if isinstance(size, int)) > _MOST_ELEMENTS:
+                raise TooMuchError(f"{list(content.shape)} are more elements than any machine holds")
             shape = tuple(self.symbols.dim(size) for size in content.shape)
             items = tuple(self.symbols.dim(item) for item in content.items) if is_size else None
             self._interned[key] = Value(content, TensorType(word, shape), items)

@@ -8,13 +8,12 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 from ...ge import dtypes
+from ...ge.errors import TooMuchError
 from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node
-from ...ge.sizes import TooMuchError
 from ...host.kernels.choice import Fed, choose, is_folded
-from ..errors import DumpError
 from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
-from .shapes import Layout, Stated, TensorType, stated, symbols_in
+from .shapes import Layout, Stated, TensorType, stated
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -24,7 +23,6 @@ Progress = Callable[[float], None]
 _MOST_NODES_TO_RETRY = 20_000
 _MOST_SETTLED = 6
 _MOST_TRIALS = 24
-_MOST_SYMBOLS = 512
 
 
 @dataclass
@@ -59,7 +57,6 @@ class Inference:
 
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     """Run every node of ``dump`` once on fake tensors; nodes alike in type, attributes and inputs are run together."""
-    _check_symbols(dump)
     result = _infer(dump, dump.order, {}, progress)
     if len(dump.order) > _MOST_NODES_TO_RETRY:
         return result
@@ -77,18 +74,6 @@ def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     result.baked = baked
     result.tied = {name: size for name, size in settled.items() if isinstance(size, str)}
     return result
-
-
-def _check_symbols(dump: Dump) -> None:
-    """Refuse a dump with more symbols than a graph has; each one costs milliseconds."""
-    names: set[str] = set()
-    for node in (node for graph in dump.graphs() for node in graph.order):
-        for desc in node.proto.output_desc if node.type in OUTSIDE_TYPES else ():
-            described = stated(desc)
-            texts = described.meta or [f"{node.name}_{at}" for at, size in enumerate(described.dims or ()) if size < 0]
-            names.update(name for text in texts for name in symbols_in(text))
-    if len(names) > _MOST_SYMBOLS:
-        raise DumpError(f"its inputs have {len(names)} symbols for sizes; up to {_MOST_SYMBOLS} can be followed")
 
 
 def _settle(dump: Dump, result: Inference, settled: dict[str, int | str]) -> tuple[str, int | str, Inference] | None:

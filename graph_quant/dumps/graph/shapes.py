@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ge import dtypes
-from ...ge.errors import printable
+from ...ge.errors import TooMuchError, printable
 from ..errors import DumpError
 
 _META = re.compile(r"\s*Tensor\(dtype=torch\.(?P<dtype>\w+), shape=(?:torch\.Size\()?\[(?P<shape>[^\]]*)\]")
@@ -147,7 +147,9 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
         if len(text) > _LONGEST:
             raise SyntaxError
         return _bounded(_evaluate(tree, values))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError, OverflowError):
+    except OverflowError:
+        raise TooMuchError(f"{text[:60]} is a size beyond every bound") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError):
         raise DumpError(f"{text[:60]} is not a size") from None
 
 
@@ -171,6 +173,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return _BINARY[type(op)](_bounded(_evaluate(left, values)), _bounded(_evaluate(right, values)))
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if 0 <= power <= 8:
             return _bounded(_evaluate(left, values)) ** power
+        case ast.BinOp(op=ast.Pow()):
+            raise OverflowError
         case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](_evaluate(left, values), _evaluate(right, values))
     raise ValueError

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ...ge.errors import TooMuchError
 from ...ge.kernels import kernel
-from ...ge.sizes import Sizes, TooMuchError
+from ...ge.sizes import Sizes
 
 
 @kernel("Reshape", may_alias=True, view=True)

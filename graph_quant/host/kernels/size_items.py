@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from ...ge.sizes import Number, Sizes, TooMuchError
+from ...ge.errors import TooMuchError
+from ...ge.sizes import Number, Sizes
 
 # Powers and joins of sizes that no graph needs, and that would grow without end.
 _MOST_ITEMS, _MOST_BITS = 1 << 14, 1 << 10
