@@ -33,8 +33,15 @@ def infer_with(library: torch.library.Library, name: str, infer: Callable[..., A
     )
 
 
-def step(schema: str, compute: Callable[..., Any], infer: Callable[..., Any], *, ordered: bool = False) -> OpOverload:
-    """A computation as one step to tracers, which do not look into it.
+def step(
+    schema: str,
+    compute: Callable[..., Any],
+    infer: Callable[..., Any],
+    *,
+    key: str | None = None,
+    ordered: bool = False,
+) -> OpOverload:
+    """A computation of CPU tensors, or of what ``key`` says, as one step to tracers, which do not look into it.
 
     What is ``ordered`` does something that others see: compilers neither drop it nor change its turn.
     """
@@ -42,7 +49,7 @@ def step(schema: str, compute: Callable[..., Any], infer: Callable[..., Any], *,
     _own.define(schema)
     # One without a tensor among its arguments has no device to be found by.
     takes_tensors = "Tensor" in arguments.partition("->")[0]
-    _own.impl(name, compute, "CPU" if takes_tensors else "CompositeExplicitAutograd")
+    _own.impl(name, compute, key or ("CPU" if takes_tensors else "CompositeExplicitAutograd"))
     infer_with(_own, f"graph_quant::{name}", infer)
     if ordered:
         _own._register_effectful_op(f"graph_quant::{name}", EffectType.ORDERED)

@@ -158,3 +158,20 @@ def test_backward_through_an_operator_without_gradient_names_it(device) -> None:
     assert not values.requires_grad
     with torch.no_grad():
         assert not torch_npu.npu_dynamic_quant(x)[1].requires_grad
+
+
+def test_backward_through_an_operator_without_gradient_in_a_graph_names_it() -> None:
+    def quantise(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, scale = torch_npu.npu_dynamic_quant(x)
+        return (values.float() * scale[:, None]).sum() + x.float().sum(), scale
+
+    torch._dynamo.reset()
+    compiled = torch.compile(quantise, backend="npu", fullgraph=True)
+    x = torch.randn(2, 8, dtype=torch.float16).npu().requires_grad_()
+    loss, scale = compiled(x)
+    expected = quantise(x)
+    assert torch.equal(loss.cpu(), expected[0].cpu())
+    assert torch.equal(scale.cpu(), expected[1].cpu())
+    with pytest.raises(NotImplementedError, match="npu::npu_dynamic_quant has no gradient"):
+        loss.backward()
+    assert x.grad is None

@@ -1,26 +1,52 @@
 """Operators of torch_npu that have no gradient: `backward()` through one raises and names it.
 
-PyTorch's own answer is a warning, and gradients that are None.
+PyTorch's own answer is a warning, and gradients that are None. A trace does not know whether anybody will call
+`backward()`: it gets a step in the backward graph that raises when it is run.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from ...dispatcher import step
 from .kernels import Kernel
+
+_tracing = torch._C._len_torch_dispatch_stack
+
+
+def refuse(operator: str) -> NotImplementedError:
+    """What is raised."""
+    return NotImplementedError(f"{operator} has no gradient: backward() cannot go through it")
+
+
+def _refuse(gradient: Tensor, size: Sequence[int], operator: str) -> Tensor:  # noqa: ARG001
+    raise refuse(operator)
+
+
+def _inferred(gradient: Tensor, size: Sequence[int], operator: str) -> Tensor:  # noqa: ARG001
+    return gradient.new_empty(size)
+
+
+NO_GRADIENT = step(
+    "no_gradient(Tensor gradient, SymInt[] size, str operator) -> Tensor",
+    _refuse,
+    _inferred,
+    key="CompositeExplicitAutograd",
+)
 
 
 def without_gradient(op: OpOverload) -> Kernel:
     """Serve an operator on any device, with a mark on its results where autograd records."""
-    modes_active = torch._C._len_torch_dispatch_stack
     writes = op._schema.is_mutable
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if not writes and torch.is_grad_enabled() and not modes_active():
+        if not writes and torch.is_grad_enabled():
             flat, form = tree_flatten((args, kwargs))
-            if any(isinstance(value, torch.Tensor) and value.requires_grad for value in flat):
+            if any(isinstance(value, Tensor) and value.requires_grad for value in flat):
                 return _Marked.apply(op, form, *flat)  # type: ignore[no-untyped-call]
         with torch._C._AutoDispatchBelowAutograd():
             return op(*args, **kwargs)
@@ -34,10 +60,19 @@ class _Marked(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, op: OpOverload, form: Any, *flat: Any) -> Any:
         ctx.op = op
+        ctx.inputs = [(each.shape, each.dtype) if isinstance(each, Tensor) else None for each in flat]
         args, kwargs = tree_unflatten(list(flat), form)
         results = op(*args, **kwargs)
         return tuple(results) if isinstance(results, list) else results
 
     @staticmethod
-    def backward(ctx: Any, *_gradients: Any) -> Any:
-        raise NotImplementedError(f"{ctx.op.name()} has no gradient: backward() cannot go through it")
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if not _tracing():
+            raise refuse(ctx.op.name())
+        gradient = next(each for each in gradients if each is not None)
+        wanted = zip(ctx.inputs, ctx.needs_input_grad[2:], strict=True)
+        steps = [
+            NO_GRADIENT(gradient, each[0], ctx.op.name()).to(each[1]) if each is not None and needed else None
+            for each, needed in wanted
+        ]
+        return None, None, *steps

@@ -1,4 +1,4 @@
-"""TorchAir's switches that only a device can honour say so, instead of failing somewhere inside CANN."""
+"""What TorchAir's compiler is kept from: switches that only a device can honour, gradients that nothing has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from torch.fx import GraphModule
+
+from ..device.gradients import NO_GRADIENT, refuse
 from .errors import NeedsNpuError
 
 
@@ -15,11 +18,20 @@ def refuse_device_switches(compiler: type) -> None:
 
 
 def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
-    def _gen_compiled_gm(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def _gen_compiled_gm(self: Any, gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
         check_config(self.config)
-        return generate(self, *args, **kwargs)
+        for node in gm.graph.find_nodes(op="call_function", target=NO_GRADIENT):
+            return _raising(str(node.args[2]))  # nothing of such a graph is ever computed
+        return generate(self, gm, *args, **kwargs)
 
     return _gen_compiled_gm
+
+
+def _raising(operator: str) -> Callable[..., Any]:
+    def backward(*_args: Any, **_kwargs: Any) -> Any:
+        raise refuse(operator)
+
+    return backward
 
 
 def refuse_static_kernels(module: ModuleType) -> None:
