@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ge.errors import GeError
+from ..ge.errors import GeError, TooMuchError
 
 
 class DumpError(GeError):
@@ -11,6 +11,10 @@ class DumpError(GeError):
 
 class SizeError(DumpError):
     """A size that was given for a symbol cannot be."""
+
+
+class UnboundedSizeError(DumpError, TooMuchError):
+    """A size that a dump states has no bounds."""
 
 
 class TooLargeError(DumpError):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...ge.errors import TooMuchError
 from ...ge.graph import OUTSIDE_TYPES, Node
-from ..errors import DumpError
+from ..errors import DumpError, UnboundedSizeError
 from .shapes import evaluate, stated, symbols_in
 
 _MOST_SYMBOLS = 512
@@ -38,7 +37,7 @@ def _symbols(node: Node, desc: Any) -> Iterable[str]:
 def _check_growth(node: Node, text: str, names: list[str]) -> None:
     try:
         evaluate(text, dict.fromkeys(names, _EXAMPLE))
-    except TooMuchError as error:
+    except UnboundedSizeError as error:
         raise DumpError(f"{node.name}: {error}") from None
     except DumpError:
         return  # inference leaves it open, with a remark

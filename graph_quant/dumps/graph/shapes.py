@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ge import dtypes
-from ...ge.errors import TooMuchError, printable
-from ..errors import DumpError
+from ...ge.errors import printable
+from ..errors import DumpError, UnboundedSizeError
 
 _META = re.compile(r"\s*Tensor\(dtype=torch\.(?P<dtype>\w+), shape=(?:torch\.Size\()?\[(?P<shape>[^\]]*)\]")
 _SYMBOL = re.compile(r"<class 'torch\.Sym(?:Int|Float|Bool)'>\((?P<shape>.*)\)")
@@ -148,7 +148,7 @@ def evaluate(text: str, values: Mapping[str, Any]) -> Any:
             raise SyntaxError
         return _bounded(_evaluate(tree, values))
     except OverflowError:
-        raise TooMuchError(f"{text[:60]} is a size beyond every bound") from None
+        raise UnboundedSizeError(f"{text[:60]} is a size beyond every bound") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError):
         raise DumpError(f"{text[:60]} is not a size") from None
 
