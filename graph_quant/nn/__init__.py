@@ -26,6 +26,8 @@ and recipes with static scales take what ``observe`` saw::
     quantize_(model, StaticW8A8(smooth=0.5), observations=seen)
 """
 
+from graph_quant.nn.checkpoints.load import Loaded, load_quantised
+from graph_quant.nn.checkpoints.stored import CheckpointError
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
 from graph_quant.nn.experts.base import QuantisedExperts
 from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
@@ -45,9 +47,11 @@ __all__ = [
     "W4A8",
     "W4A16",
     "W8A16",
+    "CheckpointError",
     "DynamicW8A8",
     "DynamicW8A8Experts",
     "DynamicW8A8Linear",
+    "Loaded",
     "Observations",
     "QuantisedExperts",
     "Range",
@@ -63,6 +67,7 @@ __all__ = [
     "W4A16Linear",
     "W8A16Experts",
     "W8A16Linear",
+    "load_quantised",
     "observe",
     "quantize_",
 ]

@@ -48,20 +48,31 @@ def weight_only(module: str, weight: Tensor, destination: Destination, group_siz
 
 def split(module: str, weight: Tensor, group_size: int | None) -> Split:
     """``weight`` in int4 for int8 rows."""
+    check_split(module, weight)
+    depth = weight.size(-1)
+    length = stretch_length(module, weight, group_size) or depth
+    if depth % length:
+        raise ValueError(f"{module}: group_size must divide the input channels, got {length} and {depth}")
+    values = weight.detach().float()
+    # With one stretch and many rows the kernel cuts scales to bfloat16, else to 19 bits: they fit both beforehand.
+    scale = weights.stretch_scales(values, length, INT4)
+    scale = weights.representable(scale, torch.bfloat16).float() if length == depth else weights.packable(scale)
+    return split_integers(weights.to_integers(values, scale, INT4, length), scale)
+
+
+def check_split(module: str, weight: Tensor) -> None:
+    """Refuses sizes that the product of int8 with int4 does not take."""
     depth = weight.size(-1)
     if depth % _SPLIT_UNIT or depth > _DEEPEST_SPLIT:
         raise ValueError(
             f"{module}: input channels must be a multiple of {_SPLIT_UNIT} and at most {_DEEPEST_SPLIT}, got {depth}"
         )
-    length = stretch_length(module, weight, group_size) or depth
-    if depth % length:
-        raise ValueError(f"{module}: group_size must divide the input channels, got {length} and {depth}")
     check_packable(module, weight, INT4)
-    values = weight.detach().float()
-    # With one stretch and many rows the kernel cuts scales to bfloat16, else to 19 bits: they fit both beforehand.
-    scale = weights.stretch_scales(values, length, INT4)
-    scale = weights.representable(scale, torch.bfloat16).float() if length == depth else weights.packable(scale)
-    integers = weights.to_integers(values, scale, INT4, length)
+
+
+def split_integers(integers: Tensor, scale: Tensor) -> Split:
+    """int4 elements (…, n, k) and their scales (…, n, stretches) for int8 rows."""
+    length = integers.size(-1) // scale.size(-1)
     restored = integers.double() * scale.double().repeat_interleave(length, -1)
     bits = scale.mT.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
     return Split(weights.columns(integers, INT4), bits, (_SHIFT * restored.sum(-1)).float())

@@ -175,3 +175,17 @@ def test_backward_through_an_operator_without_gradient_in_a_graph_names_it() -> 
     with pytest.raises(NotImplementedError, match="npu::npu_dynamic_quant has no gradient"):
         loss.backward()
     assert x.grad is None
+
+
+def test_lists_are_copied_between_devices() -> None:
+    sources = [torch.arange(3.0), torch.arange(4.0).npu()]
+    targets = [torch.zeros(3).npu(), torch.zeros(4)]
+    torch._foreach_copy_(targets, sources)
+    assert [target.tolist() for target in targets] == [[0, 1, 2], [0, 1, 2, 3]]
+    graph, kept = torch.npu.NPUGraph(), [torch.zeros(3).npu(), torch.zeros(4).npu()]
+    given = [torch.ones(3).npu(), torch.ones(4).npu()]
+    with torch.npu.graph(graph):
+        torch._foreach_copy_(kept, given)
+    assert kept[0].sum() == 0
+    graph.replay()
+    assert [each.sum().item() for each in kept] == [3, 4]

@@ -23,6 +23,12 @@ def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
     return self
 
 
+def foreach_copy_(self: list[torch.Tensor], src: list[torch.Tensor], non_blocking: bool = False) -> None:
+    """Copy each tensor into its partner, whatever their devices; a capture sees the copies one by one."""
+    for target, source in zip(self, src, strict=True):
+        target.copy_(source, non_blocking)
+
+
 def copy_from(self: torch.Tensor, dst: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """The same with the arguments turned round, as PyTorch's dispatcher asks a backend."""
     return copy_(dst, self, non_blocking)
@@ -91,3 +97,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "aten::copy_": copy_,
     "aten::equal": equal,
 }
+# Made of other operators, which are dispatched, and recorded, one by one.
+COMPOSED: dict[str, Callable[..., Any]] = {"aten::_foreach_copy_": foreach_copy_}

@@ -12,12 +12,14 @@ from torch._ops import OpOverload
 from ...dispatcher import overload
 from .. import recording
 from . import absent, atb, autograd, copies, integers, kernels, products, recurrent, sparse
-from .dropout import COMPOSED
+from .dropout import COMPOSED as DROPOUT
 from .numbers import with_numbers
 from .startup import keep_quiet
 
 _DEVICE = "PrivateUse1"
 _AUTOGRAD = "AutogradPrivateUse1"
+
+COMPOSED = {**DROPOUT, **copies.COMPOSED}
 
 # Allocation, views and storage are torch_npu's own and need no device code.
 _LEFT_TO_TORCH_NPU = frozenset(

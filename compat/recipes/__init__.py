@@ -1,0 +1,1 @@
+"""The public recipes' model code, unchanged, on tiny models with random weights."""

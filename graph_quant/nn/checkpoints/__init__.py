@@ -1,0 +1,1 @@
+"""Quantised checkpoints that people have, put into this package's modules."""

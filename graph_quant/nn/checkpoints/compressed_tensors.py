@@ -1,0 +1,106 @@
+"""compressed-tensors' checkpoints: groups of targets in config.json, each with its scheme.
+
+int-quantized stores int8 weights and weight_scale (n, 1); pack-quantized stores weight_packed, int32 of eight int4
+along the input channels, each plus 8, the first in the lowest bits, with weight_shape and weight_scale (n, groups).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from graph_quant.nn.checkpoints.files import Files
+from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
+from torch import Tensor
+
+_FORMATS = ("int-quantized", "pack-quantized")
+
+
+class CompressedTensors:
+    """What the configuration says of each weight."""
+
+    title = "compressed-tensors"
+
+    def __init__(self, files: Files, config: Mapping[str, Any]) -> None:
+        self._files = files
+        self._groups = list(config.get("config_groups", {}).values())
+        self._ignored = config.get("ignore") or []
+        written = config.get("format")
+        if written not in _FORMATS:
+            raise CheckpointError(f"{files.folder}: its format {written} is not among {', '.join(_FORMATS)}")
+
+    def is_quantised(self, linear: str) -> bool:
+        """Whether a group names ``linear``, and nothing ignores it."""
+        return not any(_matches(pattern, linear) for pattern in self._ignored) and self._group(linear) is not None
+
+    def _group(self, linear: str) -> Mapping[str, Any] | None:
+        for group in self._groups:
+            if any(target == "Linear" or _matches(target, linear) for target in group["targets"]):
+                found: Mapping[str, Any] = group
+                return found
+        return None
+
+    def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
+        """The weight of ``linear``, which is (n, k)."""
+        group = self._group(linear)
+        assert group is not None
+        weights, inputs = group["weights"], group.get("input_activations")
+        if weights.get("type") != "int" or weights.get("num_bits") not in (4, 8) or not weights.get("symmetric"):
+            told = {name: weights.get(name) for name in ("num_bits", "type", "symmetric")}
+            raise CheckpointError(f"{linear}.weight: weights must be symmetric integers of 4 or 8 bits, got {told}")
+        integers = self._integers(linear, shape)
+        scale = self._files.take(f"{linear}.weight_scale").float().reshape(-1, 1)
+        scale = scale.expand(shape[0], 1) if scale.numel() == 1 else scale.reshape(shape[0], -1)
+        if shape[1] % scale.size(1):
+            raise CheckpointError(f"{linear}.weight_scale: {scale.size(1)} groups must divide {shape[1]} inputs")
+        if inputs is None:
+            return Stored(weights["num_bits"], integers, scale, Activations.FLOAT)
+        if not inputs.get("dynamic"):
+            return self._static(linear, integers, scale)
+        if inputs.get("strategy") != "token" or not inputs.get("symmetric", True):
+            raise CheckpointError(f"{linear}: dynamic activations must be symmetric and by token, got {dict(inputs)}")
+        return Stored(weights["num_bits"], integers, scale, Activations.DYNAMIC, inputs["num_bits"])
+
+    def _static(self, linear: str, integers: Tensor, scale: Tensor) -> Stored:
+        offset = self._files.take_if_there(f"{linear}.input_zero_point")
+        input_scale = self._files.take(f"{linear}.input_scale").float().reshape(-1)
+        if input_scale.numel() != 1:
+            raise CheckpointError(f"{linear}.input_scale: it must have one element, got {input_scale.numel()}")
+        zero = torch.zeros(1) if offset is None else offset.float().reshape(-1)
+        return Stored(8, integers, scale, Activations.STATIC, 8, input_scale, zero)
+
+    def _integers(self, linear: str, shape: tuple[int, int]) -> Tensor:
+        packed = self._files.take_if_there(f"{linear}.weight_packed")
+        if packed is None:
+            found = self._files.take(f"{linear}.weight")
+            if found.dtype != torch.int8 or tuple(found.shape) != shape:
+                told = f"{found.dtype} {tuple(found.shape)}"
+                raise CheckpointError(f"{linear}.weight: it must be int8 of shape {shape}, got {told}")
+            return found
+        self._files.take_if_there(f"{linear}.weight_shape")
+        for name in ("weight_g_idx", "weight_zero_point"):
+            extra = self._files.take_if_there(f"{linear}.{name}")
+            if extra is not None and bool((extra if name == "weight_zero_point" else extra + 1).any()):
+                raise CheckpointError(f"{linear}.{name}: weights with it are not served")
+        bits = 32 * packed.size(1) // shape[1] if shape[1] else 0
+        if bits not in (4, 8) or packed.size(0) != shape[0]:
+            raise CheckpointError(f"{linear}.weight_packed: {tuple(packed.shape)} does not hold {shape}")
+        parts = [(packed >> place) & ((1 << bits) - 1) for place in range(0, 32, bits)]
+        return (torch.stack(parts, -1).reshape(shape[0], -1)[:, : shape[1]] - (1 << (bits - 1))).to(torch.int8)
+
+    def caches(self) -> dict[str, dict[str, Tensor]]:
+        """Scales of int8 caches, by the attention that they belong to."""
+        found: dict[str, dict[str, Tensor]] = {}
+        for name in self._files.names:
+            module, _, kind = name.rpartition(".")
+            if kind in ("k_scale", "v_scale"):
+                found.setdefault(module, {})[kind] = self._files.take(name)
+        return found
+
+
+def _matches(pattern: str, linear: str) -> bool:
+    if pattern.startswith("re:"):
+        return re.match(pattern.removeprefix("re:"), linear) is not None
+    return linear == pattern or linear.endswith(f".{pattern}")

@@ -1,0 +1,62 @@
+"""The tensors of a checkpoint's files, read when they are asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from graph_quant.nn.checkpoints.stored import CheckpointError
+from torch import Tensor
+
+
+class Files:
+    """All tensors of a folder of safetensors files, and their headers' remarks. ``taken`` are the names asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        from safetensors import safe_open
+
+        if not folder.is_dir():
+            raise CheckpointError(f"{folder}: there is no such folder")
+        paths = sorted(folder.glob("*.safetensors"))
+        if not paths:
+            raise CheckpointError(f"{folder}: it holds no safetensors files")
+        self.folder = folder
+        self.taken: set[str] = set()
+        self.remarks: dict[str, str] = {}
+        self._places: dict[str, Any] = {}
+        for path in paths:
+            opened: Any = safe_open(str(path), framework="pt")
+            self.remarks.update(opened.metadata() or {})
+            for name in opened.keys():  # noqa: SIM118  (it has keys and no iterator)
+                self._places[name] = opened
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._places
+
+    @property
+    def names(self) -> list[str]:
+        """What there is."""
+        return sorted(self._places)
+
+    def take(self, name: str) -> Tensor:
+        """One tensor."""
+        if name not in self._places:
+            raise CheckpointError(f"{self.folder}: it holds no {name}")
+        self.taken.add(name)
+        tensor: Tensor = self._places[name].get_tensor(name)
+        return tensor
+
+    def take_if_there(self, name: str) -> Tensor | None:
+        """One tensor, None where it is not stored."""
+        return self.take(name) if name in self else None
+
+    def read_json(self, pattern: str) -> dict[str, Any]:
+        """The first file that ``pattern`` matches; empty where none does."""
+        for path in sorted(self.folder.glob(pattern)):
+            try:
+                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            except json.JSONDecodeError as error:
+                raise CheckpointError(f"{path}: it is no JSON: {error}") from None
+            return found
+        return {}

@@ -1,0 +1,112 @@
+"""msModelSlim's checkpoints: a description names the scheme of every weight.
+
+W8A8 stores what npu_quantize and npu_quant_matmul take: input_scale and input_offset, deq_scale (float32, or its bits
+as int64 for float16) and quant_bias, which takes the offset's share of the product away. The other schemes store
+weight_scale (n, 1), or (n, groups), and weight_offset, which symmetric weights have as zeros. int4 is stored as int8,
+one element or two to each; two lie side by side along the output channels, the first in the low half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from graph_quant.nn.checkpoints.files import Files
+from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
+from torch import Tensor
+
+_FLOAT = "FLOAT"
+# Bits of the weight and of the activations, and how those are quantised.
+_SCHEMES = {
+    "W8A8": (8, 8, Activations.STATIC),
+    "W8A8_DYNAMIC": (8, 8, Activations.DYNAMIC),
+    "W8A16": (8, 16, Activations.FLOAT),
+    "W4A16": (4, 16, Activations.FLOAT),
+    "W4A8_DYNAMIC": (4, 8, Activations.DYNAMIC),
+    "W4A4_DYNAMIC": (4, 4, Activations.DYNAMIC),
+}
+
+
+class MsModelSlim:
+    """What the description says of each weight."""
+
+    title = "msModelSlim"
+
+    def __init__(self, files: Files, description: Mapping[str, Any]) -> None:
+        self._files = files
+        self._description = description
+
+    def is_quantised(self, linear: str) -> bool:
+        """Whether the weight of ``linear`` is; one that the description does not name is refused."""
+        scheme = self._description.get(f"{linear}.weight")
+        if scheme is None:
+            raise CheckpointError(f"{linear}.weight: {self._files.folder}'s description does not name it")
+        return bool(scheme != _FLOAT)
+
+    def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
+        """The weight of ``linear``, which is (n, k)."""
+        scheme = self._description[f"{linear}.weight"]
+        if scheme not in _SCHEMES:
+            raise CheckpointError(f"{linear}.weight: its scheme {scheme} is not among {', '.join(sorted(_SCHEMES))}")
+        bits, activation_bits, activations = _SCHEMES[scheme]
+        integers = _elements(linear, self._files.take(f"{linear}.weight"), bits, shape)
+        if activations is Activations.STATIC:
+            return self._static(linear, integers)
+        self._check_symmetric(linear)
+        scale = self._files.take(f"{linear}.weight_scale").float().reshape(shape[0], -1)
+        assist = self._files.take_if_there(f"{linear}.scale_bias")
+        return Stored(
+            bits,
+            integers,
+            scale,
+            activations,
+            activation_bits,
+            assist=None if assist is None else assist.float().reshape(shape[0], -1).sum(1),
+        )
+
+    def _static(self, linear: str, integers: Tensor) -> Stored:
+        files = self._files
+        result_scale = files.take(f"{linear}.deq_scale")
+        if result_scale.dtype == torch.int64:  # the bits of float32
+            result_scale = (result_scale & 0xFFFFFFFF).to(torch.uint32).view(torch.float32)
+        input_scale = files.take(f"{linear}.input_scale").float().reshape(-1)[:1]
+        files.take_if_there(f"{linear}.weight_offset")
+        scale = files.take_if_there(f"{linear}.weight_scale")
+        step = result_scale.float() / input_scale if scale is None else scale.float().reshape(-1)
+        return Stored(
+            8,
+            integers,
+            step.reshape(-1, 1),
+            Activations.STATIC,
+            8,
+            input_scale,
+            files.take(f"{linear}.input_offset").float().reshape(-1)[:1],
+            result_scale.float().reshape(-1),
+            files.take(f"{linear}.quant_bias").to(torch.int32).reshape(-1),
+        )
+
+    def _check_symmetric(self, linear: str) -> None:
+        offset = self._files.take_if_there(f"{linear}.weight_offset")
+        if offset is not None and bool(offset.any()):
+            raise CheckpointError(f"{linear}.weight_offset: it must be zero, weights with an offset are not served")
+
+    def caches(self) -> dict[str, dict[str, Tensor]]:
+        """Scales and offsets of int8 caches, by the linear whose results are cached."""
+        found: dict[str, dict[str, Tensor]] = {}
+        for name in self._files.names:
+            linear, _, kind = name.rpartition(".")
+            if kind in ("kv_cache_scale", "kv_cache_offset"):
+                found.setdefault(linear, {})[kind.removeprefix("kv_cache_")] = self._files.take(name)
+        return found
+
+
+def _elements(linear: str, stored: Tensor, bits: int, shape: tuple[int, int]) -> Tensor:
+    if stored.dtype != torch.int8:
+        raise CheckpointError(f"{linear}.weight: it must be int8, got {stored.dtype}")
+    if tuple(stored.shape) == shape:
+        return stored
+    if bits == 4 and tuple(stored.shape) == (shape[0] // 2, shape[1]):
+        low, high = (stored << 4) >> 4, stored >> 4
+        return torch.stack([low, high], 1).reshape(shape)
+    raise CheckpointError(f"{linear}.weight: it must be of shape {shape}, got {tuple(stored.shape)}")

@@ -1,0 +1,58 @@
+"""A weight as a checkpoint stores it, whatever the checkpoint's format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from torch import Tensor
+
+
+class CheckpointError(ValueError):
+    """A checkpoint holds something that is not understood, or lacks something."""
+
+
+class Activations(Enum):
+    """How the inputs of a weight are quantised."""
+
+    FLOAT = "not"
+    DYNAMIC = "by token, at run time"
+    STATIC = "with a stored scale"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A symmetric integer weight.
+
+    ``integers`` int8 (n, k), of ``bits``; ``scale`` float32 (n, groups), one group for the whole channel unless the
+    format has more; ``activation_bits`` and how activations are quantised. Static ones have a scale and an offset, and
+    may state what the product is scaled with (``result_scale``, float32 (n,)) and what is added to it before
+    (``integer_bias``, int32 (n,)). ``assist`` is what the kernel of int4 by int8 adds, float32 (n,).
+    """
+
+    bits: int
+    integers: Tensor
+    scale: Tensor
+    activations: Activations
+    activation_bits: int = 16
+    input_scale: Tensor | None = None
+    input_offset: Tensor | None = None
+    result_scale: Tensor | None = None
+    integer_bias: Tensor | None = None
+    assist: Tensor | None = None
+
+    @property
+    def group_size(self) -> int | None:
+        """How many input channels share a scale; None for all."""
+        groups = self.scale.size(1)
+        return None if groups == 1 else self.integers.size(1) // groups
+
+    @property
+    def name(self) -> str:
+        """As people call it: W8A8, W4A16."""
+        return f"W{self.bits}A{self.activation_bits}"
+
+    def restored(self) -> Tensor:
+        """The weight in float32 (n, k)."""
+        each = self.scale.repeat_interleave(self.integers.size(1) // self.scale.size(1), 1)
+        return self.integers.float() * each

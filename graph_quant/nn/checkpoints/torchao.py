@@ -1,0 +1,64 @@
+"""torchao's checkpoints in safetensors files: what a weight is made of stands in the header.
+
+Int8Tensor stores qdata int8 (n, k) and scale (n, 1); with act_quant_kwargs its inputs are quantised by row.
+IntxUnpackedToInt8Tensor stores integers of fewer bits as int8, with scale (n, groups) and zero_point.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graph_quant.nn.checkpoints.files import Files
+from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
+from torch import Tensor
+
+_KINDS = ("Int8Tensor", "IntxUnpackedToInt8Tensor")
+
+
+class TorchAo:
+    """What the headers say of each weight."""
+
+    title = "torchao"
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def _described(self, linear: str) -> dict[str, Any]:
+        remark = self._files.remarks.get(f"{linear}.weight")
+        found: dict[str, Any] = {} if remark is None else json.loads(remark)
+        return found
+
+    def is_quantised(self, linear: str) -> bool:
+        """Whether the weight of ``linear`` is."""
+        return self._described(linear).get("_type", "Tensor") != "Tensor"
+
+    def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
+        """The weight of ``linear``, which is (n, k)."""
+        about = self._described(linear)
+        kind, data = about["_type"], about.get("_data", {})
+        if kind not in _KINDS:
+            raise CheckpointError(f"{linear}.weight: a {kind} is not among {', '.join(_KINDS)}")
+        integers = self._part(linear, "qdata")
+        for name in ("zero_point", "act_quant_zero_point", "act_pre_scale", "act_quant_scale"):
+            part = self._files.take_if_there(f"{linear}._weight_{name}")
+            if part is not None and bool(part.any()):
+                raise CheckpointError(f"{linear}.weight: its {name} is not served")
+        scale = self._part(linear, "scale").float()
+        scale = scale.expand(shape[0], 1) if scale.numel() == 1 else scale.reshape(shape[0], -1)
+        bits = 4 if "int4" in str(data.get("target_dtype", "")) else 8
+        if tuple(integers.shape) != shape:
+            raise CheckpointError(f"{linear}.weight: it must be of shape {shape}, got {tuple(integers.shape)}")
+        dynamic = data.get("act_quant_kwargs") or data.get("activation_quantization")
+        if dynamic is None:
+            return Stored(bits, integers, scale, Activations.FLOAT)
+        if "PerRow" not in json.dumps(dynamic) or "ASYMMETRIC" in json.dumps(dynamic):
+            raise CheckpointError(f"{linear}.weight: activations must be symmetric and by row, got {dynamic}")
+        return Stored(bits, integers, scale, Activations.DYNAMIC, 8)
+
+    def _part(self, linear: str, name: str) -> Tensor:
+        return self._files.take(f"{linear}._weight_{name}")
+
+    def caches(self) -> dict[str, dict[str, Tensor]]:
+        """None: there are no quantised caches in it."""
+        return {}

@@ -1,0 +1,271 @@
+"""load_quantised: a loaded model computes what the format says, checked against restored weights."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from graph_quant.nn import CheckpointError, load_quantised
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from support.experts import Experts
+
+K, N = 128, 64
+Linears = dict[str, tuple[int, int]]
+
+
+class Model(nn.Module):
+    """A linear of each kind, whose results are compared one by one, an embedding and a norm."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(4, K)
+        self.norm = nn.LayerNorm(K)
+        self.layers = nn.ModuleDict({name: nn.Linear(K, N, bias="bias" in name) for name in names})
+
+    def forward(self, tokens: Tensor) -> dict[str, Tensor]:
+        x = self.norm(self.embed(tokens))
+        return {name: layer(x) for name, layer in self.layers.items()}
+
+
+def plain_tensors(model: Model) -> dict[str, Tensor]:
+    torch.manual_seed(1)
+    return {
+        name: torch.randn(tensor.shape) * 0.5
+        for name, tensor in model.state_dict().items()
+        if not name.startswith("layers.") or name.endswith(".bias")
+    }
+
+
+def integers(bits: int, shape: tuple[int, int] = (N, K)) -> Tensor:
+    high = 2 ** (bits - 1) - 1
+    return torch.randint(-high, high + 1, shape, dtype=torch.int8)
+
+
+def scales(groups: int = 1, outputs: int = N) -> Tensor:
+    return torch.rand(outputs, groups) * 0.01 + 0.002
+
+
+def restored(elements: Tensor, scale: Tensor) -> Tensor:
+    return elements.float() * scale.float().repeat_interleave(elements.size(1) // scale.size(1), 1)
+
+
+def check(model: Model, tensors: dict[str, Tensor], expected: dict[str, Tensor], bound: float) -> None:
+    """Each layer against float32 with the restored weight; ``bound`` is of the largest result."""
+    tokens = torch.arange(4)
+    got = model(tokens.to(model.embed.weight.device))
+    half = {name: tensor.to(torch.bfloat16).float() for name, tensor in tensors.items() if tensor.is_floating_point()}
+    x = nn.functional.layer_norm(half["embed.weight"][tokens], (K,), half["norm.weight"], half["norm.bias"])
+    for name, weight in expected.items():
+        y = x @ weight.T + half.get(f"layers.{name}.bias", torch.zeros(()))
+        error = (got[name].float().cpu() - y).abs().max() / y.abs().max()
+        assert error < bound, (name, error.item())
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    def make(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None, **files: object) -> Path:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, tmp_path / "a.safetensors", metadata)
+        for name, content in files.items():
+            (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        return tmp_path
+
+    return make
+
+
+def msmodelslim(model: Model) -> tuple[dict[str, Tensor], dict[str, str], dict[str, Tensor]]:
+    """Tensors and description as msModelSlim names them, written from its documents; and the weights restored."""
+    torch.manual_seed(0)
+    tensors, expected = plain_tensors(model), {}
+    description = dict.fromkeys(tensors, "FLOAT")
+    for name in model.layers:
+        prefix = f"layers.{name}"
+        scheme = "FLOAT" if name == "plain" else name.removesuffix("_bias").upper()
+        description[f"{prefix}.weight"] = scheme
+        if scheme == "FLOAT":
+            expected[name] = tensors[f"{prefix}.weight"] = torch.randn(N, K) * 0.1
+            expected[name] = expected[name].bfloat16().float()
+            continue
+        bits = int(scheme[1])
+        elements, scale = integers(bits), scales()
+        expected[name] = restored(elements, scale)
+        if scheme == "W4A8_DYNAMIC":  # two to an int8, along the output channels
+            pairs = elements.reshape(N // 2, 2, K)
+            tensors[f"{prefix}.weight"] = (pairs[:, 0] & 15) | (pairs[:, 1] << 4)
+            tensors[f"{prefix}.scale_bias"] = (8 * expected[name].sum(1, keepdim=True)).float()
+        else:
+            tensors[f"{prefix}.weight"] = elements
+        tensors[f"{prefix}.weight_scale"] = scale
+        tensors[f"{prefix}.weight_offset"] = torch.zeros_like(scale)
+        if scheme == "W8A8":
+            step, offset = torch.tensor([0.03]), torch.tensor([7], dtype=torch.int8)
+            tensors |= {f"{prefix}.input_scale": step, f"{prefix}.input_offset": offset}
+            tensors[f"{prefix}.deq_scale"] = (step * scale[:, 0]).float()
+            tensors[f"{prefix}.quant_bias"] = (-7 * elements.sum(1, dtype=torch.int64)).to(torch.int32)
+    return tensors, description, expected
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_msmodelslim(write, device: str) -> None:
+    model = Model(["w8a8", "w8a8_dynamic", "w8a8_dynamic_bias", "w8a16", "w4a8_dynamic", "plain"]).bfloat16().to(device)
+    tensors, description, expected = msmodelslim(model)
+    found = load_quantised(model, write(tensors, quant_model_description=description))
+    assert found.format == "msModelSlim"
+    assert [type(each).__name__ for each in model.layers.values()] == [
+        "StaticW8A8Linear",
+        "DynamicW8A8Linear",
+        "DynamicW8A8Linear",
+        "W8A16Linear",
+        "W4A8Linear",
+        "Linear",
+    ]
+    assert len(found) == 5
+    with torch.no_grad():
+        # int8 activations are off by half a step of at most 1/127, weights in bfloat16 by 2^-9
+        check(model, tensors, expected, 0.05)
+
+
+def test_a_float16_checkpoint_stores_scales_as_bits(write) -> None:
+    model = Model(["w8a8"]).half()
+    tensors, description, _ = msmodelslim(model)
+    bits = tensors["layers.w8a8.deq_scale"].view(torch.int32).to(torch.int64)
+    kept = tensors["layers.w8a8.deq_scale"].clone()
+    tensors["layers.w8a8.deq_scale"] = bits
+    load_quantised(model, write(tensors, quant_model_description=description))
+    assert torch.equal(model.layers["w8a8"].scale, kept)
+
+
+def test_scales_of_caches_are_handed_over(write) -> None:
+    model = Model(["w8a8_dynamic"]).bfloat16()
+    tensors, description, _ = msmodelslim(model)
+    tensors |= {"layers.w8a8_dynamic.kv_cache_scale": scales(), "layers.w8a8_dynamic.kv_cache_offset": scales() * 0}
+    found = load_quantised(model, write(tensors, quant_model_description=description))
+    assert set(found.caches["layers.w8a8_dynamic"]) == {"scale", "offset"}
+
+
+def test_compressed_tensors(write) -> None:
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+
+    torch.manual_seed(0)
+    model = Model(["dynamic", "static", "packed", "packed_bias", "plain"]).bfloat16()
+    tensors, expected = plain_tensors(model), {}
+    for name in ("dynamic", "static"):
+        elements, scale = integers(8), scales()
+        tensors |= {f"layers.{name}.weight": elements, f"layers.{name}.weight_scale": scale}
+        expected[name] = restored(elements, scale)
+    tensors["layers.static.input_scale"] = torch.tensor([0.03])
+    tensors["layers.static.input_zero_point"] = torch.tensor([-3], dtype=torch.int8)
+    for name in ("packed", "packed_bias"):
+        elements, scale = integers(4), scales(K // 32)
+        tensors[f"layers.{name}.weight_packed"] = pack_to_int32(elements, 4)
+        tensors[f"layers.{name}.weight_shape"] = torch.tensor([N, K])
+        tensors[f"layers.{name}.weight_scale"] = scale.bfloat16()
+        expected[name] = restored(elements, scale.bfloat16())
+    tensors["layers.plain.weight"] = torch.randn(N, K)
+    expected["plain"] = tensors["layers.plain.weight"].bfloat16().float()
+    by_channel = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel"}
+    inputs = {"num_bits": 8, "type": "int", "symmetric": True}
+    groups = {
+        "a": {
+            "targets": ["re:.*dynamic$"],
+            "weights": by_channel,
+            "input_activations": {**inputs, "dynamic": True, "strategy": "token"},
+        },
+        "b": {
+            "targets": ["layers.static"],
+            "weights": by_channel,
+            "input_activations": {**inputs, "dynamic": False, "strategy": "tensor"},
+        },
+        "c": {"targets": ["Linear"], "weights": {**by_channel, "num_bits": 4, "strategy": "group", "group_size": 32}},
+    }
+    config = {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": groups,
+        "ignore": ["layers.plain"],
+    }
+    found = load_quantised(model, write(tensors, config={"quantization_config": config}))
+    assert found == ["layers.dynamic", "layers.static", "layers.packed", "layers.packed_bias"]
+    with torch.no_grad():
+        check(model, tensors, expected, 0.05)
+
+
+def test_torchao(write) -> None:
+    from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
+    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, Int8WeightOnlyConfig, quantize_
+
+    torch.manual_seed(0)
+    source, model = (Model(["dynamic", "weights_bias", "plain"]).bfloat16() for _ in range(2))
+    quantize_(source, Int8DynamicActivationInt8WeightConfig(), lambda _, name: name == "layers.dynamic")
+    quantize_(source, Int8WeightOnlyConfig(version=2), lambda _, name: name == "layers.weights_bias")
+    state = {name: tensor.data for name, tensor in source.state_dict().items()}
+    tensors, metadata = flatten_tensor_state_dict(state)
+    found = load_quantised(model, write(tensors, metadata))
+    assert found == ["layers.dynamic", "layers.weights_bias"]
+    expected = {
+        name: restored(tensors[f"layers.{name}._weight_qdata"], tensors[f"layers.{name}._weight_scale"].float())
+        for name in ("dynamic", "weights_bias")
+    }
+    with torch.no_grad():
+        check(model, tensors, {**expected, "plain": tensors["layers.plain.weight"].float()}, 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["W8A8_DYNAMIC", "W4A8_DYNAMIC", "W4A16"])
+def test_experts(write, scheme: str) -> None:
+    torch.manual_seed(0)
+    count, hidden, inside, bits = 4, K, 64, int(scheme[1])
+    model = nn.ModuleDict({"experts": Experts(torch.bfloat16, count, hidden, inside)})
+    tensors, description = {}, {}
+    gate_ups, downs = [], []
+    for place in range(count):
+        made = {}
+        for part, shape in {"gate": (inside, hidden), "up": (inside, hidden), "down": (hidden, inside)}.items():
+            name = f"experts.{place}.{part}_proj"
+            elements, scale = integers(bits, shape), scales(1, shape[0]).bfloat16()
+            tensors |= {f"{name}.weight": elements, f"{name}.weight_scale": scale}
+            description[f"{name}.weight"] = scheme
+            made[part] = restored(elements, scale)
+        gate_ups.append(torch.cat([made["gate"], made["up"]]))
+        downs.append(made["down"])
+    assert load_quantised(model, write(tensors, quant_model_description=description)) == ["experts"]
+    x, chosen = torch.randn(6, hidden).bfloat16(), torch.randint(0, count, (6, 2))
+    share = torch.rand(6, 2).bfloat16()
+    with torch.no_grad():
+        got = model["experts"](x, chosen, share).float()
+    expected = torch.zeros(6, hidden)
+    for row in range(6):
+        for expert, part in zip(chosen[row], share[row], strict=True):
+            gate, up = (gate_ups[expert] @ x[row].float()).chunk(2)
+            expected[row] += part.float() * (downs[expert] @ (nn.functional.silu(gate) * up))
+    assert (got - expected).abs().max() / expected.abs().max() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _, d: d.update({"layers.w8a16.weight": "W2A16"}), "layers.w8a16.weight: its scheme W2A16 is not among"),
+        (lambda t, _: t.pop("layers.w8a16.weight_scale"), "holds no layers.w8a16.weight_scale"),
+        (lambda t, _: t.update({"layers.w8a16.strange": torch.ones(1)}), "not understood: layers.w8a16.strange"),
+        (lambda t, _: t["layers.w8a16.weight_offset"].add_(1), "layers.w8a16.weight_offset: it must be zero"),
+        (lambda t, _: t.pop("norm.weight"), "holds no norm.weight"),
+        (lambda _, d: d.clear(), "no quant_method; understood are msModelSlim, compressed-tensors and torchao"),
+    ],
+    ids=["scheme", "scale", "strange", "offset", "plain", "format"],
+)
+def test_what_is_not_understood_is_named_and_changes_nothing(write, change, message: str) -> None:
+    model = Model(["w8a16"]).bfloat16()
+    tensors, description, _ = msmodelslim(model)
+    change(tensors, description)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with pytest.raises(CheckpointError, match=message):
+        load_quantised(model, write(tensors, quant_model_description=description))
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nosuch: there is no such folder"):
+        load_quantised(Model(["w8a16"]), tmp_path / "nosuch")
+    with pytest.raises(CheckpointError, match="it holds no safetensors files"):
+        load_quantised(Model(["w8a16"]), tmp_path)
