@@ -31,3 +31,8 @@ def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -
             raise
 
     return choose
+
+
+def is_a3() -> bool:
+    """Whether this process runs on Atlas A3, or a host that stands for it."""
+    return "Ascend910_93" in str(torch_npu.npu.get_device_name())

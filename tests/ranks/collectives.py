@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch_npu
+from experts import expert_graphs, experts
 from graphs import graphs
 from products import product_graphs, products
 from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
@@ -184,7 +185,20 @@ torch.npu.set_device(RANK)
 dist.init_process_group("hccl", timeout=timedelta(seconds=60))
 assert dist.get_backend() == "hccl"
 assert torch_npu.distributed.is_hccl_available()
-for part in (devices, reductions, moves, point_to_point, under_way, groups, mistakes, graphs, products, product_graphs):
+for part in (
+    devices,
+    reductions,
+    moves,
+    point_to_point,
+    under_way,
+    groups,
+    mistakes,
+    graphs,
+    products,
+    product_graphs,
+    experts,
+    expert_graphs,
+):
     part()
     print(part.__name__, "done")
 dist.barrier()

@@ -22,6 +22,8 @@ PARTS = [
     "graphs",
     "products",
     "product_graphs",
+    "experts",
+    "expert_graphs",
 ]
 
 

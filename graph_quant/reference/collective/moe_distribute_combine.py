@@ -1,0 +1,152 @@
+"""npu_moe_distribute_combine: rows back to where npu_moe_distribute_dispatch took their tokens from, and added up.
+
+For each token, over its experts in their order: the row times its weight, added in float32, each rounded; the sum is
+rounded once, at the end. An expert that computes nothing adds nothing, or the token itself, or
+``alpha_1 * token + alpha_2 * v``. Tokens that x_active_mask leaves out are zero here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.collective.routes import by_rank, route
+from graph_quant.reference.opaque import opaque
+from torch import Tensor
+
+
+def _infer(expand_x: Tensor, expert_ids: Tensor, *_: object) -> Tensor:
+    return expand_x.new_empty((expert_ids.size(0), expand_x.size(1)))
+
+
+@opaque(_infer, ordered=True)
+def moe_distribute_combine(
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    mask: Tensor | None,
+    ori_x: Tensor | None,
+    constants: Sequence[Tensor],
+    group: str,
+    numbers: Sequence[int],
+    second: bool,
+) -> Tensor:
+    """The tokens after their experts; ``numbers`` are ranks, rank, experts and those of each special kind."""
+    ranks, rank, experts, zero, copy, const = numbers
+    op = "npu_moe_distribute_combine_v2" if second else "npu_moe_distribute_combine"
+    way = route(op, group, ranks, rank, experts, zero + copy + const, expert_ids, mask)
+    ends = ep_send_counts[: ranks * way.local].to(torch.int64)
+    counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(way.local, ranks).T
+    if int(counts.min()) < 0 or int(ends[-1]) > expand_x.size(0):
+        raise RuntimeError(
+            f"{op}: ep_send_counts must be what npu_moe_distribute_dispatch gave, got {ep_send_counts.tolist()[:16]}"
+        )
+    sent = by_rank(expand_x[: int(ends[-1])], counts)
+    came = way.group.all_to_all(sent.contiguous(), [int(number) for number in counts.sum(1)], way.sends)
+    rows = came.new_zeros((expert_ids.numel(), came.size(1)))
+    rows[way.places] = came
+    adds = torch.zeros(expert_ids.numel(), dtype=torch.bool)
+    adds[way.places] = True
+    rows, adds = rows.view(*expert_ids.shape, -1).float(), adds.view_as(expert_ids)
+    _add_specials(rows, adds, expert_ids, mask, ori_x, constants, (experts + zero, copy, const))
+    total = torch.zeros_like(rows[:, 0])
+    for place in range(expert_ids.size(1)):
+        weighted = rows[:, place] * expert_scales[:, place, None]
+        total = torch.where(adds[:, place, None], total + weighted, total)
+    return total.to(expand_x.dtype)
+
+
+def _add_specials(
+    rows: Tensor,
+    adds: Tensor,
+    expert_ids: Tensor,
+    mask: Tensor | None,
+    ori_x: Tensor | None,
+    constants: Sequence[Tensor],
+    kinds: tuple[int, int, int],
+) -> None:
+    """Fill in what experts that compute nothing give."""
+    first, copy, const = kinds
+    active = torch.ones_like(adds) if mask is None else (mask if mask.dim() == 2 else mask[:, None].expand_as(adds))
+    if ori_x is None:
+        return
+    copied = active & (expert_ids >= first) & (expert_ids < first + copy)
+    tokens = ori_x.float()[:, None].expand_as(rows)
+    rows[copied], adds[copied] = tokens[copied], True
+    if const:
+        fixed = active & (expert_ids >= first + copy)
+        which = (expert_ids[fixed] - first - copy).to(torch.int64)
+        one, other, value = (each.float()[which] for each in constants)
+        rows[fixed], adds[fixed] = one * tokens[fixed] + other * value, True
+
+
+def combine_v2(
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    x_active_mask: Tensor | None,
+    ori_x: Tensor | None,
+    const_expert_alpha_1: Tensor | None,
+    const_expert_alpha_2: Tensor | None,
+    const_expert_v: Tensor | None,
+    zero_expert_num: int,
+    copy_expert_num: int,
+    const_expert_num: int,
+) -> Tensor:
+    """The second version, of which experts may compute nothing."""
+    numbers = [ep_world_size, ep_rank_id, moe_expert_num, zero_expert_num, copy_expert_num, const_expert_num]
+    given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, ori_x, given)
+    return moe_distribute_combine(*tensors, group_ep, numbers, True)
+
+
+def combine(
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    x_active_mask: Tensor | None,
+) -> Tensor:
+    """The first version."""
+    numbers = [ep_world_size, ep_rank_id, moe_expert_num, 0, 0, 0]
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None)
+    return moe_distribute_combine(*tensors, [], group_ep, numbers, False)
+
+
+@kernel("MoeDistributeCombine", "MoeDistributeCombineV2")
+def combine_node(
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    x_active_mask: Tensor | None = None,
+    ori_x: Tensor | None = None,
+    const_expert_alpha_1: Tensor | None = None,
+    const_expert_alpha_2: Tensor | None = None,
+    const_expert_v: Tensor | None = None,
+    *,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    comm_alg: str | None = None,
+    zero_expert_num: int = 0,
+    copy_expert_num: int = 0,
+    const_expert_num: int = 0,
+) -> Tensor:
+    """Only the second version says by which algorithm ranks communicate."""
+    numbers = [ep_world_size, ep_rank_id, moe_expert_num, zero_expert_num, copy_expert_num, const_expert_num]
+    given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, ori_x, given)
+    return moe_distribute_combine(*tensors, group_ep, numbers, comm_alg is not None)

@@ -1,0 +1,222 @@
+"""npu_moe_distribute_dispatch: every token to the ranks of its experts, quantised on the way where that is asked.
+
+A rank's rows stand by expert, those of an expert by the rank they came from, those of a rank in the order of tokens.
+Dynamic quantisation, for each row: times the expert's scales, if given; ``s = 127 / max|x|``; rounded half to even of
+``x * s``; its scale is ``1 / s``. Each step is float32. A row of zeros has scale 0. Rows that nobody sent are zero
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.collective.routes import Route, by_expert, route
+from graph_quant.reference.opaque import opaque
+from torch import Tensor
+
+Seven = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+
+
+def _infer(
+    x: Tensor,
+    _: Tensor,
+    __: Tensor | None,
+    ___: Tensor | None,
+    weights: Tensor | None,
+    ____: str,
+    numbers: Sequence[int],
+    quantises: bool,
+    *_____: object,
+) -> Seven:
+    ranks, experts, tp_ranks, rows, counts, assist = (numbers[place] for place in (0, 2, 4, 5, 6, 7))
+    return (
+        x.new_empty((rows, x.size(1)), dtype=torch.int8 if quantises else x.dtype),
+        x.new_empty((rows,), dtype=torch.float32),
+        x.new_empty((assist,), dtype=torch.int32),
+        x.new_empty((experts // ranks,), dtype=torch.int64),
+        x.new_empty((counts,), dtype=torch.int32),
+        x.new_empty((tp_ranks,), dtype=torch.int32),
+        x.new_empty((0 if weights is None else rows,), dtype=torch.float32),
+    )
+
+
+@opaque(_infer, ordered=True)
+def moe_distribute_dispatch(
+    x: Tensor,
+    expert_ids: Tensor,
+    scales: Tensor | None,
+    mask: Tensor | None,
+    weights: Tensor | None,
+    group: str,
+    numbers: Sequence[int],
+    quantises: bool,
+    second: bool,
+) -> Seven:
+    """All seven results; ``numbers`` are sizes and what the plan says of them."""
+    ranks, rank, experts, specials, tp_ranks, rows, counts, assist, cumulative = numbers
+    op = "npu_moe_distribute_dispatch_v2" if second else "npu_moe_distribute_dispatch"
+    way = route(op, group, ranks, rank, experts, specials, expert_ids, mask)
+    come = way.come()
+    takes = [int(number) for number in come.sum(1)]
+    if sum(takes) > rows:
+        raise RuntimeError(
+            f"{op}: global_bs must allow for the {sum(takes)} rows that came to rank {rank}, got room for {rows}"
+        )
+    values, row_scales = _sent(x, scales, way, expert_ids, quantises)
+
+    def taken(sent: Tensor, length: int) -> Tensor:
+        came = by_expert(way.group.all_to_all(sent.contiguous(), way.sends, takes), come)
+        whole = sent.new_zeros((length, *sent.shape[1:]))
+        whole[: came.size(0)] = came
+        return whole
+
+    by_place = come.T.flatten().cumsum(0)
+    numbers_of_experts = come.sum(0)
+    return (
+        taken(values, rows),
+        x.new_zeros(rows, dtype=torch.float32) if row_scales is None else taken(row_scales, rows),
+        _assist(way, taken, rank, assist) if second else _places_among_equals(way, expert_ids),
+        numbers_of_experts.cumsum(0) if cumulative else numbers_of_experts,
+        torch.cat([by_place, by_place.new_zeros(counts - by_place.numel())]).to(torch.int32),
+        x.new_zeros(tp_ranks, dtype=torch.int32),
+        x.new_zeros(0, dtype=torch.float32) if weights is None else taken(weights.flatten()[way.places], rows),
+    )
+
+
+def _sent(
+    x: Tensor, scales: Tensor | None, way: Route, expert_ids: Tensor, quantises: bool
+) -> tuple[Tensor, Tensor | None]:
+    tokens = way.tokens
+    if not quantises:
+        return x[tokens], None if scales is None else scales[tokens]
+    values = x[tokens].float()
+    if scales is not None:
+        values = values * scales[expert_ids.flatten()[way.places].to(torch.int64)]
+    largest = values.abs().amax(1, keepdim=True)
+    factor = torch.full_like(largest, 127.0) / largest
+    whole = (values * factor).round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int8)
+    return whole, (torch.ones_like(factor) / factor).squeeze(1)
+
+
+def _assist(way: Route, taken: object, rank: int, length: int) -> Tensor:
+    """Where each row came from: its rank, token and which of the token's experts; then nothing."""
+    from_here = torch.stack([torch.full_like(way.places, rank), way.tokens, way.places % way.chosen], 1).to(torch.int32)
+    triples: Tensor = taken(from_here, length // 3 + 1)  # type: ignore[operator]
+    return triples.flatten()[:length].contiguous()
+
+
+def _places_among_equals(way: Route, expert_ids: Tensor) -> Tensor:
+    """For each expert of each token, how many tokens before it go there."""
+    found = torch.zeros(expert_ids.numel(), dtype=torch.int32)
+    starts = way.counts.cumsum(0) - way.counts
+    experts = expert_ids.flatten()[way.places].to(torch.int64)
+    found[way.places] = (torch.arange(way.places.numel()) - starts[experts]).to(torch.int32)
+    return found
+
+
+def dispatch_v2(
+    x: Tensor,
+    expert_ids: Tensor,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    scales: Tensor | None,
+    x_active_mask: Tensor | None,
+    expert_scales: Tensor | None,
+    tp_world_size: int,
+    quant_mode: int,
+    expert_token_nums_type: int,
+    zero_expert_num: int,
+    copy_expert_num: int,
+    const_expert_num: int,
+    rows: int,
+    counts: int,
+    assist: int,
+) -> Seven:
+    """The second version, of which experts may compute nothing and are sent nothing."""
+    specials = zero_expert_num + copy_expert_num + const_expert_num
+    cumulative = int(expert_token_nums_type == 0)
+    numbers = [
+        ep_world_size,
+        ep_rank_id,
+        moe_expert_num,
+        specials,
+        tp_world_size,
+        rows,
+        counts,
+        assist,
+        cumulative,
+    ]
+    tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
+    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, True)
+
+
+def dispatch(
+    x: Tensor,
+    expert_ids: Tensor,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    scales: Tensor | None,
+    x_active_mask: Tensor | None,
+    expert_scales: Tensor | None,
+    tp_world_size: int,
+    quant_mode: int,
+    expert_token_nums_type: int,
+    rows: int,
+    counts: int,
+    assist: int,
+) -> Seven:
+    """The first version."""
+    cumulative = int(expert_token_nums_type == 0)
+    numbers = [ep_world_size, ep_rank_id, moe_expert_num, 0, tp_world_size, rows, counts, assist, cumulative]
+    tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
+    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, False)
+
+
+@kernel("MoeDistributeDispatch", "MoeDistributeDispatchV2", flops=0)
+def dispatch_node(
+    x: Tensor,
+    expert_ids: Tensor,
+    scales: Tensor | None = None,
+    x_active_mask: Tensor | None = None,
+    expert_scales: Tensor | None = None,
+    *,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    tp_world_size: int = 0,
+    quant_mode: int = 0,
+    global_bs: int = 0,
+    expert_token_nums_type: int = 1,
+    comm_alg: str | None = None,
+    zero_expert_num: int = 0,
+    copy_expert_num: int = 0,
+    const_expert_num: int = 0,
+) -> tuple[Tensor, ...]:
+    """Only the second version says by which algorithm ranks communicate."""
+    tokens, chosen, local = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), moe_expert_num // ep_world_size
+    rows = tokens * min(local, chosen)
+    more = 0 if expert_scales is None else tokens * 2 * chosen * (ep_world_size // 8)
+    assist = x.size(0) * chosen if comm_alg is None else max(x.size(0) * chosen, rows * 128)
+    specials = zero_expert_num + copy_expert_num + const_expert_num
+    cumulative = int(expert_token_nums_type == 0)
+    counts = ep_world_size * local + more
+    numbers = [
+        ep_world_size,
+        ep_rank_id,
+        moe_expert_num,
+        specials,
+        tp_world_size,
+        rows,
+        counts,
+        assist,
+        cumulative,
+    ]
+    tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
+    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, comm_alg is not None)

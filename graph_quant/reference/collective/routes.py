@@ -1,0 +1,93 @@
+"""Which token goes to which expert, and where its row lies on the way: known on both ends without being sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant.reference.collective.groups import Group, group_of
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Route:
+    """The rows that this rank sends: in the order of experts, those of an expert in the order of tokens."""
+
+    group: Group
+    local: int  # experts on each rank
+    chosen: int  # experts of each token
+    places: Tensor  # of each row in the flattened expert_ids
+    counts: Tensor  # rows for each expert, a rank after the other
+
+    @property
+    def tokens(self) -> Tensor:
+        """The token of each row."""
+        return torch.div(self.places, self.chosen, rounding_mode="floor")
+
+    @property
+    def sends(self) -> list[int]:
+        """Rows for each rank."""
+        return [int(number) for number in self.counts.view(-1, self.local).sum(1)]
+
+    def come(self) -> Tensor:
+        """How many rows each rank has for each expert of this one: (ranks, experts)."""
+        one_each = [1] * self.group.ranks
+        return self.group.all_to_all(self.counts.view(-1, self.local).contiguous(), one_each, one_each)
+
+
+def route(
+    op: str, group: str, ranks: int, rank: int, experts: int, specials: int, expert_ids: Tensor, mask: Tensor | None
+) -> Route:
+    """The route of some tokens; what the device does not check leads it astray, and is refused here."""
+    found = group_of(group)
+    if (found.ranks, found.rank) != (ranks, rank):
+        raise RuntimeError(
+            f"{op}: ep_world_size and ep_rank_id must be those of group {group!r}, {found.ranks} and {found.rank}, "
+            f"got {ranks} and {rank}"
+        )
+    ids = expert_ids.to(torch.int64)
+    active = _active(op, mask, ids)
+    _check_ids(op, ids, experts + specials)
+    flat = torch.where(active & (ids < experts), ids, experts).flatten()
+    places = torch.argsort(flat, stable=True)[: int((flat < experts).sum())]
+    counts = torch.bincount(flat, minlength=experts + 1)[:experts]
+    return Route(found, experts // ranks, ids.size(1), places, counts)
+
+
+def _active(op: str, mask: Tensor | None, ids: Tensor) -> Tensor:
+    if mask is None:
+        return torch.ones_like(ids, dtype=torch.bool)
+    if mask.dim() == 2:
+        return mask
+    if bool((mask[1:] & ~mask[:-1]).any()):
+        raise RuntimeError(f"{op}: x_active_mask must have every True before the first False, got {mask.tolist()}")
+    return mask.unsqueeze(1).expand_as(ids)
+
+
+def _check_ids(op: str, ids: Tensor, experts: int) -> None:
+    if bool(((ids < 0) | (ids >= experts)).any()):
+        outside = int(ids[(ids < 0) | (ids >= experts)][0])
+        raise RuntimeError(f"{op}: expert_ids must be from 0 to {experts - 1}, got {outside}")
+    ordered = ids.sort(1).values
+    twice = (ordered[:, 1:] == ordered[:, :-1]).any(1).nonzero()
+    if twice.numel():
+        token = int(twice[0])
+        raise RuntimeError(f"{op}: expert_ids of a token must differ, got {ids[token].tolist()} for token {token}")
+
+
+def by_expert(rows: Tensor, counts: Tensor) -> Tensor:
+    """Rows that came rank by rank, by expert and then by rank; ``counts`` is (ranks, experts)."""
+    return rows[_turned(counts)]
+
+
+def by_rank(rows: Tensor, counts: Tensor) -> Tensor:
+    """The other way: rows by expert and then by rank, rank by rank."""
+    return rows[torch.argsort(_turned(counts))]
+
+
+def _turned(counts: Tensor) -> Tensor:
+    ends = counts.flatten().cumsum(0).view_as(counts)
+    spans = [
+        torch.arange(int(end) - int(n), int(end)) for end, n in zip(ends.T.flatten(), counts.T.flatten(), strict=True)
+    ]
+    return torch.cat(spans) if spans else torch.empty(0, dtype=torch.int64)

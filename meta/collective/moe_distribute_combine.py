@@ -1,0 +1,175 @@
+"""npu_moe_distribute_combine and its second version: what may be passed, and what comes back.
+
+expand_x (A, H) are the rows that npu_moe_distribute_dispatch gave a rank, after its experts; ep_send_counts and
+assist_info_for_combine (expand_idx in the first version) are what it gave beside them. The result is (BS, H), as
+expert_ids and expert_scales are (BS, K).
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.chip import is_a3
+from graph_quant.meta.collective.distribution import (
+    check_batch,
+    check_mask,
+    check_none,
+    check_ranks,
+    check_specials,
+    check_tokens,
+    check_weights,
+)
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.collective.moe_distribute_combine import combine, combine_v2
+from torch import Tensor
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@operator("npu_moe_distribute_combine_v2", reference=combine_v2)
+def moe_distribute_combine_v2(
+    rules: Rules,
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    assist_info_for_combine: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    tp_send_counts: Tensor | None,  # noqa: ARG001  (without meaning)
+    x_active_mask: Tensor | None,
+    expand_scales: Tensor | None,
+    shared_expert_x: Tensor | None,
+    elastic_info: Tensor | None,
+    ori_x: Tensor | None,
+    const_expert_alpha_1: Tensor | None,
+    const_expert_alpha_2: Tensor | None,
+    const_expert_v: Tensor | None,
+    performance_info: Tensor | None,
+    group_tp: str,  # noqa: ARG001  (without meaning)
+    tp_world_size: int,
+    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    expert_shard_type: int,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
+    global_bs: int,
+    comm_quant_mode: int,
+    comm_alg: str,
+    zero_expert_num: int,
+    copy_expert_num: int,
+    const_expert_num: int,
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    check_none(rules, ", as this version has no use for it", elastic_info=elastic_info)
+    check_none(rules, ": the host measures no waiting", performance_info=performance_info)
+    rules.one_of("comm_alg", comm_alg, ("",) if is_a3() else ("", "fullmesh"), ": other ways are not computed here")
+    check_specials(rules, zero_expert_num, copy_expert_num, const_expert_num)
+    shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
+    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    experts = moe_expert_num + zero_expert_num + copy_expert_num + const_expert_num
+    _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, expand_scales, experts)
+    _check_info(rules, "assist_info_for_combine", assist_info_for_combine)
+    check_batch(rules, global_bs, ep_world_size)
+    _check_unquantised(rules, comm_quant_mode)
+    check_none(rules, " without ranks of shared experts", shared_expert_x=shared_expert_x)
+    like = (expert_ids.size(0), expand_x.size(1))
+    needed = {"ori_x": copy_expert_num or const_expert_num}
+    _check_rows(rules, expand_x, needed, like[0], ori_x=ori_x)
+    constants = {
+        "const_expert_alpha_1": const_expert_alpha_1,
+        "const_expert_alpha_2": const_expert_alpha_2,
+        "const_expert_v": const_expert_v,
+    }
+    _check_rows(rules, expand_x, dict.fromkeys(constants, const_expert_num), const_expert_num, **constants)
+    return Plan((Result(like, expand_x.dtype),))
+
+
+@operator("npu_moe_distribute_combine", reference=combine)
+def moe_distribute_combine(
+    rules: Rules,
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    expand_idx: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    tp_send_counts: Tensor | None,  # noqa: ARG001  (without meaning)
+    x_active_mask: Tensor | None,
+    activation_scale: Tensor | None,
+    weight_scale: Tensor | None,
+    group_list: Tensor | None,
+    expand_scales: Tensor | None,
+    shared_expert_x: Tensor | None,
+    group_tp: str,  # noqa: ARG001  (without meaning)
+    tp_world_size: int,
+    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    expert_shard_type: int,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
+    global_bs: int,
+    out_dtype: int,
+    comm_quant_mode: int,
+    group_list_type: int,
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    unused = {"activation_scale": activation_scale, "weight_scale": weight_scale, "group_list": group_list}
+    check_none(rules, ", as this version has no use for it", **unused)
+    check_none(rules, " without ranks of shared experts", shared_expert_x=shared_expert_x)
+    rules.one_of("out_dtype", out_dtype, (0,))
+    rules.one_of("group_list_type", group_list_type, (0,))
+    shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
+    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, expand_scales, moe_expert_num)
+    _check_info(rules, "expand_idx", expand_idx)
+    check_batch(rules, global_bs, ep_world_size)
+    _check_unquantised(rules, comm_quant_mode)
+    return Plan((Result((expert_ids.size(0), expand_x.size(1)), expand_x.dtype),))
+
+
+def _check(
+    rules: Rules,
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    mask: Tensor | None,
+    expand_scales: Tensor | None,
+    experts: int,
+) -> None:
+    rules.dtype("expand_x", expand_x, HALVES)
+    check_tokens(rules, "expand_x", expand_x, expert_ids, experts, 512 if is_a3() else 256)
+    _check_info(rules, "ep_send_counts", ep_send_counts)
+    check_weights(rules, "expert_scales", expert_scales, expert_ids)
+    check_mask(rules, mask, expert_ids)
+    if is_a3():
+        check_none(rules, " on A3", expand_scales=expand_scales)
+        return
+    rules.require(expand_scales is not None, lambda: "expand_scales must be given on A2, got None")
+    assert expand_scales is not None
+    rules.dtype("expand_scales", expand_scales, (torch.float32,))
+    rules.rank("expand_scales", expand_scales, 1)
+    rules.equal("expand_scales.size(0)", expand_scales.size(0), "expand_x.size(0)", expand_x.size(0))
+
+
+def _check_info(rules: Rules, name: str, info: Tensor) -> None:
+    rules.dtype(name, info, (torch.int32,))
+    rules.rank(name, info, 1)
+
+
+def _check_unquantised(rules: Rules, comm_quant_mode: int) -> None:
+    rules.one_of("comm_quant_mode", comm_quant_mode, (0,), ": int8 between ranks is not computed on the host")
+
+
+def _check_rows(rules: Rules, like: Tensor, needed: dict[str, int], rows: object, **tensors: Tensor | None) -> None:
+    for name, tensor in tensors.items():
+        rules.require(tensor is not None or not needed[name], lambda: f"{name} must be given, got None")  # noqa: B023
+        if tensor is not None:
+            rules.dtype(name, tensor, (like.dtype,), ", as expand_x is")
+            rules.rank(name, tensor, 2)
+            rules.equal(f"{name}.size(0)", tensor.size(0), "its rows", rows)  # type: ignore[arg-type]
+            rules.equal(f"{name}.size(1)", tensor.size(1), "expand_x.size(1)", like.size(1))

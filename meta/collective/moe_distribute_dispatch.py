@@ -1,0 +1,194 @@
+"""npu_moe_distribute_dispatch and its second version: what may be passed, and what comes back.
+
+x (BS, H) are tokens, expert_ids (BS, K) their experts. A rank takes up to A = global_bs * min(its experts, K) rows.
+With quant_mode 2 they are int8, with a scale each; scales (moe_expert_num, H) are then multiplied to the rows of an
+expert first. x of int32, eight int4 in each, goes as it is, with scales (BS,).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from graph_quant.chip import is_a3
+from graph_quant.meta.collective.distribution import (
+    check_batch,
+    check_mask,
+    check_none,
+    check_ranks,
+    check_specials,
+    check_tokens,
+    check_weights,
+)
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, dispatch_v2
+from torch import Tensor
+
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class DispatchPlan(Plan):
+    """Rows that a rank takes at most, and how long the counts of what it took are."""
+
+    rows: Size
+    counts: Size
+    assist: Size
+
+
+@operator("npu_moe_distribute_dispatch_v2", reference=dispatch_v2)
+def moe_distribute_dispatch_v2(
+    rules: Rules,
+    x: Tensor,
+    expert_ids: Tensor,
+    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    scales: Tensor | None,
+    x_active_mask: Tensor | None,
+    expert_scales: Tensor | None,
+    elastic_info: Tensor | None,
+    performance_info: Tensor | None,
+    group_tp: str,  # noqa: ARG001  (without meaning)
+    tp_world_size: int,
+    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    expert_shard_type: int,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
+    quant_mode: int,
+    global_bs: int,
+    expert_token_nums_type: int,
+    comm_alg: str,
+    zero_expert_num: int,
+    copy_expert_num: int,
+    const_expert_num: int,
+    y_dtype: int | None,
+    x_dtype: int | None,
+    scales_dtype: int | None,
+) -> DispatchPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    check_none(rules, ", as this version has no use for it", elastic_info=elastic_info)
+    check_none(rules, ": the host measures no waiting", performance_info=performance_info)
+    check_none(rules, " on A2 and A3", y_dtype=y_dtype, x_dtype=x_dtype, scales_dtype=scales_dtype)
+    known = ("", "fullmesh_v1", "fullmesh_v2") if is_a3() else ("", "fullmesh")
+    rules.one_of("comm_alg", comm_alg, known, ": other ways are not computed on the host")
+    shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
+    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    check_specials(rules, zero_expert_num, copy_expert_num, const_expert_num)
+    experts = moe_expert_num + zero_expert_num + copy_expert_num + const_expert_num
+    packed = not is_a3() and comm_alg == "fullmesh"
+    rules.dtype("x", x, (*HALVES, torch.int32) if packed else HALVES)
+    most = 512 if is_a3() and comm_alg != "fullmesh_v2" else 256
+    check_tokens(rules, "x", x, expert_ids, experts, most)
+    _check_quantisation(rules, x, scales, quant_mode, moe_expert_num)
+    rows, counts = _check_rest(
+        rules, x, expert_ids, x_active_mask, expert_scales, global_bs, ep_world_size, moe_expert_num
+    )
+    rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
+    assist = torch.sym_max(expert_ids.size(0) * expert_ids.size(1), rows * 128)
+    local, taken = moe_expert_num // ep_world_size, x.dtype if quant_mode == 0 else torch.int8
+    return DispatchPlan(
+        (
+            Result((rows, x.size(1)), taken),
+            Result((rows,), torch.float32),
+            Result((assist,), torch.int32),
+            Result((local,), torch.int64),
+            Result((counts,), torch.int32),
+            Result((tp_world_size,), torch.int32),
+            Result((0 if expert_scales is None else rows,), torch.float32),
+        ),
+        rows,
+        counts,
+        assist,
+    )
+
+
+@operator("npu_moe_distribute_dispatch", reference=dispatch)
+def moe_distribute_dispatch(
+    rules: Rules,
+    x: Tensor,
+    expert_ids: Tensor,
+    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    scales: Tensor | None,
+    x_active_mask: Tensor | None,
+    expert_scales: Tensor | None,
+    group_tp: str,  # noqa: ARG001  (without meaning)
+    tp_world_size: int,
+    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    expert_shard_type: int,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
+    quant_mode: int,
+    global_bs: int,
+    expert_token_nums_type: int,
+) -> DispatchPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
+    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    rules.dtype("x", x, HALVES)
+    check_tokens(rules, "x", x, expert_ids, moe_expert_num, 512 if is_a3() else 256)
+    _check_quantisation(rules, x, scales, quant_mode, moe_expert_num)
+    rows, counts = _check_rest(
+        rules, x, expert_ids, x_active_mask, expert_scales, global_bs, ep_world_size, moe_expert_num
+    )
+    rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
+    assist = expert_ids.size(0) * expert_ids.size(1)
+    local, taken = moe_expert_num // ep_world_size, x.dtype if quant_mode == 0 else torch.int8
+    return DispatchPlan(
+        (
+            Result((rows, x.size(1)), taken),
+            Result((rows,), torch.float32),
+            Result((assist,), torch.int32),
+            Result((local,), torch.int64),
+            Result((counts,), torch.int32),
+            Result((tp_world_size,), torch.int32),
+            Result((0 if expert_scales is None else rows,), torch.float32),
+        ),
+        rows,
+        counts,
+        assist,
+    )
+
+
+def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mode: int, experts: int) -> None:
+    rules.one_of("quant_mode", quant_mode, (0,) if x.dtype == torch.int32 else (0, 2), f" for x of {x.dtype}")
+    if x.dtype == torch.int32:
+        rules.require(scales is not None, lambda: "scales must be given for x of torch.int32, got None")
+        assert scales is not None
+        rules.dtype("scales", scales, (torch.float32,))
+        rules.rank("scales", scales, 1, why=" for x of torch.int32")
+        rules.equal("scales.size(0)", scales.size(0), "x.size(0)", x.size(0))
+    elif scales is not None:
+        rules.require(quant_mode == 2, lambda: f"scales must be None for quant_mode {quant_mode}, got one")
+        rules.dtype("scales", scales, (torch.float32,))
+        rules.rank("scales", scales, 2)
+        rules.equal("scales.size(0)", scales.size(0), "moe_expert_num", experts)
+        rules.equal("scales.size(1)", scales.size(1), "x.size(1)", x.size(1))
+
+
+def _check_rest(
+    rules: Rules,
+    x: Tensor,
+    expert_ids: Tensor,
+    mask: Tensor | None,
+    weights: Tensor | None,
+    global_bs: int,
+    ranks: int,
+    experts: int,
+) -> tuple[Size, Size]:
+    """How many rows a rank takes at most, and how many counts there are of them."""
+    rules.equal("x.size(0)", x.size(0), "expert_ids.size(0)", expert_ids.size(0))
+    check_mask(rules, mask, expert_ids)
+    if weights is not None:
+        rules.require(not is_a3(), lambda: "expert_scales must be None on A3, got one")
+        check_weights(rules, "expert_scales", weights, expert_ids)
+    check_batch(rules, global_bs, ranks)
+    tokens, chosen = global_bs or x.size(0) * ranks, expert_ids.size(1)
+    local = experts // ranks
+    rows = tokens * torch.sym_min(local, chosen)
+    return rows, ranks * local + (0 if weights is None else tokens * 2 * chosen * (ranks // 8))

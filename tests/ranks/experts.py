@@ -1,0 +1,149 @@
+"""Run by every rank: tokens to the ranks of their experts and back, against NumPy, which knows what all ranks have."""
+
+import os
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch_npu
+
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+TOKENS, CHOSEN, EXPERTS, WIDTH = 3, 2, 4, 32
+LOCAL = EXPERTS // RANKS
+rng = np.random.default_rng(7)
+X = [rng.standard_normal((TOKENS, WIDTH)).astype(np.float16) for _ in range(RANKS)]
+IDS = [np.stack([rng.permutation(EXPERTS)[:CHOSEN] for _ in range(TOKENS)]).astype(np.int32) for _ in range(RANKS)]
+WEIGHTS = [rng.random((TOKENS, CHOSEN)).astype(np.float32) for _ in range(RANKS)]
+SMOOTH = rng.random((EXPERTS, WIDTH)).astype(np.float32)
+X[0][0] = 0  # a row without a largest value
+
+
+def npu(array: np.ndarray) -> torch.Tensor:
+    return torch.tensor(array).npu()
+
+
+def arrived(active: int = TOKENS) -> list[tuple[int, int, int]]:
+    """The rows of this rank: where each came from, by expert, rank and token."""
+    found = []
+    for expert in range(RANK * LOCAL, (RANK + 1) * LOCAL):
+        for rank in range(RANKS):
+            for token in range(active):
+                found += [(rank, token, k) for k in range(CHOSEN) if IDS[rank][token, k] == expert]
+    return found
+
+
+def quantised(row: np.ndarray, expert: int, smooth: bool) -> tuple[np.ndarray, np.float32]:
+    values = row.astype(np.float32)
+    if smooth:
+        values = values * SMOOTH[expert]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.float32(127) / np.abs(values).max()
+        whole = np.nan_to_num(np.rint(values * factor), nan=0.0)
+    return whole.astype(np.int8), np.float32(1) / factor
+
+
+def dispatched(version: str, **more: Any) -> tuple[torch.Tensor, ...]:
+    name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
+    call = getattr(torch_npu, f"npu_moe_distribute_dispatch{version}")
+    return call(npu(X[RANK]), npu(IDS[RANK]), name, RANKS, RANK, EXPERTS, expert_scales=npu(WEIGHTS[RANK]), **more)
+
+
+def combined(version: str, rows: torch.Tensor, came: tuple[torch.Tensor, ...], **more: Any) -> torch.Tensor:
+    name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
+    call = getattr(torch_npu, f"npu_moe_distribute_combine{version}")
+    scales = {"expand_scales": came[6], **more}
+    ids, weights = npu(IDS[RANK]), npu(WEIGHTS[RANK])
+    result: torch.Tensor = call(rows, ids, came[2], came[4], weights, name, RANKS, RANK, EXPERTS, **scales)
+    return result
+
+
+def check_dispatch(version: str) -> None:
+    for smooth in (None, False, True):
+        quant = {} if smooth is None else {"quant_mode": 2, **({"scales": npu(SMOOTH)} if smooth else {})}
+        rows, scales, info, numbers, ends, _, weights = dispatched(version, **quant)
+        wanted = arrived()
+        assert rows.shape == (TOKENS * RANKS * min(LOCAL, CHOSEN), WIDTH)
+        for place, (rank, token, k) in enumerate(wanted):
+            row = X[rank][token]
+            if smooth is not None:
+                row, scale = quantised(row, IDS[rank][token, k], smooth)
+                assert scales[place].item() == scale
+            assert np.array_equal(rows[place].cpu().numpy(), row), (version, smooth, place)
+            assert weights[place].item() == WEIGHTS[rank][token, k]
+            if version:
+                assert info[3 * place : 3 * place + 3].tolist() == [rank, token, k]
+        experts = [IDS[rank][token, k] for rank, token, k in wanted]
+        assert numbers.tolist() == [experts.count(RANK * LOCAL + expert) for expert in range(LOCAL)]
+        pairs = [(IDS[rank][token, k] - RANK * LOCAL) * RANKS + rank for rank, token, k in wanted]
+        assert ends[: LOCAL * RANKS].tolist() == [sum(pair <= end for pair in pairs) for end in range(LOCAL * RANKS)]
+    assert dispatched(version, expert_token_nums_type=0)[3].tolist()[-1] == len(wanted)
+
+
+def back(rows: dict[tuple[int, int], np.ndarray], active: int = TOKENS) -> np.ndarray:
+    """What this rank's tokens add up to, where each of their experts gave a row."""
+    total = np.zeros((TOKENS, WIDTH), np.float32)
+    for token in range(active):
+        for k in range(CHOSEN):
+            if (token, k) in rows:
+                total[token] += rows[token, k].astype(np.float32) * WEIGHTS[RANK][token, k]
+    return total.astype(np.float16)
+
+
+def check_combine(version: str) -> None:
+    came = dispatched(version)
+    experts = torch.repeat_interleave(torch.arange(LOCAL), came[3].cpu()) + RANK * LOCAL
+    factors = torch.zeros(came[0].size(0)).index_copy(0, torch.arange(experts.numel()), (experts + 1).float())
+    rows = came[0] * factors[:, None].half().npu()  # an expert multiplies by its number and one
+    given = {
+        (token, k): X[RANK][token] * np.float16(IDS[RANK][token, k] + 1)
+        for token in range(TOKENS)
+        for k in range(CHOSEN)
+    }
+    assert np.array_equal(combined(version, rows, came).cpu().numpy(), back(given)), version
+    mask = torch.tensor([True] * (TOKENS - 1) + [False]).npu()
+    came = dispatched(version, x_active_mask=mask)
+    assert came[3].sum().item() == len(arrived(TOKENS - 1))
+    same = {(token, k): X[RANK][token] for token in range(TOKENS) for k in range(CHOSEN)}
+    assert np.array_equal(combined(version, came[0], came, x_active_mask=mask).cpu().numpy(), back(same, TOKENS - 1))
+
+
+def check_experts_that_compute_nothing() -> None:
+    """Of six experts the fifth gives zero and the sixth the token itself."""
+    name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
+    ids = IDS[RANK].copy()
+    ids[0] = [EXPERTS, 0]
+    ids[1] = [1, EXPERTS + 1]
+    special = {"zero_expert_num": 1, "copy_expert_num": 1}
+    x, experts, weights = npu(X[RANK]), npu(ids), npu(WEIGHTS[RANK])
+    args = (name, RANKS, RANK, EXPERTS)
+    came = torch_npu.npu_moe_distribute_dispatch_v2(x, experts, *args, expert_scales=weights, **special)
+    more = {"expand_scales": came[6], "ori_x": x, **special}
+    got = torch_npu.npu_moe_distribute_combine_v2(came[0], experts, came[2], came[4], weights, *args, **more)
+    same = {(token, k): X[RANK][token] for token in range(TOKENS) for k in range(CHOSEN)}
+    del same[0, 0]
+    assert np.array_equal(got.cpu().numpy(), back(same))
+
+
+def there_and_back(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: str) -> torch.Tensor:
+    args = (name, RANKS, RANK, EXPERTS)
+    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args, expert_scales=weights, quant_mode=2)
+    rows = (came[0].float() * came[1][:, None]).half()
+    return torch_npu.npu_moe_distribute_combine_v2(rows, ids, came[2], came[4], weights, *args, expand_scales=came[6])
+
+
+def experts() -> None:
+    for version in ("", "_v2"):
+        check_dispatch(version)
+        check_combine(version)
+    check_experts_that_compute_nothing()
+
+
+def expert_graphs() -> None:
+    name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
+    args = (npu(X[RANK]), npu(IDS[RANK]), npu(WEIGHTS[RANK]), name)
+    expected = there_and_back(*args)
+    for backend in ("npu", "npugraph_ex"):
+        compiled = torch.compile(there_and_back, backend=backend, fullgraph=True, dynamic=False)
+        for _ in range(2):
+            assert torch.equal(compiled(*args).cpu(), expected.cpu()), backend
