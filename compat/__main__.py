@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+import graph_quant  # noqa: F401  (before torch)
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -29,8 +30,8 @@ or as skipped by itself.
 
 """
 _EPILOG = """\
-The folder holds checkouts under the names of their repositories: op-plugin, torchair, pytorch (Ascend's), vllm-ascend.
-A suite whose checkout is missing is left out and said so. Nothing of theirs is copied.
+The folder holds checkouts under the names of their repositories: op-plugin, torchair, pytorch (Ascend's), vllm-ascend,
+cann-recipes-infer. A suite whose checkout is missing is left out and said so. Nothing of theirs is copied.
 
 examples:
   python -m compat ../checkouts                           run everything; compare with the last table

@@ -29,6 +29,15 @@ def run(jobs: Iterable[Job], seconds: float, workers: int, ended: Ended) -> Iter
 
 def _outcomes(job: Job, seconds: float) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
+        if job.recipe is not None:
+            from .recipes.compare import outcomes
+
+            assert job.folder is not None
+
+            def run_recipe(arguments: list[str], place: Path, more: dict[str, str]) -> tuple[int | None, str]:
+                return _process(arguments, place, seconds, more)
+
+            return list(outcomes(*job.recipe, job.folder, Path(folder), run_recipe))
         if job.tests is None:
             script = Path(folder) / "example.py"
             script.write_text(job.code, encoding="utf-8")
@@ -42,9 +51,11 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
         return [of_process(job.name, 1 if code == 0 else code, output)]
 
 
-def _process(arguments: list[str], folder: Path, seconds: float) -> tuple[int | None, str]:
+def _process(
+    arguments: list[str], folder: Path, seconds: float, more: dict[str, str] | None = None
+) -> tuple[int | None, str]:
     """The exit code, None after the time limit, and what was printed. Nothing of it is left running."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **(more or {})}
     process = subprocess.Popen(
         [sys.executable, "-m", "graph_quant", *arguments],
         cwd=folder,

@@ -19,21 +19,27 @@ class Job:
     code: str = ""
     tests: Path | None = None
     folder: Path | None = None
+    recipe: tuple[str, int] | None = None  # its name, and how many ranks
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A part of a checkout. ``patterns`` are files of tests in it; without any, documents with examples."""
+    """A part of a checkout. ``patterns`` are files of tests in it, ``recipes`` models; else documents with examples."""
 
     name: str
     checkout: str
     root: str
     patterns: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
+    recipes: tuple[tuple[str, int], ...] = ()
 
     def jobs(self, checkouts: Path) -> Iterator[Job]:
         """What there is to run, in a fixed order."""
         root = checkouts / self.checkout / self.root
+        if self.recipes:
+            yield from (
+                Job(self.name, f"{name} {ranks}", folder=root, recipe=(name, ranks)) for name, ranks in self.recipes
+            )
+            return
         if not self.patterns:
             yield from (Job(self.name, name, code=code) for name, code in examples(root))
             return
@@ -50,11 +56,24 @@ def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:
     return sorted(path for path in found if not re.search(r"conftest|__init__", path.name))
 
 
+# Models of experts take their groups for granted, so they have two ranks at least.
+_RECIPES = (
+    ("qwen3", 1),
+    ("qwen3-w8a8", 1),
+    ("qwen3", 2),
+    ("qwen3-w8a8", 2),
+    ("qwen3_moe", 2),
+    ("deepseek_r1", 2),
+    ("deepseek_r1-w8a8", 2),
+    ("deepseek_r1-w4a8", 2),
+    ("deepseek_r1-w8a8c8", 2),
+)
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),
-    Suite("op-plugin", "op-plugin", "test/test_custom_ops", ("test_*.py",), ("test",)),
+    Suite("op-plugin", "op-plugin", "test/test_custom_ops", ("test_*.py",)),
     Suite("torchair-captured", "torchair", "npugraph_ex/tests", ("smoke/*_test.py", "st/*_test.py")),
     Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),
     Suite("pytorch", "pytorch", "test", ("npu/test_*graph*.py", "test_npu_format*.py", "custom_ops/test_*.py")),
+    Suite("recipes", "cann-recipes-infer", "", recipes=_RECIPES),
     Suite("vllm-ascend", "vllm-ascend", "tests/ut/quantization", ("**/test_*.py",)),
 )

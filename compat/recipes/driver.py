@@ -1,7 +1,8 @@
 """Runs a recipe's own runner from its checkout and keeps the logits of every step: `driver.py checkout settings out`.
 
 For `graph-quant run`, alone or with --ranks. The recipe runs as it stands: its loader of random weights is followed by
-one that fills every weight, integers too, and what its worker returns is kept as well.
+one that fills every weight, integers too, and what its worker returns is kept as well. With RECIPE_FUSION=off TorchAir
+does not fuse operators by patterns, which gives other bits where a fused kernel rounds less.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ def main(checkout: str, settings: str, out: str) -> None:
 
     if "RANK" not in os.environ:  # models of experts ask for a group also where they are alone
         torch.distributed.init_process_group("hccl", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    if os.environ.get("RECIPE_FUSION") == "off":
+        _without_fusion()
     kept: list[dict[str, Any]] = []
     inference = model_worker.ModelWorker.inference
 
@@ -34,7 +37,11 @@ def main(checkout: str, settings: str, out: str) -> None:
         result = inference(self, model_inputs, is_prefill, *args, **kwargs)
         output = result[0]
         logits = output[0] if isinstance(output, tuple) else output
-        kept.append({"prefill": is_prefill, "tokens": model_inputs["input_ids"].cpu(), "logits": logits.cpu()})
+        about = model_inputs["forward_metadata"]
+        if not about.is_warm_up:
+            ends = about.actual_seq_lengths_cu_list_q if is_prefill else None
+            tokens = model_inputs["input_ids"].cpu()
+            kept.append({"prefill": is_prefill, "tokens": tokens, "ends": ends, "logits": logits.cpu()})
         return result
 
     model_worker.ModelWorker.inference = keeping
@@ -47,6 +54,21 @@ def main(checkout: str, settings: str, out: str) -> None:
         torch.save(kept, f"{out}.{rank}")
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def _without_fusion() -> None:
+    import npugraph_ex
+    import torchair
+
+    for module, holder in ((torchair, "experimental_config"), (npugraph_ex, "")):
+        kind = module.configs.compiler_config.CompilerConfig
+        made = kind.__init__
+
+        def init(self: Any, *args: Any, made: Any = made, holder: str = holder, **kwargs: Any) -> None:
+            made(self, *args, **kwargs)
+            (getattr(self, holder) if holder else self).pattern_fusion_pass.value = False
+
+        kind.__init__ = init
 
 
 def _filling(load: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,7 @@
-"""Tiny models for the recipes' own runner: a configuration, a tokenizer of bytes, and settings. Weights are random."""
+"""Tiny models for the recipes' own runner: a configuration, a tokenizer of bytes, and settings.
+
+Models in bfloat16 have a checkpoint that transformers wrote, with random weights; the driver fills quantised ones.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 MODES = ("eager", "ge_graph", "npugraph_ex")
 _SPECIAL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
@@ -118,12 +122,14 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
         config["quantization_config"] = _quantisation(*recipe.bits, recipe.kv_bits)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text(json.dumps({**ids, "do_sample": False}))
+    if recipe.bits is None:
+        _weights(folder)
     settings = {
         "model_config": {
             "model_name": recipe.model,
             "model_path": str(folder),
             "exe_mode": mode,
-            "with_ckpt": False,
+            "with_ckpt": recipe.bits is None,
             "custom_params": dict(recipe.custom),
         },
         "data_config": {"dataset": "default", "input_truncated_len": 64},
@@ -137,6 +143,27 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
     path = folder / "settings.yaml"
     path.write_text(yaml.safe_dump(settings))
     return path
+
+
+def reference_logits(folder: Path, prompts: list[list[int]]) -> torch.Tensor:
+    """What transformers computes in float32 for the last token of each prompt, with the weights in ``folder``."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        return torch.stack([model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts])
+
+
+def _weights(folder: Path) -> None:
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.bfloat16)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name:
+                parameter.uniform_(0.5, 1.5)
+            else:
+                parameter.normal_(0, 0.05)
+    config = (folder / "config.json").read_text()
+    model.save_pretrained(folder)
+    (folder / "config.json").write_text(config)  # as the recipe spells it
 
 
 def _quantisation(weight_bits: int, activation_bits: int, kv_bits: int | None) -> dict[str, Any]:

@@ -293,3 +293,9 @@ def test_25_quant_scatter_in_place_keeps_the_axes_of_its_schema() -> None:
     graph = lower(call, i8(2, 160), ends(1, 3), bf16(2, 1, 32), bf16(32))
     attributes = node(graph, "QuantUpdateScatter").attr
     assert (attributes["axis"].i, attributes["quant_axis"].i) == (-2, -1)
+
+
+def test_26_products_of_two_precisions_are_taken_in_float32() -> None:
+    graph = lower(torch.mm, bf16(4, 64), f32(64, 8))
+    assert inputs(node(graph, "MatMul"))[:2] == ["DT_FLOAT", "DT_FLOAT"]
+    assert [each.type for each in graph.op].count("Cast") == 2

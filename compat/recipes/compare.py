@@ -1,0 +1,81 @@
+"""Runs a recipe in each mode and compares: graphs with eager bit for bit, eager with transformers within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..outcome import Outcome, Verdict, of_process
+from .tiny import MODES, RECIPES, reference_logits, write
+
+# bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units of the largest logit.
+BOUND = 0.05
+Run = Callable[[list[str], Path, dict[str, str]], tuple[int | None, str]]
+
+
+def outcomes(name: str, ranks: int, checkout: Path, folder: Path, run: Run) -> Iterator[Outcome]:
+    """One outcome for each mode."""
+    title = f"{name}, {ranks} rank{'s' * (ranks != 1)}"
+    eager: list[dict[str, Any]] | None = None
+    for mode in MODES:
+        place = folder / mode
+        ended, steps = _steps(name, mode, ranks, checkout, place, run, {})
+        label = f"{title}, {mode}"
+        if steps is None:
+            yield Outcome(label, ended.verdict, ended.reason)
+        elif mode == "eager":
+            eager = steps
+            yield (
+                _near_transformers(label, place, steps)
+                if RECIPES[name].bits is None
+                else Outcome(label, Verdict.PASSED)
+            )
+        elif eager is None or not steps:
+            yield Outcome(label, Verdict.FAILED, "there is nothing to compare with")
+        elif _equal(eager, steps):
+            yield Outcome(label, Verdict.PASSED, "every logit equals eager's")
+        else:
+            yield _without_fusion(label, name, mode, ranks, checkout, folder / f"{mode}-plain", run, eager)
+
+
+def _without_fusion(
+    label: str, name: str, mode: str, ranks: int, checkout: Path, place: Path, run: Run, eager: list[dict[str, Any]]
+) -> Outcome:
+    """TorchAir fuses norms with quantisation, and the fused kernel rounds less: without it the bits must be equal."""
+    _, plain = _steps(name, mode, ranks, checkout, place, run, {"RECIPE_FUSION": "off"})
+    if plain is not None and _equal(eager, plain):
+        return Outcome(label, Verdict.PASSED, "every logit equals eager's where TorchAir fuses nothing by patterns")
+    return Outcome(label, Verdict.FAILED, "logits differ from eager's")
+
+
+def _steps(
+    name: str, mode: str, ranks: int, checkout: Path, place: Path, run: Run, environment: dict[str, str]
+) -> tuple[Outcome, list[dict[str, Any]] | None]:
+    settings = write(RECIPES[name], mode, place, ranks)
+    driver = Path(__file__).with_name("driver.py")
+    started = ["run", *(["--ranks", str(ranks)] if ranks > 1 else [])]
+    code, output = run([*started, str(driver), str(checkout), str(settings), str(place / "logits")], place, environment)
+    ended = of_process(name, code, output)
+    return ended, torch.load(place / "logits.0") if ended.verdict is Verdict.PASSED else None
+
+
+def _equal(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
+    return len(one) == len(other) > 0 and all(
+        torch.equal(a[key], b[key]) for a, b in zip(one, other, strict=True) for key in ("tokens", "logits")
+    )
+
+
+def _near_transformers(label: str, place: Path, steps: list[dict[str, Any]]) -> Outcome:
+    first = steps[0]
+    ends = [0, *first["ends"]]
+    prompts = [first["tokens"][start:end].tolist() for start, end in pairwise(ends)]
+    expected = reference_logits(place, prompts)
+    got = first["logits"].reshape(expected.shape)
+    error = ((got - expected).abs().max() / expected.abs().max()).item()
+    if error < BOUND:
+        return Outcome(label, Verdict.PASSED, f"off transformers in float32 by {error:.3f} of the largest logit")
+    return Outcome(label, Verdict.FAILED, f"off transformers in float32 by {error:.3f} of the largest logit")

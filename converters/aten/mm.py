@@ -1,0 +1,27 @@
+"""aten.mm of factors in two precisions, as eager calls on the device have it: in float32, rounded to the first one's.
+
+TorchAir gives MatMul both as they are, which the node does not take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from graph_quant.converters.lowering import converts
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+_FLOATS = (DataType.DT_FLOAT, DataType.DT_FLOAT16, DataType.DT_BF16)
+
+
+@converts(torch.ops.aten.mm.default)
+def mm(x1: Tensor, x2: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """One node, or with casts around it."""
+    if DataType.DT_INT8 in (x1.dtype, x2.dtype):
+        raise RuntimeError("aten.mm: int8 matrices are multiplied by npu_quant_matmul")
+    if x1.dtype == x2.dtype or x1.dtype not in _FLOATS or x2.dtype not in _FLOATS:
+        return ge.MatMul(x1, x2, None)
+    wide = [each if each.dtype == DataType.DT_FLOAT else ge.Cast(each, dst_type=DataType.DT_FLOAT) for each in (x1, x2)]
+    product = ge.MatMul(*wide, None)
+    return product if x1.dtype == DataType.DT_FLOAT else ge.Cast(product, dst_type=x1.dtype)
