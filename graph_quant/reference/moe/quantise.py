@@ -8,6 +8,8 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.moe.rows import copied_rows
+from graph_quant.reference.moe.smoothed_rows import smoothed_rows
+from graph_quant.reference.moe.wide_rows import half_away
 from graph_quant.reference.rounding import affine, saturate
 from torch import Tensor
 
@@ -30,13 +32,7 @@ def expand(
     """
     if quant_mode == DYNAMIC:
         if scale is not None and scale.size(0) != 1:
-            smooth = scale
-            return _dynamic(
-                lambda rows: x.index_select(0, token[rows]).float() * smooth.index_select(0, expert[rows]),
-                token.size(0),
-                x,
-                through_half,
-            )
+            return smoothed_rows(x, token, expert, scale, through_half, torch.compiler.is_compiling())
         y, scales = _dynamic(
             lambda rows: x[rows].float() if scale is None else x[rows].float() * scale, x.size(0), x, through_half
         )
@@ -67,11 +63,3 @@ def _dynamic(values_of: Callable[[slice], Tensor], rows: int, x: Tensor, through
         return block(slice(None))
     y, scale = by_row_blocks(block, rows, x.size(1))
     return y, scale
-
-
-def half_away(values: Tensor) -> Tensor:
-    """``values`` cut to float16 towards zero, then rounded half away from zero."""
-    half = values.to(torch.float16)
-    beyond = half.float().abs() > values.abs()
-    cut = torch.where(beyond, (half.view(torch.int16) - 1).view(torch.float16), half).float()
-    return torch.copysign((cut.abs() + 0.5).floor(), cut)

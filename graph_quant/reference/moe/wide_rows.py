@@ -5,6 +5,7 @@ The sizes are those of the device's tiling on A2 and A3, where a vector core has
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 _LOCAL_BYTES = 192 * 1024
@@ -32,3 +33,11 @@ def _fits_with_few_pairs(width: int, pairs: int, experts: int) -> bool:
 
 def _up(number: int, multiple: int) -> int:
     return (number + multiple - 1) // multiple * multiple
+
+
+def half_away(values: Tensor) -> Tensor:
+    """``values`` cut to float16 towards zero, then rounded half away from zero."""
+    half = values.to(torch.float16)
+    beyond = half.float().abs() > values.abs()
+    cut = torch.where(beyond, (half.view(torch.int16) - 1).view(torch.float16), half).float()
+    return torch.copysign((cut.abs() + 0.5).floor(), cut)
