@@ -264,6 +264,7 @@ SEAMS: tuple[Seam, ...] = (
         f"{_CONVERTER}.GeConcreteGraph.converter_context",
         f"{_CONVERTER}.GeConcreteGraph.parse_output",
         f"{_CONVERTER}.GeConcreteGraph _converter_ctx",
+        f"{_CONVERTER}.GeConcreteGraph.dump",
     ),
     *_seams(
         "verify sees no graphs",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from ..dumps.errors import DumpError
 from .console import guarded, open_dump, write
 
 _EPILOG = """\
@@ -13,6 +15,7 @@ no difference. The two dumps may be of different formats.
 examples:
   graph-quant diff before.txt after.txt
   graph-quant diff original.pbtxt optimized.txt --format html -o diff.html
+  graph-quant diff dumps/                    # each pass against the one before
 
 exit code: 0 when the graphs are equal, 1 when they differ, 2 when a dump cannot be read"""
 
@@ -26,8 +29,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("before", help="the first dump: txt, pbtxt or py")
-    parser.add_argument("after", help="the second dump")
+    parser.add_argument("before", help="the first dump, or a folder of dumps of several passes")
+    parser.add_argument("after", nargs="?", help="the second dump; none for a folder, of which each pass is compared")
     parser.add_argument("--format", choices=("text", "json", "html"), default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
     parser.set_defaults(run=run)
@@ -36,6 +39,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @guarded
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    if args.after is None:
+        return _passes(args)
     difference = open_dump(args.before).diff(open_dump(args.after))
     if args.format == "json":
         content = difference.to_json()
@@ -47,3 +52,14 @@ def run(args: argparse.Namespace) -> int:
         content = "\n".join(difference.lines()) + "\n"
     write(content, args.output)
     return int(bool(difference))
+
+
+def _passes(args: argparse.Namespace) -> int:
+    """Each dump of a folder against the one before it."""
+    if not Path(args.before).is_dir():
+        raise DumpError("diff: name a second dump, or a folder")
+    from .inspect import histories, render_passes
+
+    found = histories(Path(args.before))
+    write(render_passes(found, args.format), args.output)
+    return int(any(one.words() for each in found for one in each.steps))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,10 @@ from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, pars
 
 if TYPE_CHECKING:
     from ..dumps.analyse.cost import Costs
+    from ..dumps.analyse.passes import History
+    from ..dumps.analyse.profile import Profile
     from ..dumps.dump import Dump
+    from ..dumps.render.lines import Note
 
 FORMATS = ("text", "json", "onnx", "dot", "html", "ge_proto", "ge_onnx", "ge_readable")
 _EPILOG = """\
@@ -26,6 +30,7 @@ examples:
   graph-quant inspect graph.pbtxt --source graph.py --size s77=4096,s27=7168 --costs
   graph-quant inspect graph.txt --format html -o graph.html
   graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
+  graph-quant inspect dumps/                                    # what each pass changed, and where nodes went
 
 exit code: 0; 2 when a dump cannot be read, has operators that GE does not have, or asks for more than is computed"""
 
@@ -41,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("dump", help="the dump, as TorchAir or GE wrote it")
+    parser.add_argument("dump", help="the dump, as TorchAir or GE wrote it; or a folder of them, for what passes did")
     parser.add_argument("--source", metavar="DUMP.py", help="the py dump of the same graph, for Python lines")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
@@ -49,6 +54,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols, for costs"
     )
     parser.add_argument("--costs", action="store_true", help="bytes and FLOPs of every node at the end of its line")
+    parser.add_argument(
+        "--profile", metavar="FILE.csv", help="the profiler's kernel_details or op_summary: times of nodes"
+    )
+    parser.add_argument(
+        "--chip", metavar="NAME", help="the least time of each node by published peaks, of Ascend910B3, say"
+    )
+    parser.add_argument("--tree", action="store_true", help="the outline: modules, or layers that repeat, once each")
     parser.add_argument("--no-fold", action="store_true", help="a line for every node, also inside idioms")
     parser.set_defaults(run=run)
 
@@ -56,6 +68,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @guarded
 def run(args: argparse.Namespace) -> int:
     """Do it."""
+    if Path(args.dump).is_dir():
+        write(render_passes(histories(Path(args.dump)), args.format), args.output)
+        return 0
     if is_tape(Path(args.dump)):
         write(_render_tape(args), args.output)
         return 0
@@ -65,6 +80,26 @@ def run(args: argparse.Namespace) -> int:
 
     write(_render(dump, Costs(dump, sizes), args), args.output)
     return _left_open(dump)
+
+
+def render_passes(found: list[History], output_format: str) -> str:
+    """What the passes of a compiler did, in text or JSON."""
+    if output_format not in ("text", "json"):
+        raise DumpError(f"--format {output_format}: the passes of a folder have text and json")
+    if output_format == "json":
+        return json.dumps([each.facts() for each in found], indent=1) + "\n"
+    return "\n\n".join("\n".join(each.lines()) for each in found) + "\n"
+
+
+def histories(folder: Path) -> list[History]:
+    """The series of dumps in a folder, with what happened in each."""
+    from ..dumps.analyse.passes import history, series
+    from ..dumps.read.folder import dumps_in
+
+    return [
+        history(name, [(each, open_dump(str(each.path))) for each in passes_])
+        for name, passes_ in series(dumps_in(folder)).items()
+    ]
 
 
 def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
@@ -120,9 +155,33 @@ def _require_onnx() -> None:
 def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
     from ..dumps.render.lines import node_lines, summary_lines
 
-    yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold)
+    profile, note = _timing(dump, costs, args)
+    if args.tree:
+        from ..dumps.render.tree import tree_lines
+
+        yield from tree_lines(dump, costs)
+    else:
+        yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold, note=note)
     yield ""
     yield from summary_lines(dump, costs, SIZE_OPTION)
+    if profile is not None:
+        yield from profile.lines()
+    if args.chip:
+        from ..dumps.analyse.roofline import SOURCE, chip
+
+        yield f"peaks of {args.chip}: those of {chip(args.chip).name}, {SOURCE}"
+
+
+def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> tuple[Profile | None, Note | None]:
+    """The profile that was asked for, and what to say of each node."""
+    if not args.profile and not args.chip:
+        return None, None
+    from ..dumps.analyse.profile import join, read_rows
+    from ..dumps.analyse.roofline import chip
+    from ..dumps.render.timing import timing
+
+    profile = join(dump, read_rows(Path(args.profile))) if args.profile else None
+    return profile, timing(costs, profile, chip(args.chip) if args.chip else None)
 
 
 def _left_open(dump: Dump) -> int:

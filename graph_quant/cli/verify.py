@@ -16,6 +16,10 @@ the CPU. Graphs that npugraph_ex captures are compared as a whole, and pass by p
 named. A script that compiles nothing may define `model` (a module or a function) and `inputs` (a tuple, list, dict,
 one tensor, or a function that returns one of them): then that is run eagerly and as a graph.
 
+With --data the first argument is a graph dump, as TorchAir or GE wrote it, and DIR holds what the device dumped beside
+it (GE's data dump as it is, or the npy and bin files that msprobe or msaccucmp make of it). Every node is computed on
+the host from the device's own inputs; the first whose result the device did not compute from them is named.
+
 Options stand before or after the script. What the script itself should get stands after `--`.
 
 marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for the wrong inputs it got   ? not comparable
@@ -25,6 +29,7 @@ examples:
   graph-quant verify script.py --html report.html --json report.json -- --batch 4
   graph-quant verify script.py --min-sqnr 40
   graph-quant verify script.py --model decoder --inputs prompt
+  graph-quant verify ge_proto_00042_Build.txt --data dump/20240101/
 
 exit code: 0 when all results are within the thresholds, 1 when one is not, 2 for a mistake or a script that stops"""
 
@@ -41,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         usage="graph-quant verify [option ...] script.py [option ...] [-- the script's own arguments ...]",
         allow_abbrev=False,
     )
-    parser.add_argument("script", help="a Python script")
+    parser.add_argument("script", help="a Python script; with --data, a graph dump")
     parser.add_argument("--max-error", "--atol", type=_positive, metavar="E", help="accept absolute errors up to E")
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
     parser.add_argument("--model", metavar="NAME", help="verify this module or function of the script")
@@ -51,6 +56,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--calls", type=_count, default=1, metavar="N", help="calls of each graph to verify; 0: all; default: 1"
+    )
+    parser.add_argument(
+        "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"
     )
     parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
@@ -78,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
     for path in filter(None, (options.json, options.html)):
         if not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder")
+    if options.data:
+        return _offline(options)
     from ..ge.errors import printable
 
     try:
@@ -113,6 +123,26 @@ def run(options: argparse.Namespace) -> int:
         _show_traceback(options, report.stopped.__cause__)
         raise UsageError(printable(str(report.stopped), limit=600))
     return 0 if report.ok else 1
+
+
+def _offline(options: argparse.Namespace) -> int:
+    """A graph and the tensors of a device: no NPU and no CANN are needed."""
+    from ..ge.errors import GeError, printable
+    from .console import open_dump
+
+    try:
+        dump = open_dump(options.script)
+        from ..dumps.analyse.device import check
+        from ..dumps.read.device_data import DeviceData
+
+        report = check(dump, DeviceData(Path(options.data)))
+    except GeError as error:
+        raise UsageError(printable(str(error), limit=600)) from error
+    for line in report.lines():
+        print(printable(line, 600))
+    if options.json:
+        _write(options.json, report.to_json())
+    return 1 if report.wrong else 0
 
 
 def _show_traceback(options: argparse.Namespace, error: BaseException | None) -> None:

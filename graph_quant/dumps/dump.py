@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .analyse.lint import Finding
     from .graph.idioms import Idiom
     from .graph.infer import Inference
+    from .graph.outline import Item
 
 
 _SHOWN_TYPES = 4
@@ -183,6 +184,14 @@ class Dump:
         from .graph.idioms import find_idioms
 
         return find_idioms(self)
+
+    @cached_property
+    def outline(self) -> Item:
+        """The modules that the graph came from, or the layers found in it; each kind of layer once."""
+        from .graph.outline import outline
+
+        self.infer()
+        return outline(self)
 
     def to_fx(self) -> torch.fx.GraphModule:
         """The graph as a module that computes it on this machine."""

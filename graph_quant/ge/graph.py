@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from .attributes import decoded
 from .errors import GeError
+from .module_paths import ATTRIBUTE as MODULE_PATH
 
 INPUT_TYPES = {"Data", "RefData"}
 CONST_TYPES = {"Const", "Constant"}
@@ -44,7 +45,10 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """The FX node and the Python line that made a node; a line is ``certain`` where the dump states it itself."""
+    """The FX node and the Python line that made a node; a line is ``certain`` where the dump states it itself.
+
+    ``module`` is the path of the module whose call it was.
+    """
 
     fx: str = ""
     file: str = ""
@@ -52,16 +56,18 @@ class Source:
     function: str = ""
     certain: bool = True
     code: str = ""
+    module: str = ""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}{'' if self.certain else '?'}" if self.file else ""
-        return " ".join(part for part in (self.fx, place) if part)
+        return " ".join(part for part in (self.fx, self.module, place) if part)
 
     def sentence(self) -> str:
         """FX node and Python line as messages show them, or nothing."""
         place = f'"{self.file}", line {self.line}, in {self.function}' if self.file else ""
         named = f"FX node {self.fx!r}" if self.fx else ""
-        return ", ".join(part for part in (named, ": ".join(filter(None, (place, self.code)))) if part)
+        within = f"module {self.module}" if self.module else ""
+        return ", ".join(part for part in (named, within, ": ".join(filter(None, (place, self.code)))) if part)
 
 
 @dataclass(slots=True)
@@ -131,15 +137,19 @@ def _node(proto: Any, sources: Mapping[str, Source]) -> Node:
             raise GeError(f"{proto.name}: the input {reference!r} is not of the form node:output")
         name = descs[len(edges)].name if len(edges) < len(descs) else f"input{len(edges)}"
         edges.append(Edge(name, producer, int(index or 0)))
-    return Node(proto.name, proto.type, proto, edges, controls, sources.get(proto.name) or _fx_source(proto))
+    known, stated = sources.get(proto.name), _fx_source(proto)
+    if known is not None and stated.module and not known.module:
+        known = replace(known, module=stated.module)
+    return Node(proto.name, proto.type, proto, edges, controls, known or stated)
 
 
 def _fx_source(proto: Any) -> Source:
+    path = proto.attr[MODULE_PATH].s.decode("utf-8", "backslashreplace") if MODULE_PATH in proto.attr else ""
     for desc in proto.output_desc:
         if "_fx_tensor_name" in desc.attr:
             name = desc.attr["_fx_tensor_name"].s.decode("utf-8", "backslashreplace")
-            return Source(fx=name.partition(".OUTPUT.")[0].partition("-")[0])
-    return Source()
+            return Source(fx=name.partition(".OUTPUT.")[0].partition("-")[0], module=path)
+    return Source(module=path)
 
 
 def _check_inputs(node: Node, nodes: dict[str, Node]) -> None:

@@ -11,6 +11,10 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from graph_quant import dumps
+from graph_quant.dumps.render.to_ge_onnx import to_ge_onnx
+from graph_quant.ge.schema import schema
+
 DATA = Path(__file__).parent / "data"
 FILES = int(os.environ.get("GRAPH_QUANT_FUZZ_FILES", "150"))
 SEEDS = ("upstream_group_quant_int4.txt", "upstream_group_quant_int4.pbtxt", "upstream_group_quant_int4_py.txt",
@@ -20,6 +24,7 @@ HOSTILE = (
     "%s%n{0}{x.__class__}", "\u202egnp.exe", "'; DROP TABLE nodes; --", "\\x00\\377", "__import__('os').system('true')",
     "9" * 400, "-9223372036854775809", "nan", "[[[[", "}}}}", "{" * 50, '"', "'", "\n", ":0", ":-1", "^", "\udcff",
 )  # fmt: skip
+GE_SEEDS = ("small_ge_proto.txt", "small_ge_readable.txt", "small_fx.txt", "ge_onnx", "air")
 COMMANDS = (
     ("inspect",), ("inspect", "--format", "json"), ("inspect", "--format", "html"), ("inspect", "--format", "dot"),
     ("inspect", "--format", "onnx"), ("inspect", "--costs", "--no-fold", "--size", "s77=3"), ("lint",), ("diff",),
@@ -94,3 +99,46 @@ def test_mutated_dumps_end_in_an_exit_code_and_one_line(command, tmp_path, monke
         }
     assert {code for _, code in outcomes} >= {0, 2}, outcomes
     print(f"{FILES} files: {dict(sorted(outcomes.items()))}")
+
+
+GE_COMMANDS = (
+    ("inspect",), ("inspect", "--format", "json"), ("inspect", "--format", "html"), ("inspect", "--format", "dot"),
+    ("inspect", "--format", "onnx"), ("inspect", "--format", "ge_proto"), ("inspect", "--format", "ge_onnx"),
+    ("inspect", "--format", "ge_readable"), ("inspect", "--tree"), ("inspect", "--chip", "Ascend910B3"), ("lint",),
+    ("diff",),
+)  # fmt: skip
+
+
+def ge_seeds() -> dict[str, str]:
+    """The text of every format; of the one in bytes, each byte as the character of its number."""
+    texts = {name: (DATA / name).read_text() for name in GE_SEEDS if (DATA / name).exists()}
+    dump = dumps.load(DATA / "small_ge_proto.txt")
+    model = schema().ModelDef()
+    for graph in dump.graphs():
+        model.graph.add().CopyFrom(graph.graph_def)
+    return texts | {"ge_onnx": to_ge_onnx(dump), "air": model.SerializeToString().decode("latin-1")}
+
+
+def test_mutated_dumps_of_ge_end_in_an_exit_code_and_one_line(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = ge_seeds()
+    chance = random.Random(20240607)
+    outcomes: Counter[tuple[str, int]] = Counter()
+    for number in range(FILES // 2):
+        name = GE_SEEDS[number % len(GE_SEEDS)]
+        content = mutate(texts[name], chance)
+        if name == "air":
+            content = content.decode("utf-8", "replace").encode("latin-1", "replace")
+        path = tmp_path / "mutated"
+        path.write_bytes(content)
+        chosen = GE_COMMANDS[number % len(GE_COMMANDS)]
+        other = [DATA / "small_ge_proto.txt"] if chosen == ("diff",) else []
+        code, out, error = command(*chosen, path, *other, "-o", tmp_path / "out")
+        outcomes[name, code] += 1
+        assert code in (0, 1, 2), (number, code)
+        if code == 2:
+            assert error.startswith("graph-quant: "), (number, error)
+            assert error.count("\n") == 1, (number, error)
+        assert (out + error).replace("\n", "").isprintable(), (number, out, error)
+    assert {code for _, code in outcomes} >= {0, 2}, outcomes
+    print(f"{FILES // 2} files: {dict(sorted(outcomes.items()))}")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ..dump import Dump
 
 # Desc-like facts and names that do not change what a node does.
-NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", "_readable_value"}
+NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", "_readable_value",
+          "_module_path"}  # fmt: skip
 
 
 def match(old: Dump, new: Dump) -> dict[str, str]:

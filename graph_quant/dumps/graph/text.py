@@ -19,8 +19,8 @@ LONGEST_NAME = 120
 _LONGEST_EXPRESSION = 160
 
 
-def node_line(dump: Dump, node: Node, costs: Costs | None = None) -> str:
-    """Name, type, inputs, attributes, results, source."""
+def node_line(dump: Dump, node: Node, costs: Costs | None = None, note: str = "") -> str:
+    """Name, type, inputs, attributes, results, source; ``note`` stands behind the costs."""
     inputs = [
         f"{printable(edge.name, LONGEST_NAME)}={reference(dump, edge.node, edge.output)}"
         for edge in node.inputs
@@ -42,7 +42,7 @@ def node_line(dump: Dump, node: Node, costs: Costs | None = None) -> str:
     if costs is not None:
         cost = costs.nodes[node.name]
         line += f"  [{quantity(cost.bytes, 'B')}, {quantity(cost.flops, 'FLOP')}]"
-    return f"{line}{placement(dump, node)}{source_text(node.source)}"
+    return f"{line}{note}{placement(dump, node)}{source_text(node.source)}"
 
 
 def constant_text(node: Node) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, OUTSIDE_TYPES
+from ...ge.graph import CONST_TYPES, OUTSIDE_TYPES, Node
 from ..analyse.cost import Costs
 from ..graph.idioms import Idiom
 from ..graph.text import LONGEST_NAME, node_line, quantity, reference, source_text
@@ -15,9 +15,14 @@ from ..graph.text import LONGEST_NAME, node_line, quantity, reference, source_te
 if TYPE_CHECKING:
     from ..dump import Dump
 
+Note = Callable[["Dump", Node], str]
 
-def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True) -> Iterator[str]:
-    """One line for every node, producers first; with ``fold`` one line for every idiom. Called graphs follow."""
+
+def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True, note: Note | None = None) -> Iterator[str]:
+    """One line for every node, producers first; with ``fold`` one line for every idiom. Called graphs follow.
+
+    ``note`` says more of a node, behind its costs.
+    """
     callers: dict[int, str] = {}
     for graph in dump.graphs():
         for name, calls in graph.calls.items():
@@ -25,7 +30,7 @@ def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True) -> 
         if graph is not dump:
             yield ""
             yield f"graph {printable(graph.name, LONGEST_NAME)}{callers.get(id(graph), ', which no node calls')}:"
-        yield from _lines(graph, costs_of(graph, costs) if costs else None, fold)
+        yield from _lines(graph, costs_of(graph, costs) if costs else None, fold, note)
 
 
 def costs_of(graph: Dump, costs: Costs) -> Costs:
@@ -34,12 +39,12 @@ def costs_of(graph: Dump, costs: Costs) -> Costs:
     return found if found is not None else Costs(graph)
 
 
-def _lines(dump: Dump, costs: Costs | None, fold: bool) -> Iterator[str]:
+def _lines(dump: Dump, costs: Costs | None, fold: bool, note: Note | None) -> Iterator[str]:
     folded = {name: idiom for idiom in dump.idioms for name in idiom.members} if fold else {}
     for node in dump.order:
         idiom = folded.get(node.name)
         if idiom is None:
-            yield node_line(dump, node, costs)
+            yield node_line(dump, node, costs, note(dump, node) if note else "")
         elif node.name == idiom.head:
             yield _idiom_line(dump, idiom)
 

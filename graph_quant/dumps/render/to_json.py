@@ -87,6 +87,8 @@ def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
         facts["after"] = list(node.controls)
     if node.source.fx:
         facts["fx"] = node.source.fx
+    if node.source.module:
+        facts["module"] = node.source.module
     if node.source.file:
         facts["source"] = {"file": node.source.file, "line": node.source.line, "certain": node.source.certain}
     if node.name in dump.inference.disagreements:

@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...ge.graph import Source
+from ...ge.module_paths import ATTRIBUTE, module_path
 
 _SOURCES = "_graph_quant_sources"
 _DEVICES = "_graph_quant_output_devices"
+_NOWHERE = Source()
 # The last place in a stack trace, and the code there.
 _PLACE = re.compile(
     r'.*File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\n]*)(?:\n *(?P<code>[^\n]*))?', re.DOTALL
@@ -36,6 +38,7 @@ def note_provenance(concrete_graph: type) -> None:
     """Make TorchAir's GeConcreteGraph note where its nodes come from and where its outputs belong."""
     concrete_graph.converter_context = _noting_sources(concrete_graph.converter_context)  # type: ignore[attr-defined]
     concrete_graph.parse_output = _noting_devices(concrete_graph.parse_output)  # type: ignore[attr-defined]
+    concrete_graph.dump = _telling_modules(concrete_graph.dump)  # type: ignore[attr-defined]
 
 
 def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,11 +57,29 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
 
 def source_of(node: Any) -> Source:
     """An FX node, and the innermost Python line behind it."""
+    path = module_path(node.meta)
     found = _PLACE.match(node.stack_trace or "")
     if found is None:
-        return Source(node.name)
+        return Source(node.name, module=path)
     code = (found["code"] or "").strip()
-    return Source(node.name, found["file"], int(found["line"]), found["function"].strip(), code=code)
+    return Source(node.name, found["file"], int(found["line"]), found["function"].strip(), code=code, module=path)
+
+
+def _telling_modules(dump: Callable[..., Any]) -> Callable[..., Any]:
+    """A dump that carries the module path of each node; the graph itself, which GE gets, does not."""
+
+    def dump_with_modules(self: Any, *args: Any, **kwargs: Any) -> Any:
+        noted = sources_of(self.graph)
+        marked = [op for op in self.graph.op if noted.get(op.name, _NOWHERE).module]
+        for op in marked:
+            op.attr[ATTRIBUTE].s = noted[op.name].module.encode()
+        try:
+            return dump(self, *args, **kwargs)
+        finally:
+            for op in marked:
+                del op.attr[ATTRIBUTE]
+
+    return dump_with_modules
 
 
 def _noting_devices(parse: Callable[..., Any]) -> Callable[..., Any]:

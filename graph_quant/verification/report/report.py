@@ -76,6 +76,7 @@ class NodeReport:
     through: tuple[str, ...] = ()
     distribution: Distribution | None = None
     note: str = ""
+    module: str = ""
 
     @property
     def ge_types(self) -> str:
@@ -86,6 +87,7 @@ class NodeReport:
         """Node, GE nodes and Python line in one phrase."""
         nodes = ", ".join(f"{node.type} {node.name!r}" for node in self.ge if node.type != "Const")
         text = f"{self.fx} ({self.op})" + (f", GE {nodes}" if nodes else "")
+        text += f", module {self.module}" if self.module else ""
         return text + (f", {self.line.file}:{self.line.number}: {self.line.code}" if self.line else "")
 
 

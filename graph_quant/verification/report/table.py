@@ -150,6 +150,7 @@ def _show_first(console: Console, node: NodeReport) -> None:
     nodes = ", ".join(f"{each.type} {each.name!r}" for each in node.ge if each.type != "Const")
     facts = {
         "GE": nodes,
+        "in": node.module,
         "line": f"{node.line.file}:{node.line.number}" if node.line else "",
         "code": node.line.code if node.line else "",
         "found": words.wrong(node.difference),

@@ -51,6 +51,7 @@ def _node(node: NodeReport) -> dict[str, Any]:
         "op": node.op,
         "ge": [{"name": each.name, "type": each.type} for each in node.ge],
         "line": node.line._asdict() if node.line else None,
+        **({"module": node.module} if node.module else {}),
         "status": node.status.value,
         "dtype": node.dtype,
         "shape": list(node.shape),

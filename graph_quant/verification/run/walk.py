@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, fx
 
 from ...destination import INT4
+from ...ge.module_paths import module_path
 from ..compare.metrics import Difference, compare, dtype_name
 from ..compare.operators import compute, is_operator, is_random, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
@@ -130,6 +131,7 @@ class Walk(fx.Interpreter):
             shape=tuple(shown[0].shape),
             ge=made,
             line=line_of(n.stack_trace),
+            module=module_path(n.meta),
             through=self._through(n) if not difference.equal else (),
             distribution=distribution(destination, *shown) if destination and not difference.mismatch else None,
         )
@@ -160,6 +162,7 @@ class Walk(fx.Interpreter):
                     shape=tuple(tensor.shape),
                     ge=self._lowering.ge_names(n.name),
                     line=line_of(n.stack_trace),
+                    module=module_path(n.meta),
                     note=note,
                 )
             )

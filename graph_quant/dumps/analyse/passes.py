@@ -1,0 +1,241 @@
+"""The passes of a compiler, from the dumps it left in a folder: what each changed, and where a node went."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...ge.dtypes import QUANTISED
+from ...ge.errors import printable
+from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ..graph.placement import placement
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+# ge_proto_00000012_graph_1_PassName.txt, 003_aot_forward_graph_after_pass.txt, dynamo_optimized_graph_1_rank_0_….txt
+_GE = re.compile(r"ge_(?:proto|onnx|readable)_(?P<number>\d+)_(?:graph_(?P<graph>\d+)_)?(?P<name>.*?)(?:\.\w+)?$")
+_FX = re.compile(r"(?P<number>\d{3})_aot_(?P<graph>\w+?)_(?P<name>(?:graph|original|optimized).*?)(?:\.\w+)?$")
+_TORCHAIR = re.compile(r"dynamo_(?P<name>original|optimized)_graph_(?P<graph>\d+_rank_\d+_pid_\d+)_")
+_FORMATS = ("ge_proto", "ge_onnx", "ge_readable")
+_MOST = 6
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One dump of a series: its place, the pass that it shows the graph after, and the file."""
+
+    number: int
+    name: str
+    path: Path
+
+
+def series(paths: Sequence[Path]) -> dict[str, list[Pass]]:
+    """The dumps of a folder by what they show: of GE, TorchAir or a compiler's phase, each in the order of the passes.
+
+    Of one graph in several formats, the one that tells most is taken.
+    """
+    found: dict[str, dict[int, Pass]] = defaultdict(dict)
+    for path in paths:
+        if match := _GE.match(path.name):
+            key, number = f"GE in {path.parent.name}", int(match["number"])
+            best = found[key].get(number)
+            if best is None or _rank(path) < _rank(best.path):
+                found[key][number] = Pass(number, match["name"], path)
+        elif match := _FX.match(path.name):
+            key = f"{match['graph']} graph in {path.parent.parent.name or path.parent.name}"
+            found[key][int(match["number"])] = Pass(int(match["number"]), match["name"], path)
+        elif match := _TORCHAIR.match(path.name):
+            number = int(match["name"] == "optimized")
+            found[f"graph {match['graph']}"].setdefault(number, Pass(number, match["name"], path))
+        else:
+            found[path.name][0] = Pass(0, path.stem, path)
+    return {key: [passes[number] for number in sorted(passes)] for key, passes in sorted(found.items())}
+
+
+def _rank(path: Path) -> int:
+    return next((place for place, name in enumerate(_FORMATS) if path.name.startswith(name)), len(_FORMATS))
+
+
+@dataclass
+class Step:
+    """What one pass did. ``fused`` maps a new node to those it was made of."""
+
+    before: Pass
+    after: Pass
+    fused: dict[str, list[str]] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    casts: list[str] = field(default_factory=list)
+    reformatted: list[str] = field(default_factory=list)
+    retyped: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    unquantised: list[str] = field(default_factory=list)
+
+    def words(self) -> list[str]:
+        """The step in short phrases."""
+        told = []
+        if self.fused:
+            shown = [f"{new} = {' + '.join(sorted(old)[:4])}" for new, old in list(self.fused.items())[:_MOST]]
+            told.append(f"fused {_counted(self.fused, shown)}")
+        for word, names in (
+            ("removed", self.removed), ("added", self.added), ("cast inserted:", self.casts),
+            ("reformatted", self.reformatted), ("dtype changed of", self.retyped), ("otherwise changed", self.changed),
+        ):  # fmt: skip
+            if names:
+                told.append(f"{word} {_counted(names, names[:_MOST])}")
+        return told
+
+
+def _counted(all_: Sequence[str] | dict[str, list[str]], shown: Sequence[str]) -> str:
+    more = f", … {len(all_)} in all" if len(all_) > len(shown) else ""
+    return printable(", ".join(shown), 400) + more
+
+
+def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> Step:
+    """What changed from one dump to the next."""
+    difference = before.diff(after)
+    result = Step(*passes)
+    gone = {node.name for node in difference.removed}
+    for node in after.order:
+        made_of = [name for name in placement(after, node).origins if name in gone and name != node.name]
+        if made_of:
+            result.fused[node.name] = [*([node.name] if node.name in before.nodes else []), *made_of]
+    for node in difference.added:
+        if node.name in result.fused:
+            continue
+        if node.type in ("Cast", "TransData"):
+            result.casts.append(node.name)
+        elif node.type not in CONST_TYPES | OUTSIDE_TYPES:
+            result.added.append(f"{node.name} ({node.type})")
+    for (_, new), changes in difference.changed.items():
+        kinds = {change.kind for change in changes}
+        for kind, names in (("format", result.reformatted), ("dtype", result.retyped)):
+            if kind in kinds:
+                names.append(new)
+        if kinds <= {"attribute", "shape"} and new not in result.fused:
+            result.changed.append(new)
+    swallowed = {name for names in result.fused.values() for name in names}
+    result.removed = [
+        f"{node.name} ({node.type})"
+        for node in difference.removed
+        if node.name not in swallowed and node.type not in CONST_TYPES | OUTSIDE_TYPES
+    ]
+    result.unquantised = list(_no_longer_quantised(before, after, result, difference.renamed))
+    return result
+
+
+def _no_longer_quantised(before: Dump, after: Dump, result: Step, renamed: dict[str, str]) -> Iterator[str]:
+    """Operators that computed on quantised tensors before a pass and have a successor that does not."""
+    became = {old: new for new, olds in result.fused.items() for old in olds} | renamed
+    for node in before.order:
+        if not computes_quantised(before, node):
+            continue
+        successor = became.get(node.name, node.name)
+        if successor in after.nodes and not computes_quantised(after, after.nodes[successor]):
+            yield f"{node.name} ({node.type}), now {after.nodes[successor].type}"
+
+
+def computes_quantised(dump: Dump, node: Node) -> bool:
+    """Whether a node computes on quantised tensors."""
+    if node.type in CONST_TYPES | OUTSIDE_TYPES | END_TYPES:
+        return False
+    reads = dump.inference.reads(node)
+    return sum(found.dtype in QUANTISED for found in reads) > 0 and node.type not in ("TransData", "Cast", "Reshape")
+
+
+def travels(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step]) -> dict[str, list[str]]:
+    """For every operator of the first dump, what became of it: new types, fusions, and its end, with the pass."""
+    into = [{old: new for new, olds in one.fused.items() for old in olds if old != new} for one in steps]
+    told: dict[str, list[str]] = {}
+    for node in dumps[0][1].order:
+        if node.type not in CONST_TYPES | OUTSIDE_TYPES | END_TYPES:
+            made_by = [node.source.fx] if node.source.fx not in ("", node.name) else []
+            path = [*made_by, f"{node.name} ({node.type})", *_travel(node.name, dumps, steps, into)]
+            if len(path) > 1 + len(made_by):
+                told[node.name] = path
+    return told
+
+
+def _travel(
+    name: str, dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step], into: Sequence[dict[str, str]]
+) -> Iterator[str]:
+    for one, fused, (_, before), (_, after) in zip(steps, into, dumps, dumps[1:], strict=False):
+        if name in fused:
+            name = fused[name]
+            yield f"fused into {name} ({after.nodes[name].type}) at {one.after.name}"
+        elif name not in after.nodes:
+            yield f"removed at {one.after.name}"
+            return
+        elif name in before.nodes and after.nodes[name].type != before.nodes[name].type:
+            yield f"{after.nodes[name].type} at {one.after.name}"
+
+
+@dataclass
+class History:
+    """A series of dumps, and what happened between them."""
+
+    name: str
+    passes: list[Pass]
+    steps: list[Step]
+    sizes: list[int]
+    paths: dict[str, list[str]]
+
+    @property
+    def first_unquantised(self) -> Step | None:
+        """The first pass after which a quantised operator is no longer quantised."""
+        return next((each for each in self.steps if each.unquantised), None)
+
+    def lines(self) -> Iterator[str]:
+        """The history in text."""
+        yield f"{printable(self.name, 200)}: {len(self.passes)} dumps"
+        yield f"  {self.passes[0].number:>4} {printable(self.passes[0].name, 120)}: {self.sizes[0]} nodes"
+        for each, size in zip(self.steps, self.sizes[1:], strict=True):
+            words = each.words()
+            told = "" if words else ", nothing changed"
+            yield f"  {each.after.number:>4} {printable(each.after.name, 120)}: {size} nodes{told}"
+            yield from (f"         {word}" for word in words)
+        if self.paths:
+            yield "  where nodes went:"
+            for path in list(self.paths.values())[: 4 * _MOST]:
+                yield f"    {printable(' → '.join(path), 400)}"
+            if len(self.paths) > 4 * _MOST:
+                yield f"    … {len(self.paths)} in all"
+        lost = self.first_unquantised
+        if lost is not None:
+            names = "; ".join(lost.unquantised[:_MOST])
+            yield f"  no longer quantised after {printable(lost.after.name, 120)}: {printable(names, 400)}"
+
+    def facts(self) -> dict[str, object]:
+        """The history for programs."""
+        lost = self.first_unquantised
+        return {
+            "name": self.name,
+            "passes": [{"number": each.number, "name": each.name, "file": str(each.path)} for each in self.passes],
+            "steps": [
+                {key: value for key, value in vars(each).items() if key not in ("before", "after")}
+                | {"pass": each.after.name}
+                for each in self.steps
+            ],
+            "paths": self.paths,
+            "first_unquantised": None if lost is None else {"pass": lost.after.name, "nodes": lost.unquantised},
+        }
+
+
+def history(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
+    """What happened from each dump of a series to the next; where the kind of graph changes, nothing is compared."""
+    steps = []
+    for (earlier, before), (later, after) in pairwise(dumps):
+        if (before.kind == "fx") == (after.kind == "fx"):
+            steps.append(step(before, after, (earlier, later)))
+        else:
+            steps.append(Step(earlier, later, changed=["from FX to GE"]))
+    sizes = [sum(len(graph.nodes) for graph in dump.graphs()) for _, dump in dumps]
+    comparable = all((dump.kind == "fx") == (dumps[0][1].kind == "fx") for _, dump in dumps)
+    paths = travels(dumps, steps) if comparable and steps else {}
+    return History(name, [each for each, _ in dumps], steps, sizes, paths)

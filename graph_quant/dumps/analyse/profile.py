@@ -1,0 +1,171 @@
+"""Measured times: the rows of the profiler's kernel_details.csv or op_summary.csv, joined to the nodes of a graph."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...ge.errors import printable
+from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ..errors import DumpError
+from ..graph.placement import placement
+from ..read.device_data import file_name
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_NAMES = ("Name", "Op Name")
+_TYPES = ("Type", "OP Type", "Op Type")
+_TIMES = ("Duration(us)", "Task Duration(us)")
+_CORES = ("Accelerator Core", "Task Type")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a kernel."""
+
+    name: str
+    type: str
+    microseconds: float
+    core: str = ""
+
+
+@dataclass
+class Measured:
+    """The time of one node: of all its runs together, how often it ran, and by what it was found."""
+
+    microseconds: float = 0.0
+    runs: int = 0
+    found_by: str = ""
+
+    @property
+    def each(self) -> float:
+        """Microseconds of one run."""
+        return self.microseconds / self.runs
+
+
+@dataclass
+class Profile:
+    """Times by node, and rows that belong to none."""
+
+    nodes: dict[str, Measured] = field(default_factory=dict)
+    unmatched: list[Row] = field(default_factory=list)
+    total: float = 0.0
+
+    def share(self, node: str) -> float:
+        """Of all measured time."""
+        return self.nodes[node].microseconds / self.total if self.total and node in self.nodes else 0.0
+
+    def lines(self) -> Iterator[str]:
+        """What was measured, in text."""
+        matched = sum(each.microseconds for each in self.nodes.values())
+        share = f" ({100 * matched / self.total:.0f} %)" if self.total else ""
+        ways = Counter(each.found_by for each in self.nodes.values())
+        how = ": " + ", ".join(f"{count} by {way}" for way, count in ways.items()) if ways else ""
+        yield f"measured: {self.total:.1f} us, {matched:.1f} us{share} at {len(self.nodes)} nodes{how}"
+        times: Counter[str] = Counter()
+        for row in self.unmatched:
+            times[f"{row.name} ({row.type})"] += row.microseconds  # type: ignore[assignment]
+        for name, spent in times.most_common(_SHOWN):
+            yield f"  at no node: {printable(name, 120)} {spent:.1f} us"
+        if len(times) > _SHOWN:
+            yield f"  at no node: {len(times) - _SHOWN} more kernels"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The kernels of a profile, in the order in which they ran."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            heads = list(table.fieldnames or ())
+            name, kind, time = (_column(heads, names) for names in (_NAMES, _TYPES, _TIMES))
+            core = next((head for head in _CORES if head in heads), None)
+            if name is None or kind is None or time is None:
+                raise DumpError(f"{path}: this is no kernel_details.csv or op_summary.csv of the profiler")
+            return [
+                Row(row[name] or "", row[kind] or "", _number(row[time]), (row[core] or "") if core else "")
+                for row in table
+                if row[name]
+            ]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DumpError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _column(heads: Sequence[str], names: Sequence[str]) -> str | None:
+    return next((name for name in names if name in heads), None)
+
+
+def _number(text: str | None) -> float:
+    try:
+        value = float((text or "0").strip())
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) and value >= 0 else 0.0
+
+
+def join(dump: Dump, rows: Sequence[Row]) -> Profile:
+    """Find the node of every row: by name, by the nodes that were fused into it, by the order of its type."""
+    profile = Profile(total=sum(row.microseconds for row in rows))
+    nodes = [(graph, node) for graph in dump.graphs() for node in graph.order if _runs(node)]
+    names: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for graph, node in nodes:
+        names.setdefault(file_name(node.name), node.name)
+        for origin in placement(graph, node).origins:
+            origins.setdefault(file_name(origin), node.name)
+    left = []
+    for row in rows:
+        name = file_name(row.name)
+        found = names.get(name) or next((names[part] for part in _parts(name) if part in names), None)
+        if found is not None:
+            _add(profile, found, row, "name")
+        elif name in origins:
+            _add(profile, origins[name], row, "what was fused")
+        else:
+            left.append(row)
+    profile.unmatched = _by_order(profile, [node for _, node in nodes], left)
+    return profile
+
+
+def _runs(node: Node) -> bool:
+    return node.type not in CONST_TYPES | OUTSIDE_TYPES | END_TYPES
+
+
+def _parts(name: str) -> Iterator[str]:
+    """The name of a node within that of a kernel: a slice of it, or one with its type behind it."""
+    head, _, tail = name.rpartition("_lxslice")
+    if head and tail.isdigit():
+        yield head
+    yield name.removesuffix("_kernel0")
+
+
+def _by_order(profile: Profile, nodes: Sequence[Node], rows: Sequence[Row]) -> list[Row]:
+    """Rows and nodes of one type that are still without each other, one for one, where there are as many of both."""
+    free: dict[str, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.name not in profile.nodes:
+            free[node.type].append(node.name)
+    waiting: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        waiting[row.type].append(row)
+    left = []
+    for kind, some in waiting.items():
+        names = free.get(kind, [])
+        if names and len(some) % len(names) == 0:
+            for place, row in enumerate(some):
+                _add(profile, names[place % len(names)], row, "order")
+        else:
+            left += some
+    return left
+
+
+def _add(profile: Profile, node: str, row: Row, found_by: str) -> None:
+    measured = profile.nodes.setdefault(node, Measured(found_by=found_by))
+    measured.microseconds += row.microseconds
+    measured.runs += 1

@@ -1,0 +1,182 @@
+"""The tensors that a device dumped beside a graph: GE's own files, and what msprobe and msaccucmp make of them.
+
+| file | what |
+|---|---|
+| ``type.name.task.stream.time`` | GE's own: the length of a message, the message, the tensors one after the other |
+| ``….output.0.npy``, ``….input.1.2x8.npy``, ``….bin`` | one tensor of such a file; a ``bin`` is its bytes alone |
+| ``name.0.time.npy`` | one output |
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from ...ge import dtypes
+from ...ge.torch_dtypes import from_desc
+from ..errors import DumpError
+
+_CONVERTED = re.compile(
+    r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+(?:\.\d+)*\.(?P<side>input|output)\.(?P<place>\d{1,4})"
+    r"(?:\.[\w-]+)*\.(?P<kind>npy|bin)$"
+)
+_RAW = re.compile(r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+\.\d+\.\d{10,}(?:\.\d+)*$")
+_OUTPUT = re.compile(r"(?P<name>[\w-]+)\.(?P<place>\d{1,4})\.\d{10,}\.npy$")
+_OTHER = re.compile(r"[^\w-]")
+_HEADER = 8
+
+
+def file_name(node: str) -> str:
+    """The name of a node as files have it."""
+    return _OTHER.sub("_", node)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file: all of a ``npy`` or ``bin``, or a part of GE's own."""
+
+    path: Path
+    kind: str
+    offset: int = 0
+    size: int = 0
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+
+
+class DeviceData:
+    """What a folder holds, by node, side and place; of several runs the first."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise DumpError(f"{folder}: there is no such folder")
+        self._found: dict[tuple[str, str, int], Stored] = {}
+        for path in sorted(folder.rglob("*")):
+            self._add(path)
+        if not self._found:
+            raise DumpError(f"{folder}: there are no dumped tensors in this folder")
+        self.nodes = {name for name, _, _ in self._found}
+
+    def _add(self, path: Path) -> None:
+        if found := _CONVERTED.match(path.name):
+            key = found["name"], found["side"], int(found["place"])
+            self._found.setdefault(key, Stored(path, found["kind"]))
+        elif found := _OUTPUT.match(path.name):
+            self._found.setdefault((found["name"], "output", int(found["place"])), Stored(path, "npy"))
+        elif (found := _RAW.match(path.name)) and path.is_file():
+            for side, place, stored in _parts(path):
+                self._found.setdefault((found["name"], side, place), stored)
+
+    def has(self, node: str, side: str, place: int) -> bool:
+        """Whether the folder holds this tensor."""
+        return (file_name(node), side, place) in self._found
+
+    def tensor(self, node: str, side: str, place: int, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+        """A tensor; ``dtype`` and ``shape`` are the graph's, for files that state none."""
+        stored = self._found[file_name(node), side, place]
+        try:
+            return _load(stored, dtype, shape)
+        except (OSError, ValueError, TypeError, EOFError) as error:
+            raise DumpError(f"{stored.path}: {error}") from None
+
+
+@lru_cache(maxsize=64)
+def _load(stored: Stored, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+    if stored.kind == "npy":
+        found = np.load(stored.path, allow_pickle=False)
+        if found.dtype.kind not in "biufc":
+            raise ValueError(f"an array of {found.dtype} is no tensor")
+        tensor = torch.from_numpy(np.ascontiguousarray(found))
+        return _as(tensor, dtype, shape)
+    with stored.path.open("rb") as file:
+        file.seek(stored.offset)
+        content = file.read(stored.size) if stored.size else file.read()
+    return _decoded(content, stored.dtype or dtype, stored.shape or shape)
+
+
+def _as(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+    """An array with the dtype of the graph, where NumPy has none of that name and holds its bits."""
+    wanted = from_desc(dtypes.TO_DESC[dtype]) if dtype in dtypes.TO_DESC and dtype != dtypes.UNDEFINED else tensor.dtype
+    if wanted != tensor.dtype and wanted.itemsize == tensor.element_size() and not tensor.is_floating_point():
+        tensor = tensor.view(wanted)
+    return tensor.reshape(shape) if shape is not None and tensor.numel() == _count(shape) else tensor
+
+
+def _decoded(content: bytes, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+    if dtype == "int4":
+        packed = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(torch.int8)
+        halves = torch.stack(((packed << 4) >> 4, packed >> 4), -1).reshape(-1)
+        flat = halves[: _count(shape)] if shape is not None else halves
+    else:
+        flat = torch.frombuffer(bytearray(content), dtype=from_desc(dtypes.TO_DESC[dtype]))
+    if shape is None:
+        return flat
+    if flat.numel() < _count(shape):
+        raise ValueError(f"{len(content)} bytes are no {dtype}{list(shape)}")
+    return flat[: _count(shape)].reshape(shape)
+
+
+def _count(shape: Iterable[int]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+@cache
+def _message() -> Any:
+    """The part of GE's DumpData that says what the tensors are."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="graph_quant/dump.proto", package="graph_quant", syntax="proto3")
+    shape = file.message_type.add(name="Shape")
+    shape.field.add(name="dim", number=1, type=field.TYPE_UINT64, label=field.LABEL_REPEATED)
+    for name, size, data in (("OpOutput", 6, 5), ("OpInput", 5, 4)):
+        part = file.message_type.add(name=name)
+        part.field.add(name="data_type", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
+        part.field.add(
+            name="shape", number=3, type=field.TYPE_MESSAGE, label=field.LABEL_OPTIONAL, type_name=".graph_quant.Shape"
+        )
+        part.field.add(name="data", number=data, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
+        part.field.add(name="size", number=size, type=field.TYPE_UINT64, label=field.LABEL_OPTIONAL)
+    whole = file.message_type.add(name="DumpData")
+    for name, number, kind in (("output", 3, "OpOutput"), ("input", 4, "OpInput")):
+        whole.field.add(
+            name=name,
+            number=number,
+            type=field.TYPE_MESSAGE,
+            label=field.LABEL_REPEATED,
+            type_name=f".graph_quant.{kind}",
+        )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("graph_quant.DumpData"))
+
+
+def _parts(path: Path) -> list[tuple[str, int, Stored]]:
+    """The tensors of one of GE's own files, inputs before outputs."""
+    try:
+        total = path.stat().st_size
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(_HEADER))
+            if not 0 < length <= total - _HEADER:
+                return []
+            message = _message()()
+            message.ParseFromString(file.read(length))
+    except (OSError, struct.error, DecodeError):
+        return []
+    parts, offset = [], _HEADER + length
+    for side, tensors in (("input", message.input), ("output", message.output)):
+        for place, tensor in enumerate(tensors):
+            word = dtypes.OF_DESC.get(tensor.data_type, dtypes.UNDEFINED)
+            parts.append((side, place, Stored(path, "raw", offset, tensor.size, word, tuple(tensor.shape.dim))))
+            offset += tensor.size
+    return parts if offset <= total else []

@@ -1,0 +1,43 @@
+"""The outline of a graph in text: modules or layers, what they hold and what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ...ge.errors import printable
+from ..analyse.cost import Costs
+from ..graph.outline import Item, quantised
+from ..graph.text import LONGEST_NAME, quantity
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+_TYPES = 6
+
+
+def tree_lines(dump: Dump, costs: Costs) -> Iterator[str]:
+    """The outline of every graph, callers first."""
+    for graph in dump.graphs():
+        yield from _lines(graph, graph.outline, costs.of(graph) or Costs(graph), 0)
+
+
+def _lines(dump: Dump, item: Item, costs: Costs, depth: int) -> Iterator[str]:
+    names = list(item.names())
+    touching = quantised(dump, names)
+    times = f" ×{item.times}" if item.times > 1 else ""
+    size = f", block of {len(item.blocks[0])} nodes" if item.times > 1 and item.kind == "module" else ""
+    marks = f", {touching} quantised" if touching else ""
+    flops = [costs.nodes[name].flops for name in names]
+    spent = quantity(sum(flops), "FLOP") if all(isinstance(each, int) for each in flops) else "? FLOP"
+    count = f"{len(names)} node{'s' * (len(names) != 1)}"
+    yield f"{'  ' * depth}{printable(item.label, LONGEST_NAME)}{times}{size}: {count}{marks}, {spent}"
+    yield from (f"{'  ' * depth}  differs: {printable(text, 300)}" for text in item.differs)
+    for child in item.children:
+        yield from _lines(dump, child, costs, depth + 1)
+    if item.kind != "graph" and item.own and not item.children:
+        kinds = Counter(dump.nodes[name].type for name in (item.blocks[0] if item.blocks else item.own))
+        shown = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.most_common(_TYPES))
+        more = f", {len(kinds) - _TYPES} more types" if len(kinds) > _TYPES else ""
+        yield f"{'  ' * (depth + 1)}{printable(shown, 300)}{more}"

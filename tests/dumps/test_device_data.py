@@ -1,0 +1,126 @@
+"""A graph and the tensors of a device: a wrong one is named, whatever the files are called."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from graph_quant import dumps
+from graph_quant.dumps.analyse.replay import replay
+from graph_quant.dumps.read import device_data
+from graph_quant.ge import dtypes
+from graph_quant.ge.torch_dtypes import word_of
+
+from tests.support.layered import layered
+
+LAYERS = 28
+TIME = 1700000000000000
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> tuple[Path, dumps.Dump, dict[str, torch.Tensor]]:
+    path = tmp_path_factory.mktemp("model") / "graph.txt"
+    path.write_text(layered(LAYERS))
+    dump = dumps.load(path)
+    torch.manual_seed(0)
+    given = {}
+    for node in dump.order:
+        if node.type == "Data":
+            shape = dump.inference.types[node.name][0].shape
+            given[node.name] = {
+                "x": lambda shape: torch.randn(shape, dtype=torch.float16),
+                "w": lambda shape: torch.randint(-128, 128, shape, dtype=torch.int8),
+                "s": lambda shape: torch.rand(shape) * 0.002,
+            }[node.name[0]](shape)
+    results = replay(dump, given, trace=True)
+    return path, dump, {**{f"{name}:0": tensor for name, tensor in given.items()}, **results}
+
+
+def write(folder: Path, stem: str, side: str, place: int, tensor: torch.Tensor, kind: str) -> Path:
+    path = folder / f"{stem}.{side}.{place}.{kind}"
+    array = tensor.contiguous().numpy()
+    np.save(path, array) if kind == "npy" else path.write_bytes(array.tobytes())
+    return path
+
+
+def dump_all(dump: dumps.Dump, results: dict[str, torch.Tensor], folder: Path, kind: str) -> None:
+    folder.mkdir()
+    for number, node in enumerate(dump.order):
+        if node.type in ("Data", "NetOutput"):
+            continue
+        stem = f"{node.type}.{node.name}.{number}.2.{TIME + number}"
+        tensors = [
+            ("input", place, results[f"{edge.node}:{edge.output}"])
+            for place, edge in enumerate(node.inputs)
+            if edge.node
+        ]
+        tensors += [("output", at, results[f"{node.name}:{at}"]) for at in range(len(node.proto.output_desc))]
+        if kind == "raw":
+            _raw(folder / stem, tensors)
+        for side, place, tensor in tensors if kind != "raw" else ():
+            write(folder, stem, side, place, tensor, kind)
+
+
+def _raw(path: Path, tensors: list[tuple[str, int, torch.Tensor]]) -> None:
+    message, content = device_data._message()(), b""
+    for side, place, tensor in tensors:
+        parts = getattr(message, side)
+        while len(parts) <= place:
+            parts.add()
+        parts[place].data_type = dtypes.TO_DESC[word_of(tensor.dtype)]
+        parts[place].shape.dim.extend(tensor.shape)
+        parts[place].size = tensor.numel() * tensor.element_size()
+        content += tensor.contiguous().numpy().tobytes()
+    text = message.SerializeToString()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + content)
+
+
+@pytest.mark.parametrize("kind", ["npy", "bin", "raw"])
+def test_what_a_device_computed_right_is_right(command, model, tmp_path, kind):
+    path, dump, results = model
+    dump_all(dump, results, tmp_path / "data", kind)
+    code, out, _ = command("verify", path, "--data", tmp_path / "data")
+    assert code == 0
+    assert out == f"{4 * LAYERS} nodes: {4 * LAYERS} equal bits\n"
+
+
+@pytest.mark.parametrize("name", ["quant0:1", "linear17:0", "act9:0", "add27:0", "quant3:0"])
+def test_an_altered_tensor_is_named(command, model, tmp_path, name):
+    path, dump, results = model
+    node = dump.nodes[name.partition(":")[0]]
+    dump_all(dump, results, tmp_path / "data", "npy")
+    (file,) = (tmp_path / "data").glob(f"{node.type}.{node.name}.*.output.{name[-1]}.npy")
+    altered = np.load(file)
+    altered.reshape(-1)[3] += np.array(3, altered.dtype) if altered.dtype == np.int8 else np.array(1, altered.dtype)
+    np.save(file, altered)
+    code, out, _ = command("verify", path, "--data", tmp_path / "data", "--json", tmp_path / "report.json")
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0].startswith(f"first wrong: {node.name} ({node.type})")
+    assert "differs in 1 of" in lines[0]
+    assert lines[1] == f"{4 * LAYERS} nodes: {4 * LAYERS - 1} equal bits, 1 wrong"
+    assert f'"first_wrong": "{node.name}"' in (tmp_path / "report.json").read_text()
+
+
+def test_outputs_alone_are_enough_and_what_is_missing_is_counted(command, model, tmp_path):
+    path, dump, results = model
+    dump_all(dump, results, tmp_path / "data", "npy")
+    for file in (tmp_path / "data").glob("*.input.*"):
+        if not any(word in file.name for word in ("linear", "quant0")):
+            file.unlink()
+    for file in (tmp_path / "data").glob("*.act4.*"):
+        file.unlink()
+    code, out, _ = command("verify", path, "--data", tmp_path / "data")
+    assert code == 0
+    assert f"{4 * LAYERS} nodes: {4 * LAYERS - 3} equal bits, 3 not comparable" in out
+    assert "  2 with an input that was not dumped" in out
+    assert "  1 not dumped" in out
+
+
+def test_a_folder_without_tensors_is_refused(command, model, tmp_path):
+    code, _, error = command("verify", model[0], "--data", tmp_path)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "there are no dumped tensors in this folder" in error

@@ -1,0 +1,97 @@
+"""Layers that repeat are found and shown once; module paths stand in dumps and group their nodes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from graph_quant import dumps
+from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps.graph.layers import repeats
+from graph_quant.dumps.render.tree import tree_lines
+from graph_quant.ge.module_paths import clean
+
+from tests.support.layered import layered
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("xxabcabcabcyy", [(2, 3, 3)]),
+        ("abcabcabc", [(0, 3, 3)]),
+        ("abcdefgh", []),
+        ("aaaaaaaa", []),  # one kind of node, again and again, is no layer
+        ("pabcdabcdqxyzxyzxyzr", [(1, 4, 2), (10, 3, 3)]),
+        ("", []),
+    ],
+)
+def test_repeats_of_a_sequence(text, expected):
+    assert repeats(text) == expected
+
+
+def test_repeats_stand_where_they_are_said_to():
+    chance = random.Random(7)
+    for _ in range(30):
+        block = [chance.randrange(9) for _ in range(chance.randrange(4, 30))] + [9, 8]
+        times = chance.randrange(3, 9)
+        before, after = ([100 + n for n in range(chance.randrange(5))] for _ in range(2))
+        sequence = [*before, *block * times, *after]
+        found = repeats(sequence)
+        for start, period, count in found:
+            first = sequence[start : start + period]
+            assert first * count == sequence[start : start + period * count]
+        assert max(period * count for _, period, count in found) >= len(block) * times - len(block)
+
+
+def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
+    text = layered(28).replace("act5_0 = ge.Swish(linear5_0, scale=1.0", "act5_0 = ge.Swish(linear5_0, scale=2.0")
+    (tmp_path / "model.txt").write_text(text)
+    dump = dumps.load(tmp_path / "model.txt")
+    (layers,) = [item for item in dump.outline.children if item.kind == "layers"]
+    assert (layers.times, len(layers.blocks[0])) == (28, 4)
+    assert layers.blocks[3] == ["quant3", "linear3", "act3", "add3"]
+    assert layers.differs == ["act0 scale: 1 ×27, 2 ×1"]
+    assert sorted(dump.outline.names()) == sorted(dump.nodes)
+    lines = list(tree_lines(dump, Costs(dump)))
+    assert lines[1].startswith("  block of 4 nodes ×28: 112 nodes, 56 quantised, ")
+    assert "differs: act0 scale: 1 ×27, 2 ×1" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("L['self'].layers[2].self_attn.o_proj", "layers.2.self_attn.o_proj"),
+        ("L['self']._modules['layers']._modules['2'].mlp", "layers.2.mlp"),
+        ("L['self']", ""),
+        ("layers.0", "layers.0"),
+    ],
+)
+def test_module_paths(path, expected):
+    assert clean(path) == expected
+
+
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = torch.nn.Linear(8, 8, bias=False)
+
+    def forward(self, x):
+        return torch.nn.functional.silu(self.proj(x)) + x
+
+
+def test_dumps_written_here_carry_module_paths(tmp_path):
+    import torchair
+
+    model = torch.nn.Sequential(*(Layer() for _ in range(3))).npu()
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type = "pbtxt"
+    config.debug.graph_dump.path = str(tmp_path)
+    with torch.no_grad():
+        torch.compile(model, backend=torchair.get_npu_backend(compiler_config=config))(torch.randn(4, 8).npu())
+    dump = dumps.load(next(tmp_path.glob("*optimized*")))
+    linears = [node.source.module for node in dump.order if node.type.startswith("MatMul")]
+    assert linears == ["0.proj", "1.proj", "2.proj"]
+    (layers,) = dump.outline.children
+    assert (layers.label, layers.times) == ("0 … 2", 3)
+    assert not dump.diff(dumps.load(next(tmp_path.glob("*optimized*"))))

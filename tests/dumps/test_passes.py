@@ -1,0 +1,115 @@
+"""A folder of dumps: the passes in order, what each changed, where nodes went, and where quantisation is lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from graph_quant.dumps.analyse.passes import series
+from graph_quant.ge.schema import schema
+
+
+def graph(*ops: dict) -> str:
+    """A ge_proto of nodes with one output each; dtypes by name, ``of`` are the nodes that it was fused from."""
+    model = schema().ModelDef()
+    made = model.graph.add(name="g")
+    words = schema().DataType
+    for op in ops:
+        node = made.op.add(name=op["name"], type=op["type"], input=[f"{name}:0" for name in op.get("reads", ())])
+        desc = node.output_desc.add(dtype=words.Value(op.get("dtype", "DT_FLOAT16")), layout=op.get("layout", "ND"))
+        desc.shape.dim.extend([4, 16])
+        names = op.get("inputs", ["x", "x2", "scale"])
+        for place, _ in enumerate(op.get("reads", ())):
+            node.attr["_input_name_key"].list.s.append(names[place].encode())
+            node.attr["_input_name_value"].list.i.append(place)
+            node.input_desc.add()
+        for name in op.get("of", ()):
+            node.attr["_datadump_original_op_names"].list.s.append(name.encode())
+    return str(model)
+
+
+X = {"name": "x", "type": "Data"}
+W = {"name": "w", "type": "Data", "dtype": "DT_INT8"}
+QUANT = {"name": "quant", "type": "AscendQuant", "reads": ["x"], "dtype": "DT_INT8"}
+LINEAR = {"name": "linear", "type": "QuantBatchMatmulV3", "reads": ["quant", "w"]}
+RELU = {"name": "relu", "type": "Relu", "reads": ["linear"]}
+OUT = {"name": "out", "type": "NetOutput", "reads": ["relu"]}
+FUSED = LINEAR | {"of": ["linear", "relu"]}
+CAST = {"name": "trans_Cast_1", "type": "Cast", "reads": ["linear"], "dtype": "DT_FLOAT"}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    files = {
+        "ge_proto_00000001_graph_1_PreRunBegin.txt": graph(X, W, QUANT, LINEAR, RELU, OUT),
+        "ge_proto_00000002_graph_1_FeGraphFusion.txt": graph(X, W, QUANT, FUSED, OUT | {"reads": ["linear"]}),
+        "ge_proto_00000010_graph_1_InsertCast.txt": graph(X, W, QUANT, FUSED, CAST, OUT | {"reads": ["trans_Cast_1"]}),
+        "ge_proto_00000011_graph_1_FormatPass.txt": graph(
+            X, W, QUANT, FUSED | {"layout": "FRACTAL_NZ"}, CAST, OUT | {"reads": ["trans_Cast_1"]}
+        ),
+        "ge_proto_00000012_graph_1_Fallback.txt": graph(
+            X,
+            W | {"dtype": "DT_FLOAT16"},
+            QUANT | {"dtype": "DT_FLOAT16"},
+            FUSED,
+            CAST,
+            OUT | {"reads": ["trans_Cast_1"]},
+        ),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "ge_readable_00000001_graph_1_PreRunBegin.txt").write_text('graph("g"):\n')
+    return tmp_path
+
+
+def test_passes_in_order_and_what_each_changed(command, folder):
+    code, out, error = command("inspect", folder)
+    assert (code, error) == (0, "")
+    lines = [line.strip() for line in out.splitlines()]
+    assert lines[1:] == [
+        "1 PreRunBegin: 6 nodes",
+        "2 FeGraphFusion: 5 nodes",
+        "fused linear = linear + relu",
+        "10 InsertCast: 6 nodes",
+        "cast inserted: trans_Cast_1",
+        "11 FormatPass: 6 nodes",
+        "reformatted linear",
+        "12 Fallback: 6 nodes",
+        "reformatted linear",
+        "dtype changed of w, quant",
+        "where nodes went:",
+        "relu (Relu) → fused into linear (QuantBatchMatmulV3) at FeGraphFusion",
+        "no longer quantised after Fallback: linear (QuantBatchMatmulV3), now QuantBatchMatmulV3",
+    ]
+
+
+def test_a_folder_of_passes_for_programs(command, folder):
+    code, out, _ = command("diff", folder, "--format", "json")
+    assert code == 1
+    (found,) = json.loads(out)
+    assert [each["name"] for each in found["passes"]][:2] == ["PreRunBegin", "FeGraphFusion"]
+    assert found["first_unquantised"]["pass"] == "Fallback"
+    assert found["paths"]["relu"][-1].endswith("at FeGraphFusion")
+
+
+def test_one_dump_alone_has_nothing_to_compare(command, tmp_path):
+    (tmp_path / "ge_proto_00000001_A.txt").write_text(graph(X, W, QUANT, LINEAR, RELU, OUT))
+    assert command("diff", tmp_path)[0] == 0
+    code, _, error = command("diff", tmp_path / "ge_proto_00000001_A.txt")
+    assert (code, error) == (2, "graph-quant: diff: name a second dump, or a folder\n")
+
+
+def test_series_of_torchair_and_fx():
+    names = [
+        "run/model__0/forward/000_aot_forward_graph.txt",
+        "run/model__0/forward/001_aot_forward_graph_after_noop.txt",
+        "run/model__0/forward/016_aot_forward_optimized_ge_graph.pbtxt",
+        "d/dynamo_original_graph_1_rank_0_pid_7_ts_1.txt",
+        "d/dynamo_optimized_graph_1_rank_0_pid_7_ts_2.txt",
+    ]
+    found = series([Path(name) for name in names])
+    assert [each.name for each in found["forward graph in model__0"]] == [
+        "graph", "graph_after_noop", "optimized_ge_graph",
+    ]  # fmt: skip
+    assert [each.name for each in found["graph 1_rank_0_pid_7"]] == ["original", "optimized"]

@@ -1,0 +1,85 @@
+"""Measured times are joined to nodes, and bounds come from published peaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from graph_quant import dumps
+from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps.analyse.profile import join, read_rows
+from graph_quant.dumps.analyse.roofline import bound, chip
+
+DATA = Path(__file__).parent / "data"
+KERNELS = """\
+Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim
+1,conv_relu,Conv2D,AI_CORE,1,8.0,0,8
+2,conv_relu,Conv2D,AI_CORE,9,12.0,0,8
+1,norm,BNInference,AI_VECTOR_CORE,2,1.0,0,8
+1,trans_1,TransData,AI_VECTOR_CORE,2,4.0,0,8
+2,trans_2,TransData,AI_VECTOR_CORE,2,6.0,0,8
+1,hcom_allReduce__1,hcom_allReduce_,HCCL,2,9.0,0,8
+1,AscendQuant_lxslice0,AscendQuant,AI_VECTOR_CORE,2,0,0,8
+"""
+SUMMARY = "Op Name,OP Type,Task Type,Task Duration(us)\nconv_relu,Conv2D,AI_CORE,8\n"
+
+
+def test_rows_find_their_nodes(tmp_path):
+    (tmp_path / "kernel_details.csv").write_text(KERNELS)
+    dump = dumps.load(DATA / "small_ge_proto.txt")
+    profile = join(dump, read_rows(tmp_path / "kernel_details.csv"))
+    found = {name: (each.microseconds, each.runs, each.found_by) for name, each in profile.nodes.items()}
+    assert found == {
+        "conv_relu": (21.0, 3, "name"),  # twice itself, and once under the name of a node that was fused into it
+        "trans": (10.0, 2, "order"),
+        "AscendQuant": (0.0, 1, "name"),
+    }
+    assert [row.name for row in profile.unmatched] == ["hcom_allReduce__1"]
+    assert profile.total == 40.0
+    assert profile.share("conv_relu") == 21 / 40
+
+
+def test_the_other_file_of_the_profiler_is_read(tmp_path):
+    (tmp_path / "op_summary_0.csv").write_text(SUMMARY)
+    (row,) = read_rows(tmp_path / "op_summary_0.csv")
+    assert (row.name, row.type, row.microseconds, row.core) == ("conv_relu", "Conv2D", 8.0, "AI_CORE")
+
+
+def test_bounds_are_the_slower_of_memory_and_arithmetic():
+    dump = dumps.load(DATA / "small_ge_proto.txt")
+    costs, peaks = Costs(dump), chip("Ascend910B3")
+    conv = bound(dump, dump.nodes["conv_relu"], costs, peaks)
+    moved, computed = 2 * (1024 + 2304 + 1024), 2 * 1024 * 27
+    assert conv.by == "memory"
+    assert conv.microseconds == pytest.approx(max(1e6 * moved / (1.6 * 2**40), 1e6 * computed / 313e12))
+    assert bound(dump, dump.nodes["weight"], costs, peaks) is None
+
+
+def test_times_and_bounds_stand_in_the_lines(command, tmp_path):
+    (tmp_path / "k.csv").write_text(KERNELS)
+    path = DATA / "small_ge_proto.txt"
+    code, out, _ = command("inspect", path, "--profile", tmp_path / "k.csv", "--chip", "Ascend910B3")
+    line = next(line for line in out.splitlines() if line.startswith("conv_relu"))
+    assert code == 0
+    assert "  [7.00 us of 3 runs, 52.5 %; at least 0.00495 us by memory, 1414.8 times that]  @ stream 1" in line
+    assert "measured: 40.0 us, 31.0 us (78 %) at 3 nodes: 2 by name, 1 by order" in out
+    assert "  at no node: hcom_allReduce__1 (hcom_allReduce_) 9.0 us" in out
+    assert "peaks of Ascend910B3: those of Atlas 800 A2 313T, published by Ascend/msmodeling, not measured" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--chip", "H100"], "no peaks are published for H100; they are for Ascend910B2, Ascend910B3, Ascend910B4"),
+        (["--profile", "none.csv"], "none.csv: No such file or directory"),
+        (
+            ["--profile", "small_fx.txt"],
+            "small_fx.txt: this is no kernel_details.csv or op_summary.csv of the profiler",
+        ),
+    ],
+    ids=["chip", "absent", "other"],
+)
+def test_what_is_not_known_is_refused(command, monkeypatch, options, error):
+    monkeypatch.chdir(DATA)
+    code, _, told = command("inspect", "small_ge_proto.txt", *options)
+    assert (code, told) == (2, f"graph-quant: {error}\n")
