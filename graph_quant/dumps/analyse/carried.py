@@ -95,7 +95,7 @@ def constant(node: Node) -> str | None:
     if tensor is not None and tensor.data:
         return abbreviated(tensor)
     if "_readable_value" in node.proto.attr and tensor is None:
-        return node.proto.attr["_readable_value"].s.decode("utf-8", "backslashreplace").replace(", ", " ")
+        return str(node.proto.attr["_readable_value"].s, "utf-8", "backslashreplace").replace(", ", " ")
     return None
 
 

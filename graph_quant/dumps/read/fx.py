@@ -39,7 +39,7 @@ def read_fx(text: str, progress: Progress) -> tuple[list[Any], dict[str, Source]
     except (SyntaxError, ValueError) as error:
         raise DumpError(f"this is not an FX graph as print_readable writes it: {error}") from None
     names = [found["name"] for found in _CLASS.finditer(text)]
-    classes = [node for node in _classes(tree) if isinstance(node, ast.ClassDef)]
+    classes = sorted((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), key=lambda node: node.lineno)
     sources = _sources(text)
     graphs, found = [], {}
     for name, declared in zip(names, classes, strict=False):
@@ -54,11 +54,6 @@ def read_fx(text: str, progress: Progress) -> tuple[list[Any], dict[str, Source]
     if not graphs:
         raise DumpError("the file holds no forward()")
     return graphs, found
-
-
-def _classes(tree: ast.AST) -> list[ast.AST]:
-    """Class definitions in the order of the text."""
-    return sorted((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), key=lambda node: node.lineno)
 
 
 def _sources(text: str) -> dict[int, Source]:

@@ -30,7 +30,8 @@ def _lines(dump: Dump, item: Item, costs: Costs, depth: int) -> Iterator[str]:
     size = f", block of {len(item.blocks[0])} nodes" if item.times > 1 and item.kind == "module" else ""
     marks = f", {touching} quantised" if touching else ""
     flops = [costs.nodes[name].flops for name in names]
-    spent = quantity(sum(flops), "FLOP") if all(isinstance(each, int) for each in flops) else "? FLOP"
+    known = [each for each in flops if isinstance(each, int)]
+    spent = quantity(sum(known), "FLOP") if len(known) == len(flops) else "? FLOP"
     count = f"{len(names)} node{'s' * (len(names) != 1)}"
     yield f"{'  ' * depth}{printable(item.label, LONGEST_NAME)}{times}{size}: {count}{marks}, {spent}"
     yield from (f"{'  ' * depth}  differs: {printable(text, 300)}" for text in item.differs)
