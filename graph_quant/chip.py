@@ -1,4 +1,4 @@
-"""Which chip the rules and lowerings are for: they are those of Ascend A2 and A3, and Ascend 950 has more."""
+"""Which chip the rules and lowerings are for: they are those of Ascend A2 and A3, and other chips have more."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ def is_950() -> bool:
     return "Ascend950" in name or "Ascend910_95" in name
 
 
+def is_310p() -> bool:
+    """Whether this process runs on Ascend 310P."""
+    return "Ascend310P" in str(torch_npu.npu.get_device_name())
+
+
 def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
-    """``ours``; a call that it refuses is left to ``upstream`` on Ascend 950, which knows more types."""
+    """``ours``; a call that it refuses is left to ``upstream`` on Ascend 950 and 310P, which have other kernels."""
     if upstream is None:
         return ours
 
@@ -26,7 +31,7 @@ def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -
         try:
             return ours(*args, **kwargs)
         except Refusal:
-            if is_950():
+            if is_950() or is_310p():
                 return upstream(*args, **kwargs)
             raise
 

@@ -26,6 +26,7 @@ OF_OPERATORS = {
     "FlatQuant": "npu_kronecker_quant",
     "FusedInferAttentionScore": "npu_fused_infer_attention_score",
     "GatherPaKvCache": "npu_gather_pa_kv_cache_functional",
+    "GeluQuant": "npu_gelu_quant",
     "GemmaRmsNorm": "npu_gemma_rms_norm",
     "GroupQuant": "npu_group_quant",
     "GroupedMatmul": "npu_grouped_matmul",

@@ -1,0 +1,36 @@
+"""Calls of operators that other chips than A2 and A3 have kernels for, as their documents make them."""
+
+import torch
+
+from support.call import bad
+from support.tensors import bf16, f16, f32, i8
+
+WRONG = [
+    bad(
+        "transpose_quant_batchmatmul",
+        "Ascend 950",
+        "as the document",
+        i8(4, 2, 16),
+        i8(2, 16, 8),
+        15,
+        x1_scale=f32(4),
+        x2_scale=f32(8),
+        perm_x1=[1, 0, 2],
+        perm_x2=[0, 1, 2],
+        perm_y=[1, 0, 2],
+    ),
+    bad(
+        "quant_conv2d", "Ascend 950", "as the document", i8(1, 4, 8, 8), i8(2, 4, 3, 3), f32(2), [1, 1], [0, 0], [1, 1]
+    ),
+    bad("quant_matmul_dequant", "Ascend 310P", "as the document", f16(4, 32), i8(16, 32), f32(16)),
+    bad(
+        "quant_grouped_matmul_dequant",
+        "Ascend 310P",
+        "as the document",
+        f16(4, 32),
+        i8(2, 16, 32),
+        f32(2, 16),
+        torch.tensor([2, 4]),
+    ),
+    bad("quant_matmul_dequant", "Ascend 310P", "of another dtype, too", bf16(4, 32), i8(16, 32), f32(16)),
+]
