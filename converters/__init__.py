@@ -23,10 +23,9 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    from graph_quant.chip import or_upstream
     from graph_quant.converters import symbols
     from graph_quant.converters.decompositions import add_to_backend
-    from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered
+    from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered, or_upstream
     from graph_quant.dispatcher import overload
     from torchair import npu_fx_compiler
     from torchair._ge_concrete_graph import fx2ge_converter

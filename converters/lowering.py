@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from graph_quant import chip
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
 from graph_quant.discovery import Shelves, Table
 from graph_quant.ge.dtypes import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC
 from graph_quant.ge.registrations import registration
 from graph_quant.ge.torch_dtypes import word_of
-from graph_quant.meta import NODES, RECORDS, Operator, Plan, full
+from graph_quant.meta import NODES, RECORDS, Operator, Plan, Refusal, full
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
@@ -96,6 +98,23 @@ def converter(name: str) -> Callable[..., Any]:
         return one_node(NODES[name])(plan, **dict(zip(record.arguments, values, strict=True)))
 
     return convert
+
+
+def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
+    """``ours``; a call that it refuses is left to ``upstream`` on Ascend 950 and 310P, which have other kernels."""
+    if upstream is None:
+        return ours
+
+    @functools.wraps(ours)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return ours(*args, **kwargs)
+        except Refusal:
+            if chip.has_other_kernels():
+                return upstream(*args, **kwargs)
+            raise
+
+    return choose
 
 
 def spec(value: Any) -> Any:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
+from graph_quant import chip
 from graph_quant.discovery import Shelves, Table
 from graph_quant.dispatcher import overload
 from graph_quant.meta import trace
@@ -32,8 +33,10 @@ __all__ = [
     "Refusal",
     "Result",
     "full",
+    "inferring",
     "operator",
     "reference_only",
+    "title",
 ]
 
 
@@ -82,7 +85,7 @@ class Operator:
     @property
     def title(self) -> str:
         """The name that callers type."""
-        return self.name.partition("::")[2].partition(".")[0]
+        return title(self.name)
 
     @functools.cached_property
     def overload(self) -> OpOverload:
@@ -189,6 +192,25 @@ class Operator:
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)
+
+
+def inferring(name: str, upstream: Callable[..., Any] | None) -> Callable[..., Any]:
+    """What serves calls without data; where a chip has other kernels, ``upstream`` gets what is refused."""
+
+    def infer(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return RECORDS[name].infer(*args, **kwargs)
+        except Refusal:
+            if upstream is None or not chip.has_other_kernels():
+                raise
+            return upstream(*args, **kwargs)
+
+    return infer
+
+
+def title(name: str) -> str:
+    """The name that callers type, of a full one."""
+    return name.partition("::")[2].partition(".")[0]
 
 
 def full(name: str) -> str:

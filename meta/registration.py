@@ -10,10 +10,10 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import torch
-from graph_quant import chip, discovery
+from graph_quant import discovery
 from graph_quant.dispatcher import infer_with
 from graph_quant.meta.execution import execute
-from graph_quant.meta.operator import NODES, RECORDS
+from graph_quant.meta.operator import NODES, RECORDS, inferring, title
 from torch_npu.op_plugin.meta import _meta_registrations
 
 _libraries: list[torch.library.Library] = []
@@ -29,7 +29,7 @@ def register() -> None:
     for name in names:
         library, record = libraries[name.partition("::")[0]], RECORDS.at_hand(name)
         if record is None or record.rules is not None:
-            infer_with(library, name, _infer(name))
+            infer_with(library, name, inferring(name, upstream(title(name))))
         if record is None or record.reference is not None:
             library.impl(name, execute(name), "CPU")
     _libraries.extend(libraries.values())
@@ -41,20 +41,6 @@ def load() -> None:
         table.look_in(__package__)
     for entry in entry_points(group=discovery.ENTRY_POINTS):
         entry.load()
-
-
-def _infer(name: str) -> Callable[..., Any]:
-    """What serves calls without data."""
-    made: Callable[..., Any] | None = None
-
-    def infer(*args: Any, **kwargs: Any) -> Any:
-        nonlocal made
-        if made is None:
-            record = RECORDS[name]
-            made = chip.or_upstream(record.infer, upstream(record.title))
-        return made(*args, **kwargs)
-
-    return infer
 
 
 def upstream(name: str) -> Callable[..., Any] | None:

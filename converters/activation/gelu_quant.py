@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from graph_quant.converters.lowering import PROTO_FLOAT, lowers
 from graph_quant.destination import INT8
-from graph_quant.meta.activation.gelu_quant import gelu_quant
 from graph_quant.reference.activation.gelu_quant import DYNAMIC
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 
-@lowers(gelu_quant)
+@lowers("npu_gelu_quant")
 def lower(
     x: Tensor, input_scale: Tensor | None, input_offset: Tensor | None, approximate: str, quant_mode: str
 ) -> tuple[Tensor, Tensor | None]:

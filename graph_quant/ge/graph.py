@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from .attributes import decoded
+from .dtypes import TO_DESC
 from .errors import GeError
 from .module_paths import ATTRIBUTE as MODULE_PATH
 
@@ -91,6 +92,20 @@ class Node:
     def fed(self) -> dict[str, Output]:
         """What each input is fed, by its name, without those that are fed nothing."""
         return {edge.name: edge.source for edge in self.inputs if edge.node}
+
+    @property
+    def is_size(self) -> bool:
+        """Whether a Data node is fed a size or a list of sizes rather than a tensor.
+
+        TorchAir describes a tensor input by ``Tensor(...)`` and a size by its symbol. A list of sizes, and the list of
+        random number offsets, it leaves undescribed.
+        """
+        desc = self.proto.output_desc[0]
+        if desc.device_type == "NPU" or len(desc.shape.dim) > 1:
+            return False
+        if "_meta" not in desc.attr:
+            return bool(desc.device_type == "CPU" and desc.dtype == TO_DESC["int64"])
+        return not desc.attr["_meta"].s.startswith(b"Tensor")
 
     def attribute(self, name: str) -> Any:
         """An attribute as a Python value; None where the node does not carry it."""

@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .device.gradients import NO_GRADIENT, refuse
+from .engine.errors import NeedsNpuError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
+
+    from torch.fx import GraphModule
 
 _HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _handlers_before_import: dict[int, Any] = {}
@@ -73,9 +79,49 @@ def restore_signals(replaced_by: Callable[..., Any]) -> None:
 
 def _wrap(converter: Any, compiler: Any) -> None:
     from .engine.provenance import note_provenance
-    from .engine.switches import refuse_device_switches
 
     note_provenance(converter.GeConcreteGraph)
-    refuse_device_switches(compiler._NpuFxCompiler)
+    _check_before_lowering(compiler._NpuFxCompiler)
     # The same event for a profiler; without one it costs nothing, where the other takes as long as a small kernel.
     compiler.record_function = torch._C._profiler._RecordFunctionFast
+
+
+def _check_before_lowering(compiler: type) -> None:
+    """Make TorchAir's compiler check its configuration before it lowers a graph."""
+    compiler._gen_compiled_gm = _checking(compiler._gen_compiled_gm)  # type: ignore[attr-defined]
+
+
+def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
+    def _gen_compiled_gm(self: Any, gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
+        check_config(self.config)
+        for node in gm.graph.find_nodes(op="call_function", target=NO_GRADIENT):
+            return _raising(str(node.args[2]))  # nothing of such a graph is ever computed
+        return generate(self, gm, *args, **kwargs)
+
+    return _gen_compiled_gm
+
+
+def _raising(operator: str) -> Callable[..., Any]:
+    def backward(*_args: Any, **_kwargs: Any) -> Any:
+        raise refuse(operator)
+
+    return backward
+
+
+def refuse_static_kernels(module: ModuleType) -> None:
+    """Let the compilation of kernels for known shapes say that there is nothing to compile them with."""
+
+    def compile_static_kernel(*_args: Any, **_kwargs: Any) -> None:
+        raise NeedsNpuError("static_kernel_compile, which compiles kernels for a device,", "leave it off")
+
+    vars(module)["compile_static_kernel"] = compile_static_kernel
+
+
+def check_config(config: Any) -> None:
+    """Raise NeedsNpuError for the first setting of a CompilerConfig that a host cannot honour."""
+    if config.aoe_config.aoe_mode.value is not None:
+        raise NeedsNpuError("aoe_config.aoe_mode, which tunes kernels on a device,")
+    if config.dump_config.enable_dump.value == "1":
+        raise NeedsNpuError(
+            "dump_config.enable_dump, which copies tensors out of device kernels,", "use debug.data_dump"
+        )

@@ -95,9 +95,9 @@ def _mend_registration(compiler: str) -> None:
 
 def _refuse_static_kernels(compiler: str) -> None:
     if choose() is HOST:
-        from ..host.engine.switches import refuse_static_kernels
+        from ..host import torchair
 
-        refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
+        torchair.refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
 
 
 def _load_torchair_first() -> None:

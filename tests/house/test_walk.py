@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-MOST_TO_COMPILE, MOST_TO_REPEAT = 40, 15
+MOST_TO_COMPILE, MOST_TO_REPEAT = 31, 14
 
 WALK = """
 import json, sys

@@ -10,8 +10,7 @@ from torch import fx
 
 from ...ge.sizes import Sizes, to_tensor
 from ...host.engine import GraphError, import_graph
-from ...host.engine.compiled import make_callable
-from ...host.engine.engines import EAGER
+from ...host.engine.engines import EAGER, make_callable
 from ..errors import DumpError
 from .inputs import MOST_BYTES, make_inputs
 

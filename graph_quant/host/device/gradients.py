@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from ...dispatcher import step
+from ...dispatcher import overload, step
 from .kernels import Kernel
 
 _tracing = torch._C._len_torch_dispatch_stack
@@ -39,12 +39,14 @@ NO_GRADIENT = step(
 )
 
 
-def without_gradient(op: OpOverload) -> Kernel:
+def without_gradient(name: str) -> Kernel:
     """Serve an operator on any device, with a mark on its results where autograd records."""
-    writes = op._schema.is_mutable
+    made: OpOverload | None = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if not writes and torch.is_grad_enabled():
+        nonlocal made
+        op = made = made or overload(name)
+        if not op._schema.is_mutable and torch.is_grad_enabled():
             flat, form = tree_flatten((args, kwargs))
             if any(isinstance(value, Tensor) and value.requires_grad for value in flat):
                 return _Marked.apply(op, form, *flat)  # type: ignore[no-untyped-call]

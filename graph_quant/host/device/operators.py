@@ -9,7 +9,6 @@ import torch
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
 from graph_quant.host.device.gradients import without_gradient
-from graph_quant.host.device.registry import lazily
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
 from torch import Tensor
@@ -37,7 +36,7 @@ def _mark_those_without_gradient(library: torch.library.Library, names: set[str]
     differentiable = set(torch._C._dispatch_get_registrations_for_dispatch_key("AutogradPrivateUse1"))
     for name in names - differentiable:
         for key in ("AutogradPrivateUse1", "AutogradCPU"):
-            library.impl(name, lazily(name, without_gradient), key)
+            library.impl(name, without_gradient(name), key)
 
 
 def over_npu_memory(name: str) -> Callable[..., Any]:

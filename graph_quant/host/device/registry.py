@@ -75,7 +75,7 @@ def register() -> None:
     sparse.register(aten)
     for name in _names(_AUTOGRAD):
         if name in implicit or name in served:
-            aten.impl(name, _AUTOGRAD, COMPOSED.get(name) or lazily(name, _differentiable), False)
+            aten.impl(name, _AUTOGRAD, COMPOSED.get(name) or _lazily(name, _differentiable), False)
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
     npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:
@@ -158,7 +158,7 @@ def _lazy(name: str) -> kernels.Kernel:
     return kernel
 
 
-def lazily(name: str, make: Callable[[OpOverload], kernels.Kernel]) -> kernels.Kernel:
+def _lazily(name: str, make: Callable[[OpOverload], kernels.Kernel]) -> kernels.Kernel:
     made: kernels.Kernel | None = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -46,4 +46,5 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOMES[name]
-    return getattr(importlib.import_module(home if "." in home else f".{home}", __name__), name)
+    found = globals()[name] = getattr(importlib.import_module(home if "." in home else f".{home}", __name__), name)
+    return found

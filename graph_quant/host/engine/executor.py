@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import operator
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,11 +13,10 @@ from torch import fx
 
 from ...ge.graph import Node
 from ..alias import NPU, kept_alias, to_npu
-from . import engines, inputs
-from .compiled import Run, make_callable
+from . import engines
+from .engines import Run, make_callable
 from .errors import GraphError, NeedsNpuError
 from .importer import import_graph
-from .ownership import owned_outputs
 from .provenance import output_devices_of, sources_of
 
 _ON_DEVICE = 1
@@ -39,7 +40,7 @@ class HostGraph:
         self.module = import_graph(ge_graph, sources_of(ge_graph))
         data = [node.meta["ge"] for node in self.module.graph.nodes if node.op == "placeholder"]
         self._readers = [_reader(node) for node in data]
-        owned = owned_outputs(self.module)
+        owned = _owned_outputs(self.module)
         placement = _output_placement(ge_graph, len(owned))
         self._deliveries = [_delivery(*each) for each in zip(placement, owned, strict=True)]
 
@@ -83,7 +84,7 @@ def _reader(node: Node) -> Convert:
     desc = node.proto.output_desc[0]
     # Of an input in FRACTAL_NZ the desc keeps no sizes: those that torch sees stand beside it.
     scalar = not desc.shape.dim and "origin_shape" not in desc.attr
-    if not inputs.is_size(node):
+    if not node.is_size:
         return _host_scalar if scalar else _host_tensor
     return torch.Tensor.item if scalar else torch.Tensor.tolist
 
@@ -143,3 +144,24 @@ def _output_placement(ge_graph: Any, count: int) -> list[bool]:
     traced = [device == "npu" for device in output_devices_of(ge_graph)][:count]
     placements = ge_graph.attr["_input_placements"].list.i if "_input_placements" in ge_graph.attr else ()
     return traced + [_ON_DEVICE in placements] * (count - len(traced))
+
+
+def _owned_outputs(module: fx.GraphModule) -> list[bool]:
+    """For each output whether it shares memory with no input, constant or other output: a caller may write to it."""
+    results: Any = module.graph.output_node().args[0]
+    roots = [_root(result) for result in results]
+    counts = Counter(roots)
+    return [root.op == "call_function" and counts[root] == 1 for root in roots]
+
+
+def _root(node: fx.Node) -> fx.Node:
+    """The node that made the memory behind a result."""
+    while node.op == "call_function":
+        maker: Any = node.args[0] if node.target is operator.getitem else node
+        kernel = maker.meta.get("kernel")
+        if kernel is None or not kernel.may_alias:
+            return node
+        node = next(
+            argument for declared, argument in zip(kernel.inputs, maker.args, strict=True) if not declared.is_size
+        )
+    return node

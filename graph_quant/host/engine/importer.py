@@ -98,7 +98,7 @@ class _Importer:
             placeholder = self.graph.placeholder(self._identifier(node.name))
             placeholder.meta["ge"] = node
             output = Output(node.name, 0)
-            if inputs.is_size(node):
+            if node.is_size:
                 host = self.graph.call_function(sizes.given_sizes, (placeholder, inputs.dtype(node)))
                 host.meta["ge"] = node
                 self.sizes[output] = host

@@ -15,20 +15,6 @@ def dtype(node: Node) -> torch.dtype:
     return from_desc(node.proto.output_desc[0].dtype)
 
 
-def is_size(node: Node) -> bool:
-    """Whether a Data node is fed a size or a list of sizes rather than a tensor.
-
-    TorchAir describes a tensor input by ``Tensor(...)`` and a size by its symbol. A list of sizes, and the list of
-    random number offsets, it leaves undescribed.
-    """
-    desc = node.proto.output_desc[0]
-    if desc.device_type == "NPU" or len(desc.shape.dim) > 1:
-        return False
-    if "_meta" not in desc.attr:
-        return desc.device_type == "CPU" and dtype(node) == torch.int64
-    return not desc.attr["_meta"].s.startswith(b"Tensor")
-
-
 def memory_at(node: Node) -> torch.Tensor:
     """The tensor over memory that a ConstPlaceHolder names by address; that memory is the host's."""
     shape = tuple(node.attribute("origin_shape") or ())

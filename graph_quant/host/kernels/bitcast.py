@@ -7,9 +7,10 @@ from torch import Tensor
 
 from ... import int4
 from ...destination import INT4
+from ...dispatcher import step
 from ...ge.kernels import kernel
 from ...ge.torch_dtypes import from_attr
-from . import opaque
+from ...reference.blocks import BLOCK_ELEMENTS
 
 
 @kernel("Bitcast", view=True)
@@ -24,7 +25,7 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
         packed = int4.pack_pairs(x)
         return packed if keep_dim else packed.squeeze(-1)
     if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
-        packed = opaque.pack_int4(x)
+        packed = _pack_int4(x)
         return packed if keep_dim else packed.squeeze(-1)
     if x.element_size() == dtype.itemsize:
         return x.view(dtype)
@@ -33,3 +34,23 @@ def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa:
         return joined if keep_dim else joined.squeeze(-1)
     parts = x.contiguous().unsqueeze(-1).view(dtype)
     return parts.flatten(-2) if keep_dim else parts
+
+
+def _pack(elements: Tensor) -> Tensor:
+    blocks = [int4.pack(block) for block in elements.reshape(-1).split(BLOCK_ELEMENTS)]
+    return torch.cat(blocks).reshape([*elements.shape[:-1], elements.size(-1) // INT4.packing])
+
+
+def _fake_pack(elements: Tensor) -> Tensor:
+    width = elements.size(-1) // INT4.packing
+    return elements.new_empty([*elements.shape[:-1], width], dtype=torch.int32)
+
+
+_step = step("pack_int4(Tensor elements) -> Tensor", _pack, _fake_pack)
+
+
+def _pack_int4(elements: Tensor) -> Tensor:
+    """``elements`` packed eight to an int32; outside compiled code in blocks that stay in cache."""
+    if torch.compiler.is_compiling():
+        return int4.pack(elements)
+    return _step(elements)  # type: ignore[no-any-return]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import Destination
-from graph_quant.reference.blocks import Results, by_row_blocks
-from graph_quant.reference.groups import checked_ends, group_of_row
+from graph_quant.reference.blocks import Results, by_row_blocks, checked_ends, group_of_row
 from graph_quant.reference.rounding import store
 
 PERTOKEN, PERTENSOR, PERCHANNEL = "pertoken", "pertensor", "perchannel"

@@ -9,9 +9,8 @@ from __future__ import annotations
 import torch
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge.kernels import kernel
-from graph_quant.reference.blocks import row_blocks
+from graph_quant.reference.blocks import checked_ends, group_of_row, row_blocks
 from graph_quant.reference.dequantise import elements
-from graph_quant.reference.groups import checked_ends, group_of_row
 from graph_quant.reference.rounding import affine
 
 
