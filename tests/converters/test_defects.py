@@ -299,3 +299,18 @@ def test_26_products_of_two_precisions_are_taken_in_float32() -> None:
     graph = lower(torch.mm, bf16(4, 64), f32(64, 8))
     assert inputs(node(graph, "MatMul"))[:2] == ["DT_FLOAT", "DT_FLOAT"]
     assert [each.type for each in graph.op].count("Cast") == 2
+
+
+def test_27_group_norm_silu_takes_the_eps_of_its_schema() -> None:
+    graph = lower(lambda x, w, b: torch_npu.npu_group_norm_silu(x, w, b, 2), f16(2, 4, 3), f16(4), f16(4))
+    assert node(graph, "GroupNormSilu").attr["eps"].f == pytest.approx(1e-5)
+    meta = [each.to(META) for each in (f16(2, 4, 3), f32(4), f32(4))]
+    assert torch_npu.npu_group_norm_silu(*meta, 2)[1].dtype == torch.float16
+
+
+def test_28_scatter_pa_kv_cache_without_a_mode_is_norm() -> None:
+    def call(*given: torch.Tensor) -> object:
+        return torch_npu.npu_scatter_pa_kv_cache_functional(*given, cache_mode=None)
+
+    graph = lower(call, f16(2, 1, 16), f16(2, 1, 16), f16(3, 2, 1, 16), f16(3, 2, 1, 16), ends(1, 3))
+    assert node(graph, "ScatterPaKvCache").attr["cache_mode"].s in (b"", b"Norm")  # left out, it is Norm

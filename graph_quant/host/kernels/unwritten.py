@@ -11,5 +11,4 @@ declare("TransData", "MemcpyAsync", "MemcpyAddrAsync", "ReadSelect", "WriteSelec
         "Send", "Recv", "SendNotify", "RecvNotify", "StreamActive", "StreamSwitch", "StreamMerge", "LabelSet",
         "LabelGotoEx", "LabelSwitchByIndex", "EndGraph", "AtomicAddrClean", "MemSet", "PhonyConcat",
         "PhonySplit", flops=0)  # fmt: skip
-declare("LayerNormV3", flops=8)
 declare("AscendQuant", flops=3, exact=True, same=("x", "scale", "offset"), packs=True)

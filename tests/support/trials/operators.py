@@ -4,6 +4,7 @@ There every operator's calls run eagerly against a statement in NumPy, and compi
 """
 
 OF_OPERATORS = {
+    "AddLayerNorm": "npu_add_layer_norm",
     "AddRmsNorm": "npu_add_rms_norm",
     "AddRmsNormCast": "npu_add_rms_norm_cast",
     "AddRmsNormDynamicQuant": "npu_add_rms_norm_dynamic_quant",
@@ -15,6 +16,7 @@ OF_OPERATORS = {
     "AscendQuantV2": "npu_quantize",
     "AttentionUpdate": "npu_attention_update",
     "ClippedSwiglu": "npu_clipped_swiglu",
+    "DeepNorm": "npu_deep_norm",
     "DequantBias": "npu_dequant_bias",
     "DequantSwigluQuant": "npu_dequant_swiglu_quant",
     "DynamicQuant": "npu_dynamic_quant",
@@ -27,7 +29,9 @@ OF_OPERATORS = {
     "FusedInferAttentionScore": "npu_fused_infer_attention_score",
     "GatherPaKvCache": "npu_gather_pa_kv_cache_functional",
     "GeluQuant": "npu_gelu_quant",
+    "GeGluV2": "npu_geglu",
     "GemmaRmsNorm": "npu_gemma_rms_norm",
+    "GroupNormSilu": "npu_group_norm_silu",
     "GroupQuant": "npu_group_quant",
     "GroupedMatmul": "npu_grouped_matmul",
     "GroupedMatmulFinalizeRouting": "npu_grouped_matmul_finalize_routing",
@@ -48,6 +52,7 @@ OF_OPERATORS = {
     "KvRmsNormRopeCache": "npu_kv_rmsnorm_rope_cache_v2_functional",
     "MatmulAllReduce": "collectives",
     "MatmulReduceScatter": "collectives",
+    "LayerNormV3": "npu_layer_norm_eval",
     "MlaProlog": "npu_mla_prolog",
     "MlaPrologV2": "npu_mla_prolog_v2",
     "MlaPrologV3": "npu_mla_prolog_v3_functional",
