@@ -11,15 +11,13 @@ from collections.abc import Sequence
 import torch
 from graph_quant.converters.lowering import HALVES, PROTO_FLOAT, cast_to, lowers
 from graph_quant.ge.dtypes import TO_DESC
-from graph_quant.meta.norm.group_norm_silu import group_norm_silu
-from graph_quant.meta.norm.layer_norm import add_layer_norm, deep_norm, layer_norm_eval
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import DataType, Tensor
 
 
-@lowers(add_layer_norm)
+@lowers("npu_add_layer_norm")
 def lower_add(
     x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, additional_output: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -40,7 +38,7 @@ def lower_add(
     return y, mean, rstd, x
 
 
-@lowers(deep_norm)
+@lowers("npu_deep_norm")
 def lower_deep(
     x: Tensor, gx: Tensor, beta: Tensor, gamma: Tensor, alpha: float, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,7 +54,7 @@ def lower_deep(
     return mean, rstd, y
 
 
-@lowers(layer_norm_eval)
+@lowers("npu_layer_norm_eval")
 def lower_eval(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -77,7 +75,7 @@ def _filled(value: float, shape: list[int], dtype: torch.dtype) -> Tensor:
     return cast_to(filled, dtype) if dtype in HALVES else filled
 
 
-@lowers(group_norm_silu)
+@lowers("npu_group_norm_silu")
 def lower_groups(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
