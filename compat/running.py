@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,8 +12,12 @@ import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import cache
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
+from .forked import run_script, run_tests
 from .outcome import Outcome, Verdict, judged, of_process, reason_in
 from .suites import Job
 
@@ -41,14 +47,38 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
         if job.tests is None:
             script = Path(folder) / "example.py"
             script.write_text(job.code, encoding="utf-8")
-            code, output = _process(["run", str(script)], Path(folder), seconds)
+            code, output = _forked(run_script, str(script), folder, seconds)
             return [of_process(job.name, code, output)]
         report = Path(folder) / "report.xml"
-        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", folder]
-        code, output = _process(["run", "-m", "pytest", *options, str(job.tests)], job.tests.parent, seconds)
+        options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", folder, str(job.tests)]
+        code, output = _forked(run_tests, options, str(job.tests.parent), seconds)
         if report.exists() and (found := list(_cases(job.name, report))):
             return found
         return [of_process(job.name, 1 if code == 0 else code, output)]
+
+
+def _forked(target: Callable[..., None], what: Any, folder: str, seconds: float) -> tuple[int | None, str]:
+    """The same in a process that is forked from one where the libraries are loaded already."""
+    with tempfile.NamedTemporaryFile("r", errors="replace") as printed:
+        process = _ready().Process(target=target, args=(what, folder, printed.name))
+        process.start()
+        process.join(seconds)
+        if process.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid or 0, signal.SIGKILL)
+            process.kill()
+            process.join()
+            return None, printed.read()
+        return process.exitcode, printed.read()
+
+
+@cache
+def _ready() -> ForkServerContext:
+    # Processes end at once, so semaphores of their libraries are left to the system, which is not worth a remark.
+    os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["compat.forked"])
+    return context
 
 
 def _process(
