@@ -79,15 +79,6 @@ def _differ(one: Tensor, other: Tensor) -> Tensor:
     return ge.LogicalNot(ge.Equal(one, other))
 
 
-@converts(aten.sub.Scalar, aten.sub.Tensor)
-def sub(x: Tensor, other: Any, alpha: Any = 1, meta_outputs: Any = None) -> Tensor:
-    """Sub; with a factor AxpyV2 of its negative, which ATen does not round to the type of the tensor first."""
-    if not isinstance(alpha, Tensor) and alpha == 1:
-        return ge.Sub(*in_type(meta_outputs.dtype, x, other))
-    minus = ge.Neg(alpha) if isinstance(alpha, Tensor) else -alpha
-    return ge.AxpyV2(*in_type(meta_outputs.dtype, x, other, minus))
-
-
 @converts(aten.div.Scalar_mode, aten.div.Tensor_mode)
 def div_mode(x: Tensor, other: Any, *, rounding_mode: str | None = None, meta_outputs: Any = None) -> Tensor:
     """FloorDiv, TruncateDiv or RealDiv."""
@@ -116,3 +107,9 @@ def round_decimals(x: Tensor, *, decimals: int = 0, meta_outputs: Any = None) ->
     if decimals > 0:
         return ge.RealDiv(ge.Round(ge.Mul(x, by)), by)
     return ge.Mul(ge.Round(ge.RealDiv(x, by)), by)
+
+
+@converts(aten.complex.default)
+def make_complex(real: Tensor, imag: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """Complex."""
+    return ge.Complex(real, imag)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-MOST_TO_COMPILE, MOST_TO_REPEAT = 31, 14
+MOST_TO_COMPILE, MOST_TO_REPEAT = 32, 14
 
 WALK = """
 import json, sys

@@ -96,3 +96,34 @@ def embedding_dense_grad(
 ) -> Tensor:
     indices = indices_within("indices", indices, num_weights, padding_idx)
     return torch.ops.aten.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
+
+
+_BAGS = {"sum": 0, "mean": 1, "max": 2}
+
+
+@kernel("EmbeddingBag")
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor | None = None,
+    per_sample_weights: Tensor | None = None,
+    *,
+    mode: str = "mean",
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    starts = torch.zeros(1, dtype=indices.dtype) if offsets is None else offsets
+    places = indices_within("indices", indices, weight.size(0))
+    return torch.ops.aten._embedding_bag(  # type: ignore[no-any-return]
+        weight,
+        places,
+        starts,
+        scale_grad_by_freq,
+        _BAGS[mode],
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )

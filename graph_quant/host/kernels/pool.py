@@ -35,6 +35,12 @@ def avg_pool(
     )
 
 
+@kernel("AdaptiveAvgPool2dGrad")
+def adaptive_avg_pool_grad(input_grad: Tensor, *, orig_input_shape: Sequence[int]) -> Tensor:
+    shape_only = torch.zeros(list(orig_input_shape), dtype=input_grad.dtype)
+    return torch.ops.aten._adaptive_avg_pool2d_backward(input_grad, shape_only)  # type: ignore[no-any-return]
+
+
 @kernel("AdaptiveAvgPool3d")
 def adaptive_avg_pool_volume(x: Tensor, *, output_size: Sequence[int], data_format: str = "NDHWC") -> Tensor:
     pooled = functional.adaptive_avg_pool3d(_channels_first(x, data_format), tuple(output_size))  # type: ignore[arg-type]

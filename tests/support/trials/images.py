@@ -62,6 +62,14 @@ def adaptive_avg_pool(chance: random.Random) -> Case:
     return Case([x], {"output_size": wanted}, expected, bound=2)
 
 
+@trial("AdaptiveAvgPool2dGrad")
+def adaptive_avg_pool_grad(chance: random.Random) -> Case:
+    x, wanted = _image(chance), (chance.randint(1, 8), chance.randint(1, 8))
+    dy = plain([*x.shape[:2], *wanted])
+    expected = gradient(lambda given: functional.adaptive_avg_pool2d(given, wanted), 0, dy, x)
+    return Case([dy], {"orig_input_shape": list(x.shape)}, expected)
+
+
 @trial("MaxPoolV3")
 def max_pool(chance: random.Random) -> Case:
     made, x = _window(chance), _image(chance, chance.choice((torch.float32, torch.float64)))

@@ -322,3 +322,19 @@ def top_k(chance: random.Random) -> Case:
     order = torch.from_numpy(np.argsort(-keys if largest else keys, axis, kind="stable")).narrow(axis, 0, count)
     expected = (torch.take_along_dim(x, order, axis), order.int())
     return Case([x, size(count)], {"dim": axis, "largest": largest}, expected)
+
+
+@trial("EmbeddingBag")
+def embedding_bag(chance: random.Random) -> Case:
+    """Rows of each bag added, averaged, or the largest of each column; the other three say where they came from."""
+    weight, mode = whole([5, 3]), chance.choice(("sum", "mean", "max"))
+    places = torch.tensor([chance.randrange(5) for _ in range(6)])
+    starts = [0, 2, 5]
+    bags = [places[a:b] for a, b in zip(starts, (*starts[1:], 6), strict=True)]
+    total = torch.stack([weight[bag].sum(0) for bag in bags])
+    counts = torch.tensor([[len(bag)] for bag in bags])
+    largest = torch.stack([weight[bag].amax(0) for bag in bags])
+    y = {"sum": total, "mean": total / counts, "max": largest}[mode]
+    given = (weight, places, torch.tensor(starts))
+    rest = torch.ops.aten._embedding_bag(*given, False, ("sum", "mean", "max").index(mode))[1:]
+    return Case(given, {"mode": mode}, (y, *rest))

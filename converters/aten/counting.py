@@ -1,0 +1,76 @@
+"""What is counted, found or repeated by the values of integers: bincount, bucketize, repeat_interleave, cumprod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from graph_quant.converters.decompositions import decomposes
+from graph_quant.converters.lowering import converts, in_type, taken_in
+from graph_quant.ge.dtypes import TO_ATTRIBUTE
+from graph_quant.ge.torch_dtypes import word_of
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import DataType, Tensor
+
+aten = torch.ops.aten
+
+
+@converts(aten.bincount.default)
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, meta_outputs: Any = None) -> Tensor:
+    """Bincount, up to the largest element, or further where more bins are asked for."""
+    numbers = in_type(DataType.DT_INT32, x)
+    # A bin more than the largest element, none where there are no elements.
+    largest = ge.ReduceMax(ge.ConcatV2([numbers, ge.Const([-1], dtype=DataType.DT_INT32)], 0, N=2), [0])
+    bins = ge.Maximum(ge.Add(largest, ge.Const(1, dtype=DataType.DT_INT32)), in_type(DataType.DT_INT32, minlength))
+    if weights is None:
+        counted = ge.Bincount(numbers, bins, ge.Fill([0], ge.Const(0, dtype=DataType.DT_INT32)))
+        return ge.Cast(counted, dst_type=DataType.DT_INT64)
+    return ge.Bincount(numbers, bins, in_type(meta_outputs.dtype, weights))
+
+
+@converts(aten.bucketize.Tensor)
+def bucketize(
+    x: Tensor,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    meta_outputs: Any = None,  # noqa: ARG001
+) -> Tensor:
+    """SearchSorted among the boundaries."""
+    common = torch.promote_types(x.meta.dtype, boundaries.meta.dtype)
+    inner = taken_in("SearchSorted", TO_ATTRIBUTE[word_of(common)])
+    wanted = DataType.DT_INT32 if out_int32 else DataType.DT_INT64
+    return ge.SearchSorted(in_type(inner, boundaries), in_type(inner, x), None, dtype=wanted, right=right)
+
+
+@converts(aten.repeat_interleave.Tensor)
+def repeat_interleave(repeats: Tensor, *, output_size: Any = None, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """Every place as often as it is repeated: the first whose sum of repeats lies above each of the results."""
+    ends = ge.Cumsum(in_type(DataType.DT_INT64, repeats), 0)
+    total = ge.ReduceSum(in_type(DataType.DT_INT64, repeats), [0]) if output_size is None else output_size
+    places = ge.Range(*in_type(DataType.DT_INT64, 0, total, 1))
+    found = ge.SearchSorted(ends, places, None, dtype=DataType.DT_INT64, right=True)
+    return found if repeats.dtype == DataType.DT_INT64 else ge.Cast(found, dst_type=repeats.dtype)
+
+
+@converts(aten.masked_select.default)
+def masked_select(x: Tensor, mask: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """MaskedSelect."""
+    return ge.MaskedSelect(x, mask)
+
+
+@converts(aten.cumprod.default)
+def cumprod(x: Tensor, dim: int, *, dtype: Any = None, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """Cumprod in the type of the result; a number is its own product."""
+    numbers = in_type(meta_outputs.dtype, x)
+    return ge.Cumprod(numbers, dim % x.rank) if x.rank else ge.Identity(numbers)
+
+
+@decomposes(aten.var_mean.correction)
+def var_mean(
+    x: torch.Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Variance and mean, each by its own nodes."""
+    axes = list(dim) if dim else list(range(x.dim()))
+    return torch.var(x, axes, correction=correction, keepdim=keepdim), torch.mean(x, axes, keepdim)

@@ -1,0 +1,109 @@
+"""torch.cond and scan without GE's nodes for control flow: both branches and a choice, and steps one after the other.
+
+Branches and steps have no effects but their results, so that computing both, or all, changes no result. A loop whose
+steps are not counted when the graph is built is refused with the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+aten = torch.ops.aten
+_COND, _SCAN = torch.ops.higher_order.cond, torch.ops.higher_order.scan
+_LOOP = torch.ops.higher_order.while_loop
+MOST_STEPS = 256
+
+
+def mend(compiler: ModuleType) -> None:
+    """Let TorchAir's compiler see none of them."""
+    compile_module = compiler._NpuFxCompiler._get_compiled_gm
+
+    def without_control_flow(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
+        flatten(gm)
+        return compile_module(self, gm, example_inputs)
+
+    compiler._NpuFxCompiler._get_compiled_gm = without_control_flow
+
+
+def flatten(module: GraphModule) -> None:
+    """Put what branches and steps compute in their place."""
+    found = [node for node in module.graph.nodes if node.target in (_COND, _SCAN, _LOOP)]
+    for node in found:
+        if node.target is _LOOP:
+            raise NotImplementedError(
+                "while_loop is not lowered: loop in Python where the steps are counted, or call the graph in a loop"
+            )
+        with module.graph.inserting_before(node):
+            results = _chosen(module, node) if node.target is _COND else _stepped(module, node)
+        _replace(node, results)
+    if found:
+        module.graph.eliminate_dead_code()
+        module.recompile()
+
+
+def _body(module: GraphModule, place: Node) -> GraphModule:
+    """A branch or step, without control flow of its own."""
+    body: GraphModule = module.get_submodule(str(place.target))
+    flatten(body)
+    return body
+
+
+def _inline(graph: Graph, body: GraphModule, given: Sequence[Any]) -> list[Any]:
+    """What a body computes of what it is given, in the graph."""
+    placeholders = [node for node in body.graph.nodes if node.op == "placeholder"]
+    returned = graph.graph_copy(body.graph, dict(zip(placeholders, given, strict=True)))
+    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
+
+
+def _chosen(module: GraphModule, node: Node) -> list[Node]:
+    predicate, then, otherwise, operands = node.args
+    if not isinstance(predicate, Node) or not isinstance(predicate.meta.get("val"), torch.Tensor):
+        raise NotImplementedError("torch.cond is lowered for a predicate that is a tensor: decide on sizes in Python")
+    branches = [_inline(module.graph, _body(module, place), operands) for place in (then, otherwise)]  # type: ignore[arg-type]
+    results = []
+    for one, other, value in zip(*branches, node.meta["val"], strict=True):
+        result = module.graph.call_function(aten.where.self, (predicate, one, other))
+        result.meta["val"] = value
+        results.append(result)
+    return results
+
+
+def _stepped(module: GraphModule, node: Node) -> list[Node]:
+    step, carried, scanned, others = (list(each) if isinstance(each, (tuple, list)) else each for each in node.args)
+    count = scanned[0].meta["val"].size(0)  # type: ignore[index, union-attr]
+    if not isinstance(count, int) or count > MOST_STEPS:
+        raise NotImplementedError(
+            f"scan is lowered over at most {MOST_STEPS} steps that are known when the graph is built, got {count}: "
+            "compile with dynamic=False, or call the graph in a loop"
+        )
+    body, graph, made = _body(module, step), module.graph, []  # type: ignore[arg-type]
+    for place in range(count):
+        rows = [_call(graph, aten.select.int, (each, 0, place)) for each in scanned]  # type: ignore[union-attr]
+        results = _inline(graph, body, [*carried, *rows, *others])  # type: ignore[misc]
+        carried = results[: len(carried)]  # type: ignore[arg-type]
+        made.append(results[len(carried) :])
+    return [*carried, *(_stacked(graph, list(each)) for each in zip(*made, strict=True))]
+
+
+def _stacked(graph: Graph, rows: list[Node]) -> Node:
+    return _call(graph, aten.cat.default, ([_call(graph, aten.unsqueeze.default, (row, 0)) for row in rows], 0))
+
+
+def _call(graph: Graph, overload: Any, args: tuple[Any, ...]) -> Node:
+    """A call, and the tensor that it gives where all that it is given are known."""
+    node = graph.call_function(overload, args)
+    values = torch.fx.node.map_arg(args, lambda each: each.meta.get("val"))
+    node.meta["val"] = overload(*values)
+    return node
+
+
+def _replace(node: Node, results: list[Node]) -> None:
+    for user in list(node.users):
+        user.replace_all_uses_with(results[user.args[1]])  # type: ignore[call-overload]
+        user.graph.erase_node(user)
+    node.graph.erase_node(node)

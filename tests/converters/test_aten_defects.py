@@ -1,0 +1,49 @@
+"""Defects of TorchAir's converters of ATen operators: calls whose results are others than eager mode's, or none.
+
+`GRAPH_QUANT_TEST_UPSTREAM=1 pytest tests/converters/test_aten_defects.py` shows each of them fail on upstream.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchair
+from torch.nn import functional
+
+from support import upstream  # noqa: F401 (puts upstream in place when asked to)
+
+LARGE = 2**24 + 1  # float32 has no number for it
+Calls = dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]
+X = torch.tensor([[-2.0, -0.5, 0.25], [1.5, 3.0, -1.0]])
+COUNTS = torch.tensor([[1, 2, 3], [LARGE - 1, LARGE, 2]])
+MANY = torch.linspace(-3, 3, 97).half()
+IMAGE = torch.arange(1.0, 37.0).reshape(1, 1, 6, 6)
+
+CASES: Calls = {
+    "gelu with tanh": (lambda x: functional.gelu(x, approximate="tanh"), (X,)),
+    "integers below a number": (lambda n: n < 2.5, (COUNTS,)),
+    "integers not below a number": (lambda n: n >= 2.5, (COUNTS,)),
+    "equality of integers and floats": (lambda n, x: n == x, (COUNTS, X)),
+    "the place of a large integer": (lambda n: torch.argmax(n, 1, keepdim=True), (COUNTS,)),
+    "rows by a mask": (lambda x: x[torch.tensor([False, True], device=x.device)], (X,)),
+    "a mean with its padding": (lambda x: functional.avg_pool2d(x, 3, 2, 1), (IMAGE.half(),)),
+    "where maxima were": (lambda x: functional.max_pool2d(x, 2, return_indices=True)[1], (IMAGE,)),
+    "a difference with a number": (lambda x: torch.sub(x, x + 1, alpha=0.1), (MANY,)),
+    "a product with a number": (lambda x: torch.addcmul(x, x, x, value=0.1), (MANY,)),
+    "a quotient with a number": (lambda x: torch.ops.aten.addcdiv(x, x * 7, x.abs() + 0.3, value=0.1), (MANY,)),
+    "truth of bytes": (lambda x: torch.any(x), (torch.tensor([0, 3], dtype=torch.uint8),)),
+    "bounds that are one": (lambda x: functional.hardtanh(x, 0.0, 0.0), (torch.tensor([1.0, float("nan")]),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_graph_gives_what_eager_mode_gives(name: str) -> None:
+    function, inputs = CASES[name]
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True)
+        result = compiled(*(each.npu() for each in inputs)).cpu()
+    expected = function(*inputs)
+    assert result.dtype == expected.dtype
+    torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)

@@ -1,0 +1,132 @@
+"""What models use beyond core ATen is lowered, or refused with the way out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchair
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+READING = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+
+
+def compiled(function: Callable[..., Any], dynamic: bool = True) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
+
+
+def agree(function: Callable[..., Any], *given: torch.Tensor, dynamic: bool = True) -> None:
+    """The same bits in a graph on the device as eagerly on the CPU."""
+    with torch._dynamo.config.patch(READING):
+        actual = compiled(function, dynamic)(*(each.npu() for each in given))
+    expected = function(*given)
+    flat = [torch.utils._pytree.tree_leaves(each) for each in (expected, actual)]
+    for place, (one, other) in enumerate(zip(*flat, strict=True)):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other.cpu()), (place, one, other)
+
+
+def test_what_sorts_and_counts() -> None:
+    def call(x: torch.Tensor, experts: torch.Tensor, bounds: torch.Tensor) -> Any:
+        return [
+            torch.histc(x, 4, -1, 1),
+            torch.topk(x, 2, 0, largest=False),
+            torch.topk(experts, 3),
+            torch.sort(x, 0, descending=True),
+            torch.argsort(experts, stable=True),
+            torch.msort(x),
+            torch.searchsorted(bounds, x),
+            torch.searchsorted(bounds, x, right=True, out_int32=True),
+            torch.bucketize(x, bounds),
+            torch.bucketize(x, bounds, right=True, out_int32=True),
+            functional.one_hot(experts, 8),
+            x.masked_scatter(x > 0, torch.arange(20.0, device=x.device)),
+            torch.cumprod(x, 1),
+            torch.var_mean(x, 1)[0],
+            torch.roll(x, 2, 1),
+            torch.all(x > 0, 1),
+            torch.logaddexp(x, x),
+        ]
+
+    agree(call, torch.randn(4, 5), torch.tensor([1, 7, 2, 2, 0, 7]), torch.tensor([-1.0, 0.0, 0.5, 2.0]))
+
+
+def test_sizes_that_come_when_the_graph_runs() -> None:
+    def call(x: torch.Tensor, experts: torch.Tensor, count: torch.Tensor) -> Any:
+        rows = count.item()
+        torch._check(rows >= 0)
+        torch._check(rows <= x.size(0))
+        return [
+            torch.nonzero(x > 0),
+            torch.nonzero(x > 0)[:, 0] * 2 + 1,
+            torch.where(x > 0),
+            x[x > 0],
+            torch.masked_select(x, x > 0),
+            torch.bincount(experts),
+            torch.bincount(experts, minlength=12),
+            torch.repeat_interleave(experts, experts),
+            torch.zeros(rows, device=x.device) + 1,
+            torch.arange(rows, device=x.device),
+            x.narrow(0, 0, rows) * 2,
+            x * rows,
+        ]
+
+    agree(call, torch.randn(4, 5), torch.tensor([1, 7, 2, 2, 0, 7]), torch.tensor(3))
+
+
+def test_a_number_that_is_read_is_not_returned() -> None:
+    with (
+        torch._dynamo.config.patch(READING),
+        pytest.raises(Exception, match=r"return the tensor, and call item\(\) outside"),
+    ):
+        compiled(lambda x: x.sum().item() + 1)(torch.tensor([1, 2]).npu())
+
+
+def test_cond_chooses_between_branches() -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> Any:
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            return torch.cond(x.amax() > 2, lambda x: x * 2, lambda x: x - 1, (x,))
+
+        return torch.cond(x.sum() > 0, lambda x, y: (inner(x), y + 1), lambda x, y: (x.clone(), y - 1), (x, y))
+
+    graph = compiled(call)
+    for x in (torch.tensor([1.0, 3.0]), torch.tensor([1.0, 0.5]), torch.tensor([-1.0, -3.0])):
+        y = torch.tensor([4.0, 5.0])
+        for one, other in zip(call(x, y), graph(x.npu(), y.npu()), strict=True):
+            assert torch.equal(one, other.cpu())
+
+
+def test_scan_of_known_length() -> None:
+    def call(x: torch.Tensor) -> Any:
+        return scan(lambda carry, row: (carry + row, carry * row), x[0], x)
+
+    agree(call, torch.randn(4, 5), dynamic=False)
+    with pytest.raises(Exception, match="compile with dynamic=False, or call the graph in a loop"):
+        compiled(call)(torch.randn(4, 5).npu())
+
+
+def test_a_loop_is_refused_with_the_way_out() -> None:
+    def call(x: torch.Tensor) -> Any:
+        count = torch.zeros((), dtype=torch.int64, device=x.device)
+        return while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x * 2), (count, x))
+
+    with pytest.raises(Exception, match="while_loop is not lowered: loop in Python where the steps are counted"):
+        compiled(call)(torch.randn(4).npu())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_checkpoints() -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda x: torch.sin(x) * 2, x, use_reentrant=False)
+
+    gradients = []
+    for function, device in ((call, "cpu"), (compiled(call), "npu")):
+        x = torch.linspace(-1, 1, 6).to(device).requires_grad_()
+        function(x).sum().backward()
+        assert x.grad is not None
+        gradients.append(x.grad.cpu())
+    assert torch.equal(*gradients)
