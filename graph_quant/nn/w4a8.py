@@ -12,10 +12,10 @@ from torch import Tensor, nn
 class W4A8Linear(nn.Module):
     """``y = dequantise(int8(x) @ int4(weight)) + bias``; x is float16 or bfloat16 (…, k), y the same (…, n).
 
-    On A2 and A3 only npu_grouped_matmul multiplies int8 with int4; it does so here with one group. k must be a multiple
-    of 64 and n of 8. Buffers: ``weight`` int32 (1, k, n/8); ``scale`` int64 (1, groups, n), the bits of float32;
-    ``assist`` float32 (1, n), ``8 * sum(weight * scale)``, which the kernel asks for; ``bias`` in the dtype of x (n,)
-    or None, added to the rounded product.
+    npu_grouped_matmul multiplies, with one group of rows: npu_quant_matmul computes the same, but takes no scales of
+    stretches other than 256. k must be a multiple of 64 and n of 8. Buffers: ``weight`` int32 (1, k, n/8); ``scale``
+    int64 (1, groups, n), the bits of float32; ``assist`` float32 (1, n), ``8 * sum(weight * scale)``, which the kernel
+    asks for; ``bias`` in the dtype of x (n,) or None, added to the rounded product.
     """
 
     def __init__(self, weight: Tensor, scale: Tensor, assist: Tensor, bias: Tensor | None) -> None:

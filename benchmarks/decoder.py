@@ -1,0 +1,110 @@
+"""A quantised decoder layer beside the same layer in bfloat16 on the CPU, and experts beside more experts or rows.
+
+The layer is Llama's, of hidden size 2048 and 5632 inside, in W8A8 scaled by token; its graph runs on the host through
+Inductor, and the layer in bfloat16 is compiled by Inductor as well. Where torchao is installed, its int8 linears scaled
+by token are measured in the same layer. Experts are called eagerly. What they do grows with the rows: with eight times
+as many experts, each with an eighth of the rows, there is as much to multiply, and more matrices to read.
+
+    python benchmarks/run.py decoder
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from graph_quant.host.engine import use
+from graph_quant.nn import DynamicW8A8, DynamicW8A8Experts, quantize_
+from torch import Tensor, nn
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+
+from engine import _alternating, _compiled
+
+CONFIG = LlamaConfig(
+    hidden_size=2048, intermediate_size=5632, num_attention_heads=16, num_key_value_heads=16, attn_implementation="sdpa"
+)
+
+
+class Layer(nn.Module):
+    """One decoder layer over a prompt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.rotary = LlamaDecoderLayer(CONFIG, 0), LlamaRotaryEmbedding(CONFIG)
+
+    def forward(self, hidden: Tensor, positions: Tensor) -> Tensor:
+        made = self.layer(hidden, position_embeddings=self.rotary(hidden, positions), position_ids=positions)
+        return made[0] if isinstance(made, tuple) else made
+
+
+def measure() -> dict[str, Any]:
+    """All figures."""
+    return {"experts": experts(), "layer": {f"{tokens} tokens": layer(tokens) for tokens in (1, 128)}}
+
+
+@torch.no_grad()
+def layer(tokens: int, rounds: int = 10) -> dict[str, Any]:
+    """How many times as fast the quantised layer is."""
+    torch.manual_seed(0)
+    plain = Layer().bfloat16().eval()
+    quantised = copy.deepcopy(plain)
+    quantize_(quantised, DynamicW8A8())
+    inputs = torch.randn(1, tokens, 2048).bfloat16(), torch.arange(tokens).unsqueeze(0)
+    on_device = tuple(each.npu() for each in inputs)
+    compiled = _compiled(quantised.npu(), "inductor", on_device)
+    functions: dict[str, Callable[[], object]] = {"quantised": lambda: compiled(*on_device)}
+    functions["bfloat16"] = _by_inductor(plain, inputs)
+    if find_spec("torchao") is not None:
+        functions["torchao"] = _by_inductor(_by_torchao(plain), inputs)
+    with use("inductor"):
+        times = _alternating(functions, rounds)
+    return {
+        f"{name} / quantised": round(times[name] / times["quantised"], 2) for name in functions if name != "quantised"
+    } | {"limits": "at least 2, 1"}
+
+
+def _by_inductor(model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[[], object]:
+    compiled = torch.compile(model, dynamic=False)
+    compiled(*inputs)
+    return lambda: compiled(*inputs)
+
+
+def _by_torchao(model: nn.Module) -> nn.Module:
+    import torchao.quantization as torchao
+
+    model = copy.deepcopy(model)
+    torchao.quantize_(model, torchao.Int8DynamicActivationInt8WeightConfig())
+    return model
+
+
+class Experts(nn.Module):
+    """As many gated experts as asked for."""
+
+    def __init__(self, experts: int) -> None:
+        super().__init__()
+        self.gate_up_proj = nn.Parameter(torch.randn(experts, 512, 512).bfloat16())
+        self.down_proj = nn.Parameter(torch.randn(experts, 512, 256).bfloat16())
+        self.act_fn = nn.SiLU()
+
+
+@torch.no_grad()
+def experts(rounds: int = 5) -> dict[str, Any]:
+    """W8A8 experts, two of them for each token."""
+    calls = {
+        "8 experts, 512 tokens": (8, 512),
+        "64 experts, 512 tokens": (64, 512),
+        "8 experts, 2048 tokens": (8, 2048),
+    }
+    functions = {}
+    for name, (count, tokens) in calls.items():
+        module = DynamicW8A8Experts.from_float(Experts(count))
+        chosen = torch.rand(tokens, count).topk(2).indices
+        inputs = torch.randn(tokens, 512).bfloat16(), chosen, torch.rand(tokens, 2)
+        functions[name] = lambda module=module, inputs=inputs: module(*inputs)
+    times = _alternating(functions, rounds)
+    first = times["8 experts, 512 tokens"]
+    return {name: {"times the first": round(taken / first, 2)} for name, taken in times.items()}
