@@ -73,8 +73,8 @@ def flash_attention(
     for place, length in enumerate(lengths):
         part = slice(start, start + length)
         shift = masks[place if masks.size(0) > 1 else 0, :length, :length].unsqueeze(0)
-        sequence = (Cached([Rows(each[:, part])]) for each in (k, v))
-        found, _ = attend(q[:, part], *sequence, Sight(shift), Arithmetic(scale_value, value.dtype))
+        keys, values = (Cached([Rows(each[:, part])]) for each in (k, v))
+        found, _ = attend(q[:, part], keys, values, Sight(shift), Arithmetic(scale_value, value.dtype))
         out[part] = found.transpose(0, 1).to(out.dtype).reshape(length, *out.shape[1:])
         start += length
     return ()

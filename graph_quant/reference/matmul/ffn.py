@@ -101,8 +101,8 @@ def ffn(
             Layer(*(None if each is None else each[expert] for each in layer))  # type: ignore[arg-type]
             for layer in (first, second)
         )
-        scales = (None if each is None else each[expert] for each in (scale, offset))
-        parts.append(_both(rows[start : start + count], one, other, activation, *scales, form, precision, dtype))
+        own, shift = (None if each is None else each[expert] for each in (scale, offset))
+        parts.append(_both(rows[start : start + count], one, other, activation, own, shift, form, precision, dtype))
         start += count
     return torch.cat(parts).reshape(*x.shape[:-1], weight2.size(-1))
 
@@ -163,7 +163,7 @@ def ffn_node(
 ) -> Tensor:
     form = QUANT if x.dtype == torch.int8 else (FLOAT if weight1.dtype == x.dtype else ANTIQUANT)
     tokens = None if expert_tokens is None else _counts(expert_tokens, tokens_index_flag)
-    scales = (
+    first, second = (
         each if each is None or each.dtype != torch.uint64 else each.view(torch.int64)
         for each in (deq_scale1, deq_scale2)
     )
@@ -177,7 +177,8 @@ def ffn_node(
         bias2,
         scale,
         offset,
-        *scales,
+        first,
+        second,
         antiquant_scale1,
         antiquant_scale2,
         antiquant_offset1,
