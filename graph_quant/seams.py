@@ -271,6 +271,11 @@ SEAMS: tuple[Seam, ...] = (
         f"{_CONVERTER}.GeConcreteGraph.dump",
     ),
     *_seams(
+        "passes do not know which sizes are the same",
+        f"{_CONVERTER}.GeConcreteGraph _all_sym_input_idx",
+        f"{_CONVERTER}.GeConcreteGraph _all_meta_tensor_input",
+    ),
+    *_seams(
         "verify sees no graphs",
         f"{_CONVERTER}.GeConcreteGraph.parse_node",
         "torchair.npu_fx_compiler._compile_graph_with_aot",

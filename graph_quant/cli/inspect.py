@@ -29,6 +29,7 @@ examples:
   graph-quant inspect dynamo_optimized_graph_1.txt
   graph-quant inspect graph.pbtxt --source graph.py --size s77=4096,s27=7168 --costs
   graph-quant inspect graph.txt --format html -o graph.html
+  graph-quant inspect graph.txt --passes on         # after GRAPH_QUANT_PASSES=off: what the passes make of it
   graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
   graph-quant inspect dumps/                                    # what each pass changed, and where nodes went
 
@@ -62,6 +63,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--tree", action="store_true", help="the outline: modules, or layers that repeat, once each")
     parser.add_argument("--no-fold", action="store_true", help="a line for every node, also inside idioms")
+    parser.add_argument(
+        "--passes",
+        metavar="on|NAME,…",
+        help="send the graph through all passes or those named, and compare nodes before and after",
+    )
     parser.set_defaults(run=run)
 
 
@@ -76,6 +82,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, args.source)
+    if args.passes:
+        dump, args.compared = _through_passes(dump, args.passes)
     from ..dumps.analyse.cost import Costs
 
     write(_render(dump, Costs(dump, sizes), args), args.output)
@@ -100,6 +108,21 @@ def histories(folder: Path) -> list[History]:
         history(name, [(each, open_dump(str(each.path))) for each in passes_])
         for name, passes_ in series(dumps_in(folder)).items()
     ]
+
+
+def _through_passes(dump: Dump, names: str) -> tuple[Dump, list[str]]:
+    import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
+
+    from ..dumps.analyse.lean import before_and_after, lean
+    from ..dumps.dump import Dump as Made
+
+    try:
+        graph_def, steps = lean(dump, names)
+    except ValueError as error:
+        raise DumpError(f"--passes: {str(error).partition(': ')[2]}") from None
+    sources = {name: node.source for name, node in dump.nodes.items()}
+    after = Made(graph_def, sources, dump.kind)
+    return after, list(before_and_after(dump, after, steps))
 
 
 def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
@@ -164,6 +187,7 @@ def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
         yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold, note=note)
     yield ""
     yield from summary_lines(dump, costs, SIZE_OPTION)
+<<<<<<< HEAD
     if profile is not None:
         yield from profile.lines()
     if args.chip:
@@ -182,6 +206,11 @@ def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> tuple[Profile
 
     profile = join(dump, read_rows(Path(args.profile))) if args.profile else None
     return profile, timing(costs, profile, chip(args.chip) if args.chip else None)
+=======
+    if args.passes:
+        yield ""
+        yield from args.compared
+>>>>>>> faff917 (Send GE graphs through passes: equal constants and sizes once, casts, shapes and transposes that undo each other, int4 never packed to be unpacked)
 
 
 def _left_open(dump: Dump) -> int:

@@ -130,3 +130,6 @@ def _torchair_is_there() -> None:
 
         torchair.install()
     lower_operators()
+    from ..passes import hook
+
+    hook.install(sys.modules["torchair._ge_concrete_graph.fx2ge_converter"].GeConcreteGraph)

@@ -20,7 +20,7 @@ LAYERS = [
     {"scripts"},
     {"seams", "modes", "aten"},
     {"start", "dumps", "upstream"},
-    {"host", "converters", "nn"},
+    {"host", "converters", "nn", "passes"},
     {"meta"},
     {"reference"},
     {"quant_params", "int4", "chip"},

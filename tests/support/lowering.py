@@ -8,16 +8,20 @@ from typing import Any
 import torch
 import torchair
 from google.protobuf import text_format
+from graph_quant import passes
 from torchair._ge_concrete_graph.ge_ir_pb2 import DataType, GraphDef
 from torchair.configs.compiler_config import CompilerConfig
 
 INTERFACE = ("Data", "NetOutput")
 
 
-def lower(function: Callable[..., Any], *args: Any, dynamic: bool | None = None) -> GraphDef:
-    """The GE graph of `function`. A graph that was built counts, whether or not it could then be run."""
+def lower(function: Callable[..., Any], *args: Any, dynamic: bool | None = None, through: str = passes.OFF) -> GraphDef:
+    """The GE graph of `function`, as converters make it or `through` passes.
+
+    A graph that was built counts, whether or not it could then be run.
+    """
     torch._dynamo.reset()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, passes.use(through):
         config = CompilerConfig()
         config.debug.graph_dump.type = "txt"
         config.debug.graph_dump.path = folder

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from ...passes.hook import steps_of
 from ...start.preload import HOST, chosen
 from ..compare.operators import writes
-from ..report.report import GraphReport, OutputReport, Report, Status, Thresholds
+from ..report.report import ChangedByPass, GraphReport, OutputReport, Report, Status, Thresholds
+from .blame import changing_pass
 from .lowering import Lowering, lowering_of, noting
 from .observe import ExtraOutputs, Recorder, is_recordable, on_host
 from .passes import watched
@@ -91,6 +93,7 @@ class _VerifiedGraph:
         self._left = calls
         self._call = 0
         self._progress = progress
+        self._compile = compile_graph
         self._lowering: Lowering = lowering_of(compiled)
         self._writes = any(writes(node) for node in module.graph.nodes)
         self._recordable = is_recordable(compiled)
@@ -113,12 +116,25 @@ class _VerifiedGraph:
         found.outputs = _outputs(judge, expected, outputs)
         if self._writes:
             found.outputs += _outputs(judge, given, args, " after the call", "input")
+        if not found.ok and not found.count(Status.RANDOM):
+            self._blame(name, args, given)
         self._report.graphs.append(found)
         region = inside()
         if region is not None:
             region.graphs.append(found)
             region.digests = walk.digests
         return outputs
+
+    def _blame(self, name: str, args: Sequence[Any], given: Sequence[Any]) -> None:
+        """Say which pass over the GE graph changes what it gives, if one does."""
+        if not any(step.replaced or step.changed for step in steps_of(self._compiled.graph)):
+            return
+        inputs = [
+            one.to(other.device) if isinstance(other, Tensor) else other for one, other in zip(given, args, strict=True)
+        ]
+        blamed = changing_pass(lambda: self._compile(self._module), inputs)
+        if blamed is not None:
+            self._report.passes.append(ChangedByPass(f"{blamed} over {name}"))
 
     def _kept(self, argument: Any) -> Any:
         """An input as it is before the graph runs, which may write to it."""

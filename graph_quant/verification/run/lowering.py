@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ge.graph import Output
+from ...passes.hook import all_replaced, standing
 from ..report.report import GeName
 
 _NOTES = "_graph_quant_lowering"
@@ -34,6 +35,17 @@ def lowering_of(concrete_graph: Any) -> Lowering:
     """What was noted for a GeConcreteGraph."""
     noted: Lowering = vars(concrete_graph).get(_NOTES) or Lowering()
     return noted
+
+
+def standing_outputs(ge_graph: Any) -> Callable[[Output], Output]:
+    """Tells which output of a graph has the value of another that a pass took out."""
+    replaced = all_replaced(ge_graph)
+
+    def stands(output: Output) -> Output:
+        node, _, place = standing(replaced, f"{output.node}:{output.place}").rpartition(":")
+        return Output(node, int(place))
+
+    return stands
 
 
 def noting(parse_node: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from ...host.engine import HostGraph, NodeError, Sizes
 from ...host.engine.engines import EAGER, current
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_operator, is_view, writes
-from .lowering import lowering_of
+from .lowering import lowering_of, standing_outputs
 
 # By FX node, the results that were seen by their position.
 Observed = dict[str, dict[int, Tensor]]
@@ -49,7 +49,9 @@ class Recorder:
         concrete_graph.graph._executor = self._executor
 
     def __call__(self, *args: Any) -> tuple[Any, Observed]:
-        wanted = list(lowering_of(self._graph).outputs())
+        # A pass may have let another node give a result.
+        stands = standing_outputs(self._graph.graph)
+        wanted = [(fx_node, place, stands(output)) for fx_node, place, output in lowering_of(self._graph).outputs()]
         self._executor.record({output for _, _, output in wanted})
         try:
             outputs = self._graph(*args)

@@ -1,0 +1,33 @@
+"""What the passes make of a dump: the graph after them, and what each did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ... import passes
+
+if TYPE_CHECKING:
+    from ..dump import Dump
+
+
+def lean(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]:
+    """A copy of the dump's GraphDef after passes, and what each did."""
+    graph_def = type(dump.graph_def)()
+    graph_def.CopyFrom(dump.graph_def)
+    with passes.use(through):
+        return graph_def, passes.run(graph_def, passes.current())
+
+
+def before_and_after(dump: Dump, after: Dump, steps: list[passes.Step]) -> Iterator[str]:
+    """The comparison as lines: nodes, nodes by type, and passes."""
+    counts = [Counter(node.type for node in each.nodes.values()) for each in (dump, after)]
+    yield f"passes: {len(dump.nodes)} nodes before, {len(after.nodes)} after"
+    for kind, many in counts[0].most_common():
+        if many != counts[1][kind]:
+            yield f"  {kind}: {many} -> {counts[1][kind]}"
+    for kind in sorted(counts[1].keys() - counts[0].keys()):
+        yield f"  {kind}: 0 -> {counts[1][kind]}"
+    for step in steps:
+        yield f"  pass {step.name}: {len(step.replaced)} results read elsewhere, {len(step.changed)} nodes changed"

@@ -1,0 +1,218 @@
+"""GE's rules for the dtypes and shapes of what its nodes compute."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import prod
+
+from ..ge import dtypes
+from .known import LONGEST, NOTHING, Call, Known, rule
+from .sizes import ONE, Size, Sizes, number, symbol
+
+# The integers that are followed, as struct writes them.
+FORMATS = {"int64": "q", "int32": "i"}
+_LARGEST = 2**31 - 1
+
+
+@rule("Const", "Constant")
+def constant(call: Call) -> Known:
+    tensor = call.op.attr["value"].t
+    shape = tuple(tensor.desc.shape.dim)
+    dtype = dtypes.OF_DESC.get(tensor.desc.dtype)
+    value = None
+    if dtype in FORMATS and prod(shape) <= LONGEST:
+        value = tuple(map(number, struct.unpack(f"<{prod(shape)}{FORMATS[dtype]}", tensor.data)))
+    return Known(dtype, tuple(map(number, shape)), value)
+
+
+@rule("Identity")
+def same(call: Call) -> Known:
+    return call["x"]
+
+
+@rule("Neg", "Abs", "Cos", "Sin", "Exp", "Sqrt", "Rsqrt", "Swish", "Relu", "Sigmoid", "Tanh", "Gelu", "LogicalNot")
+def unary(call: Call) -> Known:
+    return Known(call["x"].dtype, call["x"].shape)
+
+
+@rule("SoftmaxV2")
+def softmax(call: Call) -> Known:
+    return Known(None if call.attribute("half_to_float") else call["x"].dtype, call["x"].shape)
+
+
+@rule("Cumsum")
+def cumsum(call: Call) -> Known:
+    return Known(call["x"].dtype, call["x"].shape)
+
+
+@rule("Cast")
+def cast(call: Call) -> Known:
+    dtype = call.dtype("dst_type")
+    value = call["x"].value
+    if dtype not in FORMATS or (dtype == "int32" and any((each.number or 0) > _LARGEST for each in value or ())):
+        value = None
+    return Known(dtype, call["x"].shape, value)
+
+
+@rule("Add", "Sub", "Mul")
+def arithmetic(call: Call) -> Known:
+    one, two = call["x1"], call["x2"]
+    dtype = one.dtype if one.dtype == two.dtype else None
+    shape = broadcast(one.shape, two.shape)
+    value = None
+    if dtype in FORMATS and one.value and two.value:
+        lengths = len(one.value), len(two.value)
+        if lengths[0] == lengths[1] or 1 in lengths:
+            value = _elementwise(call.op.type, one.value, two.value)
+    return Known(dtype, shape, value)
+
+
+def _elementwise(kind: str, one: Sizes, two: Sizes) -> Sizes:
+    length = max(len(one), len(two))
+    pairs = zip(one * (length // len(one)), two * (length // len(two)), strict=True)
+    if kind == "Add":
+        return tuple(a + b for a, b in pairs)
+    return tuple(a - b if kind == "Sub" else a * b for a, b in pairs)
+
+
+@rule("RealDiv", "Maximum", "Minimum", "Pow", "Div", "FloorDiv", "FloorMod", "LogicalAnd", "LogicalOr")
+def binary(call: Call) -> Known:
+    one, two = call["x1"], call["x2"]
+    return Known(one.dtype if one.dtype == two.dtype else None, broadcast(one.shape, two.shape))
+
+
+@rule("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
+def comparison(call: Call) -> Known:
+    return Known("bool", broadcast(call["x1"].shape, call["x2"].shape))
+
+
+@rule("SelectV2")
+def select(call: Call) -> Known:
+    then, other = call["then"], call["else"]
+    shape = broadcast(call["condition"].shape, broadcast(then.shape, other.shape))
+    return Known(then.dtype if then.dtype == other.dtype else None, shape)
+
+
+def broadcast(one: Sizes | None, two: Sizes | None) -> Sizes | None:
+    """The shape of two tensors together. A symbol beside another may be 1, and nothing is known then."""
+    if one is None or two is None:
+        return None
+    rank = max(len(one), len(two))
+    pairs = zip((ONE,) * (rank - len(one)) + one, (ONE,) * (rank - len(two)) + two, strict=True)
+    found: list[Size] = []
+    for a, b in pairs:
+        if a != b and ONE not in (a, b) and (a.number is None) == (b.number is None):
+            return None
+        # Beside a number that is not 1, a symbol is 1 or that number.
+        found.append(b if a == ONE or (a.number is None and b != ONE) else a)
+    return tuple(found)
+
+
+@rule("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+def reduction(call: Call) -> Known:
+    x, axes = call["x"], call["axes"].numbers
+    if x.shape is None or not axes:
+        return Known(x.dtype)
+    reduced = {axis % len(x.shape) for axis in axes}
+    if call.attribute("keep_dims", False):
+        return Known(x.dtype, tuple(ONE if axis in reduced else size for axis, size in enumerate(x.shape)))
+    return Known(x.dtype, tuple(size for axis, size in enumerate(x.shape) if axis not in reduced))
+
+
+@rule("ConcatV2")
+def concatenation(call: Call) -> Known:
+    parts = [known for name, known in call.inputs.items() if name != "concat_dim"]
+    dtype = parts[0].dtype if all(part.dtype == parts[0].dtype for part in parts) else None
+    axis, shapes = call["concat_dim"].numbers, [part.shape for part in parts]
+    if not axis or None in shapes:
+        return Known(dtype)
+    whole = [shape for shape in shapes if shape is not None]
+    at = axis[0] % len(whole[0])
+    joined = whole[0][at]
+    for shape in whole[1:]:
+        joined += shape[at]
+    value = None
+    if dtype in FORMATS and len(whole[0]) == 1 and all(part.value is not None for part in parts):
+        value = tuple(size for part in parts for size in part.value or ())
+    return Known(dtype, (*whole[0][:at], joined, *whole[0][at + 1 :]), value)
+
+
+@rule("StridedSliceV2")
+def strided_slice(call: Call) -> Known:
+    x = call["x"]
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    begin, end, axes, strides = (call[name].numbers for name in ("begin", "end", "axes", "strides"))
+    if x.shape is None or not axes or any(call.attribute(mask) for mask in masks):
+        return Known(x.dtype)
+    shape = list(x.shape)
+    for place, axis in enumerate(axes):
+        length = shape[axis].number
+        if length is None or not begin or not end or not strides:
+            shape[axis] = symbol(f"{call.op.name}[{axis}]")
+        else:
+            shape[axis] = number(len(range(length)[begin[place] : end[place] : strides[place]]))
+    return Known(x.dtype, tuple(shape))
+
+
+@rule("GatherV2", "Gather")
+def gather(call: Call) -> Known:
+    x, indices = call["x"], call["indices"]
+    axis = call["axis"].numbers if call.op.type == "GatherV2" else [0]
+    if x.shape is None or indices.shape is None or not axis or call.attribute("batch_dims"):
+        return Known(x.dtype)
+    at = axis[0] % len(x.shape)
+    value, places = None, indices.numbers
+    if x.value is not None and len(x.shape) == 1 and places is not None:
+        value = tuple(x.value[place] for place in places)
+    return Known(x.dtype, (*x.shape[:at], *indices.shape, *x.shape[at + 1 :]), value)
+
+
+@rule("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def matrix_product(call: Call) -> Known:
+    one, two = call["x1"], call["x2"]
+    name = "adj" if call.op.type.startswith("Batch") else "transpose"
+    turned = [call.attribute(f"{name}_{each}", False) for each in ("x1", "x2")]
+    same_float = one.dtype == two.dtype and one.dtype in ("float32", "float16", "bfloat16")
+    return Known(one.dtype if same_float else None, _multiplied(one.shape, two.shape, turned))
+
+
+def _multiplied(one: Sizes | None, two: Sizes | None, turned: Sequence[bool]) -> Sizes | None:
+    if one is None or two is None or len(one) < 2 or len(two) < 2:
+        return None
+    batches = broadcast(one[:-2], two[:-2])
+    rows, columns = one[-1 if turned[0] else -2], two[-2 if turned[1] else -1]
+    return None if batches is None else (*batches, rows, columns)
+
+
+@rule("QuantBatchMatmulV3")
+def quantised_product(call: Call) -> Known:
+    turned = [call.attribute(name, False) for name in ("transpose_x1", "transpose_x2")]
+    return Known(call.dtype("dtype"), _multiplied(call["x1"].shape, call["x2"].shape, turned))
+
+
+@rule("DynamicQuant")
+def dynamic_quantisation(call: Call) -> list[Known]:
+    shape = call["x"].shape
+    scales = None if shape is None or call.attribute("quant_mode", "pertoken") != "pertoken" else shape[:-1]
+    return [Known(call.dtype("dst_type"), shape), Known("float32", scales)]
+
+
+@rule("Range")
+def counting(call: Call) -> Known:
+    start, limit, delta = call["start"], call["limit"], call["delta"]
+    if start.numbers == [0] and delta.numbers == [1] and limit.value is not None:
+        size = limit.value[0]
+        if size.number is None or size.number >= 0:
+            return Known(None, (size,))
+    return NOTHING
+
+
+@rule("Fill")
+def filled(call: Call) -> Known:
+    return Known(call["value"].dtype, call["dims"].value)
+
+
+@rule("BroadcastTo")
+def broadcast_to(call: Call) -> Known:
+    return Known(call["x"].dtype, call["shape"].value)
