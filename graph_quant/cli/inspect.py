@@ -187,13 +187,15 @@ def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
         yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold, note=note)
     yield ""
     yield from summary_lines(dump, costs, SIZE_OPTION)
-<<<<<<< HEAD
     if profile is not None:
         yield from profile.lines()
     if args.chip:
         from ..dumps.analyse.roofline import SOURCE, chip
 
         yield f"peaks of {args.chip}: those of {chip(args.chip).name}, {SOURCE}"
+    if args.passes:
+        yield ""
+        yield from args.compared
 
 
 def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> tuple[Profile | None, Note | None]:
@@ -206,11 +208,6 @@ def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> tuple[Profile
 
     profile = join(dump, read_rows(Path(args.profile))) if args.profile else None
     return profile, timing(costs, profile, chip(args.chip) if args.chip else None)
-=======
-    if args.passes:
-        yield ""
-        yield from args.compared
->>>>>>> faff917 (Send GE graphs through passes: equal constants and sizes once, casts, shapes and transposes that undo each other, int4 never packed to be unpacked)
 
 
 def _left_open(dump: Dump) -> int:
