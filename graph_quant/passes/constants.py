@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ge import dtypes
 from ..ge.graph import CONST_TYPES
-from .graph import Graph
+from .graph import Graph, standing
 from .rules import FORMATS
 
 Key = tuple[str, int, tuple[int, ...], bytes, bytes]
@@ -42,7 +42,8 @@ def constant(graph: Graph, dtype: str, numbers: Sequence[int], *, is_scalar: boo
         graph.constants.update(_plain_constants(graph))
     if key not in graph.constants or graph.constants[key] not in graph.ops:
         graph.constants[key] = _new(graph, dtype, numbers, shape, data)
-    return f"{graph.constants[key]}:0"
+    # One that another stands for must not get readers again.
+    return standing(graph.stands, f"{graph.constants[key]}:0")
 
 
 def _plain_constants(graph: Graph) -> Iterator[tuple[tuple[Any, ...], str]]:

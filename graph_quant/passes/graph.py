@@ -38,7 +38,7 @@ class Graph:
         self.stands: dict[str, str] = {}
         self.changes = 0
         self.constants: dict[tuple[Any, ...], str] = {}
-        self.last = len(self.ops)
+        self.names = set(self.ops)
         for op in graph_def.op:
             self._note(op)
         self.infer = Infer(self.ops, given or {})
@@ -140,10 +140,12 @@ class Graph:
 
     def add(self, like: str) -> Any:
         """A new node, as yet empty, with a name that says what it is ``like``."""
-        while f"{like}_{self.last}" in self.ops:
-            self.last += 1
+        number = len(self.names)
+        while f"{like}_{number}" in self.names:
+            number += 1
         op = self.graph_def.op.add()
-        op.name = f"{like}_{self.last}"
+        op.name = f"{like}_{number}"
+        self.names.add(op.name)
         self.ops[op.name] = op
         return op
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 from google.protobuf import text_format
 from graph_quant import passes
+from graph_quant.passes.constants import constant
+from graph_quant.passes.graph import Graph
 
 from support.building import Building, results, types
 
@@ -283,6 +285,26 @@ def test_producers_stand_before_their_readers() -> None:
     for op in graph.op:
         assert {reference.rpartition(":")[0] for reference in op.input if reference} <= seen
         seen.add(op.name)
+
+
+def test_a_new_node_never_takes_a_name_that_was_there() -> None:
+    """What stands for a result is kept by name, and a name that comes back would stand for two."""
+    made = Building()
+    x = made.data(-1, 6)
+    graph_def = made.output(made.op("Neg", {"x": x}))
+    graph = Graph(graph_def)
+    first = constant(graph, "int64", [1])
+    graph.drop({first.rpartition(":")[0]})
+    assert constant(graph, "int64", [2]) != first
+
+
+def test_a_constant_that_another_stands_for_is_not_read_again() -> None:
+    made = Building()
+    one, other = made.const([3]), made.const([3])
+    x = made.data(3)
+    graph = Graph(made.output(made.op("Neg", {"x": x}), made.op("Add", {"x1": one, "x2": other})))
+    assert graph.replace(other, one)
+    assert constant(graph, "int64", [3]) == one
 
 
 def test_a_list_and_off_choose() -> None:

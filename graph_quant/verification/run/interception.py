@@ -132,9 +132,15 @@ class _VerifiedGraph:
         inputs = [
             one.to(other.device) if isinstance(other, Tensor) else other for one, other in zip(given, args, strict=True)
         ]
-        blamed = changing_pass(lambda: self._compile(self._module), inputs)
+        blamed = changing_pass(self._again, inputs)
         if blamed is not None:
             self._report.passes.append(ChangedByPass(f"{blamed} over {name}"))
+
+    def _again(self) -> Any:
+        """The graph compiled once more, with the sizes and fake tensors that it was traced with."""
+        traced = [node.meta.get("val") for node in self._module.graph.nodes if node.op == "placeholder"]
+        with torch._guards.tracing(torch._guards.TracingContext(torch._guards.detect_fake_mode(traced))):
+            return self._compile(self._module)
 
     def _kept(self, argument: Any) -> Any:
         """An input as it is before the graph runs, which may write to it."""
