@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 import torch
 from graph_quant.ge.sizes import Sizes, to_tensor
+from graph_quant.host.engine import import_graph
 from graph_quant.host.kernels import KERNELS
 
 from support.calls import GOOD, STATEMENTS
+from support.graphs import OneNode
 from support.trials import TRIALS
 from support.trials.operators import OF_OPERATORS, STATED_ELSEWHERE
 
@@ -79,6 +81,23 @@ def test_a_kernel_gives_what_another_statement_gives(op_type: str) -> None:
             results = several(KERNELS[op_type].function(*arguments, **attributes))
             assert len(results) == len(wanted)
             for result, other in zip(results, wanted, strict=True):
+                agree(result, other, bound)
+        except Exception as error:
+            raise AssertionError(f"{op_type}({arguments}, {attributes})") from error
+
+
+@pytest.mark.parametrize("op_type", TRIALS)
+def test_a_node_in_a_graph_gives_what_another_statement_gives(op_type: str) -> None:
+    """The engine reads the node, chooses its kernel by what it is fed, and runs it."""
+    chance = random.Random(op_type)
+    torch.manual_seed(0)
+    for _ in range(max(CASES // 6, 1)):
+        arguments, attributes, expected, bound = TRIALS[op_type](chance)
+        whole = [expected] if isinstance(expected, torch.Tensor | Sizes) else list(expected or ())
+        try:
+            made = OneNode(KERNELS[op_type], arguments, attributes, [each is not None for each in whole])
+            results = import_graph(made.graph)(*made.inputs)
+            for result, other in zip(results, several(expected), strict=True):
                 agree(result, other, bound)
         except Exception as error:
             raise AssertionError(f"{op_type}({arguments}, {attributes})") from error

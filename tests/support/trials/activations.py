@@ -48,7 +48,7 @@ _gradient("GeluGrad", functional.gelu)
 _gradient("GeluGradV2", functional.gelu, approximate=lambda chance: chance.choice(("none", "tanh")))
 _gradient("SiluGrad", functional.silu)
 _gradient("HardSwishGrad", functional.hardswish)
-_gradient("LeakyReluGrad", functional.leaky_relu, negative_slope=lambda chance: chance.choice((0.1, 0.01)))
+_gradient("LeakyReluGrad", functional.leaky_relu, negative_slope=lambda chance: chance.choice((0.125, 0.0625)))
 _gradient("SwishGrad", lambda x, scale: x * torch.sigmoid(scale * x), bound=8, scale=lambda c: c.choice((1.0, 2.0)))
 # ATen has a sixth in float32 for float64 too.
 _gradient("HardSigmoidGrad", functional.hardsigmoid, bound=1, kinds=FLOATS[:3])
@@ -122,7 +122,7 @@ def hard_sigmoid(chance: random.Random) -> Case:
 @trial("LeakyRelu")
 def leaky_relu(chance: random.Random) -> Case:
     (x,) = _floats(chance)
-    slope = chance.choice((0.0, 0.1))
+    slope = chance.choice((0.0, 0.125))
     return Case([x], {"negative_slope": slope}, functional.leaky_relu(x, slope))
 
 

@@ -133,13 +133,13 @@ def _powers(chance: random.Random, natural: Callable[..., Any], other: Callable[
 
 @trial("Muls")
 def multiply_scalar(chance: random.Random) -> Case:
-    x, value = tensor(chance, shape(chance), chance.choice(FLOATS)), chance.choice((0.3, -2.0, 0.0))
+    x, value = tensor(chance, shape(chance), chance.choice(FLOATS)), chance.choice((0.3125, -2.0, 0.0))
     return Case([x], {"value": value}, torch.mul(x, value))
 
 
 @trial("Adds")
 def add_scalar(chance: random.Random) -> Case:
-    x, value = tensor(chance, shape(chance), chance.choice(FLOATS)), chance.choice((0.3, -2.0, 0.0))
+    x, value = tensor(chance, shape(chance), chance.choice(FLOATS)), chance.choice((0.3125, -2.0, 0.0))
     return Case([x], {"value": value}, torch.add(x, value))
 
 
