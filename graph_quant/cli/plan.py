@@ -18,6 +18,7 @@ point, what stays unquantised between two quantised operators, and what it costs
 
 examples:
   graph-quant plan serve.py
+  graph-quant plan serve.py --chip Ascend910B3
   graph-quant plan serve.py --json -- --layers 2
   graph-quant plan model.py --model decoder --inputs prompt
 
@@ -43,6 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--dynamic", action=argparse.BooleanOptionalAction, help="lower `model` with dynamic or static shapes"
     )
+    parser.add_argument("--chip", metavar="NAME", help="also the least time there by published peaks: Ascend910B3, say")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.set_defaults(run=run)
 
@@ -54,8 +56,15 @@ def run(options: argparse.Namespace) -> int:
         import torchair  # noqa: F401
 
         from ..dryrun.api import plan_script
+        from ..dumps import DumpError
+        from ..dumps.analyse.roofline import chip
     except (ImportError, RuntimeError, OSError) as error:
         raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
+    if options.chip is not None:
+        try:
+            chip(options.chip)
+        except DumpError as error:
+            raise UsageError(str(error)) from None
     try:
         with warnings.catch_warnings():
             found = plan_script(
@@ -64,9 +73,9 @@ def run(options: argparse.Namespace) -> int:
     except (FileNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
     if options.json:
-        print(json.dumps(found.as_json(), indent=2))
+        print(json.dumps(found.as_json(options.chip), indent=2))
     else:
-        print("\n".join(found.lines()))
+        print("\n".join(found.lines(options.chip)))
     if not found.graphs and not found.stopped:
         return 2
     return 0 if found.ok else 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..dumps.analyse.cost import Costs
+from ..dumps.analyse.roofline import SOURCE, bound
+from ..dumps.analyse.roofline import chip as chip_of
 from ..dumps.graph.text import quantity
 from ..ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
 from .findings import DryGraph, DryRun, Spot
@@ -55,7 +57,22 @@ def _cost_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
     sizes = ", ".join(f"{name}={size}" for name, size in graph.sizes.items() if name in graph.dump.inference.symbols)
     when = f" at {sizes}" if sizes else ""
     yield f"  cost{when}: {moved} moved, {computed} computed, {quantity(costs.peak, 'B')} at the peak"
-    del chip
+    if chip is not None:
+        total, by = _least_time(graph, costs, chip)
+        shares = ", ".join(f"{100 * time / total:.0f} % {what}" for what, time in sorted(by.items())) if total else ""
+        told = f"  at least {total:.1f} µs on {chip}, by peaks {SOURCE}"
+        yield f"{told} ({shares})" if shares else told
+
+
+def _least_time(graph: DryGraph, costs: Costs, chip: str) -> tuple[float, dict[str, float]]:
+    """Microseconds by the roofline of each node, and what bounds them."""
+    assert graph.dump is not None
+    by: dict[str, float] = defaultdict(float)
+    for node in graph.dump.order:
+        limit = bound(graph.dump, node, costs, chip_of(chip))
+        if limit is not None:
+            by[limit.by] += limit.microseconds
+    return sum(by.values()), by
 
 
 def _costs(graph: DryGraph) -> Costs:
@@ -95,17 +112,16 @@ def _verdict(run: DryRun) -> str:
 
 def as_json(run: DryRun, chip: str | None = None) -> dict[str, Any]:
     """The same for programs."""
-    del chip
     return {
         "title": run.title,
         "ok": run.ok,
         "stopped": run.stopped,
         "breaks": [vars(spot) for spot in run.breaks],
-        "graphs": [_graph_as_json(graph) for graph in run.graphs],
+        "graphs": [_graph_as_json(graph, chip) for graph in run.graphs],
     }
 
 
-def _graph_as_json(graph: DryGraph) -> dict[str, Any]:
+def _graph_as_json(graph: DryGraph, chip: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"name": graph.name, "operators": dict(graph.operators), "sizes": graph.sizes}
     for name in ("unlowered", "no_kernel", "floats", "islands"):
         found[name] = [vars(spot) for spot in getattr(graph, name)]
@@ -114,4 +130,6 @@ def _graph_as_json(graph: DryGraph) -> dict[str, Any]:
         totals = {what: costs.total(what) for what in ("bytes", "flops")}
         found["nodes"] = dict(Counter(node.type for node in graph.dump.order))
         found |= {what: value if isinstance(value, int) else None for what, value in totals.items()}
+        if chip is not None:
+            found["microseconds"] = _least_time(graph, costs, chip)[0]
     return found

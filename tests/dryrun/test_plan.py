@@ -81,6 +81,19 @@ def test_costs_are_those_of_the_call(planned) -> None:
     assert exact <= flops <= 1.1 * exact
 
 
+def test_the_least_time_on_a_chip_is_that_of_its_peaks(planned, tmp_path: Path, capsys) -> None:
+    moved = planned.as_json()["graphs"][0]["bytes"]
+    (line,) = [line for line in planned.lines("Ascend910B3") if "µs on Ascend910B3" in line]
+    least = float(line.split()[2])
+    # nothing is faster than its bytes; what is bound by something else takes longer
+    assert least >= moved / (1.6 * 2**40) * 1e6 * 0.99 - 0.05
+    assert "not measured" in line
+    script = tmp_path / "x.py"
+    script.write_text("x = 1")
+    assert main(["plan", str(script), "--chip", "Foo"]) == 2
+    assert "Ascend910B3" in capsys.readouterr().err
+
+
 def test_a_break_and_a_refusal_are_told_with_their_lines(tmp_path: Path, capsys) -> None:
     script = tmp_path / "breaking.py"
     script.write_text(BREAKING)
