@@ -1,5 +1,6 @@
 """npu_format_cast on the host NPU."""
 
+import pytest
 import torch
 import torch_npu
 
@@ -18,3 +19,29 @@ def test_weights_cast_to_nz_keep_values_and_answer_their_format() -> None:
     torch_npu.npu_format_cast_(weight, 29)
     assert torch_npu.get_npu_format(weight) == torch_npu.Format.FRACTAL_NZ
     assert torch.equal(cast.cpu(), weight.cpu())
+
+
+def test_a_weight_is_the_same_by_the_blocks_of_its_format() -> None:
+    weight, x, groups = i8(2, 64, 128).npu(), i8(3, 64).npu(), torch.tensor([1, 3]).npu()
+    cast = torch_npu.npu_format_cast(weight, 29)
+    blocks = cast.view(2, 4, 4, 16, 32)
+    assert torch_npu.get_npu_format(blocks) == torch_npu.Format.FRACTAL_NZ
+    scales = f32(2, 128).npu(), f32(3).npu()
+    expected = torch_npu.npu_grouped_matmul_swiglu_quant(x, weight, groups, *scales)
+    given = torch_npu.npu_grouped_matmul_swiglu_quant(x, blocks, groups, *scales)
+    assert all(torch.equal(one, other) for one, other in zip(given, expected, strict=True))
+    options = {"group_list": groups, "split_item": 3, "group_type": 0, "output_dtype": torch.int32}
+    (expected,) = torch_npu.npu_grouped_matmul([x], [weight], **options)
+    (given,) = torch_npu.npu_grouped_matmul([x], [blocks], **options)
+    assert torch.equal(given, expected)
+
+
+def test_blocks_are_given_as_they_are_too() -> None:
+    weight, x, groups, scales = i8(2, 64, 128).npu(), i8(3, 64).npu(), torch.tensor([1, 3]).npu(), (f32(2, 128), f32(3))
+    blocks = weight.reshape(2, 4, 16, 4, 32).permute(0, 3, 1, 2, 4).contiguous()
+    channels, tokens = (each.npu() for each in scales)
+    expected = torch_npu.npu_grouped_matmul_swiglu_quant_v2(x, [weight], [channels], tokens, groups)
+    given = torch_npu.npu_grouped_matmul_swiglu_quant_v2(x, [blocks], [channels], tokens, groups)
+    assert all(torch.equal(one, other) for one, other in zip(given, expected, strict=True))
+    with pytest.raises(RuntimeError, match="npu_grouped_matmul: weight"):
+        torch_npu.npu_grouped_matmul([x], [blocks], group_list=groups, split_item=3, group_type=0)

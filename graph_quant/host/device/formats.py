@@ -12,7 +12,33 @@ import torch
 import torch_npu
 from torch import Tensor
 
+# Operators whose weights have two or three dimensions, so that a fourth or fifth is a block of FRACTAL_NZ; and those
+# among them that take blocks for granted whatever the format.
+_IN_BLOCKS, _ALWAYS_IN_BLOCKS = "npu_grouped_matmul", "npu_grouped_matmul_swiglu_quant"
+
 _NAMES = ("npu_format_cast", "_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
+
+
+def takes_blocks(title: str) -> bool:
+    """Whether callers may give the operator of that name weights by the blocks of their format."""
+    return title.startswith(_IN_BLOCKS)
+
+
+def without_blocks(title: str, value: Any) -> Any:
+    """A weight seen by the blocks of FRACTAL_NZ, (…, N/n, K/k, k, n), as (…, K, N).
+
+    Of a tensor that was cast such a view shows, on a device, how it lies there; here it lies row by row under it.
+    Another tensor holds the blocks themselves, if the operator ``title`` takes them so.
+    """
+    if isinstance(value, (list, tuple)):
+        return [without_blocks(title, item) for item in value]
+    if not isinstance(value, Tensor) or value.dim() < 4 or value.is_cpu:
+        return value
+    *leading, across, down, rows, columns = value.shape
+    shape = (*leading, down * rows, across * columns)
+    if torch_npu.get_npu_format(value) == torch_npu.Format.FRACTAL_NZ:
+        return value.reshape(shape)
+    return value.movedim(-4, -2).reshape(shape) if title.startswith(_ALWAYS_IN_BLOCKS) else value
 
 
 def cast(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -> Tensor:

@@ -53,6 +53,8 @@ def over_npu_memory(name: str) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         assert record is not None
         values = record.bind(args, kwargs)
+        if formats.takes_blocks(record.title):
+            values = tuple(formats.without_blocks(record.title, value) for value in values)
         record.one_device(values)
         originals: dict[int, Tensor] = {}
         results = results_of(record, [_shared(value, originals) for value in values])
