@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
 from graph_quant import dumps
 from graph_quant.dumps.analyse.cost import Costs
 from graph_quant.dumps.graph.layers import repeats
+from graph_quant.dumps.render.lines import node_lines
 from graph_quant.dumps.render.tree import tree_lines
 from graph_quant.ge.module_paths import clean
 
 from tests.support.layered import layered
+
+DATA = Path(__file__).parent / "data"
 
 
 @pytest.mark.parametrize(
@@ -95,3 +99,18 @@ def test_dumps_written_here_carry_module_paths(tmp_path):
     (layers,) = dump.outline.children
     assert (layers.label, layers.times) == ("0 … 2", 3)
     assert not dump.diff(dumps.load(next(tmp_path.glob("*optimized*"))))
+
+
+def test_shapes_that_are_computed_stand_in_the_edges_they_serve():
+    dump = dumps.load(DATA / "upstream_block.txt")
+    lines = list(node_lines(dump))
+    reshape = next(line for line in lines if line.startswith("Reshape: Reshape("))
+    assert "shape=[8*s77, 32]" in reshape
+    shown = {line.partition(":")[0] for line in lines}
+    served = [
+        node.name for node in dump.order if node.type in ("Shape", "Gather", "Pack") and dump.consumers[node.name]
+    ]
+    assert len(served) > 10
+    assert shown.isdisjoint(served)
+    assert lines[-1].endswith("that compute shapes stand in the edges they serve; --no-fold shows them)")
+    assert len(list(node_lines(dump, fold=False))) == len(dump.nodes)

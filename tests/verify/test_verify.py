@@ -212,6 +212,15 @@ def test_a_module_is_left_as_it_was(reach: Callable[[nn.Module], Callable[..., A
     assert module.calls == 0
 
 
+def test_a_node_is_named_by_its_module() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.SiLU())).npu()
+    report = verify(net, torch.randn(3, 4).npu())
+    modules = {node.op: node.module for graph in report.graphs for node in graph.nodes}
+    assert modules["aten.addmm.default"] == "0"
+    assert modules["aten.silu.default"] == "1.0"
+    assert "module 1.0" in next(node for node in report.graphs[0].nodes if node.module == "1.0").describe()
+
+
 def test_running_statistics_are_left_as_they_were_also_where_it_stops() -> None:
     net = nn.Sequential(nn.BatchNorm1d(4)).npu()
     before = {name: value.clone() for name, value in net.state_dict().items()}

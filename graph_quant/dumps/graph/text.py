@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...ge.attributes import in_words
@@ -19,10 +20,16 @@ LONGEST_NAME = 120
 _LONGEST_EXPRESSION = 160
 
 
-def node_line(dump: Dump, node: Node, costs: Costs | None = None, note: str = "") -> str:
-    """Name, type, inputs, attributes, results, source; ``note`` stands behind the costs."""
+def node_line(
+    dump: Dump, node: Node, costs: Costs | None = None, note: str = "", sizes: Mapping[str, str] | None = None
+) -> str:
+    """Name, type, inputs, attributes, results, source; ``note`` stands behind the costs.
+
+    ``sizes`` are shapes in words, by the node that computes them: they stand in the edges they serve.
+    """
+    folded = sizes or {}
     inputs = [
-        f"{printable(edge.name, LONGEST_NAME)}={reference(dump, edge.node, edge.output)}"
+        f"{printable(edge.name, LONGEST_NAME)}={folded.get(edge.node) or reference(dump, edge.node, edge.output)}"
         for edge in node.inputs
         if edge.node
     ]

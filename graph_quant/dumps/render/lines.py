@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, OUTSIDE_TYPES, Node
+from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
 from ..analyse.cost import Costs
 from ..graph.idioms import Idiom
+from ..graph.shapes import dim_text
 from ..graph.text import LONGEST_NAME, node_line, quantity, reference, source_text
 
 if TYPE_CHECKING:
@@ -41,22 +42,44 @@ def costs_of(graph: Dump, costs: Costs) -> Costs:
 
 def _lines(dump: Dump, costs: Costs | None, fold: bool, note: Note | None) -> Iterator[str]:
     folded = {name: idiom for idiom in dump.idioms for name in idiom.members} if fold else {}
+    sizes = served_sizes(dump) if fold else {}
     for node in dump.order:
         idiom = folded.get(node.name)
+        if node.name in sizes or (idiom is not None and idiom.head in sizes):
+            continue
         if idiom is None:
-            yield node_line(dump, node, costs, note(dump, node) if note else "")
+            yield node_line(dump, node, costs, note(dump, node) if note else "", sizes)
         elif node.name == idiom.head:
-            yield _idiom_line(dump, idiom)
+            yield _idiom_line(dump, idiom, sizes)
+    hidden = sum(name in sizes or (name in folded and folded[name].head in sizes) for name in dump.nodes)
+    if hidden:
+        yield f"({hidden} that compute shapes stand in the edges they serve; --no-fold shows them)"
 
 
-def _idiom_line(dump: Dump, idiom: Idiom) -> str:
+def served_sizes(dump: Dump) -> dict[str, str]:
+    """Nodes that compute shapes for other nodes, with what they compute in words."""
+    heads = {idiom.head for idiom in dump.idioms if idiom.kind == "size"}
+    inside = {name for idiom in dump.idioms for name in idiom.members}
+    found: dict[str, str] = {}
+    for name, items in dump.inference.values.items():
+        node = dump.nodes[name]
+        if node.type in CONST_TYPES | OUTSIDE_TYPES or (name in inside and name not in heads):
+            continue
+        readers = dump.consumers[name]
+        if readers and all(reader.type not in END_TYPES for reader, _ in readers):
+            text = ", ".join(map(dim_text, items))
+            found[name] = text if dump.inference.types[name][0].shape == () else f"[{text}]"
+    return found
+
+
+def _idiom_line(dump: Dump, idiom: Idiom, sizes: Mapping[str, str]) -> str:
     head = dump.nodes[idiom.head]
     members = set(idiom.members)
     outside: dict[str, None] = {}
     for name in idiom.members:
         for edge in dump.nodes[name].inputs:
             if edge.node and edge.node not in members:
-                outside[reference(dump, edge.node, edge.output)] = None
+                outside[sizes.get(edge.node) or reference(dump, edge.node, edge.output)] = None
     kinds = Counter(dump.nodes[name].type for name in idiom.members)
     folded = ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in kinds.items())
     result = dump.inference.types[head.name][0]
