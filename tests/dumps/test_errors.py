@@ -68,7 +68,10 @@ def test_files_that_are_not_there(command, tmp_path):
     code, _, error = command("lint", tmp_path)
     assert code == 2
     assert error == f"graph-quant: {tmp_path}: there is no dump in this folder\n"
-    code, _, error = command("inspect", tmp_path)
+    for verb in ("inspect", "diff"):
+        code, _, error = command(verb, tmp_path)
+        assert (code, error) == (2, f"graph-quant: {tmp_path}: there is no dump in this folder\n")
+    code, _, error = command("replay", tmp_path)
     assert code == 2
     assert "this is a folder" in error
     code, _, error = command("inspect", DATA / "upstream_group_quant_int4.txt", "-o", tmp_path / "no" / "file")

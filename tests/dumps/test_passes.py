@@ -113,3 +113,29 @@ def test_series_of_torchair_and_fx():
         "graph", "graph_after_noop", "optimized_ge_graph",
     ]  # fmt: skip
     assert [each.name for each in found["graph 1_rank_0_pid_7"]] == ["original", "optimized"]
+
+
+def test_nodes_are_followed_from_fx_to_ge(command, tmp_path):
+    folder = tmp_path / "model__0" / "forward"
+    folder.mkdir(parents=True)
+    fx = """\
+class <lambda>(torch.nn.Module):
+    def forward(self, arg0_1: "f16[4, 16]", arg1_1: "f16[4, 16]"):
+        relu: "f16[4, 16]" = torch.ops.aten.relu.default(arg0_1);  arg0_1 = None
+        add: "f16[4, 16]" = torch.ops.aten.add.Tensor(relu, arg1_1);  relu = arg1_1 = None
+        return (add,)
+"""
+    ge = graph(X, {"name": "Relu", "type": "Relu", "reads": ["x"]}, OUT | {"reads": ["Relu"]})
+    ge = ge.replace(
+        "    output_desc {\n      dtype: DT_FLOAT16",
+        '    output_desc {\n      attr { key: "_fx_tensor_name" value { s: "relu" } }\n      dtype: DT_FLOAT16',
+    )
+    (folder / "000_aot_forward_graph.txt").write_text(fx)
+    (folder / "001_aot_forward_original_ge_graph.txt").write_text(ge)
+    (folder / "output_code.py").write_text(
+        "from torchair.core import something\n"
+    )  # no dump, though it may look like one
+    code, out, error = command("inspect", tmp_path)
+    assert (code, error) == (0, "")
+    assert "    relu (aten.relu.default) → Relu at original_ge_graph" in out
+    assert "    add (aten.add.Tensor) → no GE node at original_ge_graph" in out

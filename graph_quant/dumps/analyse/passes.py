@@ -76,10 +76,14 @@ class Step:
     retyped: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     unquantised: list[str] = field(default_factory=list)
+    lowered: dict[str, list[str]] = field(default_factory=dict)  # an FX node to the GE nodes it became
 
     def words(self) -> list[str]:
         """The step in short phrases."""
         told = []
+        if self.lowered:
+            made = sum(map(len, self.lowered.values()))
+            told.append(f"lowered from FX to GE: {len(self.lowered)} nodes to {made}")
         if self.fused:
             shown = [f"{new} = {' + '.join(sorted(old)[:4])}" for new, old in list(self.fused.items())[:_MOST]]
             told.append(f"fused {_counted(self.fused, shown)}")
@@ -159,14 +163,22 @@ def travels(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step]) -> dict[s
             path = [*made_by, f"{node.name} ({node.type})", *_travel(node.name, dumps, steps, into)]
             if len(path) > 1 + len(made_by):
                 told[node.name] = path
-    return told
+    # What became something else before what only went away.
+    return dict(sorted(told.items(), key=lambda item: item[1][-1].startswith(("removed", "no GE node"))))
 
 
 def _travel(
     name: str, dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step], into: Sequence[dict[str, str]]
 ) -> Iterator[str]:
     for one, fused, (_, before), (_, after) in zip(steps, into, dumps, dumps[1:], strict=False):
-        if name in fused:
+        if one.lowered:
+            made = [each for each in one.lowered.get(name, ()) if after.nodes[each].type not in CONST_TYPES]
+            if not made:
+                yield f"no GE node at {one.after.name}"
+                return
+            name = made[0]
+            yield f"{' + '.join(after.nodes[each].type for each in made)} at {one.after.name}"
+        elif name in fused:
             name = fused[name]
             yield f"fused into {name} ({after.nodes[name].type}) at {one.after.name}"
         elif name not in after.nodes:
@@ -234,8 +246,16 @@ def history(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
         if (before.kind == "fx") == (after.kind == "fx"):
             steps.append(step(before, after, (earlier, later)))
         else:
-            steps.append(Step(earlier, later, changed=["from FX to GE"]))
+            steps.append(Step(earlier, later, lowered=_lowered(after)))
     sizes = [sum(len(graph.nodes) for graph in dump.graphs()) for _, dump in dumps]
-    comparable = all((dump.kind == "fx") == (dumps[0][1].kind == "fx") for _, dump in dumps)
-    paths = travels(dumps, steps) if comparable and steps else {}
+    paths = travels(dumps, steps)
     return History(name, [each for each, _ in dumps], steps, sizes, paths)
+
+
+def _lowered(graph: Dump) -> dict[str, list[str]]:
+    """The GE nodes of each FX node, as far as the dump tells."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for node in graph.order:
+        if node.source.fx and node.type not in OUTSIDE_TYPES | END_TYPES:
+            found[node.source.fx].append(node.name)
+    return dict(found)

@@ -11,6 +11,7 @@ from .contents import Contents, Progress
 _PBTXT = re.compile(r"\s*node\s*[:{]")
 _TXT = re.compile(r"\s*(?:name\s*:|op\s*[:{]|attr\s*[:{])")
 _PY = re.compile(r"^(?:from torchair\b|.* = ge\.\w+\()", re.MULTILINE)
+_GE_CALL = re.compile(r"^[^#\n]* = ge\.\w+\(", re.MULTILINE)
 _MODEL = re.compile(r"^graph\s*:?\s*\{", re.MULTILINE)
 _ONNX_NODE = re.compile(r"\b(?P<word>node|op)\s*:?\s*\{")
 _ONNX = re.compile(r"\s*(?:ir_version|producer_name)\s*:")
@@ -132,7 +133,10 @@ def looks_like_dump(path: Path) -> bool:
         return False
     if _is_binary(head):
         return _parses_as_model(path)
-    return kind_of(head.decode("utf-8", "ignore")) is not None
+    text = head.decode("utf-8", "ignore")
+    kind = kind_of(text)
+    # Any script may import TorchAir; a dump calls its operators.
+    return kind is not None and (kind != "py" or _GE_CALL.search(text) is not None)
 
 
 def _parses_as_model(path: Path) -> bool:
