@@ -24,6 +24,8 @@ and recipes with static scales take what ``observe`` saw::
     with observe(model) as seen:
         model(calibration_prompts)
     quantize_(model, StaticW8A8(smooth=0.5), observations=seen)
+
+``parallelize_`` shares the modules of a quantised model among ranks.
 """
 
 from graph_quant.nn.checkpoints.load import Loaded, load_quantised
@@ -35,6 +37,7 @@ from graph_quant.nn.experts.static_w8a8 import StaticW8A8Experts
 from graph_quant.nn.experts.w4a8 import W4A8Experts
 from graph_quant.nn.experts.weight_only import W4A16Experts, W8A16Experts
 from graph_quant.nn.observe import Observations, Range, observe
+from graph_quant.nn.parallel.parallelize import parallelize_
 from graph_quant.nn.quantize import Replaced, quantize_
 from graph_quant.nn.recipes import W4A4, W4A8, W4A16, W8A16, DynamicW8A8, Recipe, StaticW8A8
 from graph_quant.nn.static_w8a8 import StaticW8A8Linear
@@ -69,5 +72,6 @@ __all__ = [
     "W8A16Linear",
     "load_quantised",
     "observe",
+    "parallelize_",
     "quantize_",
 ]

@@ -9,12 +9,15 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch_npu
-from experts import expert_graphs, experts
+from experts import experts
+from fused import fused_graphs
 from graphs import graphs
-from products import product_graphs, products
+from parallel import parallel
+from products import products
 from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from training import training
 
 warnings.simplefilter("ignore")
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -181,24 +184,15 @@ def mistakes() -> None:
     dist.barrier()
 
 
+PARTS = (
+    devices, reductions, moves, point_to_point, under_way, groups, mistakes, graphs, products, experts, fused_graphs,
+    parallel, training,
+)  # fmt: skip
 torch.npu.set_device(RANK)
 dist.init_process_group("hccl", timeout=timedelta(seconds=60))
 assert dist.get_backend() == "hccl"
 assert torch_npu.distributed.is_hccl_available()
-for part in (
-    devices,
-    reductions,
-    moves,
-    point_to_point,
-    under_way,
-    groups,
-    mistakes,
-    graphs,
-    products,
-    product_graphs,
-    experts,
-    expert_graphs,
-):
+for part in PARTS:
     part()
     print(part.__name__, "done")
 dist.barrier()

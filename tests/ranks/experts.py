@@ -139,11 +139,6 @@ def experts() -> None:
     check_experts_that_compute_nothing()
 
 
-def expert_graphs() -> None:
+def expert_inputs() -> tuple[Any, ...]:
     name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
-    args = (npu(X[RANK]), npu(IDS[RANK]), npu(WEIGHTS[RANK]), name)
-    expected = there_and_back(*args)
-    for backend in ("npu", "npugraph_ex"):
-        compiled = torch.compile(there_and_back, backend=backend, fullgraph=True, dynamic=False)
-        for _ in range(2):
-            assert torch.equal(compiled(*args).cpu(), expected.cpu()), backend
+    return npu(X[RANK]), npu(IDS[RANK]), npu(WEIGHTS[RANK]), name

@@ -12,19 +12,9 @@ from graph_quant.start import preload
 HERE = Path(__file__).parent
 RUN = [sys.executable, "-m", "graph_quant", "run"]
 PARTS = [
-    "devices",
-    "reductions",
-    "moves",
-    "point_to_point",
-    "under_way",
-    "groups",
-    "mistakes",
-    "graphs",
-    "products",
-    "product_graphs",
-    "experts",
-    "expert_graphs",
-]
+    "devices", "reductions", "moves", "point_to_point", "under_way", "groups", "mistakes", "graphs", "products",
+    "experts", "fused_graphs", "parallel", "training",
+]  # fmt: skip
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -31,13 +31,14 @@ class QuantisedExperts(nn.Module):
         self.down: Tensor
         self.down_scale: Tensor
         self.act_fn = act_fn
+        self.chosen_from: int | None = None  # how many experts tokens choose from, where some are elsewhere
         for name, tensor in buffers.items():
             self.register_buffer(name, tensor)
 
     @property
     def experts(self) -> int:
-        """How many there are."""
-        return self.gate_up.size(0)
+        """How many there are to choose from."""
+        return self.gate_up.size(0) if self.chosen_from is None else self.chosen_from
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
         """The result for each token."""

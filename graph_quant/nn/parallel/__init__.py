@@ -1,0 +1,1 @@
+"""Quantised modules of which every rank has a part."""
