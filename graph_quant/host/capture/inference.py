@@ -62,7 +62,7 @@ class Inference:
 
     def _meta_tensor(self, value: Tensor) -> Tensor:
         if value.is_cpu:
-            if value.dim():
+            if value.dim() and not self._reads_on_the_host():
                 raise self._from_cpu()
             return value
         if value.is_meta:
@@ -75,6 +75,13 @@ class Inference:
             self._metas[id(value)] = meta
             self._pairs.append((value, meta))
         return meta
+
+    def _reads_on_the_host(self) -> bool:
+        """Whether the operator takes lengths from the CPU beside tensors of the npu."""
+        from graph_quant.meta.operator import RECORDS
+
+        record = RECORDS.get(self.op.name())
+        return record is not None and bool(record.on_any_device)
 
     def _from_cpu(self) -> RuntimeError:
         from ..device.kernels import allows_mixed_devices

@@ -56,6 +56,6 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (make(4, 8), draw(st.sampled_from([0, -1])), draw(st.integers(0, 1)), draw(st.booleans())), {}
 
 
-# The one rounding, to bfloat16, is half of 2**-8 of a result.
-STATEMENTS = {f"npu_{OP}": Statement(expected, with_data(), 2**-8)}
+# Where float32 and float64 differ, the one rounding, to bfloat16, may move by a unit: 2**-7 of the result at most.
+STATEMENTS = {f"npu_{OP}": Statement(expected, with_data(), 2**-7)}
 GOLDEN = {f"{OP}-float16": (torch_npu.npu_geglu, (f16(4, 16),))}

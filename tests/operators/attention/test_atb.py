@@ -75,6 +75,17 @@ def test_lengths_may_be_on_either_device_and_a_workspace_is_left_alone() -> None
     assert torch.equal(*results)
 
 
+def test_a_captured_graph_reads_lengths_from_the_cpu() -> None:
+    *args, out = (each.npu() if isinstance(each, torch.Tensor) else each for each in paged())
+    args[7], wanted = args[7].cpu(), out.clone()
+    torch_npu._npu_paged_attention(*args, wanted)
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        torch_npu._npu_paged_attention(*args, out)
+    graph.replay()
+    assert torch.equal(out, wanted)
+
+
 @st.composite
 def sequences(draw: Draw) -> tuple[Any, ...]:
     make, flat = draw(st.sampled_from([f16, bf16])), draw(st.booleans())

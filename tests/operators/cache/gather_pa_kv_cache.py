@@ -36,21 +36,19 @@ def nz(make: Any = f16, lens: Any = None, tables: Any = TABLES) -> tuple[torch.T
 A, N = norm(), nz()
 GOOD: list[Call] = [
     good(op, label, *args, **options)
-    for op in NAMES
+    for op, most in zip(NAMES, (None, 2), strict=True)
     for label, args, options in (
         ("tokens", A, {}),
         ("parts", N, {}),
-        ("parts of int8", nz(i8), {}),
         ("bounds", norm(bf16, ints(0, 4, 7)), {"is_seq_lens_cumsum": True}),
         ("an offset", norm(), {"seq_offset": ints(0, 3)}),
-        ("an offset of parts", nz(bf16), {"seq_offset": ints(2, 2)}),
         ("an empty sequence", norm(i8, ints(0, 6), tokens=6), {}),
         ("what no token needs is not read", norm(tables=ints([1, 0, -9], [2, 2, 99]), lens=ints(4, 3)), {}),
-    )
+    )[:most]
 ]
 WRONG = [
     bad(op, argument, label, *args, **options)
-    for op in NAMES
+    for op in NAMES[:1]
     for argument, label, args, options in (
         ("key_cache", "float32", norm(f32), {}),
         ("key_cache", "caches of three dimensions", (f16(3, 2, 16), *A[1:]), {}),

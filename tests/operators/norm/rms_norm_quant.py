@@ -26,11 +26,8 @@ GOOD = [
     good(OP, "float16", *A),
     good(OP, "bfloat16", *call(bf16, 2, 3, 16), 1e-5),
     good(OP, "int4", *A, dst_dtype=INT4),
-    good(OP, "int4 of bfloat16", *call(bf16, 2, 3, 16), dst_dtype=INT4),
-    good(OP, "int8 by name", *A, dst_dtype=torch.int8),
     good(OP, "rows of two dimensions", A[0], f16(1, 16), f16(1, 16), *A[3:]),
     good(OP, "one dimension", *call(f16, 16)),
-    good(OP, "transposed", f16(16, 6).t(), *A[1:]),
 ]
 WRONG = [
     bad(OP, "x", "float32", *call(f32, 6, 16)),

@@ -28,18 +28,13 @@ def call(make: Any = bf16, head: int = 32, width: int = 32, positions: Any = Non
 ROWS, FOUR = at([4, 0, 2], [1, 3, 2], [0, 0, 4]), at([4, 0, 2], [1, 3, 2], [0, 0, 4], [2, 2, 2])
 A, THREE = call(), call(head=128, width=128, positions=ROWS)
 S = {"mrope_section": [16, 24, 24]}
+ANY = {"rotary_mode": None, "cache_mode": "interleave"}  # which one row of positions does not ask for
 GOOD = [
     good(OP, "bfloat16", *A),
-    good(OP, "float16, neighbours", *call(f16), rotary_mode="interleave"),
-    good(OP, "float32 of 16", *call(f32, 16, 16)),
     good(OP, "a part of a head", *call(f16, 64, 32), mrope_section=[0, 0, 0], rotary_mode="interleave"),
-    good(OP, "int32 positions", *call(positions=at(4, 4, 1, dtype=torch.int32))),
-    good(OP, "a cache mode that one row does not ask for", *A, cache_mode="interleave"),
-    good(OP, "no modes", *A, rotary_mode=None, cache_mode=None),
+    good(OP, "int32 positions, and modes", *call(positions=at(4, 4, 1, dtype=torch.int32)), **ANY),
     good(OP, "three sections", *THREE, **S),
-    good(OP, "three sections of neighbours", *THREE, **S, rotary_mode="interleave"),
     good(OP, "three sections among one another", *THREE, mrope_section=[24, 20, 20], cache_mode="interleave"),
-    good(OP, "narrow sections", *call(f16, 64, 64, ROWS), mrope_section=[8, 12, 12]),
     good(OP, "sections of eleven", *call(f16, 64, 64, ROWS), mrope_section=[11, 11, 10], cache_mode="interleave"),
     good(OP, "four sections", *call(f32, 128, 128, FOUR), mrope_section=[16, 16, 16, 16]),
 ]

@@ -16,6 +16,7 @@ OF_OPERATORS = {
     "AscendQuantV2": "npu_quantize",
     "AttentionUpdate": "npu_attention_update",
     "ClippedSwiglu": "npu_clipped_swiglu",
+    "Cmo": "npu_prefetch",
     "DeepNorm": "npu_deep_norm",
     "DequantBias": "npu_dequant_bias",
     "DequantSwigluQuant": "npu_dequant_swiglu_quant",
@@ -104,6 +105,7 @@ STATED_ELSEWHERE = {
     "npu_group_quant": "reference/test_rules.py",
     "npu_mla_prolog": "operators/attention/test_mla_prolog.py",
     "npu_mla_prolog_v2": "operators/attention/test_mla_prolog.py",
+    "npu_prefetch": "operators/cache/test_prefetch.py",
     "npu_quantize": "reference/test_rules.py",
     "npu_trans_quant_param": "reference/test_rules.py",
 }
