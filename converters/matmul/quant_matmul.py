@@ -3,11 +3,14 @@
 A float scale that the kernel wants packed goes through TransQuantParamV2 first, as eager execution does;
 one that npu_trans_quant_param packed in the graph is taken as the UINT64 it is. int4 operands arrive as
 int32 and are unpacked by Bitcast and Reshape; x2 packed along k is turned so that its packed dimension is
-the last, and multiplied transposed. Scales for stretches of k make it QuantBatchMatmulV4, whose packed scales are
-UINT64 and whose weights, but for int8 rows and int4 weights, are transposed.
+the last, and multiplied transposed, as is the int8 matrix that x2 is a transposed view of. Scales for stretches of
+k make it QuantBatchMatmulV4, whose packed scales are UINT64 and whose weights, but for int8 rows and int4 weights,
+are transposed.
 """
 
 from __future__ import annotations
+
+import struct
 
 import torch
 from graph_quant.converters.lowering import PROTO_UINT64, lowers, producer, swapped_last_two, unpacked
@@ -15,7 +18,10 @@ from graph_quant.converters.quant import trans_quant_param
 from graph_quant.meta.matmul.quant_matmul import QuantMatmulPlan
 from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import DataType, Tensor
+from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
+
+# The order [1, 0] of two dimensions, as constants of int64 and int32 hold it.
+_SWAPPED = (struct.pack("<2q", 1, 0), struct.pack("<2i", 1, 0))
 
 
 @lowers("npu_quant_matmul")
@@ -37,7 +43,8 @@ def lower(
         dtype = scale.desc.dtype
         scale = ge.Reshape(scale, [-1])
         scale.desc.dtype = dtype
-    x1, x2 = _operands(x1, x2, plan)
+    source = _source_of_view(x2)
+    x1, x2 = _operands(x1, x2, plan) if source is None else (x1, source)
     y = ge.QuantBatchMatmulV3(
         x1,
         x2,
@@ -47,10 +54,19 @@ def lower(
         pertoken_scale,
         dtype=plan.output.ge_attr,
         transpose_x1=False,
-        transpose_x2=plan.packed_along_k,
+        transpose_x2=plan.packed_along_k or source is not None,
     )
     y.desc.dtype = plan.output.ge_desc
     return y
+
+
+def _source_of_view(x2: Tensor) -> Tensor | None:
+    """The int8 matrix that ``x2`` is a transposed view of."""
+    if x2.node.type != "Transpose" or x2.meta.dtype != torch.int8 or x2.rank != 2:
+        return None
+    name = x2.node.input[1].rpartition(":")[0]
+    order = next((op.attr["value"].t.data for op in get_default_ge_graph().op if op.name == name), b"")
+    return producer(x2) if order in _SWAPPED else None
 
 
 def _operands(x1: Tensor, x2: Tensor, plan: QuantMatmulPlan) -> tuple[Tensor, Tensor]:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 class DynamicW8A8Linear(nn.Module):
     """``y = dequantise(int8(x) @ int8(weight)) + bias``; x is float16 or bfloat16 (…, k), y the same (…, n).
 
-    Buffers: ``weight`` int8 (k, n), ``scale`` float32 (n,), ``bias`` float32 (n,) or None, and ``smooth`` (k,) in the
-    dtype of x or None, which x is multiplied with before it is quantised.
+    Buffers: ``weight`` int8 (n, k), passed to the operator as a transposed view, which few rows are multiplied with
+    fastest; ``scale`` float32 (n,), ``bias`` float32 (n,) or None, and ``smooth`` (k,) in the dtype of x or None, which
+    x is multiplied with before it is quantised.
     """
 
     def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None, smooth: Tensor | None) -> None:
@@ -44,19 +45,19 @@ class DynamicW8A8Linear(nn.Module):
         scale = weights.channel_scales(weight, INT8)
         integers = weights.to_integers(weight, scale, INT8)
         bias = None if linear.bias is None else linear.bias.detach().float()
-        return cls(integers.t().contiguous(), scale, bias, factor)
+        return cls(integers, scale, bias, factor)
 
     def forward(self, x: Tensor) -> Tensor:
         """Quantises each row of x by its largest magnitude and multiplies."""
         rows, token_scales = torch.ops.npu.npu_dynamic_quant(as_rows(x), smooth_scales=self.smooth)
         y = torch.ops.npu.npu_quant_matmul(
-            rows, self.weight, self.scale, pertoken_scale=token_scales, bias=self.bias, output_dtype=x.dtype
+            rows, self.weight.t(), self.scale, pertoken_scale=token_scales, bias=self.bias, output_dtype=x.dtype
         )
         return like_input(y, x)
 
     def extra_repr(self) -> str:
         """What printing a model shows."""
         return (
-            f"in_features={self.weight.size(0)}, out_features={self.weight.size(1)}, "
+            f"in_features={self.weight.size(1)}, out_features={self.weight.size(0)}, "
             f"bias={self.bias is not None}, smooth={self.smooth is not None}"
         )

@@ -1,8 +1,11 @@
 """quantize_: what it replaces, what it refuses, and that what it made compiles to GE graphs with the same bits."""
 
+from pathlib import Path
+
 import pytest
 import torch
 import torchair
+from graph_quant import dumps
 from graph_quant.nn import (
     W4A4,
     W4A8,
@@ -197,3 +200,19 @@ def test_hooks_and_a_forward_of_the_instance_are_not_lost() -> None:
     net[1].forward = lambda x: x
     with pytest.warns(UserWarning, match=r"0 \(it has forward hooks.*1 \(its forward was replaced"):
         assert quantize_(net, DynamicW8A8()) == ["2"]
+
+
+def test_a_weight_in_a_transposed_view_is_not_transposed_in_the_graph(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(32, 16)).half().npu().eval()
+    quantize_(net, DynamicW8A8())
+    config = torchair.CompilerConfig()
+    config.debug.graph_dump.type, config.debug.graph_dump.path = "txt", str(tmp_path)
+    backend = torchair.get_npu_backend(compiler_config=config)
+    x = torch.randn(3, 32).half().npu()
+    with torch.no_grad():
+        torch._dynamo.reset()
+        assert torch.equal(torch.compile(net, backend=backend, dynamic=True)(x), net(x))
+    graph = dumps.load(next(tmp_path.glob("dynamo_optimized_graph_*.txt")))
+    product = next(node for node in graph.nodes.values() if node.type == "QuantBatchMatmulV3")
+    assert product.proto.attr["transpose_x2"].b
+    assert graph.nodes[product.inputs[1].node].type == "Data"

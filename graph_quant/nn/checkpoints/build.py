@@ -30,7 +30,7 @@ def linear_of(name: str, stored: Stored, bias: Tensor | None, dtype: torch.dtype
     wide = None if bias is None else bias.float()
     match stored.name:
         case "W8A8" if one_group:
-            return DynamicW8A8Linear(stored.integers.t().contiguous(), stored.scale[:, 0].contiguous(), wide, None)
+            return DynamicW8A8Linear(stored.integers.contiguous(), stored.scale[:, 0].contiguous(), wide, None)
         case "W4A4" if one_group:
             return W4A4Linear(int4.pack(stored.integers), stored.scale[:, 0].contiguous(), wide)
         case "W4A8":
