@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         import torch_npu  # noqa: F401  (TorchAir is found through it)
         import torchair  # noqa: F401
 
-        from ..dryrun.api import plan_script
+        from ..dryrun import plan_script
         from ..dumps import DumpError
         from ..dumps.analyse.roofline import chip
     except (ImportError, RuntimeError, OSError) as error:

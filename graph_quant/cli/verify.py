@@ -94,9 +94,7 @@ def run(options: argparse.Namespace) -> int:
         import torch_npu  # noqa: F401  (TorchAir is found through it)
         import torchair  # noqa: F401
 
-        from ..verification.errors import VerificationError
-        from ..verification.run.progress import on_terminal
-        from ..verification.run.script import verify_script
+        from ..verification import VerificationError, on_terminal, verify_script
     except (ImportError, RuntimeError, OSError) as error:
         raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
     try:

@@ -8,8 +8,7 @@ import torch
 from torch import fx
 
 from ..ge.graph import Node
-from ..host.engine.importer import missing_kernels
-from ..host.engine.provenance import source_of, sources_of
+from ..host.engine import missing_kernels, source_of, sources_of
 from .findings import Spot
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .device.gradients import NO_GRADIENT, refuse
-from .engine.errors import NeedsNpuError
+from .engine import NeedsNpuError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ def _make_executor(name: str = "") -> Any:
 
 
 def _registered_ir(op_type: str) -> Any:
-    from .engine.ir import registered_ir
+    from .engine import registered_ir
 
     return registered_ir(op_type)
 
@@ -78,7 +78,7 @@ def restore_signals(replaced_by: Callable[..., Any]) -> None:
 
 
 def _wrap(converter: Any, compiler: Any) -> None:
-    from .engine.provenance import note_provenance
+    from .engine import note_provenance
 
     note_provenance(converter.GeConcreteGraph)
     _check_before_lowering(compiler._NpuFxCompiler)

@@ -8,6 +8,8 @@ from .errors import VerificationError
 from .report.report import GraphReport, NodeReport, OutputReport, Report, Status, Thresholds
 from .run.api import verify
 from .run.interception import capture
+from .run.progress import on_terminal
+from .run.script import verify_script
 
 __all__ = [
     "GraphReport",
@@ -18,5 +20,7 @@ __all__ = [
     "Thresholds",
     "VerificationError",
     "capture",
+    "on_terminal",
     "verify",
+    "verify_script",
 ]

@@ -32,6 +32,8 @@ ROOMS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],
     "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
 }
+# What stands in these is asked for by the folder's own name.
+DOORS = ("cli", "dryrun", "host.capture", "host.collectives", "host.engine", "host.kernels", "nn", "verification")
 
 BUILD = """
 import grimp, json
@@ -83,6 +85,18 @@ def test_no_part_asks_a_higher_one(imports) -> None:
 def test_no_room_asks_a_higher_one(imports, package: str) -> None:
     rooms = ROOMS[package]
     assert _crossings(imports, f"graph_quant.{package}", rooms) == []
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_a_door_is_the_only_way_in(imports, package: str) -> None:
+    inside = f"graph_quant.{package}"
+    around = [
+        f"{module} asks {other}"
+        for module, asked in imports.items()
+        for other in asked
+        if other.startswith(f"{inside}.") and not f"{module}.".startswith(f"{inside}.")
+    ]
+    assert around == []
 
 
 def test_no_packages_import_in_a_circle(imports) -> None:

@@ -16,8 +16,7 @@ from ...ge.attributes import decoded
 from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import decode_tensor
-from ...host.kernels import Kernel
-from ...host.kernels.choice import LONGEST_SIZES, Fed, choose
+from ...host.kernels import LONGEST_SIZES, Fed, Kernel, choose
 from ..errors import DumpError
 from ..read.device_data import DeviceData
 

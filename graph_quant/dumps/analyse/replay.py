@@ -9,8 +9,7 @@ import torch
 from torch import fx
 
 from ...ge.sizes import Sizes, to_tensor
-from ...host.engine import GraphError, import_graph
-from ...host.engine.engines import EAGER, make_callable
+from ...host.engine import EAGER, GraphError, import_graph, make_callable
 from ..errors import DumpError
 from .inputs import MOST_BYTES, make_inputs
 

@@ -28,8 +28,7 @@ from ...ge.errors import TooMuchError
 from ...ge.graph import Node
 from ...ge.sizes import Sizes, to_sizes, to_tensor
 from ...ge.torch_dtypes import decode_tensor, from_desc, word_of
-from ...host.kernels import Kernel
-from ...host.kernels.choice import LONGEST_SIZES
+from ...host.kernels import LONGEST_SIZES, Kernel
 from ..errors import DumpError
 from .shapes import Stated, TensorType, stated
 from .symbolic import Symbols

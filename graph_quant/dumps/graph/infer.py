@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...ge import dtypes
 from ...ge.errors import TooMuchError
 from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node
-from ...host.kernels.choice import Fed, choose, is_folded
+from ...host.kernels import Fed, choose, is_folded
 from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
 from .shapes import Layout, Stated, TensorType, stated

@@ -12,32 +12,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ...ge.sizes import Sizes
-    from .engines import use
+    from .engines import EAGER, current, make_callable, use
     from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
     from .executor import HostGraph
     from .importer import import_graph, missing_kernels
+    from .ir import registered_ir
+    from .provenance import note_provenance, source_of, sources_of
 
 _HOMES = {
+    "EAGER": "engines",
     "GraphError": "errors",
     "HostGraph": "executor",
     "Sizes": "graph_quant.ge.sizes",
     "NeedsNpuError": "errors",
     "NodeError": "errors",
     "UnsupportedGraphError": "errors",
+    "current": "engines",
     "import_graph": "importer",
+    "make_callable": "engines",
     "missing_kernels": "importer",
+    "note_provenance": "provenance",
+    "registered_ir": "ir",
+    "source_of": "provenance",
+    "sources_of": "provenance",
     "use": "engines",
 }
 
 __all__ = [
+    "EAGER",
     "GraphError",
     "HostGraph",
     "NeedsNpuError",
     "NodeError",
     "Sizes",
     "UnsupportedGraphError",
+    "current",
     "import_graph",
+    "make_callable",
     "missing_kernels",
+    "note_provenance",
+    "registered_ir",
+    "source_of",
+    "sources_of",
     "use",
 ]
 

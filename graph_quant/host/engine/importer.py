@@ -19,8 +19,7 @@ from torch import fx
 from ...ge import sizes
 from ...ge.errors import GeError
 from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node, Output, Source, read_nodes
-from ..kernels import KERNELS, Input, Kernel
-from ..kernels.choice import LONGEST_SIZES, Fed, choose, is_folded
+from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded
 from . import inputs
 from .errors import GraphError, NodeError, UnsupportedGraphError
 from .order import execution_order

@@ -4,7 +4,19 @@ Asking here fills the tables of ``graph_quant.ge.kernels`` with what a graph nee
 """
 
 from ...ge.kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts, look_in
+from .choice import LONGEST_SIZES, Fed, choose, is_folded
 
-__all__ = ["CONSTANT_KERNELS", "KERNELS", "SIZE_KERNELS", "Input", "Kernel", "facts"]
+__all__ = [
+    "CONSTANT_KERNELS",
+    "KERNELS",
+    "LONGEST_SIZES",
+    "SIZE_KERNELS",
+    "Fed",
+    "Input",
+    "Kernel",
+    "choose",
+    "facts",
+    "is_folded",
+]
 
 look_in(__name__, "graph_quant.reference")
