@@ -29,6 +29,7 @@ def activate() -> None:
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
     _actions.before("torch_npu.dynamo.npugraph_ex", _load_torchair_first)
     _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
+    _actions.after("npugraph_ex.configs.compiler_config", _mend_configuration)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
@@ -98,6 +99,12 @@ def _refuse_static_kernels(compiler: str) -> None:
         from ..host import torchair
 
         torchair.refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
+
+
+def _mend_configuration() -> None:
+    from .compilers import mend_configuration
+
+    mend_configuration(sys.modules["npugraph_ex.configs.compiler_config"])
 
 
 def _load_torchair_first() -> None:

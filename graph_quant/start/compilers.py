@@ -1,6 +1,6 @@
 """What is wrong in both of TorchAir's compilers, npugraph_ex and torchair, and mended in each."""
 
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import torch
 
@@ -25,3 +25,8 @@ def mend_registration(module: ModuleType) -> None:
             register()
 
     vars(module)["register_matmul_backward_decomp"] = register_once
+
+
+def mend_configuration(module: ModuleType) -> None:
+    """Give npugraph_ex the options that it turns off for npu_weight_quant_batchmatmul, and which only torchair has."""
+    module.CompilerConfig.experimental_config = SimpleNamespace(enable_view_optimize=False)

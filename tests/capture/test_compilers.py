@@ -51,6 +51,14 @@ def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None
         assert torch.equal(cache, expected_cache)
 
 
+def test_npugraph_ex_takes_weights_of_8_bits_and_activations_of_16() -> None:
+    torch._dynamo.reset()
+    x, scale = torch.randn(4, 64).half().npu(), torch.rand(16).half().npu()
+    weight = torch.randint(-127, 128, (64, 16), dtype=torch.int8).npu()
+    compiled = torch.compile(torch.ops.npu.npu_weight_quant_batchmatmul, backend="npugraph_ex", fullgraph=True)
+    assert torch.equal(compiled(x, weight, scale), torch.ops.npu.npu_weight_quant_batchmatmul(x, weight, scale))
+
+
 def test_static_kernels_are_refused_in_one_line() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(
