@@ -1,19 +1,29 @@
 """ATB's _npu_reshape_and_cache, for keys and values, and _npu_reshape_and_cache_siso, for one of them.
 
 Tokens are (tokens, heads, channels) of float16, bfloat16 or int8, their caches (blocks, block size, heads, channels),
-slot_indices has an int32 for each token; below 0 is nowhere.
+or for keys and values both in parts of 32 bytes, (blocks, heads * channels / c, block size, c), where keys and values
+may be of two dtypes. slot_indices has an int32 for each token; below 0 is nowhere.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.cache.paged import check_alike, check_rows
 from graph_quant.meta.operator import Plan, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import Rules, statically_known_true
 from graph_quant.reference.cache import reshape_and_cache as reference
-from graph_quant.reference.cache.paged import NORM
+from graph_quant.reference.cache.paged import NORM, PA_NZ
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class CachePlan(Plan):
+    """``mode`` is how the caches are laid out, which their shapes tell."""
+
+    mode: str
 
 
 def _check_slots(rules: Rules, key: Tensor, slot_indices: Tensor) -> None:
@@ -25,16 +35,19 @@ def _check_slots(rules: Rules, key: Tensor, slot_indices: Tensor) -> None:
 @operator("atb::_npu_reshape_and_cache", reference=reference.reshape_and_cache)
 def reshape_and_cache(
     rules: Rules, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor
-) -> Plan:
+) -> CachePlan:
     """The plan of a call that the library allows; any other call is refused."""
-    check_rows(rules, "key", key, key_cache, NORM)
-    check_rows(rules, "value", value, value_cache, NORM)
-    rules.dtype("value", value, (key.dtype,), ", the dtype of key")
+    in_tokens = statically_known_true(key_cache.size(-1) == key.size(-1))
+    mode = NORM if in_tokens or key_cache.dim() != 4 else PA_NZ
+    check_rows(rules, "key", key, key_cache, mode)
+    check_rows(rules, "value", value, value_cache, mode)
+    if mode == NORM:
+        rules.dtype("value", value, (key.dtype,), ", the dtype of key")
     for dim in range(2):
         rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
-    check_alike(rules, key_cache, value_cache, NORM)
+    check_alike(rules, key_cache, value_cache, mode)
     _check_slots(rules, key, slot_indices)
-    return Plan(())
+    return CachePlan((), mode)
 
 
 @operator("atb::_npu_reshape_and_cache_siso", reference=reference.reshape_and_cache_siso)

@@ -9,11 +9,11 @@ OP = "_npu_reshape_and_cache"
 
 
 def reshape_and_cache(
-    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor, mode: str
 ) -> tuple[()]:
     """Writes into both caches."""
-    put(OP, "slot_indices", key_cache, key, slot_indices, NORM)
-    put(OP, "slot_indices", value_cache, value, slot_indices, NORM)
+    put(OP, "slot_indices", key_cache, key, slot_indices, mode)
+    put(OP, "slot_indices", value_cache, value, slot_indices, mode)
     return ()
 
 

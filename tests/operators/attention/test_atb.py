@@ -131,6 +131,18 @@ def test_tokens_go_to_their_slots(make: Any) -> None:
         assert torch.equal(one.cpu(), other)
 
 
+def test_tokens_go_to_their_slots_in_parts() -> None:
+    key, value, slots = i8(2, 1, 64), bf16(2, 1, 32), ints(3, -1)
+    caches = [i8(2, 2, 2, 32), bf16(2, 2, 2, 16)]
+    wanted = [cache.clone() for cache in caches]
+    for cache, rows in zip(wanted, (key, value), strict=True):
+        cache[1, 0, 1], cache[1, 1, 1] = rows[0, 0].chunk(2)
+    given = [cache.npu() for cache in caches]
+    torch_npu._npu_reshape_and_cache(key.npu(), value.npu(), *given, slots.npu())
+    for one, other in zip(given, wanted, strict=True):
+        assert torch.equal(one.cpu(), other)
+
+
 P, F = paged(), (f16(3, 64), f16(3, 32), f16(3, 16), f16(4, 4), ints(3), 0.25, 4, 2, f16(3, 32))
 C = (f16(3, 2, 16), f16(3, 2, 8), f16(3, 2, 2, 16), f16(3, 2, 2, 8), ints(0, 1, 2))
 WRONG = {
