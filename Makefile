@@ -11,7 +11,7 @@ help:
 	@echo "make test      run the tests"
 	@echo "make lint      ruff and mypy"
 	@echo "make bench     measure, as ratios within one run"
-	@echo "make coverage  run all of TorchAir's declared cases and all of PyTorch's OpInfos on the host NPU"
+	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
 	@echo "make setup     only create $(VENV)"
 
@@ -45,6 +45,7 @@ bench: $(READY)
 coverage: $(READY)
 	$(BIN)/python tests/host/opinfo.py
 	$(BIN)/python tests/engine/coverage.py
+	cd tests && ../$(BIN)/python -m engine.core_aten
 	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_families.py
 	GRAPH_QUANT_CAPTURED_MODELS=llama,moe $(BIN)/python -m pytest tests/models/test_captured.py
 	for ranks in 2 4; do $(BIN)/python -m graph_quant run --ranks $$ranks tests/ranks/models.py llama,mixture npu npugraph_ex || exit 1; done

@@ -16,6 +16,9 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument("name", nargs="?", default="", help="only operators whose name contains this")
     parser.add_argument("--json", action="store_true", help="print them as JSON")
     parser.add_argument(
+        "--aten", action="store_true", help="list PyTorch's core ATen overloads instead: how each becomes GE nodes"
+    )
+    parser.add_argument(
         "--page", action="store_true", help="print what works here as Markdown: operators, graph modes, collectives"
     )
     parser.set_defaults(run=run)
@@ -30,6 +33,8 @@ def run(options: argparse.Namespace) -> int:
 
         print("\n".join(page()))
         return 0
+    if options.aten:
+        return _list_aten(options)
     from ..served import operators
 
     chosen = [each for each in operators() if options.name in each.name]
@@ -49,4 +54,19 @@ def run(options: argparse.Namespace) -> int:
         f"{sum(each.graph for each in chosen)} in graphs, "
         f"{sum(not each.eager and not each.graph for each in chosen)} neither"
     )
+    return 0 if chosen else 1
+
+
+def _list_aten(options: argparse.Namespace) -> int:
+    """List the overloads of core ATen; 1 where none has such a name."""
+    from ..aten import core, lowering
+
+    chosen = [found for each in core() if options.name in (found := lowering(each)).overload]
+    if options.json:
+        print(json.dumps([vars(each) for each in chosen], indent=2))
+        return 0 if chosen else 1
+    print(f"{'overload':52} {'how':14} {'by':12} GE nodes")
+    for each in chosen:
+        print(f"{each.overload:52} {each.how or 'not lowered':14} {each.by:12} {', '.join(each.nodes)}".rstrip())
+    print(f"{len(chosen)} overloads: {sum(each.is_lowered for each in chosen)} lowered")
     return 0 if chosen else 1

@@ -1,5 +1,7 @@
 """Every overload that PyTorch tags as core ATen is lowered."""
 
+from pathlib import Path
+
 import torch
 from graph_quant.aten import core, lowering
 from graph_quant.host.kernels import KERNELS, SIZE_KERNELS
@@ -29,3 +31,11 @@ def test_the_host_has_kernels_for_the_nodes_of_this_package() -> None:
     ours = [found for each in core() if (found := lowering(each)).by == "graph_quant"]
     missing = {node for found in ours for node in found.nodes if node not in KERNELS and node not in SIZE_KERNELS}
     assert missing == set()
+
+
+def test_the_table_says_how() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "aten.md").read_text(encoding="utf-8")
+    table = page.partition("| overload | how | by | GE nodes |\n|---|---|---|---|\n")[2]
+    rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in table.splitlines()]
+    lowerings = [lowering(each) for each in core()]
+    assert rows == [(f.overload.removeprefix("aten."), f.how, f.by, ", ".join(f.nodes)) for f in lowerings]
