@@ -46,11 +46,11 @@ def flatten(module: GraphModule) -> None:
         module.recompile()
 
 
-def _body(module: GraphModule, place: Node) -> GraphModule:
+def _body(module: GraphModule, place: Any) -> GraphModule:
     """A branch or step, without control flow of its own."""
-    body: GraphModule = module.get_submodule(str(place.target))
+    body: Any = module.get_submodule(str(place.target))
     flatten(body)
-    return body
+    return body  # type: ignore[no-any-return]
 
 
 def _inline(graph: Graph, body: GraphModule, given: Sequence[Any]) -> list[Any]:
@@ -61,10 +61,11 @@ def _inline(graph: Graph, body: GraphModule, given: Sequence[Any]) -> list[Any]:
 
 
 def _chosen(module: GraphModule, node: Node) -> list[Node]:
-    predicate, then, otherwise, operands = node.args
+    given: Any = node.args
+    predicate, then, otherwise, operands = given
     if not isinstance(predicate, Node) or not isinstance(predicate.meta.get("val"), torch.Tensor):
         raise NotImplementedError("torch.cond is lowered for a predicate that is a tensor: decide on sizes in Python")
-    branches = [_inline(module.graph, _body(module, place), operands) for place in (then, otherwise)]  # type: ignore[arg-type]
+    branches = [_inline(module.graph, _body(module, place), operands) for place in (then, otherwise)]
     results = []
     for one, other, value in zip(*branches, node.meta["val"], strict=True):
         result = module.graph.call_function(aten.where.self, (predicate, one, other))
@@ -74,18 +75,19 @@ def _chosen(module: GraphModule, node: Node) -> list[Node]:
 
 
 def _stepped(module: GraphModule, node: Node) -> list[Node]:
-    step, carried, scanned, others = (list(each) if isinstance(each, (tuple, list)) else each for each in node.args)
-    count = scanned[0].meta["val"].size(0)  # type: ignore[index, union-attr]
+    given: Any = node.args
+    step, (carried, scanned, others) = given[0], (list(each) for each in given[1:])
+    count = scanned[0].meta["val"].size(0)
     if not isinstance(count, int) or count > MOST_STEPS:
         raise NotImplementedError(
             f"scan is lowered over at most {MOST_STEPS} steps that are known when the graph is built, got {count}: "
             "compile with dynamic=False, or call the graph in a loop"
         )
-    body, graph, made = _body(module, step), module.graph, []  # type: ignore[arg-type]
+    body, graph, made = _body(module, step), module.graph, []
     for place in range(count):
-        rows = [_call(graph, aten.select.int, (each, 0, place)) for each in scanned]  # type: ignore[union-attr]
-        results = _inline(graph, body, [*carried, *rows, *others])  # type: ignore[misc]
-        carried = results[: len(carried)]  # type: ignore[arg-type]
+        rows = [_call(graph, aten.select.int, (each, 0, place)) for each in scanned]
+        results = _inline(graph, body, [*carried, *rows, *others])
+        carried = results[: len(carried)]
         made.append(results[len(carried) :])
     return [*carried, *(_stacked(graph, list(each)) for each in zip(*made, strict=True))]
 
@@ -104,6 +106,7 @@ def _call(graph: Graph, overload: Any, args: tuple[Any, ...]) -> Node:
 
 def _replace(node: Node, results: list[Node]) -> None:
     for user in list(node.users):
-        user.replace_all_uses_with(results[user.args[1]])  # type: ignore[call-overload]
+        place: Any = user.args[1]
+        user.replace_all_uses_with(results[place])
         user.graph.erase_node(user)
     node.graph.erase_node(node)

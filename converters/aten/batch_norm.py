@@ -39,6 +39,20 @@ def without_training(
     return *results, running_mean.clone(), running_var.clone()
 
 
+@decomposes(torch.ops.aten._native_batch_norm_legit.no_stats)
+def without_statistics(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """With statistics that nothing keeps: TorchAir lowers it on Ascend 950 alone."""
+    mean, variance = x.new_zeros(x.size(1)), x.new_ones(x.size(1))
+    return _FORWARD(x, weight, bias, mean, variance, training, momentum, eps)[:3]
+
+
 @converts(_FORWARD)
 def batch_norm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """TorchAir's nodes, their outputs in ATen's order."""

@@ -113,3 +113,9 @@ def round_decimals(x: Tensor, *, decimals: int = 0, meta_outputs: Any = None) ->
 def make_complex(real: Tensor, imag: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """Complex."""
     return ge.Complex(real, imag)
+
+
+@converts(aten.true_divide.Tensor, aten.true_divide.Scalar)
+def true_divide(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
+    """RealDiv in the type of the result."""
+    return ge.RealDiv(*in_type(meta_outputs.dtype, x, other))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from graph_quant.converters import UPSTREAM
 from graph_quant.converters.lowering import converts, in_type
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
@@ -35,3 +36,21 @@ def _places(given: Tensor) -> list[Tensor]:
         return [in_type(DataType.DT_INT64, given)]
     found = ge.NonZero(given, transpose=True, dtype=DataType.DT_INT64)
     return [ge.GatherV2(found, ge.Const(axis, dtype=DataType.DT_INT64), [0]) for axis in range(given.rank)]
+
+
+@converts(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+    meta_outputs: Any = None,
+) -> Any:
+    """TorchAir's node, told the mode: where it is left out ATen adds rows, and TorchAir averages them."""
+    given = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return UPSTREAM[aten._embedding_bag.default](weight, indices, offsets, *given, meta_outputs=meta_outputs)

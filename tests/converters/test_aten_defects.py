@@ -27,6 +27,10 @@ CASES: Calls = {
     "equality of integers and floats": (lambda n, x: n == x, (COUNTS, X)),
     "the place of a large integer": (lambda n: torch.argmax(n, 1, keepdim=True), (COUNTS,)),
     "rows by a mask": (lambda x: x[torch.tensor([False, True], device=x.device)], (X,)),
+    "a bag of rows": (
+        lambda n, rows: functional.embedding_bag(n, rows, mode="sum"),
+        (torch.tensor([[0, 3], [1, 1]]), torch.arange(12.0).reshape(4, 3)),
+    ),
     "a mean with its padding": (lambda x: functional.avg_pool2d(x, 3, 2, 1), (IMAGE.half(),)),
     "where maxima were": (lambda x: functional.max_pool2d(x, 2, return_indices=True)[1], (IMAGE,)),
     "a difference with a number": (lambda x: torch.sub(x, x + 1, alpha=0.1), (MANY,)),
