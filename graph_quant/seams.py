@@ -276,6 +276,13 @@ SEAMS: tuple[Seam, ...] = (
         f"{_CONVERTER}.GeConcreteGraph.dump",
     ),
     *_seams(
+        "graphs are compiled again where sizes are the same by chance",
+        "torchair._ge_concrete_graph.continguous.optimize_view",
+        "torchair._ge_concrete_graph.continguous.get_sym_node_from_graph",
+        "torchair._ge_concrete_graph.continguous._build_reshape_node",
+        "torchair._ge_concrete_graph.continguous_utils.set_meta_tensor_info",
+    ),
+    *_seams(
         "passes do not know which sizes are the same",
         f"{_CONVERTER}.GeConcreteGraph _all_sym_input_idx",
         f"{_CONVERTER}.GeConcreteGraph _all_meta_tensor_input",

@@ -138,5 +138,7 @@ def _torchair_is_there() -> None:
         torchair.install()
     lower_operators()
     from ..passes import hook
+    from .views import mend_views
 
+    mend_views()
     hook.install(sys.modules["torchair._ge_concrete_graph.fx2ge_converter"].GeConcreteGraph)
