@@ -42,7 +42,8 @@ def _expression(size: Any) -> Any:
 
 def put_view(given: Any, graph: Any) -> Any:
     """State the views that were put off before an operator reads ``given``."""
-    given = getattr(given, "npu", given)
+    if isinstance(given, sys.modules[_HOME].ValuePack):
+        given = given.npu
     if isinstance(given, (list, tuple)):
         return [put_view(each, graph) for each in given]
     if not hasattr(given, "view_faketensor"):
