@@ -43,7 +43,10 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
             def run_recipe(arguments: list[str], place: Path, more: dict[str, str]) -> tuple[int | None, str]:
                 return _process(arguments, place, seconds, more)
 
-            return list(outcomes(*job.recipe, job.folder, Path(folder), run_recipe))
+            try:
+                return list(outcomes(*job.recipe, job.folder, Path(folder), run_recipe))
+            except Exception as error:  # of one recipe; the others are run all the same
+                return [Outcome(job.name, Verdict.FAILED, f"{type(error).__name__}: {error}"[:160])]
         if job.tests is None:
             script = Path(folder) / "example.py"
             script.write_text(job.code, encoding="utf-8")

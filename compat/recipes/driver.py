@@ -39,7 +39,7 @@ def main(checkout: str, settings: str, out: str) -> None:
         logits = output[0] if isinstance(output, tuple) else output
         about = model_inputs["forward_metadata"]
         if not about.is_warm_up:
-            ends = about.actual_seq_lengths_cu_list_q if is_prefill else None
+            ends = _ends(about) if is_prefill else None
             tokens = model_inputs["input_ids"].cpu()
             kept.append({"prefill": is_prefill, "tokens": tokens, "ends": ends, "logits": logits.cpu()})
         return result
@@ -54,6 +54,13 @@ def main(checkout: str, settings: str, out: str) -> None:
         torch.save(kept, f"{out}.{rank}")
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def _ends(about: Any) -> list[int]:
+    """Where each prompt ends among the tokens of a prefill."""
+    if about.actual_seq_lengths_cu_list_q is not None:
+        return list(about.actual_seq_lengths_cu_list_q)
+    return [int(end) for end in about.actual_seq_lengths_cu_q]
 
 
 def _without_fusion() -> None:

@@ -1,14 +1,16 @@
-"""Nodes that no output and no control edge leads to: GE would prune them, too."""
+"""Nodes that nothing needs: no output, no control edge, and no node that may do something for others to see."""
 
 from __future__ import annotations
 
-from ..ge.graph import INPUT_TYPES, OUTPUT_TYPE
+from ..ge.graph import CONST_TYPES, INPUT_TYPES
 from .graph import Graph
+from .known import RULES
 
 
 def run(graph: Graph) -> None:
-    """Keep what the outputs need, and the inputs, whose places are counted."""
-    waiting = [op.name for op in graph.ops.values() if op.type == OUTPUT_TYPE or op.type in INPUT_TYPES]
+    """Drop computations without readers. Inputs stay, whose places are counted, and every type that is not known."""
+    droppable = (RULES.keys() | CONST_TYPES) - INPUT_TYPES
+    waiting = [op.name for op in graph.ops.values() if op.type not in droppable]
     needed: set[str] = set()
     while waiting:
         name = waiting.pop()

@@ -93,6 +93,14 @@ def _reduction(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     return make
 
 
+def _reduction_by_attribute(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def make(chance: random.Random, dtype: torch.dtype) -> Arguments:
+        (x, axes), attributes, expected = _reduction(function)(chance, dtype)
+        return [x], {"axes": list(axes.items), **attributes}, expected
+
+    return make
+
+
 def _select(chance: random.Random, dtype: torch.dtype) -> Arguments:
     then, otherwise = pair(chance, dtype)
     sizes = torch.broadcast_shapes(then.shape, otherwise.shape)
@@ -240,6 +248,7 @@ MAKERS: dict[str, Callable[[random.Random, torch.dtype], Arguments]] = {
     "ExpandDims": _expand_dims,
     "Reshape": _reshape,
     "ReduceProd": _reduction(torch.prod),
+    "ReduceProdD": _reduction_by_attribute(torch.prod),
     "ReduceSum": _reduction(torch.sum),
     "SelectV2": _select,
 }

@@ -320,3 +320,14 @@ def test_an_unknown_pass_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv(passes.VARIABLE, "constants,fusion")
     with pytest.raises(ValueError, match=r"GRAPH_QUANT_PASSES: must be on, off or some of .*, got 'fusion'"):
         passes.current()
+
+
+@pytest.mark.parametrize("kind", ["HcomSend", "PrintV2", "SomethingNew"])
+def test_what_may_be_seen_elsewhere_stays_though_nothing_reads_it(kind: str) -> None:
+    made = Building()
+    x = made.data(3)
+    made.op(kind, {"x": made.op("Neg", {"x": x})})
+    made.op("Exp", {"x": x})
+    graph = made.output(made.op("Relu", {"x": x}))
+    passes.run(graph, ("dead",))
+    assert types(graph) == ["Neg", kind, "Relu"]

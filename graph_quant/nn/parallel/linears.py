@@ -27,7 +27,7 @@ Linears = (DynamicW8A8Linear, StaticW8A8Linear, W4A4Linear, W4A8Linear, WeightOn
 
 def _columns(linear: nn.Module) -> tuple[int, dict[str, tuple[int, int]]]:
     """How many outputs a linear has, and for each buffer with them its dimension and how many an element holds."""
-    if isinstance(linear, W4A4Linear):
+    if isinstance(linear, W4A4Linear | DynamicW8A8Linear):
         return linear.scale.size(0), {"weight": (0, 1), "scale": (0, 1), "bias": (0, 1)}
     if isinstance(linear, W4A8Linear):
         packed = (2, INT4.packing)
@@ -69,7 +69,8 @@ class _ByRows(nn.Module):
 
     def __init__(self, name: str, linear: nn.Module, ranks: Ranks, unit: int = 1) -> None:
         super().__init__()
-        weight: Any = linear.weight
+        stored: Any = linear.weight
+        weight = stored.t() if isinstance(linear, DynamicW8A8Linear) else stored
         self.weight: Tensor
         self.part = ranks.part(f"the inputs of {name}", weight.size(0), unit)
         self._ranks = ranks

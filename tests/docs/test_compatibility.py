@@ -1,0 +1,15 @@
+"""The page of what works is what the command prints; `GRAPH_QUANT_UPDATE_DOCS=1 pytest` writes it."""
+
+import os
+from pathlib import Path
+
+from graph_quant.compatibility import page
+
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+
+
+def test_the_page_is_what_is_registered() -> None:
+    made = "\n".join(page()) + "\n"
+    if os.environ.get("GRAPH_QUANT_UPDATE_DOCS"):
+        PAGE.write_text(made, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == made
