@@ -57,8 +57,8 @@ def test_gradients(compiled: bool) -> None:
     for one, other in zip(ours[:3], theirs, strict=False):
         assert one.grad is not None
         assert other.grad is not None
-        # Sums of float32, some of terms that cancel: some units in the last place of the largest.
-        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-18
+        # An exponential magnifies the rounding of a score, and scores here are up to 2^7: 2^-24 of them, and sums.
+        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-15
 
 
 def test_a_sink_takes_weight_and_has_a_gradient() -> None:
@@ -75,4 +75,4 @@ def test_a_sink_takes_weight_and_has_a_gradient() -> None:
     for one, other in zip(ours, theirs, strict=True):
         assert one.grad is not None
         assert other.grad is not None
-        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-18
+        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-15
