@@ -22,10 +22,9 @@ class Verdict(Enum):
 
 # What the package says where it does not know, or where the documents forbid a call.
 _REFUSALS = re.compile(
-    r"needs an NPU|cannot run on the host NPU|has no kernel on the host|\bRefusal\b|GE has no operator"
-    r"|is not served on the host|ge_converter is not implemented"
+    r"needs an NPU|cannot run on the host NPU|no host kernel for|only supports Ascend910_95|\bRefusal\b"
+    r"|GE has no operator|is not served on the host|ge_converter is not implemented"
 )
-# Another chip, another machine: nothing that the host could mend.
 _ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*$", re.MULTILINE)
 
 
