@@ -12,7 +12,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -48,6 +48,9 @@ class Result:
     dtype: torch.dtype
 
 
+Results = tuple[Result | str | int | None, ...]
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a call is carried out.
@@ -57,7 +60,7 @@ class Plan:
     ``int4_arguments`` are those whose int32 hold eight int4 each.
     """
 
-    results: tuple[Result | str | int | None, ...]
+    results: Results
     int4_arguments: frozenset[str] = field(default=frozenset(), kw_only=True)
 
 
@@ -244,16 +247,20 @@ def operator(
     reference: Callable[..., Any] | None = None,
     node: str | None = None,
     on_any_device: Sequence[str] = (),
-) -> Callable[[Callable[..., Plan]], Operator]:
+    results: Callable[[Results], Results] | None = None,
+) -> Callable[[Callable[..., Plan] | Operator], Operator]:
     """Makes the decorated rules the record of ``npu::name``.
+
+    Operators that differ only in what comes back, as one that writes in place and its functional form, share their
+    rules: the decorator of one stands above that of the other, with ``results``, what it makes of the other's results.
 
     ``node`` is for an operator that becomes one GE node: its inputs are the arguments of the same names, its attributes
     fields of the plan. Any other lowering is a function of its own, in ``graph_quant.converters``. ``on_any_device``
     are tensors whose values the host reads: they may be on the CPU beside others on an npu.
     """
 
-    def record(rules: Callable[..., Plan]) -> Operator:
-        made = Operator(name, rules, reference, on_any_device)
+    def record(rules: Callable[..., Plan] | Operator) -> Operator:
+        made = Operator(name, _returning(rules, results), reference, on_any_device)
         if reference is not None:
             made.check_names(reference)
         if node is not None:
@@ -262,6 +269,23 @@ def operator(
         return made
 
     return record
+
+
+def _returning(
+    rules: Callable[..., Plan] | Operator, results: Callable[[Results], Results] | None
+) -> Callable[..., Plan]:
+    """The rules, of their own or of another record, with other results where they are said."""
+    own = rules.rules if isinstance(rules, Operator) else rules
+    assert own is not None
+    if results is None:
+        return own
+
+    @functools.wraps(own)
+    def planned(*values: Any) -> Plan:
+        plan = own(*values)
+        return replace(plan, results=results(plan.results))
+
+    return planned
 
 
 def reference_only(name: str, reference: Callable[..., Any]) -> Operator:

@@ -79,7 +79,8 @@ def _check_indices(
         rules.equal("seq_offset.size(0)", seq_offset.size(0), "block_tables.size(0)", block_tables.size(0))
 
 
-@operator("npu_gather_pa_kv_cache", reference=reference.gather_pa_kv_cache)
+@operator("npu_gather_pa_kv_cache", reference=reference.gather_pa_kv_cache, results=lambda _: ())
+@operator("npu_gather_pa_kv_cache_functional", reference=reference.gather_pa_kv_cache_functional)
 def gather_pa_kv_cache(
     rules: Rules,
     key_cache: Tensor,
@@ -92,23 +93,6 @@ def gather_pa_kv_cache(
     is_seq_lens_cumsum: bool,
 ) -> GatherPlan:
     """The plan of a call that the documents allow; any other call is refused."""
-    caches, rows = (key_cache, value_cache), (key, value)
-    return GatherPlan((), _mode(rules, caches, block_tables, seq_lens, rows, seq_offset, is_seq_lens_cumsum))
-
-
-@operator("npu_gather_pa_kv_cache_functional", reference=reference.gather_pa_kv_cache_functional)
-def gather_pa_kv_cache_functional(
-    rules: Rules,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_tables: Tensor,
-    seq_lens: Tensor,
-    key: Tensor,
-    value: Tensor,
-    seq_offset: Tensor | None,
-    is_seq_lens_cumsum: bool,
-) -> GatherPlan:
-    """What the operator in place becomes in a graph."""
     caches, rows = (key_cache, value_cache), (key, value)
     mode = _mode(rules, caches, block_tables, seq_lens, rows, seq_offset, is_seq_lens_cumsum)
     return GatherPlan(tuple(Result(tuple(each.shape), each.dtype) for each in rows), mode)

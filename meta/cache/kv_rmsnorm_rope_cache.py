@@ -17,6 +17,7 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 LATENT, ROPE = 512, 64
+_WRITTEN = 2  # both caches, which the functional form gives back
 
 
 def _check(
@@ -127,7 +128,10 @@ def kv_rmsnorm_rope_cache(
     return Plan((_like(k_cache), _like(ckv_cache), *outputs))
 
 
-@operator("npu_kv_rmsnorm_rope_cache_v2", reference=reference.kv_rmsnorm_rope_cache_v2)
+@operator(
+    "npu_kv_rmsnorm_rope_cache_v2", reference=reference.kv_rmsnorm_rope_cache_v2, results=lambda made: made[:-_WRITTEN]
+)
+@operator("npu_kv_rmsnorm_rope_cache_v2_functional", reference=reference.kv_rmsnorm_rope_cache_v2_functional)
 def kv_rmsnorm_rope_cache_v2(
     rules: Rules,
     kv: Tensor,
@@ -148,34 +152,7 @@ def kv_rmsnorm_rope_cache_v2(
     k_cache_dtype: int | None,
     ckv_cache_dtype: int | None,
 ) -> Plan:
-    """The same; the caches are written in place and do not come back."""
-    _refuse_950(rules, k_cache_dtype=k_cache_dtype, ckv_cache_dtype=ckv_cache_dtype)
-    scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
-    return Plan(_results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode)))
-
-
-@operator("npu_kv_rmsnorm_rope_cache_v2_functional", reference=reference.kv_rmsnorm_rope_cache_v2_functional)
-def kv_rmsnorm_rope_cache_v2_functional(
-    rules: Rules,
-    kv: Tensor,
-    gamma: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    index: Tensor,
-    k_cache: Tensor,
-    ckv_cache: Tensor,
-    k_rope_scale: Tensor | None,
-    c_kv_scale: Tensor | None,
-    k_rope_offset: Tensor | None,
-    c_kv_offset: Tensor | None,
-    v: Tensor | None,
-    epsilon: float,  # noqa: ARG001
-    cache_mode: str,
-    is_output_kv: bool,  # noqa: ARG001
-    k_cache_dtype: int | None,
-    ckv_cache_dtype: int | None,
-) -> Plan:
-    """What the operator in place becomes in a graph."""
+    """The same; in place the caches do not come back, in the functional form, which a graph has, they do."""
     _refuse_950(rules, k_cache_dtype=k_cache_dtype, ckv_cache_dtype=ckv_cache_dtype)
     scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
     outputs = _results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode))

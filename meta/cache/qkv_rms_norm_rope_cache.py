@@ -20,6 +20,7 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDTH = 128
+_WRITTEN = 3  # q_out and both caches, which the functional form gives back
 # A cache, and the scale and offset of what it keeps.
 Cached = tuple[Tensor, Tensor | None, Tensor | None]
 
@@ -101,7 +102,10 @@ def _before(qkv: Tensor, head_nums: Sequence[int], is_asked_for: bool) -> tuple[
     return tuple(Result((qkv.size(0), heads * WIDTH) if is_asked_for else (), qkv.dtype) for heads in head_nums)
 
 
-@operator("npu_qkv_rms_norm_rope_cache", reference=reference.qkv_rms_norm_rope_cache)
+@operator(
+    "npu_qkv_rms_norm_rope_cache", reference=reference.qkv_rms_norm_rope_cache, results=lambda made: made[:-_WRITTEN]
+)
+@operator("npu_qkv_rms_norm_rope_cache_functional", reference=reference.qkv_rms_norm_rope_cache_functional)
 def qkv_rms_norm_rope_cache(
     rules: Rules,
     qkv: Tensor,
@@ -124,35 +128,6 @@ def qkv_rms_norm_rope_cache(
     is_output_qkv: bool,
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    rows = {"q_gamma": q_gamma, "k_gamma": k_gamma, "cos": cos, "sin": sin, "q_out": q_out}
-    caches: dict[str, Cached] = {"k": (k_cache, k_scale, k_offset), "v": (v_cache, v_scale, v_offset)}
-    _check(rules, qkv, rows, index, caches, qkv_size, head_nums, cache_mode)
-    return Plan(_before(qkv, head_nums, is_output_qkv))
-
-
-@operator("npu_qkv_rms_norm_rope_cache_functional", reference=reference.qkv_rms_norm_rope_cache_functional)
-def qkv_rms_norm_rope_cache_functional(
-    rules: Rules,
-    qkv: Tensor,
-    q_gamma: Tensor,
-    k_gamma: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    index: Tensor,
-    q_out: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    qkv_size: Sequence[int],
-    head_nums: Sequence[int],
-    k_scale: Tensor | None,
-    v_scale: Tensor | None,
-    k_offset: Tensor | None,
-    v_offset: Tensor | None,
-    epsilon: float,  # noqa: ARG001
-    cache_mode: str,
-    is_output_qkv: bool,
-) -> Plan:
-    """What the operator in place becomes in a graph."""
     rows = {"q_gamma": q_gamma, "k_gamma": k_gamma, "cos": cos, "sin": sin, "q_out": q_out}
     caches: dict[str, Cached] = {"k": (k_cache, k_scale, k_offset), "v": (v_cache, v_scale, v_offset)}
     _check(rules, qkv, rows, index, caches, qkv_size, head_nums, cache_mode)

@@ -19,7 +19,9 @@ from torch import Tensor
 _PARAMETERS = {torch.bfloat16: (torch.bfloat16, torch.bfloat16), torch.float16: (torch.float32, torch.int32)}
 
 
-def _check(
+@operator("npu_quant_scatter_", reference=reference.quant_scatter_, results=lambda _: ("x",))
+@operator("npu_quant_scatter", reference=reference.quant_scatter)
+def quant_scatter(
     rules: Rules,
     x: Tensor,
     indices: Tensor,
@@ -31,7 +33,8 @@ def _check(
     reduce: str,
     dst_type: int | None,
     round_mode: str | None,
-) -> None:
+) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("input", x, (torch.int8,))
     rules.rank("input", x, 3, 8)
     rules.dtype("updates", updates, tuple(_PARAMETERS))
@@ -56,41 +59,4 @@ def _check(
             rules.dtype(name, tensor, (dtype,), f" for updates {updates.dtype}")
             rules.rank(name, tensor, 1, 8)
             rules.equal(f"{name}.numel()", tensor.numel(), "updates.size(-1)", updates.size(-1))
-
-
-@operator("npu_quant_scatter", reference=reference.quant_scatter)
-def quant_scatter(
-    rules: Rules,
-    x: Tensor,
-    indices: Tensor,
-    updates: Tensor,
-    quant_scales: Tensor,
-    quant_zero_points: Tensor | None,
-    axis: int,
-    quant_axis: int,
-    reduce: str,
-    dst_type: int | None,
-    round_mode: str | None,
-) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    _check(rules, x, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce, dst_type, round_mode)
     return Plan((Result(tuple(x.shape), x.dtype),))
-
-
-@operator("npu_quant_scatter_", reference=reference.quant_scatter_)
-def quant_scatter_(
-    rules: Rules,
-    x: Tensor,
-    indices: Tensor,
-    updates: Tensor,
-    quant_scales: Tensor,
-    quant_zero_points: Tensor | None,
-    axis: int,
-    quant_axis: int,
-    reduce: str,
-    dst_type: int | None,
-    round_mode: str | None,
-) -> Plan:
-    """The same, in place."""
-    _check(rules, x, indices, updates, quant_scales, quant_zero_points, axis, quant_axis, reduce, dst_type, round_mode)
-    return Plan(("x",))

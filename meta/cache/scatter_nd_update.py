@@ -16,7 +16,10 @@ from torch import Tensor
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.bool, torch.int64, torch.int8)
 
 
-def _check(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> None:
+@operator("npu_scatter_nd_update_", reference=reference.scatter_nd_update_, results=lambda _: ("x",))
+@operator("npu_scatter_nd_update", reference=reference.scatter_nd_update)
+def scatter_nd_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("input", x, DTYPES)
     rules.rank("input", x, 1, 8)
     rules.dtype("indices", indices, (torch.int32, torch.int64))
@@ -32,17 +35,4 @@ def _check(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> None:
     for dim, size in enumerate(shape):
         source = f"indices.size({dim})" if dim < indices.dim() - 1 else f"input.size({dim - len(shape)})"
         rules.equal(f"updates.size({dim})", updates.size(dim), source, size)
-
-
-@operator("npu_scatter_nd_update", reference=reference.scatter_nd_update)
-def scatter_nd_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    _check(rules, x, indices, updates)
     return Plan((Result(tuple(x.shape), x.dtype),))
-
-
-@operator("npu_scatter_nd_update_", reference=reference.scatter_nd_update_)
-def scatter_nd_update_(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
-    """The same, in place."""
-    _check(rules, x, indices, updates)
-    return Plan(("x",))

@@ -53,7 +53,8 @@ def _mode(
     return mode
 
 
-@operator("npu_scatter_pa_kv_cache", reference=reference.scatter_pa_kv_cache)
+@operator("npu_scatter_pa_kv_cache", reference=reference.scatter_pa_kv_cache, results=lambda _: ())
+@operator("npu_scatter_pa_kv_cache_functional", reference=reference.scatter_pa_kv_cache_functional)
 def scatter_pa_kv_cache(
     rules: Rules,
     key: Tensor,
@@ -67,24 +68,6 @@ def scatter_pa_kv_cache(
     cache_mode: str | None,
 ) -> ScatterPlan:
     """The plan of a call that the documents allow; any other call is refused."""
-    compressing = {"compress_lens": compress_lens, "compress_seq_offsets": compress_seq_offsets, "seq_lens": seq_lens}
-    return ScatterPlan((), _mode(rules, key, value, key_cache, value_cache, slot_mapping, compressing, cache_mode))
-
-
-@operator("npu_scatter_pa_kv_cache_functional", reference=reference.scatter_pa_kv_cache_functional)
-def scatter_pa_kv_cache_functional(
-    rules: Rules,
-    key: Tensor,
-    value: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    slot_mapping: Tensor,
-    compress_lens: Tensor | None,
-    compress_seq_offsets: Tensor | None,
-    seq_lens: Tensor | None,
-    cache_mode: str | None,
-) -> ScatterPlan:
-    """What the operator in place becomes in a graph."""
     compressing = {"compress_lens": compress_lens, "compress_seq_offsets": compress_seq_offsets, "seq_lens": seq_lens}
     mode = _mode(rules, key, value, key_cache, value_cache, slot_mapping, compressing, cache_mode)
     return ScatterPlan(tuple(Result(tuple(each.shape), each.dtype) for each in (key_cache, value_cache)), mode)

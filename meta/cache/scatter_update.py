@@ -15,17 +15,6 @@ from torch import Tensor
 DTYPES = (torch.int8, torch.float16, torch.float32, torch.bfloat16, torch.int32)
 
 
-def _check(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
-    rules.dtype("input", x, DTYPES)
-    rules.rank("input", x, 2, 8)
-    rules.dtype("updates", updates, (x.dtype,), ", the dtype of input")
-    rules.require(
-        -x.dim() <= axis < x.dim() and axis % x.dim() != 0,
-        lambda: f"axis must be a dimension of input other than the batch, got {axis} of {x.dim()}",
-    )
-    check_places(rules, x, indices, updates, axis)
-
-
 def check_places(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
     """``indices`` name places of ``x`` along ``axis``, and ``updates`` fit there."""
     rules.dtype("indices", indices, (torch.int32, torch.int64))
@@ -44,15 +33,16 @@ def check_places(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis
             rules.equal(name, size, f"input.size({dim})", own)
 
 
+@operator("scatter_update_", reference=reference.scatter_update_, results=lambda _: ("x",))
 @operator("scatter_update", reference=reference.scatter_update)
 def scatter_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    _check(rules, x, indices, updates, axis)
+    rules.dtype("input", x, DTYPES)
+    rules.rank("input", x, 2, 8)
+    rules.dtype("updates", updates, (x.dtype,), ", the dtype of input")
+    rules.require(
+        -x.dim() <= axis < x.dim() and axis % x.dim() != 0,
+        lambda: f"axis must be a dimension of input other than the batch, got {axis} of {x.dim()}",
+    )
+    check_places(rules, x, indices, updates, axis)
     return Plan((Result(tuple(x.shape), x.dtype),))
-
-
-@operator("scatter_update_", reference=reference.scatter_update_)
-def scatter_update_(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Plan:
-    """The same, in place."""
-    _check(rules, x, indices, updates, axis)
-    return Plan(("x",))

@@ -88,21 +88,7 @@ def moe_distribute_dispatch_v2(
     )
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = torch.sym_max(expert_ids.size(0) * expert_ids.size(1), rows * 128)
-    local, taken = moe_expert_num // ep_world_size, x.dtype if quant_mode == 0 else torch.int8
-    return DispatchPlan(
-        (
-            Result((rows, x.size(1)), taken),
-            Result((rows,), torch.float32),
-            Result((assist,), torch.int32),
-            Result((local,), torch.int64),
-            Result((counts,), torch.int32),
-            Result((tp_world_size,), torch.int32),
-            Result((0 if expert_scales is None else rows,), torch.float32),
-        ),
-        rows,
-        counts,
-        assist,
-    )
+    return _plan(x, quant_mode, moe_expert_num // ep_world_size, tp_world_size, expert_scales, (rows, counts, assist))
 
 
 @operator("npu_moe_distribute_dispatch", reference=dispatch)
@@ -138,10 +124,21 @@ def moe_distribute_dispatch(
     )
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = expert_ids.size(0) * expert_ids.size(1)
-    local, taken = moe_expert_num // ep_world_size, x.dtype if quant_mode == 0 else torch.int8
+    return _plan(x, quant_mode, moe_expert_num // ep_world_size, tp_world_size, expert_scales, (rows, counts, assist))
+
+
+def _plan(
+    x: Tensor,
+    quant_mode: int,
+    local: int,
+    tp_world_size: int,
+    expert_scales: Tensor | None,
+    sizes: tuple[Size, Size, Size],
+) -> DispatchPlan:
+    rows, counts, assist = sizes
     return DispatchPlan(
         (
-            Result((rows, x.size(1)), taken),
+            Result((rows, x.size(1)), x.dtype if quant_mode == 0 else torch.int8),
             Result((rows,), torch.float32),
             Result((assist,), torch.int32),
             Result((local,), torch.int64),
