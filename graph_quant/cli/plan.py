@@ -6,6 +6,7 @@ import argparse
 import json
 import warnings
 
+from . import script
 from .errors import UsageError
 
 _EPILOG = """\
@@ -28,21 +29,15 @@ exit code: 0 when all is one lowered graph or several, 1 when something breaks, 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    parser = subparsers.add_parser(
+    parser = script.add_parser(
+        subparsers,
         "plan",
+        "lower",
+        "a Python script",
         help="say what a script would become on an NPU, without running its graphs",
         description="Lower a script's graphs without running them, and say what becomes GE nodes, what breaks the\n"
         "graph and where, what is refused and why, and what it costs.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="graph-quant plan [option ...] script.py [option ...] [-- the script's own arguments ...]",
-        allow_abbrev=False,
-    )
-    parser.add_argument("script", help="a Python script")
-    parser.add_argument("--model", metavar="NAME", help="plan this module or function of the script")
-    parser.add_argument("--inputs", metavar="NAME", help="its inputs; default: inputs")
-    parser.add_argument(
-        "--dynamic", action=argparse.BooleanOptionalAction, help="lower `model` with dynamic or static shapes"
     )
     parser.add_argument("--chip", metavar="NAME", help="also the least time there by published peaks: Ascend910B3, say")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
@@ -51,15 +46,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(options: argparse.Namespace) -> int:
     """Lower, then say what was found."""
-    try:
-        import torch_npu  # noqa: F401  (TorchAir is found through it)
-        import torchair  # noqa: F401
+    script.load_torchair()
+    from ..dryrun import plan_script
+    from ..dumps import DumpError
+    from ..dumps.analyse.roofline import chip
 
-        from ..dryrun import plan_script
-        from ..dumps import DumpError
-        from ..dumps.analyse.roofline import chip
-    except (ImportError, RuntimeError, OSError) as error:
-        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
     if options.chip is not None:
         try:
             chip(options.chip)

@@ -7,6 +7,7 @@ import sys
 import traceback
 from pathlib import Path
 
+from . import script
 from .errors import UsageError
 
 _EPILOG = """\
@@ -36,24 +37,18 @@ exit code: 0 when all results are within the thresholds, 1 when one is not, 2 fo
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    parser = subparsers.add_parser(
+    parser = script.add_parser(
+        subparsers,
         "verify",
+        "compile",
+        "a Python script; with --data, a graph dump",
         help="compare a script's graphs with eager execution, node by node",
         description="Run a script's GE graphs and compare every node with eager execution: equal bits or not, errors,\n"
         "SQNR, and the first diverging node with its Python line.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="graph-quant verify [option ...] script.py [option ...] [-- the script's own arguments ...]",
-        allow_abbrev=False,
     )
-    parser.add_argument("script", help="a Python script; with --data, a graph dump")
     parser.add_argument("--max-error", "--atol", type=_positive, metavar="E", help="accept absolute errors up to E")
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
-    parser.add_argument("--model", metavar="NAME", help="verify this module or function of the script")
-    parser.add_argument("--inputs", metavar="NAME", help="its inputs; default: inputs")
-    parser.add_argument(
-        "--dynamic", action=argparse.BooleanOptionalAction, help="compile `model` with dynamic or static shapes"
-    )
     parser.add_argument(
         "--calls", type=_count, default=1, metavar="N", help="calls of each graph to verify; 0: all; default: 1"
     )
@@ -90,13 +85,9 @@ def run(options: argparse.Namespace) -> int:
         return _offline(options)
     from ..ge.errors import printable
 
-    try:
-        import torch_npu  # noqa: F401  (TorchAir is found through it)
-        import torchair  # noqa: F401
+    script.load_torchair()
+    from ..verification import VerificationError, on_terminal, verify_script
 
-        from ..verification import VerificationError, on_terminal, verify_script
-    except (ImportError, RuntimeError, OSError) as error:
-        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
     try:
         report = verify_script(
             options.script,

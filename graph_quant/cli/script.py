@@ -1,0 +1,37 @@
+"""What the commands that run a user's script share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .errors import UsageError
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, verb: str, script: str, **described: Any
+) -> argparse.ArgumentParser:
+    """Declare the command ``name``, which takes a script, or a model of it to ``verb``."""
+    parser = subparsers.add_parser(
+        name,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=f"graph-quant {name} [option ...] script.py [option ...] [-- the script's own arguments ...]",
+        allow_abbrev=False,
+        **described,
+    )
+    parser.add_argument("script", help=script)
+    parser.add_argument("--model", metavar="NAME", help=f"{name} this module or function of the script")
+    parser.add_argument("--inputs", metavar="NAME", help="its inputs; default: inputs")
+    parser.add_argument(
+        "--dynamic", action=argparse.BooleanOptionalAction, help=f"{verb} `model` with dynamic or static shapes"
+    )
+    return parser
+
+
+def load_torchair() -> None:
+    """Import torch_npu and TorchAir, which is found through it, or say how to mend what does not load."""
+    try:
+        import torch_npu  # noqa: F401
+        import torchair  # noqa: F401
+    except (ImportError, RuntimeError, OSError) as error:
+        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
