@@ -316,6 +316,11 @@ SEAMS: tuple[Seam, ...] = (
         "npugraph_ex.configs.compiler_config.CompilerConfig",
     ),
     *_seams(
+        "received messages alias what they are received into",
+        "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.recv_npu",
+        "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.op_recv",
+    ),
+    *_seams(
         "a process cannot use both of TorchAir's compilers",
         "torchair._utils.register_matmul_backward_decomp",
     ),

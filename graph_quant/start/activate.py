@@ -11,6 +11,7 @@ from .imports import ImportActions
 from .preload import HOST, HostNpuError, choose, chosen
 
 _actions = ImportActions()
+_MESSAGES = "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv"
 
 
 def activate() -> None:
@@ -30,6 +31,7 @@ def activate() -> None:
     _actions.before("torch_npu.dynamo.npugraph_ex", _load_torchair_first)
     _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
     _actions.after("npugraph_ex.configs.compiler_config", _mend_configuration)
+    _actions.after(_MESSAGES, _mend_receiving)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
@@ -105,6 +107,12 @@ def _mend_configuration() -> None:
     from .compilers import mend_configuration
 
     mend_configuration(sys.modules["npugraph_ex.configs.compiler_config"])
+
+
+def _mend_receiving() -> None:
+    from .compilers import mend_receiving
+
+    mend_receiving(sys.modules[_MESSAGES])
 
 
 def _load_torchair_first() -> None:

@@ -30,3 +30,15 @@ def mend_registration(module: ModuleType) -> None:
 def mend_configuration(module: ModuleType) -> None:
     """Give npugraph_ex the options that it turns off for npu_weight_quant_batchmatmul, and which only torchair has."""
     module.CompilerConfig.experimental_config = SimpleNamespace(enable_view_optimize=False)
+
+
+def mend_receiving(module: ModuleType) -> None:
+    """Receive into memory of its own: the schema says that `_recv` neither writes its argument nor returns it."""
+    receive = module.recv_npu
+
+    def received(like: torch.Tensor, *args: object) -> torch.Tensor:
+        into = torch.empty_like(like, memory_format=torch.contiguous_format)
+        receive(into, *args)
+        return into
+
+    module.npu_define_lib.impl(module.op_recv, received, "PrivateUse1")
