@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 ENDS, COUNTS, SPARSE = 0, 1, 2
@@ -44,7 +45,7 @@ def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int, nam
     for place, (weight, size) in enumerate(zip(chosen, sizes, strict=False)):
         _check(f"{op}: {name}", values, kind, place, weight, size, weights)
         if start + size > extent:
-            raise RuntimeError(f"{op}: the groups of {name} must fit {extent}, got {start + size} at group {place}")
+            raise Refusal(f"{op}: the groups of {name} must fit {extent}, got {start + size} at group {place}")
         if size:
             found.append(Span(weight, start, start + size))
         start += size
@@ -53,14 +54,14 @@ def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int, nam
 
 def _check(name: str, values: list[int], kind: int, place: int, weight: int, size: int, weights: int) -> None:
     if kind == SPARSE and not 0 <= weight < weights:
-        raise RuntimeError(f"{name}[{place}][0] must lie in [0, {weights}), the weights, got {weight}")
+        raise Refusal(f"{name}[{place}][0] must lie in [0, {weights}), the weights, got {weight}")
     if size >= 0:
         return
     if kind == ENDS and place:
         before, value = values[place - 1 : place + 1]
-        raise RuntimeError(f"{name}[{place}] must not be below the value before it, got {value} after {before}")
+        raise Refusal(f"{name}[{place}] must not be below the value before it, got {value} after {before}")
     where = f"{name}[{place}][1]" if kind == SPARSE else f"{name}[{place}]"
-    raise RuntimeError(f"{where} must not be negative, got {size}")
+    raise Refusal(f"{where} must not be negative, got {size}")
 
 
 def check_pairs(op: str, group_list: Tensor, kind: int, rows: list[int]) -> None:
@@ -68,7 +69,7 @@ def check_pairs(op: str, group_list: Tensor, kind: int, rows: list[int]) -> None
     found = {span.weight: span.end - span.start for span in spans(op, group_list, kind, len(rows), sum(rows))}
     for place, size in enumerate(rows):
         if found.get(place, 0) != size:
-            raise RuntimeError(
+            raise Refusal(
                 f"{op}: group {place} of group_list must have {size} rows, as x has, got {found.get(place, 0)}"
             )
 

@@ -55,9 +55,9 @@ def dequant_swiglu_quant(
     rules.require(not round_mode, lambda: f"round_mode must be None or 0, got {round_mode}")
     last = activate_dim in (None, -1, x.dim() - 1)
     rules.require(last, lambda: f"activate_dim must be None or the last dimension of x, got {activate_dim}")
-    call = _Call(rules, x, grouped, 1 if group_index is None else group_index.size(0), quant_mode == 1)
     if group_index is not None:
         _check_groups(rules, x, group_index, bias, swiglu_mode, quant_mode)
+    call = _Call(rules, x, grouped, 1 if group_index is None else group_index.size(0), quant_mode == 1)
     call.restoring(weight_scale, activation_scale, bias)
     call.quantising(quant_scale, quant_offset)
     shape = (*x.shape[:-1], x.size(-1) // 2)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 QUANTISED = (torch.int8, torch.int32)
 MOST_BLOCK = 1024
-NZ_BYTES = 32
+NZ_BYTES, NZ_DIMENSIONS = 32, 5
 
 
 def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
@@ -40,14 +40,10 @@ def _check_unpaged(rules: Rules, operands: Operands, numbers: Numbers) -> None:
         rules.equal("key.size(0)", key.size(0), "query.size(0)", query.size(0))
     packing = 8 if key.dtype == torch.int32 else 1
     _, _, _, width = query_sizes(query, numbers)
+    if not numbers.is_packed:
+        rules.equal(f"value.size({channels})", value.size(channels), f"key.size({channels})", key.size(channels))
     if numbers.layout == "BSH":
         rules.equal("key.size(2)", key.size(2) * packing, "num_key_value_heads * D", numbers.kv_heads * width)
-        rules.require(
-            value.size(2) * packing % numbers.kv_heads == 0,
-            lambda: (
-                f"value.size(2) must be a multiple of num_key_value_heads, got {value.size(2)} and {numbers.kv_heads}"
-            ),
-        )
         return
     heads = numbers.layout.index("N")
     rules.equal(f"key.size({heads})", key.size(heads), "num_key_value_heads", numbers.kv_heads)
@@ -68,8 +64,9 @@ def _check_paged(rules: Rules, operands: Operands, numbers: Numbers, block_table
     if numbers.actual_seq_lengths_kv is None:
         rules.refuse(f"{name} must be given with a block_table, got None")
     _check_blocks(rules, operands, numbers)
+    channels = 2 if key.dim() == NZ_DIMENSIONS else key.dim() - 1
     for dim in range(key.dim()):
-        if dim != key.dim() - 1:
+        if dim != channels or not numbers.is_packed:
             rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
     if not numbers.is_packed:
         rules.equal("block_table.size(0)", block_table.size(0), "the batch of query", query_batch(operands, numbers))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.attention.fusion_attention import COPIES
 from graph_quant.reference.attention.fusion_attention_node import compute, compute_gradients
 from graph_quant.reference.attention.masks import TABLE
@@ -91,21 +91,33 @@ def _check_heads(rules: Rules, given: Given) -> None:
         batch = layout.index("B")
         rules.equal(f"key.size({batch})", key.size(batch), f"query.size({batch})", query.size(batch))
     width = _sizes(given)[2]
+    rules.at_least("the channels of a head of query", width, 1)
     if layout.endswith("H"):
-        for name, tensor, of in (("query", query, heads), ("key", key, width)):
-            rules.require(
-                tensor.size(2) % of == 0,
-                lambda: f"{name}.size(2) must be a multiple of {of}, got {tensor.size(2)}",  # noqa: B023
-            )
+        _multiple(rules, "query.size(2)", query.size(2), heads)
+        _multiple(rules, "key.size(2)", key.size(2), width)
         kv_heads = key.size(2) // width
     else:
         place = layout.index("N")
         rules.equal(f"query.size({place})", query.size(place), "head_num", heads)
         rules.equal(f"key.size({channels})", key.size(channels), f"query.size({channels})", width)
         kv_heads = key.size(place)
+    rules.at_least("the heads of key", kv_heads, 1)
     rules.require(
         heads % kv_heads == 0, lambda: f"head_num must be a multiple of the heads of key, got {heads} and {kv_heads}"
     )
+    if layout.endswith("H"):
+        _multiple(rules, "value.size(2)", value.size(2), kv_heads)
+    if layout != "TND":
+        rules.require(
+            value.size(channels) <= key.size(channels),
+            lambda: (
+                f"value.size({channels}) must be at most {key.size(channels)}, as key is, got {value.size(channels)}"
+            ),
+        )
+
+
+def _multiple(rules: Rules, name: str, size: Size, of: Size) -> None:
+    rules.require(size % of == 0, lambda: f"{name} must be a multiple of {of}, got {size}")
 
 
 def _check_mask(rules: Rules, given: Given) -> None:
@@ -165,14 +177,18 @@ def _result_shape(given: Given) -> tuple[Any, ...]:
     return (*query.shape[:-1], given["head_num"] * (value.size(2) // kv_heads))
 
 
+def _rows_shape(given: Given) -> tuple[Any, ...]:
+    """The shape of the largest score and of the sum of each row."""
+    batch, tokens, _ = _sizes(given)
+    heads = given["head_num"]
+    return (tokens, heads, COPIES) if given["input_layout"] == "TND" else (batch, heads, tokens, COPIES)
+
+
 def rules_forward(rules: Rules, *values: Any) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     given = dict(zip(FORWARD, values, strict=True))
     _check(rules, given)
-    batch, tokens, _ = _sizes(given)
-    heads, query = given["head_num"], given["query"]
-    shape = (tokens, heads, COPIES) if given["input_layout"] == "TND" else (batch, heads, tokens, COPIES)
-    rows = Result(shape, torch.float32)
+    query, rows = given["query"], Result(_rows_shape(given), torch.float32)
     return Plan((Result(_result_shape(given), query.dtype), rows, rows, Result((0,), query.dtype), 0, 0, 0))
 
 
@@ -185,13 +201,21 @@ def rules_backward(rules: Rules, *values: Any) -> Plan:
         if given[name] is None:
             rules.refuse(f"{name} must be given, got None")
     for name in ("dy", "attention_in"):
-        tensor: Tensor = given[name]
-        rules.dtype(name, tensor, (query.dtype,), why=", the dtype of query")
-        rules.rank(name, tensor, query.dim(), why=", as many as query")
+        rules.dtype(name, given[name], (query.dtype,), why=", the dtype of query")
+        _check_shape(rules, name, given[name], "attention", _result_shape(given))
+    for name in ("softmax_max", "softmax_sum"):
+        rules.dtype(name, given[name], (torch.float32,))
+        _check_shape(rules, name, given[name], "the forward result", _rows_shape(given))
     shapes = [tuple(given[name].shape) for name in ("query", "key", "value")]
     shapes.append((0,) if given["pse"] is None else tuple(given["pse"].shape))
     sink = (0,) if given["sink"] is None else tuple(given["sink"].shape)
     return Plan((*(Result(shape, query.dtype) for shape in shapes), Result(sink, torch.float32)))
+
+
+def _check_shape(rules: Rules, name: str, tensor: Tensor, like: str, shape: tuple[Any, ...]) -> None:
+    rules.rank(name, tensor, len(shape), why=f", as many as {like}")
+    for dim, size in enumerate(shape):
+        rules.equal(f"{name}.size({dim})", tensor.size(dim), f"that of {like}", size)
 
 
 fusion_attention = operator("npu_fusion_attention", reference=taking(FORWARD, compute))(

@@ -128,8 +128,9 @@ def _check_rope(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     if key_rope.dim() < 5:
         _check_rope_shape(rules, "key_rope", key_rope, operands.key, numbers.kv_heads, numbers)
     else:
-        width = key_rope.size(2) * key_rope.size(4)
-        rules.require(width == ROPE_CHANNELS, lambda: f"key_rope must have 64 channels a head, got {width}")
+        rules.equal("key_rope.size(2) * key_rope.size(4)", key_rope.size(2) * key_rope.size(4), "64", ROPE_CHANNELS)
+        for dim in (0, 1, 3):
+            rules.equal(f"key_rope.size({dim})", key_rope.size(dim), f"key.size({dim})", operands.key.size(dim))
     for name in ("pse_shift", "query_padding_size", "kv_padding_size", "key_shared_prefix", "quant_scale2"):
         if getattr(operands, name) is not None:
             rules.refuse(f"{numbers.name(name)} must be None beside query_rope, got a tensor")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.attention.masking import key_tokens
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import Rules, sym_or
 from graph_quant.reference.attention import antiquant
 from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.results import query_sizes, value_channels
@@ -136,6 +136,11 @@ def _check_parameter(
         count = heads * width if mode == antiquant.PER_CHANNEL else heads
         if mode == antiquant.PER_CHANNEL:
             rules.one_or(f"{name}.numel()", scale.numel(), "num_key_value_heads * D", count)
+            last = scale.size(-1)
+            rules.require(
+                sym_or(last == scale.numel(), last == width),
+                lambda: f"{name} must end in D, {width}, or be flat, got {list(scale.shape)}",
+            )
         else:
             rules.equal(f"{name}.numel()", scale.numel(), "num_key_value_heads", count)
         return

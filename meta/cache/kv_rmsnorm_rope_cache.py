@@ -45,13 +45,33 @@ def _check(
     widths = _widths(rules, kv, gamma, v)
     modes = reference.MODES
     rules.require(cache_mode in modes, lambda: f"cache_mode must be one of {', '.join(modes)}, got {cache_mode!r}")
-    rules.dtype("index", index, (torch.int64,))
-    rules.rank("index", index, 2 if cache_mode == reference.NORM else 1)
+    _check_index(rules, index, kv, *(cache for cache, _, _ in caches.values()), cache_mode)
     for (name, (cache, scale, offset)), width in zip(caches.items(), widths, strict=True):
         _check_cache(rules, name, cache, kv, width, cache_mode)
         _check_parameters(rules, name, cache, scale, offset, width)
     shape = tuple(kv.shape[:3])
     return Result((*shape, widths[0]), kv.dtype), Result((*shape, widths[1]), kv.dtype)
+
+
+def _check_index(rules: Rules, index: Tensor, kv: Tensor, k_cache: Tensor, ckv_cache: Tensor, cache_mode: str) -> None:
+    """A place for each token, or for each block of a sequence, and the same places in both caches."""
+    is_norm = cache_mode == reference.NORM
+    rules.dtype("index", index, (torch.int64,))
+    rules.rank("index", index, 2 if is_norm else 1)
+    for name, cache in (("k_cache", k_cache), ("ckv_cache", ckv_cache)):
+        rules.rank(name, cache, 4)
+    for dim in (0, 2 if is_norm else 1):
+        rules.equal(f"ckv_cache.size({dim})", ckv_cache.size(dim), f"k_cache.size({dim})", k_cache.size(dim))
+    batches, length = kv.size(0), kv.size(2)
+    if is_norm:
+        rules.equal("index.size(0)", index.size(0), "kv.size(0)", batches)
+        rules.equal("index.size(1)", index.size(1), "kv.size(2)", length)
+    elif cache_mode in reference.BY_SLOT:
+        rules.equal("index.size(0)", index.size(0), "the tokens of kv", batches * length)
+    else:
+        size = k_cache.size(1)
+        rules.at_least("k_cache.size(1)", size, 1)
+        rules.equal("index.size(0)", index.size(0), "the blocks of kv's sequences", batches * -(-length // size))
 
 
 def _widths(rules: Rules, kv: Tensor, gamma: Tensor, v: Tensor | None) -> tuple[Size, Size]:
@@ -69,7 +89,6 @@ def _widths(rules: Rules, kv: Tensor, gamma: Tensor, v: Tensor | None) -> tuple[
 
 def _check_cache(rules: Rules, name: str, cache: Tensor, kv: Tensor, width: Size, cache_mode: str) -> None:
     rules.dtype(name, cache, (kv.dtype, torch.int8))
-    rules.rank(name, cache, 4)
     rules.equal(f"{name}.size(3)", cache.size(3), "the width of what it keeps", width)
     if cache_mode == reference.NORM:
         rules.equal(f"{name}.size(0)", cache.size(0), "kv.size(0)", kv.size(0))

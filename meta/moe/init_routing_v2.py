@@ -87,6 +87,7 @@ def _check_tokens(rules: Rules, x: Tensor, expert_idx: Tensor, quant_mode: int) 
 
 def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: int, most: int) -> tuple[int, int]:
     rules.at_least("expert_num", expert_num, 1)
+    rules.require(expert_num <= most, lambda: f"expert_num must be at most {most}, got {expert_num}")
     rules.require(
         len(active_expert_range) in (0, 2),
         lambda: f"active_expert_range must hold where it starts and ends, or nothing, got {list(active_expert_range)}",
@@ -96,7 +97,6 @@ def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: i
         0 <= start < end <= expert_num,
         lambda: f"active_expert_range must rise within [0, {expert_num}], the experts, got {list(active_expert_range)}",
     )
-    rules.require(end <= most, lambda: f"active_expert_range must end at {most} or before, got {end}")
     return start, end
 
 

@@ -11,6 +11,7 @@ import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.activation.gates import EVEN_ODD, gated
 from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 _HALVES = 2
@@ -20,7 +21,7 @@ _HALVES = 2
 def group_sizes(group_index: Tensor) -> Tensor:
     for place, size in enumerate(group_index.tolist()):
         if size < 0:
-            raise RuntimeError(f"npu_clipped_swiglu: group_index[{place}] must not be negative, got {size}")
+            raise Refusal(f"npu_clipped_swiglu: group_index[{place}] must not be negative, got {size}")
     return group_index
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .call import Numbers, Operands
@@ -79,7 +80,7 @@ def incre_flash_attention_node(
     inner_precise: int = 1,
 ) -> Tensor:
     if len(key) != 1 or len(value) != 1:
-        raise RuntimeError(f"{INCRE}: key and value must be one tensor each, got {len(key)} and {len(value)}")
+        raise Refusal(f"{INCRE}: key and value must be one tensor each, got {len(key)} and {len(value)}")
     operands = Operands(
         query, key[0], value[0], pse_shift, atten_mask, dequant_scale1, quant_scale1, dequant_scale2, quant_scale2,
         quant_offset2, antiquant_scale, antiquant_offset, block_table=block_table, kv_padding_size=kv_padding_size,

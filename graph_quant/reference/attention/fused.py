@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import antiquant, masks, paging, spans
@@ -85,7 +86,7 @@ class _Source:
             lengths = spans.per_batch(numbers.op, name, numbers.actual_seq_lengths_kv, sequences, most)
             self.spans = [Span(batch, 0, length) for batch, length in enumerate(lengths)]
         if len(self.spans) != sequences:
-            raise RuntimeError(
+            raise Refusal(
                 f"{numbers.op}: {numbers.name('actual_seq_lengths_kv')} must have as many elements as "
                 f"{numbers.name('actual_seq_lengths')}, {sequences}, got {len(self.spans)}"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .call import Numbers, Operands
@@ -87,5 +88,5 @@ def fused_infer_attention_score_node(
 def _only(name: str, tensors: Sequence[Tensor]) -> Tensor:
     """GE takes a list with a tensor for each batch as well, which no torch operator can pass."""
     if len(tensors) != 1:
-        raise RuntimeError(f"{OP}: {name} must be one tensor, got {len(tensors)}")
+        raise Refusal(f"{OP}: {name} must be one tensor, got {len(tensors)}")
     return tensors[0]

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fusion_attention import COPIES, Training, backward, forward
@@ -53,7 +54,7 @@ def _infer_forward(
         kv_heads = key.size(2) // (query.size(2) // heads)
         batch, tokens, shape = query.size(0), query.size(1), (*query.shape[:2], heads * (value.size(2) // kv_heads))
     else:
-        raise RuntimeError(f"{OP}: input_layout must be BSH or BNSD in a graph, got {layout!r}")
+        raise Refusal(f"{OP}: input_layout must be BSH or BNSD in a graph, got {layout!r}")
     rows = query.new_empty((batch, heads, tokens, COPIES), dtype=torch.float32)
     return [rows, torch.empty_like(rows), query.new_empty(0), query.new_empty(shape)]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import torch
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .spans import Span
@@ -31,7 +32,7 @@ def check_table(op: str, mask: Tensor) -> None:
     as_bool = values.view(torch.bool) if values.dtype in (torch.int8, torch.uint8) else values
     if not torch.equal(as_bool, _table()):
         row, column = map(int, (values.bool() != _table()).nonzero()[0])
-        raise RuntimeError(
+        raise Refusal(
             f"{op}: the values of atten_mask must be 1 above its diagonal and 0 elsewhere from sparse_mode 2 on, "
             f"got {int(values[row, column])} at [{row}, {column}]"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -17,7 +18,7 @@ def blocks_of(op: str, block_table: Tensor, batch: int, length: int, block_size:
     wrong = ((chosen < 0) | (chosen >= blocks)).nonzero()
     if wrong.numel():
         position = int(wrong[0])
-        raise RuntimeError(
+        raise Refusal(
             f"{op}: block_table[{batch}][{position}] must lie in [0, {blocks}), the blocks of the cache, "
             f"got {int(chosen[position])}"
         )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 NZ_BYTES = 32
@@ -25,7 +26,7 @@ def checked_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
     if wrong.numel():
         place = int(wrong[0])
         got = int(cache_index.flatten()[place])
-        raise RuntimeError(f"{op}: cache_index[{place}] must be below {slots}, the slots of the cache, got {got}")
+        raise Refusal(f"{op}: cache_index[{place}] must be below {slots}, the slots of the cache, got {got}")
     return cache_index
 
 

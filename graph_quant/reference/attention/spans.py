@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from graph_quant.refusals import Refusal
+
 
 class Span(NamedTuple):
     """Tokens ``start`` to ``stop`` of one batch of an operand."""
@@ -21,7 +23,7 @@ class Span(NamedTuple):
 
 
 def _refuse(op: str, name: str, position: int, rule: str, got: int) -> None:
-    raise RuntimeError(f"{op}: {name}[{position}] must {rule}, got {got}")
+    raise Refusal(f"{op}: {name}[{position}] must {rule}, got {got}")
 
 
 def packed(op: str, name: str, ends: Sequence[int], tokens: int) -> list[Span]:
@@ -40,7 +42,7 @@ def per_batch(op: str, name: str, lengths: Sequence[int] | None, batches: int, m
         return [most] * batches
     chosen = list(lengths) * batches if len(lengths) == 1 else list(lengths)[:batches]
     if len(chosen) < batches:
-        raise RuntimeError(f"{op}: {name} must have 1 element or at least {batches}, got {len(chosen)}")
+        raise Refusal(f"{op}: {name} must have 1 element or at least {batches}, got {len(chosen)}")
     for position, length in enumerate(chosen):
         if not 0 <= length <= most:
             _refuse(op, name, position, f"lie in [0, {most}], the tokens there are", length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 OP = "npu_top_k_top_p"
@@ -17,7 +18,7 @@ def checked_k(op: str, k: Tensor, width: int) -> Tensor:
     wrong = ((k < 1) | (k > most)).nonzero()
     if wrong.numel():
         row = int(wrong[0])
-        raise RuntimeError(f"{op}: k[{row}] must lie in [1, {most}], got {int(k[row])}")
+        raise Refusal(f"{op}: k[{row}] must lie in [1, {most}], got {int(k[row])}")
     return k
 
 
@@ -27,7 +28,7 @@ def checked_p(op: str, p: Tensor) -> Tensor:
     wrong = (~((p >= 0) & (p <= 1))).nonzero()
     if wrong.numel():
         row = int(wrong[0])
-        raise RuntimeError(f"{op}: p[{row}] must lie in [0, 1], got {float(p[row])}")
+        raise Refusal(f"{op}: p[{row}] must lie in [0, 1], got {float(p[row])}")
     return p
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.reference.collective.groups import group_of
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -55,7 +56,7 @@ def group_reduce_scatter(x: Tensor, reduction: str, rows: Sequence[int], kept: i
     """The rows that belong to this rank, ``kept`` of them, reduced over all ranks."""
     ranks = group_of(group)
     if ranks.ranks != len(rows) or rows[ranks.rank] != kept:
-        raise RuntimeError(f"rank {ranks.rank} of {ranks.ranks} cannot keep {kept} of the rows {list(rows)}")
+        raise Refusal(f"rank {ranks.rank} of {ranks.ranks} cannot keep {kept} of the rows {list(rows)}")
     return ranks.reduce_scatter(x.contiguous(), reduction, rows)
 
 
@@ -76,7 +77,7 @@ def group_all_to_all_evenly(x: Tensor, group: str) -> Tensor:
     """As many rows from each rank as from every other."""
     ranks = group_of(group)
     if x.size(0) % ranks.ranks:
-        raise RuntimeError(f"x.size(0) must be a multiple of the {ranks.ranks} ranks, got {x.size(0)}")
+        raise Refusal(f"x.size(0) must be a multiple of the {ranks.ranks} ranks, got {x.size(0)}")
     rows = [x.size(0) // ranks.ranks] * ranks.ranks
     return ranks.all_to_all(x.contiguous(), rows, rows)
 

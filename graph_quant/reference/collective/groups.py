@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -58,4 +59,4 @@ def group_of(name: str) -> Group:
         found = finder(name)
         if found is not None:
             return found
-    raise RuntimeError(f"no group of this process is named {name!r}: make it with torch.distributed, backend hccl")
+    raise Refusal(f"no group of this process is named {name!r}: make it with torch.distributed, backend hccl")

@@ -13,6 +13,7 @@ import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.collective.routes import by_rank, route
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -40,7 +41,7 @@ def moe_distribute_combine(
     ends = ep_send_counts[: ranks * way.local].to(torch.int64)
     counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(way.local, ranks).T
     if int(counts.min()) < 0 or int(ends[-1]) > expand_x.size(0):
-        raise RuntimeError(
+        raise Refusal(
             f"{op}: ep_send_counts must be what npu_moe_distribute_dispatch gave, got {ep_send_counts.tolist()[:16]}"
         )
     sent = by_rank(expand_x[: int(ends[-1])], counts)

@@ -14,6 +14,7 @@ import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.collective.routes import Route, by_expert, route
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 Seven = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -61,7 +62,7 @@ def moe_distribute_dispatch(
     come = way.come()
     takes = [int(number) for number in come.sum(1)]
     if sum(takes) > rows:
-        raise RuntimeError(
+        raise Refusal(
             f"{op}: global_bs must allow for the {sum(takes)} rows that came to rank {rank}, got room for {rows}"
         )
     values, row_scales = _sent(x, scales, way, expert_ids, quantises)

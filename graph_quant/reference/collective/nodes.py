@@ -9,6 +9,7 @@ from graph_quant.ge.kernels import kernel
 from graph_quant.ge.sizes import Sizes
 from graph_quant.ge.torch_dtypes import from_attr
 from graph_quant.reference.collective import exchange
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -42,7 +43,7 @@ def all_gather_v(
 def reduce_scatter(x: Tensor, *, reduction: str, group: str, rank_size: int) -> Tensor:
     """The rows of this rank, of what all ranks have, reduced."""
     if x.size(0) % rank_size:
-        raise RuntimeError(f"x.size(0) must be a multiple of the {rank_size} ranks, got {x.size(0)}")
+        raise Refusal(f"x.size(0) must be a multiple of the {rank_size} ranks, got {x.size(0)}")
     kept = x.size(0) // rank_size
     return exchange.group_reduce_scatter(x, reduction, [kept] * rank_size, kept, group)
 
@@ -96,7 +97,7 @@ def _check_dense(side: str, counts: Sequence[int], places: Sequence[int]) -> Non
     if all(type(number) is int for number in (*counts, *places)):
         dense = [sum(counts[:rank]) for rank in range(len(counts))]
         if list(places) != dense:
-            raise RuntimeError(f"{side}_displacements must follow from {side}_counts, {dense}, got {list(places)}")
+            raise Refusal(f"{side}_displacements must follow from {side}_counts, {dense}, got {list(places)}")
 
 
 @kernel("HcomSend", flops=0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.reference.collective.groups import Group, group_of
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -41,7 +42,7 @@ def route(
     """The route of some tokens; what the device does not check leads it astray, and is refused here."""
     found = group_of(group)
     if (found.ranks, found.rank) != (ranks, rank):
-        raise RuntimeError(
+        raise Refusal(
             f"{op}: ep_world_size and ep_rank_id must be those of group {group!r}, {found.ranks} and {found.rank}, "
             f"got {ranks} and {rank}"
         )
@@ -60,19 +61,19 @@ def _active(op: str, mask: Tensor | None, ids: Tensor) -> Tensor:
     if mask.dim() == 2:
         return mask
     if bool((mask[1:] & ~mask[:-1]).any()):
-        raise RuntimeError(f"{op}: x_active_mask must have every True before the first False, got {mask.tolist()}")
+        raise Refusal(f"{op}: x_active_mask must have every True before the first False, got {mask.tolist()}")
     return mask.unsqueeze(1).expand_as(ids)
 
 
 def _check_ids(op: str, ids: Tensor, experts: int) -> None:
     if bool(((ids < 0) | (ids >= experts)).any()):
         outside = int(ids[(ids < 0) | (ids >= experts)][0])
-        raise RuntimeError(f"{op}: expert_ids must be from 0 to {experts - 1}, got {outside}")
+        raise Refusal(f"{op}: expert_ids must be from 0 to {experts - 1}, got {outside}")
     ordered = ids.sort(1).values
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(1).nonzero()
     if twice.numel():
         token = int(twice[0])
-        raise RuntimeError(f"{op}: expert_ids of a token must differ, got {ids[token].tolist()} for token {token}")
+        raise Refusal(f"{op}: expert_ids of a token must differ, got {ids[token].tolist()} for token {token}")
 
 
 def by_expert(rows: Tensor, counts: Tensor) -> Tensor:

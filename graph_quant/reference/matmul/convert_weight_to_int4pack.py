@@ -5,6 +5,7 @@ from __future__ import annotations
 from graph_quant import int4
 from graph_quant.destination import INT4
 from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -20,5 +21,5 @@ def elements(op: str, weight: Tensor) -> Tensor:
     if outside.numel():
         place = outside[0].tolist()
         found = int(weight[tuple(place)])
-        raise RuntimeError(f"{op}: weight{place} must be from {INT4.low} to {INT4.high}, got {found}")
+        raise Refusal(f"{op}: weight{place} must be from {INT4.low} to {INT4.high}, got {found}")
     return weight

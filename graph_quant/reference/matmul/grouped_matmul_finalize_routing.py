@@ -14,6 +14,7 @@ from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 _OP = "npu_grouped_matmul_finalize_routing"
@@ -62,7 +63,7 @@ def _checked(row_index: Tensor, start: int, tokens: int) -> list[int]:
     targets: list[int] = row_index.tolist()
     for place, target in enumerate(targets, start):
         if not 0 <= target < tokens:
-            raise RuntimeError(f"{_OP}: row_index[{place}] must lie in [0, {tokens}), the tokens, got {target}")
+            raise Refusal(f"{_OP}: row_index[{place}] must lie in [0, {tokens}), the tokens, got {target}")
     return targets
 
 

@@ -15,6 +15,7 @@ from graph_quant import int4, quant_params
 from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.matmul.rescaling import to_int8
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 _OFFSET_LOW, _OFFSET_HIGH = -128, 127
@@ -71,7 +72,7 @@ def int8_offsets(op: str, antiquant_offset: Tensor) -> Tensor:
     if outside.numel():
         place = int(outside[0])
         found = int(antiquant_offset.flatten()[place])
-        raise RuntimeError(
+        raise Refusal(
             f"{op}: antiquant_offset of column {place} must be from {_OFFSET_LOW} to {_OFFSET_HIGH}, got {found}"
         )
     return antiquant_offset

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -17,13 +18,13 @@ def sorted_experts(sorted_expert_for_source_row: Tensor) -> Tensor:
     """``sorted_expert_for_source_row``, refused where it is negative or falls."""
     op, rows = "npu_moe_compute_expert_tokens", sorted_expert_for_source_row
     if rows.numel() and int(rows[0]) < 0:
-        raise RuntimeError(f"{op}: sorted_expert_for_source_row[0] must not be negative, got {int(rows[0])}")
+        raise Refusal(f"{op}: sorted_expert_for_source_row[0] must not be negative, got {int(rows[0])}")
     falls = (rows.diff() < 0).nonzero()
     if falls.numel():
         place = int(falls[0]) + 1
         before, value = int(rows[place - 1]), int(rows[place])
         where = f"sorted_expert_for_source_row[{place}]"
-        raise RuntimeError(f"{op}: {where} must not be below the value before it, got {value} after {before}")
+        raise Refusal(f"{op}: {where} must not be below the value before it, got {value} after {before}")
     return rows
 
 

@@ -17,6 +17,7 @@ import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.moe.ranges import check_range
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 SOFTMAX, SIGMOID = 0, 1
@@ -39,7 +40,7 @@ def table(tid2eid: Tensor, input_ids: Tensor, experts: int) -> Tensor:
     if bool(is_wrong.any()):
         token, place = is_wrong.nonzero()[0].tolist()
         where = f"tid2eid[{int(input_ids[token])}][{place}]"
-        raise RuntimeError(f"{_OP}: {where} must lie in [0, {experts - 1}], got {int(chosen[token, place])}")
+        raise Refusal(f"{_OP}: {where} must lie in [0, {experts - 1}], got {int(chosen[token, place])}")
     return tid2eid
 
 

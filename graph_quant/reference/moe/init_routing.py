@@ -10,6 +10,7 @@ import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.moe.ranges import check_range
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 _OP = "npu_moe_init_routing"
@@ -20,7 +21,7 @@ def row_numbers(row_idx: Tensor) -> Tensor:
     """``row_idx``, refused where it does not hold each number once."""
     check_range(_OP, "row_idx", row_idx, 0, row_idx.numel())
     if row_idx.unique().numel() != row_idx.numel():
-        raise RuntimeError(f"{_OP}: the values of row_idx must be different, got one twice")
+        raise Refusal(f"{_OP}: the values of row_idx must be different, got one twice")
     return row_idx
 
 

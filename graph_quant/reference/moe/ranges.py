@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -13,4 +14,4 @@ def check_range(op: str, argument: str, index: Tensor, lowest: int, end: int) ->
     if smallest < lowest or largest >= end:
         value = smallest if smallest < lowest else largest
         place = "][".join(map(str, (index == value).nonzero()[0].tolist()))
-        raise RuntimeError(f"{op}: {argument}[{place}] must lie in [{lowest}, {end - 1}], got {value}")
+        raise Refusal(f"{op}: {argument}[{place}] must lie in [{lowest}, {end - 1}], got {value}")

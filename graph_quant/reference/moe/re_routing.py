@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
@@ -20,9 +21,9 @@ def token_counts(expert_token_num_per_rank: Tensor, tokens: int) -> Tensor:
     counts = expert_token_num_per_rank
     if counts.numel() and int(counts.min()) < 0:
         rank, expert = (counts < 0).nonzero()[0].tolist()
-        raise RuntimeError(f"{op}: {name}[{rank}][{expert}] must not be negative, got {int(counts[rank, expert])}")
+        raise Refusal(f"{op}: {name}[{rank}][{expert}] must not be negative, got {int(counts[rank, expert])}")
     if int(counts.sum()) != tokens:
-        raise RuntimeError(f"{op}: the sum of {name} must equal tokens.size(0), got {int(counts.sum())} and {tokens}")
+        raise Refusal(f"{op}: the sum of {name} must equal tokens.size(0), got {int(counts.sum())} and {tokens}")
     return expert_token_num_per_rank
 
 

@@ -96,6 +96,7 @@ WRONG = [
     wrong("dst_type", "to int32", X, **PLAIN, dst_type=3),
     wrong("round_mode", "trunc", X, **PLAIN, round_mode=4),
     wrong("activate_dim", "rows", X, **PLAIN, activate_dim=0),
+    wrong("group_index", "no dimension", X, **{**GROUPS, "group_index": THREE[0]}),
     wrong("group_index", "int32 groups", X, **{**GROUPS, "group_index": THREE.int()}),
     wrong("group_index", "groups of three dimensions", X, **{**GROUPS, "group_index": SPARSE[None]}),
     wrong("group_index.size(0)", "no groups", X, weight_scale=f32(0, 64), group_index=ends(dtype=I64), quant_mode=1),

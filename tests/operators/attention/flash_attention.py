@@ -32,6 +32,9 @@ WRONG: list[Call] = [
     bad(INCRE, "inner_precise", "row fix", Q[:, :, :1], K, K, **GQA, inner_precise=2),
     bad(INCRE, "actual_seq_lengths", "too few", f16(3, 4, 1, 32), f16(3, 2, 5, 32), f16(3, 2, 5, 32), **GQA,
         actual_seq_lengths=[5, 5]),
+    bad(INCRE, "value.size(3)", "another width", Q[:, :, :1], K, f16(2, 2, 5, 16), **GQA),
+    bad(INCRE, "antiquant_scale", "turned", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+        antiquant_scale=f16(2, 2, 32, 1)),
     bad(INCRE, "antiquant_scale", "none", Q[:, :, :1], i32(2, 2, 5, 4), i32(2, 2, 5, 4), **GQA),
 ]  # fmt: skip
 OF_PROMPT = {"query", "key", "value", "num_heads", "num_key_value_heads", "scale", "input_layout", "pse_shift"}

@@ -53,6 +53,8 @@ GOOD = [
 ]  # fmt: skip
 WRONG = [
     refused("input_layout", "a layout of training", Q, K, K, **{**GQA, "input_layout": "SBH"}),
+    refused("key_rope.size(0)", "fewer blocks of rope", bf16(3, 4, 512), NZ, NZ, **LATENT, **LATENT_BLOCKS,
+            query_rope=bf16(3, 4, 64), key_rope=NZ_ROPE[:2], atten_mask=TABLE, sparse_mode=3),
     refused("num_heads", "no heads", Q, K, K, **{**GQA, "num_heads": 0}),
     refused("num_key_value_heads", "negative heads", Q, K, K, **{**GQA, "num_key_value_heads": -1}),
     refused("num_heads", "heads not shared evenly", Q, K, K, **{**GQA, "num_key_value_heads": 3}),

@@ -58,6 +58,11 @@ WRONG: list[Call] = [
     bad(NAME, "pse.size(1)", "other heads", Q, K, K, *FOUR, pse=f16(1, 2, 3, 5)),
     bad(NAME, "actual_seq_qlen", "no lengths", f16(3, 4, 16), f16(5, 2, 16), f16(5, 2, 16), 4, "TND"),
     bad(f"{NAME}_grad", "softmax_max", "none", Q, K, K, Q, *FOUR, **gradient(softmax_max=None)),
+    bad(NAME, "value.size(3)", "wider than key", Q, K, f16(2, 2, 5, 32), *FOUR),
+    bad(NAME, "value.size(2)", "flat heads of value", f16(2, 3, 64), f16(2, 5, 32), f16(2, 5, 31), 4, "BSH"),
+    bad(f"{NAME}_grad", "dy.size(2)", "another token", Q, K, K, Q[:, :, :2], *FOUR, **gradient()),
+    bad(f"{NAME}_grad", "softmax_max", "float16 rows", Q, K, K, Q, *FOUR, **gradient(softmax_max=f16(2, 4, 3, 8))),
+    bad(f"{NAME}_grad", "softmax_sum.size(3)", "one copy", Q, K, K, Q, *FOUR, **gradient(softmax_sum=f32(2, 4, 3, 1))),
     bad(f"{NAME}_grad", "dy", "another dtype", Q, K, K, Q.float(), *FOUR, **gradient()),
 ]
 

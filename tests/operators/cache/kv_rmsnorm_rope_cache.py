@@ -76,6 +76,20 @@ WRONG = [
         ("c_kv_scale.size(-1)", "a scale too short", call(ckv=int8(3, 8, 1, 512)), {**PA, "c_kv_scale": f32(64)}),
         ("c_kv_offset", "an offset without a scale", A, {**PA, "c_kv_offset": f32(512)}),
         ("cache_mode", "unknown", A, {"cache_mode": "BSND"}),
+        ("index.size(0)", "a slot too few", (*A[:4], A[4][:2], *A[5:]), PA),
+        (
+            "index.size(0)",
+            "a block too few",
+            call(batch=1, length=11, index=slots(8)),
+            {"cache_mode": "PA_BLK_BNSD"},
+        ),
+        (
+            "index.size(1)",
+            "a place too many",
+            call(batch=1, length=2, k=bf16(1, 1, 6, 64), ckv=bf16(1, 1, 6, 512), index=slots(1, 2, 3)[None]),
+            {},
+        ),
+        ("ckv_cache.size(0)", "fewer blocks", call(ckv=bf16(2, 8, 1, 512)), PA),
         ("k_cache_dtype", "Ascend 950", A, {**PA, "k_cache_dtype": 1}),
     )
 ]

@@ -82,7 +82,7 @@ WRONG = [
         OP, "active_expert_range", "range beyond the experts", f16(6, 16), E8, expert_num=8, active_expert_range=[4, 9]
     ),
     bad(OP, "active_expert_range", "range of three", f16(6, 16), E8, expert_num=8, active_expert_range=[0, 1, 2]),
-    bad(OP, "active_expert_range", "too many experts", f16(6, 16), E8, expert_num=5121, expert_tokens_num_type=2),
+    bad(OP, "expert_num", "too many experts", f16(6, 16), E8, expert_num=5121, expert_tokens_num_type=2),
     bad(OP, "offset", "offset not quantised", f16(6, 16), E8, expert_num=8, offset=f32(1)),
     bad(OP, "scale", "static without scale", f16(6, 16), E8, expert_num=8, offset=f32(1), quant_mode=0),
     bad(OP, "offset", "static without offset", f16(6, 16), E8, expert_num=8, scale=f32(1), quant_mode=0),
