@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules, Size
+from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.attention.fusion_attention import COPIES
 from graph_quant.reference.attention.fusion_attention_node import compute, compute_gradients
 from graph_quant.reference.attention.masks import TABLE
@@ -116,7 +116,7 @@ def _check_heads(rules: Rules, given: Given) -> None:
         )
 
 
-def _multiple(rules: Rules, name: str, size: Size, of: Size) -> None:
+def _multiple(rules: Rules, name: str, size: Any, of: Any) -> None:
     rules.require(size % of == 0, lambda: f"{name} must be a multiple of {of}, got {size}")
 
 

@@ -45,7 +45,7 @@ def _check(
     widths = _widths(rules, kv, gamma, v)
     modes = reference.MODES
     rules.require(cache_mode in modes, lambda: f"cache_mode must be one of {', '.join(modes)}, got {cache_mode!r}")
-    _check_index(rules, index, kv, *(cache for cache, _, _ in caches.values()), cache_mode)
+    _check_index(rules, index, kv, caches["k_cache"][0], caches["ckv_cache"][0], cache_mode)
     for (name, (cache, scale, offset)), width in zip(caches.items(), widths, strict=True):
         _check_cache(rules, name, cache, kv, width, cache_mode)
         _check_parameters(rules, name, cache, scale, offset, width)
