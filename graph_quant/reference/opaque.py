@@ -23,8 +23,8 @@ def opaque(infer: Callable[..., Any], *, ordered: bool = False) -> Callable[[Com
         operator = step(compute.__name__ + schema, compute, infer, ordered=ordered)
 
         @functools.wraps(compute)
-        def call(*args: Any) -> Any:
-            return operator(*args)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return operator(*args, **kwargs)
 
         return call  # type: ignore[return-value]
 

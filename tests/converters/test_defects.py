@@ -314,3 +314,12 @@ def test_28_scatter_pa_kv_cache_without_a_mode_is_norm() -> None:
 
     graph = lower(call, f16(2, 1, 16), f16(2, 1, 16), f16(3, 2, 1, 16), f16(3, 2, 1, 16), ends(1, 3))
     assert node(graph, "ScatterPaKvCache").attr["cache_mode"].s in (b"", b"Norm")  # left out, it is Norm
+
+
+def test_30_rope_quant_kvcache_tells_the_node_its_pages() -> None:
+    x, angles, cache = f16(2, 192), f16(2, 64), i8(2, 4, 1, 64)
+    graph = lower(
+        lambda *given: torch_npu.npu_rope_quant_kvcache(*given, [64, 64, 64], cache_mode="page"),
+        *(x, angles, angles, cache, cache.clone(), ends(1, 5), f32(64), f32(64)),
+    )
+    assert node(graph, "DequantRopeQuantKvcache").attr["cache_mode"].s == b"page"

@@ -195,6 +195,7 @@ def _npu_operators_without_device_code() -> set[str]:
         "get_npu_format",
         "get_storage_size",
         "copy_memory_",
+        "npu_change_data_ptr",
         "print_npugraph_tensor",
         "save_npugraph_tensor",
         "set_op_timeout_ms",

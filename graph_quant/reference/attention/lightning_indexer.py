@@ -1,0 +1,187 @@
+"""npu_lightning_indexer and npu_quant_lightning_indexer: the keys that matter most to each query.
+
+A key's score is the sum over heads of weight * relu(query . key), in float32; of equal scores the earlier key comes
+first. The quantised form multiplies int8 exactly, keeps 1/1024 of each relu in float16, takes weight * query scale in
+float16 for the weight, and multiplies the sum by the key's scale. The order in which a kernel adds may move a score by
+units in the last place, and so exchange keys whose scores are as near as that. Values are rounded half away from zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.opaque import opaque
+from graph_quant.reference.rounding import rounded_away
+from torch import Tensor
+
+from .sequences import BSND, Keys, query_spans
+
+OP, QUANT_OP = "npu_lightning_indexer", "npu_quant_lightning_indexer"
+NOWHERE = -1
+FOREVER = 2**63 - 1
+_PART = 1024.0
+
+# The scores of keys, for one query: given which it is, the sequence it belongs to and how many keys it sees.
+Scores = Callable[[int, int, int], Tensor]
+
+
+def _selected(
+    op: str, query: Tensor, keys: Keys, lengths: Tensor | None, layout: str, count: int, mode: int, scores: Scores
+) -> tuple[Tensor, Tensor]:
+    """The places of the largest scores and the scores themselves, -1 and -inf where a query has fewer keys."""
+    tokens = query.shape[:-2]
+    places = torch.full((tokens.numel(), count), NOWHERE, dtype=torch.int32)
+    values = torch.full((tokens.numel(), count), -torch.inf)
+    for sequence, span in enumerate(query_spans(op, layout, lengths, query)):
+        for position in range(span.length):
+            seen = keys.seen(sequence, span.length, position, mode)
+            row, kept = span.start + position, min(count, seen)
+            if kept:
+                largest = scores(row, sequence, seen).sort(descending=True, stable=True)
+                places[row, :kept], values[row, :kept] = largest.indices[:kept].int(), largest.values[:kept]
+    return places.view(*tokens, 1, count), values.view(*tokens, 1, count)
+
+
+def _infer_indexer(
+    query: Tensor,
+    key: Tensor,  # noqa: ARG001
+    weights: Tensor,  # noqa: ARG001
+    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
+    actual_seq_lengths_key: Tensor | None,  # noqa: ARG001
+    block_table: Tensor | None,  # noqa: ARG001
+    layout_query: str,  # noqa: ARG001
+    layout_key: str,  # noqa: ARG001
+    sparse_count: int,
+    sparse_mode: int,  # noqa: ARG001
+    return_value: bool,
+) -> tuple[Tensor, Tensor]:
+    shape = (*query.shape[:-2], 1, sparse_count)
+    return query.new_empty(shape, dtype=torch.int32), query.new_empty(shape if return_value else (0,))
+
+
+@opaque(_infer_indexer)
+def lightning_indexer(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    actual_seq_lengths_query: Tensor | None,
+    actual_seq_lengths_key: Tensor | None,
+    block_table: Tensor | None,
+    layout_query: str,
+    layout_key: str,
+    sparse_count: int,
+    sparse_mode: int,
+    return_value: bool,
+) -> tuple[Tensor, Tensor]:
+    """The places of the keys with the largest scores, and those scores where asked for."""
+    keys = Keys(OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
+    rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
+    heads, factors = query.float().flatten(0, -3), weights.float().flatten(0, -2)
+
+    def scores(row: int, sequence: int, seen: int) -> Tensor:
+        return ((heads[row] @ rows[sequence][:seen].mT).relu_() * factors[row, :, None]).sum(0)
+
+    places, values = _selected(
+        OP, query, keys, actual_seq_lengths_query, layout_query, sparse_count, sparse_mode, scores
+    )
+    return places, rounded_away(values, query.dtype) if return_value else query.new_empty(0)
+
+
+def _infer_quant_indexer(
+    query: Tensor,
+    key: Tensor,  # noqa: ARG001
+    weights: Tensor,  # noqa: ARG001
+    query_dequant_scale: Tensor,  # noqa: ARG001
+    key_dequant_scale: Tensor,  # noqa: ARG001
+    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
+    actual_seq_lengths_key: Tensor | None,  # noqa: ARG001
+    block_table: Tensor | None,  # noqa: ARG001
+    layout_query: str,  # noqa: ARG001
+    layout_key: str,  # noqa: ARG001
+    sparse_count: int,
+    sparse_mode: int,  # noqa: ARG001
+) -> Tensor:
+    return query.new_empty((*query.shape[:-2], 1, sparse_count), dtype=torch.int32)
+
+
+@opaque(_infer_quant_indexer)
+def quant_lightning_indexer(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    query_dequant_scale: Tensor,
+    key_dequant_scale: Tensor,
+    actual_seq_lengths_query: Tensor | None,
+    actual_seq_lengths_key: Tensor | None,
+    block_table: Tensor | None,
+    layout_query: str,
+    layout_key: str,
+    sparse_count: int,
+    sparse_mode: int,
+) -> Tensor:
+    """The places of the keys with the largest scores."""
+    keys = Keys(QUANT_OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
+    # 128 products of int8 are at most 2**21, which float32 adds exactly.
+    rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
+    scales = [keys.rows(key_dequant_scale, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
+    heads = query.float().flatten(0, -3)
+    factors = (weights * query_dequant_scale).float().flatten(0, -2)
+
+    def scores(row: int, sequence: int, seen: int) -> Tensor:
+        parts = ((heads[row] @ rows[sequence][:seen].mT).relu_() / _PART).half().float()
+        return (parts * factors[row, :, None]).sum(0) * scales[sequence][:seen]
+
+    places, _ = _selected(
+        QUANT_OP, query, keys, actual_seq_lengths_query, layout_query, sparse_count, sparse_mode, scores
+    )
+    return places
+
+
+@kernel("LightningIndexer", flops=CONTRACTION)
+def lightning_indexer_node(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    actual_seq_lengths_query: Tensor | None = None,
+    actual_seq_lengths_key: Tensor | None = None,
+    block_table: Tensor | None = None,
+    *,
+    layout_query: str = BSND,
+    layout_key: str = BSND,
+    sparse_count: int = 2048,
+    sparse_mode: int = 3,
+    pre_tokens: int = FOREVER,  # noqa: ARG001
+    next_tokens: int = FOREVER,  # noqa: ARG001
+    return_values: bool = False,
+) -> tuple[Tensor, Tensor]:
+    lengths = actual_seq_lengths_query, actual_seq_lengths_key, block_table
+    layouts = layout_query, layout_key
+    return lightning_indexer(query, key, weights, *lengths, *layouts, sparse_count, sparse_mode, return_values)
+
+
+@kernel("QuantLightningIndexer", flops=CONTRACTION)
+def quant_lightning_indexer_node(
+    query: Tensor,
+    key: Tensor,
+    weights: Tensor,
+    query_dequant_scale: Tensor,
+    key_dequant_scale: Tensor,
+    actual_seq_lengths_query: Tensor | None = None,
+    actual_seq_lengths_key: Tensor | None = None,
+    block_table: Tensor | None = None,
+    *,
+    query_quant_mode: int = 0,  # noqa: ARG001
+    key_quant_mode: int = 0,  # noqa: ARG001
+    layout_query: str = BSND,
+    layout_key: str = BSND,
+    sparse_count: int = 2048,
+    sparse_mode: int = 3,
+    pre_tokens: int = FOREVER,  # noqa: ARG001
+    next_tokens: int = FOREVER,  # noqa: ARG001
+) -> Tensor:
+    scales = query_dequant_scale, key_dequant_scale
+    lengths = actual_seq_lengths_query, actual_seq_lengths_key, block_table
+    layouts = layout_query, layout_key
+    return quant_lightning_indexer(query, key, weights, *scales, *lengths, *layouts, sparse_count, sparse_mode)

@@ -1,0 +1,58 @@
+"""Sequences whose lengths are data: queries in BSND or TND, keys in the same layout or in pages of a block table."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from . import paging, spans
+from .spans import Span
+
+BSND, TND, PAGED = "BSND", "TND", "PA_BSND"
+CAUSAL = 3
+
+
+def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[Span]:
+    """The tokens of each sequence, counted over those of all."""
+    given, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
+    if layout == TND:
+        return spans.packed(op, name, given or (), query.size(0))
+    tokens = query.size(1)
+    batched = spans.batched(op, name, given, query.size(0), tokens, -1)
+    return [Span(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
+
+
+class Keys:
+    """Where the keys of each sequence are."""
+
+    def __init__(
+        self, op: str, name: str, layout: str, lengths: Tensor | None, block_table: Tensor | None, key: Tensor
+    ) -> None:
+        self.op, self.layout, self.table, self.blocks, self.block_size = (
+            op,
+            layout,
+            block_table,
+            key.size(0),
+            key.size(1),
+        )
+        given = None if lengths is None else lengths.tolist()
+        if layout == TND:
+            self.spans = spans.packed(op, name, given or (), key.size(0))
+        elif block_table is None:
+            self.spans = spans.batched(op, name, given, key.size(0), key.size(1), -1)
+        else:
+            most = block_table.size(1) * self.block_size
+            chosen = spans.per_batch(op, name, given, block_table.size(0), most)
+            self.spans = [Span(batch, 0, length) for batch, length in enumerate(chosen)]
+
+    def rows(self, of: Tensor, sequence: int) -> Tensor:
+        """What ``of`` has for the tokens of a sequence, one row each; ``of`` stands as the keys do."""
+        span = self.spans[sequence]
+        if self.table is not None:
+            blocks = paging.blocks_of(self.op, self.table, sequence, span.length, self.block_size, self.blocks)
+            return of.index_select(0, blocks).flatten(0, 1)[: span.length]
+        return of[span.start : span.stop] if self.layout == TND else of[span.batch, span.start : span.stop]
+
+    def seen(self, sequence: int, queries: int, position: int, mode: int) -> int:
+        """How many keys, from the first one on, a query sees that stands at ``position`` of ``queries``."""
+        length = self.spans[sequence].length
+        return length if mode != CAUSAL else max(0, length - queries + position + 1)

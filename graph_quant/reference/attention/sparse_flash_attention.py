@@ -1,0 +1,151 @@
+"""npu_sparse_flash_attention: each query attends to the keys that its row of sparse_indices names.
+
+An index stands for sparse_block_size keys in a row; the first -1 ends a row. In mode 3 keys after the diagonal from the
+lower right corner are hidden. The scores of channels and rope channels are one sum; weights are rounded to the type of
+the values, as in the attention over all keys (``arithmetic``). A query without keys gives zeros.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.checks import value_check
+from graph_quant.reference.opaque import opaque
+from torch import Tensor
+
+from .arithmetic import Arithmetic
+from .core import HIDDEN
+from .sequences import BSND, Keys, query_spans
+
+OP = "npu_sparse_flash_attention"
+FOREVER = 2**63 - 1
+LATENT = 2
+
+
+@value_check
+def same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
+    """``value``, refused where it is not ``key`` once more: kernels read either."""
+    if value.data_ptr() != key.data_ptr() and not torch.equal(value, key):
+        place = tuple((value != key).nonzero()[0].tolist())
+        raise RuntimeError(f"{op}: value must hold the values of key in attention_mode 2, got others at {list(place)}")
+    return value
+
+
+def _named(row: int, indices: Tensor, size: int, length: int) -> Tensor:
+    """The keys that a row of indices names, in its order."""
+    ends = (indices == -1).nonzero()
+    blocks = (indices[: int(ends[0])] if ends.numel() else indices).long()
+    wrong = ((blocks < 0) | (blocks * size >= length)).nonzero()
+    if wrong.numel():
+        place = int(wrong[0])
+        raise RuntimeError(
+            f"{OP}: sparse_indices[{row}][{place}], queries counted one after the other, must name one of "
+            f"{-(-length // size)} blocks of keys, got {int(blocks[place])}"
+        )
+    keys = (blocks[:, None] * size + torch.arange(size)).flatten()
+    return keys[keys < length]
+
+
+def _lse_shape(query: Tensor) -> tuple[int, ...]:
+    """(one head of keys, tokens, heads), the batches in front."""
+    return *query.shape[:-3], 1, *query.shape[-3:-1]
+
+
+def _infer(
+    query: Tensor,
+    key: Tensor,  # noqa: ARG001
+    value: Tensor,  # noqa: ARG001
+    sparse_indices: Tensor,  # noqa: ARG001
+    scale_value: float,  # noqa: ARG001
+    block_table: Tensor | None,  # noqa: ARG001
+    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
+    actual_seq_lengths_kv: Tensor | None,  # noqa: ARG001
+    query_rope: Tensor,  # noqa: ARG001
+    key_rope: Tensor,  # noqa: ARG001
+    sparse_block_size: int,  # noqa: ARG001
+    layout_query: str,  # noqa: ARG001
+    layout_kv: str,  # noqa: ARG001
+    sparse_mode: int,  # noqa: ARG001
+    return_softmax_lse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    shape = _lse_shape(query) if return_softmax_lse else (0,)
+    sums = [query.new_empty(shape, dtype=torch.float32) for _ in range(2)]
+    return torch.empty_like(query, memory_format=torch.contiguous_format), sums[0], sums[1]
+
+
+@opaque(_infer)
+def sparse_flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    scale_value: float,
+    block_table: Tensor | None,
+    actual_seq_lengths_query: Tensor | None,
+    actual_seq_lengths_kv: Tensor | None,
+    query_rope: Tensor,
+    key_rope: Tensor,
+    sparse_block_size: int,
+    layout_query: str,
+    layout_kv: str,
+    sparse_mode: int,
+    return_softmax_lse: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result, and the largest score and the sum of exponentials of each query and head."""
+    same_values(OP, value, key)
+    keys = Keys(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
+    heads = torch.cat([query, query_rope], -1).float().flatten(0, -3)
+    indices = sparse_indices.flatten(0, -2)
+    out = torch.zeros(heads.size(0), *query.shape[-2:])
+    largest, total = (torch.zeros(heads.shape[:2]) for _ in range(2))
+    arithmetic = Arithmetic(scale_value, query.dtype)
+    for sequence, span in enumerate(query_spans(OP, layout_query, actual_seq_lengths_query, query)):
+        values = keys.rows(key, sequence).squeeze(1).float()
+        joined = torch.cat([values, keys.rows(key_rope, sequence).squeeze(1).float()], -1)
+        for row in range(span.start, span.stop):
+            chosen = _named(row, indices[row], sparse_block_size, values.size(0))
+            seen = keys.seen(sequence, span.length, row - span.start, sparse_mode)
+            if not (chosen.numel() and seen):
+                continue
+            scores = arithmetic.scores(heads[row] @ joined[chosen].mT, heads[row])
+            scores.masked_fill_(chosen >= seen, HIDDEN)
+            largest[row] = scores.amax(-1)
+            exponentials = (scores - largest[row, :, None]).exp_()
+            total[row] = exponentials.sum(-1)
+            out[row] = arithmetic.result(arithmetic.weights(exponentials) @ values[chosen], total[row, :, None])
+    result = out.view(query.shape).to(query.dtype)
+    if not return_softmax_lse:
+        return result, torch.empty(0), torch.empty(0)
+    shape = _lse_shape(query)
+    return result, largest.view(shape), total.view(shape)
+
+
+@kernel("SparseFlashAttention", flops=CONTRACTION)
+def sparse_flash_attention_node(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    block_table: Tensor | None = None,
+    actual_seq_lengths_query: Tensor | None = None,
+    actual_seq_lengths_kv: Tensor | None = None,
+    query_rope: Tensor | None = None,
+    key_rope: Tensor | None = None,
+    *,
+    scale_value: float = 1.0,
+    sparse_block_size: int = 1,
+    layout_query: str = BSND,
+    layout_kv: str = BSND,
+    sparse_mode: int = 3,
+    pre_tokens: int = FOREVER,  # noqa: ARG001
+    next_tokens: int = FOREVER,  # noqa: ARG001
+    attention_mode: int = 0,
+    return_softmax_lse: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    if attention_mode != LATENT or query_rope is None or key_rope is None:
+        raise NotImplementedError("SparseFlashAttention: only attention_mode 2, with rope parts, has a host kernel")
+    lengths = block_table, actual_seq_lengths_query, actual_seq_lengths_kv
+    numbers = sparse_block_size, layout_query, layout_kv, sparse_mode, return_softmax_lse
+    return sparse_flash_attention(
+        query, key, value, sparse_indices, scale_value, *lengths, query_rope, key_rope, *numbers
+    )

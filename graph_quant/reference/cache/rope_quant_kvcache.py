@@ -1,0 +1,136 @@
+"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache: queries, keys and values of a joined projection.
+
+What a product left as int32 is dequantised first, in float32: a bias of int32 is added before, any other after the
+scales. Queries and keys are rotated in halves: beside float16 cosines in float16, each operation rounded, else in
+float32. Keys and values are divided by their scales, offsets are added, and the int8 are written to the caches:
+``contiguous`` a batch at its place of its sequence, ``page`` a token at its slot. Values, and keys beside bfloat16
+cosines, are quantised before they are rounded to the dtype of the results.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import torch
+from graph_quant.destination import INT8
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.cache.paged import NORM, put
+from graph_quant.reference.positions import within
+from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rounding import affine
+from torch import Tensor
+
+OP = "npu_dequant_rope_quant_kvcache"
+CONTIGUOUS, PAGE = "contiguous", "page"
+MODES = (CONTIGUOUS, PAGE)
+
+
+def _dequantised(x: Tensor, weight: Tensor, activation: Tensor | None, bias: Tensor | None) -> Tensor:
+    is_whole = bias is not None and bias.dtype == torch.int32
+    values = (x + bias if is_whole else x).float() * weight.reshape(-1)
+    if activation is not None:
+        values = values * activation.reshape(*x.shape[:-1], 1)
+    return values if bias is None or is_whole else values + bias.float()
+
+
+def _embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Heads of ``x``, rotated; cosines are of a token, the same for its heads."""
+    dtype = torch.float16 if cos.dtype == torch.float16 else torch.float32
+    wide, cosines, sines = x.to(dtype), cos.to(dtype), sin.to(dtype)
+    return wide * cosines + rotated(wide) * sines
+
+
+def _slots(op: str, indices: Tensor, cache: Tensor, length: int, mode: str) -> Tensor:
+    """Where the tokens go, in a cache whose first two dimensions are one."""
+    if mode == PAGE:
+        return indices
+    first = within(op, "indices", indices, 0, cache.size(1) - length + 1)
+    sequences = torch.arange(indices.size(0), device=indices.device) * cache.size(1)
+    return ((first + sequences)[:, None] + torch.arange(length, device=indices.device)).flatten()
+
+
+def _kept(
+    op: str,
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    indices: Tensor,
+    scale_k: Tensor,
+    scale_v: Tensor,
+    size_splits: Sequence[int],
+    offset_k: Tensor | None,
+    offset_v: Tensor | None,
+    kv_output: bool,
+    cache_mode: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Writes both caches in place, though the schema does not say so; gives queries, keys, values, and the caches."""
+    tokens, heads = x.shape[:-1], tuple(k_cache.shape[2:])
+    q, k, v = (part.unflatten(-1, (-1, heads[1])) for part in x.split(list(size_splits), -1))
+    cosines, sines = (each.reshape(*tokens, 1, heads[1]) for each in (cos, sin))
+    q, k = _embedded(q, cosines, sines), _embedded(k, cosines, sines)
+    slots = _slots(op, indices, k_cache, tokens[1] if len(tokens) > 1 else 1, cache_mode)
+    for cache, rows, scale, offset in ((k_cache, k, scale_k, offset_k), (v_cache, v, scale_v, offset_v)):
+        moved = None if offset is None else offset.reshape(heads)
+        integers = affine(rows.reshape(-1, *heads), scale.reshape(heads), moved, INT8, divide=True)
+        put(op, "indices", cache, integers, slots, NORM)
+    outputs = [each.to(cos.dtype) if kv_output else each.new_empty(0, dtype=cos.dtype) for each in (k, v)]
+    return q.to(cos.dtype), outputs[0], outputs[1], k_cache, v_cache
+
+
+rope_quant_kvcache = functools.partial(_kept, "npu_rope_quant_kvcache")
+
+
+def dequant_rope_quant_kvcache(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    indices: Tensor,
+    scale_k: Tensor,
+    scale_v: Tensor,
+    size_splits: Sequence[int],
+    offset_k: Tensor | None,
+    offset_v: Tensor | None,
+    weight_scale: Tensor | None,
+    activation_scale: Tensor | None,
+    bias: Tensor | None,
+    kv_output: bool,
+    cache_mode: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The same, of int32 that are dequantised first."""
+    values = x if weight_scale is None else _dequantised(x, weight_scale, activation_scale, bias)
+    caches = (k_cache, v_cache, indices, scale_k, scale_v)
+    return _kept(OP, values, cos, sin, *caches, size_splits, offset_k, offset_v, kv_output, cache_mode)
+
+
+@kernel("DequantRopeQuantKvcache", flops=10, may_alias=True)
+def dequant_rope_quant_kvcache_node(
+    x: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    indices: Tensor,
+    scale_k: Tensor,
+    scale_v: Tensor,
+    offset_k: Tensor | None = None,
+    offset_v: Tensor | None = None,
+    weight_scale: Tensor | None = None,
+    activation_scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    size_splits: Sequence[int],
+    quant_mode: str = "static",
+    layout: str = "BSND",
+    kv_output: bool = False,
+    cache_mode: str = CONTIGUOUS,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    if (quant_mode, layout) != ("static", "BSND"):
+        raise NotImplementedError(f"DequantRopeQuantKvcache: no host kernel for {quant_mode} quantisation of {layout}")
+    caches = (k_cache, v_cache, indices, scale_k, scale_v)
+    numbers = (offset_k, offset_v, weight_scale, activation_scale, bias)
+    return dequant_rope_quant_kvcache(x, cos, sin, *caches, size_splits, *numbers, kv_output, cache_mode)
