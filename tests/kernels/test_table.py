@@ -10,11 +10,12 @@ from torchair._ge_concrete_graph import ge_apis
 
 # These name the inputs of their nodes otherwise than the parameters of TorchAir's functions.
 OWN_NAMES = ("Foreach", "BatchNormV3", "GeluQuant")
-# Attributes that CANN registers and TorchAir's functions leave out; all have defaults.
+# Attributes that CANN registers and TorchAir's functions leave out, or name otherwise; all have defaults.
 _EXPERTS = {"comm_alg", "zero_expert_num", "copy_expert_num", "const_expert_num"}
 NEWER = {
     "GroupNormSilu": {"activate_silu"},
     "QuantUpdateScatter": {"reciprocal_scale"},
+    "RecurrentGatedDeltaRule": {"scale_value"},
     "MoeDistributeCombine": _EXPERTS,
     "MoeDistributeDispatch": _EXPERTS,
 }

@@ -144,8 +144,20 @@ def sparse_flash_attention_node(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if attention_mode != LATENT or query_rope is None or key_rope is None:
         raise NotImplementedError("SparseFlashAttention: only attention_mode 2, with rope parts, has a host kernel")
-    lengths = block_table, actual_seq_lengths_query, actual_seq_lengths_kv
-    numbers = sparse_block_size, layout_query, layout_kv, sparse_mode, return_softmax_lse
     return sparse_flash_attention(
-        query, key, value, sparse_indices, scale_value, *lengths, query_rope, key_rope, *numbers
+        query,
+        key,
+        value,
+        sparse_indices,
+        scale_value,
+        block_table,
+        actual_seq_lengths_query,
+        actual_seq_lengths_kv,
+        query_rope,
+        key_rope,
+        sparse_block_size,
+        layout_query,
+        layout_kv,
+        sparse_mode,
+        return_softmax_lse,
     )

@@ -27,11 +27,12 @@ MODES = (CONTIGUOUS, PAGE)
 
 
 def _dequantised(x: Tensor, weight: Tensor, activation: Tensor | None, bias: Tensor | None) -> Tensor:
-    is_whole = bias is not None and bias.dtype == torch.int32
-    values = (x + bias if is_whole else x).float() * weight.reshape(-1)
+    if bias is not None and bias.dtype == torch.int32:
+        x, bias = x + bias, None
+    values = x.float() * weight.reshape(-1)
     if activation is not None:
         values = values * activation.reshape(*x.shape[:-1], 1)
-    return values if bias is None or is_whole else values + bias.float()
+    return values if bias is None else values + bias.float()
 
 
 def _embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -1,0 +1,186 @@
+"""npu_recurrent_gated_delta_rule and npu_chunk_gated_delta_rule: attention with a state in place of a cache.
+
+A state (values, keys) forgets and learns with each token: ``S = exp(g) * S``, and by exp(gk) for each channel of keys;
+``S = S + beta * (v - S k) k``; the result is ``S (q * scale)``. All of it is float32, token by token; results and
+states are rounded where they are kept. The recurrent form reads the state of the last token that was accepted and keeps
+one for each token, at the place that ssm_state_indices gives it. The chunk form gives the last state alone; its kernel
+goes over chunks of tokens and rounds products between them: upstream's test holds it to a hundredth of the recurrence.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.opaque import opaque
+from graph_quant.reference.positions import within
+from torch import Tensor
+
+OP, CHUNK_OP = "npu_recurrent_gated_delta_rule", "npu_chunk_gated_delta_rule"
+MOST_TOKENS = 8
+
+
+class _Steps:
+    """The tokens of a call in float32, and how a state goes from one to the next."""
+
+    def __init__(
+        self, query: Tensor, key: Tensor, value: Tensor, beta: Tensor, scale: float, g: Tensor | None, gk: Tensor | None
+    ) -> None:
+        share = value.size(1) // key.size(1)
+        self.query = (query.float() * scale).repeat_interleave(share, 1)
+        self.key, self.value = key.float().repeat_interleave(share, 1), value.float()
+        self.beta = beta.float()
+        self.decay = None if g is None else g.exp()
+        self.decay_of_keys = None if gk is None else gk.exp()
+
+    def next(self, state: Tensor, token: int) -> tuple[Tensor, Tensor]:
+        """The state after ``token``, (heads, channels of values, channels of keys), and the token's result."""
+        if self.decay is not None:
+            state = state * self.decay[token, :, None, None]
+        if self.decay_of_keys is not None:
+            state = state * self.decay_of_keys[token, :, None]
+        key = self.key[token, :, None]
+        learnt = (self.value[token] - (state * key).sum(-1)) * self.beta[token, :, None]
+        state = state + learnt[..., None] * key
+        return state, (state * self.query[token, :, None]).sum(-1)
+
+
+def _lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
+    """The length of each sequence, refused where they are not all tokens."""
+    chosen: list[int] = within(op, "actual_seq_lengths", lengths, 1, most + 1).tolist()
+    if sum(chosen) != tokens:
+        raise RuntimeError(f"{op}: actual_seq_lengths must add up to the {tokens} tokens, got {sum(chosen)}")
+    return chosen
+
+
+def _accepted(accepted: Tensor | None, sequence: int, length: int) -> int:
+    count = 1 if accepted is None else int(accepted[sequence])
+    if not 1 <= count <= length:
+        raise RuntimeError(
+            f"{OP}: num_accepted_tokens[{sequence}] must lie in [1, {length}], the tokens there are, got {count}"
+        )
+    return count
+
+
+def _infer_recurrent(
+    query: Tensor,  # noqa: ARG001
+    key: Tensor,  # noqa: ARG001
+    value: Tensor,
+    state: Tensor,
+    beta: Tensor,  # noqa: ARG001
+    scale: float,  # noqa: ARG001
+    actual_seq_lengths: Tensor,  # noqa: ARG001
+    ssm_state_indices: Tensor,  # noqa: ARG001
+    num_accepted_tokens: Tensor | None,  # noqa: ARG001
+    g: Tensor | None,  # noqa: ARG001
+    gk: Tensor | None,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
+    return value.new_empty(value.shape), state.new_empty(state.shape)
+
+
+@opaque(_infer_recurrent)
+def recurrent_gated_delta_rule_functional(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: Tensor,
+    beta: Tensor,
+    scale: float,
+    actual_seq_lengths: Tensor,
+    ssm_state_indices: Tensor,
+    num_accepted_tokens: Tensor | None,
+    g: Tensor | None,
+    gk: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The results, and a copy of the states with those after each token."""
+    steps = _Steps(query, key, value, beta, scale, g, gk)
+    places = within(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
+    out, kept, start = torch.empty(value.shape), state.clone(), 0
+    for sequence, length in enumerate(_lengths(OP, actual_seq_lengths, value.size(0), MOST_TOKENS)):
+        current = state[places[start + _accepted(num_accepted_tokens, sequence, length) - 1]].float()
+        for token in range(start, start + length):
+            current, out[token] = steps.next(current, token)
+            kept[places[token]] = current.to(state.dtype)
+        start += length
+    return out.to(value.dtype), kept
+
+
+@functools.wraps(recurrent_gated_delta_rule_functional)
+def recurrent_gated_delta_rule(**given: Any) -> Tensor:
+    """The results; states are written in place."""
+    out, kept = recurrent_gated_delta_rule_functional(**given)
+    given["state"].copy_(kept)
+    return out
+
+
+def _infer_chunk(
+    query: Tensor,  # noqa: ARG001
+    key: Tensor,  # noqa: ARG001
+    value: Tensor,
+    beta: Tensor,  # noqa: ARG001
+    initial_state: Tensor,
+    actual_seq_lengths: Tensor,  # noqa: ARG001
+    scale: float,  # noqa: ARG001
+    g: Tensor | None,  # noqa: ARG001
+) -> tuple[Tensor, Tensor]:
+    return value.new_empty(value.shape), initial_state.new_empty(initial_state.shape)
+
+
+@opaque(_infer_chunk)
+def chunk_gated_delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    beta: Tensor,
+    initial_state: Tensor,
+    actual_seq_lengths: Tensor,
+    scale: float,
+    g: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The results, and the state after the last token of each sequence."""
+    steps = _Steps(query, key, value, beta, scale, g, None)
+    out, last, start = torch.empty(value.shape), torch.empty_like(initial_state), 0
+    for sequence, length in enumerate(_lengths(CHUNK_OP, actual_seq_lengths, value.size(0), value.size(0))):
+        current = initial_state[sequence].float()
+        for token in range(start, start + length):
+            current, out[token] = steps.next(current, token)
+        last[sequence] = current.to(initial_state.dtype)
+        start += length
+    return out.to(value.dtype), last
+
+
+@kernel("RecurrentGatedDeltaRule", flops=8, may_alias=True)
+def recurrent_gated_delta_rule_node(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    beta: Tensor,
+    state: Tensor,
+    actual_seq_lengths: Tensor,
+    ssm_state_indices: Tensor,
+    g: Tensor | None = None,
+    gk: Tensor | None = None,
+    num_accepted_tokens: Tensor | None = None,
+    *,
+    scale_value: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    places = actual_seq_lengths, ssm_state_indices, num_accepted_tokens
+    out, kept = recurrent_gated_delta_rule_functional(query, key, value, state, beta, scale_value, *places, g, gk)
+    return out, state.copy_(kept)
+
+
+@kernel("ChunkGatedDeltaRule", flops=8)
+def chunk_gated_delta_rule_node(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    beta: Tensor,
+    initial_state: Tensor,
+    actual_seq_lengths: Tensor,
+    g: Tensor | None = None,
+    *,
+    scale_value: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    return chunk_gated_delta_rule(query, key, value, beta, initial_state, actual_seq_lengths, scale_value, g)
