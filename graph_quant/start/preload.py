@@ -12,6 +12,7 @@ from ..host.library import ALIASES, DIRECTORY, RUNTIME
 
 SWITCH = "GRAPH_QUANT_HOST"
 DEVICES = "GRAPH_QUANT_DEVICES"
+SATURATE = "INF_NAN_MODE_FORCE_DISABLE"
 _MOST_DEVICES = 64
 
 
@@ -71,8 +72,15 @@ def _check_devices() -> None:
         raise HostNpuError(f"{DEVICES} must be a number from 1 to {_MOST_DEVICES}, got {asked!r}")
 
 
+def _check_overflow() -> None:
+    """Refuse results that saturate in place of infinities and NaN, for torch_npu does not ask whether it got them."""
+    if os.environ.get(SATURATE, "") not in ("", "0"):
+        raise HostNpuError(f"{SATURATE} must not be set: the host NPU computes infinities and NaN, as A2 and A3 do")
+
+
 def _load() -> None:
     _check_devices()
+    _check_overflow()
     # Work queued to torch_npu's own thread would overtake or trail what the host computes at once.
     os.environ["TASK_QUEUE_ENABLE"] = "0"
     for name in (RUNTIME, *ALIASES):

@@ -200,3 +200,17 @@ print(total.item())
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda _: run_python(code), range(2)))
     assert [result.stdout for result in results] == [f"{64.0**3 + 2016}\n"] * 2, results[0].stderr
+
+
+def test_a_gradient_that_overflows_skips_its_step() -> None:
+    assert torch.npu.utils.is_support_inf_nan()
+    model = torch.nn.Linear(2, 1, bias=False).npu()
+    optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.5), torch.npu.amp.GradScaler(init_scale=4.0)
+    before = model.weight.detach().clone()
+    for data in (torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, float("inf")]])):
+        optimizer.zero_grad()
+        scaler.scale(model(data.npu()).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert torch.equal(model.weight.cpu(), before.cpu() - torch.tensor([[0.5, 1.0]]))
+    assert scaler.get_scale() == 2.0

@@ -22,6 +22,12 @@ def test_an_unknown_chip_is_answered_with_those_that_are_known(run_python) -> No
     assert {"Ascend910B3", "Ascend310P3", "Ascend950PR_9589"} <= set(line.rpartition("knows ")[2].split(", "))
 
 
+def test_saturating_arithmetic_is_refused(run_python) -> None:
+    done = run_python("import graph_quant, torch", INF_NAN_MODE_FORCE_DISABLE="1")
+    assert done.returncode == 1
+    assert "INF_NAN_MODE_FORCE_DISABLE must not be set: the host NPU computes infinities and NaN" in done.stderr
+
+
 def test_another_chip_runs(run_python) -> None:
     done = run_python(f"{USE}; print(torch.npu.get_device_name())", GRAPH_QUANT_SOC="Ascend310P3")
     assert done.stdout == "[2.0, 2.0]\nAscend310P3\n", done.stderr

@@ -125,11 +125,11 @@ EXPORT acl_error aclGetDeviceCapability(uint32_t device, int capability, int64_t
     return check_device("aclGetDeviceCapability", device);
 }
 
-enum { INF_AND_NAN = 1, BFLOAT16 = 2 }; /* aclCannAttr: what the chip's arithmetic knows */
+enum { INF_AND_NAN, BFLOAT16, COMPILED_WHEN_CALLED }; /* aclCannAttr: what the chip and its operators are like */
 
 EXPORT acl_error aclGetCannAttributeList(const int **attributes, size_t *count)
 {
-    static const int known[] = {INF_AND_NAN, BFLOAT16};
+    static const int known[] = {INF_AND_NAN, BFLOAT16, COMPILED_WHEN_CALLED};
     *attributes = known;
     *count = sizeof known / sizeof *known;
     return ACL_OK;
@@ -280,10 +280,12 @@ EXPORT acl_error aclrtDeviceGetBareTgid(int32_t *process)
     return ACL_OK;
 }
 
-/* Arithmetic on the host is IEEE arithmetic whatever the mode; quantisation saturates by its own rules. */
+/* Arithmetic on the host is IEEE arithmetic; quantisation saturates by its own rules. */
 EXPORT acl_error aclrtSetDeviceSatMode(int mode)
 {
-    (void)mode;
+    enum { SATURATING }; /* aclrtFloatOverflowMode */
+    if (mode == SATURATING)
+        return host_fail(ACL_BAD_PARAMETER, "aclrtSetDeviceSatMode: the host NPU computes infinities and NaN alone");
     return ACL_OK;
 }
 
