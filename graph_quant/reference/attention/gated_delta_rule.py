@@ -16,6 +16,7 @@ import torch
 from graph_quant.ge.kernels import kernel
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.positions import within
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 OP, CHUNK_OP = "npu_recurrent_gated_delta_rule", "npu_chunk_gated_delta_rule"
@@ -51,14 +52,14 @@ def _lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
     """The length of each sequence, refused where they are not all tokens."""
     chosen: list[int] = within(op, "actual_seq_lengths", lengths, 1, most + 1).tolist()
     if sum(chosen) != tokens:
-        raise RuntimeError(f"{op}: actual_seq_lengths must add up to the {tokens} tokens, got {sum(chosen)}")
+        raise Refusal(f"{op}: actual_seq_lengths must add up to the {tokens} tokens, got {sum(chosen)}")
     return chosen
 
 
 def _accepted(accepted: Tensor | None, sequence: int, length: int) -> int:
     count = 1 if accepted is None else int(accepted[sequence])
     if not 1 <= count <= length:
-        raise RuntimeError(
+        raise Refusal(
             f"{OP}: num_accepted_tokens[{sequence}] must lie in [1, {length}], the tokens there are, got {count}"
         )
     return count

@@ -11,6 +11,7 @@ import torch
 from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.opaque import opaque
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
@@ -27,7 +28,7 @@ def same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
     """``value``, refused where it is not ``key`` once more: kernels read either."""
     if value.data_ptr() != key.data_ptr() and not torch.equal(value, key):
         place = tuple((value != key).nonzero()[0].tolist())
-        raise RuntimeError(f"{op}: value must hold the values of key in attention_mode 2, got others at {list(place)}")
+        raise Refusal(f"{op}: value must hold the values of key in attention_mode 2, got others at {list(place)}")
     return value
 
 
@@ -38,7 +39,7 @@ def _named(row: int, indices: Tensor, size: int, length: int) -> Tensor:
     wrong = ((blocks < 0) | (blocks * size >= length)).nonzero()
     if wrong.numel():
         place = int(wrong[0])
-        raise RuntimeError(
+        raise Refusal(
             f"{OP}: sparse_indices[{row}][{place}], queries counted one after the other, must name one of "
             f"{-(-length // size)} blocks of keys, got {int(blocks[place])}"
         )
