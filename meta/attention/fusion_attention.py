@@ -12,13 +12,15 @@ import torch
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
-from graph_quant.reference.attention.fusion_attention import COPIES
+from graph_quant.reference.attention.fusion_attention import BAND_FIRST, BAND_LAST, COPIES, PREFIX_TABLE
 from graph_quant.reference.attention.fusion_attention_node import compute, compute_gradients
-from graph_quant.reference.attention.masks import TABLE
+from graph_quant.reference.attention.masks import PREFIX_ROWS, TABLE
 from torch import Tensor
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
-TABLES, WHOLE, PREFIX = (2, 3, 4), (0, 1), 5
+WHOLE, PREFIX, PACKED = (0, 1), 5, (BAND_LAST, BAND_FIRST)
+TABLES = (2, 3, 4, PREFIX_TABLE, *PACKED)
+MOST_PREFIXES = 32
 MASKS = (torch.bool, torch.uint8)
 FORWARD = (
     "query", "key", "value", "head_num", "input_layout", "pse", "padding_mask", "atten_mask", "scale", "keep_prob",
@@ -68,14 +70,21 @@ def _check(rules: Rules, given: Given) -> None:
 
 
 def _check_prefix(rules: Rules, given: Given) -> None:
-    """A prefix goes with its mode, whose mask says all; a sink has a score for each head."""
-    prefix, sink, batch = given["prefix"], given["sink"], _sizes(given)[0]
-    if given["sparse_mode"] != PREFIX:
-        rules.require(prefix is None, lambda: f"prefix must be None without sparse_mode 5, got {prefix}")
-    elif prefix is None or given["input_layout"] == "TND":
-        rules.refuse(f"prefix must be given, and not in layout TND, in sparse_mode 5, got {prefix}")
+    """A prefix goes with its modes; a sink has a score for each head."""
+    prefix, sink, mode = given["prefix"], given["sink"], given["sparse_mode"]
+    if mode not in (PREFIX, PREFIX_TABLE):
+        rules.require(prefix is None, lambda: f"prefix must be None without sparse_mode 5 or 6, got {prefix}")
+    elif mode == PREFIX and given["input_layout"] == "TND":
+        rules.refuse("sparse_mode 5, a mask of prefixes, is for other layouts, got TND")
+    elif prefix is None:
+        if given["atten_mask"] is not None:
+            rules.refuse(f"prefix must be given in sparse_mode {mode}, got None")
     else:
+        batch = len(given["actual_seq_qlen"] or ()) if given["input_layout"] == "TND" else _sizes(given)[0]
         rules.equal("the length of prefix", len(prefix), "the batch", batch)
+        rules.require(
+            len(prefix) <= MOST_PREFIXES, lambda: f"prefix must have at most {MOST_PREFIXES}, got {len(prefix)}"
+        )
     if sink is not None:
         rules.dtype("sink", sink, (torch.float32,))
         rules.rank("sink", sink, 1)
@@ -122,18 +131,19 @@ def _multiple(rules: Rules, name: str, size: Any, of: Any) -> None:
 
 def _check_mask(rules: Rules, given: Given) -> None:
     mask, mode, pse, layout = given["atten_mask"], given["sparse_mode"], given["pse"], given["input_layout"]
-    rules.require(mode in (*WHOLE, *TABLES, PREFIX), lambda: f"sparse_mode must be 0, 1, 2, 3, 4 or 5 here, got {mode}")
+    rules.require(0 <= mode <= max(PACKED), lambda: f"sparse_mode must be from 0 to 8, got {mode}")
+    rules.require(
+        mode not in PACKED or layout == "TND",
+        lambda: f"sparse_mode {mode} is for layout TND, got input_layout {layout}",
+    )
     batch, tokens, _ = _sizes(given)
-    if mask is None:
-        if mode > 1:
-            rules.refuse(f"atten_mask must be given in sparse_mode {mode}, got None")
-    else:
+    if mask is not None:
         rules.dtype("atten_mask", mask, MASKS)
         if mode in TABLES:
-            shape = list(mask.shape)
+            shape, rows = list(mask.shape), TABLE + (PREFIX_ROWS if mode == PREFIX_TABLE else 0)
             rules.require(
-                shape[-2:] == [TABLE, TABLE] and len(shape) == 2,
-                lambda: f"atten_mask must be (2048, 2048) in sparse_mode {mode}, got {shape}",
+                shape == [rows, TABLE],
+                lambda: f"atten_mask must be ({rows}, {TABLE}) in sparse_mode {mode}, got {shape}",
             )
         elif layout == "TND":
             rules.rank("atten_mask", mask, 2, why=" in layout TND")

@@ -1,6 +1,9 @@
 """npu_fusion_attention and its gradient: softmax(scale * (q k + pse), masked) v, without dropout.
 
 A sink is a score a head that takes weight and gives nothing; the sum of exponentials is with it.
+Beyond the sparse modes of inference (``masks``), mode 5 is a mask that says all, 6 shows the first keys, as many as
+prefix says, beside those up to the diagonal from the lower right corner, 7 is mode 4 for the last sequence and 3 for
+the others, 8 is mode 4 for the first and 2 for the others. Without a mask no mode hides anything.
 
 Scores, weights and their sum are float32; weights are rounded to query's dtype for the product with value, and so are
 the gradients of scores for theirs.
@@ -22,6 +25,8 @@ from .spans import Span
 # The kernels keep a row's maximum and sum eight times, for the sake of alignment.
 COPIES = 8
 _ROW_FIX = 2
+PREFIX_TABLE, BAND_LAST, BAND_FIRST = 6, 7, 8
+TABLES = (2, 3, 4, PREFIX_TABLE)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Training:
     actual_seq_qlen: Sequence[int] | None = None
     actual_seq_kvlen: Sequence[int] | None = None
     sink: Tensor | None = None
+    prefix: Sequence[int] | None = None
 
     def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The three as (batch, head, token, channel)."""
@@ -53,9 +59,25 @@ class Training:
         """The tokens of query and of key of each sequence."""
         if self.input_layout != "TND":
             return [(Span(b, 0, query.size(2)), Span(b, 0, key.size(2))) for b in range(query.size(0))]
-        queries = spans.packed(self.op, "actual_seq_qlen", self.actual_seq_qlen or (), query.size(2))
-        keys = spans.packed(self.op, "actual_seq_kvlen", self.actual_seq_kvlen or (), key.size(2))
+        used = self._used()
+        queries = spans.packed(self.op, "actual_seq_qlen", (self.actual_seq_qlen or ())[:used], query.size(2))
+        keys = spans.packed(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
         return list(zip(queries, keys, strict=True))
+
+    def _used(self) -> int:
+        """How many sequences of layout TND there are: ends of 0 after others are of none."""
+        ends = self.actual_seq_qlen or ()
+        return max((place + 1 for place, end in enumerate(ends) if end), default=0)
+
+    def _mode(self, sequence: int) -> int:
+        """The sparse mode of one sequence."""
+        if self.atten_mask is None:
+            return 0
+        if self.sparse_mode == BAND_LAST:
+            return 4 if sequence == self._used() - 1 else 3
+        if self.sparse_mode == BAND_FIRST:
+            return 4 if sequence == 0 else 2
+        return self.sparse_mode
 
     def scores(self, query: Tensor, key: Tensor, sequence: int) -> tuple[Tensor, Tensor | None]:
         """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query)."""
@@ -72,18 +94,25 @@ class Training:
         return scores, None if void is None else void.all(-1)
 
     def _hidden(self, sequence: int, queries: int, keys: int) -> tuple[Tensor | None, Tensor | None]:
-        mask = self.atten_mask
-        is_table = self.sparse_mode in (2, 3, 4)
-        if mask is not None and is_table:
-            masks.check_table(self.op, mask)
-        given = mask if not is_table else None
-        reach = masks.Mask(self.sparse_mode, given, self.pre_tockens, self.next_tockens)
-        by_place = reach.by_place(queries, keys)
-        if given is None:
-            return None if by_place is None else by_place[None], None
-        rows = given if given.dim() == 4 else given[None, None]
+        mask, mode = self.atten_mask, self._mode(sequence)
+        if mask is None:
+            return None, None
+        if mode in TABLES:
+            masks.check_table(self.op, mask, mask.size(-2))
+            return self._by_table(mode, sequence, queries, keys), None
+        by_place = masks.Mask(mode, mask, self.pre_tockens, self.next_tockens).by_place(queries, keys)
+        rows = mask if mask.dim() == 4 else mask[None, None]
         by_mask = rows[sequence if rows.size(0) > 1 else 0][:, :queries, :keys].bool()
         return None if by_place is None else by_place[None], by_mask
+
+    def _by_table(self, mode: int, sequence: int, queries: int, keys: int) -> Tensor | None:
+        reach = masks.Mask(3 if mode == PREFIX_TABLE else mode, None, self.pre_tockens, self.next_tockens)
+        by_place = reach.by_place(queries, keys)
+        if by_place is None:
+            return None
+        if mode == PREFIX_TABLE and self.prefix is not None:
+            by_place = by_place & (torch.arange(keys) >= self.prefix[sequence])
+        return by_place[None]
 
 
 def _widened(x: Tensor, heads: int) -> Tensor:

@@ -19,7 +19,7 @@ OP = "npu_fusion_attention"
 def _call(op: str, scale: float, given: dict[str, Any]) -> Training:
     names = (
         "head_num", "input_layout", "pre_tockens", "next_tockens", "inner_precise", "sparse_mode", "pse",
-        "atten_mask", "actual_seq_qlen", "actual_seq_kvlen", "sink",
+        "atten_mask", "actual_seq_qlen", "actual_seq_kvlen", "sink", "prefix",
     )  # fmt: skip
     return Training(op, scale=scale, **{name: given[name] for name in names})
 

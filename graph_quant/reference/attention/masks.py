@@ -19,19 +19,23 @@ from .spans import Span
 
 TABLE = 2048
 MASK_ALONE = 1
+# The rows that stand under a table for prefixes: its right half is hidden.
+PREFIX_ROWS = 1024
 
 
 @cache
-def _table() -> Tensor:
-    return torch.ones(TABLE, TABLE, dtype=torch.bool).triu(1)
+def _table(rows: int) -> Tensor:
+    hidden = torch.ones(rows, TABLE, dtype=torch.bool).triu(1)
+    hidden[TABLE:, TABLE // 2 :] = True
+    return hidden
 
 
-def check_table(op: str, mask: Tensor) -> None:
+def check_table(op: str, mask: Tensor, rows: int = TABLE) -> None:
     """The mask of the sparse modes from 2 on is true above its diagonal and false elsewhere."""
-    values = mask.reshape(TABLE, TABLE)
+    values, expected = mask.reshape(rows, TABLE), _table(rows)
     as_bool = values.view(torch.bool) if values.dtype in (torch.int8, torch.uint8) else values
-    if not torch.equal(as_bool, _table()):
-        row, column = map(int, (values.bool() != _table()).nonzero()[0])
+    if not torch.equal(as_bool, expected):
+        row, column = map(int, (values.bool() != expected).nonzero()[0])
         raise Refusal(
             f"{op}: the values of atten_mask must be 1 above its diagonal and 0 elsewhere from sparse_mode 2 on, "
             f"got {int(values[row, column])} at [{row}, {column}]"

@@ -14,6 +14,7 @@ from support.tensors import bf16, f16, f32, f64, u8
 NAME = "fusion_attention"
 Q, K = f16(2, 4, 3, 16), f16(2, 2, 5, 16)
 FOUR = (4, "BNSD")
+PACKED = (f16(3, 4, 16), f16(5, 2, 16), f16(5, 2, 16), 4, "TND")
 Given = dict[str, Any]
 
 
@@ -48,15 +49,18 @@ WRONG: list[Call] = [
     bad(NAME, "key.size(3)", "other channels", Q, K[..., :8], K[..., :8], *FOUR),
     bad(NAME, "head_num", "heads not shared", f16(2, 3, 3, 16), K, K, 3, "BNSD"),
     bad(NAME, "query.size(2)", "flat heads", f16(2, 3, 65), f16(2, 5, 65), f16(2, 5, 65), 4, "BSH"),
-    bad(NAME, "sparse_mode", "prefix mode", Q, K, K, *FOUR, sparse_mode=6),
-    bad(NAME, "atten_mask", "no mask", Q, K, K, *FOUR, sparse_mode=2),
+    bad(NAME, "sparse_mode", "no such mode", Q, K, K, *FOUR, sparse_mode=9),
+    bad(NAME, "sparse_mode", "a mode of packed sequences", Q, K, K, *FOUR, atten_mask=TABLE, sparse_mode=7),
+    bad(NAME, "sparse_mode", "prefixes of packed sequences", *PACKED, atten_mask=TABLE, sparse_mode=5, prefix=[1]),
+    bad(NAME, "atten_mask", "a table without prefixes", Q, K, K, *FOUR, atten_mask=TABLE, sparse_mode=6, prefix=[1, 1]),
+    bad(NAME, "the length of prefix", "one prefix", Q, K, K, *FOUR, atten_mask=u8(3, 5), sparse_mode=5, prefix=[1]),
     bad(NAME, "atten_mask", "int8 mask", Q, K, K, *FOUR, atten_mask=u8(3, 5).to(torch.int8)),
     bad(NAME, "atten_mask", "a whole mask", Q, K, K, *FOUR, atten_mask=u8(3, 5), sparse_mode=3),
     bad(NAME, "atten_mask", "three dimensions", Q, K, K, *FOUR, atten_mask=u8(1, 3, 5)),
     bad(NAME, "atten_mask.size(-1)", "a narrow mask", Q, K, K, *FOUR, atten_mask=u8(3, 4)),
     bad(NAME, "pse", "another dtype", Q, K, K, *FOUR, pse=f32(1, 4, 3, 5)),
     bad(NAME, "pse.size(1)", "other heads", Q, K, K, *FOUR, pse=f16(1, 2, 3, 5)),
-    bad(NAME, "actual_seq_qlen", "no lengths", f16(3, 4, 16), f16(5, 2, 16), f16(5, 2, 16), 4, "TND"),
+    bad(NAME, "actual_seq_qlen", "no lengths", *PACKED),
     bad(f"{NAME}_grad", "softmax_max", "none", Q, K, K, Q, *FOUR, **gradient(softmax_max=None)),
     bad(NAME, "value.size(3)", "wider than key", Q, K, f16(2, 2, 5, 32), *FOUR),
     bad(NAME, "value.size(2)", "flat heads of value", f16(2, 3, 64), f16(2, 5, 32), f16(2, 5, 31), 4, "BSH"),

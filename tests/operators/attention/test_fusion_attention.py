@@ -76,3 +76,49 @@ def test_a_sink_takes_weight_and_has_a_gradient() -> None:
         assert one.grad is not None
         assert other.grad is not None
         assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-15
+
+
+def hidden(
+    queries: int, keys: int, before: int | None = None, after: int = 0, corner: int | None = None
+) -> torch.Tensor:
+    """Keys further than ``after`` after, or ``before`` before, the diagonal from a corner, else the lower right one."""
+    distance = torch.arange(keys) - torch.arange(queries)[:, None] - (keys - queries if corner is None else corner)
+    return (distance > after) | (distance < -keys - queries if before is None else distance < -before)
+
+
+BAND = {"pre_tockens": 6, "next_tockens": -1}
+PREFIXES = torch.cat([torch.ones(2048, 2048).triu(1), torch.ones(1024, 2048).tril(-3000)]).bool()
+PREFIXES[2048:, 1024:] = True
+MODES: dict[str, tuple[dict[str, Any], list[torch.Tensor]]] = {
+    "a mode without a mask": ({"sparse_mode": 3}, [torch.zeros(2, 4).bool(), torch.zeros(3, 6).bool()]),
+    "prefixes": (
+        {"sparse_mode": 6, "atten_mask": PREFIXES, "prefix": [3, 5]},
+        [hidden(2, 4) & (torch.arange(4) >= 3), hidden(3, 6) & (torch.arange(6) >= 5)],
+    ),
+    "a band for the last": (
+        {"sparse_mode": 7, "atten_mask": PREFIXES[:2048], **BAND},
+        [hidden(2, 4), hidden(3, 6, before=6, after=-1)],
+    ),
+    "a band for the first": (
+        {"sparse_mode": 8, "atten_mask": PREFIXES[:2048], **BAND},
+        [hidden(2, 4, before=6, after=-1), hidden(3, 6, corner=0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_packed_sequences_are_those_of_a_mask_each(mode: str) -> None:
+    """Two sequences, and one that is left out."""
+    query, key = f32(5, 2, 16), f32(10, 2, 16)
+    options, hides = MODES[mode]
+    if "prefix" in options:
+        options = {**options, "prefix": [*options["prefix"], 0]}
+    out, *_ = torch_npu.npu_fusion_attention(
+        query, key, key, 2, "TND", actual_seq_qlen=[2, 5, 0], actual_seq_kvlen=[4, 10, 0], scale=0.25, **options
+    )
+    for (first, last), (start, stop), mask in zip(((0, 2), (2, 5)), ((0, 4), (4, 10)), hides, strict=True):
+        rows, keys = query[None, first:last], key[None, start:stop]
+        alone, *_ = torch_npu.npu_fusion_attention(
+            rows, keys, keys, 2, "BSND", atten_mask=mask, sparse_mode=1, scale=0.25
+        )
+        assert torch.equal(out[first:last], alone[0])
