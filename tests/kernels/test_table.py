@@ -7,6 +7,8 @@ import inspect
 import pytest
 from graph_quant.host.kernels import KERNELS, SIZE_KERNELS
 from torchair._ge_concrete_graph import ge_apis
+from torchair._ge_concrete_graph.graph_pass import _get_output_to_input_ref_idx
+from torchair.ge._ge_graph import OpDef
 
 # These name the inputs of their nodes otherwise than the parameters of TorchAir's functions.
 OWN_NAMES = ("Foreach", "BatchNormV3", "GeluQuant")
@@ -59,3 +61,12 @@ def test_declaration_matches_ge(op_type: str) -> None:
     assert {name for name, _ in kernel.attributes} <= attributes | newer
     required = {name for name, kind in inputs if kind == "required"} - UNREAD
     assert required <= {declared.name for declared in kernel.inputs}
+
+
+def test_nodes_that_write_an_input_hand_it_on() -> None:
+    """TorchAir takes away the copies around these, so their kernels must write what they were given."""
+    node = OpDef()
+    for op_type in KERNELS:
+        node.type = op_type
+        if _get_output_to_input_ref_idx(node):
+            assert KERNELS[op_type].may_alias, op_type

@@ -89,7 +89,7 @@ def mla_prolog_rows(
     cache_mode: str,
     query_norm_flag: bool,
 ) -> list[Tensor]:
-    """All results of the third version's node: copies of the caches stand after the rope part."""
+    """All results of the third version: copies of the caches stand after the rope part."""
     caches = kv_cache.clone(), kr_cache.clone()
     computed = with_caches("npu_mla_prolog_v3", tensors, numbers, caches, cache_index, ends, cache_mode)
     x = tensors[0]
@@ -98,7 +98,7 @@ def mla_prolog_rows(
     return [query, rope, *caches, scale, norm, norm_scale]
 
 
-@kernel("MlaPrologV3", flops=CONTRACTION)
+@kernel("MlaPrologV3", flops=CONTRACTION, may_alias=True)
 def mla_prolog_v3_node(
     token_x: Tensor,
     weight_dq: Tensor,
@@ -142,10 +142,14 @@ def mla_prolog_v3_node(
     ]  # fmt: skip
     numbers = [rmsnorm_epsilon_cq, rmsnorm_epsilon_ckv, qc_qr_scale, kc_scale]
     caches = kv_cache, kr_cache
-    return tuple(mla_prolog_rows(tensors, numbers, *caches, cache_index, actual_seq_len, cache_mode, query_norm_flag))
+    query, rope, latents, ropes, *rest = mla_prolog_rows(
+        tensors, numbers, *caches, cache_index, actual_seq_len, cache_mode, query_norm_flag
+    )
+    # The node writes its caches: TorchAir drops the copy back where nothing else asks for it.
+    return query, rope, kv_cache.copy_(latents), kr_cache.copy_(ropes), *rest
 
 
-@kernel("MlaPrologV2", flops=CONTRACTION)
+@kernel("MlaPrologV2", flops=CONTRACTION, may_alias=True)
 def mla_prolog_v2_node(
     token_x: Tensor,
     weight_dq: Tensor,
@@ -184,7 +188,7 @@ def mla_prolog_v2_node(
     return (*results[:4], scale if is_quantised else scale.new_zeros(1))
 
 
-@kernel("MlaProlog", flops=CONTRACTION)
+@kernel("MlaProlog", flops=CONTRACTION, may_alias=True)
 def mla_prolog_node(
     token_x: Tensor,
     weight_dq: Tensor,

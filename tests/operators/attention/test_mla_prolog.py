@@ -61,3 +61,20 @@ def test_blocks_of_sequences_hold_their_tokens() -> None:
     assert rows[0].shape == (5, HEADS, 512)
     assert torch.equal(blocks["kv_cache"], slots["kv_cache"])
     assert torch.equal(blocks["kr_cache"], slots["kr_cache"])
+
+
+def test_a_graph_that_reads_its_caches_leaves_them_written() -> None:
+    """TorchAir drops the copy back into a cache that the graph goes on to read: the node itself must have written."""
+    modes = {**MODES, "cache_mode": "PA_NZ"}
+
+    def decode(given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        query, *_ = PROLOG(**given, **modes)
+        return query, given["kv_cache"].view(2, 1, 16, 16, 32) + 1, given["kr_cache"].view(2, 1, 4, 16, 16) + 1
+
+    graph = {name: value.npu() for name, value in FULL.items()}
+    torch.compile(decode, backend="npu", fullgraph=True, dynamic=False)(graph)
+    eager = clones(FULL)
+    decode(eager)
+    assert not torch.equal(eager["kv_cache"], FULL["kv_cache"])
+    for cache in ("kv_cache", "kr_cache"):
+        assert torch.equal(graph[cache].cpu(), eager[cache])
