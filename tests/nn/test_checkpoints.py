@@ -250,18 +250,50 @@ def test_experts(write, scheme: str) -> None:
         (lambda t, _: t.update({"layers.w8a16.strange": torch.ones(1)}), "not understood: layers.w8a16.strange"),
         (lambda t, _: t["layers.w8a16.weight_offset"].add_(1), "layers.w8a16.weight_offset: it must be zero"),
         (lambda t, _: t.pop("norm.weight"), "holds no norm.weight"),
+        (
+            lambda t, _: t.update({"layers.w8a16.weight_scale": torch.ones(7)}),
+            "w8a16.weight_scale: it must have as many",
+        ),
+        (lambda t, _: t["layers.w8a16.weight_scale"].fill_(float("nan")), "layers.w8a16: its scale must be finite"),
+        (lambda t, _: t.update({"layers.w8a16.weight": torch.ones(3, 3, dtype=torch.int8)}), "must be of shape"),
+        (lambda t, _: t.update({"layers.w8a16.bias": torch.ones(N)}), "not understood: layers.w8a16.bias"),
+        (lambda t, _: t.pop("layers.w4a16_bias.bias"), "holds no layers.w4a16_bias.bias"),
+        (lambda t, _: t.update({"layers.w4a16_bias.bias": torch.ones(3)}), "w4a16_bias.bias: model and checkpoint"),
+        (lambda t, _: t["layers.w4a16_bias.weight"].fill_(8), "integers of 4 bits must lie in"),
+        (lambda t, _: t.update({"layers.w8a8.input_scale": torch.rand(K)}), "w8a8.input_scale: it must be one value"),
+        (lambda t, _: t["layers.w8a8.input_scale"].zero_(), "layers.w8a8: its scale of inputs must be above 0"),
+        (lambda t, _: t.update({"layers.w8a8.quant_bias": torch.ones(3)}), "its integer bias must have 64 elements"),
         (lambda _, d: d.clear(), "no quant_method; understood are msModelSlim, compressed-tensors and torchao"),
     ],
-    ids=["scheme", "scale", "strange", "offset", "plain", "format"],
+    ids=[
+        *("scheme", "scale", "strange", "offset", "plain", "scale too short", "scale NaN", "weight", "bias of none"),
+        *("no bias", "bias too short", "int4 too large", "scales of inputs", "input scale 0", "quant_bias", "format"),
+    ],
 )
 def test_what_is_not_understood_is_named_and_changes_nothing(write, change, message: str) -> None:
-    model = Model(["w8a16"]).bfloat16()
+    model = Model(["w8a16", "w4a16_bias", "w8a8"]).bfloat16()
     tensors, description, _ = msmodelslim(model)
     change(tensors, description)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     with pytest.raises(CheckpointError, match=message):
         load_quantised(model, write(tensors, quant_model_description=description))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_files_that_are_damaged_or_double_are_named(write) -> None:
+    model = Model(["w8a16"]).bfloat16()
+    tensors, description, _ = msmodelslim(model)
+    folder = write(tensors, quant_model_description=description)
+    save_file({"norm.weight": torch.ones(K)}, folder / "b.safetensors")
+    with pytest.raises(CheckpointError, match=r"two of its files hold norm\.weight"):
+        load_quantised(model, folder)
+    (folder / "b.safetensors").write_bytes(b"\x08")
+    with pytest.raises(CheckpointError, match=r"b\.safetensors: it is no safetensors file"):
+        load_quantised(model, folder)
+    (folder / "b.safetensors").unlink()
+    (folder / "quant_model_description.json").write_text("[]")
+    with pytest.raises(CheckpointError, match=r"quant_model_description\.json: it must be an object"):
+        load_quantised(model, folder)
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from graph_quant.nn.checkpoints.files import Files
+from graph_quant.nn.checkpoints.files import Files, one_or_rows
 from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
 from torch import Tensor
 
@@ -25,7 +25,9 @@ class CompressedTensors:
 
     def __init__(self, files: Files, config: Mapping[str, Any]) -> None:
         self._files = files
-        self._groups = list(config.get("config_groups", {}).values())
+        self._groups = list((config.get("config_groups") or {}).values())
+        if not all("targets" in group and group.get("weights") for group in self._groups):
+            raise CheckpointError(f"{files.folder}: each of its config_groups must have targets and weights")
         self._ignored = config.get("ignore") or []
         written = config.get("format")
         if written not in _FORMATS:
@@ -51,10 +53,7 @@ class CompressedTensors:
             told = {name: weights.get(name) for name in ("num_bits", "type", "symmetric")}
             raise CheckpointError(f"{linear}.weight: weights must be symmetric integers of 4 or 8 bits, got {told}")
         integers = self._integers(linear, shape)
-        scale = self._files.take(f"{linear}.weight_scale").float().reshape(-1, 1)
-        scale = scale.expand(shape[0], 1) if scale.numel() == 1 else scale.reshape(shape[0], -1)
-        if shape[1] % scale.size(1):
-            raise CheckpointError(f"{linear}.weight_scale: {scale.size(1)} groups must divide {shape[1]} inputs")
+        scale = one_or_rows(f"{linear}.weight_scale", self._files.take(f"{linear}.weight_scale"), shape[0])
         if inputs is None:
             return Stored(weights["num_bits"], integers, scale, Activations.FLOAT)
         if not inputs.get("dynamic"):
@@ -69,6 +68,8 @@ class CompressedTensors:
         if input_scale.numel() != 1:
             raise CheckpointError(f"{linear}.input_scale: it must have one element, got {input_scale.numel()}")
         zero = torch.zeros(1) if offset is None else offset.float().reshape(-1)
+        if zero.numel() != 1:
+            raise CheckpointError(f"{linear}.input_zero_point: it must have one element, got {zero.numel()}")
         return Stored(8, integers, scale, Activations.STATIC, 8, input_scale, zero)
 
     def _integers(self, linear: str, shape: tuple[int, int]) -> Tensor:

@@ -14,7 +14,7 @@ class Files:
     """All tensors of a folder of safetensors files, and their headers' remarks. ``taken`` are the names asked for."""
 
     def __init__(self, folder: Path) -> None:
-        from safetensors import safe_open
+        from safetensors import SafetensorError, safe_open
 
         if not folder.is_dir():
             raise CheckpointError(f"{folder}: there is no such folder")
@@ -26,9 +26,14 @@ class Files:
         self.remarks: dict[str, str] = {}
         self._places: dict[str, Any] = {}
         for path in paths:
-            opened: Any = safe_open(str(path), framework="pt")
+            try:
+                opened: Any = safe_open(str(path), framework="pt")
+            except SafetensorError as error:
+                raise CheckpointError(f"{path}: it is no safetensors file: {error}") from None
             self.remarks.update(opened.metadata() or {})
             for name in opened.keys():  # noqa: SIM118  (it has keys and no iterator)
+                if name in self._places:
+                    raise CheckpointError(f"{folder}: two of its files hold {name}")
                 self._places[name] = opened
 
     def __contains__(self, name: str) -> bool:
@@ -51,12 +56,32 @@ class Files:
         """One tensor, None where it is not stored."""
         return self.take(name) if name in self else None
 
+    def take_rows(self, name: str, rows: int) -> Tensor:
+        """One tensor in float32, (rows, as many as there are)."""
+        return as_rows(name, self.take(name), rows)
+
     def read_json(self, pattern: str) -> dict[str, Any]:
         """The first file that ``pattern`` matches; empty where none does."""
         for path in sorted(self.folder.glob(pattern)):
             try:
-                found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+                found = json.loads(path.read_text(encoding="utf-8"))
             except json.JSONDecodeError as error:
                 raise CheckpointError(f"{path}: it is no JSON: {error}") from None
+            if not isinstance(found, dict):
+                raise CheckpointError(f"{path}: it must be an object of JSON, got a {type(found).__name__}")
             return found
         return {}
+
+
+def as_rows(name: str, tensor: Tensor, rows: int) -> Tensor:
+    """``tensor`` in float32, (rows, as many as there are)."""
+    if not tensor.numel() or tensor.numel() % rows:
+        raise CheckpointError(
+            f"{name}: it must have as many elements for each of {rows} rows, got {list(tensor.shape)}"
+        )
+    return tensor.float().reshape(rows, -1)
+
+
+def one_or_rows(name: str, tensor: Tensor, rows: int) -> Tensor:
+    """The same, where one element is for all rows."""
+    return tensor.float().reshape(1, 1).expand(rows, 1) if tensor.numel() == 1 else as_rows(name, tensor, rows)

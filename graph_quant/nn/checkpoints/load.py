@@ -96,9 +96,20 @@ def _linear(form: Format, files: Files, name: str, linear: nn.Module) -> nn.Modu
     if not form.is_quantised(name):
         return None
     dtype = check_half("load_quantised", f"{name}.weight of the model", linear.weight.dtype)
-    stored = form.weight(name, (linear.out_features, linear.in_features))
-    bias = files.take_if_there(f"{name}.bias")
+    stored = _weight(form, name, (linear.out_features, linear.in_features))
+    bias = None
+    if linear.bias is not None:  # an integer bias has it in itself
+        bias = files.take_if_there(f"{name}.bias") if stored.integer_bias is not None else files.take(f"{name}.bias")
+    if bias is not None and bias.shape != linear.bias.shape:
+        told = f"{tuple(linear.bias.shape)} and {tuple(bias.shape)}"
+        raise CheckpointError(f"{name}.bias: model and checkpoint must agree on its shape, got {told}")
     return linear_of(name, stored, bias, dtype)
+
+
+def _weight(form: Format, linear: str, shape: tuple[int, int]) -> Stored:
+    stored = form.weight(linear, shape)
+    stored.check(linear)
+    return stored
 
 
 def _names_of_experts(files: Files, name: str) -> tuple[str, str, str] | None:
@@ -120,9 +131,9 @@ def _experts(form: Format, files: Files, name: str, module: nn.Module) -> nn.Mod
     hidden = gate_up.size(-1) if gate_up.size(1) == 2 * inner else gate_up.size(1)
     first, second = [], []
     for place in range(count):
-        gate, up = (form.weight(f"{name}.{place}.{part}", (inner, hidden)) for part in names[:2])
+        gate, up = (_weight(form, f"{name}.{place}.{part}", (inner, hidden)) for part in names[:2])
         first.append(joined(gate, up))
-        second.append(form.weight(f"{name}.{place}.{names[2]}", (hidden, inner)))
+        second.append(_weight(form, f"{name}.{place}.{names[2]}", (hidden, inner)))
     return experts_of(name, first, second, module.act_fn, dtype)  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from graph_quant.nn.checkpoints.files import Files
+from graph_quant.nn.checkpoints.files import Files, as_rows
 from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
 from torch import Tensor
 
@@ -54,15 +54,15 @@ class MsModelSlim:
         if activations is Activations.STATIC:
             return self._static(linear, integers)
         self._check_symmetric(linear)
-        scale = self._files.take(f"{linear}.weight_scale").float().reshape(shape[0], -1)
-        assist = self._files.take_if_there(f"{linear}.scale_bias")
+        scale = self._files.take_rows(f"{linear}.weight_scale", shape[0])
+        has_assist = f"{linear}.scale_bias" in self._files
         return Stored(
             bits,
             integers,
             scale,
             activations,
             activation_bits,
-            assist=None if assist is None else assist.float().reshape(shape[0], -1).sum(1),
+            assist=self._files.take_rows(f"{linear}.scale_bias", shape[0]).sum(1) if has_assist else None,
         )
 
     def _static(self, linear: str, integers: Tensor) -> Stored:
@@ -70,21 +70,30 @@ class MsModelSlim:
         result_scale = files.take(f"{linear}.deq_scale")
         if result_scale.dtype == torch.int64:  # the bits of float32
             result_scale = (result_scale & 0xFFFFFFFF).to(torch.uint32).view(torch.float32)
-        input_scale = files.take(f"{linear}.input_scale").float().reshape(-1)[:1]
+        input_scale = self._one(f"{linear}.input_scale")
         files.take_if_there(f"{linear}.weight_offset")
-        scale = files.take_if_there(f"{linear}.weight_scale")
-        step = result_scale.float() / input_scale if scale is None else scale.float().reshape(-1)
+        rows = integers.size(0)
+        result_scale = as_rows(f"{linear}.deq_scale", result_scale, rows)
+        has_scale = f"{linear}.weight_scale" in files
+        step = files.take_rows(f"{linear}.weight_scale", rows) if has_scale else result_scale / input_scale
         return Stored(
             8,
             integers,
-            step.reshape(-1, 1),
+            step,
             Activations.STATIC,
             8,
             input_scale,
-            files.take(f"{linear}.input_offset").float().reshape(-1)[:1],
-            result_scale.float().reshape(-1),
+            self._one(f"{linear}.input_offset"),
+            result_scale.reshape(-1),
             files.take(f"{linear}.quant_bias").to(torch.int32).reshape(-1),
         )
+
+    def _one(self, name: str) -> Tensor:
+        """The one value of a tensor, which may be repeated."""
+        values = self._files.take(name).float().reshape(-1)
+        if not values.numel() or bool((values != values[0]).any()):
+            raise CheckpointError(f"{name}: it must be one value for all inputs, got {values.numel()} of several")
+        return values[:1]
 
     def _check_symmetric(self, linear: str) -> None:
         offset = self._files.take_if_there(f"{linear}.weight_offset")

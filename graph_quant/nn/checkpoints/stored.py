@@ -52,6 +52,24 @@ class Stored:
         """As people call it: W8A8, W4A16."""
         return f"W{self.bits}A{self.activation_bits}"
 
+    def check(self, linear: str) -> None:
+        """Refuses what does not fit together, by the name of the linear."""
+        outputs, inputs = self.integers.shape
+        low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+        if self.integers.numel() and not low <= self.integers.min() <= self.integers.max() <= high:
+            raise CheckpointError(f"{linear}.weight: integers of {self.bits} bits must lie in [{low}, {high}]")
+        if inputs % self.scale.size(1):
+            raise CheckpointError(f"{linear}: {self.scale.size(1)} groups of scales must divide {inputs} inputs")
+        one_each = {"scale of the result": self.result_scale, "integer bias": self.integer_bias, "assist": self.assist}
+        for name, tensor in one_each.items():
+            if tensor is not None and tensor.numel() != outputs:
+                raise CheckpointError(f"{linear}: its {name} must have {outputs} elements, got {tensor.numel()}")
+        for name, tensor in {"scale": self.scale, "scale of inputs": self.input_scale, **one_each}.items():
+            if tensor is not None and not bool(tensor.isfinite().all()):
+                raise CheckpointError(f"{linear}: its {name} must be finite")
+        if self.input_scale is not None and not self.input_scale > 0:
+            raise CheckpointError(f"{linear}: its scale of inputs must be above 0, got {self.input_scale.item()}")
+
     def restored(self) -> Tensor:
         """The weight in float32 (n, k)."""
         each = self.scale.repeat_interleave(self.integers.size(1) // self.scale.size(1), 1)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from graph_quant.nn.checkpoints.files import Files
+import torch
+from graph_quant.nn.checkpoints.files import Files, one_or_rows
 from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
 from torch import Tensor
 
@@ -44,11 +45,11 @@ class TorchAo:
             part = self._files.take_if_there(f"{linear}._weight_{name}")
             if part is not None and bool(part.any()):
                 raise CheckpointError(f"{linear}.weight: its {name} is not served")
-        scale = self._part(linear, "scale").float()
-        scale = scale.expand(shape[0], 1) if scale.numel() == 1 else scale.reshape(shape[0], -1)
+        scale = one_or_rows(f"{linear}._weight_scale", self._part(linear, "scale"), shape[0])
         bits = 4 if "int4" in str(data.get("target_dtype", "")) else 8
-        if tuple(integers.shape) != shape:
-            raise CheckpointError(f"{linear}.weight: it must be of shape {shape}, got {tuple(integers.shape)}")
+        if integers.dtype != torch.int8 or tuple(integers.shape) != shape:
+            told = f"{integers.dtype} {tuple(integers.shape)}"
+            raise CheckpointError(f"{linear}.weight: it must be int8 of shape {shape}, got {told}")
         dynamic = data.get("act_quant_kwargs") or data.get("activation_quantization")
         if dynamic is None:
             return Stored(bits, integers, scale, Activations.FLOAT)
