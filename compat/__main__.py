@@ -31,7 +31,7 @@ or as skipped by itself.
 """
 _EPILOG = """\
 The folder holds checkouts under the names of their repositories: op-plugin, torchair, pytorch (Ascend's), vllm-ascend,
-cann-recipes-infer. A suite whose checkout is missing is left out and said so. Nothing of theirs is copied.
+sglang, cann-recipes-infer. A suite whose checkout is missing is left out and said so. Nothing of theirs is copied.
 
 examples:
   python -m compat ../checkouts                           run everything; compare with the last table
@@ -44,7 +44,7 @@ exit code: 0; 1 where something that passed in the last table does not any more;
 def main() -> int:
     """Run what was asked for."""
     options = _options()
-    checkouts = Path(options.checkouts)
+    checkouts = Path(options.checkouts).resolve()
     suites = [suite for suite in SUITES if not options.suite or suite.name in options.suite]
     missing = [suite.name for suite in suites if not suite.is_there(checkouts)]
     suites = [suite for suite in suites if suite.is_there(checkouts)]

@@ -6,11 +6,14 @@ import os
 import runpy
 import sys
 import traceback
+from pathlib import Path
 
 import graph_quant  # noqa: F401  (before torch)
 import torch
 import torch_npu  # noqa: F401
 import torchair  # noqa: F401
+
+_TOOLS = Path(__file__).with_name("bin").resolve()
 
 
 def run_script(path: str, folder: str, printed: str) -> None:
@@ -28,9 +31,12 @@ def run_script(path: str, folder: str, printed: str) -> None:
     _leave(0)
 
 
-def run_tests(options: list[str], folder: str, printed: str) -> None:
-    """Run pytest; its output goes to the file ``printed``."""
+def run_tests(given: tuple[str, list[str]], folder: str, printed: str) -> None:
+    """Run pytest with options, for tests that import from their checkout; its output goes to the file ``printed``."""
+    checkout, options = given
     _apart(folder, printed)
+    sys.path.insert(0, checkout)
+    os.environ["PATH"] = os.pathsep.join([str(_TOOLS), os.environ.get("PATH", "")])
     import pytest
 
     _leave(int(pytest.main(options)))

@@ -25,7 +25,10 @@ _REFUSALS = re.compile(
     r"needs an NPU|cannot run on the host NPU|no host kernel for|only supports Ascend910_95|\bRefusal\b"
     r"|GE has no operator|is not served on the host|ge_converter is not implemented"
 )
-_ERROR_LINE = re.compile(r"^[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*$", re.MULTILINE)
+# Ranks put their number before each line, and torch once more.
+_ERROR_LINE = re.compile(
+    r"^(?:\[rank ?\d+\]:? )*(?P<error>[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def judged(text: str) -> Verdict:
 
 def reason_in(text: str) -> str:
     """The last error that a traceback tells, in one line."""
-    found = _ERROR_LINE.findall(text)
+    found = [match["error"] for match in _ERROR_LINE.finditer(text)]
     line = found[-1] if found else next((each for each in reversed(text.splitlines()) if each.strip()), "")
     return _without_addresses(line.strip())[:_LONGEST_REASON]
 

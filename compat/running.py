@@ -54,7 +54,7 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
             return [of_process(job.name, code, output)]
         report = Path(folder) / "report.xml"
         options = ["-q", "-p", "no:cacheprovider", f"--junitxml={report}", "--rootdir", folder, str(job.tests)]
-        code, output = _forked(run_tests, options, str(job.tests.parent), seconds)
+        code, output = _forked(run_tests, (str(job.folder), options), str(job.tests.parent), seconds)
         if report.exists() and (found := list(_cases(job.name, report))):
             return found
         return [of_process(job.name, 1 if code == 0 else code, output)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import layers
 from .documents import examples
 
 
@@ -24,13 +25,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Suite:
-    """A part of a checkout. ``patterns`` are files of tests in it, ``recipes`` models; else documents with examples."""
+    """A part of a checkout.
+
+    ``patterns`` are files of tests in it, ``recipes`` models, ``layers`` a project with quantised layers; else it has
+    documents with examples.
+    """
 
     name: str
     checkout: str
     root: str
     patterns: tuple[str, ...] = ()
     recipes: tuple[tuple[str, int], ...] = ()
+    layers: str = ""
 
     def jobs(self, checkouts: Path) -> Iterator[Job]:
         """What there is to run, in a fixed order."""
@@ -40,11 +46,18 @@ class Suite:
                 Job(self.name, f"{name} {ranks}", folder=root, recipe=(name, ranks)) for name, ranks in self.recipes
             )
             return
+        if self.layers:
+            yield from (Job(self.name, case, code=self._program(checkouts, case)) for case in layers.CASES[self.layers])
+            return
         if not self.patterns:
             yield from (Job(self.name, name, code=code) for name, code in examples(root))
             return
         for path in _matching(root, self.patterns):
             yield Job(self.name, str(path.relative_to(root)), tests=path, folder=checkouts / self.checkout)
+
+    def _program(self, checkouts: Path, case: str) -> str:
+        called = f"check({self.layers!r}, Path({str((checkouts / self.checkout).resolve())!r}), {case!r})"
+        return f"from pathlib import Path\nfrom compat.layers import check\nprint({called})\n"
 
     def is_there(self, checkouts: Path) -> bool:
         """Whether the user has the checkout."""
@@ -75,5 +88,7 @@ SUITES = (
     Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),
     Suite("pytorch", "pytorch", "test", ("npu/test_*graph*.py", "test_npu_format*.py", "custom_ops/test_*.py")),
     Suite("recipes", "cann-recipes-infer", "", recipes=_RECIPES),
+    Suite("sglang-layers", "sglang", "python/sglang/srt/hardware_backend/npu", layers="sglang"),
     Suite("vllm-ascend", "vllm-ascend", "tests/ut/quantization", ("**/test_*.py",)),
+    Suite("vllm-ascend-layers", "vllm-ascend", "vllm_ascend/quantization/methods", layers="vllm-ascend"),
 )

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from ..outcome import Outcome, Verdict, of_process
-from .tiny import MODES, RECIPES, reference_logits, write
+from .tiny import MODES, RECIPES, Recipe, reference_logits, write
 
-# bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units of the largest logit.
-BOUND = 0.05
+# By the largest logit. bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units. Activations of
+# 8 bits are off by half a step in 127 at every linear, which comes on top.
+BOUND, QUANTISED_BOUND = 0.05, 0.1
 Run = Callable[[list[str], Path, dict[str, str]], tuple[int | None, str]]
 
 
@@ -29,11 +30,7 @@ def outcomes(name: str, ranks: int, checkout: Path, folder: Path, run: Run) -> I
             yield Outcome(label, ended.verdict, ended.reason)
         elif mode == "eager":
             eager = steps
-            yield (
-                _near_transformers(label, place, steps)
-                if RECIPES[name].bits is None
-                else Outcome(label, Verdict.PASSED)
-            )
+            yield _near_transformers(label, RECIPES[name], place, steps)
         elif eager is None or not steps:
             yield Outcome(label, Verdict.FAILED, "there is nothing to compare with")
         elif _equal(eager, steps):
@@ -56,9 +53,10 @@ def _steps(
     name: str, mode: str, ranks: int, checkout: Path, place: Path, run: Run, environment: dict[str, str]
 ) -> tuple[Outcome, list[dict[str, Any]] | None]:
     settings = write(RECIPES[name], mode, place, ranks)
-    driver = Path(__file__).with_name("driver.py")
+    driver, plugin = (Path(__file__).with_name(name) for name in ("driver.py", "plugin"))
     started = ["run", *(["--ranks", str(ranks)] if ranks > 1 else [])]
-    code, output = run([*started, str(driver), str(checkout), str(settings), str(place / "logits")], place, environment)
+    arguments = [*started, str(driver), str(checkout), str(settings), str(place / "logits")]
+    code, output = run(arguments, place, {"PYTHONPATH": str(plugin.resolve()), **environment})
     ended = of_process(name, code, output)
     return ended, torch.load(place / "logits.0") if ended.verdict is Verdict.PASSED else None
 
@@ -69,13 +67,13 @@ def _equal(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
     )
 
 
-def _near_transformers(label: str, place: Path, steps: list[dict[str, Any]]) -> Outcome:
+def _near_transformers(label: str, recipe: Recipe, place: Path, steps: list[dict[str, Any]]) -> Outcome:
     first = steps[0]
     ends = [0, *first["ends"]]
     prompts = [first["tokens"][start:end].tolist() for start, end in pairwise(ends)]
-    expected = reference_logits(place, prompts)
+    expected = reference_logits(recipe, place, prompts)
     got = first["logits"].reshape(expected.shape)
     error = ((got - expected).abs().max() / expected.abs().max()).item()
-    if error < BOUND:
-        return Outcome(label, Verdict.PASSED, f"off transformers in float32 by {error:.3f} of the largest logit")
-    return Outcome(label, Verdict.FAILED, f"off transformers in float32 by {error:.3f} of the largest logit")
+    is_near = error < (BOUND if recipe.bits is None else QUANTISED_BOUND)
+    reason = f"off transformers in float32 by {error:.3f} of the largest logit"
+    return Outcome(label, Verdict.PASSED if is_near else Verdict.FAILED, reason)

@@ -1,6 +1,6 @@
 """Tiny models for the recipes' own runner: a configuration, a tokenizer of bytes, and settings.
 
-Models in bfloat16 have a checkpoint that transformers wrote, with random weights; the driver fills quantised ones.
+Their checkpoints are those that transformers wrote, with random weights, or what quantising them gives.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import torch
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from .checkpoint import quantise
 
 MODES = ("eager", "ge_graph", "npugraph_ex")
 _SPECIAL = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
@@ -32,6 +34,8 @@ class Recipe:
     config: Mapping[str, Any]
     bits: tuple[int, int] | None = None  # of weights and activations
     kv_bits: int | None = None
+    # Whether ranks have experts each, or each a part of every expert.
+    shares_experts: bool = False
     custom: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -108,7 +112,8 @@ RECIPES = {
     "qwen3_moe": Recipe("qwen3_moe", _QWEN3_MOE),
     "deepseek_r1": Recipe("deepseek_r1", _DEEPSEEK),
     "deepseek_r1-w8a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8)),
-    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8)),
+    # The sparse group lists of tensor parallel experts are for int8 weights alone.
+    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8), shares_experts=True),
     "deepseek_r1-w8a8c8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8), kv_bits=8, custom={"enable_mla_prolog": True}),
 }
 
@@ -118,25 +123,26 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
     tokens = _tokenizer(folder)
     ids = {"eos_token_id": tokens - 2, "bos_token_id": tokens - 1, "pad_token_id": tokens - 1}
     config = {**recipe.config, **ids}
+    plain = _plain(recipe, folder)
+    _weights(plain, config)
     if recipe.bits is not None:
+        quantise(plain, folder, recipe.bits[0], recipe.kv_bits is not None)
         config["quantization_config"] = _quantisation(*recipe.bits, recipe.kv_bits)
-    (folder / "config.json").write_text(json.dumps(config))
+        (folder / "config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text(json.dumps({**ids, "do_sample": False}))
-    if recipe.bits is None:
-        _weights(folder)
     settings = {
         "model_config": {
             "model_name": recipe.model,
             "model_path": str(folder),
             "exe_mode": mode,
-            "with_ckpt": recipe.bits is None,
+            "with_ckpt": True,
             "custom_params": dict(recipe.custom),
         },
         "data_config": {"dataset": "default", "input_truncated_len": 64},
         "parallel_config": {
             "world_size": ranks,
             **dict.fromkeys(("attn_tp_size", "dense_tp_size", "embed_tp_size", "lmhead_tp_size"), ranks),
-            "moe_tp_size": ranks,
+            "moe_tp_size": 1 if recipe.shares_experts else ranks,
         },
         "scheduler_config": {"max_new_tokens": 4, "batch_size": 2},
     }
@@ -145,14 +151,22 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
     return path
 
 
-def reference_logits(folder: Path, prompts: list[list[int]]) -> torch.Tensor:
+def _plain(recipe: Recipe, folder: Path) -> Path:
+    """Where the weights are that transformers can read."""
+    return folder if recipe.bits is None else folder / "plain"
+
+
+def reference_logits(recipe: Recipe, folder: Path, prompts: list[list[int]]) -> torch.Tensor:
     """What transformers computes in float32 for the last token of each prompt, with the weights in ``folder``."""
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(_plain(recipe, folder), dtype=torch.float32).eval()
     with torch.no_grad():
         return torch.stack([model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts])
 
 
-def _weights(folder: Path) -> None:
+def _weights(folder: Path, config: Mapping[str, Any]) -> None:
+    folder.mkdir(exist_ok=True)
+    written = json.dumps(config)
+    (folder / "config.json").write_text(written)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.bfloat16)
     with torch.no_grad():
@@ -161,9 +175,8 @@ def _weights(folder: Path) -> None:
                 parameter.uniform_(0.5, 1.5)
             else:
                 parameter.normal_(0, 0.05)
-    config = (folder / "config.json").read_text()
     model.save_pretrained(folder)
-    (folder / "config.json").write_text(config)  # as the recipe spells it
+    (folder / "config.json").write_text(written)  # as the recipe spells it
 
 
 def _quantisation(weight_bits: int, activation_bits: int, kv_bits: int | None) -> dict[str, Any]:

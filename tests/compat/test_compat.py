@@ -77,6 +77,13 @@ def test_a_reason_names_no_folder_of_this_machine() -> None:
     assert reason_in("OSError: /some/where/else/lib.so: at 0x7fff12") == "OSError: …/lib.so: at 0x…"
 
 
+def test_a_reason_is_found_behind_the_numbers_of_ranks() -> None:
+    told = (
+        "[rank 1] [rank1]: my.Refusal: npu_x: no\n[rank 1] [ERROR] unknown exception\ngraph-quant run: rank 1 ended\n"
+    )
+    assert reason_in(told) == "my.Refusal: npu_x: no"
+
+
 def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     old = {
         "one": [Outcome("a", Verdict.PASSED), Outcome("b", Verdict.FAILED, "why")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ge.kernels import KERNELS, Kernel
 from ...ge.registrations import registration
 
 _VALUE_TYPES = {
@@ -24,13 +25,22 @@ UNREGISTERED: Definition = ("UNREGISTERED", [], [], [])
 
 
 def registered_ir(op_type: str) -> Definition:
-    """Status, inputs, outputs and attributes of an operator."""
+    """Status, inputs, outputs and attributes of an operator: as TorchAir knows it, else as its kernel declares it."""
     found = registration(op_type)
     if found is None:
-        return UNREGISTERED
+        return _of_kernel(KERNELS[op_type]) if op_type in KERNELS else UNREGISTERED
     return (
         "SUCCESS",
         [(each.name, each.kind) for each in found.inputs],
         [(each.name, each.kind) for each in found.outputs],
         [(each.name, _VALUE_TYPES[each.type]) for each in found.attributes if each.type in _VALUE_TYPES],
     )
+
+
+def _of_kernel(kernel: Kernel) -> Definition:
+    """A kernel names inputs and attributes, neither outputs nor types: a converter states those itself."""
+    kinds = [
+        (each, "dynamic" if each.is_dynamic else "optional" if each.is_optional else "required")
+        for each in kernel.inputs
+    ]
+    return "SUCCESS", [(each.name, kind) for each, kind in kinds], [], []

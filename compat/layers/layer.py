@@ -1,0 +1,84 @@
+"""A quantised layer by hand: weights, what they mean, and what a method may be off by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+TOKENS, INPUTS, OUTPUTS, EXPERTS = 6, 64, 128, 3
+COUNTS = (3, 0, 3)
+# A result is rounded to bfloat16, and so may be what it is added up from.
+_ROUNDING = 2.0**-7
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a method computed, what the weights mean, and how far the two may be apart."""
+
+    output: Tensor
+    wanted: Tensor
+    bound: Tensor
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Integers with a scale for each output; experts come first where there are any."""
+
+    integers: Tensor
+    scale: Tensor
+
+    @classmethod
+    def random(cls, bits: int, *leading: int) -> Weights:
+        """Integers of all values but the lowest, scales that bfloat16 holds."""
+        high = 2 ** (bits - 1)
+        shape = (*leading, OUTPUTS)
+        integers = torch.randint(1 - high, high, (*shape, INPUTS), dtype=torch.int8)
+        return cls(integers, (torch.rand(*shape, 1) / high + 0.5 / high).bfloat16())
+
+    @property
+    def meant(self) -> Tensor:
+        """The weights as numbers."""
+        return self.integers.double() * self.scale.double()
+
+    def packed(self) -> Tensor:
+        """int4, two outputs to a byte."""
+        low, high = self.integers[..., 0::2, :] & 0xF, self.integers[..., 1::2, :] << 4
+        return (low | high).contiguous()
+
+
+def tokens() -> Tensor:
+    """Activations."""
+    return torch.randn(TOKENS, INPUTS).bfloat16()
+
+
+def module(**tensors: Tensor) -> nn.Module:
+    """A layer with these parameters on the NPU."""
+    made = nn.Module()
+    for name, value in tensors.items():
+        made.register_parameter(name, nn.Parameter(value.npu(), requires_grad=False))
+    return made
+
+
+def judged(output: Tensor, x: Tensor, weights: Weights, step: Tensor | float | None) -> Layer:
+    """``step`` is the distance of neighbours among quantised activations, None where they are not quantised."""
+    wide = x.double()
+    meant = weights.meant
+    if meant.dim() == 3:
+        meant = torch.repeat_interleave(meant, torch.tensor(COUNTS), dim=0)
+        wanted, added = _rows(wide, meant), _rows(wide.abs(), meant.abs())
+    else:
+        wanted, added = wide @ meant.T, wide.abs() @ meant.abs().T
+    reach = meant.abs().sum(-1)
+    bound = added * _ROUNDING if step is None else added * _ROUNDING + 0.5 * step * reach
+    return Layer(output, wanted, bound)
+
+
+def _rows(x: Tensor, weights: Tensor) -> Tensor:
+    return torch.einsum("tk,tnk->tn", x, weights)
+
+
+def step_of(x: Tensor, bits: int) -> Tensor:
+    """The step of each token where its largest magnitude becomes the largest integer."""
+    return x.double().abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)

@@ -1,0 +1,102 @@
+"""sglang's NPU methods for linears and experts."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .layer import COUNTS, EXPERTS, INPUTS, OUTPUTS, Layer, Weights, judged, module, step_of, tokens
+from .standins import Framework
+
+_NPU = "sglang.srt.hardware_backend.npu"
+FRAMEWORK = Framework(
+    roots=("sglang",),
+    real=frozenset(
+        f"{_NPU}.{name}"
+        for name in ("utils", "quantization.linear_method_npu", "quantization.moe_methods", "moe.matmul", "moe.quant")
+    ),
+    folder="python",
+    answers={"sglang.srt.utils.is_npu": lambda: True},
+)
+_INPUT_SCALE, _INPUT_OFFSET = 2.0**-5, 3
+_GROUP = 32
+
+
+def _method(file: str, name: str, *args: Any, **kwargs: Any) -> Any:
+    return getattr(importlib.import_module(f"{_NPU}.quantization.{file}"), name)(*args, **kwargs)
+
+
+def _linear(name: str, bits: int) -> Layer:
+    weights, x = Weights.random(bits), tokens()
+    method = _method("linear_method_npu", name)
+    layer = module(weight=weights.integers, weight_scale=weights.scale, weight_offset=torch.zeros_like(weights.scale))
+    method.process_weights_after_loading(layer)
+    return judged(method.apply(layer, x.npu()), x, weights, step_of(x, bits))
+
+
+def _w8a8_static() -> Layer:
+    weights, x = Weights.random(8), tokens().clamp(-3, 3)
+    method = _method("linear_method_npu", "NPUW8A8Int8LinearMethod")
+    layer = module(
+        weight=weights.integers,
+        weight_scale=weights.scale,
+        input_scale=torch.tensor([_INPUT_SCALE], dtype=torch.bfloat16),
+        input_offset=torch.tensor([_INPUT_OFFSET], dtype=torch.bfloat16),
+        deq_scale=(weights.scale.float() * _INPUT_SCALE).flatten(),
+        quant_bias=-_INPUT_OFFSET * weights.integers.sum(1, dtype=torch.int32),
+    )
+    method.process_weights_after_loading(layer)
+    return judged(method.apply(layer, x.npu()), x, weights, _INPUT_SCALE)
+
+
+def _experts(method: Any, layer: nn.Module, weights: Weights, bits: int | None) -> Layer:
+    x = tokens()
+    method.process_weights_after_loading(layer, "w13")
+    counts = torch.tensor(COUNTS).npu()
+    output = method.apply(layer, x.npu(), counts, None, torch.bfloat16, "w13", 1)
+    return judged(output, x, weights, None if bits is None else step_of(x, bits))
+
+
+def _w8a8_experts() -> Layer:
+    weights = Weights.random(8, EXPERTS)
+    layer = module(w13_weight=weights.integers, w13_weight_scale=weights.scale)
+    return _experts(_method("moe_methods", "NPUW8A8Int8MoEMethod"), layer, weights, 8)
+
+
+def _w4a8_experts() -> Layer:
+    weights = Weights.random(4, EXPERTS)
+    layer = module(
+        w13_weight=weights.packed(),
+        w13_weight_scale=weights.scale.float(),
+        w13_scale_bias=(8 * weights.meant.sum(-1, keepdim=True)).float(),
+    )
+    method = _method("moe_methods", "NPUW4A8Int8MoEMethod", is_per_channel_weight=True)
+    return _experts(method, layer, weights, 8)
+
+
+def _w4a16_experts() -> Layer:
+    weights = Weights.random(4, EXPERTS)
+    scale = weights.scale.expand(EXPERTS, OUTPUTS, INPUTS // _GROUP).contiguous()
+    layer = module(
+        w13_weight=_eights(weights.integers), w13_weight_scale=scale, w13_weight_offset=torch.zeros_like(scale)
+    )
+    return _experts(_method("moe_methods", "NPUWNA16Int4MoEMethod"), layer, weights, None)
+
+
+def _eights(integers: Tensor) -> Tensor:
+    """Eight inputs to an int32, each 8 above its value, as compressed-tensors packs them."""
+    shifts = torch.arange(0, 32, 4)
+    return ((integers.long() + 8).unflatten(-1, (-1, 8)) << shifts).sum(-1).to(torch.int32)
+
+
+CASES = {
+    "W8A8 dynamic linear": lambda: _linear("NPUW8A8Int8DynamicLinearMethod", 8),
+    "W8A8 linear": _w8a8_static,
+    "W4A4 dynamic linear": lambda: _linear("NPU_W4A4DynamicLinearMethod", 4),
+    "W8A8 experts": _w8a8_experts,
+    "W4A8 experts": _w4a8_experts,
+    "W4A16 experts": _w4a16_experts,
+}

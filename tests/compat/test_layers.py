@@ -1,0 +1,65 @@
+"""Quantised layers of vllm-ascend and sglang run on the host NPU, from the checkouts that the environment names.
+
+GRAPH_QUANT_VLLM_ASCEND and GRAPH_QUANT_SGLANG are folders; without one its layers are skipped.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat.layers import CASES
+
+ROOT = Path(__file__).parents[2]
+VARIABLES = {"vllm-ascend": "GRAPH_QUANT_VLLM_ASCEND", "sglang": "GRAPH_QUANT_SGLANG"}
+RUN = """
+import sys, graph_quant
+from pathlib import Path
+from compat.layers import check
+print("share of the bound:", check(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
+"""
+# A framework in one file: a method that multiplies as it should, and one that forgets the scale.
+METHOD = """
+import torch
+from vllm.config import get_current_vllm_config
+from vllm_ascend.utils import maybe_trans_nz
+from .base import Base
+
+class AscendW8A16LinearMethod(Base):
+    def __init__(self):
+        assert not get_current_vllm_config().anything
+
+    def process_weights_after_loading(self, layer):
+        layer.weight.data = layer.weight.data.t().contiguous()
+
+    def apply(self, layer, x):
+        scale = layer.weight_scale.flatten().float() if {right} else 1
+        return ((x.float() @ layer.weight.float()) * scale).bfloat16()
+"""
+
+
+def run(project: str, checkout: Path, case: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", RUN, project, str(checkout), case]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("project", "case"), [(project, case) for project in CASES for case in CASES[project]])
+def test_a_layer_of_a_checkout_computes_what_its_weights_mean(project: str, case: str) -> None:
+    checkout = os.environ.get(VARIABLES[project])
+    if checkout is None:
+        pytest.skip(f"{VARIABLES[project]} names no checkout of {project}")
+    done = run(project, Path(checkout), case)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_wrong_layer_is_told(right: bool, tmp_path: Path) -> None:
+    methods = tmp_path / "vllm_ascend" / "quantization" / "methods"
+    methods.mkdir(parents=True)
+    (methods / "base.py").write_text("class Base: pass\n")
+    (methods / "w8a16.py").write_text(METHOD.format(right=right))
+    done = run("vllm-ascend", tmp_path, "W8A16 linear")
+    assert (done.returncode == 0) is right, done.stderr
+    assert right or "of what quantisation may cost" in done.stderr

@@ -1,0 +1,69 @@
+"""What the recipes' driver brings along: checkpoints that mean what is compared, and an operator of their extension."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from compat.recipes.checkpoint import quantise
+
+PLUGIN = Path(__file__).parents[2] / "compat" / "recipes" / "plugin"
+LINEAR, EXPERT = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.experts.0.gate_proj"
+KEPT = ("model.layers.0.input_layernorm.weight", "model.layers.0.self_attn.kv_b_proj.weight", "lm_head.weight")
+CLIP = """
+import graph_quant, torch, torch_npu
+from pathlib import Path
+import recipes_extension
+
+recipes_extension.install(Path("nowhere"))
+torch.manual_seed(0)
+x, counts, alpha = torch.randn(6, 64).bfloat16(), torch.tensor([2, 0, 3]), torch.tensor([0.5, 9.0, 1.0])
+y, scale = torch_npu.npu_swiglu_clip_quant(x.npu(), counts.npu(), alpha.npu(), activate_left=True)
+gate, up = x.double().chunk(2, -1)
+gated = gate / (1 + torch.exp(-gate)) * up
+bound = gated.abs().amax(-1, keepdim=True) * alpha[[0, 0, 2, 2, 2, 2]].unsqueeze(-1)
+wanted = gated.clamp(-bound, bound)
+restored = y.cpu().double() * scale.cpu().double().unsqueeze(-1)
+print("near:", bool(((restored - wanted)[:5].abs() <= bound[:5] / 127 * 0.51).all()))
+print("bounded:", int(y[:2].abs().amax()), "rest:", int(y[5].abs().sum()), float(scale[5]))
+for wrong in (x.half(), torch.zeros(6, 48).bfloat16()):
+    try:
+        torch_npu.npu_swiglu_clip_quant(wrong.npu(), counts.npu(), alpha.npu())
+    except RuntimeError as refusal:
+        print(refusal)
+"""
+
+
+def test_quantised_checkpoints_mean_what_is_left_beside_them(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    weights = {f"{LINEAR}.weight": torch.randn(8, 16), f"{EXPERT}.weight": torch.randn(8, 16)}
+    others = {name: torch.randn(8) for name in KEPT}
+    save_file(weights | others, plain / "model.safetensors")
+    quantise(plain, tmp_path, expert_bits=4, has_int8_cache=True)
+    stored, meant = load_file(tmp_path / "model.safetensors"), load_file(plain / "model.safetensors")
+    assert all(
+        torch.equal(stored[name], tensor) and torch.equal(meant[name], tensor) for name, tensor in others.items()
+    )
+    linear = meant[f"{LINEAR}.weight"]
+    assert torch.equal(stored[f"{LINEAR}.weight"] * stored[f"{LINEAR}.weight_scale"], linear)
+    assert bool(((linear - weights[f"{LINEAR}.weight"]).abs() <= stored[f"{LINEAR}.weight_scale"] * 0.51).all())
+    packed, expert = stored[f"{EXPERT}.weight"], meant[f"{EXPERT}.weight"]
+    scale = stored[f"{EXPERT}.weight_scale"].to(torch.int32).view(torch.float32)
+    integers = torch.stack([(packed << 4) >> 4, packed >> 4], 1).reshape(8, 16)
+    assert torch.equal(integers * scale, expert)
+    torch.testing.assert_close(stored[f"{EXPERT}.bias"], 8 * expert.sum(1))
+    assert stored["model.layers.0.self_attn.ckv_scale"].shape == (1,)
+
+
+def test_the_operator_of_the_extension(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = run_python(CLIP, PYTHONPATH=str(PLUGIN))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "near: True",
+        "bounded: 127 rest: 0 0.0",
+        "npu_swiglu_clip_quant: x must be torch.bfloat16, got torch.float16",
+        "npu_swiglu_clip_quant: x.size(1) must be a multiple of 64, got 48",
+    ]
