@@ -80,6 +80,8 @@ _RECIPES = (
     ("deepseek_r1-w8a8", 2),
     ("deepseek_r1-w4a8", 2),
     ("deepseek_r1-w8a8c8", 2),
+    ("kimi_k2", 2),
+    ("gpt_oss", 1),
 )
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),

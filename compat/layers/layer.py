@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 TOKENS, INPUTS, OUTPUTS, EXPERTS = 6, 64, 128, 3
 COUNTS = (3, 0, 3)
+# A power of two, whose reciprocal is exact.
+INPUT_SCALE, INPUT_OFFSET = 2.0**-5, 3
 # A result is rounded to bfloat16, and so may be what it is added up from.
 _ROUNDING = 2.0**-7
 
@@ -41,6 +43,24 @@ class Weights:
     def meant(self) -> Tensor:
         """The weights as numbers."""
         return self.integers.double() * self.scale.double()
+
+    def parameters(self) -> dict[str, Tensor]:
+        """What checkpoints store of a linear."""
+        return {
+            "weight": self.integers,
+            "weight_scale": self.scale,
+            "weight_offset": torch.zeros_like(self.scale),
+        }
+
+    def static_parameters(self, offset_dtype: torch.dtype) -> dict[str, Tensor]:
+        """The same with a scale and an offset of inputs, and what follows from them."""
+        return {
+            **self.parameters(),
+            "input_scale": torch.tensor([INPUT_SCALE], dtype=torch.bfloat16),
+            "input_offset": torch.tensor([INPUT_OFFSET], dtype=offset_dtype),
+            "deq_scale": (self.scale.float() * INPUT_SCALE).flatten(),
+            "quant_bias": -INPUT_OFFSET * self.integers.sum(1, dtype=torch.int32),
+        }
 
     def packed(self) -> Tensor:
         """int4, two outputs to a byte."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .layer import COUNTS, EXPERTS, INPUTS, OUTPUTS, Layer, Weights, judged, module, step_of, tokens
+from .layer import COUNTS, EXPERTS, INPUT_SCALE, INPUTS, OUTPUTS, Layer, Weights, judged, module, step_of, tokens
 from .standins import Framework
 
 _NPU = "sglang.srt.hardware_backend.npu"
@@ -21,7 +21,6 @@ FRAMEWORK = Framework(
     folder="python",
     answers={"sglang.srt.utils.is_npu": lambda: True},
 )
-_INPUT_SCALE, _INPUT_OFFSET = 2.0**-5, 3
 _GROUP = 32
 
 
@@ -32,7 +31,7 @@ def _method(file: str, name: str, *args: Any, **kwargs: Any) -> Any:
 def _linear(name: str, bits: int) -> Layer:
     weights, x = Weights.random(bits), tokens()
     method = _method("linear_method_npu", name)
-    layer = module(weight=weights.integers, weight_scale=weights.scale, weight_offset=torch.zeros_like(weights.scale))
+    layer = module(**weights.parameters())
     method.process_weights_after_loading(layer)
     return judged(method.apply(layer, x.npu()), x, weights, step_of(x, bits))
 
@@ -40,16 +39,9 @@ def _linear(name: str, bits: int) -> Layer:
 def _w8a8_static() -> Layer:
     weights, x = Weights.random(8), tokens().clamp(-3, 3)
     method = _method("linear_method_npu", "NPUW8A8Int8LinearMethod")
-    layer = module(
-        weight=weights.integers,
-        weight_scale=weights.scale,
-        input_scale=torch.tensor([_INPUT_SCALE], dtype=torch.bfloat16),
-        input_offset=torch.tensor([_INPUT_OFFSET], dtype=torch.bfloat16),
-        deq_scale=(weights.scale.float() * _INPUT_SCALE).flatten(),
-        quant_bias=-_INPUT_OFFSET * weights.integers.sum(1, dtype=torch.int32),
-    )
+    layer = module(**weights.static_parameters(torch.bfloat16))
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, _INPUT_SCALE)
+    return judged(method.apply(layer, x.npu()), x, weights, INPUT_SCALE)
 
 
 def _experts(method: Any, layer: nn.Module, weights: Weights, bits: int | None) -> Layer:

@@ -9,7 +9,7 @@ import torch
 import torch_npu
 from torch import Tensor
 
-from .layer import INPUTS, OUTPUTS, Layer, Weights, judged, module, step_of, tokens
+from .layer import INPUT_SCALE, Layer, Weights, judged, module, step_of, tokens
 from .standins import Framework
 
 _METHODS = "vllm_ascend.quantization.methods"
@@ -29,37 +29,28 @@ FRAMEWORK = Framework(
         "vllm_ascend.utils.COMPRESSED_TENSORS_METHOD": "compressed-tensors",
     },
 )
-_INPUT_SCALE, _INPUT_OFFSET = 2.0**-5, 3
 
 
 def _method(file: str, name: str) -> Any:
     return getattr(importlib.import_module(f"{_METHODS}.{file}"), name)()
 
 
-def _w8a8_dynamic() -> Layer:
-    weights, x = Weights.random(8), tokens()
-    method = _method("w8a8_dynamic", "AscendW8A8DynamicLinearMethod")
-    layer = module(weight=weights.integers, weight_scale=weights.scale, weight_offset=torch.zeros_like(weights.scale))
+def _linear(file: str, name: str, bits: int, input_bits: int | None) -> Layer:
+    weights, x = Weights.random(bits), tokens()
+    method = _method(file, name)
+    layer = module(**weights.parameters())
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, step_of(x, 8))
+    return judged(method.apply(layer, x.npu()), x, weights, None if input_bits is None else step_of(x, input_bits))
 
 
 def _w8a8_static() -> Layer:
     weights, x = Weights.random(8), tokens().clamp(-3, 3)
     method = _method("w8a8_static", "AscendW8A8LinearMethod")
-    layer = module(
-        weight=weights.integers,
-        weight_scale=weights.scale,
-        weight_offset=torch.zeros_like(weights.scale),
-        input_scale=torch.tensor([_INPUT_SCALE], dtype=torch.bfloat16),
-        input_offset=torch.tensor([_INPUT_OFFSET], dtype=torch.int8),
-        deq_scale=(weights.scale.float() * _INPUT_SCALE).flatten(),
-        quant_bias=-_INPUT_OFFSET * weights.integers.sum(1, dtype=torch.int32),
-    )
+    layer = module(**weights.static_parameters(torch.int8))
     layer.params_dtype = torch.bfloat16  # type: ignore[assignment]
     method.process_weights_after_loading(layer)
     _define_quantize()
-    return judged(method.apply(layer, x.npu()), x, weights, _INPUT_SCALE)
+    return judged(method.apply(layer, x.npu()), x, weights, INPUT_SCALE)
 
 
 def _define_quantize() -> None:
@@ -71,26 +62,9 @@ def _define_quantize() -> None:
         return done
 
 
-def _w8a16() -> Layer:
-    weights, x = Weights.random(8), tokens()
-    method = _method("w8a16", "AscendW8A16LinearMethod")
-    layer = module(weight=weights.integers, weight_scale=weights.scale, weight_offset=torch.zeros_like(weights.scale))
-    method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, None)
-
-
-def _w4a4() -> Layer:
-    weights, x = Weights.random(4), tokens()
-    method = _method("w4a4_laos_dynamic", "AscendW4A4LaosDynamicLinearMethod")
-    assert weights.integers.shape == (OUTPUTS, INPUTS)
-    layer = module(weight=weights.integers, weight_scale=weights.scale, weight_offset=torch.zeros_like(weights.scale))
-    method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, step_of(x, 4))
-
-
 CASES = {
-    "W8A8_DYNAMIC linear": _w8a8_dynamic,
+    "W8A8_DYNAMIC linear": lambda: _linear("w8a8_dynamic", "AscendW8A8DynamicLinearMethod", 8, 8),
     "W8A8 linear": _w8a8_static,
-    "W8A16 linear": _w8a16,
-    "W4A4_DYNAMIC linear": _w4a4,
+    "W8A16 linear": lambda: _linear("w8a16", "AscendW8A16LinearMethod", 8, None),
+    "W4A4_DYNAMIC linear": lambda: _linear("w4a4_laos_dynamic", "AscendW4A4LaosDynamicLinearMethod", 4, 4),
 }

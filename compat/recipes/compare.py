@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..outcome import Outcome, Verdict, of_process
-from .tiny import MODES, RECIPES, Recipe, reference_logits, write
+from .tiny import RECIPES, Recipe, reference_logits, write
 
 # By the largest logit. bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units. Activations of
 # 8 bits are off by half a step in 127 at every linear, which comes on top.
@@ -22,7 +22,7 @@ def outcomes(name: str, ranks: int, checkout: Path, folder: Path, run: Run) -> I
     """One outcome for each mode."""
     title = f"{name}, {ranks} rank{'s' * (ranks != 1)}"
     eager: list[dict[str, Any]] | None = None
-    for mode in MODES:
+    for mode in RECIPES[name].modes:
         place = folder / mode
         ended, steps = _steps(name, mode, ranks, checkout, place, run, {})
         label = f"{title}, {mode}"

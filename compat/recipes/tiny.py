@@ -36,6 +36,7 @@ class Recipe:
     kv_bits: int | None = None
     # Whether ranks have experts each, or each a part of every expert.
     shares_experts: bool = False
+    modes: tuple[str, ...] = MODES
     custom: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -106,7 +107,33 @@ _DEEPSEEK = {
         "type": "yarn",
     },
 }
+_KIMI = {**_DEEPSEEK, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0, "routed_scaling_factor": 2.827}
+_GPT_OSS = {
+    **_COMMON,
+    "architectures": ["GptOssForCausalLM"],
+    "model_type": "gpt_oss",
+    "intermediate_size": 256,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "attention_bias": True,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "rms_norm_eps": 1e-5,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 150000.0,
+        "factor": 32.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "truncate": False,
+        "original_max_position_embeddings": 4096,
+    },
+}
 RECIPES = {
+    "gpt_oss": Recipe("gpt_oss", _GPT_OSS, modes=("eager",)),
+    "kimi_k2": Recipe("kimi_k2", _KIMI),
     "qwen3": Recipe("qwen3_8b", _QWEN3),
     "qwen3-w8a8": Recipe("qwen3_8b", _QWEN3, bits=(8, 8)),
     "qwen3_moe": Recipe("qwen3_moe", _QWEN3_MOE),

@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from compat.recipes.checkpoint import quantise
+from compat.recipes.operators import named, to_markdown
 
 PLUGIN = Path(__file__).parents[2] / "compat" / "recipes" / "plugin"
 LINEAR, EXPERT = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.experts.0.gate_proj"
@@ -67,3 +68,13 @@ def test_the_operator_of_the_extension(run_python: Callable[..., subprocess.Comp
         "npu_swiglu_clip_quant: x must be torch.bfloat16, got torch.float16",
         "npu_swiglu_clip_quant: x.size(1) must be a multiple of 64, got 48",
     ]
+
+
+def test_a_recipe_is_told_by_the_operators_that_it_names(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "y = torch_npu.npu_swiglu(x)\nz = torch.ops.npu.npu_x (y)\ntorch.ops.custom.own(z)\ntorch_npu.npu.device(0)\n"
+    )
+    names = named(tmp_path)
+    assert names == {"npu_swiglu", "npu_x", "custom::own"}
+    table = to_markdown({"one": names, "none": ()}, {"npu_swiglu"})
+    assert table.splitlines()[2:] == ["| one | 3 | `custom::own`, `npu_x` |"]

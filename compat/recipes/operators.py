@@ -1,0 +1,55 @@
+"""Which operators each recipe names, and which are not served here: `python -m compat.recipes.operators CHECKOUT`.
+
+Read from the text, so also of branches that another chip takes; a recipe that names an operator which is not served may
+run all the same.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_CALLED = re.compile(
+    r"\b(?:torch_npu|torch\.ops\.(?P<space>npu|custom))\.(?P<name>(?:_?npu_|scatter_update)\w*|\w+)\s*\("
+)
+_OWN = re.compile(r"_?npu_\w+|scatter_update_?")
+
+
+def named(folder: Path) -> set[str]:
+    """The operators that the files below ``folder`` call; those of another namespace with it."""
+    found = set()
+    for path in sorted(folder.rglob("*.py")):
+        for call in _CALLED.finditer(path.read_text(encoding="utf-8", errors="replace")):
+            name, space = call["name"], call["space"]
+            if space == "custom":
+                found.add(f"custom::{name}")
+            elif space or _OWN.fullmatch(name):
+                found.add(name)
+    return found
+
+
+def to_markdown(recipes: Mapping[str, Iterable[str]], served: set[str]) -> str:
+    """A line for each recipe that names operators."""
+    lines = ["| recipe | operators | not served |", "|---|---|---|"]
+    for recipe, names in recipes.items():
+        if all_of_it := sorted(names):
+            missing = ", ".join(f"`{name}`" for name in all_of_it if name not in served)
+            lines.append(f"| {recipe} | {len(all_of_it)} | {missing} |")
+    return "\n".join(lines)
+
+
+def main(checkout: str) -> None:
+    """Print the table of a checkout."""
+    import graph_quant  # noqa: F401  (before torch)
+    import torch_npu  # noqa: F401
+    from graph_quant.meta import RECORDS
+
+    served = {name.partition("::")[2].partition(".")[0] for name in RECORDS.names()}
+    models = sorted(path for path in (Path(checkout) / "models").iterdir() if path.is_dir())
+    print(to_markdown({path.name: named(path) for path in models}, served))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
