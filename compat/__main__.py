@@ -23,10 +23,10 @@ _TABLE = Path(__file__).with_name("table.json")
 _PAGE = Path(__file__).parents[1] / "docs" / "compat.md"
 _HEAD = """# Other people's tests here
 
-Made by `make compat CHECKOUTS=folder`, never by hand: the tests of these projects, their quantised layers and recipes, and
-the examples in the public documents of torch_npu's operators, run unchanged on the host NPU, each in a process of its own.
-"Refused by name" is a call that the package says it does not know, or that the documents forbid; a test of another chip's
-operator ends there or as skipped by itself.
+Made by `make compat CHECKOUTS=folder`, never by hand: the tests of these projects, their quantised layers and recipes,
+and the examples in the public documents of torch_npu's operators, run unchanged on the host NPU, each in a process of
+its own. "Refused by name" is a call that the package says it does not know, or that the documents forbid; a test of
+another chip's operator ends there or as skipped by itself.
 
 """
 _EPILOG = """\
