@@ -171,3 +171,60 @@ def lower_attention(
     )
     largest.desc.dtype = total.desc.dtype = TO_DESC["float32"]
     return out, largest, total
+
+
+@lowers("npu_kv_quant_sparse_flash_attention")
+def lower_quant_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    scale_value: float,
+    key_quant_mode: int,
+    value_quant_mode: int,
+    block_table: Tensor | None,
+    actual_seq_lengths_query: Tensor | None,
+    actual_seq_lengths_kv: Tensor | None,
+    sparse_block_size: int,
+    layout_query: str,
+    layout_kv: str,
+    sparse_mode: int,
+    pre_tokens: int,
+    next_tokens: int,
+    attention_mode: int,
+    quant_scale_repo_mode: int,
+    tile_size: int,
+    rope_head_dim: int,
+) -> Tensor:
+    """The GE node of one call."""
+    out: Tensor = ge_op(
+        op_type="KvQuantSparseFlashAttention",
+        inputs={
+            "query": query,
+            "key": key,
+            "value": value,
+            "sparse_indices": sparse_indices,
+            "key_dequant_scale": None,
+            "value_dequant_scale": None,
+            "block_table": block_table,
+            "actual_seq_lengths_query": actual_seq_lengths_query,
+            "actual_seq_lengths_kv": actual_seq_lengths_kv,
+        },
+        outputs=["attention_out"],
+        attrs=_modes(
+            layout_query,
+            sparse_mode,
+            pre_tokens,
+            next_tokens,
+            scale_value=attr.Float(scale_value),
+            key_quant_mode=attr.Int(key_quant_mode),
+            value_quant_mode=attr.Int(value_quant_mode),
+            sparse_block_size=attr.Int(sparse_block_size),
+            layout_kv=attr.Str(layout_kv),
+            attention_mode=attr.Int(attention_mode),
+            quant_scale_repo_mode=attr.Int(quant_scale_repo_mode),
+            tile_size=attr.Int(tile_size),
+            rope_head_dim=attr.Int(rope_head_dim),
+        ),
+    )
+    return out

@@ -6,17 +6,19 @@ or blocks of tokens; the rope parts have 64 channels. sparse_indices has a row f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from graph_quant.meta.attention import sparse_rules
 from graph_quant.meta.attention.sparse_rules import Form
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.sequences import PAGED
-from graph_quant.reference.attention.sparse_flash_attention import LATENT
+from graph_quant.reference.attention.sparse_flash_attention import LATENT, ROPE
 from graph_quant.reference.attention.sparse_flash_attention import sparse_flash_attention as reference
 from torch import Tensor
 
-WIDTH, ROPE = 512, 64
+WIDTH = 512
 HEADS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
@@ -34,7 +36,8 @@ def _check_parts(
         sparse_rules.check_like(rules, name, part, like_name, like, width)
 
 
-def _check_indices(rules: Rules, query: Tensor, sparse_indices: Tensor) -> None:
+def check_indices(rules: Rules, query: Tensor, sparse_indices: Tensor) -> None:
+    """A row of blocks for each query."""
     rules.dtype("sparse_indices", sparse_indices, (torch.int32,))
     rules.rank("sparse_indices", sparse_indices, query.dim())
     for dim in range(query.dim() - 2):
@@ -43,8 +46,11 @@ def _check_indices(rules: Rules, query: Tensor, sparse_indices: Tensor) -> None:
     rules.at_least("sparse_indices.size(-1)", sparse_indices.size(-1), 1)
 
 
-def _check_blocks(rules: Rules, sparse_block_size: int, key: Tensor, layout_kv: str) -> None:
-    rules.one_of("sparse_block_size", sparse_block_size, HEADS)
+def check_blocks(
+    rules: Rules, sparse_block_size: int, key: Tensor, layout_kv: str, allowed: Sequence[int] = HEADS
+) -> None:
+    """Blocks of a power of two, which the pages of a cache hold whole."""
+    rules.one_of("sparse_block_size", sparse_block_size, allowed)
     if layout_kv == PAGED:
         rules.require(
             key.size(1) % sparse_block_size == 0,
@@ -86,8 +92,8 @@ def sparse_flash_attention(
     sparse_rules.check(rules, form, WIDTH, sparse_mode, pre_tokens, next_tokens)
     rules.one_of("query.size(-2)", query.size(-2), HEADS)
     _check_parts(rules, query, key, value, query_rope, key_rope)
-    _check_indices(rules, query, sparse_indices)
-    _check_blocks(rules, sparse_block_size, key, layout_kv)
+    check_indices(rules, query, sparse_indices)
+    check_blocks(rules, sparse_block_size, key, layout_kv)
     rules.require(
         not return_softmax_lse or layout_kv != PAGED,
         lambda: f"return_softmax_lse must be False for keys in pages, got True and layout_kv {layout_kv}",

@@ -29,8 +29,17 @@ class Form:
     kv: str = "key"
 
 
-def check(rules: Rules, form: Form, width: int, sparse_mode: int, pre_tokens: int, next_tokens: int) -> None:
-    """Queries and keys of ``width`` channels, one head of keys, as layouts and lengths say."""
+def check(
+    rules: Rules,
+    form: Form,
+    width: int,
+    sparse_mode: int,
+    pre_tokens: int,
+    next_tokens: int,
+    *,
+    key_width: int | None = None,
+) -> None:
+    """Queries of ``width`` channels and keys of as many unless told, one head of keys, as layouts and lengths say."""
     rules.one_of("layout_query", form.layout_query, (BSND, TND))
     rules.one_of(f"layout_{form.kv}", form.layout_key, (PAGED, BSND, TND))
     rules.require(
@@ -39,9 +48,9 @@ def check(rules: Rules, form: Form, width: int, sparse_mode: int, pre_tokens: in
     )
     rules.rank("query", form.query, 3 if form.layout_query == TND else 4)
     rules.rank("key", form.key, 3 if form.layout_key == TND else 4)
-    for name, tensor in (("query", form.query), ("key", form.key)):
+    for name, tensor, channels in (("query", form.query, width), ("key", form.key, key_width or width)):
         rules.not_empty(name, tensor)
-        rules.equal(f"{name}.size(-1)", tensor.size(-1), f"{width}", width)
+        rules.equal(f"{name}.size(-1)", tensor.size(-1), f"{channels}", channels)
     rules.equal("key.size(-2)", form.key.size(-2), "1", 1)
     _check_lengths(rules, form)
     rules.one_of("sparse_mode", sparse_mode, MODES)

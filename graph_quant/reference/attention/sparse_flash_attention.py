@@ -7,6 +7,9 @@ the values, as in the attention over all keys (``arithmetic``). A query without 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 import torch
 from graph_quant.ge.kernels import CONTRACTION, kernel
 from graph_quant.reference.checks import value_check
@@ -17,10 +20,22 @@ from torch import Tensor
 from .arithmetic import Arithmetic
 from .core import HIDDEN
 from .sequences import BSND, Keys, query_spans
+from .spans import Span
 
 OP = "npu_sparse_flash_attention"
 FOREVER = 2**63 - 1
 LATENT = 2
+ROPE = 64
+
+
+@dataclass(frozen=True)
+class Sparseness:
+    """The numbers of a call: weights are rounded to ``dtype``, an index is of ``block_size`` keys."""
+
+    scale: float
+    dtype: torch.dtype
+    block_size: int
+    mode: int
 
 
 @value_check
@@ -32,7 +47,7 @@ def same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
     return value
 
 
-def _named(row: int, indices: Tensor, size: int, length: int) -> Tensor:
+def _named(op: str, row: int, indices: Tensor, size: int, length: int) -> Tensor:
     """The keys that a row of indices names, in its order."""
     ends = (indices == -1).nonzero()
     blocks = (indices[: int(ends[0])] if ends.numel() else indices).long()
@@ -40,7 +55,7 @@ def _named(row: int, indices: Tensor, size: int, length: int) -> Tensor:
     if wrong.numel():
         place = int(wrong[0])
         raise Refusal(
-            f"{OP}: sparse_indices[{row}][{place}], queries counted one after the other, must name one of "
+            f"{op}: sparse_indices[{row}][{place}], queries counted one after the other, must name one of "
             f"{-(-length // size)} blocks of keys, got {int(blocks[place])}"
         )
     keys = (blocks[:, None] * size + torch.arange(size)).flatten()
@@ -74,6 +89,33 @@ def _infer(
     return torch.empty_like(query, memory_format=torch.contiguous_format), sums[0], sums[1]
 
 
+# What a sequence has to attend to: the values of its keys, and the keys with their rope channels.
+Rows = Callable[[int], tuple[Tensor, Tensor]]
+
+
+def attended(
+    op: str, heads: Tensor, indices: Tensor, queries: Sequence[Span], keys: Keys, rows: Rows, numbers: Sparseness
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result of each query and head in float32, its largest score and its sum of exponentials."""
+    out = torch.zeros(*heads.shape[:2], heads.size(2) - ROPE)
+    largest, total = (torch.zeros(heads.shape[:2]) for _ in range(2))
+    arithmetic = Arithmetic(numbers.scale, numbers.dtype)
+    for sequence, span in enumerate(queries):
+        values, joined = rows(sequence)
+        for row in range(span.start, span.stop):
+            chosen = _named(op, row, indices[row], numbers.block_size, values.size(0))
+            seen = keys.seen(sequence, span.length, row - span.start, numbers.mode)
+            if not (chosen.numel() and seen):
+                continue
+            scores = arithmetic.scores(heads[row] @ joined[chosen].mT, heads[row])
+            scores.masked_fill_(chosen >= seen, HIDDEN)
+            largest[row] = scores.amax(-1)
+            exponentials = (scores - largest[row, :, None]).exp_()
+            total[row] = exponentials.sum(-1)
+            out[row] = arithmetic.result(arithmetic.weights(exponentials) @ values[chosen], total[row, :, None])
+    return out, largest, total
+
+
 @opaque(_infer)
 def sparse_flash_attention(
     query: Tensor,
@@ -95,25 +137,15 @@ def sparse_flash_attention(
     """The result, and the largest score and the sum of exponentials of each query and head."""
     same_values(OP, value, key)
     keys = Keys(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
-    heads = torch.cat([query, query_rope], -1).float().flatten(0, -3)
-    indices = sparse_indices.flatten(0, -2)
-    out = torch.zeros(heads.size(0), *query.shape[-2:])
-    largest, total = (torch.zeros(heads.shape[:2]) for _ in range(2))
-    arithmetic = Arithmetic(scale_value, query.dtype)
-    for sequence, span in enumerate(query_spans(OP, layout_query, actual_seq_lengths_query, query)):
+
+    def rows(sequence: int) -> tuple[Tensor, Tensor]:
         values = keys.rows(key, sequence).squeeze(1).float()
-        joined = torch.cat([values, keys.rows(key_rope, sequence).squeeze(1).float()], -1)
-        for row in range(span.start, span.stop):
-            chosen = _named(row, indices[row], sparse_block_size, values.size(0))
-            seen = keys.seen(sequence, span.length, row - span.start, sparse_mode)
-            if not (chosen.numel() and seen):
-                continue
-            scores = arithmetic.scores(heads[row] @ joined[chosen].mT, heads[row])
-            scores.masked_fill_(chosen >= seen, HIDDEN)
-            largest[row] = scores.amax(-1)
-            exponentials = (scores - largest[row, :, None]).exp_()
-            total[row] = exponentials.sum(-1)
-            out[row] = arithmetic.result(arithmetic.weights(exponentials) @ values[chosen], total[row, :, None])
+        return values, torch.cat([values, keys.rows(key_rope, sequence).squeeze(1).float()], -1)
+
+    heads = torch.cat([query, query_rope], -1).float().flatten(0, -3)
+    queries = query_spans(OP, layout_query, actual_seq_lengths_query, query)
+    numbers = Sparseness(scale_value, query.dtype, sparse_block_size, sparse_mode)
+    out, largest, total = attended(OP, heads, sparse_indices.flatten(0, -2), queries, keys, rows, numbers)
     result = out.view(query.shape).to(query.dtype)
     if not return_softmax_lse:
         return result, torch.empty(0), torch.empty(0)

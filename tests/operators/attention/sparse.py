@@ -1,4 +1,4 @@
-"""Calls of npu_lightning_indexer, npu_quant_lightning_indexer and npu_sparse_flash_attention."""
+"""Calls of npu_lightning_indexer, npu_sparse_flash_attention and their quantised forms."""
 
 from typing import Any
 
@@ -12,7 +12,8 @@ from support.generated import Draw
 from support.rules import floats
 from support.tensors import bf16, ends, f16, f32, i8
 
-INDEXER, QUANT, SPARSE = "lightning_indexer", "quant_lightning_indexer", "sparse_flash_attention"
+INDEXER, QUANT = "lightning_indexer", "quant_lightning_indexer"
+SPARSE, KV_QUANT = "sparse_flash_attention", "kv_quant_sparse_flash_attention"
 COUNT = 20
 
 
@@ -61,6 +62,15 @@ def ropes(make: Any = bf16, *tokens: int, keys: tuple[int, ...] = (5, 16)) -> di
     return {**parts, "attention_mode": 2}
 
 
+def latent(make: Any = bf16, *tokens: int, keys: tuple[int, ...] = (5, 16), blocks: int = 20) -> tuple[Any, ...]:
+    """Keys of int8, with rope channels and scales as bytes behind them."""
+    rows, whole_keys, rope = tokens or (2, 3), i8(*keys, 1, 512), make(*keys, 1, 64)
+    scales = f32(*keys, 1, 4).sigmoid() / 64
+    key = torch.cat([whole_keys, rope.view(torch.int8), scales.view(torch.int8)], -1)
+    return make(*rows, 4, 576) / 4, key, whole_keys, named(*rows, blocks=blocks), 0.0625, 2, 2
+
+
+LATENT = {"attention_mode": 2}
 KV = {"actual_seq_lengths_kv": ends(32, 21), "block_table": table(), "layout_kv": "PA_BSND"}
 KV_PACKED = {"actual_seq_lengths_query": ends(2, 6), "layout_query": "TND", **KV}
 BLOCKS = {"sparse_block_size": 4, "sparse_mode": 0}
@@ -74,7 +84,11 @@ GOOD = [
     good(SPARSE, "packed blocks", *sparse(f16, 6, blocks=5), **KV_PACKED, **ropes(f16, 6), **BLOCKS),
     good(SPARSE, "rows", *sparse(bf16, keys=(2, 19), blocks=19), **ropes(keys=(2, 19))),
 ]
-A, Q, S, R = indexer(), quantised(), sparse(), ropes()
+GOOD += [
+    good(KV_QUANT, "pages", *latent(), **KV, **LATENT),
+    good(KV_QUANT, "packed blocks", *latent(f16, 6, blocks=5), **KV_PACKED, **LATENT, **BLOCKS),
+]
+A, Q, S, R, L = indexer(), quantised(), sparse(), ropes(), latent()
 
 
 def other(of: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
@@ -133,6 +147,19 @@ WRONG = [
         (SPARSE, "sparse_block_size", "3", S, {**KV, **R, "sparse_block_size": 3}),
         (SPARSE, "sparse_block_size", "more than a page", S, {**KV, **R, "sparse_block_size": 32}),
         (SPARSE, "layout_kv", "SBND", S, {**KV, **R, "layout_kv": "SBND"}),
+        (KV_QUANT, "query.size(-1)", "no rope channels", other(L, 0, bf16(2, 3, 4, 512)), {**KV, **LATENT}),
+        (KV_QUANT, "key", "bfloat16", other(L, 1, bf16(5, 16, 1, 656)), {**KV, **LATENT}),
+        (KV_QUANT, "key.size(-1)", "no scales", other(L, 1, i8(5, 16, 1, 640)), {**KV, **LATENT}),
+        (KV_QUANT, "value.size(-1)", "narrow values", other(L, 2, i8(5, 16, 1, 256)), {**KV, **LATENT}),
+        (KV_QUANT, "key_quant_mode", "1", other(L, 5, 1), {**KV, **LATENT}),
+        (KV_QUANT, "value_quant_mode", "1", other(L, 6, 1), {**KV, **LATENT}),
+        (KV_QUANT, "key_dequant_scale", "scales apart", L, {**KV, **LATENT, "key_dequant_scale": f32(5, 16, 1, 4)}),
+        (KV_QUANT, "attention_mode", "0", L, KV),
+        (KV_QUANT, "quant_scale_repo_mode", "0", L, {**KV, **LATENT, "quant_scale_repo_mode": 0}),
+        (KV_QUANT, "tile_size", "64", L, {**KV, **LATENT, "tile_size": 64}),
+        (KV_QUANT, "rope_head_dim", "32", L, {**KV, **LATENT, "rope_head_dim": 32}),
+        (KV_QUANT, "sparse_block_size", "32", L, {**KV, **LATENT, "sparse_block_size": 32}),
+        (KV_QUANT, "key_dtype", "Ascend 950", L, {**KV, **LATENT, "key_dtype": 290}),
         (SPARSE, "return_softmax_lse", "of pages", S, {**KV, **R, "return_softmax_lse": True}),
     )
 ]
@@ -141,6 +168,7 @@ WRONG_VALUES = [
     bad(INDEXER, "block_table[0][0]", "no such block", *A, **{**PAGED, "block_table": table() + 3}),
     bad(SPARSE, "sparse_indices[0][0]", "no such key", *other(S, 3, S[3] + 40), **KV, **R),
     bad(SPARSE, "value", "other values", *other(S, 2, S[2] * 2), **KV, **R),
+    bad(KV_QUANT, "value", "other values", *other(L, 2, L[2] + 1), **KV, **LATENT),
 ]
 
 
@@ -218,6 +246,15 @@ def expected_attention(query: Any, key: Any, _: Any, indices: Any, scale: float,
     return [out.reshape(query.shape).astype(np.float32), empty, empty]
 
 
+def expected_latent(query: Any, key: Any, _: Any, indices: Any, scale: float, *_modes: int, **options: Any) -> Any:
+    """The same attention, over keys dequantised tile by tile."""
+    scales = key[..., 640:].contiguous().view(torch.float32)
+    exact = np.repeat(scales.numpy(), 128, -1) * key[..., :512].numpy().astype(np.float32)
+    parts = {"query_rope": query[..., 512:], "key_rope": key[..., 512:640].contiguous().view(query.dtype)}
+    keys = torch.from_numpy(exact).to(query.dtype)
+    return expected_attention(query[..., :512], keys, None, indices, scale, **options, **parts)[:1]
+
+
 @st.composite
 def options_of(draw: Draw, of: str) -> dict[str, Any]:
     packed = draw(st.booleans())
@@ -241,20 +278,23 @@ def indexer_calls(draw: Draw, is_quantised: bool) -> tuple[tuple[Any, ...], dict
 
 
 @st.composite
-def attention_calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def attention_calls(draw: Draw, is_quantised: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
     options = draw(options_of("kv"))
     tokens = (6,) if options.get("layout_query") == "TND" else (2, 3)
     make, size = draw(st.sampled_from([f16, bf16])), draw(st.sampled_from([1, 4, 16]))
     shortest = int(options["actual_seq_lengths_kv"].min())
-    args = sparse(make, *tokens, blocks=-(-shortest // size))
-    return args, {**options, **ropes(make, *tokens), "sparse_block_size": size}
+    blocks = -(-shortest // size)
+    if is_quantised:
+        return latent(make, *tokens, blocks=blocks), {**options, **LATENT, "sparse_block_size": size}
+    return sparse(make, *tokens, blocks=blocks), {**options, **ropes(make, *tokens), "sparse_block_size": size}
 
 
 STATEMENTS = {
     f"npu_{INDEXER}": Statement(expected_indexer, indexer_calls(False)),
     f"npu_{QUANT}": Statement(expected_quantised, indexer_calls(True)),
     # Weights are rounded to bfloat16, 2**-9 of each, and so is the result.
-    f"npu_{SPARSE}": Statement(expected_attention, attention_calls(), 2.0**-7),
+    f"npu_{SPARSE}": Statement(expected_attention, attention_calls(False), 2.0**-7),
+    f"npu_{KV_QUANT}": Statement(expected_latent, attention_calls(True), 2.0**-7),
 }
 
 
@@ -277,4 +317,5 @@ GOLDEN = {
     f"{INDEXER}-packed": golden(INDEXER, indexer(bf16, 6), PACKED),
     f"{QUANT}-packed": golden(QUANT, quantised(6), PACKED),
     f"{SPARSE}-packed": golden(SPARSE, sparse(bf16, 6), {**KV_PACKED, **ropes(bf16, 6)}),
+    f"{KV_QUANT}-packed": golden(KV_QUANT, latent(bf16, 6), {**KV_PACKED, **LATENT}),
 }

@@ -52,6 +52,7 @@ OF_OPERATORS = {
     "IncreFlashAttention": "npu_incre_flash_attention",
     "InplaceAddRmsNorm": "npu_add_rms_norm_v2",
     "InterleaveRope": "npu_interleave_rope",
+    "KvQuantSparseFlashAttention": "npu_kv_quant_sparse_flash_attention",
     "KvRmsNormRopeCache": "npu_kv_rmsnorm_rope_cache_v2_functional",
     "MatmulAllReduce": "collectives",
     "MatmulReduceScatter": "collectives",

@@ -1,0 +1,125 @@
+"""npu_kv_quant_sparse_flash_attention: sparse attention over a latent cache that keeps int8 and its scales together.
+
+A key has 512 int8, its 64 rope channels in the dtype of query as bytes, and four float32 as bytes, the scale of each
+128 of the int8. It is dequantised to the dtype of query, bfloat16 rounded half to even and float16 half away from zero;
+then it is as in ``sparse_flash_attention``.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.reference.opaque import opaque
+from graph_quant.reference.rounding import rounded_away
+from torch import Tensor
+
+from .sequences import BSND, Keys, query_spans
+from .sparse_flash_attention import FOREVER, LATENT, ROPE, Sparseness, attended, same_values
+
+OP = "npu_kv_quant_sparse_flash_attention"
+WIDTH, TILE = 512, 128
+HALF_BYTES, SCALE_BYTES = 2, 4
+KEPT = WIDTH + ROPE * HALF_BYTES + WIDTH // TILE * SCALE_BYTES
+BY_TILE, TOGETHER = 2, 1
+
+
+def _dequantised(rows: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The values of keys (token, bytes) in float32, and with their rope channels."""
+    whole, rope, scales = rows.split([WIDTH, ROPE * HALF_BYTES, WIDTH // TILE * SCALE_BYTES], -1)
+    exact = whole.float() * scales.contiguous().view(torch.float32).repeat_interleave(TILE, -1)
+    values = (rounded_away(exact, dtype) if dtype == torch.float16 else exact.to(dtype)).float()
+    return values, torch.cat([values, rope.contiguous().view(dtype).float()], -1)
+
+
+def _infer(
+    query: Tensor,
+    key: Tensor,  # noqa: ARG001
+    value: Tensor,  # noqa: ARG001
+    sparse_indices: Tensor,  # noqa: ARG001
+    scale_value: float,  # noqa: ARG001
+    block_table: Tensor | None,  # noqa: ARG001
+    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
+    actual_seq_lengths_kv: Tensor | None,  # noqa: ARG001
+    sparse_block_size: int,  # noqa: ARG001
+    layout_query: str,  # noqa: ARG001
+    layout_kv: str,  # noqa: ARG001
+    sparse_mode: int,  # noqa: ARG001
+) -> Tensor:
+    return query.new_empty((*query.shape[:-1], WIDTH))
+
+
+@opaque(_infer)
+def kv_quant_sparse_flash_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    scale_value: float,
+    block_table: Tensor | None,
+    actual_seq_lengths_query: Tensor | None,
+    actual_seq_lengths_kv: Tensor | None,
+    sparse_block_size: int,
+    layout_query: str,
+    layout_kv: str,
+    sparse_mode: int,
+) -> Tensor:
+    """The weighted means of the values that each query names."""
+    same_values(OP, value[..., :WIDTH], key[..., :WIDTH])
+    keys = Keys(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
+
+    def rows(sequence: int) -> tuple[Tensor, Tensor]:
+        return _dequantised(keys.rows(key, sequence).squeeze(1), query.dtype)
+
+    queries = query_spans(OP, layout_query, actual_seq_lengths_query, query)
+    numbers = Sparseness(scale_value, query.dtype, sparse_block_size, sparse_mode)
+    heads, indices = query.float().flatten(0, -3), sparse_indices.flatten(0, -2)
+    out, _, _ = attended(OP, heads, indices, queries, keys, rows, numbers)
+    return out.view(*query.shape[:-1], WIDTH).to(query.dtype)
+
+
+@kernel("KvQuantSparseFlashAttention", flops=CONTRACTION)
+def kv_quant_sparse_flash_attention_node(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    sparse_indices: Tensor,
+    key_dequant_scale: Tensor | None = None,
+    value_dequant_scale: Tensor | None = None,
+    block_table: Tensor | None = None,
+    actual_seq_lengths_query: Tensor | None = None,
+    actual_seq_lengths_kv: Tensor | None = None,
+    *,
+    scale_value: float = 1.0,
+    key_quant_mode: int = BY_TILE,
+    value_quant_mode: int = BY_TILE,
+    sparse_block_size: int = 1,
+    layout_query: str = BSND,
+    layout_kv: str = BSND,
+    sparse_mode: int = 3,
+    pre_tokens: int = FOREVER,  # noqa: ARG001
+    next_tokens: int = FOREVER,  # noqa: ARG001
+    attention_mode: int = 0,
+    quant_scale_repo_mode: int = TOGETHER,
+    tile_size: int = TILE,
+    rope_head_dim: int = ROPE,
+) -> Tensor:
+    modes = key_quant_mode, value_quant_mode, attention_mode, quant_scale_repo_mode, tile_size, rope_head_dim
+    if (
+        modes != (BY_TILE, BY_TILE, LATENT, TOGETHER, TILE, ROPE)
+        or not key_dequant_scale is value_dequant_scale is None
+    ):
+        raise NotImplementedError(f"KvQuantSparseFlashAttention: modes {modes} have no host kernel")
+    return kv_quant_sparse_flash_attention(
+        query,
+        key,
+        value,
+        sparse_indices,
+        scale_value,
+        block_table,
+        actual_seq_lengths_query,
+        actual_seq_lengths_kv,
+        sparse_block_size,
+        layout_query,
+        layout_kv,
+        sparse_mode,
+    )
