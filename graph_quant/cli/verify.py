@@ -50,7 +50,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--max-error", "--atol", type=_positive, metavar="E", help="accept absolute errors up to E")
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
     parser.add_argument(
-        "--calls", type=_count, default=1, metavar="N", help="calls of each graph to verify; 0: all; default: 1"
+        "--calls",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="calls of each graph whose nodes are looked at; 0: all; default: 1",
     )
     parser.add_argument(
         "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch_npu
 from graph_quant.host.kernels import KERNELS
-from graph_quant.verification import Status, verify
+from graph_quant.verification import Status, capture, verify
 from torch import Tensor
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.fx2ge_converter import register_fx_node_ge_converter
@@ -250,3 +250,23 @@ def test_the_table_fits_in_100_columns(inputs: Inputs, capsys: pytest.CaptureFix
     assert [line.split()[:2] for line in lines if line[0] in "✗↳"] == [["✗", "npu_quantize"], ["↳", "npu_quant_matmul"]]
     assert "npu_dynamic_quant_asymmetric[2] " in table
     assert "\nfirst divergence  npu_quantize  npu.npu_quantize.default\n" in rest
+
+
+def test_a_fault_after_the_calls_that_are_looked_into(break_kernel) -> None:
+    """The second call goes wrong, and only the first is looked into."""
+    ran = []
+
+    def late(kernel, *args, **attributes):
+        ran.append(kernel)
+        return kernel(*args, **attributes) + (1 if len(ran) == 2 else 0)
+
+    break_kernel("Relu", late)
+    with capture() as report:
+        compiled = torch.compile(torch.relu, backend="npu")
+        for _ in range(3):
+            compiled(torch.ones(2).npu())
+    assert len(ran) == 3
+    assert report.calls_beyond == 2
+    assert not report.ok
+    assert " call 2 output[0], although every node of 1 result" in report.verdict()
+    assert [output.name.partition(" ")[2] for output in report.outputs] == ["output[0]", "call 2 output[0]"]

@@ -287,6 +287,7 @@ def test_captured_calls() -> None:
             for _ in range(3):
                 assert torch.equal(compiled(torch.ones(2).npu()).cpu(), torch.full((2,), 2.0))
         assert [graph.call for graph in report.graphs] == list(range(1, expected + 1))
+        assert report.calls_beyond == 3 - expected
     assert report.verdict() == "equal: 3 results in 3 calls of 1 graph on the host NPU, bit for bit"
 
 

@@ -61,6 +61,9 @@ class GeName:
     type: str
 
 
+_NAMED = 4  # outputs that a verdict names, one line that it is
+
+
 @dataclass(frozen=True)
 class NodeReport:
     """One result of one FX node. ``through`` are FX nodes before it that have no GE node which could be looked at."""
@@ -160,7 +163,10 @@ class GraphReport:
 
 @dataclass
 class Report:
-    """What ``verify`` found. ``outputs`` are compared with the function run eagerly on ``device``."""
+    """What ``verify`` found. ``outputs`` are compared with the function run eagerly on ``device``.
+
+    ``calls_beyond`` those whose nodes were looked at had their outputs compared; of these, what is equal is not listed.
+    """
 
     title: str
     device: str
@@ -169,6 +175,7 @@ class Report:
     outputs: list[OutputReport] = field(default_factory=list)
     decompositions: list[Decomposition] = field(default_factory=list)
     passes: list[ChangedByPass] = field(default_factory=list)
+    calls_beyond: int = 0
     stopped: Exception | None = None  # what stopped the script after the graphs that are here
     packed: set[bytes] = field(default_factory=set, repr=False)  # the content of results that hold int4
 
@@ -207,13 +214,16 @@ class Report:
         if wrong:
             return f"different: {wrong} of {where}"
         if any(output.status in FAILING for output in outputs):
-            names = dict.fromkeys(output.name for output in outputs if output.status in FAILING)
+            names = list(dict.fromkeys(output.name for output in outputs if output.status in FAILING))
+            if len(names) > _NAMED:
+                names[_NAMED:] = [f"{len(names) - _NAMED} more"]
             rest = f", although every node of {where} is right for its inputs" if nodes else ""
             return f"different: {', '.join(names)}{rest}"
         compared = [*(node.status for node in self.nodes), *(output.status for output in outputs)]
         close = compared.count(Status.CLOSE)
         unclear = compared.count(Status.RANDOM) + compared.count(Status.UNKNOWN)
-        text = f"equal: {where}" + (f", {close} within the thresholds" if close else ", bit for bit")
+        beyond = f" and the outputs of {words.count(self.calls_beyond, 'more call')}" if self.calls_beyond else ""
+        text = f"equal: {where}{beyond}" + (f", {close} within the thresholds" if close else ", bit for bit")
         return text + (f"; {unclear} could not be compared" if unclear else "")
 
     def check(self) -> None:

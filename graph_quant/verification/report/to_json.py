@@ -24,6 +24,7 @@ def to_json(report: Report) -> str:
         "thresholds": {"max_error": report.thresholds.max_error, "min_sqnr": report.thresholds.min_sqnr},
         "first_divergence": _node(report.first_divergence) if report.first_divergence else None,
         "outputs": [_output(output) for output in report.outputs],
+        "calls_beyond": report.calls_beyond,
         "decompositions": [
             {"graph": each.graph, "call": each.call, "line": each.line._asdict() if each.line else None}
             for each in report.decompositions

@@ -26,13 +26,16 @@ def digest(tensor: Tensor) -> Digest:
 class Eager(fx.Interpreter):
     """One eager run. ``digests`` are of its tensors, by the name of the node and in the order they were computed."""
 
-    def __init__(self, module: fx.GraphModule) -> None:
+    def __init__(self, module: fx.GraphModule, *, keeps_digests: bool) -> None:
         super().__init__(module)
+        self._keeps_digests = keeps_digests
         self.digests: dict[str, Digest] = {}
         self.lines: dict[str, Line | None] = {}
 
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
+        if not self._keeps_digests:
+            return result
         if n.op not in ("placeholder", "output") and isinstance(result, Tensor) and result.layout is torch.strided:
             self.digests[n.name] = digest(result)
             self.lines[n.name] = line_of(n.stack_trace)

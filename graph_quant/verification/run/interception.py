@@ -31,10 +31,10 @@ def capture(
     title: str = "captured graphs",
     progress: Progress = silent,
 ) -> Iterator[Report]:
-    """Verify what this block compiles for the NPU, on its first ``calls`` calls (None: on all).
+    """Verify what this block compiles for the NPU.
 
-    What the compiled code gives is compared with the same code run eagerly, and every node of its graphs with the
-    operator it was made from.
+    What the compiled code gives is compared with the same code run eagerly, in every call; in the first ``calls`` calls
+    (None: in all) every node of its graphs is compared as well, with the operator it was made from.
     """
     import npugraph_ex
     import torchair._ge_concrete_graph.fx2ge_converter as converter

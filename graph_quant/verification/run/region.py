@@ -63,44 +63,58 @@ class Region:
         self._compiled = compiled
         self._written = _written_inputs()
         self._report = report
-        self._left = calls
+        self._calls = calls
         self._call = 0
+        self._name = ""
+        self._is_random = False
         self._progress = progress
 
     def __call__(self, *args: Any) -> Any:
-        if self._left == self._call:
-            return self._compiled(*args)
         self._call += 1
+        is_looked_into = self._calls is None or self._call <= self._calls
+        if self._is_random and not is_looked_into:
+            return self._compiled(*args)
         given = separate(args, self._written)
-        eager, expected, failure = self._run_eagerly(given)
+        eager, expected, failure = self._run_eagerly(Eager(self._module, keeps_digests=is_looked_into), given)
         with looked_into() as inside:
             results = self._compiled(*args)
-        name = inside.graphs[0].name if inside.graphs else self._name()
-        if not inside.graphs:  # TorchAir made no GE graph of it: only what comes out can be compared
-            inside.graphs.append(GraphReport(name, self._call, []))
-            self._report.graphs.append(inside.graphs[0])
-        is_random = any(node.status is Status.RANDOM for graph in inside.graphs for node in graph.nodes)
-        judge = Judge(self._report, is_random, failure)
-        title = f"{name} " + (f"call {self._call} " if self._call > 1 else "")
-        found = judge.results(title, expected, results)
-        places = range(len(args)) if self._written is None else sorted(self._written)
-        found += judge.written(title, {f"input[{place}]": (given[place], args[place]) for place in places})
-        self._report.outputs += found
+        self._note(inside)
+        found = self._outputs(Judge(self._report, self._is_random, failure), args, given, expected, results)
+        if is_looked_into:
+            self._report.outputs += found
+        else:  # A script may call a graph thousands of times: what is equal is counted.
+            self._report.outputs += [output for output in found if output.status is not Status.EQUAL]
+            self._report.calls_beyond += 1
         if any(output.status in (Status.DIFFERS, Status.CLOSE) for output in found):
-            self._report.decompositions += _first_decomposition(name, eager, inside.digests)
+            self._report.decompositions += _first_decomposition(self._name, eager, inside.digests)
         return results
 
-    def _run_eagerly(self, given: Sequence[Any]) -> tuple[Eager, Any, str]:
-        eager = Eager(self._module)
+    def _note(self, inside: Inside) -> None:
+        """Keep what the graphs of a call that was looked into tell for the calls after it."""
+        if not inside.graphs and not self._name:
+            # TorchAir made no GE graph of it: only what comes out can be compared
+            inside.graphs.append(GraphReport(f"function_{len(self._report.graphs)}", self._call, []))
+            self._report.graphs.append(inside.graphs[0])
+        for graph in inside.graphs:
+            self._name = self._name or graph.name
+            self._is_random |= any(node.status is Status.RANDOM for node in graph.nodes)
+
+    def _outputs(
+        self, judge: Judge, args: Sequence[Any], given: Sequence[Any], expected: Any, results: Any
+    ) -> list[OutputReport]:
+        """What a call gave and wrote to, each against what the eager run did."""
+        title = f"{self._name} " + (f"call {self._call} " if self._call > 1 else "")
+        places = range(len(args)) if self._written is None else sorted(self._written)
+        written = {f"input[{place}]": (given[place], args[place]) for place in places}
+        return judge.results(title, expected, results) + judge.written(title, written)
+
+    def _run_eagerly(self, eager: Eager, given: Sequence[Any]) -> tuple[Eager, Any, str]:
         with self._progress("running eagerly"), undisturbed():
             try:
                 return eager, eager.run(*given), ""
             except Exception as error:
                 text = str(error).strip().splitlines()
                 return eager, None, text[0] if text else type(error).__name__
-
-    def _name(self) -> str:
-        return f"function_{len(self._report.graphs)}"
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)
