@@ -35,12 +35,13 @@ def operators() -> list[Served]:
     """The operators of ``torch.ops.npu`` that TorchAir or this package lowers, and those that run eagerly here."""
     import torchair  # noqa: F401  (its import brings the converters in)
 
+    from .converters.decompositions import DECOMPOSITIONS
     from .converters.lowering import lowered
     from .dispatcher import overload
     from .host.kernels import KERNELS
     from .meta import RECORDS
 
-    ours = lowered()
+    ours = lowered() | {broken_up.name() for broken_up in DECOMPOSITIONS}
     _load_upstream_converters()
     found = []
     for name in sorted(torch._C._dispatch_get_all_op_names()):

@@ -61,13 +61,16 @@ def token_unpermute(
     restore_shape: list[int] | None = None,  # noqa: ARG001
 ) -> Tensor:
     """The sum of each token's rows."""
-    rows = permuted_tokens
     terms = 1 if probs is None else probs.size(1)
-    place_of = places(sorted_indices).reshape(-1, terms)
+    return summed(permuted_tokens, places(sorted_indices).reshape(-1, terms), probs)
+
+
+def summed(rows: Tensor, place_of: Tensor, probs: Tensor | None) -> Tensor:
+    """The sum over k of the rows at ``place_of[token, k]``, times ``probs[token, k]`` if given, in float32."""
 
     def block(part: slice) -> tuple[Tensor]:
         total = torch.zeros(place_of[part].size(0), rows.size(1), device=rows.device)
-        for term in range(terms):
+        for term in range(place_of.size(1)):
             place = place_of[part, term]
             adds = place < rows.size(0)
             values = rows.index_select(0, torch.where(adds, place, 0)).float()
