@@ -3,7 +3,7 @@
 A record is its rules, a function of a call's arguments that refuses what the documents refuse and returns a plan:
 the results without their values, and what was decided on the way. Shape inference, eager execution, lowering and the
 tests all ask the record, so that they cannot disagree. Reference and lowering are functions called by name: a
-parameter is an argument of the operator, a field of its plan, or the plan itself.
+parameter is an argument of the operator, a field of its plan, or the plan itself, and ``**`` what arguments are left.
 """
 
 from __future__ import annotations
@@ -174,27 +174,31 @@ class Operator:
         return results[0] if len(results) == 1 else tuple(results)
 
     def call(self, function: Callable[..., Any], plan: Plan | None, values: Sequence[Any]) -> Any:
-        """Calls a reference or lowering by the names of its parameters."""
+        """Calls a reference or lowering by the names of its parameters; ``**`` takes all other arguments."""
         named = dict(zip(self.arguments, values, strict=True))
+        parameters, takes_others = _parameters(function)
         given = {
             name: named[name] if name in named else (plan if name == "plan" else getattr(plan, name))
-            for name in _parameters(function)
+            for name in parameters
         }
-        return function(**given)
+        return function(**(named | given if takes_others else given))
 
     def check_names(self, function: Callable[..., Any]) -> None:
         """Refuses a reference or lowering with a parameter that nothing of the record answers to."""
         known = {"plan", *self.arguments}
         if self.rules is not None:
             known |= {each.name for each in fields(typing.get_type_hints(self.rules).get("return", Plan))}
-        unknown = [name for name in _parameters(function) if name not in known]
+        unknown = [name for name in _parameters(function)[0] if name not in known]
         if unknown:
             raise TypeError(f"{self.name}: {function.__name__} asks for {', '.join(unknown)}, which the record lacks")
 
 
 @functools.cache
-def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
+def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    """The names of a function's parameters, and whether it takes others by name."""
+    parameters = inspect.signature(function).parameters.values()
+    names = tuple(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
+    return names, len(names) < len(parameters)
 
 
 def inferring(name: str, upstream: Callable[..., Any] | None) -> Callable[..., Any]:

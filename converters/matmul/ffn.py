@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from graph_quant.converters.lowering import lowers
+from graph_quant.converters.lowering import lowers, one_node
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.converters.quant import trans_quant_param
 from graph_quant.ge.dtypes import TO_DESC
@@ -18,46 +19,24 @@ from torchair.ge._ge_graph import DataType, Tensor
 @lowers("npu_ffn")
 def lower(
     plan: FfnPlan,
-    x: Tensor,
-    weight1: Tensor,
-    weight2: Tensor,
-    activation: str,
     expert_tokens: Sequence[int] | None,
     expert_tokens_index: Sequence[int] | None,
-    bias1: Tensor | None,
-    bias2: Tensor | None,
-    scale: Tensor | None,
-    offset: Tensor | None,
     deq_scale1: Tensor | None,
     deq_scale2: Tensor | None,
-    antiquant_scale1: Tensor | None,
-    antiquant_scale2: Tensor | None,
-    antiquant_offset1: Tensor | None,
-    antiquant_offset2: Tensor | None,
     inner_precise: int | None,
+    **others: Any,
 ) -> Tensor:
     """The GE nodes of one call."""
     tokens = expert_tokens or expert_tokens_index
-    y: Tensor = ge.FFN(
-        x,
-        weight1,
-        weight2,
-        ge.Const(list(tokens), dtype=DataType.DT_INT64) if tokens else None,
-        bias1,
-        bias2,
-        scale,
-        offset,
-        _deq_scale(deq_scale1),
-        _deq_scale(deq_scale2),
-        antiquant_scale1,
-        antiquant_scale2,
-        antiquant_offset1,
-        antiquant_offset2,
-        activation=activation,
-        inner_precise=inner_precise or 0,
-        output_dtype=-1 if plan.form != QUANT else int(plan.dtype == torch.bfloat16),
-        tokens_index_flag=bool(expert_tokens_index),
-    )
+    others |= {
+        "expert_tokens": ge.Const(list(tokens), dtype=DataType.DT_INT64) if tokens else None,
+        "deq_scale1": _deq_scale(deq_scale1),
+        "deq_scale2": _deq_scale(deq_scale2),
+        "inner_precise": inner_precise or 0,
+        "output_dtype": -1 if plan.form != QUANT else int(plan.dtype == torch.bfloat16),
+        "tokens_index_flag": bool(expert_tokens_index),
+    }
+    y: Tensor = one_node("FFN")(plan, **others)
     y.desc.dtype = TO_DESC[str(plan.dtype).removeprefix("torch.")]
     return y
 

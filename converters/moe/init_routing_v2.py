@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from graph_quant.converters.lowering import lowers
-from torchair._ge_concrete_graph import ge_apis as ge
+from graph_quant.converters.lowering import lowers, one_node
+from graph_quant.meta.operator import Plan
 from torchair.ge._ge_graph import Tensor
 
 
 @lowers("npu_moe_init_routing_v2")
-def lower(
-    x: Tensor,
-    expert_idx: Tensor,
-    scale: Tensor | None,
-    offset: Tensor | None,
-    active_num: int,
-    expert_capacity: int,
-    expert_num: int,
-    drop_pad_mode: int,
-    expert_tokens_num_type: int,
-    expert_tokens_num_flag: bool,
-    quant_mode: int,
-    active_expert_range: Sequence[int],
-    row_idx_type: int,
-) -> tuple[Tensor, ...]:
+def lower(plan: Plan, expert_num: int, active_expert_range: Sequence[int], **others: Any) -> tuple[Tensor, ...]:
     """The GE node of one call."""
-    results: tuple[Tensor, ...] = ge.MoeInitRoutingV3(
-        x,
-        expert_idx,
-        scale,
-        offset,
-        active_num=active_num,
-        expert_capacity=expert_capacity,
-        expert_num=expert_num,
-        drop_pad_mode=drop_pad_mode,
-        expert_tokens_num_type=expert_tokens_num_type,
-        expert_tokens_num_flag=expert_tokens_num_flag,
-        quant_mode=quant_mode,
-        active_expert_range=list(active_expert_range) or [0, expert_num],
-        row_idx_type=row_idx_type,
-    )
+    named = list(active_expert_range) or [0, expert_num]
+    make = one_node("MoeInitRoutingV3")
+    results: tuple[Tensor, ...] = make(plan, expert_num=expert_num, active_expert_range=named, **others)
     return results
