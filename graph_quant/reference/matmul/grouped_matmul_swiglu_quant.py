@@ -1,9 +1,9 @@
 """npu_grouped_matmul_swiglu_quant and _v2: the first linear of an expert with the gate and the quantisation after it.
 
 ``v = acc * x_scale * weight_scale``, the token's scale first; int4 weights of int8 x as in npu_grouped_matmul, ``v =
-(16 * high + low + assist) * x_scale``. The gate ``s = swish(left) * right`` is quantised by rows: ``scale = absmax /
-127``, ``y = rint(float16(s * (1 / scale)))``: the kernel goes to int8 by way of float16. int4 x is in the document of
-_v2 alone, without its kernel: the same, with ``s * smooth_scale``.
+(16 * high + low + assist) * x_scale``; int4 x as there, too, ``v = float16(acc * weight_scale) * x_scale``. The gate
+``s = swish(left) * right``, of int4 x times smooth_scale, is quantised by rows: ``scale = absmax / 127``, ``y =
+rint(float16(s * (1 / scale)))``, of int4 x with ``127 / absmax`` in place of the quotient.
 
 Rows that belong to no group the device leaves as it found the memory; here they are zero.
 """
@@ -17,7 +17,7 @@ from graph_quant import int4
 from graph_quant.destination import INT8
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import spans
-from graph_quant.reference.matmul.grouped_products import Weight, split_product
+from graph_quant.reference.matmul.grouped_products import Weight, split_product, stretches
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
@@ -51,20 +51,26 @@ def swiglu_of_products(
         rows, tokens = x[span.place], x_scale[span.place].unsqueeze(-1)
         rows = int4.unpack(rows) if rows.dtype == torch.int32 else rows
         chosen = Weight(weight[span.weight], scale=weight_scale[span.weight])
+        is_a4w4 = assist is None and weight_scale.dtype == torch.int64
         if assist is not None:
             values = split_product(rows, dataclasses.replace(chosen, bias=assist[span.weight])) * tokens
+        elif is_a4w4:
+            values = stretches(rows, chosen.integers, chosen) * tokens
         else:
             values = int8_matmul(rows, chosen.integers).float() * tokens * weight_scale[span.weight].float()
         gate = gated(values, True, 0, 0.0, 0.0, 0.0)
         if smooth_scale is not None:
             gate = gate * smooth_scale[span.weight]
-        y[span.place], scale[span.place] = _quantised(gate)
+        y[span.place], scale[span.place] = _quantised(gate, is_a4w4)
     return y, scale
 
 
-def _quantised(values: Tensor) -> Pair:
-    scale = values.abs().amax(-1, keepdim=True) / 127.0
-    return saturate((values * (1.0 / scale)).half().float(), INT8), scale.squeeze(-1)
+def _quantised(values: Tensor, is_a4w4: bool) -> Pair:
+    largest = values.abs().amax(-1, keepdim=True)
+    scale = largest / 127.0
+    # A float32 by itself: of a number and a tensor torch rounds the quotient twice.
+    factor = torch.full_like(largest, 127.0) / largest if is_a4w4 else torch.ones_like(scale) / scale
+    return saturate((values * factor).half().float(), INT8), scale.squeeze(-1)
 
 
 def grouped_matmul_swiglu_quant(

@@ -54,10 +54,11 @@ GOOD = [
     ok("no rows", first, i8(0, 32), W, x_scale=f32(0), group_list=ends(0, 0, 0, dtype=I64)),
     ok("int8", second, X, W, **COUNTS, tuning_config=[3]),
     ok("float16 scale", second, X, W, f16(3, 16), dequant_dtype=6),
+    ok("as in the document's graph", second, X, W, quant_dtype=1, dequant_dtype=5),
     ok("a8w4", second, X, W4, P, weight_assist_matrix=[B], **COUNTS),
     ok("a8w4 in stretches", second, X, W4, packed(16, 6).view(3, 2, 16), weight_assist_matrix=[B], dequant_mode=1),
-    ok("a4w4", second, X4, W4, S, smooth_scale=f32(3, 8)),
-    ok("a4w4 one smooth scale", second, X4, W4, S, smooth_scale=f32(3), **COUNTS),
+    ok("a4w4", second, X4, W4, P, smooth_scale=f32(3, 8)),
+    ok("a4w4 one smooth scale", second, X4, W4, P, smooth_scale=f32(3), **COUNTS),
 ]
 WRONG = [
     wrong("offset", "offset", first, X, W, offset=f32(3, 16)),
@@ -74,7 +75,7 @@ WRONG = [
     bad(TWO, "weight_scale", "two scales", X, [W], [S, S], T, G),
     wrong("bias", "bias", second, X, W, bias=small32(3, 16)),
     wrong("quant_mode", "quant_mode 1", second, X, W, quant_mode=1),
-    wrong("dequant_dtype", "to bfloat16", second, X, W, dequant_dtype=15),
+    wrong("dequant_dtype", "through float64", second, X, W, dequant_dtype=7),
     wrong("quant_dtype", "to int32", second, X, W, quant_dtype=3),
     wrong("group_list_type", "sparse", second, X, W, group_list_type=2),
     wrong("weight_assist_matrix", "two assist matrices", second, X, W4, P, weight_assist_matrix=[B, B]),
@@ -82,9 +83,9 @@ WRONG = [
     wrong("weight_assist_matrix", "assist matrix of int8", second, X, W, weight_assist_matrix=[B]),
     wrong("dequant_mode", "stretches that are none", second, X, W, dequant_mode=1),
     wrong("smooth_scale", "smooth int8", second, X, W, smooth_scale=f32(3)),
-    wrong("smooth_scale", "smooth float16", second, X4, W4, S, smooth_scale=f16(3)),
-    wrong("smooth_scale", "smooth of three dimensions", second, X4, W4, S, smooth_scale=f32(3, 8, 1)),
-    wrong("smooth_scale.size(1)", "smooth too narrow", second, X4, W4, S, smooth_scale=f32(3, 4)),
+    wrong("smooth_scale", "smooth float16", second, X4, W4, P, smooth_scale=f16(3)),
+    wrong("smooth_scale", "smooth of three dimensions", second, X4, W4, P, smooth_scale=f32(3, 8, 1)),
+    wrong("smooth_scale.size(1)", "smooth too narrow", second, X4, W4, P, smooth_scale=f32(3, 4)),
     wrong("x and weight", "int4 with int8", second, X4, W),
     wrong("x", "x of three dimensions", first, X[None], W),
     wrong("weight", "weight of five dimensions", first, X, W[None, None]),
@@ -106,6 +107,8 @@ WRONG = [
         group_list=ends(1, dtype=I64),
     ),
     wrong("weight_scale", "packed scale of int8", first, X, W, P),
+    wrong("weight_scale", "float scale of int4 x", second, X4, W4, S),
+    wrong("weight_scale", "int4 x in stretches", second, X4, W4, packed(16, 6).view(3, 2, 16)),
     wrong("weight_scale", "scale of three dimensions", first, X, W, S[None]),
     wrong("weight_scale.size(0)", "scale of two experts", first, X, W, S[:2]),
     wrong("weight_scale.size(1)", "stretches that do not divide k", first, X, W4, packed(16, 9).view(3, 3, 16), bias=B),
@@ -167,6 +170,8 @@ def stated(
         if assist is not None:
             high, low = (in_halves(part, right, s[place].numpy()) for part in (rows // 16, rows % 16 - 8))
             v = (high * np.float32(16) + low + assist[place].numpy()) * tokens
+        elif x.dtype == torch.int32:
+            v = in_halves(rows, right, s[place].numpy()) * tokens
         else:
             v = (rows @ right).astype(np.float32) * tokens * numbers(s[place])
         a, b = v[:, :half], v[:, half:]
@@ -174,10 +179,10 @@ def stated(
             gate = b * (a / (np.float32(1) + exp(-a)))
             gate = gate if smooth is None else gate * smooth[place].numpy()
             for r, row in enumerate(gate):
-                scales[start + r] = np.abs(row).max() / np.float32(127)
-                y[start + r] = to_int8(
-                    (row * (np.float32(1) / scales[start + r])).astype(np.float16).astype(np.float32)
-                )
+                largest = np.abs(row).max()
+                scales[start + r] = largest / np.float32(127)
+                inverse = np.float32(127) / largest if x.dtype == torch.int32 else np.float32(1) / scales[start + r]
+                y[start + r] = to_int8((row * inverse).astype(np.float16).astype(np.float32))
         start += size
     return [y, scales]
 
@@ -211,8 +216,10 @@ def calls(draw: Draw, second_version: bool) -> Call:
         options = (
             {"weight_assist_matrix": [assist], "dequant_mode": int(stretched)} if second_version else {"bias": assist}
         )
+    elif form == "a4w4":
+        scale = data.params(experts, n)
     else:
-        scale = data.floats(data.one_of(torch.float32, torch.bfloat16) if form == "a8w8" else torch.float32, experts, n)
+        scale = data.floats(data.one_of(torch.float32, torch.bfloat16), experts, n)
     if form == "a4w4" and data.one_of(True, False):
         options["smooth_scale"] = data.floats(torch.float32, *data.one_of((experts,), (experts, n // 2)))
     if second_version:
