@@ -1,7 +1,8 @@
 """npu_grouped_matmul_finalize_routing: what may be passed, and what comes back.
 
-x (m, k) is int8, w (E, k, n) int8 or int32 that hold int4 along n. scale, pertoken_scale, logit and row_index are
-needed; int4 weights take packed scales (E, 1, n) and a bias (E, n), as npu_grouped_matmul does.
+x (m, k) is int8, w (E, k, n) int8 or int32 that hold int4 along n. scale, logit and row_index are needed; int4 weights
+take packed scales (E, 1, n) and a bias (E, n), as npu_grouped_matmul does, and need pertoken_scale, which the document
+lists for int8 weights as well and their kernel does without.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ def grouped_matmul_finalize_routing(
     rules.require(w.size(0) <= _MOST_EXPERTS, lambda: f"w.size(0) must be at most {_MOST_EXPERTS}, got {w.size(0)}")
     rules.equal("w.size(1)", w.size(1), "x.size(1)", x.size(1))
     width = _check_weight(rules, w, scale, bias, offset)
-    by_row = {"pertoken_scale": (pertoken_scale, (torch.float32,)), "logit": (logit, (torch.float32,))}
-    for name, (tensor, allowed) in {**by_row, "row_index": (row_index, (torch.int64, torch.int32))}.items():
+    by_row = {"logit": (logit, (torch.float32,)), "row_index": (row_index, (torch.int64, torch.int32))}
+    if pertoken_scale is not None or w.dtype == torch.int32:
+        by_row["pertoken_scale"] = (pertoken_scale, (torch.float32,))
+    for name, (tensor, allowed) in by_row.items():
         if tensor is None:
             rules.refuse(f"{name} must be given, got None")
         rules.dtype(name, tensor, allowed)

@@ -1,9 +1,9 @@
 """npu_grouped_matmul_finalize_routing: the last linear of experts, and their results added up for each token.
 
-With t = pertoken_scale * logit, a row becomes ``acc * scale * t``; of int4 weights ``(16 * high + low + bias (+ offset
-* sum(x))) * t``, as in npu_grouped_matmul. Rows are added to the token that row_index names, on top of shared_input *
-shared_input_weight where there is one, in float32. The device adds in the order in which its cores finish; here rows
-are added one after the other. Rows of no group add nothing.
+With t = pertoken_scale * logit, or logit alone, a row becomes ``acc * scale * t``; of int4 weights ``(16 * high + low +
+bias (+ offset * sum(x))) * t``, as in npu_grouped_matmul. Rows are added to the token that row_index names, on top of
+shared_input * shared_input_weight where there is one, in float32. The device adds in the order in which its cores
+finish; here rows are added one after the other. Rows of no group add nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def combined_products(
     scale: Tensor,
     bias: Tensor | None,
     offset: Tensor | None,
-    pertoken_scale: Tensor,
+    pertoken_scale: Tensor | None,
     shared_input: Tensor | None,
     logit: Tensor,
     row_index: Tensor,
@@ -47,7 +47,9 @@ def combined_products(
     if shared_input is not None:
         y[shared_input_offset : shared_input_offset + shared_input.size(0)] = shared_input.float() * shared_input_weight
     for span in spans(_OP, group_list, group_list_type, w.size(0), x.size(0)):
-        rows, shares = x[span.place], (pertoken_scale[span.place] * logit[span.place]).unsqueeze(-1)
+        rows, shares = x[span.place], logit[span.place].unsqueeze(-1)
+        if pertoken_scale is not None:
+            shares = pertoken_scale[span.place].unsqueeze(-1) * shares
         targets = _checked(row_index[span.place], span.start, tokens)
         if bias is None:
             values = int8_matmul(rows, w[span.weight]).float() * scale[span.weight] * shares
@@ -74,7 +76,7 @@ def grouped_matmul_finalize_routing(
     scale: Tensor,
     bias: Tensor | None,
     offset: Tensor | None,
-    pertoken_scale: Tensor,
+    pertoken_scale: Tensor | None,
     shared_input: Tensor | None,
     logit: Tensor,
     row_index: Tensor,
@@ -108,8 +110,8 @@ def grouped_matmul_finalize_routing_node(
     output_bs: int = 0,
     group_list_type: int = 1,
 ) -> Tensor:
-    if scale is None or pertoken_scale is None or group_list is None or logit is None or row_index is None:
-        raise TypeError("scale, pertoken_scale, group_list, logit and row_index must be given")
+    if scale is None or group_list is None or logit is None or row_index is None:
+        raise TypeError("scale, group_list, logit and row_index must be given")
     routed = x, w, group_list, scale, bias, offset, pertoken_scale, shared_input, logit, row_index
     return grouped_matmul_finalize_routing(
         *routed, shared_input_weight, shared_input_offset, output_bs, group_list_type

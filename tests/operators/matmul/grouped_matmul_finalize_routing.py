@@ -24,6 +24,7 @@ INT4 = {"scale": packed(72, 3)[:, None], "bias": f32(3, 72), **ROUTED}
 
 GOOD = [
     good(OP, "int8", X, W, G, **INT8),
+    good(OP, "int8 with one scale for all rows", X, W, G, **{**INT8, "pertoken_scale": None}),
     good(
         OP,
         "with shared experts",
@@ -97,7 +98,7 @@ WRONG = [
     wrong("bias", "int4 without bias", X4, W4, G, **{**INT4, "bias": None}),
     wrong("bias", "int4 float16 bias", X4, W4, G, **{**INT4, "bias": f16(3, 72)}),
     wrong("offset", "int4 float16 offset", X4, W4, G, **INT4, offset=f16(3, 1, 72)),
-    wrong("pertoken_scale", "no tokens", X, W, G, **{**INT8, "pertoken_scale": None}),
+    wrong("pertoken_scale", "no tokens", X4, W4, G, **{**INT4, "pertoken_scale": None}),
     wrong("logit", "no logit", X, W, G, **{**INT8, "logit": None}),
     wrong("row_index", "no row_index", X, W, G, **{**INT8, "row_index": None}),
     wrong("logit", "float16 logit", X, W, G, **{**INT8, "logit": f16(6)}),
@@ -143,7 +144,8 @@ def expected(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor, **given: Any) ->
         right = (int4_elements(w[place]) if w.dtype == torch.int32 else w[place].numpy()).astype(np.int64)
         for r in range(start, start + size):
             row = x[r : r + 1].numpy().astype(np.int64)
-            share = given["pertoken_scale"].numpy()[r] * given["logit"].numpy()[r]
+            share = given["logit"].numpy()[r]
+            share = share if given["pertoken_scale"] is None else given["pertoken_scale"].numpy()[r] * share
             if w.dtype == torch.int32:
                 high, low = (in_halves(half, right, scale[place].numpy()) for half in (row // 16, row % 16 - 8))
                 v = low + high * np.float32(16) + given["bias"][place].numpy()
@@ -176,6 +178,7 @@ def calls(draw: Draw) -> Call:
         options["offset"] = data.one_of(None, data.floats(torch.float32, experts, 1, n))
     else:
         options["scale"] = data.floats(torch.float32, experts, n)
+        options["pertoken_scale"] = data.one_of(None, options["pertoken_scale"])
     weight = data.int32(experts, k, n // 8) if int4 else data.int8(experts, k, n)
     return (data.int8(rows, k), weight, data.groups(experts, rows, kind)), options
 
