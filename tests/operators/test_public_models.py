@@ -51,10 +51,30 @@ def reorder(dtype: torch.dtype, scales: bool) -> tuple[Callable[..., Any], tuple
     def call(tokens: torch.Tensor, counts: torch.Tensor, per_token: torch.Tensor | None) -> Any:
         return torch_npu.npu_moe_re_routing(tokens, counts, per_token_scales=per_token)
 
-    counts = torch.bincount(experts(8, 256).reshape(-1), minlength=256).reshape(1, 256)
-    return call, ((torch.randn(256, 256) * 9).to(dtype), counts, torch.rand(256) if scales else None)
+    return call, ((torch.randn(256, 256) * 9).to(dtype), COUNTS.reshape(1, 256), torch.rand(256) if scales else None)
 
 
+def made(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    return lambda *given: op(*given, **options), args
+
+
+def activate(rows: int, width: int, groups: torch.Tensor | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Quantised SwiGLU between the products of all experts, or of one expert that all tokens share."""
+
+    def call(x: torch.Tensor, weight_scale: Any, token_scale: Any, smooth: Any, groups: Any) -> Any:
+        options = {"group_index": groups, "activate_left": True, "quant_mode": 1}
+        scales = {"weight_scale": weight_scale, "activation_scale": token_scale, "quant_scale": smooth}
+        return torch_npu.npu_dequant_swiglu_quant(x, **scales, **options)
+
+    x = torch.randint(-9999, 9999, (rows, width), dtype=torch.int32)
+    shape, smooth = ((width, 1), (width // 2,)) if groups is None else ((256, width), (256, width // 2))
+    return call, (x, torch.rand(shape) / 99, torch.rand(rows), torch.rand(smooth), groups)
+
+
+COUNTS = torch.bincount(experts(8, 256).reshape(-1), minlength=256)
+SPARSE = torch.stack((COUNTS.argsort(descending=True), COUNTS.sort(descending=True).values), 1)
+ROWS = torch.arange(128, dtype=torch.int32).reshape(4, 32).t().contiguous()
+BATCH = {"perm_x2": [0, 1, 2], "perm_y": [1, 0, 2]}
 SIGMOID = {"group_select_mode": 1, "norm_type": 1, "routed_scaling_factor": 2.5}
 CALLS = [
     gate(256, 8, k_group=4, group_count=8, **SIGMOID),
@@ -74,6 +94,30 @@ CALLS = [
     combine(4, False, torch.bfloat16, True, 0),
     combine(12, False, torch.bfloat16, False, 2),
     combine(4, False, torch.float32, True, 2),
+    activate(32, 1024, None),
+    activate(256, 128, COUNTS),
+    activate(256, 64, SPARSE),
+    made(torch_npu.npu_swiglu, torch.randn(32, 1024).bfloat16()),
+    made(torch_npu.npu_swiglu, torch.randn(1, 16, 1024).bfloat16()),
+    made(torch_npu.npu_moe_gating_top_k_softmax, torch.randn(32, 8).bfloat16(), k=4),
+    made(torch_npu.npu_moe_gating_top_k_softmax, torch.randn(32, 8), k=4),
+    made(torch_npu.npu_moe_init_routing, torch.randn(32, 256).bfloat16(), ROWS, experts(4, 8), active_num=32),
+    made(torch_npu.npu_moe_compute_expert_tokens, experts(4, 8).reshape(-1).sort().values, 8),
+    made(
+        torch_npu.npu_transpose_batchmatmul,
+        torch.randn(4, 2, 512).bfloat16(),
+        torch.randn(4, 512, 128).bfloat16(),
+        perm_x1=[0, 1, 2],
+        **BATCH,
+    ),
+    made(
+        torch_npu.npu_transpose_batchmatmul,
+        torch.randn(4, 2, 128).bfloat16().transpose(0, 1),
+        torch.randn(4, 128, 512).bfloat16(),
+        perm_x1=[1, 0, 2],
+        **BATCH,
+    ),
+    made(torch_npu.npu_convert_weight_to_int4pack, torch.randint(-8, 8, (96, 128), dtype=torch.int32)),
 ]
 
 
@@ -85,6 +129,6 @@ def test_graph_gives_the_bits_of_eager_execution() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(run, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
     eager, graph = (torch.utils._pytree.tree_leaves(function(on_npu)) for function in (run, compiled))
-    assert len(eager) == len(graph) == 3 * 3 + 7 * 4 + 3 * 4 + 4
+    assert len(eager) == len(graph) == 3 * 3 + 7 * 4 + 3 * 4 + 4 + 3 * 2 + 2 + 2 * 3 + 3 + 1 + 2 + 1
     for one, other in zip(eager, graph, strict=True):
         assert torch.equal(one.cpu(), other.cpu())
