@@ -44,7 +44,7 @@ def lower(
         scale = ge.Reshape(scale, [-1])
         scale.desc.dtype = dtype
     source = _source_of_view(x2)
-    x1, x2 = _operands(x1, x2, plan) if source is None else (x1, source)
+    x1, x2 = operands(x1, x2, plan.int4, plan.packed_along_k) if source is None else (x1, source)
     y = ge.QuantBatchMatmulV3(
         x1,
         x2,
@@ -69,10 +69,11 @@ def _source_of_view(x2: Tensor) -> Tensor | None:
     return producer(x2) if order in _SWAPPED else None
 
 
-def _operands(x1: Tensor, x2: Tensor, plan: QuantMatmulPlan) -> tuple[Tensor, Tensor]:
-    if not plan.int4:
+def operands(x1: Tensor, x2: Tensor, int4: bool, packed_along_k: bool) -> tuple[Tensor, Tensor]:
+    """Both matrices, int4 unpacked; a weight packed along k is turned for it."""
+    if not int4:
         return x1, x2
-    if plan.packed_along_k:
+    if packed_along_k:
         x2 = _turned(x2)
     return unpacked(x1, x1.rank), unpacked(x2, rank=2)
 

@@ -323,3 +323,8 @@ def test_30_rope_quant_kvcache_tells_the_node_its_pages() -> None:
         *(x, angles, angles, cache, cache.clone(), ends(1, 5), f32(64), f32(64)),
     )
     assert node(graph, "DequantRopeQuantKvcache").attr["cache_mode"].s == b"page"
+
+
+def test_31_quant_matmul_gelu_takes_int4_as_documented() -> None:
+    given = [each.to(META) for each in (i32(4, 4), i32(32, 2), f32(4), f32(16))]
+    assert torch_npu.npu_quant_matmul_gelu(*given).shape == (4, 16)

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-RELU, GELU_TANH, FAST_GELU, SILU = 1, 2, 4, 5
+RELU, GELU_TANH, GELU_ERF, FAST_GELU, SILU = 1, 2, 3, 4, 5
+# The polynomial p of which ``1 / (1 + exp(x * p(x * x)))`` is the normal distribution function between the limits.
+_ERF = (-0.3512339572e-8, 0.2645266170e-6, -0.7929488134e-5, 0.1106123840e-3, 0.6518995814e-4, -0.7266616915e-1)
+_ERF_CONSTANT, _ERF_LOW, _ERF_HIGH = -0.1595769883e1, -13.15, 5.751
 
 
 def exponential(values: Tensor) -> Tensor:
@@ -28,9 +31,21 @@ def activated(values: Tensor, act_type: int) -> Tensor:
     if act_type == GELU_TANH:
         cubed = values * values * values * 0.044715
         return values / (1.0 + exponential((values + cubed) * -1.5957691))
+    if act_type == GELU_ERF:
+        return _gelu_erf(values)
     if act_type == FAST_GELU:
         return swish(values, 1.702)
     return swish(values) if act_type == SILU else values
+
+
+def _gelu_erf(values: Tensor) -> Tensor:
+    values = values.clamp(min=_ERF_LOW)
+    limited = values.clamp(max=_ERF_HIGH)
+    squared = limited * limited
+    exponent = squared * _ERF[0]
+    for coefficient in _ERF[1:]:
+        exponent = (exponent + coefficient) * squared
+    return values / (1.0 + exponential((exponent + _ERF_CONSTANT) * limited))
 
 
 EVEN_ODD = 1

@@ -37,24 +37,39 @@ def quant_matmul(
     """The product. int4 operands come as int32; ``packed_along_k`` says that x2 is (k/8, n), not (k, n/8)."""
     if form != WHOLE:
         return grouped(form, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
-    if x1.dtype == torch.int32:
-        x1 = int4.unpack(x1)
-        x2 = int4.unpack(x2.mT).mT if packed_along_k else int4.unpack(x2)
-    accumulator = int8_matmul(x1, x2)
-    if bias is not None and bias.dtype == torch.int32:
-        accumulator, bias = accumulator + bias, None
+    accumulator, bias = accumulated(x1, x2, bias, packed_along_k)
     if output is INT32:
         return accumulator
     if output is BFLOAT16 or pertoken_scale is not None:
-        values = accumulator.float() * scale.float()
-        if pertoken_scale is not None:
-            values = values * pertoken_scale.unsqueeze(-1)
-        return (values if bias is None else values + bias.float()).to(output.storage)
+        return dequantised(accumulator, scale, pertoken_scale, bias).to(output.storage)
     params = scale if scale.dtype == torch.int64 else quant_params.encode(scale, offset)
     params = params.reshape(-1)
     if output is FLOAT16:
         return (accumulator.float() * quant_params.decode(params)[0]).to(torch.float16)
     return to_int8(accumulator, params)
+
+
+def accumulated(
+    x1: torch.Tensor, x2: torch.Tensor, bias: torch.Tensor | None, packed_along_k: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The integer product with an int32 bias, and the bias that is still to be added."""
+    if x1.dtype == torch.int32:
+        x1 = int4.unpack(x1)
+        x2 = int4.unpack(x2.mT).mT if packed_along_k else int4.unpack(x2)
+    accumulator = int8_matmul(x1, x2)
+    if bias is None or bias.dtype != torch.int32:
+        return accumulator, bias
+    return accumulator + bias, None
+
+
+def dequantised(
+    accumulator: torch.Tensor, scale: torch.Tensor, pertoken_scale: torch.Tensor | None, bias: torch.Tensor | None
+) -> torch.Tensor:
+    """The product times the scale of its column, and of its row, plus a float bias, in float32."""
+    values = accumulator.float() * scale.float()
+    if pertoken_scale is not None:
+        values = values * pertoken_scale.unsqueeze(-1)
+    return values if bias is None else values + bias.float()
 
 
 @kernel("QuantBatchMatmulV3", flops=CONTRACTION, exact=True)

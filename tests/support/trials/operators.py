@@ -30,6 +30,7 @@ OF_OPERATORS = {
     "FlashAttentionScoreGrad": "npu_fusion_attention",
     "FlatQuant": "npu_kronecker_quant",
     "FusedInferAttentionScore": "npu_fused_infer_attention_score",
+    "FusedQuantMatMul": "npu_quant_matmul_gelu",
     "GatherPaKvCache": "npu_gather_pa_kv_cache_functional",
     "GeluQuant": "npu_gelu_quant",
     "GeGluV2": "npu_geglu",
