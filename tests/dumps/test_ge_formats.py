@@ -70,6 +70,14 @@ def test_formats_placement_and_origins_are_shown_and_plans_are_not():
     assert "graph twice, then_branch of branch:" in lines
 
 
+def test_a_convolution_counts_under_the_name_of_what_it_was_fused_with(tmp_path):
+    named = (DATA / SMALL).read_text().replace('type: "Conv2D"', 'type: "ReadSelect"')
+    (tmp_path / "fused.txt").write_text(named)
+    dump = dumps.load(tmp_path / "fused.txt")
+    assert dump.nodes["conv_relu"].type == "ReadSelect"
+    assert Costs(dump).nodes["conv_relu"].flops == 2 * 16 * 8 * 8 * 3 * 3 * 3
+
+
 def test_called_graphs_are_costed_with_their_callers():
     dump = dumps.load(DATA / SMALL)
     costs = Costs(dump)

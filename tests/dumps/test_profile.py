@@ -55,6 +55,13 @@ def test_bounds_are_the_slower_of_memory_and_arithmetic():
     assert bound(dump, dump.nodes["weight"], costs, peaks) is None
 
 
+def test_a_smaller_memory_is_a_slower_one_and_wide_elements_take_twice_as_long():
+    assert chip("Ascend910B4").memory == chip("Ascend910B4-1").memory / 2 == 0.8 * 2**40
+    assert chip("Ascend910B4").int8 == chip("A3_560T_DIE").int8 == 560e12
+    assert chip("Ascend910B2").lanes({"float32", "int8"}) == 11e12
+    assert chip("Ascend910B2").lanes({"float16"}) == 22e12
+
+
 def test_times_and_bounds_stand_in_the_lines(command, tmp_path):
     (tmp_path / "k.csv").write_text(KERNELS)
     path = DATA / "small_ge_proto.txt"
@@ -70,7 +77,7 @@ def test_times_and_bounds_stand_in_the_lines(command, tmp_path):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--chip", "H100"], "no peaks are published for H100; they are for Ascend910B2, Ascend910B3, Ascend910B4"),
+        (["--chip", "H100"], "no peaks are published for H100; they are for Ascend910B2, Ascend910B3, Ascend910B4, "),
         (["--profile", "none.csv"], "none.csv: No such file or directory"),
         (
             ["--profile", "small_fx.txt"],

@@ -19,6 +19,7 @@ from ...ge.dtypes import BITS, QUANTISED
 from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
 from ...ge.kernels import CONTRACTION, CONVOLUTION, REDUCTION
 from ...host.kernels import facts
+from ..graph.placement import placement
 from ..graph.shapes import Dim, TensorType
 from .symbols import check_symbols
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _FREE = CONST_TYPES | OUTSIDE_TYPES | END_TYPES | {"NoOp"}
 _MOST_TERMS = 24
+_FILTER_FORMATS = ("FRACTAL_Z", "FRACTAL_Z_C04")  # in which a device keeps the weights of convolutions
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class Costs:
             return Cost(0, 0)
         tensors = (*self._dump.inference.reads(node), *self._types(node))
         transposed = any(name in node.proto.attr and node.proto.attr[name].b for name in ("transpose_x1", "adj_x1"))
-        key = (node.type, transposed, *map(id, tensors))
+        key = (node.type, transposed, bool(placement(self._dump, node).origins), *map(id, tensors))
         if key not in self._known:
             moved = [self._size(tensor) for tensor in tensors]
             self._known[key] = Cost(_sum(moved), self._number(self._flops(node, transposed)))
@@ -168,7 +170,7 @@ class Costs:
     def _flops(self, node: Node, transposed: bool) -> Dim | None:
         if self._dump.kind == "fx":
             return None  # torch's operators are not counted
-        flops = facts(node.type).flops
+        flops = CONVOLUTION if self._is_fused_convolution(node) else facts(node.type).flops
         if flops == 0 or not self._types(node):
             return 0
         reads, result = self._dump.inference.reads(node), self._types(node)[0]
@@ -185,12 +187,24 @@ class Costs:
             return math.prod(reads[0].shape)
         return max(flops, 1) * math.prod(result.shape)
 
+    def contracts(self, node: Node) -> bool:
+        """Whether it multiplies matrices or convolves, which a chip does with its cube."""
+        return facts(node.type).flops in (CONTRACTION, CONVOLUTION) or self._is_fused_convolution(node)
+
+    def _is_fused_convolution(self, node: Node) -> bool:
+        """Whether GE fused a convolution into a node that is called after another of its parts, such as ReadSelect."""
+        if facts(node.type).flops == CONVOLUTION or not placement(self._dump, node).origins:
+            return False
+        reads = self._dump.inference.reads(node)
+        return len(reads) > 1 and any(read.layout.blocks in _FILTER_FORMATS for read in reads)
+
     def _convolution(self, node: Node, result: TensorType) -> Dim | None:
         """For each element on the side of the output channels, a multiplication and an addition for each weight."""
         fed = {edge.name: found for edge in node.inputs if (found := self._dump.inference.of(edge)) is not None}
         named = fed.get("filter") or fed.get("w") or (result if "BackpropFilter" in node.type else None)
         reads = list(fed.values())
-        weight = named or (reads[1] if len(reads) > 1 else None)
+        blocked = [read for read in reads if read.layout.blocks in _FILTER_FORMATS]
+        weight = named or next(iter([*blocked, *reads[1:2]]), None)
         outer = fed.get("out_backprop") or (fed.get("x") if "Transpose" in node.type else None) or result
         if weight is None or not weight.shape or not outer.shape:
             return None

@@ -1,6 +1,7 @@
 """What a chip needs at least for each node: the bytes it moves and the operations it does, by published peaks.
 
-The peaks are those that Ascend/msmodeling publishes for the Atlas 800 A2; nobody measured them here.
+The peaks are those that Ascend/msmodeling publishes for the Atlas 800 A2 and for a die of the A3; nobody measured them
+here. They bear its names; of the A2 also those of the chips.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...ge.graph import Node
-from ...ge.kernels import CONTRACTION, CONVOLUTION
-from ...host.kernels import facts
 from ..errors import DumpError
 from .cost import Costs
 
@@ -18,13 +17,13 @@ if TYPE_CHECKING:
     from ..dump import Dump
 
 _TERA = 1e12
-_MEMORY = 1.6 * 2**40  # bytes a second
+_TEBI = 2**40
 SOURCE = "published by Ascend/msmodeling, not measured"
 
 
 @dataclass(frozen=True)
 class Chip:
-    """Peaks in operations a second, of the cube by dtype and of the vector units."""
+    """Peaks in operations a second, of the cube by dtype and of the vector units for 16 bits; memory in bytes."""
 
     name: str
     float16: float
@@ -32,7 +31,7 @@ class Chip:
     float32: float
     int8: float
     vector: float
-    memory: float = _MEMORY
+    memory: float
 
     def cube(self, dtypes: set[str]) -> float:
         """The peak for a contraction of these dtypes."""
@@ -42,17 +41,32 @@ class Chip:
             return self.float32
         return self.bfloat16 if "bfloat16" in dtypes else self.float16
 
+    def lanes(self, dtypes: set[str]) -> float:
+        """The peak of the vector units: half as many elements where they have 32 bits."""
+        return self.vector / 2 if "float32" in dtypes else self.vector
 
-def _chip(name: str, *tera: float) -> Chip:
-    return Chip(name, *(each * _TERA for each in tera))
+
+def _chip(name: str, memory: float, *tera: float) -> Chip:
+    return Chip(name, *(each * _TERA for each in tera), memory * _TEBI)
 
 
-# 24 cores, 20 cores, and 20 cores at a lower clock.
-CHIPS = {
-    "Ascend910B2": _chip("Atlas 800 A2 376T", 376, 353.9, 99.5, 752, 22),
-    "Ascend910B3": _chip("Atlas 800 A2 313T", 313, 294.9, 83, 626, 18),
-    "Ascend910B4": _chip("Atlas 800 A2 280T", 280, 245.8, 75, 560, 16),
+# float16, bfloat16, float32, int8, vector: 24 cores, 20 cores, and 20 cores at a lower clock.
+_376T, _313T, _280T = (376, 353.9, 99.5, 752, 22), (313, 294.9, 83, 626, 18), (280, 245.8, 75, 560, 16)
+_PUBLISHED = {
+    "A2_376T_64G": _chip("Atlas 800 A2 376T", 1.6, *_376T),
+    "A2_313T_64G": _chip("Atlas 800 A2 313T", 1.6, *_313T),
+    "A2_280T_64G": _chip("Atlas 800 A2 280T", 1.6, *_280T),
+    "A2_280T_32G": _chip("Atlas 800 A2 280T with 32 GiB", 0.8, *_280T),
+    "A3_752T_DIE": _chip("a die of the Atlas 800 A3 752T", 1.6, *_376T),
+    "A3_560T_DIE": _chip("a die of the Atlas 800 A3 560T", 1.6, *_280T),
 }
+_NAMED = {
+    "Ascend910B2": "A2_376T_64G",
+    "Ascend910B3": "A2_313T_64G",
+    "Ascend910B4": "A2_280T_32G",
+    "Ascend910B4-1": "A2_280T_64G",
+}
+CHIPS = {**{name: _PUBLISHED[profile] for name, profile in _NAMED.items()}, **_PUBLISHED}
 
 
 def chip(name: str) -> Chip:
@@ -78,8 +92,7 @@ def bound(dump: Dump, node: Node, costs: Costs, peaks: Chip) -> Bound | None:
     if not cost.bytes and not cost.flops:
         return None
     reads = {found.dtype for found in dump.inference.reads(node)}
-    contracts = facts(node.type).flops in (CONTRACTION, CONVOLUTION)
-    peak, unit = (peaks.cube(reads), "cube") if contracts else (peaks.vector, "vector")
+    peak, unit = (peaks.cube(reads), "cube") if costs.contracts(node) else (peaks.lanes(reads), "vector")
     times = {"memory": 1e6 * cost.bytes / peaks.memory, unit: 1e6 * cost.flops / peak}
     slowest = max(times, key=times.__getitem__)
     return Bound(times[slowest], slowest)
