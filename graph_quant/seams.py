@@ -149,8 +149,10 @@ SEAMS: tuple[Seam, ...] = (
             )
         ),
         "torch._dynamo.source.ConstantSource",
+        "torch.export._trace",
         "torch.compiler._compile_session_context",
         "torch.fx.experimental.symbolic_shapes.ShapeEnv _suppress_guards_tls",
+        "torch.fx.experimental.symbolic_shapes.uninteresting_files",
     ),
     *_seams(
         "errors in graphs do not name their node",
@@ -323,6 +325,11 @@ SEAMS: tuple[Seam, ...] = (
     *_seams(
         "a process cannot use both of TorchAir's compilers",
         "torchair._utils.register_matmul_backward_decomp",
+    ),
+    *_seams(
+        "the graphs of passes do not tell modules",
+        "torchair._utils.graph_transform_observer.dump_fx_safety",
+        "npugraph_ex._utils.graph_transform_observer.dump_fx_safety",
     ),
     *_seams("static kernels are not refused", "torchair._acl_concrete_graph.static_kernel.compile_static_kernel"),
     *_seams("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),

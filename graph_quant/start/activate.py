@@ -35,6 +35,7 @@ def activate() -> None:
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
+        _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_tell_modules, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
@@ -94,6 +95,12 @@ def _mend_registration(compiler: str) -> None:
     from .compilers import mend_registration
 
     mend_registration(sys.modules[f"{compiler}._utils"])
+
+
+def _tell_modules(compiler: str) -> None:
+    from .compilers import tell_modules
+
+    tell_modules(sys.modules[f"{compiler}._utils.graph_transform_observer"])
 
 
 def _refuse_static_kernels(compiler: str) -> None:

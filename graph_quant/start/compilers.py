@@ -1,8 +1,13 @@
 """What is wrong in both of TorchAir's compilers, npugraph_ex and torchair, and mended in each."""
 
+from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import torch
+
+from ..ge.module_paths import module_path
+
+_TOLD = "module"  # as the dump calls the path
 
 
 def mend_example(module: ModuleType) -> None:
@@ -30,6 +35,26 @@ def mend_registration(module: ModuleType) -> None:
 def mend_configuration(module: ModuleType) -> None:
     """Give npugraph_ex the options that it turns off for npu_weight_quant_batchmatmul, and which only torchair has."""
     module.CompilerConfig.experimental_config = SimpleNamespace(enable_view_optimize=False)
+
+
+def tell_modules(module: ModuleType) -> None:
+    """Write the path of its module before each node of the graphs that TORCH_COMPILE_DEBUG=1 leaves after passes."""
+    write = module.dump_fx_safety
+
+    def dump_fx_safety(gm: torch.fx.GraphModule, file_path: str | None = None) -> None:
+        inner = [each for each in gm.modules() if isinstance(each, torch.fx.GraphModule)]
+        known = {node: path for each in inner for node in each.graph.nodes if (path := module_path(node.meta))}
+        for node, path in known.items():
+            node.meta[_TOLD] = path
+        gm.print_readable = partial(gm.print_readable, additional_meta=[_TOLD])  # type: ignore[method-assign]
+        try:
+            write(gm, file_path)
+        finally:
+            del gm.print_readable
+            for node in known:
+                del node.meta[_TOLD]
+
+    vars(module)["dump_fx_safety"] = dump_fx_safety
 
 
 def mend_receiving(module: ModuleType) -> None:

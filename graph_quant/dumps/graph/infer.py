@@ -14,6 +14,7 @@ from ...host.kernels import Fed, choose, is_folded
 from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
 from .shapes import Layout, Stated, TensorType, stated
+from .symbolic import without_export
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -57,6 +58,12 @@ class Inference:
 
 def infer(dump: Dump, progress: Progress | None = None) -> Inference:
     """Run every node of ``dump`` once on fake tensors; nodes alike in type, attributes and inputs are run together."""
+    with without_export():
+        return _infer_again(dump, progress)
+
+
+def _infer_again(dump: Dump, progress: Progress | None) -> Inference:
+    """Infer, and once more for each symbol that a node settled."""
     result = _infer(dump, dump.order, {}, progress)
     if len(dump.order) > _MOST_NODES_TO_RETRY:
         return result

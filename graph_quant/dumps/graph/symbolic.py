@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import sympy
 import torch
 from torch._dynamo.source import ConstantSource
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from .shapes import Dim, Stated, evaluate, symbols_in
+
+
+@contextmanager
+def without_export() -> Iterator[None]:
+    """Keep symbols from loading torch.export, which they want only to leave its files out of what they log."""
+    files = symbolic_shapes.uninteresting_files
+    if "torch.export._trace" not in sys.modules:
+        symbolic_shapes.uninteresting_files = set  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        symbolic_shapes.uninteresting_files = files
 
 
 class Symbols:

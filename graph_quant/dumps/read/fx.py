@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...ge import dtypes
@@ -18,7 +18,9 @@ from ..errors import DumpError
 from .contents import Progress
 
 _CLASS = re.compile(r"^(?P<indent> *)class (?P<name>\S+)\(torch\.nn\.Module\):$", re.MULTILINE)
-_FILE = re.compile(r" *# File: (?P<file>.*?):(?P<line>\d{1,9}) in (?P<function>\S+?)(?:, code: (?P<code>.*))?$")
+_MODULE = r" *(?:# module: (?P<module>\S*) )?#"
+_FILE = re.compile(_MODULE + r" File: (?P<file>.*?):(?P<line>\d{1,9}) in (?P<function>\S+?)(?:, code: (?P<code>.*))?$")
+_NO_FILE = re.compile(_MODULE + r" No stacktrace found")
 _TYPE = re.compile(r"(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\]")
 # torch's short words for dtypes.
 _DTYPES = {"bf16": "bfloat16", "f64": "float64", "f32": "float32", "f16": "float16", "f8e4m3fn": "float8_e4m3fn",
@@ -62,7 +64,10 @@ def _sources(text: str) -> dict[int, Source]:
     for number, line in enumerate(text.splitlines(), 1):
         if comment := _FILE.match(line):
             code = (comment["code"] or "").strip()
-            current = Source("", comment["file"], int(comment["line"]), comment["function"], code=code)
+            place = comment["file"], int(comment["line"]), comment["function"]
+            current = Source("", *place, code=code, module=comment["module"] or "")
+        elif comment := _NO_FILE.match(line):
+            current = Source(module=comment["module"] or "")
         found[number] = current
     return found
 
@@ -118,8 +123,7 @@ class _Forward:
                 self._element(name, other, place, annotation)
                 return
         op = self.graph.op.add(name=name, type=_target(value))
-        source = self.lines.get(line, Source())
-        self.found[name] = Source(name, source.file, source.line, source.function, code=source.code)
+        self.found[name] = replace(self.lines.get(line, Source()), fx=name)
         self._arguments(op, _operands(value), value.keywords if isinstance(value, ast.Call) else [])
         if annotation is None:
             self._tensors[name] = f"{name}:?"  # a tuple, or nothing: what follows tells
