@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 help:
 	@echo "make demo      show what it does, in under a minute"
 	@echo "make test      run the tests"
-	@echo "make lint      ruff and mypy"
+	@echo "make lint      ruff, oxlint and mypy"
 	@echo "make bench     measure, as ratios within one run"
 	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
@@ -34,7 +34,7 @@ test: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@if command -v node >/dev/null; then for module in graph_quant/dumps/render/page/*.mjs; do node --check $$module || exit 1; done; fi
+	$(BIN)/oxlint --quiet --config graph_quant/dumps/render/page/.oxlintrc.json graph_quant/dumps/render/page
 	@rm -rf build/typed && mkdir -p build/typed/graph_quant
 	@ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
 	MYPYPATH=build/typed:graph_quant/start/outside $(BIN)/mypy -p graph_quant

@@ -19,7 +19,7 @@ BLOCK = Path(__file__).parent.parent / "tests" / "dumps" / "data" / "upstream_bl
 _PARSE = """
 import sys
 from google.protobuf import text_format
-from graph_quant.dumps.schema import new_graph
+from graph_quant.ge.schema import new_graph
 text = open(sys.argv[1], encoding="utf-8").read()
 start = time.perf_counter()
 text_format.Parse(text, new_graph())

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.format == "html":
         from ..dumps.render.to_html import diff_page
 
-        content = diff_page(difference)
+        content = diff_page(difference, Path(args.before).name, Path(args.after).name)
     else:
         content = "\n".join(difference.lines()) + "\n"
     write(content, args.output)

@@ -16,9 +16,8 @@ from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, pars
 if TYPE_CHECKING:
     from ..dumps.analyse.cost import Costs
     from ..dumps.analyse.passes import History
-    from ..dumps.analyse.profile import Profile
     from ..dumps.dump import Dump
-    from ..dumps.render.lines import Note
+    from ..dumps.render.timing import Timing
 
 FORMATS = ("text", "json", "onnx", "dot", "html", "ge_proto", "ge_onnx", "ge_readable")
 _EPILOG = """\
@@ -142,7 +141,8 @@ def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
     if args.format == "html":
         from ..dumps.render.to_html import to_html
 
-        return to_html(dump, costs, Path(args.dump).name, SIZE_OPTION)
+        timing = _timing(dump, costs, args)
+        return to_html(dump, costs, Path(args.dump).name, SIZE_OPTION, timing, tuple(_timing_lines(timing, args)))
     if args.format == "ge_proto":
         from ..dumps.render.to_ge import to_ge_proto
 
@@ -178,36 +178,42 @@ def _require_onnx() -> None:
 def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
     from ..dumps.render.lines import node_lines, summary_lines
 
-    profile, note = _timing(dump, costs, args)
+    timing = _timing(dump, costs, args)
     if args.tree:
         from ..dumps.render.tree import tree_lines
 
         yield from tree_lines(dump, costs)
     else:
-        yield from node_lines(dump, costs if args.costs else None, fold=not args.no_fold, note=note)
+        yield from node_lines(
+            dump, costs if args.costs else None, fold=not args.no_fold, note=timing.note if timing else None
+        )
     yield ""
     yield from summary_lines(dump, costs, SIZE_OPTION)
-    if profile is not None:
-        yield from profile.lines()
-    if args.chip:
-        from ..dumps.analyse.roofline import SOURCE, chip
-
-        yield f"peaks of {args.chip}: those of {chip(args.chip).name}, {SOURCE}"
+    yield from _timing_lines(timing, args)
     if args.passes:
         yield ""
         yield from args.compared
 
 
-def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> tuple[Profile | None, Note | None]:
-    """The profile that was asked for, and what to say of each node."""
+def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> Timing | None:
+    """The times that were asked for."""
     if not args.profile and not args.chip:
-        return None, None
+        return None
     from ..dumps.analyse.profile import join, read_rows
     from ..dumps.analyse.roofline import chip
-    from ..dumps.render.timing import timing
+    from ..dumps.render.timing import Timing
 
     profile = join(dump, read_rows(Path(args.profile))) if args.profile else None
-    return profile, timing(costs, profile, chip(args.chip) if args.chip else None)
+    return Timing(costs, profile, chip(args.chip) if args.chip else None)
+
+
+def _timing_lines(timing: Timing | None, args: argparse.Namespace) -> Iterator[str]:
+    if timing and timing.profile:
+        yield from timing.profile.lines()
+    if timing and timing.peaks:
+        from ..dumps.analyse.roofline import SOURCE
+
+        yield f"peaks of {args.chip}: those of {timing.peaks.name}, {SOURCE}"
 
 
 def _left_open(dump: Dump) -> int:

@@ -96,4 +96,4 @@ def test_this_package_against_upstream(live, command):
 def test_pages(command, tmp_path):
     code, page, _ = command("diff", INT4, edited(tmp_path, ("i: 29", "i: 2")), "--format", "html")
     assert code == 1
-    assert '"mark":"changed"' in page
+    assert '"kind":"changed"' in page

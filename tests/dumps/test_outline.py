@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,8 @@ def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
     (tmp_path / "model.txt").write_text(text)
     dump = dumps.load(tmp_path / "model.txt")
     (layers,) = [item for item in dump.outline.children if item.kind == "layers"]
-    assert (layers.times, len(layers.blocks[0])) == (28, 4)
-    assert layers.blocks[3] == ["quant3", "linear3", "act3", "add3"]
+    assert (layers.times, len(layers.first.own)) == (28, 4)
+    assert layers.alike[3].own == ["quant3", "linear3", "act3", "add3"]
     assert layers.differs == ["act0 scale: 1 ×27, 2 ×1"]
     assert sorted(dump.outline.names()) == sorted(dump.nodes)
     lines = list(tree_lines(dump, Costs(dump)))
@@ -99,6 +100,27 @@ def test_dumps_written_here_carry_module_paths(tmp_path):
     (layers,) = dump.outline.children
     assert (layers.label, layers.times) == ("0 … 2", 3)
     assert not dump.diff(dumps.load(next(tmp_path.glob("*optimized*"))))
+
+
+class Unrolled(torch.fx.Tracer):
+    def is_leaf_module(self, *_):
+        return False
+
+
+@pytest.mark.parametrize("compiler", ["torchair", "npugraph_ex"])
+def test_dumps_of_passes_carry_module_paths(tmp_path, compiler):
+    observer = import_module(f"{compiler}._utils.graph_transform_observer")
+    model = torch.nn.Sequential(Layer(), Layer())
+    graph = torch.fx.GraphModule(model, Unrolled().trace(model))
+    before = graph.print_readable(print_output=False)
+    observer.dump_fx_safety(graph, str(tmp_path / "001_forward.txt"))
+    assert graph.print_readable(print_output=False) == before, "the graph itself is left as it was"
+    dump = dumps.load(tmp_path / "001_forward.txt")
+    linears = [node.source.module for node in dump.order if "linear" in node.type]
+    assert linears == ["0.proj", "1.proj"]
+    assert [node.source.module for node in dump.order if "add" in node.type] == ["0", "1"]
+    (layers,) = [item for item in dump.outline.children if item.times > 1]
+    assert (layers.label, layers.times) == ("0 … 1", 2)
 
 
 def test_shapes_that_are_computed_stand_in_the_edges_they_serve():

@@ -39,7 +39,8 @@ class Change:
 class Difference:
     """Nodes added, removed and changed; those in ``renamed`` only have another name, which is no difference.
 
-    ``inner`` are the differences of the graphs that matched nodes call; ``untold`` is what only one of the files tells.
+    ``pairs`` are the nodes that were matched, ``inner`` the differences of the graphs that matched nodes call;
+    ``untold`` is what only one of the files tells.
     """
 
     old: Dump
@@ -48,6 +49,7 @@ class Difference:
     removed: list[Node] = field(default_factory=list)
     changed: dict[tuple[str, str], list[Change]] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    pairs: dict[str, str] = field(default_factory=dict)
     inner: list[Difference] = field(default_factory=list)
     untold: Counter[str] = field(default_factory=Counter)
 
@@ -72,7 +74,7 @@ class Difference:
             counts = f"{len(self.removed)} removed, {len(self.added)} added, {len(self.changed)} changed"
             yield f"{counts}; {len(self.old.nodes)} nodes before, {len(self.new.nodes)} after"
         else:
-            graphs = list(self._all())
+            graphs = list(self.all())
             nodes = sum(len(each.old.nodes) for each in graphs)
             renamed = sum(len(each.renamed) for each in graphs)
             other = f", {renamed} under another name" if renamed else ""
@@ -81,17 +83,18 @@ class Difference:
                 parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(told.items()))
                 yield f"only one of the two files tells: {parts}"
 
-    def _all(self) -> Iterator[Difference]:
+    def all(self) -> Iterator[Difference]:
+        """Itself and the differences of all graphs that are called."""
         yield self
         for each in self.inner:
-            yield from each._all()
+            yield from each.all()
 
     def to_json(self) -> str:
         """The difference for programs."""
         return json.dumps(self._facts() | self._inner_facts(), indent=1) + "\n"
 
     def _inner_facts(self) -> dict[str, Any]:
-        return {"graphs": [{"name": each.new.name, **each._facts()} for each in self._all()][1:]} if self.inner else {}
+        return {"graphs": [{"name": each.new.name, **each._facts()} for each in self.all()][1:]} if self.inner else {}
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -115,7 +118,7 @@ class Difference:
 def compare(old: Dump, new: Dump) -> Difference:
     """Match the nodes of two dumps and compare what each does, yields and reads."""
     pairs = match(old, new)
-    result = Difference(old, new)
+    result = Difference(old, new, pairs=pairs)
     taken = set(pairs.values())
     result.removed = [node for node in old.order if node.name not in pairs]
     result.added = [node for node in new.order if node.name not in taken]
@@ -149,7 +152,7 @@ def _uncalled(result: Difference) -> Iterator[Difference]:
     """The differences of graphs of one name, where one of the files does not say who calls them."""
     if not (result.old.uncalled or result.new.uncalled):
         return
-    seen = {id(dump) for each in result._all() for dump in (each.old, each.new)}
+    seen = {id(dump) for each in result.all() for dump in (each.old, each.new)}
     mine, theirs = (
         {graph.name: graph for graph in dump.graphs() if id(graph) not in seen} for dump in (result.old, result.new)
     )

@@ -1,7 +1,7 @@
 """The outline of a graph: the modules it came from, or the layers found in it, each kind of layer once.
 
-An item of the outline stands for one stretch of nodes, or for several alike: ``blocks`` are the nodes of each. The page
-and ``inspect --tree`` show the same items.
+An item of the outline stands for one stretch of nodes, or for several ``alike``. The page and ``inspect --tree`` show
+the same items.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from ...ge.dtypes import QUANTISED
@@ -20,35 +21,38 @@ if TYPE_CHECKING:
 
 _LEAST_KNOWN = 0.5  # of the computing nodes have a module, for an outline by modules
 _MOST_DIFFERENCES = 8
+_DEEPEST = 32  # modules within each other
+_LONGEST_STRETCH = 400  # nodes that are shown side by side
 
 
 @dataclass
 class Item:
-    """``kind`` is graph, module, layers or nodes. ``own`` are nodes that stand in no child.
+    """``kind`` is graph, module, layers, block or nodes. ``own`` are nodes that stand in no child.
 
-    ``blocks`` are the nodes of each repetition, in order; ``differs`` says what is not alike in them.
+    One that repeats has its repetitions in ``alike``, in order, and nothing else; ``differs`` says what is not alike.
     """
 
     label: str
     kind: str
     own: list[str] = field(default_factory=list)
     children: list[Item] = field(default_factory=list)
-    blocks: list[list[str]] = field(default_factory=list)
+    alike: list[Item] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
 
     @property
     def times(self) -> int:
         """How often it stands in the graph."""
-        return max(len(self.blocks), 1)
+        return max(len(self.alike), 1)
+
+    @property
+    def first(self) -> Item:
+        """Itself, or the first of its repetitions."""
+        return self.alike[0] if self.alike else self
 
     def names(self) -> Iterator[str]:
         """All its nodes, of every repetition."""
-        if self.blocks:
-            for block in self.blocks:
-                yield from block
-            return
         yield from self.own
-        for child in self.children:
+        for child in (*self.alike, *self.children):
             yield from child.names()
 
 
@@ -80,16 +84,18 @@ def _is_step(node: Node) -> bool:
 
 
 def _by_modules(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
-    items: dict[str, Item] = {"": root}
+    items = {"": root}
 
-    def item(path: str) -> Item:
+    def item(parts: tuple[str, ...]) -> Item:
+        path = ".".join(parts)
         if path not in items:
-            items[path] = Item(path.rpartition(".")[2], "module")
-            item(path.rpartition(".")[0]).children.append(items[path])
+            items[path] = Item(parts[-1], "module")
+            item(parts[:-1]).children.append(items[path])
         return items[path]
 
     for node in nodes:
-        item(node.source.module).own.append(node.name)
+        parts = tuple(node.source.module.split(".")) if node.source.module else ()
+        item(parts[:_DEEPEST]).own.append(node.name)
     _merge(dump, root)
 
 
@@ -97,40 +103,41 @@ def _merge(dump: Dump, parent: Item) -> None:
     """Put siblings of one structure into one item, from the leaves up."""
     for child in parent.children:
         _merge(dump, child)
-    merged: list[Item] = []
-    for child in parent.children:
-        last = merged[-1] if merged else None
-        if last is not None and _structure(dump, last) == _structure(dump, child):
-            last.blocks = last.blocks or [list(last.names())]
-            last.blocks.append(list(child.names()))
-            last.label = f"{last.label.partition(' … ')[0]} … {child.label}"
-        else:
-            merged.append(child)
-    for child in merged:
-        if len(child.blocks) > 1:
-            child.differs = differences(dump, child.blocks)
-    parent.children = merged
+    parent.children = [
+        alike[0] if len(alike) == 1 else _repeated(dump, f"{alike[0].label} … {alike[-1].label}", "module", alike)
+        for alike in (list(some) for _, some in groupby(parent.children, lambda child: _structure(dump, child)))
+    ]
 
 
 def _structure(dump: Dump, item: Item) -> tuple[str, ...]:
-    names = item.blocks[0] if item.blocks else list(item.names())
-    return tuple(dump.nodes[name].type for name in names)
+    return tuple(dump.nodes[name].type for name in item.names())
+
+
+def _repeated(dump: Dump, label: str, kind: str, alike: list[Item]) -> Item:
+    return Item(label, kind, alike=alike, differs=differences(dump, [list(each.names()) for each in alike]))
 
 
 def _by_layers(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
     end = 0
     for start, period, times in repeats([node.type for node in nodes]):
-        if start > end:
-            root.children.append(_stretch(nodes[end:start]))
+        root.children += _stretches(nodes[end:start])
         end = start + period * times
-        blocks = [[node.name for node in nodes[at : at + period]] for at in range(start, end, period)]
-        layers = Item(f"block of {period} nodes", "layers", list(blocks[0]), [], blocks)
-        layers.differs = differences(dump, blocks)
-        root.children.append(layers)
-    if not root.children:
+        blocks = [
+            Item(f"block {number}", "block", [node.name for node in nodes[at : at + period]])
+            for number, at in enumerate(range(start, end, period))
+        ]
+        root.children.append(_repeated(dump, f"block of {period} nodes", "layers", blocks))
+    if root.children or len(nodes) > _LONGEST_STRETCH:
+        root.children += _stretches(nodes[end:])
+    else:
         root.own = [node.name for node in nodes]
-    elif end < len(nodes):
-        root.children.append(_stretch(nodes[end:]))
+
+
+def _stretches(nodes: Sequence[Node]) -> list[Item]:
+    """What does not repeat, in pieces that can be looked at."""
+    pieces = -(-len(nodes) // _LONGEST_STRETCH)
+    ends = [len(nodes) * number // pieces for number in range(pieces + 1)] if pieces else []
+    return [_stretch(nodes[start:end]) for start, end in pairwise(ends)]
 
 
 def _stretch(nodes: Sequence[Node]) -> Item:

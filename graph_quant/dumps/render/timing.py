@@ -1,33 +1,57 @@
-"""Measured times and bounds, as they stand in a node's line."""
+"""Measured times and bounds of nodes: in words for a line, and as facts for the page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ...ge.graph import Node
 from ..analyse.cost import Costs
-from ..analyse.profile import Profile
-from ..analyse.roofline import Chip, bound
+from ..analyse.profile import Measured, Profile
+from ..analyse.roofline import Bound, Chip, bound
 
 if TYPE_CHECKING:
     from ..dump import Dump
-    from .lines import Note
 
 
-def timing(costs: Costs, profile: Profile | None, peaks: Chip | None) -> Note:
-    """What to say of each node: its time and share, the least it can take and by what, and how far it is from that."""
+@dataclass(frozen=True)
+class Timing:
+    """What was measured, and the peaks of a chip; either may be missing."""
 
-    def note(dump: Dump, node: Node) -> str:
-        measured = profile.nodes.get(node.name) if profile else None
+    costs: Costs
+    profile: Profile | None
+    peaks: Chip | None
+    _uncalled: dict[int, Costs] = field(default_factory=dict)
+
+    def _known(self, dump: Dump, node: Node) -> tuple[Measured | None, Bound | None]:
+        measured = self.profile.nodes.get(node.name) if self.profile else None
+        return measured, bound(dump, node, self._costs(dump), self.peaks) if self.peaks else None
+
+    def _costs(self, dump: Dump) -> Costs:
+        found = self.costs.of(dump) or self._uncalled.get(id(dump))
+        if found is None:
+            found = self._uncalled[id(dump)] = Costs(dump)
+        return found
+
+    def note(self, dump: Dump, node: Node) -> str:
+        """A node's time and share, the least it can take and by what, and how far it is from that."""
+        measured, least = self._known(dump, node)
         parts = []
-        if profile and measured:
+        if self.profile and measured:
             runs = f" of {measured.runs} runs" if measured.runs > 1 else ""
-            parts.append(f"{measured.each:.2f} us{runs}, {100 * profile.share(node.name):.1f} %")
-        own = costs.of(dump) or Costs(dump)
-        least = bound(dump, node, own, peaks) if peaks else None
+            parts.append(f"{measured.each:.2f} us{runs}, {100 * self.profile.share(node.name):.1f} %")
         if least:
             ratio = f", {measured.each / least.microseconds:.1f} times that" if measured and least.microseconds else ""
             parts.append(f"at least {least.microseconds:.3g} us by {least.by}{ratio}")
         return f"  [{'; '.join(parts)}]" if parts else ""
 
-    return note
+    def facts(self, dump: Dump, node: Node) -> dict[str, Any]:
+        """The same in numbers: microseconds of one run, runs, share; the least, and what bounds it."""
+        measured, least = self._known(dump, node)
+        facts: dict[str, Any] = {}
+        if self.profile and measured:
+            share = round(self.profile.share(node.name), 6)
+            facts |= {"measured": round(measured.each, 3), "runs": measured.runs, "share": share}
+        if least:
+            facts |= {"least": round(least.microseconds, 4), "by": least.by}
+        return facts

@@ -27,7 +27,7 @@ def _lines(dump: Dump, item: Item, costs: Costs, depth: int) -> Iterator[str]:
     names = list(item.names())
     touching = quantised(dump, names)
     times = f" ×{item.times}" if item.times > 1 else ""
-    size = f", block of {len(item.blocks[0])} nodes" if item.times > 1 and item.kind == "module" else ""
+    size = f", block of {len(list(item.first.names()))} nodes" if item.times > 1 and item.kind == "module" else ""
     marks = f", {touching} quantised" if touching else ""
     flops = [costs.nodes[name].flops for name in names]
     known = [each for each in flops if isinstance(each, int)]
@@ -35,10 +35,11 @@ def _lines(dump: Dump, item: Item, costs: Costs, depth: int) -> Iterator[str]:
     count = f"{len(names)} node{'s' * (len(names) != 1)}"
     yield f"{'  ' * depth}{printable(item.label, LONGEST_NAME)}{times}{size}: {count}{marks}, {spent}"
     yield from (f"{'  ' * depth}  differs: {printable(text, 300)}" for text in item.differs)
-    for child in item.children:
+    inside = item.first
+    for child in inside.children:
         yield from _lines(dump, child, costs, depth + 1)
-    if item.kind != "graph" and item.own and not item.children:
-        kinds = Counter(dump.nodes[name].type for name in (item.blocks[0] if item.blocks else item.own))
+    if item.kind != "graph" and inside.own and not inside.children:
+        kinds = Counter(dump.nodes[name].type for name in inside.own)
         shown = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.most_common(_TYPES))
         more = f", {len(kinds) - _TYPES} more types" if len(kinds) > _TYPES else ""
         yield f"{'  ' * (depth + 1)}{printable(shown, 300)}{more}"

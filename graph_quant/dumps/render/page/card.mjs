@@ -1,90 +1,92 @@
-import { card, data, folded, groupOf, groups, nodes, readers, state } from "./data.mjs";
-import { redraw } from "./drawing.mjs";
-import { centre } from "./moving.mjs";
-import { relayout, toggle } from "./folding.mjs";
+// ---- the card: all that is known of a node or a group, as text that can be selected ------------------------------
+import { data, isDiff, page, state } from "./data.mjs";
+import { amount, facts, line, make, section } from "./elements.mjs";
+import { countText, markText, title } from "./boxes.mjs";
+import { reveal, revealGroup } from "./choosing.mjs";
+import { quantisation } from "./quantisation.mjs";
+import { within } from "./side.mjs";
 
-// ---- the card. Text from the dump only ever becomes text nodes. ---------------------------------------------------
-export function make(tag, content, properties = {}) {
-  const element = Object.assign(document.createElement(tag), properties);
-  for (const part of [content].flat()) if (part !== undefined && part !== null) element.append(part);
-  return element;
-}
-const link = index => make("a", nodes[index].name, { onclick: () => { reveal(index); } });
-const section = (title, body) => body && (!Array.isArray(body) || body.length) ? [make("h3", title), ...[body].flat()] : [];
-const facts = pairs => make("dl", pairs.flatMap(([key, value]) => [make("dt", key), make("dd", value)]));
-const amount = (value, unit) => value === null ? `? ${unit}` : typeof value === "number" ? `${value.toLocaleString("en")} ${unit}` : `${value} ${unit}`;
+const MOST = 60, MOST_CHANGES = 1000;
+const anchor = (text, href, follow) => make("a", text, { href, onclick: event => { event.preventDefault(); follow(); } });
+const nodeLink = (pane, index) => anchor(pane.side.nodes[index].name, `#${pane.link}=${encodeURIComponent(pane.side.nodes[index].key)}`, () => reveal(pane, index));
+const groupLink = (pane, index) => anchor(title(pane.side.groups[index]), "#", () => revealGroup(pane, index));
+const cut = (list, most, show) => [...list.slice(0, most).flatMap(show), ...(list.length > most ? [make("dt", "…"), make("dd", `${list.length - most} more`)] : [])];
+const listed = (list, show) => list.length ? make("dl", cut(list, MOST, show)) : null;
 
-function bits(fields) {
-  const total = fields.reduce((sum, field) => sum + field.width, 0);
-  return make("div", fields.map(field => {
-    const cell = make("div", [field.name, make("small", field.range)], { className: field.live ? "live" : "" });
-    cell.style.flex = `${Math.max(field.width / total, 0.07)} 1 0`;
-    return cell;
-  }), { className: "bits" });
+function show(pane, name, parts) {
+  page.card.replaceChildren(...parts.flat());
+  page.card.dataset.node = name;
+  page.card.scrollTop = 0;
 }
-const nibbles = () => bits([7, 6, 5, 4, 3, 2, 1, 0].map(element => ({ name: `e${element}`, range: `${4 * element + 3}–${4 * element}`, width: 4, live: true })));
-const parameterBits = () => bits([
-  { name: "0", range: "63–47", width: 17 }, { name: "1", range: "46", width: 1 }, { name: "offset", range: "45–37", width: 9, live: true },
-  { name: "0", range: "36–32", width: 5 }, { name: "scale", range: "31–13", width: 19, live: true }, { name: "0", range: "12–0", width: 13 },
-]);
-function decode(text) {
-  let value;
-  try { value = BigInt.asUintN(64, BigInt(text.trim())); } catch { return "not a whole number"; }
-  const buffer = new DataView(new ArrayBuffer(4));
-  buffer.setUint32(0, Number(value & 0xffffe000n));
-  const offset = Number(BigInt.asIntN(9, value >> 37n));
-  return `scale ${Number(buffer.getFloat32(0).toPrecision(7))}, offset ${offset}, bit 46 is ${(value >> 46n) & 1n}`;
+function around(pane, group) {
+  const path = [];
+  for (let at = group; at !== null && at !== 0; at = pane.side.groups[at].parent) path.unshift(at);
+  return path.length ? make("p", path.flatMap((at, place) => [place ? " › " : "", groupLink(pane, at)]), { className: "kind" }) : null;
 }
-function decoder(first) {
-  const answer = make("p", decode(first), { className: "kind" });
-  const field = make("input", null, { value: first, oninput: () => { answer.textContent = decode(field.value); } });
-  field.setAttribute("aria-label", "A parameter to decode");
-  return [make("div", field, { className: "decode" }), answer];
+function timeFacts(time) {
+  if (!time) return [];
+  const rows = [];
+  if (time.measured) rows.push(["measured", `${Number(time.measured.toPrecision(4))} µs${time.runs > 1 ? ` in each of ${time.runs} runs` : ""}${time.share === undefined ? "" : `, ${(100 * time.share).toFixed(1)} %`}`]);
+  if (time.least) rows.push(["at least", `${Number(time.least.toPrecision(3))} µs${time.by ? ` by ${time.by}` : ""}`]);
+  if (time.measured && time.least) rows.push(["ratio", `${(time.measured / time.least).toFixed(1)} ×`]);
+  return section("Time", rows.length ? facts(rows) : null);
 }
-function quantisation(quant) {
-  if (!quant) return [];
-  const body = [];
-  if (quant.destination) body.push(facts([["destination", quant.destination], ["range", quant.range], ["packing", quant.packing]]));
-  if (quant.packed) body.push(make("p", "One int32 holds eight elements, the first in the lowest nibble; two's complement.", { className: "kind" }), nibbles());
-  if (quant.parameters) {
-    body.push(make("p", "A 64-bit parameter of npu_trans_quant_param:", { className: "kind" }), parameterBits(), ...decoder(quant.parameters.example));
-    if (quant.parameters.values.length) body.push(facts(quant.parameters.values.map((text, at) => [`[${at}]`, text])));
+
+export function nodeCard(pane, node) {
+  const { side } = pane, attributes = Object.entries(node.attributes);
+  show(pane, node.name, [
+    make("h2", node.name), make("p", node.type, { className: "kind" }), around(pane, node.group) || [],
+    node.remarks.map(text => make("p", text, { className: "remark" })),
+    node.mark ? section(node.mark[0].toUpperCase() + node.mark.slice(1), (node.changes || [`only ${node.mark === "added" ? "after" : "before"}`]).map(text => line(text, node.mark))) : [],
+    section("Results", listed(node.outputs, ([name, type]) => [make("dt", name || "y"), make("dd", type)])),
+    section("Value", node.value ? facts([["constant", node.value]]) : null),
+    section("Inputs", listed(node.inputs, input => [make("dt", input.control ? "after" : input.name), make("dd", [nodeLink(pane, input.from), input.control ? "" : `  ${input.type}`, side.nodes[input.from].shape ? `  = ${side.nodes[input.from].shape}` : ""])])),
+    section("Read by", listed(side.readers[node.index], reader => [make("dt", reader.input.name || "after"), make("dd", nodeLink(pane, reader.to))])),
+    section("Attributes", attributes.length ? facts(attributes) : null),
+    quantisation(node.quant), timeFacts(node.time),
+    section("Source", node.source.length ? facts(node.source) : null),
+    section("Cost", facts([["moves", amount(node.bytes, "B")], ["computes", amount(node.flops, "FLOP")]])),
+  ]);
+}
+
+export function groupCard(pane, group) {
+  const { side } = pane, kinds = new Map(), weights = [];
+  for (const index of within(side, group.index)) {
+    const node = side.nodes[index];
+    if (node.inline) { if (node.role === "input") weights.push(index); } else kinds.set(node.type, (kinds.get(node.type) || 0) + 1);
   }
-  return section("Quantisation", body);
+  const contents = [
+    ...group.children.filter(at => side.groups[at].shown).map(at => [side.groups[at].kind, groupLink(pane, at)]),
+    ...group.members.filter(at => !side.nodes[at].inline && !side.nodes[at].isShape).map(at => [side.nodes[at].type, nodeLink(pane, at)]),
+  ];
+  const button = make("button", pane.open.has(group.index) ? "Close" : "Open", { onclick: () => { pane.toggle(group); groupCard(pane, group); } });
+  show(pane, group.label, [
+    make("h2", title(group)), make("p", `${group.kind}: ${countText(group)}`, { className: "kind" }), around(pane, group.parent) || [],
+    markText(group) ? line(markText(group), "changed") : [], make("p", button),
+    section("Differs", (group.differs || []).map(text => make("p", text, { className: "remark" }))),
+    section("Contains", listed(contents, ([kind, link]) => [make("dt", kind), make("dd", link)])),
+    section("Weights", listed(weights, at => [make("dt", nodeLink(pane, at)), make("dd", side.nodes[at].outputs.map(output => output[1]).join(" "))])),
+    section("Types", listed([...kinds].sort((a, b) => b[1] - a[1]), ([kind, count]) => [make("dt", String(count)), make("dd", kind)])),
+    timeFacts(group.hasTime ? group : null),
+    section("Cost", facts([["moves", amount(group.bytes, "B")], ["computes", amount(group.flops, "FLOP")]])),
+  ]);
 }
 
-export function select(index, group) {
-  state.selected = index;
-  const node = nodes[index], folding = group !== null && group !== undefined ? groups[group] : null;
-  const parts = [make("h2", node.name), make("p", folding ? `${folding.label} – ${folding.members.length} nodes` : node.type, { className: "kind" })];
-  node.remarks.forEach(text => parts.push(make("p", text, { className: "remark" })));
-  if (node.changes) parts.push(...section("Changed", node.changes.map(text => make("p", text, { className: "line changed" }))));
-  if (groupOf.has(index)) {
-    const number = groupOf.get(index);
-    parts.push(make("p", make("button", folded.has(number) ? "Unfold" : `Fold into “${groups[number].label}”`, { onclick: () => toggle(number) })));
-  }
-  if (folding) parts.push(...section("Nodes", make("dl", folding.members.flatMap(member => [make("dt", nodes[member].type), make("dd", link(member))]))));
-  parts.push(...section("Results", facts(node.outputs.map(output => [output.name || "y", output.type]))));
-  if (node.value) parts.push(...section("Value", make("dl", [make("dt", "constant"), make("dd", node.value)])));
-  parts.push(...section("Inputs", node.inputs.length ? make("dl", node.inputs.flatMap(input => [make("dt", input.control ? "after" : input.name), make("dd", [link(input.from), input.control ? "" : `  ${input.type}`])])) : null));
-  parts.push(...section("Read by", readers[index].length ? make("dl", readers[index].slice(0, 40).flatMap(reader => [make("dt", reader.input.name || "after"), make("dd", link(reader.to))])) : null));
-  const attributes = Object.entries(node.attributes);
-  parts.push(...section("Attributes", attributes.length ? facts(attributes) : null));
-  parts.push(...quantisation(node.quant));
-  parts.push(...section("Source", node.source.length ? facts(node.source) : null));
-  parts.push(...section("Cost", facts([["moves", amount(node.bytes, "B")], ["computes", amount(node.flops, "FLOP")]])));
-  card.replaceChildren(...parts);
-  card.dataset.node = node.name;
-  redraw();
+function changeLine(change) {
+  const follow = () => {
+    change.nodes.forEach((index, at) => { if (index !== null) { state.panes[at].expose(state.panes[at].side.nodes[index]); } });
+    const at = change.nodes[1] === null ? 0 : 1;
+    reveal(state.panes[at], change.nodes[at]);
+  };
+  return make("li", [anchor(change.text, "#", follow), ...(change.details || []).map(text => line(text))], { className: change.kind });
 }
-export function clear() {
-  state.selected = null; delete card.dataset.node;
-  card.replaceChildren(make("h2", data.title), ...data.summary.map(([kind, text]) => make("p", text, { className: `line ${kind}` })),
-    make("p", "Drag to move, scroll to zoom, click a node for its card, double-click an idiom to unfold it.", { className: "kind" }));
-  redraw();
-}
-export function reveal(index) {
-  const group = groupOf.get(index);
-  if (group !== undefined && folded.has(group) && groups[group].head !== index) { folded.delete(group); relayout(); }
-  centre(index); select(index, folded.has(group) ? group : null);
+export function summaryCard() {
+  const changes = data.changes || [], hidden = changes.length - MOST_CHANGES;
+  const pane = state.panes[0], root = pane.side.groups[0];
+  delete page.card.dataset.node;
+  page.card.replaceChildren(make("h2", data.title), ...data.summary.map(text => line(text)),
+    ...section("Changes", changes.length ? make("ol", changes.slice(0, MOST_CHANGES).map(changeLine), { id: "changes" }) : null),
+    ...(hidden > 0 ? [line(`${hidden} more changes`)] : []),
+    ...(isDiff ? [] : section("Outline", listed(root.children.filter(at => pane.side.groups[at].shown), at => [make("dt", countText(pane.side.groups[at])), make("dd", groupLink(pane, at))]))),
+    make("p", "Drag to move, scroll to zoom. Click a node for its card; ⊞ or a double click opens a group. Keys: / search, n and N from hit to hit, arrows from node to node, Enter opens and closes, f fits, + and - zoom.", { className: "kind" }));
 }

@@ -1,12 +1,12 @@
+// What the page was given, and the parts of the document that it fills.
 export const data = JSON.parse(document.getElementById("data").textContent);
-export const canvas = document.getElementById("graph"), pen = canvas.getContext("2d");
-export const card = document.getElementById("card"), search = document.getElementById("search"), hits = document.getElementById("hits");
-export const nodes = data.nodes, groups = data.groups;
-export const groupOf = new Map();
-groups.forEach((group, index) => group.members.forEach(member => groupOf.set(member, index)));
-export const folded = new Set(groups.keys());
-export const readers = nodes.map(() => []);
-nodes.forEach((node, index) => node.inputs.forEach(input => readers[input.from].push({ to: index, input })));
+export const isDiff = data.sides.length > 1;
+const element = id => document.getElementById(id);
+export const page = {
+  card: element("card"), search: element("search"), hits: element("hits"), steps: element("steps"), count: element("count"),
+  panes: element("panes"), legend: element("legend"), colour: element("colour"), fold: element("fold"), shapes: element("shapes"),
+};
 export const FONTS = { title: "600 13px system-ui, sans-serif", label: "11px system-ui, sans-serif", detail: "10.5px ui-monospace, Menlo, Consolas, monospace" };
-export const view = { x: 0, y: 0, zoom: 1 };
-export const state = { scene: null, selected: null }, colours = {};
+export const colours = {};
+// The panes, the one that was used last, what is searched for, and what colours tell.
+export const state = { panes: [], active: null, hits: [], step: -1, colour: "kind" };

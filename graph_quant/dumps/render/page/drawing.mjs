@@ -1,84 +1,113 @@
-import { FONTS, canvas, colours, pen, state, view } from "./data.mjs";
-import { boxOf } from "./scene.mjs";
-import { HEIGHT } from "./layout.mjs";
+// ---- drawing, with the pen of a canvas or of an SVG -------------------------------------------------------------
+import { FONTS, colours, isDiff, state } from "./data.mjs";
+import { colourOf } from "./colours.mjs";
+import { title } from "./boxes.mjs";
 
-// ---- drawing ----------------------------------------------------------------------------------------------------
-export function readColours() {
-  const style = getComputedStyle(document.documentElement);
-  for (const name of ["ground", "panel", "ink", "soft", "line", "accent", "input", "constant", "quantised", "plain", "group", "added", "changed", "removed"])
-    colours[name] = style.getPropertyValue(`--${name}`).trim();
-}
+// Below these zooms text, curves and edges among small boxes are not seen, and not drawn.
+const TEXT_FROM = 0.3, CURVES_FROM = 0.16, LABELS_FROM = 0.7, ROUND = 8;
+// Edges by how they look; those of one look are drawn in one stroke.
+const STYLES = [
+  { name: "faint", colour: "soft", alpha: 0.13, width: 1.2 },
+  { name: "shape", colour: "soft", alpha: 0.35, width: 1, dash: [2, 3] },
+  { name: "control", colour: "soft", alpha: 0.5, width: 1.2, dash: [5, 4] },
+  { name: "plain", colour: "soft", alpha: 0.65, width: 1.3 },
+  { name: "quantised", colour: "quantised", alpha: 0.95, width: 2.2 },
+  { name: "near", colour: "accent", alpha: 1, width: 2.4 },
+];
+const styleOf = edge => edge.long ? "faint" : edge.quantised ? "quantised" : edge.control ? "control" : edge.isShape ? "shape" : "plain";
 
-let frame = 0;
-export const redraw = () => { if (!frame) frame = requestAnimationFrame(() => { frame = 0; draw(); }); };
-
-function clip(text, width) {
-  if (pen.measureText(text).width <= width) return text;
-  let low = 0, high = text.length;
-  while (low < high) { const middle = (low + high + 1) >> 1; if (pen.measureText(text.slice(0, middle) + "…").width <= width) low = middle; else high = middle - 1; }
-  return text.slice(0, low) + "…";
-}
-
-function draw() {
-  const ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-    canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
-  }
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  pen.setTransform(ratio * view.zoom, 0, 0, ratio * view.zoom, ratio * view.x, ratio * view.y);
-  const seen = { left: -view.x / view.zoom, top: -view.y / view.zoom, right: (width - view.x) / view.zoom, bottom: (height - view.y) / view.zoom };
-  const chosen = state.selected === null ? null : state.scene.byId.get(boxOf(state.selected));
-  for (const edge of state.scene.edges) drawEdge(edge, seen, chosen);
-  for (const box of state.scene.boxes) {
-    if (box.x + box.width / 2 < seen.left || box.x - box.width / 2 > seen.right || box.y + HEIGHT < seen.top || box.y > seen.bottom) continue;
-    drawBox(box, box === chosen);
+function curve(pen, path, curved) {
+  pen.moveTo(path[0], path[1]);
+  for (let at = 2; at < path.length; at += 2) {
+    const x = path[at - 2], y = path[at - 1], nextX = path[at], nextY = path[at + 1];
+    if (!curved || Math.abs(x - nextX) < 1) pen.lineTo(nextX, nextY);
+    else { const middle = (y + nextY) / 2; pen.bezierCurveTo(x, middle, nextX, middle, nextX, nextY); }
   }
 }
 
-function drawEdge(edge, seen, chosen) {
-  const top = edge.from.y + HEIGHT, bottom = edge.to.y, near = chosen && (edge.from === chosen || edge.to === chosen);
-  if (bottom < seen.top || top > seen.bottom || (edge.long && !near && view.zoom < 0.12)) return;
-  const points = [{ x: edge.from.x, y: top }, ...edge.bends.map(bend => ({ x: bend.x, y: bend.y + HEIGHT / 2 })), { x: edge.to.x, y: bottom }];
-  pen.beginPath(); pen.moveTo(points[0].x, points[0].y);
-  for (let at = 1; at < points.length; at++) {
-    const a = points[at - 1], b = points[at], middle = (a.y + b.y) / 2;
-    pen.bezierCurveTo(a.x, middle, b.x, middle, b.x, b.y);
+function drawEdges(pane, pen, zoom, seen) {
+  const chosen = pane.chosenId(), byStyle = new Map(STYLES.map(style => [style.name, []]));
+  for (const edge of pane.scene.edges) {
+    if (edge.high < seen.top || edge.low > seen.bottom || edge.east < seen.left || edge.west > seen.right) continue;
+    const isNear = chosen !== null && (edge.key === chosen || edge.targets.has(chosen));
+    // Too short to be seen, unless it was asked for.
+    if (!isNear && (edge.high - edge.low + edge.east - edge.west) * zoom < 5) continue;
+    byStyle.get(isNear ? "near" : styleOf(edge)).push(edge);
   }
-  pen.strokeStyle = near ? colours.accent : edge.type.startsWith("int4") || edge.type.startsWith("int8") || edge.type.startsWith("uint8") ? colours.quantised : colours.soft;
-  pen.globalAlpha = near ? 1 : edge.long ? 0.08 : edge.to.size || edge.from.size ? 0.3 : 0.6;
-  pen.lineWidth = near ? 2 : 1.2;
-  pen.setLineDash(edge.control ? [5, 4] : []);
-  pen.stroke(); pen.setLineDash([]); pen.globalAlpha = 1;
-  if (view.zoom > 0.35) {
-    pen.beginPath(); pen.moveTo(edge.to.x, bottom); pen.lineTo(edge.to.x - 4, bottom - 7); pen.lineTo(edge.to.x + 4, bottom - 7); pen.closePath();
-    pen.fillStyle = pen.strokeStyle; pen.globalAlpha = near ? 1 : edge.long ? 0.2 : 0.7; pen.fill(); pen.globalAlpha = 1;
+  const curved = zoom >= CURVES_FROM;
+  for (const style of STYLES) {
+    const edges = byStyle.get(style.name);
+    if (!edges.length) continue;
+    pen.strokeStyle = pen.fillStyle = colours[style.colour]; pen.globalAlpha = style.alpha;
+    pen.lineWidth = curved ? style.width : Math.min(style.width / zoom, 10); pen.setLineDash(curved && style.dash || []);
+    pen.beginPath(); for (const edge of edges) curve(pen, edge.path, curved); pen.stroke();
+    pen.setLineDash([]);
+    if (zoom >= TEXT_FROM) { pen.beginPath(); for (const edge of edges) if (!edge.to.port) arrow(pen, edge.path); pen.fill(); }
+    pen.globalAlpha = 1;
+    if (zoom >= LABELS_FROM) for (const edge of edges) label(pen, edge, style.name === "near");
   }
-  if (view.zoom > 0.75 && !edge.control && (near || (!edge.long && edge.to.in.length <= 3))) {
-    // Where several edges meet, their labels stand apart: near the producers.
-    const a = points[points.length - 2], b = points[points.length - 1], share = edge.to.in.length > 1 ? 0.24 : 0.5;
-    const x = a.x + (b.x - a.x) * share * share * (3 - 2 * share), y = a.y + (b.y - a.y) * share;
-    pen.font = FONTS.detail; pen.textAlign = "center";
-    const text = edge.type + (edge.count > 1 ? `  ×${edge.count}` : ""), wide = pen.measureText(text).width + 8;
-    pen.fillStyle = colours.ground; pen.globalAlpha = 0.9; pen.fillRect(x - wide / 2, y - 8, wide, 14); pen.globalAlpha = 1;
-    pen.fillStyle = near ? colours.accent : colours.soft; pen.fillText(text, x, y + 3);
+}
+function arrow(pen, path) {
+  const x = path[path.length - 2], y = path[path.length - 1];
+  pen.moveTo(x, y); pen.lineTo(x - 4, y - 7); pen.lineTo(x + 4, y - 7); pen.closePath();
+}
+// A dtype and its sizes; how a device keeps them stands in the card.
+const untilSizes = type => type.slice(0, type.indexOf("]") + 1) || type;
+function label(pen, edge, isNear) {
+  if (edge.control || edge.from.port || edge.to.port || (!isNear && (edge.long || edge.to.ins.length > 3))) return;
+  const { path } = edge, at = path.length - 4, share = edge.to.ins.length > 1 ? 0.24 : 0.5;
+  const x = path[at] + (path[at + 2] - path[at]) * share * share * (3 - 2 * share), y = path[at + 1] + (path[at + 3] - path[at + 1]) * share;
+  const text = edge.types.size > 1 ? `${edge.count} tensors` : untilSizes([...edge.types][0]) + (edge.count > 1 ? `  ×${edge.count}` : "");
+  pen.font = FONTS.detail; pen.textAlign = "center";
+  const wide = text.length * 6.4 + 8;
+  pen.fillStyle = colours.ground; pen.globalAlpha = 0.85; pen.fillRect(x - wide / 2, y - 8, wide, 14); pen.globalAlpha = 1;
+  pen.fillStyle = isNear ? colours.accent : edge.quantised ? colours.quantised : colours.soft; pen.fillText(text, x, y + 3);
+}
+
+function drawFrame(pane, pen, frame, zoom, chosen) {
+  if (frame.group.parent === null) return;
+  const isChosen = frame.id === chosen;
+  pen.beginPath(); pen.roundRect(frame.left, frame.top, frame.width, frame.height, 12);
+  pen.fillStyle = colours.group; pen.globalAlpha = 0.04; pen.fill(); pen.globalAlpha = 1;
+  pen.strokeStyle = isChosen ? colours.accent : colours.line; pen.lineWidth = isChosen ? 3 : Math.min(1.2 / zoom, 4); pen.stroke();
+  if (zoom < TEXT_FROM) return;
+  pen.textAlign = "left"; pen.font = FONTS.title; pen.fillStyle = colours.group;
+  pen.fillText(`⊟ ${title(frame.group)}`, frame.left + 12, frame.top + 20);
+}
+
+function drawBox(pane, pen, box, zoom, chosen, found) {
+  const { left, top, width, height } = box, colour = colourOf(pane, box), isChosen = box.id === chosen;
+  const isHit = found && found.has(box.id);
+  if (found && !isHit && !isChosen) pen.globalAlpha = 0.3;
+  if (zoom < TEXT_FROM) { pen.fillStyle = colour.fill || colour.line; pen.fillRect(left, top, width, height); } else {
+    pen.beginPath(); pen.roundRect(left, top, width, height, ROUND);
+    pen.fillStyle = colour.fill || colours.panel; pen.fill();
+    if (box.role === "quantised" && !colour.fill && !isDiff) { pen.globalAlpha *= 0.16; pen.fillStyle = colours.quantised; pen.fill(); pen.globalAlpha = found && !isHit && !isChosen ? 0.3 : 1; }
+    const isMarked = box.mark || box.role === "quantised" && !isDiff;
+    pen.strokeStyle = isMarked ? colour.line : colours.line; pen.lineWidth = isMarked ? 2 : 1.2; pen.stroke();
+    pen.fillStyle = colour.line; pen.fillRect(left + 1, top + 6, 5, height - 12);
+    pen.textAlign = "left";
+    box.lines.forEach(([text, font, name], at) => {
+      pen.font = font; pen.fillStyle = name === "colour" ? colours[box.mark] || (box.role === "quantised" ? colours.quantised : colours.soft) : colours[name];
+      pen.fillText(text, left + 14, top + 17 + 14 * at);
+    });
+    if (box.group?.quantised && !isDiff) { pen.fillStyle = colours.quantised; pen.fillRect(left + 8, top + height - 3, (width - 16) * box.group.quantised / box.group.nodes, 3); }
+  }
+  pen.globalAlpha = 1;
+  if (isChosen || isHit) {
+    pen.strokeStyle = isChosen ? colours.accent : colours.hot; pen.lineWidth = Math.max(3, Math.min(2 / zoom, 30));
+    pen.strokeRect(left - 2, top - 2, width + 4, height + 4);
+  }
+  if (isHit && box.group && zoom >= TEXT_FROM) {
+    pen.textAlign = "right"; pen.font = FONTS.label; pen.fillStyle = colours.hot; pen.fillText(`${found.get(box.id)} found`, left + width - 6, top - 6);
   }
 }
 
-function drawBox(box, chosen) {
-  const left = box.x - box.width / 2, colour = colours[box.mark] || colours[box.role];
-  if (view.zoom < 0.22) {
-    pen.fillStyle = colour; pen.fillRect(left, box.y, box.width, HEIGHT);
-    if (chosen) { pen.strokeStyle = colours.accent; pen.lineWidth = 6 / view.zoom; pen.strokeRect(left, box.y, box.width, HEIGHT); }
-    return;
-  }
-  pen.beginPath(); pen.roundRect(left, box.y, box.width, HEIGHT, 9);
-  pen.fillStyle = colours.panel; pen.fill();
-  pen.strokeStyle = chosen ? colours.accent : box.mark ? colour : colours.line; pen.lineWidth = chosen ? 3 : box.mark ? 2.5 : 1.2; pen.stroke();
-  pen.beginPath(); pen.roundRect(left, box.y, 6, HEIGHT, [9, 0, 0, 9]); pen.fillStyle = colour; pen.fill();
-  pen.textAlign = "left";
-  pen.fillStyle = colours.ink; pen.font = FONTS.title;
-  pen.fillText(clip(box.title, box.width - 22), left + 14, box.y + 16);
-  pen.fillStyle = colours.soft; pen.font = FONTS.label; pen.fillText(clip(box.label, box.width - 22), left + 14, box.y + 30);
-  pen.fillStyle = colour; pen.font = FONTS.detail; pen.fillText(clip(box.detail, box.width - 22), left + 14, box.y + 44);
+// Draw what is seen of a pane's scene at a zoom; the pen is already moved and scaled.
+export function drawScene(pane, pen, zoom, seen) {
+  const chosen = pane.chosenId(), found = state.hits.length ? pane.found() : null;
+  const isSeen = box => box.left + box.width >= seen.left && box.left <= seen.right && box.top + box.height >= seen.top && box.top <= seen.bottom;
+  for (const frame of pane.scene.frames) if (isSeen(frame)) drawFrame(pane, pen, frame, zoom, chosen);
+  drawEdges(pane, pen, zoom, seen);
+  for (const box of pane.scene.boxes) if (isSeen(box)) drawBox(pane, pen, box, zoom, chosen, found);
 }

@@ -1,66 +1,65 @@
-import { canvas, groupOf, hits, search, state, view } from "./data.mjs";
-import { boxOf } from "./scene.mjs";
-import { HEIGHT, ROW } from "./layout.mjs";
-import { readColours, redraw } from "./drawing.mjs";
-import { toggle } from "./folding.mjs";
-import { clear, select } from "./card.mjs";
+// ---- pointers and keys -----------------------------------------------------------------------------------------
+import { page, state } from "./data.mjs";
+import { choose, clear } from "./choosing.mjs";
+import { stepTo } from "./search.mjs";
 
-// ---- moving -----------------------------------------------------------------------------------------------------
-export function fit() {
-  const b = state.scene.bounds, pad = 30, width = canvas.clientWidth, height = canvas.clientHeight;
-  const whole = Math.min((width - 2 * pad) / (b.right - b.left), (height - 2 * pad) / (b.bottom - b.top));
-  view.zoom = Math.min(Math.max(whole, 0.01), 1.4);
-  view.x = width / 2 - view.zoom * (b.left + b.right) / 2;
-  view.y = height / 2 - view.zoom * (b.top + b.bottom) / 2;
-  redraw();
+export function listenToPane(pane) {
+  const { canvas, view } = pane;
+  let drag = null;
+  canvas.addEventListener("pointerdown", event => {
+    drag = { x: event.offsetX, y: event.offsetY, fromX: view.x, fromY: view.y, moved: false };
+    canvas.setPointerCapture(event.pointerId); canvas.classList.add("dragging"); state.active = pane;
+  });
+  canvas.addEventListener("pointermove", event => {
+    if (!drag) { canvas.style.cursor = pane.at(event.offsetX, event.offsetY) ? "pointer" : ""; return; }
+    if (Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) > 4) drag.moved = true;
+    if (drag.moved) { view.x = drag.fromX + event.offsetX - drag.x; view.y = drag.fromY + event.offsetY - drag.y; pane.redraw(); }
+  });
+  canvas.addEventListener("pointerup", event => {
+    canvas.classList.remove("dragging");
+    if (drag && !drag.moved) click(pane, pane.at(event.offsetX, event.offsetY));
+    drag = null;
+  });
+  canvas.addEventListener("dblclick", event => { const hit = pane.at(event.offsetX, event.offsetY); if (hit?.box.group && !hit.isSign) pane.toggle(hit.box.group); });
+  canvas.addEventListener("wheel", event => {
+    event.preventDefault();
+    pane.zoomAt(event.offsetX, event.offsetY, Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0016)));
+  }, { passive: false });
+  canvas.addEventListener("keydown", event => { if (walk(pane, event.key)) event.preventDefault(); });
 }
-export function start() {
-  fit();
-  // A tall graph shown whole is unreadable: begin at its top instead.
-  if (view.zoom < 0.3) {
-    view.zoom = 0.7;
-    const first = state.scene.boxes.filter(box => !box.aside).sort((a, b) => a.y - b.y)[0] || state.scene.boxes[0];
-    view.x = canvas.clientWidth / 2 - view.zoom * first.x; view.y = 60 - view.zoom * Math.max(first.y - ROW, state.scene.bounds.top); redraw();
+function click(pane, hit) {
+  if (!hit) { clear(); return; }
+  if (hit.isSign) pane.toggle(hit.box.group);
+  choose(pane, hit.box.group ? { group: hit.box.group } : { node: hit.box.node });
+}
+
+// Arrow keys go along edges, and from box to box within a row; Enter opens and closes.
+function walk(pane, key) {
+  const { scene } = pane, chosen = scene.byId.get(pane.chosenId());
+  if (key === "Enter") { if (chosen?.group) pane.toggle(chosen.group); return Boolean(chosen?.group); }
+  if (!["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight"].includes(key)) return false;
+  const next = chosen ? neighbour(scene, chosen, key) : [...scene.boxes].sort((a, b) => a.top - b.top || a.left - b.left)[0];
+  if (next) { choose(pane, next.group ? { group: next.group } : { node: next.node }); pane.centre(next.id); }
+  return true;
+}
+function neighbour(scene, chosen, key) {
+  const isDown = key === "ArrowDown", middle = box => box.left + box.width / 2;
+  if (isDown || key === "ArrowUp") {
+    const ids = scene.edges.flatMap(edge => isDown ? edge.key === chosen.id ? [...edge.targets] : [] : edge.targets.has(chosen.id) ? [edge.key] : []);
+    const near = [...new Set(ids)].map(id => scene.byId.get(id)).filter(box => box && box !== chosen);
+    return near.sort((a, b) => Math.abs(middle(a) - middle(chosen)) - Math.abs(middle(b) - middle(chosen)))[0];
   }
+  const sign = key === "ArrowRight" ? 1 : -1;
+  const beside = scene.boxes.filter(box => sign * (middle(box) - middle(chosen)) > 1 && box.top < chosen.top + chosen.height && box.top + box.height > chosen.top);
+  return beside.sort((a, b) => Math.abs(middle(a) - middle(chosen)) - Math.abs(middle(b) - middle(chosen)))[0];
 }
-function zoomAt(x, y, factor) {
-  const zoom = Math.min(Math.max(view.zoom * factor, 0.01), 4);
-  view.x = x - (x - view.x) * zoom / view.zoom; view.y = y - (y - view.y) * zoom / view.zoom; view.zoom = zoom; redraw();
+
+export function listenToKeys() {
+  addEventListener("resize", () => state.panes.forEach(pane => pane.redraw()));
+  addEventListener("keydown", event => {
+    if (["INPUT", "SELECT"].includes(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const pane = state.active, zoom = factor => pane.zoomAt(pane.canvas.clientWidth / 2, pane.canvas.clientHeight / 2, factor);
+    const keys = { "/": () => page.search.focus(), f: () => pane.fit(), Escape: clear, "+": () => zoom(1.25), "=": () => zoom(1.25), "-": () => zoom(0.8), n: () => stepTo(1), N: () => stepTo(-1) };
+    if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
+  });
 }
-export function centre(index) {
-  const box = state.scene.byId.get(boxOf(index));
-  if (view.zoom < 0.5) view.zoom = 0.9;
-  view.x = canvas.clientWidth / 2 - view.zoom * box.x; view.y = canvas.clientHeight / 2 - view.zoom * (box.y + HEIGHT / 2); redraw();
-}
-const boxAt = (x, y) => {
-  const gx = (x - view.x) / view.zoom, gy = (y - view.y) / view.zoom;
-  return state.scene.boxes.find(box => Math.abs(gx - box.x) <= box.width / 2 && gy >= box.y && gy <= box.y + HEIGHT);
-};
-let drag = null;
-canvas.addEventListener("pointerdown", event => { drag = { x: event.offsetX, y: event.offsetY, vx: view.x, vy: view.y, moved: false }; canvas.setPointerCapture(event.pointerId); canvas.classList.add("dragging"); });
-canvas.addEventListener("pointermove", event => {
-  if (!drag) { canvas.style.cursor = boxAt(event.offsetX, event.offsetY) ? "pointer" : ""; return; }
-  if (Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) > 4) drag.moved = true;
-  if (drag.moved) { view.x = drag.vx + event.offsetX - drag.x; view.y = drag.vy + event.offsetY - drag.y; redraw(); }
-});
-canvas.addEventListener("pointerup", event => {
-  canvas.classList.remove("dragging");
-  if (drag && !drag.moved) { const box = boxAt(event.offsetX, event.offsetY); box ? select(box.node, box.group) : clear(); }
-  drag = null;
-});
-canvas.addEventListener("dblclick", event => { const box = boxAt(event.offsetX, event.offsetY); if (box && groupOf.has(box.node)) toggle(groupOf.get(box.node)); });
-canvas.addEventListener("wheel", event => {
-  event.preventDefault();
-  zoomAt(event.offsetX, event.offsetY, Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0016)));
-}, { passive: false });
-addEventListener("resize", redraw);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); redraw(); });
-addEventListener("keydown", event => {
-  if (event.target === search) { if (event.key === "Escape") { search.blur(); hits.hidden = true; } return; }
-  if (event.target.tagName === "INPUT") return;
-  if (event.key === "/") { event.preventDefault(); search.focus(); }
-  else if (event.key === "f") fit();
-  else if (event.key === "Escape") clear();
-  else if (event.key === "+" || event.key === "=") zoomAt(canvas.clientWidth / 2, canvas.clientHeight / 2, 1.25);
-  else if (event.key === "-") zoomAt(canvas.clientWidth / 2, canvas.clientHeight / 2, 0.8);
-});
