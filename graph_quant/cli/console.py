@@ -107,7 +107,7 @@ class _Bar:
         self._update: Callable[[float], None] | None = None
 
     def report(self, share: float) -> None:
-        if self._update is None and time.monotonic() - self._since > _QUIET_SECONDS:
+        if self._update is None and sys.stderr.isatty() and time.monotonic() - self._since > _QUIET_SECONDS:
             self._start()
         if self._update is not None and share:
             self._update(share)
@@ -116,7 +116,7 @@ class _Bar:
         from rich.console import Console
         from rich.progress import Progress
 
-        shown = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+        shown = Progress(console=Console(stderr=True), transient=True)
         task = shown.add_task(printable(self._title, 60).replace("[", "("), total=1.0)
         shown.start()
         self._stop = shown.stop

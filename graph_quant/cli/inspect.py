@@ -219,9 +219,8 @@ def _timing_lines(timing: Timing | None, args: argparse.Namespace) -> Iterator[s
 def _left_open(dump: Dump) -> int:
     from ..ge.registrations import is_known
 
-    if cut := dump.inference.cut:
-        complain(f"{cut[0]}: {dump.inference.failures[cut[0]]}")
-        return UNREADABLE
+    for name, reason in dump.inference.cut.items():
+        return complain(f"{name}: {reason}")
     unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name) and not dump.trusts_descs)
     if not unknown:
         return 0

@@ -164,7 +164,7 @@ def _set_list(attribute: Any, type_name: str, value: list[Any]) -> None:
         attribute.list.f.extend(value)
     elif value and all(isinstance(item, bool) for item in value):
         attribute.list.b.extend(value)
-    elif value and isinstance(value[0], str):
+    elif value and all(isinstance(item, str) for item in value):
         attribute.list.s.extend(item.encode() for item in value)
     else:
         attribute.list.i.extend(value)

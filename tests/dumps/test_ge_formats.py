@@ -78,6 +78,23 @@ def test_a_convolution_counts_under_the_name_of_what_it_was_fused_with(tmp_path)
     assert Costs(dump).nodes["conv_relu"].flops == 2 * 16 * 8 * 8 * 3 * 3 * 3
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "hostile", "expected"),
+    [
+        ("small_ge_readable.txt", "axes: {0, -1}", "axes: {x, -1}", "is no value for the attribute axes"),
+        ("small_fx.txt", '"f16[s77, 16]"', '"f16[s77, 9223372036854775807]"', "arg0_1: "),
+    ],
+    ids=["list", "size"],
+)  # fmt: skip
+def test_what_no_file_should_say_ends_in_one_line(command, tmp_path, name, text, hostile, expected):
+    content = (DATA / name).read_text()
+    assert text in content
+    (tmp_path / "hostile.txt").write_text(content.replace(text, hostile, 1))
+    code, _, error = command("inspect", tmp_path / "hostile.txt")
+    assert (code, error.count("\n")) == (2, 1)
+    assert expected in error
+
+
 def test_called_graphs_are_costed_with_their_callers():
     dump = dumps.load(DATA / SMALL)
     costs = Costs(dump)

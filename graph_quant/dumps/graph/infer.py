@@ -42,7 +42,7 @@ class Inference:
     tied: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     # Nodes that ask for more than is ever computed.
-    cut: list[str] = field(default_factory=list)
+    cut: dict[str, str] = field(default_factory=dict)
     # The same of the graphs that nodes call, by the name of the graph.
     inner: dict[str, Inference] = field(default_factory=dict)
 
@@ -192,12 +192,12 @@ class _Run:
         try:
             return compute()
         except Exception as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             if isinstance(error, TooMuchError):
-                self.result.cut.append(node.name)
-            lines = str(error).strip().splitlines()
+                self.result.cut[node.name] = reason
             # Where descs are trusted, a kernel only adds to them; one that cannot is no failure.
             if not self._dump.trusts_descs:
-                self.result.failures[node.name] = lines[0] if lines else type(error).__name__
+                self.result.failures[node.name] = reason
             return ()
 
     def _call(self, node: Node) -> tuple[Value, ...]:

@@ -108,7 +108,7 @@ export class Pane {
     const asksShapes = node.isShape && !this.shapes;
     if (!closed.length && !asksShapes) return;
     closed.forEach(at => this.open.add(at));
-    this.shapes ||= asksShapes;
+    if (asksShapes) { this.shapes = true; page.shapes.setAttribute("aria-pressed", "true"); }
     this.relayout();
   }
   openAll(all) {
