@@ -1,23 +1,30 @@
-"""What may be passed to hide keys and shift scores: masks of the five sparse modes, and pse_shift."""
+"""What may be passed to hide keys and shift scores: masks of the sparse modes, and pse_shift."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
 from graph_quant.meta.rules import Rules, guard_or_false, sym_or
 from graph_quant.reference.attention.call import Numbers, Operands
-from graph_quant.reference.attention.masks import TABLE
+from graph_quant.reference.attention.masks import TABLE, TREE
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor
 
 MASK_DTYPES = (torch.bool, torch.int8, torch.uint8)
 MODES = (0, 1, 2, 3, 4)
+# What alone knows trees of guesses, with keys that are latent.
+KNOWS_TREES, LATENT = "npu_fused_infer_attention_score_v2", 512
+TREE_LAYOUTS = ("BSH", "BSND", "BNSD", "TND")
 
 
 def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     """Refuses a mask that its sparse mode does not take, and a shift that does not fit."""
     mode, mask = numbers.sparse_mode, operands.atten_mask
+    if mode == TREE and numbers.op == KNOWS_TREES:
+        _check_tree(rules, operands, numbers)
+        return
     rules.require(mode in MODES, lambda: f"sparse_mode must be 0, 1, 2, 3 or 4, got {mode}")
     _, _, tokens, _ = query_sizes(operands.query, numbers)
     is_one = guard_or_false(tokens == 1) and not numbers.knows_modes
@@ -33,6 +40,29 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
             _check_whole(rules, mask, operands, numbers, is_one)
     if operands.pse_shift is not None:
         _check_shift(rules, operands.pse_shift, operands, numbers)
+
+
+def _check_tree(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+    """A mask of queries among themselves, beside rope parts, with nothing that the kernel of latent keys lacks."""
+    mask, batch_and_more = operands.atten_mask, query_sizes(operands.query, numbers)
+    if mask is None or operands.query_rope is None:
+        rules.refuse("atten_mask and query_rope must be given in sparse_mode 9, got None")
+    for name, extra in (("pse_shift", operands.pse_shift), (numbers.name("quant_scale2"), operands.quant_scale2)):
+        if extra is not None:
+            rules.refuse(f"{name} must be None in sparse_mode 9, got a tensor")
+    rules.one_of("input_layout", numbers.layout, TREE_LAYOUTS, " in sparse_mode 9")
+    batch, _, tokens, channels = batch_and_more
+    rules.equal("the channels of query", channels, f"{LATENT} in sparse_mode 9", LATENT)
+    rules.dtype("atten_mask", mask, MASK_DTYPES)
+    if not numbers.is_packed:
+        rules.rank("atten_mask", mask, 3, why=" in sparse_mode 9")
+        for dim, (what, size) in enumerate((("the batch of query", batch), *[("the tokens of query", tokens)] * 2)):
+            rules.equal(f"atten_mask.size({dim})", mask.size(dim), what, size)
+        return
+    rules.rank("atten_mask", mask, 1, why=" in layout TND and sparse_mode 9")
+    ends = (0, *(numbers.actual_seq_lengths or ()))
+    squares = sum((end - before) ** 2 for before, end in pairwise(ends))
+    rules.equal("atten_mask.size(0)", mask.size(0), "the squares of the lengths of queries", squares)
 
 
 def _check_table(rules: Rules, mask: Tensor, mode: int) -> None:

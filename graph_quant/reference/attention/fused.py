@@ -222,6 +222,10 @@ class _Sight:
     def __init__(self, operands: Operands, numbers: Numbers, tokens: int) -> None:
         self.operands, self.numbers = operands, numbers
         mask, mode = operands.atten_mask, numbers.sparse_mode
+        self.tree = None
+        if mode == masks.TREE and mask is not None:
+            self.tree = masks.Tree(numbers.op, mask, numbers.actual_seq_lengths if numbers.is_packed else None)
+            mask, mode = None, masks.MASK_ALONE
         # One query without a rope part goes to a kernel that knows masks only, and takes tables as "nothing hidden".
         is_decode = tokens == 1 and operands.query_rope is None and not (numbers.is_packed or numbers.knows_modes)
         if mask is not None and mode >= (3 if is_decode else 2):
@@ -237,6 +241,8 @@ class _Sight:
         """What the queries of one sequence see."""
         by_place = self.mask.by_place(query.length, keys)
         by_mask = self.mask.by_mask(Span(sequence, query.start, query.stop), key)
+        if self.tree is not None:
+            by_mask = self.tree.hidden(sequence, query.length, keys)
         hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
         looked_for = hidden if self.numbers.inner_precise & _ROW_FIX else by_place
         sink = self.operands.learnable_sink

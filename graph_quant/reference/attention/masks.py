@@ -3,13 +3,15 @@
 A sparse mode says what an attention mask means: 0 the mask and the band that ``pre_tokens`` and ``next_tokens`` leave
 about the diagonal, 1 the mask alone, 2 the keys after the diagonal from the upper left corner, 3 from the lower right
 corner, 4 the band about the diagonal from the lower right corner. From 2 on the mask is the kernel's table, 2048 x
-2048, true above its diagonal.
+2048, true above its diagonal. 9 is a tree of guesses: the mask is of the last keys, as many as there are queries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import torch
 from graph_quant.refusals import Refusal
@@ -18,7 +20,7 @@ from torch import Tensor
 from .spans import Span
 
 TABLE = 2048
-MASK_ALONE = 1
+MASK_ALONE, TREE = 1, 9
 # The rows that stand under a table for prefixes: its right half is hidden.
 PREFIX_ROWS = 1024
 
@@ -40,6 +42,32 @@ def check_table(op: str, mask: Tensor, rows: int = TABLE) -> None:
             f"{op}: the values of atten_mask must be 1 above its diagonal and 0 elsewhere from sparse_mode 2 on, "
             f"got {int(values[row, column])} at [{row}, {column}]"
         )
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A mask of queries and the last keys: (batch, query, query), or one after the other where sequences end."""
+
+    op: str
+    given: Tensor
+    ends: Sequence[int] | None
+
+    def hidden(self, sequence: int, queries: int, keys: int) -> Tensor:
+        """The keys of a sequence that its queries do not see, (query, key)."""
+        if keys < queries:
+            raise Refusal(
+                f"{self.op}: sequence {sequence} must have a key for each query in sparse_mode 9, "
+                f"got {keys} and {queries}"
+            )
+        seen = torch.zeros(queries, keys - queries, dtype=torch.bool)
+        return torch.cat([seen, self._of(sequence, queries).bool()], -1)
+
+    def _of(self, sequence: int, queries: int) -> Tensor:
+        if self.ends is None:
+            return self.given[sequence, :queries, :queries]
+        lengths = [end - before for before, end in pairwise((0, *self.ends))]
+        start = sum(length**2 for length in lengths[:sequence])
+        return self.given[start : start + queries**2].view(queries, queries)
 
 
 @dataclass(frozen=True)

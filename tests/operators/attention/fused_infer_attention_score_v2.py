@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from hypothesis import strategies as st
 
 from support import attention
@@ -46,7 +47,22 @@ def refused(argument: str, label: str, *args: Any, **kwargs: Any) -> Call:
     return bad(NAME, argument, label, *args, **kwargs)
 
 
+PLAIN = {name: value for name, value in LATENT.items() if name not in ("atten_mask", "sparse_mode")}
+# Guesses that follow one another, or stand side by side.
+TREE = {"atten_mask": torch.tensor([0, 0, 1, 1, 0]).bool(), "sparse_mode": 9}
+BATCHED = {
+    **PLAIN,
+    "input_layout": "BSND",
+    "query_rope": bf16(2, 3, 4, 64),
+    "actual_seq_qlen": None,
+    "actual_seq_kvlen": [9, 5],
+    "atten_mask": torch.tensor([[0, 1, 1], [0, 0, 1], [0, 1, 0]]).expand(2, 3, 3).bool(),
+    "sparse_mode": 9,
+}
+PAGES = bf16(3, 1, 32, 128, 16)
 GOOD = [
+    allowed("a tree of guesses", bf16(2, 3, 4, 512), PAGES, PAGES, **BATCHED),
+    allowed("packed trees", bf16(3, 4, 512), PAGES, PAGES, **{**PLAIN, **TREE}),
     allowed("a sink", *SINK, **T, learnable_sink=bf16(4), return_softmax_lse=True),
     allowed("int8 latent", i8(3, 4, 512), NZ, NZ, **LATENT, **SCALES),
 ]
@@ -69,6 +85,15 @@ WRONG = [
             **{**SCALES, "dequant_scale_key": f32(2)}),
     refused("dequant_scale_value", "no scale of value", i8(3, 4, 512), NZ, NZ, **LATENT,
             **{**SCALES, "dequant_scale_value": None}),
+    refused("sparse_mode", "no such mode", bf16(3, 4, 512), PAGES, PAGES, **{**PLAIN, **TREE, "sparse_mode": 8}),
+    refused("atten_mask", "a tree without a mask", bf16(3, 4, 512), PAGES, PAGES, **PLAIN, sparse_mode=9),
+    refused("query_rope", "a tree without rope", Q, K, K, **GQA, atten_mask=Q[:, 0, :, :3] > 0, sparse_mode=9),
+    refused("atten_mask.size(0)", "a tree too large", bf16(3, 4, 512), PAGES, PAGES,
+            **{**PLAIN, **TREE, "atten_mask": bf16(9) > 0}),
+    refused("atten_mask.size(2)", "a tree of keys", bf16(2, 3, 4, 512), PAGES, PAGES,
+            **{**BATCHED, "atten_mask": bf16(2, 3, 9) > 0}),
+    refused("atten_mask", "a tree of bfloat16", bf16(3, 4, 512), PAGES, PAGES,
+            **{**PLAIN, **TREE, "atten_mask": bf16(5)}),
     refused("query_dtype", "a type of Ascend 950", Q, K, K, **GQA, query_dtype=290),
     refused("out_dtype", "a result of int8", Q, K, K, **GQA, out_dtype=1),
 ]  # fmt: skip

@@ -1,0 +1,39 @@
+"""Sparse mode 9 of npu_fused_infer_attention_score_v2: guesses see the keys before them, and of themselves a tree."""
+
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+
+from operators.attention.fused_infer_attention_score_v2 import BATCHED, LATENT, PAGES, PLAIN, TREE
+from support.tensors import bf16
+
+
+def attend(query: torch.Tensor, **given: Any) -> torch.Tensor:
+    out, _ = torch_npu.npu_fused_infer_attention_score_v2(query, PAGES, PAGES, **given)
+    return out
+
+
+def test_guesses_one_after_the_other_are_the_causal_mode() -> None:
+    query = bf16(3, 4, 512)
+    chain = torch.tensor([0, 0, 1, 0, 0]).bool()
+    assert torch.equal(attend(query, **{**PLAIN, **TREE, "atten_mask": chain, "actual_seq_kvlen": [9, 7]}),
+                       attend(query, **{**LATENT, "actual_seq_kvlen": [9, 7]}))  # fmt: skip
+
+
+def test_a_guess_sees_its_branch_alone() -> None:
+    """What a guess does not see may be anything: the last of a batch sees the first guess, and not the second."""
+    query, pages, ropes = bf16(2, 3, 4, 512), PAGES.clone(), BATCHED["key_rope"].clone()
+    before, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **BATCHED)
+    block = int(BATCHED["block_table"][1, 0])
+    pages[block, :, :, 3] += 1
+    ropes[block, :, :, 3] += 1
+    after, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **{**BATCHED, "key_rope": ropes})
+    changed = (before != after).flatten(2).any(-1)
+    assert changed.tolist() == [[False, False, False], [False, True, False]]
+
+
+def test_fewer_keys_than_guesses_are_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"sequence 1 must have a key for each query in sparse_mode 9, got 1 and 2"):
+        attend(bf16(3, 4, 512), **{**PLAIN, **TREE, "actual_seq_kvlen": [9, 1]})
