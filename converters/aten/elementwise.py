@@ -79,13 +79,6 @@ def _differ(one: Tensor, other: Tensor) -> Tensor:
     return ge.LogicalNot(ge.Equal(one, other))
 
 
-@converts(aten.div.Scalar_mode, aten.div.Tensor_mode)
-def div_mode(x: Tensor, other: Any, *, rounding_mode: str | None = None, meta_outputs: Any = None) -> Tensor:
-    """FloorDiv, TruncateDiv or RealDiv."""
-    make = {"floor": ge.FloorDiv, "trunc": ge.TruncateDiv, None: ge.RealDiv}[rounding_mode]
-    return make(*in_type(meta_outputs.dtype, x, other))  # type: ignore[no-any-return]
-
-
 @converts(aten.gelu.default)
 def gelu(x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """GeluV2, which knows both forms; Gelu is the one with tanh for some and with erf for others."""
@@ -113,9 +106,3 @@ def round_decimals(x: Tensor, *, decimals: int = 0, meta_outputs: Any = None) ->
 def make_complex(real: Tensor, imag: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """Complex."""
     return ge.Complex(real, imag)
-
-
-@converts(aten.true_divide.Tensor, aten.true_divide.Scalar)
-def true_divide(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
-    """RealDiv in the type of the result."""
-    return ge.RealDiv(*in_type(meta_outputs.dtype, x, other))

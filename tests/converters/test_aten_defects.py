@@ -36,6 +36,9 @@ CASES: Calls = {
     "a difference with a number": (lambda x: torch.sub(x, x + 1, alpha=0.1), (MANY,)),
     "a product with a number": (lambda x: torch.addcmul(x, x, x, value=0.1), (MANY,)),
     "a quotient with a number": (lambda x: torch.ops.aten.addcdiv(x, x * 7, x.abs() + 0.3, value=0.1), (MANY,)),
+    "a multiple by a number": (lambda x: torch.ops.aten.mul.Scalar(x, 0.1), (MANY,)),
+    "a quotient by a number": (lambda x: x / 0.1, (MANY,)),
+    "a quotient by a number, rounded down": (lambda x: torch.div(x, 0.1, rounding_mode="floor"), (MANY,)),
     "truth of bytes": (lambda x: torch.any(x), (torch.tensor([0, 3], dtype=torch.uint8),)),
     "bounds that are one": (lambda x: functional.hardtanh(x, 0.0, 0.0), (torch.tensor([1.0, float("nan")]),)),
 }

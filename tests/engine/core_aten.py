@@ -8,6 +8,7 @@ In `tests`:
 
     python -m engine.core_aten              all of them, and what differs
     python -m engine.core_aten amax var     the overloads of some operators
+    python -m engine.core_aten --page ../docs/aten.md   all of them, and how many agree into the table there
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 import graph_quant  # noqa: F401  (makes npu:0 available)
 import torch
 import torchair
-from graph_quant.aten import core
+from graph_quant.aten import core, lowering
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -342,13 +343,36 @@ def _brief(error: Exception) -> str:
 EXPLAINED = {
     "aten._fft_c2r.default": "scaled after the transform, and by ATen within it",
     "aten._fft_r2c.default": "of complex numbers where both halves are asked for, and by ATen of real ones",
+    "aten.add.Tensor": "with a factor in half precision: rounded once, and by ATen twice where a vector is not full",
     "aten.addmm.default": "factors are multiplied into the product, and by ATen within its sums",
     "aten.convolution.default": "transposed in half precision: summed in float32, and by ATen in half precision",
+    "aten.convolution_backward.default": "summed in another order than by ATen",
     "aten.grid_sampler_2d.default": "in half precision: computed in float32, and by ATen in half precision",
     "aten.native_group_norm.default": "GE's node gives the variance, of which the graph takes the root",
+    "aten.native_group_norm_backward.default": "summed in another order than by ATen",
     "aten.native_layer_norm.default": "without weights GE's node gets ones",
+    "aten.sub.Tensor": "with a factor in half precision: rounded once, and by ATen twice where a vector is not full",
     "aten.upsample_bilinear2d.vec": "PyTorch's own decomposition weighs in another order than its kernel",
 }
+
+HEADING = "## The overloads\n\n"
+TABLE = "| overload | how | by | GE nodes | checked |\n|---|---|---|---|---|\n"
+
+
+def write_table(page: Path, outcomes: Sequence[Outcome]) -> None:
+    """Put a row for each overload at the end of a page: how it is lowered, and how many of its calls agree."""
+    agreed, checked = Counter[str](), Counter[str]()
+    for outcome in outcomes:
+        agreed[outcome.overload] += outcome.agreed
+        checked[outcome.overload] += outcome.agreed + len(outcome.failures)
+    rows = []
+    for found in map(lowering, core()):
+        name = found.overload
+        cells = (name.removeprefix("aten."), found.how, found.by, ", ".join(found.nodes))
+        rows.append(f"| {' | '.join(cells)} | {agreed[name]} of {checked[name]} |\n")
+    text = page.read_text(encoding="utf-8").partition(HEADING)[0]
+    page.write_text(text + HEADING + TABLE + "".join(rows), encoding="utf-8")
+
 
 # Whose numbers are random or not defined: only shapes and dtypes can agree.
 UNDEFINED = ("rand", "randn", "randperm", "native_dropout", "empty", "empty_strided", "resize_")
@@ -362,7 +386,10 @@ def main() -> int:
     parser.add_argument("--static", action="store_true", help="no symbols for sizes")
     parser.add_argument("--dynamic", action="store_true", help="symbols for sizes alone")
     parser.add_argument("--report", type=Path, help="write what was found as JSON")
+    parser.add_argument("--page", type=Path, help="write how many agree into the table of this page")
     options = parser.parse_args()
+    if options.page and options.names:
+        parser.error("--page needs all operators")
     warnings.simplefilter("ignore")
     wanted = [each for each in core() if not options.names or each.overloadpacket.__name__ in options.names]
     calls = noted_calls(wanted, options.most)
@@ -386,6 +413,8 @@ def main() -> int:
         print(f"{name:44} {EXPLAINED[name]}")
     if options.report:
         options.report.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
+    if options.page:
+        write_table(options.page, outcomes)
     return 0 if left <= set(EXPLAINED) else 1
 
 

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from ...dispatcher import overload
 from .. import recording
-from . import absent, atb, autograd, copies, integers, kernels, products, recurrent, sparse
+from . import absent, atb, attention, autograd, copies, integers, kernels, products, recurrent, sparse
 from .dropout import COMPOSED as DROPOUT
 from .numbers import with_numbers
 from .startup import keep_quiet
@@ -19,7 +19,7 @@ from .startup import keep_quiet
 _DEVICE = "PrivateUse1"
 _AUTOGRAD = "AutogradPrivateUse1"
 
-COMPOSED = {**DROPOUT, **copies.COMPOSED}
+COMPOSED = {**DROPOUT, **attention.COMPOSED, **copies.COMPOSED}
 
 # Allocation, views and storage are torch_npu's own and need no device code.
 _LEFT_TO_TORCH_NPU = frozenset(

@@ -77,6 +77,12 @@ def bernoulli(shape: Sizes, prob: Tensor, seed: Tensor, offset: Tensor, *, dtype
     return (_uniform(shape, seed, offset) < prob.float()).to(from_attr(dtype))
 
 
+@kernel("StatelessRandperm")
+def random_permutation(n: Sizes, seed: Tensor, offset: Tensor, *, layout: int = 0, dtype: int = 9) -> Tensor:  # noqa: ARG001
+    """The order of as many random words; of equal ones the first comes first."""
+    return torch.argsort(_words(seed, offset, n.ints[0]), stable=True).to(from_attr(dtype))
+
+
 @kernel("StatelessDropOutGenMask")
 def dropout_mask(shape: Sizes, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None) -> Tensor:
     """One bit for each element, lowest first, in bytes padded to a multiple of 16."""

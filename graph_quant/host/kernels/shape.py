@@ -37,6 +37,11 @@ def _inferred(replaced: Sequence[int], asked: Sequence[int]) -> int:
     return left // known if known else 0
 
 
+@kernel("FlattenV2", may_alias=True, view=True)
+def flatten(x: Tensor, *, axis: int = 1, end_axis: int = -1) -> Tensor:
+    return torch.flatten(x, axis, end_axis)
+
+
 @kernel("Transpose", may_alias=True, flops=0)
 def transpose(x: Tensor, perm: Sizes) -> Tensor:
     return x.permute(list(perm.ints))

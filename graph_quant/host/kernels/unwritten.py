@@ -2,7 +2,7 @@
 
 from ...ge.kernels import CONTRACTION, CONVOLUTION, declare
 
-declare("Flatten", "FlattenV2", view=True)
+declare("Flatten", view=True)
 declare("QuantMatmul", flops=CONTRACTION)
 declare("FullyConnection", "Conv2DV2", "Conv3DV2", "ExtendConv2D", "DepthwiseConv2D", "Conv2DCompress", "Convolution",
         "ConvolutionDepthwise", "QuantConv2D", "QuantConv3D", flops=CONVOLUTION)  # fmt: skip

@@ -65,6 +65,14 @@ def transpose_attribute(chance: random.Random) -> Case:
     return Case([x], {"perm": order}, _by_numbers(x, lambda n: n.transpose(order)))
 
 
+@trial("FlattenV2")
+def flatten(chance: random.Random) -> Case:
+    x = _any(chance)
+    first, last = sorted(chance.choices(range(max(1, x.dim())), k=2))
+    full = (*x.shape[:first], int(np.prod(x.shape[first : last + 1])), *x.shape[last + 1 :])
+    return Case([x], {"axis": first, "end_axis": last}, _by_numbers(x, lambda n: n.reshape(full)))
+
+
 def _squeezed(chance: random.Random) -> tuple[torch.Tensor, list[int], torch.Tensor]:
     x = _any(chance)
     ones = [axis - chance.choice((0, x.dim())) for axis in range(x.dim()) if x.size(axis) == 1]

@@ -69,6 +69,15 @@ def bernoulli(chance: random.Random) -> Case:
     return Case(given, {"dtype": GE_NUMBERS[dtype]}, expected)
 
 
+@trial("StatelessRandperm")
+def random_permutation(chance: random.Random) -> Case:
+    (key, low, high), count = _start(chance), chance.randint(0, 40)
+    dtype = chance.choice((torch.int64, torch.int32, torch.float32))
+    order = np.argsort(np.array(words(key, low, high, count), np.int64), kind="stable")
+    given = [size(count), torch.tensor([key]), torch.tensor([low, high])]
+    return Case(given, {"layout": 1, "dtype": GE_NUMBERS[dtype]}, torch.from_numpy(order).to(dtype))
+
+
 def _mask(key: int, high: int, count: int, kept: float) -> np.ndarray:  # type: ignore[type-arg]
     """Bits, lowest first, in bytes padded to a multiple of 16."""
     padded = -(-count // 128) * 128
