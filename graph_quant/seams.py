@@ -176,6 +176,10 @@ SEAMS: tuple[Seam, ...] = (
     ),
     *_seams("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
     *_seams(
+        "attention with a shift of its scores, or with dropout, cannot be computed",
+        "torch.ops.aten._scaled_dot_product_attention_math",
+    ),
+    *_seams(
         "modules with hooks are quantised, and lose them",
         "torch.nn.Module _forward_hooks",
         "torch.nn.Module _forward_pre_hooks",
