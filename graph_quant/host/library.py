@@ -16,4 +16,5 @@ ALIASES = (
     "libacl_tdt_channel.so",
     "libascend_protobuf.so",
     "libascendsk.so",
+    "libmspti.so",
 )

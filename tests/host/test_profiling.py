@@ -1,0 +1,22 @@
+"""Profilers: torch.profiler records what the CPU does, torch_npu's says that it needs an NPU."""
+
+from __future__ import annotations
+
+import torch
+import torch_npu
+from torch.profiler import ProfilerActivity, profile
+
+
+def test_torch_profiler_records_the_cpu_beside_a_device() -> None:
+    x = torch.ones(4, 4).npu()
+    for activities in (None, [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]):
+        with profile(activities=activities) as recorded:
+            (x @ x).relu()
+        assert {"aten::matmul", "aten::relu"} <= {event.key for event in recorded.key_averages()}
+
+
+def test_the_profiler_of_torch_npu_says_that_it_needs_an_npu(capfd) -> None:
+    with torch_npu.profiler.profile():
+        assert (torch.ones(3).npu() + 1).tolist() == [2.0, 2.0, 2.0]
+    told = capfd.readouterr()
+    assert "torch_npu.profiler needs an NPU; this process runs on the host" in told.out + told.err
