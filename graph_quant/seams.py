@@ -335,6 +335,22 @@ SEAMS: tuple[Seam, ...] = (
         "torchair._utils.graph_transform_observer.dump_fx_safety",
         "npugraph_ex._utils.graph_transform_observer.dump_fx_safety",
     ),
+    *_seams(
+        "streams and events in compiled functions end in an error",
+        "npugraph_ex._acl_concrete_graph.replace_stream_event.replace_stream_event_pass",
+        "npugraph_ex._acl_concrete_graph.replace_stream_event._is_event",
+        "npugraph_ex._acl_concrete_graph.replace_stream_event.DEFAULT_STREAM_ID_MARKER",
+        "npugraph_ex.ops._tagged_event",
+        "torchair._acl_concrete_graph.replace_stream_event.replace_stream_event_pass",
+        "torchair._acl_concrete_graph.replace_stream_event._create_event_by_name",
+        "torchair._acl_concrete_graph.replace_stream_event.GraphCounter",
+        "torchair.ops._tagged_event",
+        "torch._dynamo.graph_bytecode_inputs.get_external_object_by_index",
+    ),
+    *_seams(
+        "torch_npu.profiler does not say why it records nothing",
+        "torch_npu.profiler.profiler_interface._ProfInterface.init_trace",
+    ),
     *_seams("static kernels are not refused", "torchair._acl_concrete_graph.static_kernel.compile_static_kernel"),
     *_seams("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),
     *_seams(

@@ -25,6 +25,7 @@ def activate() -> None:
     _actions.before("torch_npu", _choose_runtime)
     _actions.install()
     _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
+    _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _torch_npu_is_there)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
     _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
@@ -36,6 +37,7 @@ def activate() -> None:
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
         _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_tell_modules, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_mend_streams, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
@@ -120,6 +122,20 @@ def _mend_receiving() -> None:
     from .compilers import mend_receiving
 
     mend_receiving(sys.modules[_MESSAGES])
+
+
+def _refuse_profiling() -> None:
+    if choose() is HOST:
+        from ..host import profiling
+
+        profiling.refuse(sys.modules["torch_npu.profiler.profiler_interface"])
+
+
+def _mend_streams(compiler: str) -> None:
+    from .streams import mend_npugraph_ex, mend_torchair
+
+    mend = {"npugraph_ex": mend_npugraph_ex, "torchair": mend_torchair}[compiler]
+    mend(sys.modules[f"{compiler}._acl_concrete_graph.replace_stream_event"])
 
 
 def _load_torchair_first() -> None:

@@ -51,6 +51,45 @@ def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None
         assert torch.equal(cache, expected_cache)
 
 
+class OnTwoStreams(torch.nn.Module):
+    """Streams and events as scripts write them, and as PyTorch traces them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.stream = torch.npu.Event(), torch.npu.Stream()
+
+    def forward(self, x: Tensor) -> Tensor:
+        doubled, ended = x * 2, torch.npu.Event()
+        self.began.record()
+        with torch.npu.stream(self.stream):
+            self.began.wait(self.stream)
+            positive = doubled.relu()
+            doubled.record_stream(self.stream)
+            ended.record(self.stream)
+        ended.wait()
+        return positive + self.waiting_for_each_other(x)
+
+    def waiting_for_each_other(self, x: Tensor) -> Tensor:
+        stream, caller = torch.npu.Stream(), torch.npu.current_stream()
+        stream.wait_stream(caller)
+        with torch.npu.stream(stream):
+            shifted = x + 1
+            event = stream.record_event()
+        caller.wait_event(event)
+        caller.wait_stream(stream)
+        return shifted
+
+
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_streams_and_events_of_a_compiled_function_are_captured(backend: str) -> None:
+    torch._dynamo.reset()
+    model = OnTwoStreams()
+    compiled = torch.compile(model, backend=BACKENDS[backend](), fullgraph=True, dynamic=False)
+    for _ in range(2):
+        x = torch.randn(3, 3).npu()
+        assert torch.equal(compiled(x), model(x))
+
+
 def test_npugraph_ex_takes_weights_of_8_bits_and_activations_of_16() -> None:
     torch._dynamo.reset()
     x, scale = torch.randn(4, 64).half().npu(), torch.rand(16).half().npu()

@@ -1,0 +1,128 @@
+"""Streams and events in functions that TorchAir's two compilers are given.
+
+PyTorch traces them since 2.10 as objects with numbers. npugraph_ex's pass, which makes its own operators of them, knows
+such events only after they are named in the graph and no wait of one stream for another. torchair's pass looks for a
+name that torch_npu no longer has, leaves the graph alone without it, and with it asks for operators that it has not.
+"""
+
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+Pass = Callable[[GraphModule], GraphModule]
+
+
+def mend_npugraph_ex(module: ModuleType) -> None:
+    """Prepare graphs for the pass of npugraph_ex."""
+    vars(module)["_is_event"] = _is_event
+    vars(module)["replace_stream_event_pass"] = _prepared(module.replace_stream_event_pass, torch)
+
+
+def mend_torchair(module: ModuleType) -> None:
+    """Let torchair use the pass of npugraph_ex, with its own operators and events."""
+    torch.npu.fake_record_stream = _fake_record_stream  # type: ignore[attr-defined]
+
+    def replace(gm: GraphModule) -> GraphModule:
+        import torchair.ops._tagged_event  # noqa: F401  (defines operators)
+        from npugraph_ex._acl_concrete_graph import replace_stream_event as knowing
+
+        theirs = FunctionType(_code(knowing.replace_stream_event_pass), {**vars(knowing), **_own(module)})
+        return _prepared(theirs, _TORCHAIR)(gm)
+
+    vars(module)["replace_stream_event_pass"] = replace
+
+
+def _own(module: ModuleType) -> dict[str, Any]:
+    names = ("GraphCounter", "_create_event_by_name", "logger")
+    return {"torch": _TORCHAIR, **{name: vars(module)[name] for name in names}}
+
+
+def _code(function: Any) -> Any:
+    return getattr(function, "unprepared", function).__code__
+
+
+def _prepared(replace: Pass, operators_of: Any) -> Pass:
+    """The pass, for graphs in which every event is named before its first use and streams wait by an operator."""
+
+    def replace_stream_event_pass(gm: GraphModule) -> GraphModule:
+        import npugraph_ex.ops._tagged_event  # noqa: F401  (defines operators)
+
+        _name_events(gm.graph)
+        _wait_by_operator(gm.graph, operators_of)
+        return replace(gm)
+
+    vars(replace_stream_event_pass)["unprepared"] = replace
+    return replace_stream_event_pass
+
+
+def _name_events(graph: Graph) -> None:
+    """Put each event before the first record of it."""
+    makers = {node.args[0]: node for node in graph.nodes if _is_event(node)}
+    made: set[Any] = set()
+    for node in list(graph.nodes):
+        if makers.get(node.args[0] if node.args else None) is node:
+            made.add(node.args[0])
+        elif node.target is torch.ops.streams.record_event and node.args[0] not in made:
+            node.prepend(makers[node.args[0]])
+            made.add(node.args[0])
+
+
+def _wait_by_operator(graph: Graph, operators_of: Any) -> None:
+    default = torch.npu.current_stream().stream_id  # type: ignore[attr-defined]
+    for node in graph.nodes:
+        if node.target is torch.ops.streams.wait_stream:
+            told = [part for index in node.args for part in _stream(index, default)]
+            node.target, node.args = operators_of.ops.npugraph_ex.tagged_stream_wait_stream, tuple(told)
+
+
+def _stream(index: Any, default: int) -> tuple[str, str, str]:
+    """What operators are told of a stream; that of the caller is not known before the graph runs."""
+    from npugraph_ex._acl_concrete_graph import replace_stream_event as markers
+
+    stream = _external(index)
+    if stream.stream_id == default:
+        return markers.DEFAULT_STREAM_ID_MARKER, markers.DEFAULT_DEVICE_INDEX_MARKER, markers.DEFAULT_DEVICE_TYPE_MARKER
+    return str(stream.stream_id), str(stream.device_index), str(stream.device_type)
+
+
+def _is_event(node: Node) -> bool:
+    """Tell whether a node makes an event: one of torch_npu, or one of PyTorch, which streams give."""
+    if node.target is torch.npu.Event:  # type: ignore[attr-defined]
+        return True
+    by_number = node.target is torch._dynamo.graph_bytecode_inputs.get_external_object_by_index
+    return by_number and isinstance(_external(node.args[0]), torch.Event)
+
+
+def _external(index: Any) -> Any:
+    return torch._dynamo.graph_bytecode_inputs.get_external_object_by_index(index)
+
+
+def _fake_record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """By this name TorchAir knows that streams in a graph may be replaced; PyTorch traces record_stream itself now."""
+    raise NotImplementedError(f"torch.npu.fake_record_stream: call Tensor.record_stream({stream}) of {tensor.shape}")
+
+
+class _Torch:
+    """torch, where the operators of npugraph_ex are those of torchair, as far as it has them."""
+
+    def __init__(self) -> None:
+        self.ops = _Operators()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+class _Operators:
+    def __getattr__(self, name: str) -> Any:
+        return _OfTorchair() if name == "npugraph_ex" else getattr(torch.ops, name)
+
+
+class _OfTorchair:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.ops.air if hasattr(torch.ops.air, name) else torch.ops.npugraph_ex, name)
+
+
+_TORCHAIR = _Torch()
