@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         for count, what in (
             (found.served, "do here what they say"),
             (found.refused, "need an NPU, and say so by name when they are called"),
-            (found.elsewhere, "belong to CANN's operator library, which torch_npu can do without"),
+            (found.elsewhere, "belong to CANN's operators and tools, which torch_npu can do without"),
             (found.words, "are called like functions of CANN and are none"),
             (found.unknown, "are not there"),
         ):

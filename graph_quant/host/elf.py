@@ -17,10 +17,15 @@ from .library import DIRECTORY, RUNTIME
 
 # Names of CANN's C interfaces, as they stand in torch_npu's libraries for a look-up at run time. aclnn names
 # belong to the operator library (libopapi), which torch_npu can do without.
-_LOOKED_UP = re.compile(rb"\0((?:acl(?!nn)|Hccl|Hcom|Msprof|rt[A-Z])[A-Za-z0-9]{4,63})(?=\0)")
-# Looked up in a library that is optional, too: the objects that operators of libopapi are called with.
-_OF_OPERATORS = re.compile(
+_LOOKED_UP = re.compile(
+    rb"\0((?:acl(?!nn)|Hccl|Hcom|Msprof|rt[A-Z]|mspti[A-Z]|mstx[A-Z]|hal[A-Z])[A-Za-z0-9]{4,63}"
+    rb"|(?:dcmi|aclshmemx?)_[a-z0-9_]{3,63})(?=\0)"
+)
+# Looked up in libraries that are optional: the objects that operators of libopapi are called with, marks for profilers
+# (mstx), what a card and its driver say of themselves (dcmi, hal), and memory that cards share (aclshmem).
+_OPTIONAL_NAMES = re.compile(
     r"acl(Create|Destroy)(BoolArray|IntArray|Scalar|ScalarList|Tensor|TensorList|AclOpExecutor)$|acl(GetViewShape|Rfft1D|Stft)"
+    r"|mstx|hal|dcmi_|aclshmem"
 )
 # Names that stand in messages and functions of torch_npu's own; CANN has no such function.
 _WORDS = re.compile(r"Hccl(Allgather|Allreduce|ReduceScatterBase|CommList)|.*Face$|aclProfiling|aclQueryEvent")
@@ -37,7 +42,7 @@ class Needs:
     looked_up: list[str] = field(default_factory=list)  # asked for when a feature is first used
     served: list[str] = field(default_factory=list)  # looked up, and does what it says
     refused: list[str] = field(default_factory=list)  # looked up, and fails by its name: it needs an NPU
-    elsewhere: list[str] = field(default_factory=list)  # of the operator library, which torch_npu can do without
+    elsewhere: list[str] = field(default_factory=list)  # of operators and tools that torch_npu can do without
     words: list[str] = field(default_factory=list)  # no function of CANN, only called like one
     unknown: list[str] = field(default_factory=list)  # looked up, and nothing is there
 
@@ -60,7 +65,7 @@ def needs() -> Needs:
     for name in found.looked_up:
         if name in offered:
             (found.refused if name in refused else found.served).append(name)
-        elif _OF_OPERATORS.match(name):
+        elif _OPTIONAL_NAMES.match(name):
             found.elsewhere.append(name)
         else:
             (found.words if _WORDS.match(name) else found.unknown).append(name)
