@@ -52,8 +52,24 @@ _LEFT_TO_TORCH_NPU = frozenset(
         "view",
     )
 )
-# Composed operators whose results, too, follow from the shapes of their arguments and are never views.
-_INFERABLE = frozenset({"aten::matmul", "aten::mean", "aten::softmax.int", "aten::sum"})
+# Operators whose results, too, follow from the shapes of their arguments and are never views: common ones alone.
+_INFERABLE = frozenset(
+    f"aten::{name}"
+    for name in (
+        "abs",
+        "embedding",
+        "index_select",
+        "matmul",
+        "mean",
+        "relu",
+        "repeat",
+        "rsub.Scalar",
+        "softmax.int",
+        "stack",
+        "sum",
+        "where.self",
+    )
+)
 
 _libraries: list[Any] = []
 
