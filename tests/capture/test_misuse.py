@@ -56,6 +56,41 @@ def test_an_exception_of_the_user_ends_the_capture() -> None:
     assert torch.npu.current_stream() == stream
 
 
+def test_an_exception_that_cannot_be_told_ends_the_capture() -> None:
+    x, stream = torch.ones(3).npu(), torch.npu.current_stream()
+    for _ in range(2):
+        with pytest.raises((KeyError, RuntimeError)), torch.npu.graph(torch.npu.NPUGraph()):
+            raise KeyError(x)  # telling of it prints x, which is on the device
+        assert torch.npu.current_stream() == stream
+        assert (x + 1).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_capture_left_on_another_stream_is_ended() -> None:
+    x, stream = torch.ones(3).npu(), torch.npu.current_stream()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="must end on the same stream"), torch.npu.graph(torch.npu.NPUGraph()):
+            torch.npu.set_stream(torch.npu.Stream())
+        assert torch.npu.current_stream() == stream
+        assert (x + 1).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_capture_that_cannot_begin_leaves_the_stream() -> None:
+    x, stream, graph = torch.ones(3).npu(), torch.npu.current_stream(), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y = x + 1
+    modes = torch._C._len_torch_dispatch_stack()
+    for auto in (False, True):
+        with (
+            pytest.raises(RuntimeError, match="already owns a captured graph"),
+            torch.npu.graph(graph, auto_dispatch_capture=auto),
+        ):
+            raise AssertionError("nothing is captured twice")
+        assert torch.npu.current_stream() == stream
+        assert torch._C._len_torch_dispatch_stack() == modes
+    graph.replay()
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_a_wrong_call_is_the_callers_and_leaves_the_capture_alone() -> None:
     x = torch.ones(3).npu()
     graph = torch.npu.NPUGraph()

@@ -1,29 +1,60 @@
 """torch.npu.graph and NPUGraph where upstream leaves a mess behind an error."""
 
+from contextlib import suppress
 from typing import Any
+
+import torch
 
 
 def mend() -> None:
-    """Undo what was entered when ending a capture raises; refuse a capture in a capture before it changes anything."""
+    """Undo what was entered when beginning or ending a capture raises, and refuse a capture in a capture at once."""
     import torch_npu.npu.graphs as graphs
 
-    end, begin = graphs.graph.__exit__, graphs.NPUGraph.capture_begin
+    context, graph = graphs.graph, graphs.NPUGraph
+    context.__enter__ = _entering(context.__enter__)
+    context.__exit__ = _leaving(context.__exit__)
+    graph.capture_begin = _beginning(graph.capture_begin)
 
-    def leave(self: Any, kind: Any, value: Any, traceback: Any) -> None:
+
+def _entering(enter: Any) -> Any:
+    def entered(self: Any) -> None:
+        stream, modes = torch.npu.current_stream(), torch._C._len_torch_dispatch_stack()  # type: ignore[attr-defined]
         try:
-            end(self, kind, value, traceback)
+            enter(self)
+        except BaseException as error:
+            # Nothing follows on an error here: upstream stays on the stream that was to be captured.
+            if torch._C._len_torch_dispatch_stack() > modes:
+                self.npu_graph.graph_dispatch_mode.__exit__(type(error), error, error.__traceback__)
+            torch.npu.set_stream(stream)  # type: ignore[attr-defined]
+            raise
+
+    return entered
+
+
+def _leaving(leave: Any) -> Any:
+    def left(self: Any, kind: Any, value: Any, traceback: Any) -> None:
+        try:
+            leave(self, kind, value, traceback)
         except BaseException:
-            # Upstream leaves by the exception of capture_end, on the captured stream and with its mode on.
+            # Upstream tells of an exception, which may raise, and asks for the stream it began on: the capture would go
+            # on for ever. And it leaves by the exception of capture_end: on the captured stream, with its mode on.
+            torch.npu.set_stream(self.capture_stream)  # type: ignore[attr-defined]
+            if torch.npu.is_current_stream_capturing():  # type: ignore[attr-defined]
+                with suppress(RuntimeError):
+                    self.npu_graph.capture_end()
             if self.npu_graph.auto_dispatch_capture:
                 self.npu_graph.graph_dispatch_mode.__exit__(kind, value, traceback)
             self.stream_ctx.__exit__(kind, value, traceback)
             raise
 
+    return left
+
+
+def _beginning(begin: Any) -> Any:
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
         # Upstream would direct the allocator to this graph first, and leave it there when the capture cannot begin.
-        if graphs.is_current_stream_capturing():
+        if torch.npu.is_current_stream_capturing():  # type: ignore[attr-defined]
             raise RuntimeError("NPUGraph.capture_begin: the stream is capturing already")
         begin(self, *args, **kwargs)
 
-    graphs.graph.__exit__ = leave
-    graphs.NPUGraph.capture_begin = capture_begin
+    return capture_begin
