@@ -69,6 +69,19 @@ def test_a_stream_whose_replay_waits_says_so_instead_of_hanging() -> None:
     assert scaled.after.tolist() == [19.0] * 3
 
 
+def test_a_stream_waits_for_an_external_event_outside_of_a_replay() -> None:
+    x, event, other = torch.ones(3).npu(), torch.npu.ExternalEvent(), torch.npu.Stream()
+    for _ in range(2):
+        event.wait(torch.npu.current_stream())
+        with pytest.raises(RuntimeError, match="waits for an event that has not been recorded"):
+            _ = x + 1
+        event.record(other)
+        assert (x + 1).tolist() == [2.0, 2.0, 2.0]
+    event.record(other)
+    event.wait(torch.npu.current_stream())
+    assert (x + 1).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_another_operator_or_another_number_of_them_is_refused() -> None:
     scaled = Scaled(waits=False)
     stream = scaled.stream

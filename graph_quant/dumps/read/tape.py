@@ -35,6 +35,7 @@ class Task:
     sources: list[int | None] = field(default_factory=list)  # of each input: the task that wrote it, None from outside
     reuses: list[int] = field(default_factory=list)  # tasks whose results this one overwrites with its own
     after: int | None = None  # of a wait: the record it waits for
+    condition: int | None = None  # the task that says whether this one is done, None if it always is
 
 
 def read_tape(path: Path) -> list[Task]:
@@ -42,6 +43,7 @@ def read_tape(path: Path) -> list[Task]:
     try:
         events = json.loads(path.read_text(encoding="utf-8"))
         tasks = [_task(number, event) for number, event in enumerate(events)]
+        _place_in_branches(tasks, events)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DumpError(f"{path}: not the trace of a captured graph: {error}") from error
     _connect(tasks)
@@ -58,6 +60,12 @@ def _task(number: int, event: dict[str, Any]) -> Task:
     if "Target" in args:
         task.outputs = [Memory(args["Target"], f"bytes[{args['Bytes']}]")]
     return task
+
+
+def _place_in_branches(tasks: list[Task], events: list[dict[str, Any]]) -> None:
+    conditions = {event["args"]["Branch"]: number for number, event in enumerate(events) if "Branch" in event["args"]}
+    for task, event in zip(tasks, events, strict=True):
+        task.condition = conditions.get(event["args"].get("Model Id"))
 
 
 def _memories(listed: Any) -> Iterator[Memory]:

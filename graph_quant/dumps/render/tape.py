@@ -10,15 +10,21 @@ from ..read.tape import Memory, Task
 
 
 def to_lines(tasks: Sequence[Task]) -> Iterator[str]:
-    """One line a task: its number, its stream, what it reads, what it gives, and whose memory it takes over."""
+    """One line a task: its number, its stream, what it reads, what it gives, and whose memory it takes over.
+
+    Tasks of a branch stand further to the right than the condition they depend on.
+    """
     names = _outside(tasks)
     streams = {task.stream for task in tasks}
     reused = sum(len(task.reuses) for task in tasks)
     counts = f"{len(tasks)} tasks on {len(streams)} streams, {len(names)} inputs, {reused} reused addresses"
     yield f"# captured graph: {counts}"
     width = len(str(len(tasks)))
+    depths: dict[int | None, int] = {None: 0}  # of what depends on a condition
     for task in tasks:
-        yield f"%{task.number:<{width}}  stream {task.stream}  {_call(task, names)}{_results(task)}"
+        indent = "  " * depths[task.condition]
+        yield f"%{task.number:<{width}}  stream {task.stream}  {indent}{_call(task, names)}{_results(task)}"
+        depths[task.number] = depths[task.condition] + 1
 
 
 def _call(task: Task, names: dict[int, str]) -> str:
@@ -26,7 +32,8 @@ def _call(task: Task, names: dict[int, str]) -> str:
         return "wait" if task.after is None else f"wait for %{task.after}"
     if task.kind == "EVENT_RECORD":
         return "record"
-    return f"{task.name}({', '.join(_source(task, place, names) for place in range(len(task.inputs)))})"
+    name = "if" if task.kind == "COND" else task.name
+    return f"{name}({', '.join(_source(task, place, names) for place in range(len(task.inputs)))})"
 
 
 def _source(task: Task, place: int, names: dict[int, str]) -> str:

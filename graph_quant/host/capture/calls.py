@@ -45,7 +45,7 @@ class Call:
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
-        if any(argument.name == "generator" for argument in self.op._schema.arguments):
+        if draws(self.op):
             return _into(self._drawing(), targets)
         if (product := float32_product(name, self.args)) is not None:
             return _into(self._prepared(product), targets)
@@ -73,6 +73,11 @@ class Call:
             return compute(*self.args[:position], drawn, *self.args[position + 1 :], **self.kwargs)
 
         return draw
+
+
+def draws(op: OpOverload) -> bool:
+    """Tell whether an operator draws random numbers."""
+    return any(argument.name == "generator" for argument in op._schema.arguments)
 
 
 def _into(compute: Callable[[], Any], targets: list[tuple[tuple[int, ...], Tensor]]) -> Step:

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from . import copies
-from .calls import Call
+from .calls import Call, draws
 from .inference import Inference
-from .runtime import RUNS, check_may_block, current_stream, not_permitted, note_kernel, state_of
+from .runtime import RUNS, check_may_block, current_stream, in_branch, not_permitted, note_kernel, state_of
 from .tape import Kernel, put
 
 _NEEDS_VALUES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
@@ -55,6 +55,8 @@ def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], result
 
 
 def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Kernel | None]:
+    if draws(op) and in_branch(current_stream()):
+        raise RuntimeError(f"{name}: RNG op during graph capture but generator is not registered: it is in a branch")
     inference = Inference(op)
     try:
         results = inference.results(args, kwargs)

@@ -13,6 +13,7 @@ RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 
 library = runtime
 library.host_stream_state.argtypes = [ctypes.c_void_p]
+library.host_in_branch.argtypes = [ctypes.c_void_p]
 library.host_invalidate.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 library.host_may_block.argtypes = [ctypes.c_char_p]
 library.host_failed.argtypes = [ctypes.c_char_p]
@@ -46,6 +47,11 @@ def state_of(stream: int) -> int:
     if state == REFUSED:
         raise RuntimeError(recent_error())
     return state
+
+
+def in_branch(stream: int) -> bool:
+    """Tell whether a captured stream belongs to a branch of a condition."""
+    return bool(library.host_in_branch(stream))
 
 
 def note_kernel(stream: int, state: int, name: str, detail: str) -> Place:

@@ -39,11 +39,14 @@ struct model *live_model(uint32_t id)
     return NULL;
 }
 
+/* A branch that is lost takes the graphs around it with it. */
 void invalidate(struct model *model, const char *why)
 {
-    if (model->status == CAPTURE_ACTIVE) {
-        model->status = CAPTURE_INVALIDATED;
-        snprintf(model->invalidated_by, sizeof model->invalidated_by, "%s", why);
+    for (; model; model = model->parent) {
+        if (model->status == CAPTURE_ACTIVE) {
+            model->status = CAPTURE_INVALIDATED;
+            snprintf(model->invalidated_by, sizeof model->invalidated_by, "%s", why);
+        }
     }
 }
 
@@ -80,8 +83,8 @@ acl_error may_launch(const struct stream *stream, const char *function)
         return lost_capture(stream->model);
     if (stream->waiting)
         return host_fail(ACL_STREAM_SYNC_TIMEOUT,
-                         "%s: a replay on stream %d waits for an event that has not been recorded; record it (or update "
-                         "the graph) before using the stream",
+                         "%s: stream %d waits for an event that has not been recorded; record it (or update the graph that "
+                         "was replayed) before using the stream",
                          function, stream->id);
     if (stream->update && strcmp(function, "kernel") != 0)
         return host_fail(ACL_TASK_GROUP_STATUS, "%s: only operators can be updated in a captured graph", function);
@@ -168,35 +171,56 @@ EXPORT acl_error aclmdlRICaptureThreadExchangeMode(int *mode)
     return ACL_OK;
 }
 
-EXPORT acl_error aclmdlRICaptureBegin(void *handle, int mode)
+/* With the lock held, as the next one. */
+struct model *new_model(struct model *parent)
 {
     static uint32_t next_id = 1;
-    struct stream *stream = stream_of(handle);
-    if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
-        return host_fail(ACL_BAD_PARAMETER, "aclmdlRICaptureBegin: mode %d is not known", mode);
-    acl_error status = may_launch(stream, "aclmdlRICaptureBegin");
-    if (stream->model)
-        status = host_fail(ACL_STREAM_CAPTURED, "aclmdlRICaptureBegin: the stream is capturing already");
-    if (status != ACL_OK)
-        return status;
     struct model *model = calloc(1, sizeof *model);
-    if (!model)
-        return host_fail(ACL_OUT_OF_MEMORY, "a captured graph could not be allocated");
-    pthread_mutex_lock(&capture_lock);
+    if (!model) {
+        host_fail(ACL_OUT_OF_MEMORY, "a captured graph could not be allocated");
+        return NULL;
+    }
     model->id = next_id++;
+    model->parent = parent;
+    model->next = models;
+    models = model;
+    return model;
+}
+
+void begin_capture(struct stream *stream, struct model *model, int mode)
+{
     model->status = CAPTURE_ACTIVE;
     model->mode = mode;
     model->thread = pthread_self();
     model->origin = model->streams[0] = stream;
     model->stream_count = 1;
-    model->next = models;
-    models = model;
     stream->model = model;
     stream->slot = 0;
     stream->progress = (struct progress){{0}};
     __atomic_add_fetch(host_recording, 1, __ATOMIC_SEQ_CST);
+}
+
+acl_error may_begin(const struct stream *stream, int mode, const char *function)
+{
+    if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
+        return host_fail(ACL_BAD_PARAMETER, "%s: mode %d is not known", function, mode);
+    if (stream->model)
+        return host_fail(ACL_STREAM_CAPTURED, "%s: the stream is capturing already", function);
+    return may_launch(stream, function);
+}
+
+EXPORT acl_error aclmdlRICaptureBegin(void *handle, int mode)
+{
+    struct stream *stream = stream_of(handle);
+    acl_error status = may_begin(stream, mode, "aclmdlRICaptureBegin");
+    if (status != ACL_OK)
+        return status;
+    pthread_mutex_lock(&capture_lock);
+    struct model *model = new_model(NULL);
+    if (model)
+        begin_capture(stream, model, mode);
     pthread_mutex_unlock(&capture_lock);
-    return ACL_OK;
+    return model ? ACL_OK : ACL_OUT_OF_MEMORY;
 }
 
 EXPORT acl_error aclmdlRICaptureGetInfo(void *handle, int *status, void **model)
@@ -226,6 +250,8 @@ static const struct stream *unjoined_stream(const struct model *model)
 
 static void leave_capture(struct model *model)
 {
+    if (model->status == CAPTURE_NONE)
+        return;
     for (uint32_t slot = 0; slot < model->stream_count; slot++) {
         model->streams[slot]->model = NULL;
         model->streams[slot]->open = NULL;
@@ -234,13 +260,33 @@ static void leave_capture(struct model *model)
     model->status = CAPTURE_NONE;
 }
 
-static void free_model(struct model *model)
+static bool is_within(const struct model *model, const struct model *outer)
 {
-    for (struct model **place = &models; *place; place = &(*place)->next)
-        if (*place == model) {
+    while (model && model != outer)
+        model = model->parent;
+    return model;
+}
+
+/* Take a graph and its branches out of the books, as a list. With the lock held. */
+static struct model *detach(struct model *outer)
+{
+    struct model *detached = NULL;
+    for (struct model **place = &models; *place;) {
+        struct model *model = *place;
+        if (is_within(model, outer)) {
+            leave_capture(model);
             *place = model->next;
-            break;
+            model->next = detached;
+            detached = model;
+        } else {
+            place = &model->next;
         }
+    }
+    return detached;
+}
+
+void free_model(struct model *model)
+{
     for (size_t i = 0; i < model->task_count; i++) {
         free(model->tasks[i].name);
         free(model->tasks[i].detail);
@@ -250,8 +296,32 @@ static void free_model(struct model *model)
         free(group);
         group = next;
     }
+    for (struct condition *condition = model->conditions; condition;) {
+        struct condition *next = condition->next;
+        free(condition);
+        condition = next;
+    }
     free(model->tasks);
     free(model);
+}
+
+static void (*forget)(uint32_t model);
+
+EXPORT void host_on_forget(void (*hook)(uint32_t))
+{
+    forget = hook;
+}
+
+/* Without the lock: Python drops the kernels, and may have to wait for its own. */
+static void drop(struct model *detached)
+{
+    while (detached) {
+        struct model *next = detached->next;
+        if (forget)
+            forget(detached->id);
+        free_model(detached);
+        detached = next;
+    }
 }
 
 static acl_error check_end(const struct stream *stream, const struct model *model)
@@ -265,56 +335,58 @@ static acl_error check_end(const struct stream *stream, const struct model *mode
     return ACL_OK;
 }
 
-static void (*forget)(uint32_t model);
-
-EXPORT void host_on_forget(void (*hook)(uint32_t))
+static acl_error check_whole(const struct stream *stream, const struct model *model)
 {
-    forget = hook;
+    const struct stream *unjoined = unjoined_stream(model);
+    if (model->status == CAPTURE_INVALIDATED)
+        return lost_capture(model);
+    if (stream->open)
+        return host_fail(ACL_TASK_GROUP_STATUS, "aclmdlRICaptureEnd: a task group was begun and not ended");
+    if (unjoined)
+        return host_fail(ACL_STREAM_UNJOINED,
+                         "aclmdlRICaptureEnd: stream %d was not joined to the stream that began the capture (record an "
+                         "event on it and wait for that)",
+                         unjoined->id);
+    for (const struct model *branch = models; branch; branch = branch->next)
+        if (branch->parent == model && branch->status != CAPTURE_NONE)
+            return host_fail(ACL_CAPTURE_UNMATCHED, "aclmdlRICaptureEnd: a branch of the graph is still being captured");
+    return ACL_OK;
 }
 
 EXPORT acl_error aclmdlRICaptureEnd(void *handle, void **result)
 {
     struct stream *stream = stream_of(handle);
+    struct model *lost = NULL;
     pthread_mutex_lock(&capture_lock);
     struct model *model = stream->model;
     acl_error status = check_end(stream, model);
-    if (status != ACL_OK) {
-        pthread_mutex_unlock(&capture_lock);
-        return status;
+    if (status == ACL_OK) {
+        *result = model;
+        status = check_whole(stream, model);
+        leave_capture(model);
+        if (status != ACL_OK && model->parent) {
+            /* torch_npu closes a branch only if this succeeds; the end of the whole graph is what fails then. */
+            invalidate(model->parent, "what ended a branch");
+            status = ACL_OK;
+        } else if (status != ACL_OK) {
+            lost = detach(model);
+        }
     }
-    *result = model;
-    const struct stream *unjoined = unjoined_stream(model);
-    if (model->status == CAPTURE_INVALIDATED)
-        status = lost_capture(model);
-    else if (stream->open)
-        status = host_fail(ACL_TASK_GROUP_STATUS, "aclmdlRICaptureEnd: a task group was begun and not ended");
-    else if (unjoined)
-        status = host_fail(ACL_STREAM_UNJOINED,
-                           "aclmdlRICaptureEnd: stream %d was not joined to the stream that began the capture (record an "
-                           "event on it and wait for that)",
-                           unjoined->id);
-    leave_capture(model);
-    uint32_t lost = status == ACL_OK ? 0 : model->id;
-    if (lost)
-        free_model(model);
     pthread_mutex_unlock(&capture_lock);
-    if (lost && forget)
-        forget(lost);
+    drop(lost);
     return status;
 }
 
 EXPORT acl_error aclmdlRIDestroy(void *handle)
 {
+    struct model *unused = NULL;
     pthread_mutex_lock(&capture_lock);
     struct model *model = model_of(handle);
-    if (!model || model->status != CAPTURE_NONE || model->running) {
-        pthread_mutex_unlock(&capture_lock);
-        return host_fail(ACL_MODEL_RUNNING, "aclmdlRIDestroy: the captured graph is not there, or in use");
-    }
-    uint32_t id = model->id;
-    free_model(model);
+    if (model && !model->parent && model->status == CAPTURE_NONE && !model->running)
+        unused = detach(model);
     pthread_mutex_unlock(&capture_lock);
-    if (forget)
-        forget(id);
+    if (!unused)
+        return host_fail(ACL_MODEL_RUNNING, "aclmdlRIDestroy: the captured graph is not there, or in use");
+    drop(unused);
     return ACL_OK;
 }

@@ -54,7 +54,15 @@ struct event {
     struct progress progress;
 };
 
-enum task_kind { KERNEL, COPY, SET, CALL, VALUE_WAIT, VALUE_WRITE, EVENT_RECORD, EVENT_WAIT };
+enum task_kind { KERNEL, COPY, SET, CALL, CONDITION, VALUE_WAIT, VALUE_WRITE, EVENT_RECORD, EVENT_WAIT };
+
+/* A value in memory that says whether a branch of a graph is taken. */
+struct condition {
+    uint64_t value;
+    uint64_t at_launch; /* what the value is when a replay begins ... */
+    bool assigned;      /* ... if it is to be set then */
+    struct condition *next;
+};
 
 struct task {
     enum task_kind kind;
@@ -62,9 +70,10 @@ struct task {
     uint32_t kernel; /* KERNEL: its place among the kernels of the model */
     char *name;      /* KERNEL: the operator */
     char *detail;    /* KERNEL: its tensors, as members of a JSON object */
-    void *target;    /* memory, event or argument of the call */
+    void *target;    /* memory, event, condition or argument of the call */
     const void *source;
     void (*call)(void *);
+    struct model *branch; /* CONDITION: the graph that is replayed if it holds */
     size_t size;
     uint64_t value;
     uint32_t flag;
@@ -75,7 +84,8 @@ struct model {
     int status;
     int mode;
     bool running;
-    pthread_t thread;
+    bool transient; /* what a stream does after a value that it waits for outside of a replay */
+    pthread_t thread; /* which captures it, later which replays it */
     struct stream *origin;
     struct stream *streams[MOST_STREAMS];
     uint32_t stream_count;
@@ -84,6 +94,8 @@ struct model {
     size_t task_count, task_room;
     uint32_t kernel_count;
     struct task_group *groups;
+    struct condition *conditions;
+    struct model *parent; /* the graph that this one is a branch of, or NULL */
     struct model *next;
     char invalidated_by[256];
 };
@@ -99,6 +111,7 @@ struct run {
     struct model *model;
     size_t next;
     struct stream *stream;
+    struct run *outer;   /* what goes on after this branch, or NULL */
     struct run *link;
 };
 
@@ -112,8 +125,13 @@ struct model *model_of(const void *handle);
 struct model *live_model(uint32_t id);
 struct model *model_with(const struct task_group *group);
 struct task *append_task(struct stream *stream, enum task_kind kind);
+struct model *new_model(struct model *parent);
+void free_model(struct model *model);
+void begin_capture(struct stream *stream, struct model *model, int mode);
 void invalidate(struct model *model, const char *why);
 
+/* Ask before a capture begins on a stream. */
+acl_error may_begin(const struct stream *stream, int mode, const char *function);
 /* Ask before doing work on a stream: an error if the stream is waiting or updating, or its capture is lost. */
 acl_error may_launch(const struct stream *stream, const char *function);
 /* Ask before a call that blocks or reads: an error if a capture forbids it. */
@@ -122,7 +140,5 @@ acl_error may_block(const char *function);
 
 /* Append a task instead of doing it: true if the stream is captured; `status` then says how it went. */
 bool captured(void *stream, enum task_kind kind, const struct task *task, acl_error *status);
-
-void resume_waiting(void);
 
 #endif

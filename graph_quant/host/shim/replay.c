@@ -7,6 +7,7 @@
 /* Runs kernels first .. last - 1 of a model; an error code if one of them failed. */
 static acl_error (*run_kernels)(uint32_t model, uint32_t first, uint32_t last);
 static struct run *waiting;
+static pthread_cond_t replay_ended = PTHREAD_COND_INITIALIZER;
 
 EXPORT void host_on_replay(acl_error (*hook)(uint32_t, uint32_t, uint32_t))
 {
@@ -36,7 +37,7 @@ static bool is_written(const struct task *task)
     }
 }
 
-static acl_error run_task(const struct task *task)
+static void run_task(const struct task *task)
 {
     switch (task->kind) {
     case COPY:
@@ -54,49 +55,98 @@ static acl_error run_task(const struct task *task)
     default: /* events only order work, and the order of the tape is the order of the work */
         break;
     }
-    return ACL_OK;
 }
 
-static void finish(struct run *run)
+static struct run *new_run(struct model *model, struct stream *stream, struct run *outer)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (!run) {
+        host_fail(ACL_OUT_OF_MEMORY, "a replay could not be allocated");
+        return NULL;
+    }
+    *run = (struct run){.model = model, .stream = stream, .outer = outer};
+    for (struct condition *condition = model->conditions; condition; condition = condition->next)
+        if (condition->assigned)
+            condition->value = condition->at_launch;
+    return run;
+}
+
+/* End a run; what goes on is the one around it. */
+static struct run *leave(struct run *run)
+{
+    struct run *outer = run->outer;
+    if (run->model->transient) {
+        free_model(run->model);
+    } else if (!outer) {
+        pthread_mutex_lock(&capture_lock);
+        run->model->running = false;
+        pthread_cond_broadcast(&replay_ended);
+        pthread_mutex_unlock(&capture_lock);
+    }
+    free(run);
+    return outer;
+}
+
+static acl_error run_kernels_from(struct run *run)
+{
+    const struct model *model = run->model;
+    uint32_t first = model->tasks[run->next].kernel, last = first;
+    for (; run->next < model->task_count && model->tasks[run->next].kind == KERNEL; run->next++)
+        last++;
+    return run_kernels(model->id, first, last);
+}
+
+/* Note that a run has to wait, unless the value is there. */
+static bool waits(struct run *run, const struct task *task)
 {
     pthread_mutex_lock(&capture_lock);
-    run->model->running = false;
+    bool has_to = !is_written(task);
+    if (has_to) {
+        run->stream->waiting = run;
+        run->link = waiting;
+        waiting = run;
+        __atomic_add_fetch(host_recording, 1, __ATOMIC_SEQ_CST);
+    }
     pthread_mutex_unlock(&capture_lock);
-    free(run);
+    return has_to;
+}
+
+/* Pass a condition: what goes on is its branch, if it holds. */
+static struct run *pass_condition(struct run *run, const struct task *task, acl_error *status)
+{
+    run->next++;
+    if (!__atomic_load_n(&((struct condition *)task->target)->value, __ATOMIC_SEQ_CST))
+        return run;
+    struct run *inner = new_run(task->branch, run->stream, run);
+    if (inner)
+        return inner;
+    *status = ACL_OUT_OF_MEMORY;
+    return run;
 }
 
 /* Go on with a replay until it is done, fails, or has to wait. */
 static acl_error proceed(struct run *run)
 {
-    const struct model *model = run->model;
     acl_error status = ACL_OK;
-    while (status == ACL_OK && run->next < model->task_count) {
-        const struct task *task = &model->tasks[run->next];
-        if (task->kind == KERNEL) {
-            size_t end = run->next + 1;
-            while (end < model->task_count && model->tasks[end].kind == KERNEL)
-                end++;
-            status = run_kernels(model->id, task->kernel, task->kernel + (uint32_t)(end - run->next));
-            run->next = end;
+    while (run && status == ACL_OK) {
+        if (run->next == run->model->task_count) {
+            run = leave(run);
             continue;
         }
-        if (task->kind == VALUE_WAIT) {
-            pthread_mutex_lock(&capture_lock);
-            if (!is_written(task)) {
-                run->stream->waiting = run;
-                run->link = waiting;
-                waiting = run;
-                __atomic_add_fetch(host_recording, 1, __ATOMIC_SEQ_CST);
-                pthread_mutex_unlock(&capture_lock);
-                return ACL_OK;
-            }
-            pthread_mutex_unlock(&capture_lock);
+        const struct task *task = &run->model->tasks[run->next];
+        if (task->kind == KERNEL) {
+            status = run_kernels_from(run);
+        } else if (task->kind == CONDITION) {
+            run = pass_condition(run, task, &status);
+        } else if (task->kind == VALUE_WAIT && waits(run, task)) {
+            return ACL_OK;
         } else {
-            status = run_task(task);
+            run_task(task);
+            run->next++;
         }
-        run->next++;
     }
-    finish(run);
+    while (run)
+        run = leave(run);
     return status;
 }
 
@@ -114,16 +164,41 @@ static struct run *take_ready(void)
     return NULL;
 }
 
-void resume_waiting(void)
+/* Go on with everything that waited for a value which is there now; who wrote it is told what failed. */
+static acl_error resume_waiting(void)
 {
+    acl_error failed = ACL_OK;
     for (;;) {
         pthread_mutex_lock(&capture_lock);
         struct run *run = take_ready();
         pthread_mutex_unlock(&capture_lock);
         if (!run)
-            return;
-        proceed(run);
+            return failed;
+        acl_error status = proceed(run);
+        failed = failed == ACL_OK ? status : failed;
     }
+}
+
+static bool is_waiting(const struct model *model)
+{
+    for (const struct run *run = waiting; run; run = run->link)
+        for (const struct run *outer = run; outer; outer = outer->outer)
+            if (outer->model == model)
+                return true;
+    return false;
+}
+
+/* Replays of one graph follow each other: wait for that of another thread. With the lock held. */
+static acl_error claim(struct model *model)
+{
+    while (model->running) {
+        if (is_waiting(model) || pthread_equal(model->thread, pthread_self()))
+            return host_fail(ACL_MODEL_RUNNING, "aclmdlRIExecuteAsync: an earlier replay of this graph has not ended");
+        pthread_cond_wait(&replay_ended, &capture_lock);
+    }
+    model->running = true;
+    model->thread = pthread_self();
+    return ACL_OK;
 }
 
 EXPORT acl_error aclmdlRIExecuteAsync(void *handle, void *stream_handle)
@@ -134,25 +209,36 @@ EXPORT acl_error aclmdlRIExecuteAsync(void *handle, void *stream_handle)
     acl_error status = may_launch(stream, "aclmdlRIExecuteAsync");
     if (status != ACL_OK)
         return status;
-    struct run *run = calloc(1, sizeof *run);
-    if (!run)
-        return host_fail(ACL_OUT_OF_MEMORY, "a replay could not be allocated");
     pthread_mutex_lock(&capture_lock);
     struct model *model = model_of(handle);
-    if (!model || model->status != CAPTURE_NONE)
+    if (!model || model->parent || model->status != CAPTURE_NONE)
         status = host_fail(ACL_BAD_PARAMETER, "aclmdlRIExecuteAsync: the captured graph is not there");
-    else if (model->running)
-        status = host_fail(ACL_MODEL_RUNNING, "aclmdlRIExecuteAsync: an earlier replay of this graph has not ended");
     else
-        model->running = true;
+        status = claim(model);
     pthread_mutex_unlock(&capture_lock);
-    if (status != ACL_OK) {
-        free(run);
+    if (status != ACL_OK)
         return status;
+    struct run *run = new_run(model, stream, NULL);
+    if (run)
+        return proceed(run);
+    pthread_mutex_lock(&capture_lock);
+    model->running = false;
+    pthread_mutex_unlock(&capture_lock);
+    return ACL_OUT_OF_MEMORY;
+}
+
+/* Keep a task for when the value is there that a stream waits for outside of a replay. */
+static bool postponed(struct stream *stream, enum task_kind kind, const struct task *task)
+{
+    pthread_mutex_lock(&capture_lock);
+    struct model *model = stream->waiting && stream->waiting->model->transient ? stream->waiting->model : NULL;
+    bool kept = model && model->task_count < model->task_room;
+    if (kept) {
+        model->tasks[model->task_count] = *task;
+        model->tasks[model->task_count++].kind = kind;
     }
-    run->model = model;
-    run->stream = stream;
-    return proceed(run);
+    pthread_mutex_unlock(&capture_lock);
+    return kept;
 }
 
 EXPORT acl_error aclrtValueWrite(void *target, uint64_t value, uint32_t flag, void *stream)
@@ -162,12 +248,32 @@ EXPORT acl_error aclrtValueWrite(void *target, uint64_t value, uint32_t flag, vo
     struct task task = {.target = target, .value = value};
     if (captured(stream, VALUE_WRITE, &task, &status))
         return status;
+    if (postponed(stream_of(stream), VALUE_WRITE, &task))
+        return ACL_OK;
     status = may_launch(stream_of(stream), "aclrtValueWrite");
     if (status == ACL_OK) {
-        __atomic_store_n((uint64_t *)target, value, __ATOMIC_SEQ_CST);
-        resume_waiting();
+        run_task(&(struct task){.kind = VALUE_WRITE, .target = target, .value = value});
+        status = resume_waiting();
     }
     return status;
+}
+
+/* What follows on a stream that waits: the value, and what torch_npu writes to make the event ready for the next one. */
+static acl_error wait_on_stream(struct stream *stream, const struct task *task)
+{
+    enum { ROOM = 8 };
+    struct model *model = calloc(1, sizeof *model);
+    struct task *tasks = calloc(ROOM, sizeof *tasks);
+    struct run *run = model && tasks ? new_run(model, stream, NULL) : NULL;
+    if (!run) {
+        free(model);
+        free(tasks);
+        return host_fail(ACL_OUT_OF_MEMORY, "a wait could not be allocated");
+    }
+    tasks[0] = *task;
+    tasks[0].kind = VALUE_WAIT;
+    *model = (struct model){.transient = true, .tasks = tasks, .task_count = 1, .task_room = ROOM};
+    return proceed(run);
 }
 
 EXPORT acl_error aclrtValueWait(void *target, uint64_t value, uint32_t flag, void *stream)
@@ -177,11 +283,7 @@ EXPORT acl_error aclrtValueWait(void *target, uint64_t value, uint32_t flag, voi
     if (captured(stream, VALUE_WAIT, &task, &status))
         return status;
     status = may_launch(stream_of(stream), "aclrtValueWait");
-    if (status == ACL_OK && !is_written(&task))
-        return host_fail(ACL_STREAM_SYNC_TIMEOUT,
-                         "aclrtValueWait: nobody has written the value, and outside of a replay the host runs everything "
-                         "at once: this would wait for ever");
-    return status;
+    return status == ACL_OK && !is_written(&task) ? wait_on_stream(stream_of(stream), &task) : status;
 }
 
 EXPORT acl_error aclrtLaunchHostFunc(void *stream, void (*call)(void *), void *argument)

@@ -8,7 +8,7 @@
 
 static const char *const task_types[] = {
     [KERNEL] = "KERNEL",         [COPY] = "MEMCPY_ASYNC", [SET] = "MEMSET_ASYNC",
-    [CALL] = "HOST_FUNC",        [VALUE_WAIT] = "MEM_WAIT_VALUE", [VALUE_WRITE] = "MEM_WRITE_VALUE",
+    [CALL] = "HOST_FUNC",        [CONDITION] = "COND", [VALUE_WAIT] = "MEM_WAIT_VALUE", [VALUE_WRITE] = "MEM_WRITE_VALUE",
     [EVENT_RECORD] = "EVENT_RECORD", [EVENT_WAIT] = "EVENT_WAIT",
 };
 
@@ -35,6 +35,10 @@ static void write_detail(FILE *file, const struct task *task)
     case SET:
         fprintf(file, ", \"Target\": %" PRIuPTR ", \"Bytes\": %zu", (uintptr_t)task->target, task->size);
         break;
+    case CONDITION:
+        fprintf(file, ", \"Source\": %" PRIuPTR ", \"Bytes\": %zu, \"Branch\": %u", (uintptr_t)task->target,
+                sizeof(uint64_t), task->branch->id);
+        break;
     case VALUE_WAIT:
     case VALUE_WRITE:
         fprintf(file, ", \"Value\": %" PRIu64, task->value);
@@ -44,21 +48,31 @@ static void write_detail(FILE *file, const struct task *task)
     }
 }
 
-static void write_trace(FILE *file, const struct model *model, bool verbose)
+/* The tasks of a graph, and after a condition those of its branch; `number` counts them all. */
+static void write_tasks(FILE *file, const struct model *model, bool verbose, size_t *number)
 {
-    fputs("[", file);
     for (size_t i = 0; i < model->task_count; i++) {
         const struct task *task = &model->tasks[i];
-        fprintf(file, "%s\n{\"name\": \"", i ? "," : "");
+        fprintf(file, "%s\n{\"name\": \"", *number ? "," : "");
         write_name(file, task);
         fprintf(file,
                 "\", \"ph\": \"X\", \"pid\": \"aclGraph\", \"tid\": \"stream%d\", \"ts\": %zu, \"dur\": 1, \"args\": "
                 "{\"Model Id\": %u, \"Stream Id\": %d, \"Task Id\": %zu, \"Task Type\": \"%s\"",
-                task->stream_id, 2 * i, model->id, task->stream_id, i, task_types[task->kind]);
+                task->stream_id, 2 * *number, model->id, task->stream_id, *number, task_types[task->kind]);
         if (verbose)
             write_detail(file, task);
         fputs("}}", file);
+        ++*number;
+        if (task->kind == CONDITION)
+            write_tasks(file, task->branch, verbose, number);
     }
+}
+
+static void write_trace(FILE *file, const struct model *model, bool verbose)
+{
+    size_t number = 0;
+    fputs("[", file);
+    write_tasks(file, model, verbose, &number);
     fputs("\n]\n", file);
 }
 

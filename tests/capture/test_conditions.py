@@ -1,0 +1,95 @@
+"""Conditional nodes: a branch of a captured graph is replayed where its condition holds then."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+from graph_quant.cli import main
+from torch import Tensor
+
+
+@contextmanager
+def branch(graph: torch.npu.NPUGraph, condition: Tensor) -> Iterator[None]:
+    """As torch_npu captures the branches of torch.cond."""
+    graph.begin_capture_to_if_node(condition)
+    try:
+        yield
+    finally:
+        graph.end_capture_to_conditional_node()
+
+
+class Nested:
+    """``2 * (total + (10 if outer) + (100 if outer and inner))``, told by tensors on the device."""
+
+    def __init__(self) -> None:
+        self.outer, self.inner = torch.tensor([True, True]).npu().unbind()
+        self.total = torch.zeros(3).npu()
+        self.graph = torch.npu.NPUGraph()
+        with torch.npu.graph(self.graph):
+            with branch(self.graph, self.outer):
+                self.total.add_(10)
+                with branch(self.graph, self.inner):
+                    self.total.add_(torch.full_like(self.total, 100))
+            self.result = self.total * 2
+
+
+def test_branches_are_replayed_where_their_conditions_hold() -> None:
+    nested = Nested()
+    assert not nested.total.any()
+    for outer, inner, expected in ((1, 1, 220), (1, 0, 20), (0, 1, 0), (0, 0, 0), (1, 1, 220)):
+        nested.total.zero_()
+        nested.outer.fill_(outer)
+        nested.inner.fill_(inner)
+        nested.graph.replay()
+        assert nested.result.tolist() == [expected] * 3
+
+
+FORBIDDEN = {
+    "item": (lambda x: x.sum().item(), "aten::_local_scalar_dense: operation not permitted"),
+    "synchronise": (lambda x: torch.npu.synchronize(), "aclrtSynchronizeDevice: operation not permitted"),  # noqa: ARG005
+    "random numbers": (torch.rand_like, "RNG op during graph capture but generator is not registered"),
+    "of the user": (lambda x: {}["mine"], "mine"),  # noqa: ARG005
+}
+
+
+@pytest.mark.parametrize("name", list(FORBIDDEN))
+def test_an_error_in_a_branch_is_one_of_the_whole_graph(name: str) -> None:
+    call, message = FORBIDDEN[name]
+    x, condition = torch.ones(3).npu(), torch.tensor(True).npu()
+    stream, graph = torch.npu.current_stream(), torch.npu.NPUGraph()
+    with pytest.raises((RuntimeError, KeyError)) as raised, torch.npu.graph(graph), branch(graph, condition):
+        call(x)
+    assert message in f"{raised.value}{raised.value.__context__}"
+    del graph, raised
+    gc.collect()
+    assert torch.npu.current_stream() == stream
+    assert (x + 1).sum().item() == 6.0
+
+
+def test_a_branch_that_is_left_open_ends_with_the_capture() -> None:
+    graph, condition, stream = torch.npu.NPUGraph(), torch.tensor(True).npu(), torch.npu.current_stream()
+    with pytest.raises(RuntimeError, match="must end on the same stream"), torch.npu.graph(graph):
+        graph.begin_capture_to_if_node(condition)
+    assert torch.npu.current_stream() == stream
+    assert condition.logical_not().item() is False
+    del graph
+    torch.npu.set_stream(stream)  # torch_npu puts the stream back that the branch was begun on
+
+
+def test_a_condition_is_shown_with_what_depends_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tape.json"
+    with pytest.warns(UserWarning, match="debug_dump"):
+        Nested().graph.debug_dump(str(path))
+    assert main(["inspect", str(path)]) == 0
+    calls = [line.split("  ", 2)[2] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert calls[2] == "if(%1)"
+    assert calls[3].startswith("  aten::add_.Tensor(")
+    assert calls[6] == "  if(%5)"
+    assert calls[8].startswith("    aten::add_.Tensor(%3")
+    assert calls[9].startswith("aten::mul.Tensor(%8)")
