@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.destination import SCALAR_TYPES
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
-from graph_quant.meta.operator import Result, operator
+from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.fused_infer_attention_score import fused_infer_attention_score as reference
@@ -106,7 +106,7 @@ def plan_call(
         actual_seq_qlen, actual_seq_kvlen,
     )  # fmt: skip
     plan = plan_of(rules, operands, numbers)
-    _check_out_dtype(rules, out_dtype, plan)
+    check_out_dtype(rules, out_dtype, plan)
     return plan
 
 
@@ -117,7 +117,7 @@ def _check_reserved(rules: Rules, **arguments: object) -> None:
             rules.refuse(f"{name} is of Ascend 950 and must be None, got {got}")
 
 
-def _check_out_dtype(rules: Rules, out_dtype: int | None, plan: AttentionPlan) -> None:
+def check_out_dtype(rules: Rules, out_dtype: int | None, plan: Plan) -> None:
     """What the result is follows from the inputs; ``out_dtype`` may only say it again."""
     if out_dtype is None:
         return

@@ -38,22 +38,31 @@ def plan_of(
     rules: Rules, operands: Operands, numbers: Numbers, layouts: Sequence[str] = tuple(LAYOUTS)
 ) -> AttentionPlan:
     """The plan of a call that the documents allow; any other is refused."""
-    _check_numbers(rules, operands, numbers, layouts)
-    _check_query(rules, operands, numbers)
+    check_query(rules, operands, numbers, layouts)
     caches.check(rules, operands, numbers)
     _check_rope(rules, operands, numbers)
     quantisation.check(rules, operands, numbers)
     masking.check(rules, operands, numbers)
     _check_lengths(rules, operands, numbers)
     _check_sink(rules, operands, numbers)
-    results = (
-        Result(result_shape(operands, numbers), result_dtype(operands)),
-        Result(lse_shape(operands, numbers), torch.float32),
-    )
     packed = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
     # A trace remembers its plans and is not to be kept alive by tensors of its own in them.
     kept = None if isinstance(operands.query, FakeTensor) else operands
-    return AttentionPlan(results, kept, numbers, int4_arguments=packed)
+    return AttentionPlan(results_of(operands, numbers), kept, numbers, int4_arguments=packed)
+
+
+def results_of(operands: Operands, numbers: Numbers) -> tuple[Result, Result]:
+    """What comes back, without values."""
+    return (
+        Result(result_shape(operands, numbers), result_dtype(operands)),
+        Result(lse_shape(operands, numbers), torch.float32),
+    )
+
+
+def check_query(rules: Rules, operands: Operands, numbers: Numbers, layouts: Sequence[str] = tuple(LAYOUTS)) -> None:
+    """Refuse what query cannot be in its layout."""
+    _check_numbers(rules, operands, numbers, layouts)
+    _check_query(rules, operands, numbers)
 
 
 def _is_packed(cache: Tensor | None) -> bool:

@@ -146,6 +146,27 @@ def test_attention_is_updated_as_its_document_shows() -> None:
     assert torch.equal(out[0], expected[0])
 
 
+VERSIONS = {
+    "npu_fused_infer_attention_score": ("num_heads", "scale", "actual_seq_lengths_kv"),
+    "npu_fused_infer_attention_score_v2": ("num_query_heads", "softmax_scale", "actual_seq_kvlen"),
+}
+
+
+@pytest.mark.parametrize("name", list(VERSIONS))
+@torch.no_grad
+def test_a_graph_is_told_the_lengths_of_its_next_replay(name: str) -> None:
+    heads, scale, lengths = VERSIONS[name]
+    attention, call = getattr(torch_npu, name), {heads: 4, scale: 0.25, "input_layout": "BNSD"}
+    query, key, value = (torch.randn(1, 4, tokens, 16).half().npu() for tokens in (1, 8, 8))
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        result, _ = attention(query, key, value, **call, **{lengths: [8]})
+    for length in (3, 8, 5):
+        graph.update(cpu_update_input=[{lengths: [length]}])
+        graph.replay()
+        assert torch.equal(result, attention(query, key, value, **call, **{lengths: [length]})[0])
+
+
 def test_limits_on_cores_are_kept_and_answered() -> None:
     stream = torch.npu.Stream()
     whole = torch.npu.get_stream_limit(stream)
