@@ -350,6 +350,9 @@ SEAMS: tuple[Seam, ...] = (
     *_seams(
         "torch_npu.profiler does not say why it records nothing",
         "torch_npu.profiler.profiler_interface._ProfInterface.init_trace",
+        "torch_npu.profiler.profiler_interface._ProfInterface.stop_trace",
+        "torch_npu.profiler.profiler_interface._ProfInterface.finalize_trace",
+        "torch_npu.profiler.profiler_interface._ProfInterface.analyse",
     ),
     *_seams("static kernels are not refused", "torchair._acl_concrete_graph.static_kernel.compile_static_kernel"),
     *_seams("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),

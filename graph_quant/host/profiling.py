@@ -12,4 +12,10 @@ def refuse(module: ModuleType) -> None:
     def init_trace(_self: Any) -> None:
         raise NeedsNpuError("torch_npu.profiler", "torch.profiler records what the CPU does")
 
-    module._ProfInterface.init_trace = init_trace
+    def nothing(*_args: Any, **_kwargs: Any) -> None:
+        """There is nothing to stop, to write (upstream would, into the working folder) or to read."""
+
+    interface = module._ProfInterface
+    interface.init_trace = init_trace
+    for name in ("stop_trace", "finalize_trace", "analyse"):
+        setattr(interface, name, nothing)

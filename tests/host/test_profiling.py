@@ -15,8 +15,10 @@ def test_torch_profiler_records_the_cpu_beside_a_device() -> None:
         assert {"aten::matmul", "aten::relu"} <= {event.key for event in recorded.key_averages()}
 
 
-def test_the_profiler_of_torch_npu_says_that_it_needs_an_npu(capfd) -> None:
-    with torch_npu.profiler.profile():
+def test_the_profiler_of_torch_npu_says_that_it_needs_an_npu(capfd, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with torch_npu.profiler.profile(on_trace_ready=torch_npu.profiler.tensorboard_trace_handler("traces")):
         assert (torch.ones(3).npu() + 1).tolist() == [2.0, 2.0, 2.0]
     told = capfd.readouterr()
     assert "torch_npu.profiler needs an NPU; this process runs on the host" in told.out + told.err
+    assert list(tmp_path.rglob("*.*")) == []
