@@ -197,3 +197,22 @@ def test_other_threads_work_while_one_captures_and_wait_only_if_it_allows() -> N
     assert found[0].tolist() == found[2].tolist() == [2.0, 2.0, 2.0]
     assert "operation not permitted when stream is capturing" in found[1]
     assert found[3] == 6.0
+
+
+def test_replays_of_one_graph_by_several_threads_follow_each_other() -> None:
+    x, graph = torch.zeros(64, 64).npu(), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        for _ in range(20):
+            x.add_(1)
+
+    def work() -> None:
+        for _ in range(30):
+            graph.replay()
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert x.unique().tolist() == [3 * 30 * 20.0]
