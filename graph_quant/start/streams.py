@@ -60,14 +60,15 @@ def _prepared(replace: Pass, operators_of: Any) -> Pass:
 
 def _name_events(graph: Graph) -> None:
     """Put each event before the first record of it."""
-    makers = {node.args[0]: node for node in graph.nodes if _is_event(node)}
-    made: set[Any] = set()
+    makers: dict[Any, Node] = {node.args[0]: node for node in graph.nodes if _is_event(node)}
+    named: set[Any] = set()
     for node in list(graph.nodes):
-        if makers.get(node.args[0] if node.args else None) is node:
-            made.add(node.args[0])
-        elif node.target is torch.ops.streams.record_event and node.args[0] not in made:
-            node.prepend(makers[node.args[0]])
-            made.add(node.args[0])
+        number = node.args[0] if node.args else None
+        if node in makers.values():
+            named.add(number)
+        elif node.target is torch.ops.streams.record_event and number not in named:
+            node.prepend(makers[number])
+            named.add(number)
 
 
 def _wait_by_operator(graph: Graph, operators_of: Any) -> None:

@@ -50,6 +50,13 @@ def test_branches_are_replayed_where_their_conditions_hold() -> None:
         assert nested.result.tolist() == [expected] * 3
 
 
+def test_a_branch_may_be_captured_on_the_stream_of_its_graph() -> None:
+    for _ in range(33):  # torch_npu takes the streams of branches, in turn, from a pool of 32
+        nested = Nested()
+        nested.graph.replay()
+        assert nested.result.tolist() == [220.0] * 3
+
+
 FORBIDDEN = {
     "item": (lambda x: x.sum().item(), "aten::_local_scalar_dense: operation not permitted"),
     "synchronise": (lambda x: torch.npu.synchronize(), "aclrtSynchronizeDevice: operation not permitted"),  # noqa: ARG005

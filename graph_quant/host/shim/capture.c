@@ -194,17 +194,26 @@ void begin_capture(struct stream *stream, struct model *model, int mode)
     model->thread = pthread_self();
     model->origin = model->streams[0] = stream;
     model->stream_count = 1;
+    model->outer = *stream;
     stream->model = model;
     stream->slot = 0;
+    stream->open = NULL;
     stream->progress = (struct progress){{0}};
     __atomic_add_fetch(host_recording, 1, __ATOMIC_SEQ_CST);
 }
 
-acl_error may_begin(const struct stream *stream, int mode, const char *function)
+static bool is_within(const struct model *model, const struct model *outer)
+{
+    while (model && model != outer)
+        model = model->parent;
+    return model;
+}
+
+acl_error may_begin(const struct stream *stream, const struct model *parent, int mode, const char *function)
 {
     if (mode < MODE_GLOBAL || mode > MODE_RELAXED)
         return host_fail(ACL_BAD_PARAMETER, "%s: mode %d is not known", function, mode);
-    if (stream->model)
+    if (stream->model && !is_within(parent, stream->model))
         return host_fail(ACL_STREAM_CAPTURED, "%s: the stream is capturing already", function);
     return may_launch(stream, function);
 }
@@ -212,7 +221,7 @@ acl_error may_begin(const struct stream *stream, int mode, const char *function)
 EXPORT acl_error aclmdlRICaptureBegin(void *handle, int mode)
 {
     struct stream *stream = stream_of(handle);
-    acl_error status = may_begin(stream, mode, "aclmdlRICaptureBegin");
+    acl_error status = may_begin(stream, NULL, mode, "aclmdlRICaptureBegin");
     if (status != ACL_OK)
         return status;
     pthread_mutex_lock(&capture_lock);
@@ -256,15 +265,12 @@ static void leave_capture(struct model *model)
         model->streams[slot]->model = NULL;
         model->streams[slot]->open = NULL;
     }
+    model->origin->model = model->outer.model;
+    model->origin->slot = model->outer.slot;
+    model->origin->open = model->outer.open;
+    model->origin->progress = model->outer.progress;
     __atomic_sub_fetch(host_recording, model->stream_count, __ATOMIC_SEQ_CST);
     model->status = CAPTURE_NONE;
-}
-
-static bool is_within(const struct model *model, const struct model *outer)
-{
-    while (model && model != outer)
-        model = model->parent;
-    return model;
 }
 
 /* Take a graph and its branches out of the books, as a list. With the lock held. */

@@ -96,6 +96,7 @@ struct model {
     struct task_group *groups;
     struct condition *conditions;
     struct model *parent; /* the graph that this one is a branch of, or NULL */
+    struct stream outer;  /* the origin before: a branch may be captured on a stream of the graph around it */
     struct model *next;
     char invalidated_by[256];
 };
@@ -130,8 +131,8 @@ void free_model(struct model *model);
 void begin_capture(struct stream *stream, struct model *model, int mode);
 void invalidate(struct model *model, const char *why);
 
-/* Ask before a capture begins on a stream. */
-acl_error may_begin(const struct stream *stream, int mode, const char *function);
+/* Ask before a capture begins on a stream, of a branch of `parent` if that is not NULL. */
+acl_error may_begin(const struct stream *stream, const struct model *parent, int mode, const char *function);
 /* Ask before doing work on a stream: an error if the stream is waiting or updating, or its capture is lost. */
 acl_error may_launch(const struct stream *stream, const char *function);
 /* Ask before a call that blocks or reads: an error if a capture forbids it. */

@@ -68,19 +68,19 @@ EXPORT acl_error aclmdlRIAddCondTask(struct condition_task asked, void *handle, 
     return task ? ACL_OK : ACL_OUT_OF_MEMORY;
 }
 
+/* torch_npu takes a stream from its pool for this, which may be the one that the graph around it is captured on. */
 EXPORT acl_error aclmdlRICaptureToModelRIBegin(void *handle, void *branch, int mode)
 {
-    struct stream *stream = stream_of(handle);
-    acl_error status = may_begin(stream, mode, "aclmdlRICaptureToModelRIBegin");
-    if (status != ACL_OK)
-        return status;
+    acl_error status;
     pthread_mutex_lock(&capture_lock);
     struct model *model = model_of(branch);
     if (!model || !model->parent || model->origin)
         status = host_fail(ACL_BAD_PARAMETER, "aclmdlRICaptureToModelRIBegin: the graph is no branch, or was captured "
                            "already");
     else
-        begin_capture(stream, model, mode);
+        status = may_begin(stream_of(handle), model->parent, mode, "aclmdlRICaptureToModelRIBegin");
+    if (status == ACL_OK)
+        begin_capture(stream_of(handle), model, mode);
     pthread_mutex_unlock(&capture_lock);
     return status;
 }
