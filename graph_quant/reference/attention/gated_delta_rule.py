@@ -65,19 +65,8 @@ def _accepted(accepted: Tensor | None, sequence: int, length: int) -> int:
     return count
 
 
-def _infer_recurrent(
-    query: Tensor,  # noqa: ARG001
-    key: Tensor,  # noqa: ARG001
-    value: Tensor,
-    state: Tensor,
-    beta: Tensor,  # noqa: ARG001
-    scale: float,  # noqa: ARG001
-    actual_seq_lengths: Tensor,  # noqa: ARG001
-    ssm_state_indices: Tensor,  # noqa: ARG001
-    num_accepted_tokens: Tensor | None,  # noqa: ARG001
-    g: Tensor | None,  # noqa: ARG001
-    gk: Tensor | None,  # noqa: ARG001
-) -> tuple[Tensor, Tensor]:
+def _infer_recurrent(query: Tensor, key: Tensor, value: Tensor, state: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    del query, key
     return value.new_empty(value.shape), state.new_empty(state.shape)
 
 
@@ -117,16 +106,10 @@ def recurrent_gated_delta_rule(**given: Any) -> Tensor:
 
 
 def _infer_chunk(
-    query: Tensor,  # noqa: ARG001
-    key: Tensor,  # noqa: ARG001
-    value: Tensor,
-    beta: Tensor,  # noqa: ARG001
-    initial_state: Tensor,
-    actual_seq_lengths: Tensor,  # noqa: ARG001
-    scale: float,  # noqa: ARG001
-    g: Tensor | None,  # noqa: ARG001
+    query: Tensor, key: Tensor, value: Tensor, beta: Tensor, state: Tensor, *_: Any
 ) -> tuple[Tensor, Tensor]:
-    return value.new_empty(value.shape), initial_state.new_empty(initial_state.shape)
+    del query, key, beta
+    return value.new_empty(value.shape), state.new_empty(state.shape)
 
 
 @opaque(_infer_chunk)

@@ -9,6 +9,7 @@ units in the last place, and so exchange keys whose scores are as near as that. 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from graph_quant.ge.kernels import CONTRACTION, kernel
@@ -44,20 +45,9 @@ def _selected(
     return places.view(*tokens, 1, count), values.view(*tokens, 1, count)
 
 
-def _infer_indexer(
-    query: Tensor,
-    key: Tensor,  # noqa: ARG001
-    weights: Tensor,  # noqa: ARG001
-    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
-    actual_seq_lengths_key: Tensor | None,  # noqa: ARG001
-    block_table: Tensor | None,  # noqa: ARG001
-    layout_query: str,  # noqa: ARG001
-    layout_key: str,  # noqa: ARG001
-    sparse_count: int,
-    sparse_mode: int,  # noqa: ARG001
-    return_value: bool,
-) -> tuple[Tensor, Tensor]:
-    shape = (*query.shape[:-2], 1, sparse_count)
+def _infer_indexer(query: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    count, _, return_value = others[-3:]
+    shape = (*query.shape[:-2], 1, count)
     return query.new_empty(shape, dtype=torch.int32), query.new_empty(shape if return_value else (0,))
 
 
@@ -89,21 +79,9 @@ def lightning_indexer(
     return places, rounded_away(values, query.dtype) if return_value else query.new_empty(0)
 
 
-def _infer_quant_indexer(
-    query: Tensor,
-    key: Tensor,  # noqa: ARG001
-    weights: Tensor,  # noqa: ARG001
-    query_dequant_scale: Tensor,  # noqa: ARG001
-    key_dequant_scale: Tensor,  # noqa: ARG001
-    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
-    actual_seq_lengths_key: Tensor | None,  # noqa: ARG001
-    block_table: Tensor | None,  # noqa: ARG001
-    layout_query: str,  # noqa: ARG001
-    layout_key: str,  # noqa: ARG001
-    sparse_count: int,
-    sparse_mode: int,  # noqa: ARG001
-) -> Tensor:
-    return query.new_empty((*query.shape[:-2], 1, sparse_count), dtype=torch.int32)
+def _infer_quant_indexer(query: Tensor, *others: Any) -> Tensor:
+    count, _ = others[-2:]
+    return query.new_empty((*query.shape[:-2], 1, count), dtype=torch.int32)
 
 
 @opaque(_infer_quant_indexer)

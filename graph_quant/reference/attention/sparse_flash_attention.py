@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from graph_quant.ge.kernels import CONTRACTION, kernel
@@ -67,26 +68,10 @@ def _lse_shape(query: Tensor) -> tuple[int, ...]:
     return *query.shape[:-3], 1, *query.shape[-3:-1]
 
 
-def _infer(
-    query: Tensor,
-    key: Tensor,  # noqa: ARG001
-    value: Tensor,  # noqa: ARG001
-    sparse_indices: Tensor,  # noqa: ARG001
-    scale_value: float,  # noqa: ARG001
-    block_table: Tensor | None,  # noqa: ARG001
-    actual_seq_lengths_query: Tensor | None,  # noqa: ARG001
-    actual_seq_lengths_kv: Tensor | None,  # noqa: ARG001
-    query_rope: Tensor,  # noqa: ARG001
-    key_rope: Tensor,  # noqa: ARG001
-    sparse_block_size: int,  # noqa: ARG001
-    layout_query: str,  # noqa: ARG001
-    layout_kv: str,  # noqa: ARG001
-    sparse_mode: int,  # noqa: ARG001
-    return_softmax_lse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    shape = _lse_shape(query) if return_softmax_lse else (0,)
+def _infer(query: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
+    shape = _lse_shape(query) if others[-1] else (0,)
     sums = [query.new_empty(shape, dtype=torch.float32) for _ in range(2)]
-    return torch.empty_like(query, memory_format=torch.contiguous_format), sums[0], sums[1]
+    return query.new_empty(query.shape), sums[0], sums[1]
 
 
 # What a sequence has to attend to: the values of its keys, and the keys with their rope channels.
