@@ -47,7 +47,8 @@ class Chip:
 
 
 def _chip(name: str, memory: float, *tera: float) -> Chip:
-    return Chip(name, *(each * _TERA for each in tera), memory * _TEBI)
+    float16, bfloat16, float32, int8, vector = (each * _TERA for each in tera)
+    return Chip(name, float16, bfloat16, float32, int8, vector, memory * _TEBI)
 
 
 # float16, bfloat16, float32, int8, vector: 24 cores, 20 cores, and 20 cores at a lower clock.
