@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,20 +72,20 @@ def test_an_error_in_a_branch_is_one_of_the_whole_graph(name: str) -> None:
     with pytest.raises((RuntimeError, KeyError)) as raised, torch.npu.graph(graph), branch(graph, condition):
         call(x)
     assert message in f"{raised.value}{raised.value.__context__}"
-    del graph, raised
-    gc.collect()
     assert torch.npu.current_stream() == stream
     assert (x + 1).sum().item() == 6.0
 
 
 def test_a_branch_that_is_left_open_ends_with_the_capture() -> None:
-    graph, condition, stream = torch.npu.NPUGraph(), torch.tensor(True).npu(), torch.npu.current_stream()
-    with pytest.raises(RuntimeError, match="must end on the same stream"), torch.npu.graph(graph):
-        graph.begin_capture_to_if_node(condition)
-    assert torch.npu.current_stream() == stream
-    assert condition.logical_not().item() is False
-    del graph
-    torch.npu.set_stream(stream)  # torch_npu puts the stream back that the branch was begun on
+    condition, stream = torch.tensor(True).npu(), torch.npu.current_stream()
+    for _ in range(33):  # once on the graph's own stream
+        graph = torch.npu.NPUGraph()
+        with pytest.raises(RuntimeError, match=r"same stream|Invalid end capture model"), torch.npu.graph(graph):
+            graph.begin_capture_to_if_node(condition)
+        assert torch.npu.current_stream() == stream
+        assert condition.logical_not().item() is False
+        del graph
+        torch.npu.set_stream(stream)  # torch_npu puts the stream back that the branch was begun on
 
 
 def test_a_condition_is_shown_with_what_depends_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

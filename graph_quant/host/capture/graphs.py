@@ -40,8 +40,11 @@ def _leaving(leave: Any) -> Any:
             # on for ever. And it leaves by the exception of capture_end: on the captured stream, with its mode on.
             torch.npu.set_stream(self.capture_stream)  # type: ignore[attr-defined]
             if torch.npu.is_current_stream_capturing():  # type: ignore[attr-defined]
+                from .runtime import abandon_capture
+
                 with suppress(RuntimeError):
                     self.npu_graph.capture_end()
+                abandon_capture()
             if self.npu_graph.auto_dispatch_capture:
                 self.npu_graph.graph_dispatch_mode.__exit__(kind, value, traceback)
             self.stream_ctx.__exit__(kind, value, traceback)

@@ -14,6 +14,7 @@ RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 library = runtime
 library.host_stream_state.argtypes = [ctypes.c_void_p]
 library.host_in_branch.argtypes = [ctypes.c_void_p]
+library.host_abandon_capture.argtypes = [ctypes.c_void_p]
 library.host_invalidate.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
 library.host_may_block.argtypes = [ctypes.c_char_p]
 library.host_failed.argtypes = [ctypes.c_char_p]
@@ -73,6 +74,11 @@ def check_may_block(operator: str) -> None:
     """Raise if a capture, of this thread or of another, forbids calls that wait for the device."""
     if library.host_may_block(operator.encode()) != 0:
         raise RuntimeError(recent_error())
+
+
+def abandon_capture() -> None:
+    """End what the current stream is captured into, if it still is."""
+    library.host_abandon_capture(current_stream())
 
 
 def recent_error() -> str:

@@ -383,6 +383,18 @@ EXPORT acl_error aclmdlRICaptureEnd(void *handle, void **result)
     return status;
 }
 
+/* For Python: end a capture that nobody else will, whatever is open in it. */
+EXPORT void host_abandon_capture(void *handle)
+{
+    pthread_mutex_lock(&capture_lock);
+    struct model *model = stream_of(handle)->model;
+    while (model && model->parent)
+        model = model->parent;
+    struct model *lost = model ? detach(model) : NULL;
+    pthread_mutex_unlock(&capture_lock);
+    drop(lost);
+}
+
 EXPORT acl_error aclmdlRIDestroy(void *handle)
 {
     struct model *unused = NULL;
