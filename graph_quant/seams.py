@@ -193,7 +193,10 @@ SEAMS: tuple[Seam, ...] = (
         "torch.distributed._functional_collectives.all_gather_tensor",
         "torch.distributed._functional_collectives.all_reduce",
         "torch.nn.Module _buffers",
+        "torch.ops._c10d_functional",
+        "torch.distributed.ProcessGroup._end_coalescing",
         "torch.distributed.ProcessGroup._get_backend",
+        "torch.distributed.ProcessGroup._start_coalescing",
     ),
     *_seams(
         "compilers change the order in which ranks communicate",

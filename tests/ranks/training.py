@@ -46,8 +46,6 @@ def training() -> None:
     sharded = copy.deepcopy(whole)
     fully_shard(sharded[0], mesh=mesh)
     fully_shard(sharded, mesh=mesh)
-    for module in (sharded[0], sharded):
-        module.set_force_sum_reduction_for_comms(True)  # HCCL has no average
     step(sharded, batches[RANK])
     alone = copy.deepcopy(whole)
     step(alone, batches.view(-1, 16))

@@ -13,7 +13,7 @@ from .agreement import Table, Told
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, shared
 from .plan import Plan
-from .work import AsyncWork, PostedWork, Queue, finished
+from .work import DONE, AsyncWork, JoinedWork, PostedWork, Queue, finished
 
 
 class HostHccl(ProcessGroupGloo):
@@ -22,6 +22,23 @@ class HostHccl(ProcessGroupGloo):
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str) -> None:
         super().__init__(store, rank, size, timeout)
         self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Table(size)
+        self._coalesced: list[Work] | None = None
+
+    def start_coalescing(self) -> None:
+        """From here on, what is asked for becomes one work."""
+        self._coalesced = []
+
+    def end_coalescing(self) -> Work:
+        """Return the work of all that was asked for since ``start_coalescing``."""
+        works, self._coalesced = self._coalesced, None
+        if works is None:
+            raise RuntimeError("hccl: _end_coalescing must come after _start_coalescing")
+        return JoinedWork(works)
+
+    def _kept(self, work: Work) -> Work:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
 
     def perform(self, plan: Plan, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
         """Run a collective in its turn: before this returns, or while the caller goes on; noted down in a capture."""
@@ -30,13 +47,13 @@ class HostHccl(ProcessGroupGloo):
             f"hccl::{plan.call.name}", lambda: self._in_turn(plan, limit), plan.tensors, results
         ):
             return finished(results)
-        if now and self._queue.is_idle():
+        if now and self._coalesced is None and self._queue.is_idle():
             self._run(plan, limit)
-            return finished(results)
+            return DONE
         work = self._queue.submit(AsyncWork(lambda: self._run(plan, limit), plan.call.name, results, plan.tensors))
-        if now:
+        if now and self._coalesced is None:
             work.wait()
-        return work
+        return self._kept(work)
 
     def carry_out(self, plan: Plan) -> None:
         """Run a collective in its turn, before this returns."""
@@ -78,7 +95,7 @@ class HostHccl(ProcessGroupGloo):
 
         if recording.recording[0] and recording.note(f"hccl::{name}", lambda: start().wait(), [tensor], [tensor]):
             return finished([tensor])
-        return start()
+        return self._kept(start())
 
     def _explainer(self, name: str, peer: int | None) -> Callable[[str, timedelta], str]:
         whom = "any rank" if peer is None else f"rank {peer}"
@@ -100,15 +117,9 @@ class HostHccl(ProcessGroupGloo):
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Sequence[Tensor], peers: Sequence[int]) -> Work:
         """Start all of them, and return one work for all."""
         posts = zip(kinds, tensors, peers, strict=True)
-        works = [self.post("send" if kind == "isend" else "recv", tensor, peer, 0) for kind, tensor, peer in posts]
-
-        def run() -> None:
-            for work in works:
-                work.wait()
-
-        work = AsyncWork(run, "batch_isend_irecv", list(tensors))
-        Queue().submit(work)
-        return work
+        return JoinedWork(
+            [self.post("send" if kind == "isend" else "recv", tensor, peer, 0) for kind, tensor, peer in posts]
+        )
 
     def allgather(self, outputs: Any, inputs: Any, *options: Any, **more: Any) -> Work:
         """Gather npu tensors of perhaps different sizes."""

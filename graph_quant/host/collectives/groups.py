@@ -8,8 +8,8 @@ from . import exchanges, moves, reductions
 from .backend import HostHccl
 from .reduction import NUMBERS
 
-# By GE's names.
-_REDUCTIONS = {"prod" if kind == "product" else kind: number for kind, number in NUMBERS.items()}
+# By GE's names, which has no average.
+_REDUCTIONS = {"prod" if kind == "product" else kind: number for kind, number in NUMBERS.items() if kind != "avg"}
 
 
 class HostGroup:

@@ -7,6 +7,12 @@ from torch import Tensor
 
 from ..alias import kept_alias
 
+# Those that torch_npu has a name of HCCL's for.
+_DTYPES = frozenset({
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64,
+    torch.bool, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2,
+})  # fmt: skip
+
 
 def shared(tensor: Tensor) -> Tensor:
     """Return a CPU tensor over the memory of an npu tensor, which must outlive it."""
@@ -14,8 +20,10 @@ def shared(tensor: Tensor) -> Tensor:
 
 
 def check_dense(collective: str, tensors: Iterable[Tensor]) -> None:
-    """Refuse what HCCL refuses: sparse tensors and tensors with gaps."""
+    """Refuse what HCCL refuses: dtypes that it has not, sparse tensors and tensors with gaps."""
     for tensor in tensors:
+        if tensor.dtype not in _DTYPES:
+            raise RuntimeError(f"hccl {collective}: HCCL has no {tensor.dtype}")
         if tensor.layout != torch.strided:
             raise RuntimeError(f"hccl {collective}: tensors must be dense, got {tensor.layout}")
         if not tensor.is_contiguous():

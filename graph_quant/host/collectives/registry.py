@@ -23,6 +23,7 @@ def register() -> None:
     find_with(finder(_backends))
     for name, kernel in _KERNELS.items():
         _library.impl(name, kernel, "PrivateUse1", allow_override=True)
+    _let_groups_coalesce()
 
 
 def _create(options: Any, _: object) -> HostHccl:
@@ -32,8 +33,29 @@ def _create(options: Any, _: object) -> HostHccl:
     return made
 
 
+def _let_groups_coalesce() -> None:
+    """Have groups of this backend coalesce, which the Gloo below them cannot."""
+    start, end = ProcessGroup._start_coalescing, ProcessGroup._end_coalescing
+
+    def start_coalescing(group: ProcessGroup, device: torch.device) -> None:
+        if torch.device(device).type == "npu":
+            _backend(group).start_coalescing()
+        else:
+            start(group, device)
+
+    def end_coalescing(group: ProcessGroup, device: torch.device) -> Work:
+        is_npu = torch.device(device).type == "npu"
+        return _backend(group).end_coalescing() if is_npu else end(group, device)
+
+    ProcessGroup._start_coalescing, ProcessGroup._end_coalescing = start_coalescing, end_coalescing  # type: ignore[method-assign]
+
+
 def _hccl(group: Any) -> HostHccl:
-    backend = ProcessGroup.unbox(group)._get_backend(torch.device("npu"))
+    return _backend(ProcessGroup.unbox(group))
+
+
+def _backend(group: ProcessGroup) -> HostHccl:
+    backend = group._get_backend(torch.device("npu"))
     backend = getattr(backend, "wrapped_pg", backend)
     if not isinstance(backend, HostHccl):
         raise RuntimeError(f"npu tensors on the host need a group of the backend hccl, got {backend.name()}")

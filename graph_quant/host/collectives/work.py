@@ -116,12 +116,46 @@ class PostedWork(Work):
         return [self._tensor]
 
 
+class JoinedWork(Work):
+    """Several works, which whoever waits for this one waits for."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        super().__init__()
+        self._works = works
+        _not_waited_for.add(self)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Return when all have ended; raise what the first to fail raised."""
+        _not_waited_for.discard(self)
+        return all([work.wait(timeout) for work in self._works])
+
+    def synchronize(self) -> None:
+        """Wait: memory is the only thing there is to synchronise with."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Tell whether all have ended, well or badly."""
+        return all(work.is_completed() for work in self._works)
+
+    def is_success(self) -> bool:
+        """Tell whether all have ended well."""
+        return all(work.is_success() for work in self._works)
+
+    def result(self) -> list[Tensor]:
+        """Return the tensors that they write."""
+        return [tensor for work in self._works for tensor in work.result()]
+
+
 def finished(results: list[Tensor]) -> Work:
     """Return the work of a collective that has ended well."""
     future: torch.futures.Future[list[Tensor]] = torch.futures.Future()
     future.set_result(results)
     work: Work = _create_work_from_future(future)
     return work
+
+
+# For callers that do nothing with it but wait.
+DONE = finished([])
 
 
 class Queue:
