@@ -7,22 +7,13 @@ which comm_mode "aiv" is for. k is from 256 to 65534. The product is (m * world_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
-from graph_quant.meta.collective.products import check_bias, check_depth, check_fused, check_ranks, check_sizes
-from graph_quant.meta.collective.scales import check_scales
-from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.collective.products import ProductPlan, check_bias, check_gathered
+from graph_quant.meta.collective.scales import base_output, check_scales
+from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.all_gather_base_mm import all_gather_base_mm as reference
 from torch import Tensor
-
-
-@dataclass(frozen=True)
-class AllGatherPlan(Plan):
-    """``output`` is the dtype of the product."""
-
-    output: torch.dtype
 
 
 @operator("npu_all_gather_base_mm", reference=reference)
@@ -40,20 +31,18 @@ def all_gather_base_mm(
     comm_turn: int,
     output_dtype: torch.dtype | None,
     comm_mode: str | None,
-) -> AllGatherPlan:
+) -> ProductPlan:
     """The plan of a call that the documents allow; any other call is refused."""
-    check_ranks(rules, world_size)
-    check_fused(rules, None, comm_turn)
+    check_gathered(rules, input, x2, world_size, comm_turn)
     rules.one_of("gather_index", gather_index, (0,))
     rules.require(
         gather_output or comm_mode != "aiv", lambda: 'gather_output must be True for comm_mode "aiv", got False'
     )
-    check_sizes(rules, "input", input, x2)
-    check_depth(rules, "input", input.size(1))
-    output = check_scales(rules, "input", input, x2, x1_scale, x2_scale, output_dtype, comm_mode)
+    packed = check_scales(rules, input, x2, x1_scale, x2_scale)
+    output = base_output(rules, input, packed, output_dtype, comm_mode)
     if bias is not None and input.dtype == torch.int8:
         rules.refuse("bias must be None for int8 input, got one")
-    check_bias(rules, bias, input.dtype, x2.size(1))
+    check_bias(rules, bias, (input.dtype,), x2.size(1))
     rows = input.size(0) * world_size
     gathered = (rows, input.size(1)) if gather_output else (0,)
-    return AllGatherPlan((Result((rows, x2.size(1)), output), Result(gathered, input.dtype)), output)
+    return ProductPlan((Result((rows, x2.size(1)), output), Result(gathered, input.dtype)), output)

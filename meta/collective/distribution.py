@@ -71,12 +71,6 @@ def check_batch(rules: Rules, global_bs: int, ranks: int) -> None:
     )
 
 
-def check_none(rules: Rules, why: str, **values: object) -> None:
-    """Arguments that are left out."""
-    for name, value in values.items():
-        rules.require(value is None, lambda: f"{name} must be None{why}, got one")  # noqa: B023
-
-
 def check_specials(rules: Rules, zero: int, copy: int, const: int) -> None:
     """Experts that compute nothing: how many of each kind."""
     for name, number in (("zero_expert_num", zero), ("copy_expert_num", copy), ("const_expert_num", const)):

@@ -9,24 +9,24 @@ one float32 for each row of x1, float32 or bfloat16. bias is (n,), x3 like the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
-from graph_quant.meta.collective.products import HALVES, check_bias, check_fused, check_row, check_sizes, refuse_950
-from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.collective.products import (
+    HALVES,
+    ProductPlan,
+    check_bias,
+    check_none,
+    check_row,
+    check_sizes,
+    refuse_950,
+)
+from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.collective.mm_all_reduce_base import mm_all_reduce_base as reference
 from torch import Tensor
 
 LARGEST = 65535
 _PACKED = (torch.int64, torch.uint64)
-
-
-@dataclass(frozen=True)
-class AllReducePlan(Plan):
-    """``output`` is the dtype of the result, in which ranks add."""
-
-    output: torch.dtype
 
 
 @operator("npu_mm_all_reduce_base", reference=reference)
@@ -54,7 +54,7 @@ def mm_all_reduce_base(
     pertoken_scale_dtype: int | None,
     comm_quant_mode: int,
     comm_mode: str | None,
-) -> AllReducePlan:
+) -> ProductPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     refuse_950(
         rules,
@@ -66,7 +66,8 @@ def mm_all_reduce_base(
         pertoken_scale_dtype=pertoken_scale_dtype,
         comm_quant_mode=comm_quant_mode,
     )
-    check_fused(rules, reduce_op, comm_turn)
+    rules.one_of("reduce_op", reduce_op, ("sum",))
+    rules.one_of("comm_turn", comm_turn, (0,))
     rules.one_of("comm_mode", comm_mode, (None, "ai_cpu"))
     rules.dtype("x1", x1, (*HALVES, torch.int8))
     check_sizes(rules, "x1", x1, x2, most=3)
@@ -76,24 +77,19 @@ def mm_all_reduce_base(
     columns = x2.size(1)
     if x1.dtype == torch.int8:
         output = _check_integers(rules, x1, x2, dequant_scale, pertoken_scale, columns)
-        _none(rules, " for int8 x1", antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset)
+        check_none(rules, " for int8 x1", antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset)
     else:
         output = x1.dtype
-        _none(rules, f" for {x1.dtype} x1", dequant_scale=dequant_scale, pertoken_scale=pertoken_scale)
+        check_none(rules, f" for {x1.dtype} x1", dequant_scale=dequant_scale, pertoken_scale=pertoken_scale)
         _check_weights(rules, x1, x2, antiquant_scale, antiquant_offset, antiquant_group_size)
-    check_bias(rules, bias, torch.int32 if x1.dtype == torch.int8 else x1.dtype, columns)
+    check_bias(rules, bias, (torch.int32 if x1.dtype == torch.int8 else x1.dtype,), columns)
     shape = (*x1.shape[:-1], columns)
     if x3 is not None:
         rules.dtype("x3", x3, (output,), ", as the result is")
         rules.rank("x3", x3, len(shape), why=", as the result has")
         for dim, size in enumerate(shape):
             rules.equal(f"x3.size({dim})", x3.size(dim), "the result's", size)
-    return AllReducePlan((Result(shape, output),), output)
-
-
-def _none(rules: Rules, why: str, **tensors: Tensor | None) -> None:
-    for name, tensor in tensors.items():
-        rules.require(tensor is None, lambda: f"{name} must be None{why}, got one")  # noqa: B023
+    return ProductPlan((Result(shape, output),), output)
 
 
 def _check_integers(
@@ -123,7 +119,7 @@ def _check_weights(
 ) -> None:
     if x2.dtype != torch.int8:
         rules.dtype("x2", x2, (x1.dtype, torch.int8), f" for {x1.dtype} x1")
-        _none(rules, f" for {x2.dtype} x2", antiquant_scale=scale, antiquant_offset=offset)
+        check_none(rules, f" for {x2.dtype} x2", antiquant_scale=scale, antiquant_offset=offset)
         return
     rules.require(scale is not None, lambda: f"antiquant_scale must be given for int8 x2 and {x1.dtype} x1, got None")
     assert scale is not None

@@ -12,18 +12,16 @@ from graph_quant.chip import is_a3
 from graph_quant.meta.collective.distribution import (
     check_batch,
     check_mask,
-    check_none,
     check_ranks,
     check_specials,
     check_tokens,
     check_weights,
 )
+from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.moe_distribute_combine import combine, combine_v2
 from torch import Tensor
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @operator("npu_moe_distribute_combine_v2", reference=combine_v2)

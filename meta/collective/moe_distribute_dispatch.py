@@ -7,37 +7,40 @@ expert first. x of int32, eight int4 in each, goes as it is, with scales (BS,).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.meta.collective.distribution import (
     check_batch,
     check_mask,
-    check_none,
     check_ranks,
     check_specials,
     check_tokens,
     check_weights,
 )
+from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, dispatch_v2
+from graph_quant.reference.collective.moe_distribute_dispatch import dispatch
 from torch import Tensor
-
-HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
 class DispatchPlan(Plan):
-    """Rows that a rank takes at most, and how long the counts of what it took are."""
+    """Rows that a rank takes at most, and how long the counts of what it took are.
+
+    ``specials`` are experts that compute nothing, which the ``second`` version knows.
+    """
 
     rows: Size
     counts: Size
     assist: Size
+    specials: int = 0
+    second: bool = False
 
 
-@operator("npu_moe_distribute_dispatch_v2", reference=dispatch_v2)
+@operator("npu_moe_distribute_dispatch_v2", reference=dispatch)
 def moe_distribute_dispatch_v2(
     rules: Rules,
     x: Tensor,
@@ -77,18 +80,20 @@ def moe_distribute_dispatch_v2(
     shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
     check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
     check_specials(rules, zero_expert_num, copy_expert_num, const_expert_num)
-    experts = moe_expert_num + zero_expert_num + copy_expert_num + const_expert_num
+    specials = zero_expert_num + copy_expert_num + const_expert_num
     packed = not is_a3() and comm_alg == "fullmesh"
     rules.dtype("x", x, (*HALVES, torch.int32) if packed else HALVES)
     most = 512 if is_a3() and comm_alg != "fullmesh_v2" else 256
-    check_tokens(rules, "x", x, expert_ids, experts, most)
+    check_tokens(rules, "x", x, expert_ids, moe_expert_num + specials, most)
     _check_quantisation(rules, x, scales, quant_mode, moe_expert_num)
     rows, counts = _check_rest(
         rules, x, expert_ids, x_active_mask, expert_scales, global_bs, ep_world_size, moe_expert_num
     )
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = torch.sym_max(expert_ids.size(0) * expert_ids.size(1), rows * 128)
-    return _plan(x, quant_mode, moe_expert_num // ep_world_size, tp_world_size, expert_scales, (rows, counts, assist))
+    sizes = (rows, counts, assist)
+    plan = _plan(x, quant_mode, moe_expert_num // ep_world_size, tp_world_size, expert_scales, sizes)
+    return replace(plan, specials=specials, second=True)
 
 
 @operator("npu_moe_distribute_dispatch", reference=dispatch)

@@ -125,16 +125,45 @@ def gathered_integers() -> None:
     same(y, summed(products, torch.float16)[part], torch.float16)
 
 
+def quantised() -> None:
+    """The second versions, which graphs take with scales."""
+    x1, x2, columns, tokens, bias = small(M, K), small(K, N), powers(1, N), powers(M, 1), small(N)
+    rows, by_row = np.concatenate(x1), np.concatenate(tokens)
+    gather, scatter = torch_npu.npu_all_gather_quant_mm, torch_npu.npu_quant_mm_reduce_scatter
+    q1, q2 = mine(x1, torch.int8), mine([each.T for each in x2], torch.int8).t()
+    part = slice(RANK * M // RANKS, (RANK + 1) * M // RANKS)
+    scaled = [a @ b * c * t + d for a, b, c, t, d in zip(x1, x2, columns, tokens, bias, strict=True)]
+    plain = [a @ b + d for a, b, d in zip(x1, x2, bias, strict=True)]
+    scales = {"x1_scale": mine(tokens, torch.float32), "x2_scale": mine(columns, torch.float32)}
+    for dtype in (torch.float16, torch.bfloat16):
+        y, all_rows, nothing = gather(q1, q2, group(), RANKS, y_dtype=dtype, comm_mode="aiv", **scales)
+        same(y, rounded(rows @ x2[RANK] * columns[RANK] * by_row, dtype), dtype)
+        same(all_rows, rows, torch.int8)
+        assert (nothing.dtype, nothing.shape) == (torch.float32, (0,))
+        y, nothing = scatter(q1, q2, group(), RANKS, y_dtype=dtype, bias=mine(bias, torch.float32), **scales)
+        same(y, summed(scaled, dtype)[part], dtype)
+        assert (nothing.dtype, nothing.shape) == (torch.float32, (0,))
+        y, all_rows, _ = gather(mine(x1, dtype), mine(x2, dtype), group(), RANKS, comm_mode="aiv")
+        same(y, rounded(rows @ x2[RANK], dtype), dtype)
+        same(all_rows, rows, dtype)
+        y, _ = scatter(mine(x1, dtype), mine(x2, dtype), group(), RANKS, bias=mine(bias, torch.float32))
+        same(y, summed(plain, dtype)[part], dtype)
+    packed = torch_npu.npu_trans_quant_param(scales["x2_scale"].view(-1)).view(1, -1)
+    y, _, _ = gather(q1, q2, group(), RANKS, x2_scale=packed, y_dtype=torch.float16, comm_mode="aiv")
+    same(y, rounded(rows @ x2[RANK] * columns[RANK], torch.float16), torch.float16)
+
+
 def products() -> None:
     all_reduced(torch_npu.npu_mm_all_reduce_base)
     gathered(torch_npu.npu_all_gather_base_mm, torch_npu.npu_mm_reduce_scatter_base)
     gathered_integers()
+    quantised()
 
 
 def together(x1: torch.Tensor, x2: torch.Tensor, q1: torch.Tensor, q2: torch.Tensor, scales: Any, name: str) -> Any:
     """One call of each kind that graphs take."""
     packed, columns, tokens, weights = scales
-    reduce = torch_npu.npu_mm_all_reduce_base
+    reduce, by_column = torch_npu.npu_mm_all_reduce_base, {"x2_scale": columns[None], "y_dtype": torch.bfloat16}
     return (
         reduce(x1, x2, name, bias=weights, x3=torch.ones_like(x1[:, :N])),
         reduce(x1, q2, name, antiquant_scale=weights, antiquant_offset=weights),
@@ -142,6 +171,10 @@ def together(x1: torch.Tensor, x2: torch.Tensor, q1: torch.Tensor, q2: torch.Ten
         reduce(q1, q2, name, dequant_scale=columns, pertoken_scale=tokens),
         *torch_npu.npu_all_gather_base_mm(x1, x2, name, RANKS, bias=weights),
         torch_npu.npu_mm_reduce_scatter_base(x1, x2, name, RANKS),
+        *torch_npu.npu_all_gather_quant_mm(x1, x2, name, RANKS, comm_mode="aiv"),
+        *torch_npu.npu_all_gather_quant_mm(q1, q2, name, RANKS, **by_column, comm_mode="aiv"),
+        torch_npu.npu_quant_mm_reduce_scatter(x1, x2, name, RANKS, bias=weights)[0] * 2,
+        *torch_npu.npu_quant_mm_reduce_scatter(q1, q2, name, RANKS, **by_column, x1_scale=tokens[:, None]),
     )
 
 

@@ -44,7 +44,7 @@ def moe_distribute_combine(
         raise Refusal(
             f"{op}: ep_send_counts must be what npu_moe_distribute_dispatch gave, got {ep_send_counts.tolist()[:16]}"
         )
-    sent = by_rank(expand_x[: int(ends[-1])], counts)
+    sent = by_rank(expand_x[: int(ends[-1])], counts.tolist())
     came = way.group.all_to_all(sent.contiguous(), [int(number) for number in counts.sum(1)], way.sends)
     rows = came.new_zeros((expert_ids.numel(), came.size(1)))
     rows[way.places] = came

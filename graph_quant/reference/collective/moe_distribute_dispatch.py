@@ -68,7 +68,7 @@ def moe_distribute_dispatch(
     values, row_scales = _sent(x, scales, way, expert_ids, quantises)
 
     def taken(sent: Tensor, length: int) -> Tensor:
-        came = by_expert(way.group.all_to_all(sent.contiguous(), way.sends, takes), come)
+        came = by_expert(way.group.all_to_all(sent.contiguous(), way.sends, takes), come.tolist())
         whole = sent.new_zeros((length, *sent.shape[1:]))
         whole[: came.size(0)] = came
         return whole
@@ -117,44 +117,6 @@ def _places_among_equals(way: Route, expert_ids: Tensor) -> Tensor:
     return found
 
 
-def dispatch_v2(
-    x: Tensor,
-    expert_ids: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    scales: Tensor | None,
-    x_active_mask: Tensor | None,
-    expert_scales: Tensor | None,
-    tp_world_size: int,
-    quant_mode: int,
-    expert_token_nums_type: int,
-    zero_expert_num: int,
-    copy_expert_num: int,
-    const_expert_num: int,
-    rows: int,
-    counts: int,
-    assist: int,
-) -> Seven:
-    """The second version, of which experts may compute nothing and are sent nothing."""
-    specials = zero_expert_num + copy_expert_num + const_expert_num
-    cumulative = int(expert_token_nums_type == 0)
-    numbers = [
-        ep_world_size,
-        ep_rank_id,
-        moe_expert_num,
-        specials,
-        tp_world_size,
-        rows,
-        counts,
-        assist,
-        cumulative,
-    ]
-    tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
-    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, True)
-
-
 def dispatch(
     x: Tensor,
     expert_ids: Tensor,
@@ -168,15 +130,17 @@ def dispatch(
     tp_world_size: int,
     quant_mode: int,
     expert_token_nums_type: int,
+    specials: int,
+    second: bool,
     rows: int,
     counts: int,
     assist: int,
 ) -> Seven:
-    """The first version."""
-    cumulative = int(expert_token_nums_type == 0)
-    numbers = [ep_world_size, ep_rank_id, moe_expert_num, 0, tp_world_size, rows, counts, assist, cumulative]
+    """Both versions; of the second, ``specials`` experts may compute nothing and are sent nothing."""
+    ranks = [ep_world_size, ep_rank_id, moe_expert_num, specials, tp_world_size]
+    numbers = [*ranks, rows, counts, assist, int(expert_token_nums_type == 0)]
     tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
-    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, False)
+    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, second)
 
 
 @kernel("MoeDistributeDispatch", "MoeDistributeDispatchV2", flops=0)
@@ -202,22 +166,24 @@ def dispatch_node(
 ) -> tuple[Tensor, ...]:
     """Only the second version says by which algorithm ranks communicate."""
     tokens, chosen, local = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), moe_expert_num // ep_world_size
-    rows = tokens * min(local, chosen)
+    rows, second = tokens * min(local, chosen), comm_alg is not None
     more = 0 if expert_scales is None else tokens * 2 * chosen * (ep_world_size // 8)
-    assist = x.size(0) * chosen if comm_alg is None else max(x.size(0) * chosen, rows * 128)
-    specials = zero_expert_num + copy_expert_num + const_expert_num
-    cumulative = int(expert_token_nums_type == 0)
-    counts = ep_world_size * local + more
-    numbers = [
+    return dispatch(
+        x,
+        expert_ids,
+        group_ep,
         ep_world_size,
         ep_rank_id,
         moe_expert_num,
-        specials,
+        scales,
+        x_active_mask,
+        expert_scales,
         tp_world_size,
-        rows,
-        counts,
-        assist,
-        cumulative,
-    ]
-    tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
-    return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, comm_alg is not None)
+        quant_mode,
+        expert_token_nums_type,
+        specials=zero_expert_num + copy_expert_num + const_expert_num,
+        second=second,
+        rows=rows,
+        counts=ep_world_size * local + more,
+        assist=max(x.size(0) * chosen, rows * 128) if second else x.size(0) * chosen,
+    )

@@ -27,11 +27,14 @@ def int8_product(
     return product.reshape(*x1.shape[:-1], x2.size(1))
 
 
-def scaled_product(x1: Tensor, x2: Tensor, x1_scale: Tensor | None, x2_scale: Tensor, output: torch.dtype) -> Tensor:
-    """Exact in int32, times the scale of its column, a packed one too, times that of its row; rounded once.
+def scaled_product(
+    x1: Tensor, x2: Tensor, x1_scale: Tensor | None, x2_scale: Tensor, bias: Tensor | None, output: torch.dtype
+) -> Tensor:
+    """Exact in int32, times the scale of its column, a packed one too, times that of its row, and a bias; rounded once.
 
     In which order the device multiplies by the two scales is not documented; it moves a result by a unit at most.
     """
     columns = quant_params.decode(x2_scale.reshape(-1))[0] if x2_scale.dtype == torch.int64 else x2_scale.reshape(-1)
     values = int8_matmul(x1, x2).float() * columns
-    return (values if x1_scale is None else values * x1_scale).to(output)
+    values = values if x1_scale is None else values * x1_scale
+    return (values if bias is None else values + bias.float()).to(output)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 
 import torch
 from graph_quant.reference.collective.groups import Group, group_of
@@ -76,19 +78,22 @@ def _check_ids(op: str, ids: Tensor, experts: int) -> None:
         raise Refusal(f"{op}: expert_ids of a token must differ, got {ids[token].tolist()} for token {token}")
 
 
-def by_expert(rows: Tensor, counts: Tensor) -> Tensor:
-    """Rows that came rank by rank, by expert and then by rank; ``counts`` is (ranks, experts)."""
+Counts = Sequence[Sequence[int]]  # rows of each rank for each expert
+
+
+def by_expert(rows: Tensor, counts: Counts) -> Tensor:
+    """Rows that came rank by rank, by expert and then by rank."""
     return rows[_turned(counts)]
 
 
-def by_rank(rows: Tensor, counts: Tensor) -> Tensor:
+def by_rank(rows: Tensor, counts: Counts) -> Tensor:
     """The other way: rows by expert and then by rank, rank by rank."""
     return rows[torch.argsort(_turned(counts))]
 
 
-def _turned(counts: Tensor) -> Tensor:
-    ends = counts.flatten().cumsum(0).view_as(counts)
-    spans = [
-        torch.arange(int(end) - int(n), int(end)) for end, n in zip(ends.T.flatten(), counts.T.flatten(), strict=True)
-    ]
-    return torch.cat(spans) if spans else torch.empty(0, dtype=torch.int64)
+def _turned(counts: Counts) -> Tensor:
+    experts = len(counts[0])
+    numbers = list(chain.from_iterable(counts))
+    ends = list(accumulate(numbers))
+    places = [place for expert in range(experts) for place in range(expert, len(numbers), experts)]
+    return torch.cat([torch.arange(ends[place] - numbers[place], ends[place]) for place in places])
