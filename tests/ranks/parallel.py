@@ -10,28 +10,32 @@ from graph_quant.nn import (
     DynamicW8A8Experts,
     DynamicW8A8Linear,
     Range,
+    StaticW8A8Experts,
     StaticW8A8Linear,
     W4A4Linear,
+    W4A8Experts,
     W4A8Linear,
+    W4A16Experts,
     W4A16Linear,
+    W8A16Experts,
     W8A16Linear,
     parallelize_,
 )
 from torch import nn
 
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-K, N, EXPERTS, INSIDE = 128, 32, 4, 32
+K, N, EXPERTS, INSIDE = 128, 32, 4, 64
 
 
 class FloatExperts(nn.Module):
     """As transformers holds them."""
 
-    def __init__(self) -> None:
+    def __init__(self, experts: int = EXPERTS, k: int = K) -> None:
         super().__init__()
-        self.gate_up_proj = nn.Parameter(torch.randn(EXPERTS, 2 * INSIDE, K).bfloat16())
-        self.down_proj = nn.Parameter(torch.randn(EXPERTS, K, INSIDE).bfloat16())
+        self.gate_up_proj = nn.Parameter(torch.randn(experts, 2 * INSIDE, k).bfloat16())
+        self.down_proj = nn.Parameter(torch.randn(experts, k, INSIDE).bfloat16())
         self.act_fn = nn.SiLU()
-        self.num_experts = EXPERTS
+        self.num_experts = experts
 
 
 def linears(dtype: torch.dtype) -> dict[str, nn.Module]:
@@ -74,15 +78,35 @@ def parallel() -> None:
     mistakes()
 
 
+def seen(experts: int, size: int) -> Range:
+    return Range(torch.full((experts, size), -3.0), torch.full((experts, size), 4.0))
+
+
 def experts() -> None:
-    whole = nn.ModuleDict({"experts": DynamicW8A8Experts.from_float(FloatExperts())}).npu()
-    x = torch.randn(5, K).bfloat16().npu()
-    weights, index = torch.rand(5, EXPERTS).topk(2)
-    part = copy.deepcopy(whole)
-    parallelize_(part, {"experts": "expert"})
-    args = (x, index.npu(), weights.npu())
-    assert torch.equal(part["experts"](*args), whole["experts"](*args))
-    assert part["experts"].local.gate_up.size(0) == EXPERTS // RANKS
+    source, square = FloatExperts(), FloatExperts(K, K)  # the second with as many experts as tokens have elements
+    entering, inside = seen(EXPERTS, K), seen(EXPERTS, INSIDE)
+    for quantised, exact in (
+        (DynamicW8A8Experts.from_float(source), True),
+        (DynamicW8A8Experts.from_float(source, entering, inside, 0.5), True),
+        (StaticW8A8Experts.from_float(source, entering, inside), True),
+        (StaticW8A8Experts.from_float(square, seen(K, K), seen(K, INSIDE), 0.5), True),
+        (W4A8Experts.from_float(source), False),
+        (W4A8Experts.from_float(source, 32), False),
+        (W4A16Experts.from_float(source), False),
+        (W4A16Experts.from_float(source, 32), False),
+        (W8A16Experts.from_float(source), False),
+    ):
+        whole = nn.ModuleDict({"experts": quantised}).npu()
+        x = torch.randn(5, K).bfloat16().npu()
+        weights, index = torch.rand(5, quantised.experts).topk(2)
+        part = copy.deepcopy(whole)
+        parallelize_(part, {"experts": "expert"})
+        args = (x, index.npu(), weights.npu())
+        got, wanted = part["experts"](*args), whole["experts"](*args)
+        # As for linears: products of halves are summed in an order that depends on how many rows there are.
+        near = torch.equal(got, wanted) if exact else torch.allclose(got, wanted, atol=0.05, rtol=0.02)
+        assert near, (quantised, got, wanted)
+        assert part["experts"].local.gate_up.size(0) == quantised.experts // RANKS
 
 
 def mistakes() -> None:

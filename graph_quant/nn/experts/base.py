@@ -9,6 +9,8 @@ from graph_quant.nn.experts.products import Routed, combine
 from graph_quant.nn.experts.source import Activation, is_silu
 from torch import Tensor, nn
 
+# Buffers that tokens are quantised with before they have an expert; all others have a part for each expert.
+OF_TOKENS = ("gate_up_smooth", "multiplier", "zero_point")
 # What the kernel that restores, gates and quantises rows in groups takes: at most so many columns, in such units.
 _WIDEST, _UNIT = {"dynamic": 10496, "static": 9472}, 64
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 
 import torch
-from graph_quant.nn.experts.base import QuantisedExperts
+from graph_quant.nn.experts.base import OF_TOKENS, QuantisedExperts
 from graph_quant.nn.experts.products import Routed, combine
 from graph_quant.nn.parallel.ranks import Ranks
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class ParallelExperts(nn.Module):
         part = ranks.part(f"the experts of {name}", total)
         self.local = copy.copy(experts)
         self.local._buffers = {
-            buffer: tensor if tensor is None or tensor.size(0) != total else tensor[part].contiguous()
+            buffer: tensor if tensor is None or buffer in OF_TOKENS else tensor[part].contiguous()
             for buffer, tensor in experts._buffers.items()
         }
         self.local.chosen_from = total
