@@ -83,7 +83,7 @@ def _run(given: list[str]) -> int:
             f"{given[0]} has no {unknown[0]}; what the script should get stands after --: "
             f"graph-quant {given[0]} {options.script} -- {shlex.join(unknown)}"
         )
-    options.arguments = arguments
+    options.own, options.arguments = own, arguments
     return int(options.run(options))
 
 

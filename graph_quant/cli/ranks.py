@@ -7,14 +7,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from threading import Thread
 from typing import IO
 
 _GRACE_SECONDS = 5.0  # between asking a rank to end and ending it
 
 
-def run(command: list[str], environment: dict[str, str], ranks: int) -> int:
-    """Run `command` once for each rank; return 0, or the exit code of the rank that failed first."""
+def run(command: list[str], environment: dict[str, str], ranks: int, good: Sequence[int] = (0,)) -> int:
+    """Run `command` once for each rank; return the largest of the `good` codes, or that of the first failure."""
     signal.signal(signal.SIGTERM, _leave)
     environment = _of_all(environment, ranks)
     started: list[subprocess.Popen[str]] = []
@@ -22,7 +23,7 @@ def run(command: list[str], environment: dict[str, str], ranks: int) -> int:
         for rank in range(ranks):
             started.append(_start(command, {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
         readers = [reader for rank, process in enumerate(started) for reader in _readers(rank, process)]
-        code = _first_failure(started)
+        code = _ended(started, good)
     finally:
         _stop(started)
     for reader in readers:
@@ -73,18 +74,19 @@ def _pass_on(rank: int, come: IO[str], go: IO[str]) -> None:
         go.flush()
 
 
-def _first_failure(started: list["subprocess.Popen[str]"]) -> int:
+def _ended(started: list["subprocess.Popen[str]"], good: Sequence[int]) -> int:
     while True:
         codes = [process.poll() for process in started]
-        failed = [(rank, code) for rank, code in enumerate(codes) if code]
+        failed = [(rank, code) for rank, code in enumerate(codes) if code is not None and code not in good]
         if failed:
             # A rank that was killed takes others with it: of those seen at once it came first.
             rank, code = min(failed, key=lambda each: each[1] > 0)
-            ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-            print(f"graph-quant run: rank {rank} ended with {ended}; the others are stopped", file=sys.stderr)
+            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+            print(f"graph-quant run: rank {rank} ended with {how}; the others are stopped", file=sys.stderr)
             return 128 - code if code < 0 else code
-        if all(code == 0 for code in codes):
-            return 0
+        ended = [code for code in codes if code is not None]
+        if len(ended) == len(started):
+            return max(ended)
         time.sleep(0.05)
 
 

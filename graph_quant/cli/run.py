@@ -33,14 +33,18 @@ def execute(arguments: list[str]) -> int:
         preload.switch()
     except preload.HostNpuError as error:
         raise UsageError(error) from error
-    environment = dict(os.environ)
-    inherited = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = os.pathsep.join([str(_SITE), *([inherited] if inherited else [])])
+    environment = prepared()
     sys.stdout.flush()
     if not arguments or arguments[0].partition("=")[0] != "--ranks":
         os.execve(sys.executable, [sys.executable, *arguments], environment)
     count, rest = _ranks(arguments)
     return ranks.run([sys.executable, *rest], environment, count)
+
+
+def prepared() -> dict[str, str]:
+    """Return the environment in which Python has torch_npu ready."""
+    inherited = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_SITE), *([inherited] if inherited else [])])}
 
 
 def _ranks(arguments: list[str]) -> tuple[int, list[str]]:

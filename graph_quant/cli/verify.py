@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import traceback
 from pathlib import Path
 
 from . import script
 from .errors import UsageError
+from .rank_reports import FOLDER
 
 _EPILOG = """\
 The script runs as it stands. Whatever it compiles for the NPU (torch.compile with a backend of TorchAir) is also run
@@ -21,6 +23,9 @@ With --data the first argument is a graph dump, as TorchAir or GE wrote it, and 
 it (GE's data dump as it is, or the npy and bin files that msprobe or msaccucmp make of it). Every node is computed on
 the host from the device's own inputs; the first whose result the device did not compute from them is named.
 
+With --ranks N, N ranks of the script run on this machine, as under `graph-quant run --ranks N`; each verifies what it
+compiles, and the report is of all.
+
 Options stand before or after the script. What the script itself should get stands after `--`.
 
 marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for the wrong inputs it got   ? not comparable
@@ -30,6 +35,7 @@ examples:
   graph-quant verify script.py --html report.html --json report.json -- --batch 4
   graph-quant verify script.py --min-sqnr 40
   graph-quant verify script.py --model decoder --inputs prompt
+  graph-quant verify script.py --ranks 2 --html report.html
   graph-quant verify ge_proto_00042_Build.txt --data dump/20240101/
 
 exit code: 0 when all results are within the thresholds, 1 when one is not, 2 for a mistake or a script that stops"""
@@ -59,6 +65,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"
     )
+    parser.add_argument(
+        "--ranks", type=_count, default=0, metavar="N", help="run N ranks of the script, and verify each"
+    )
     parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--html", metavar="FILE", help="write the report as one page with plots")
@@ -87,6 +96,10 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"{path}: there is no such folder")
     if options.data:
         return _offline(options)
+    if options.ranks:
+        from .rank_reports import verify_ranks
+
+        return verify_ranks(options)
     from ..ge.errors import printable
 
     script.load_torchair()
@@ -112,6 +125,10 @@ def run(options: argparse.Namespace) -> int:
         if path:
             _write(path, render())
             print(f"wrote {path}")
+    if FOLDER in os.environ:
+        own = Path(os.environ[FOLDER]) / os.environ["RANK"]
+        _write(f"{own}.json", report.to_json())
+        _write(f"{own}.html", report.to_html())
     if report.stopped is not None:
         _show_traceback(options, report.stopped.__cause__)
         raise UsageError(printable(str(report.stopped), limit=600))

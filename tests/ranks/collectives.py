@@ -4,6 +4,7 @@ import os
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import product
 
 import pytest
 import torch
@@ -16,12 +17,20 @@ from parallel import parallel
 from products import products
 from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.distributed_c10d import _coalescing_manager
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from training import training
+from verified import verification
 
 warnings.simplefilter("ignore")
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-MOVED = [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int64, torch.bool]
+INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64]
+FLOATS = [torch.float32, torch.float16, torch.bfloat16]
+MOVED = [
+    *INTEGERS, *FLOATS, torch.uint8, torch.bool, torch.uint16, torch.uint32, torch.uint64, torch.float64,
+    torch.float8_e4m3fn, torch.float8_e5m2,
+]  # fmt: skip
+LONG = 2048  # elements: more than are told along with a call, of any dtype but those of a byte
 
 
 def npu(*values: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -48,16 +57,32 @@ def devices() -> None:
 
 
 def reductions() -> None:
-    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32):
-        for op, values in {
-            dist.ReduceOp.SUM: (3, 7),
-            dist.ReduceOp.PRODUCT: (2, 12),
-            dist.ReduceOp.MIN: (1, 3),
-            dist.ReduceOp.MAX: (2, 4),
-        }.items():
-            x = npu(1 + RANK, 3 + RANK, dtype=dtype)
-            dist.all_reduce(x, op)
-            equal(x, *values)
+    results = {
+        dist.ReduceOp.SUM: (3, 7),
+        dist.ReduceOp.PRODUCT: (2, 12),
+        dist.ReduceOp.MIN: (1, 3),
+        dist.ReduceOp.MAX: (2, 4),
+        dist.ReduceOp.AVG: (1.5, 3.5),
+    }
+    for dtype, (op, values) in product([*INTEGERS, *FLOATS, torch.uint8], results.items()):
+        x, kept = npu(1 + RANK, 3 + RANK, dtype=dtype), npu(0, dtype=dtype)
+        long = x[:1].repeat(LONG)
+        if op == dist.ReduceOp.AVG and dtype not in FLOATS:
+            refused(lambda x=x: dist.all_reduce(x, dist.ReduceOp.AVG), "all_reduce", "of floats", str(dtype))
+            continue
+        if dtype != torch.uint8:
+            dist.reduce_scatter_tensor(kept, x, op)
+            equal(kept, values[RANK])
+        dist.reduce(root := x.clone(), 1, op)
+        equal(root, *(values if RANK else (1, 3)))
+        dist.all_reduce(x, op)
+        equal(x, *values)
+        dist.all_reduce(long, op)
+        assert long.unique().tolist() == [values[0]]
+    for dtype in (torch.float64, torch.float8_e5m2, torch.uint16):
+        refused(lambda dtype=dtype: dist.all_reduce(npu(1, dtype=dtype)), "all_reduce", f"{dtype} cannot be reduced")
+    byte = {"output": npu(1, dtype=torch.uint8), "input": npu(1, 2, dtype=torch.uint8)}
+    refused(lambda: dist.reduce_scatter_tensor(**byte), "reduce_scatter_tensor", "uint8 cannot be reduced")
     x = npu(100, dtype=torch.int8)
     dist.all_reduce(x)
     equal(x, -56)  # 200 in eight bits
@@ -98,6 +123,8 @@ def moves() -> None:
         equal(got, RANK)
         dist.all_to_all_single(out[:2], npu(0, 1, dtype=dtype))
         equal(out[:2], RANK, RANK)
+    other = npu(1, dtype=torch.uint8).view(torch.float8_e4m3fnuz)
+    refused(lambda: dist.broadcast(other, 0), "broadcast: HCCL has no torch.float8_e4m3fnuz")
     uneven = [npu(0), npu(0, 0)]
     dist.all_gather(uneven, npu(*[5 + RANK] * (1 + RANK)))
     equal(torch.cat(uneven), 5, 6, 6)
@@ -134,6 +161,30 @@ def point_to_point() -> None:
     for work in dist.batch_isend_irecv(both):
         work.wait()
     equal(out, other)
+
+
+def coalesced() -> None:
+    """What stands in the context becomes one work, by the operators for many and by the backend."""
+    device = torch.device("npu", RANK)
+    many = [npu(RANK + i) for i in range(3)]
+    with _coalescing_manager():
+        for x in many:
+            dist.all_reduce(x)
+    equal(torch.cat(many), 1, 3, 5)
+    parts, wholes = [npu(RANK), npu(RANK + 2)], [npu(0, 0), npu(0, 0)]
+    with _coalescing_manager(device=device, async_ops=True) as manager:
+        for part, whole in zip(parts, wholes, strict=True):
+            dist.all_gather_into_tensor(whole, part)
+    manager.wait()
+    equal(torch.cat(wholes), 0, 1, 2, 3)
+    root, came, other = npu(RANK), npu(0), 1 - RANK
+    with _coalescing_manager(device=device, async_ops=True) as manager:
+        dist.broadcast(root, 1, async_op=True)
+        dist.isend(npu(RANK + 5), other)
+        dist.irecv(came, other)
+    assert len(manager.works) == 1
+    manager.wait()
+    equal(torch.cat([root, came]), 1, other + 5)
 
 
 def under_way() -> None:
@@ -185,8 +236,8 @@ def mistakes() -> None:
 
 
 PARTS = (
-    devices, reductions, moves, point_to_point, under_way, groups, mistakes, graphs, products, experts, fused_graphs,
-    parallel, training,
+    devices, reductions, moves, point_to_point, coalesced, under_way, groups, mistakes, graphs, products, experts,
+    fused_graphs, verification, parallel, training,
 )  # fmt: skip
 torch.npu.set_device(RANK)
 dist.init_process_group("hccl", timeout=timedelta(seconds=60))

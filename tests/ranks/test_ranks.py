@@ -12,8 +12,8 @@ from graph_quant.start import preload
 HERE = Path(__file__).parent
 RUN = [sys.executable, "-m", "graph_quant", "run"]
 PARTS = [
-    "devices", "reductions", "moves", "point_to_point", "under_way", "groups", "mistakes", "graphs", "products",
-    "experts", "fused_graphs", "parallel", "training",
+    "devices", "reductions", "moves", "point_to_point", "coalesced", "under_way", "groups", "mistakes", "graphs",
+    "products", "experts", "fused_graphs", "verification", "parallel", "training",
 ]  # fmt: skip
 
 

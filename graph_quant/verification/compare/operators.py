@@ -9,6 +9,9 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 
 _CPU = torch.device("cpu")
+# Of PyTorch and TorchAir: they communicate between the memories of devices only.
+_COLLECTIVES = ("_c10d_functional", "npu_define")
+_GROUPS = ("hcom", "group_ep", "group_name")
 
 
 def name_of(node: fx.Node) -> str:
@@ -33,16 +36,39 @@ def writes(node: fx.Node) -> bool:
     return isinstance(node.target, HigherOrderOperator)
 
 
+def communicates(node: fx.Node) -> bool:
+    """Whether other ranks must call it too: no rank may call it once more than the others."""
+    if not isinstance(node.target, OpOverload):
+        return False
+    names = {argument.name for argument in node.target._schema.arguments}
+    return node.target.namespace in _COLLECTIVES or not names.isdisjoint(_GROUPS)
+
+
 def is_view(node: fx.Node) -> bool:
     """Whether its result is its input, seen in another way."""
     return isinstance(node.target, OpOverload) and node.target.is_view
 
 
 def compute(node: fx.Node, args: Any, kwargs: Any) -> Any:
-    """Call it on the CPU, whatever device it names."""
+    """Call it on the CPU, whatever device it names; collectives on the device, as the CPU has none of them."""
     assert callable(node.target)
+    if isinstance(node.target, OpOverload) and node.target.namespace in _COLLECTIVES:
+        return _exchanged(node.target, args, kwargs)
     args, kwargs = fx.node.map_aggregate((args, kwargs), _to_cpu)  # type: ignore[misc]
     return node.target(*args, **kwargs)
+
+
+def _exchanged(target: OpOverload, args: Any, kwargs: Any) -> Any:
+    args, kwargs = fx.node.map_aggregate((args, kwargs), _to_npu)  # type: ignore[misc]
+    return fx.node.map_aggregate(target(*args, **kwargs), _arrived)  # type: ignore[arg-type]
+
+
+def _to_npu(argument: Any) -> Any:
+    return argument.npu() if isinstance(argument, torch.Tensor) else argument
+
+
+def _arrived(result: Any) -> Any:
+    return torch.ops._c10d_functional.wait_tensor(result).cpu() if isinstance(result, torch.Tensor) else result
 
 
 def _to_cpu(argument: Any) -> Any:

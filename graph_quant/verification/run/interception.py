@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -42,7 +43,7 @@ def capture(
 
     capturing = npugraph_ex.npu_fx_compiler
     capture_region = capturing._compile_graph_with_aot
-    report = Report(title, device_name(), Thresholds(max_error, min_sqnr))
+    report = Report(_of_rank(title), device_name(), Thresholds(max_error, min_sqnr))
     graph_type, compiler_type = converter.GeConcreteGraph, compiler._NpuFxCompiler
     parse_node, generate = graph_type.parse_node, compiler_type._gen_compiled_gm
     compile_region = compiler._compile_graph_with_aot
@@ -161,3 +162,9 @@ def _outputs(
         for place, (reference, result) in enumerate(zip(expected, got, strict=True))
         if isinstance(result, Tensor)
     ]
+
+
+def _of_rank(title: str) -> str:
+    """The title of a report, with the rank that made it where there are several."""
+    ranks = os.environ.get("WORLD_SIZE", "1")
+    return title if ranks == "1" else f"{title}, rank {os.environ.get('RANK', '0')} of {ranks}"

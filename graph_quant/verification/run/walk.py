@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from ...destination import INT4
 from ...ge.module_paths import module_path
 from ..compare.metrics import Difference, compare, dtype_name
-from ..compare.operators import compute, is_operator, is_random, name_of, writes
+from ..compare.operators import communicates, compute, is_operator, is_random, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
 from ..compare.source import line_of
 from ..errors import VerificationError
@@ -26,7 +26,8 @@ from .observe import Observed, on_host
 from .progress import Told
 
 _NUMBERS = (int, float, bool)
-# What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that.
+# What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that; or other
+# ranks would have to be given theirs, too.
 _IMPOSSIBLE = object()
 
 
@@ -88,6 +89,8 @@ class Walk(fx.Interpreter):
         """The node computed from the graph's inputs; None where those are the reference's."""
         if not any(given in self._of_graph for given in n.all_input_nodes) or writes(n):
             return None
+        if communicates(n):
+            return _IMPOSSIBLE
 
         def fetch(given: fx.Node) -> Any:
             return self._of_graph[given] if given in self._of_graph else self.env[given]

@@ -1,0 +1,65 @@
+"""One report of several ranks, each of which verifies what it compiles."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from html import escape
+from pathlib import Path
+from typing import Any
+
+FOLDER = "GRAPH_QUANT_REPORTS"  # where ranks leave their reports for the command that started them
+
+
+def verify_ranks(options: argparse.Namespace) -> int:
+    """Run the ranks, then say what each has found."""
+    from . import ranks, run
+
+    _, rest = _kept_here().parse_known_args(options.own[1:])
+    command = [sys.executable, "-m", "graph_quant", "verify", *rest, "--", *options.arguments]
+    with tempfile.TemporaryDirectory() as folder:
+        code = ranks.run(command, {**run.prepared(), FOLDER: folder}, options.ranks, good=(0, 1))
+        places = [Path(folder, str(rank)) for rank in range(options.ranks)]
+        found = [json.loads(text) for text in _texts(places, ".json")]
+        pages = _texts(places, ".html")
+    for each in found:
+        print(f"{each['title']}: {each['verdict']}")
+    for path, content in ((options.json, _document(found)), (options.html, _page(found, pages))):
+        if path:
+            Path(path).write_text(content, encoding="utf-8")
+            print(f"wrote {path}")
+    return code
+
+
+def _kept_here() -> argparse.ArgumentParser:
+    """The options that ranks are not told."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("--ranks", "--json", "--html"):
+        parser.add_argument(option)
+    return parser
+
+
+def _texts(places: list[Path], suffix: str) -> list[str]:
+    """What ranks left; those that stopped before they had something to report left nothing."""
+    files = [place.with_suffix(suffix) for place in places]
+    return [file.read_text(encoding="utf-8") for file in files if file.exists()]
+
+
+def _document(found: list[dict[str, Any]]) -> str:
+    whole = {"ok": all(each["ok"] for each in found), "ranks": found}
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _page(found: list[dict[str, Any]], pages: list[str]) -> str:
+    """A page with those of all ranks in it; the first that is wrong is open."""
+    wrong = next((place for place, each in enumerate(found) if not each["ok"]), 0)
+    parts = [
+        f"<details{' open' if place == wrong else ''}><summary>{escape(each['title'])}: {escape(each['verdict'])}"
+        f'</summary><iframe srcdoc="{escape(page)}"></iframe></details>'
+        for place, (each, page) in enumerate(zip(found, pages, strict=True))
+    ]
+    style = "body{font-family:sans-serif;margin:1rem}summary{padding:.5rem 0}iframe{width:100%;height:85vh;border:0}"
+    head = f"<!doctype html>\n<html lang=en><head><meta charset=utf-8><title>{len(found)} ranks</title>"
+    return f"{head}<style>{style}</style></head><body>{''.join(parts)}</body></html>\n"

@@ -1,0 +1,28 @@
+"""The report of several ranks, joined from theirs."""
+
+import json
+
+from graph_quant.cli import rank_reports
+
+
+def report(rank: int, ok: bool) -> dict[str, object]:
+    return {"title": f"x.py, rank {rank} of 2", "verdict": "equal" if ok else "a < b & c", "ok": ok}
+
+
+def test_it_is_right_where_every_rank_is() -> None:
+    for second in (True, False):
+        ranks = [report(0, True), report(1, second)]
+        assert json.loads(rank_reports._document(ranks)) == {"ok": second, "ranks": ranks}
+
+
+def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> None:
+    page = rank_reports._page([report(0, True), report(1, False)], ["<p>first</p>", '<p class="second"></p>'])
+    assert page.count("<iframe") == 2
+    assert '<details><summary>x.py, rank 0 of 2: equal</summary><iframe srcdoc="&lt;p&gt;first' in page
+    assert "<details open><summary>x.py, rank 1 of 2: a &lt; b &amp; c" in page
+    assert "&lt;p class=&quot;second&quot;&gt;" in page
+
+
+def test_what_the_joined_report_becomes_is_not_told_to_ranks() -> None:
+    given = ["--ranks", "2", "x.py", "--json", "a.json", "--min-sqnr", "40", "--html=b.html"]
+    assert rank_reports._kept_here().parse_known_args(given)[1] == ["x.py", "--min-sqnr", "40"]
