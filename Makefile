@@ -50,6 +50,8 @@ coverage: $(READY)
 	GRAPH_QUANT_MODELS=all $(BIN)/python -m pytest tests/models/test_as_they_are.py
 	GRAPH_QUANT_CAPTURED_MODELS=llama,qwen GRAPH_QUANT_REPLAYS=1000 $(BIN)/python -m pytest tests/models/test_captured.py
 	for ranks in 2 4; do $(BIN)/python -m graph_quant run --ranks $$ranks tests/ranks/models.py llama,mixture npu npugraph_ex || exit 1; done
+	$(BIN)/python -m graph_quant verify --ranks 2 tests/ranks/verified.py
+	$(BIN)/python -m graph_quant run --ranks 4 tests/ranks/torch_tests.py
 
 # CHECKOUTS holds checkouts of op-plugin, torchair, pytorch (Ascend's) and vllm-ascend; those that are missing are left out.
 CHECKOUTS ?= ../checkouts

@@ -7,23 +7,42 @@ import doctest
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 _BLOCK = re.compile(r"^[ \t]*```+[ \t]*(?P<language>\w*)[^\n]*\n(?P<code>.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
-# Programs of several ranks are started by other means.
 _RANKS = re.compile(r"init_process_group|torch\.distributed|mp\.spawn|\bdist\.")
 _FEWEST_LINES = 2
+# What a page says of the chips that have its operator; examples of pages for A2 and A3 are for machines with A3.
+_FOR_A3 = re.compile(r"^.*Atlas A3 .*√", re.MULTILINE)
 
 
-def examples(root: Path) -> Iterator[tuple[str, str]]:
-    """The name and the code of every example for one rank below ``root``."""
+@dataclass(frozen=True)
+class Example:
+    """A program of a page. ``of_ranks`` says that it is for several, ``for_a3`` that A3 has what the page is of."""
+
+    name: str
+    code: str
+    of_ranks: bool
+    for_a3: bool
+
+    @property
+    def starts_ranks(self) -> bool:
+        """Whether it starts its ranks itself."""
+        return "spawn" in self.code
+
+
+def examples(root: Path) -> Iterator[Example]:
+    """Every example below ``root``."""
     for page in sorted(root.rglob("*.md")):
         text = page.read_text(encoding="utf-8", errors="replace")
+        for_a3 = bool(_FOR_A3.search(text))
         for place, block in enumerate(_BLOCK.finditer(text)):
             code = runnable(textwrap.dedent(block["code"]))
-            if code and "import torch" in code and not _RANKS.search(code):
-                yield f"{page.relative_to(root).with_suffix('')}-{place}", code
+            if code and "import torch" in code:
+                name = f"{page.relative_to(root).with_suffix('')}-{place}"
+                yield Example(name, code, bool(_RANKS.search(code)), for_a3)
 
 
 def runnable(block: str) -> str:
@@ -41,11 +60,33 @@ def runnable(block: str) -> str:
 
 
 def _printed(program: ast.Module) -> int | None:
-    """The line where a printed tensor stands behind the program, which is an expression as well."""
+    """The line where printed tensors and names stand behind the program, which are expressions as well."""
+    known = set(_bound(program))
     for statement in program.body:
-        if isinstance(statement, ast.Expr) and ast.unparse(statement).startswith(("tensor(", "(tensor(", "[tensor(")):
+        said = {ast.Expr: "value", ast.AnnAssign: "annotation"}.get(type(statement))
+        if said is not None and _is_output(getattr(statement, said), known):
             return statement.lineno
     return None
+
+
+def _bound(program: ast.Module) -> Iterator[str]:
+    """The names that a program gives something."""
+    for node in ast.walk(program):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+
+
+def _is_output(value: ast.expr, known: set[str]) -> bool:
+    """Whether it is a name that the program does not know, or a tensor as printed."""
+    if isinstance(value, ast.Tuple | ast.List):
+        return any(_is_output(each, known) for each in value.elts)
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "tensor" and "tensor" not in known
+    return isinstance(value, ast.Name) and value.id not in known
 
 
 def _without_prompts(block: str) -> str:

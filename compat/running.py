@@ -17,6 +17,7 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
+from .documents import Example
 from .forked import run_script, run_tests
 from .outcome import Outcome, Verdict, judged, of_process, reason_in
 from .suites import Job
@@ -50,6 +51,8 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
         if job.tests is None:
             script = Path(folder) / "example.py"
             script.write_text(job.code, encoding="utf-8")
+            if job.ranks is not None:
+                return [of_process(job.name, *_of_ranks(job.ranks, script, seconds))]
             code, output = _forked(run_script, str(script), folder, seconds)
             return [of_process(job.name, code, output)]
         report = Path(folder) / "report.xml"
@@ -60,6 +63,14 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
         if report.exists() and (found := list(_cases(job.name, report))):
             return found
         return [of_process(job.name, 1 if code == 0 else code, output)]
+
+
+def _of_ranks(example: Example, script: Path, seconds: float) -> tuple[int | None, str]:
+    """A program of several ranks: it starts them itself, on devices that are there, or two are started."""
+    chip = {"GRAPH_QUANT_SOC": "Ascend910_9392"} if example.for_a3 else {}
+    ranks = [] if example.starts_ranks else ["--ranks", "2"]
+    devices = {"GRAPH_QUANT_DEVICES": "16"} if example.starts_ranks else {}
+    return _process(["run", *ranks, str(script)], script.parent, seconds, {**chip, **devices})
 
 
 def _forked(target: Callable[..., None], what: Any, folder: str, seconds: float) -> tuple[int | None, str]:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import layers
-from .documents import examples
+from .documents import Example, examples
 
 
 @dataclass(frozen=True)
 class Job:
-    """One process: a program, or a file of tests."""
+    """One process: a program, perhaps of several ranks, or a file of tests."""
 
     suite: str
     name: str
     code: str = ""
+    ranks: Example | None = None
     tests: Path | None = None
     folder: Path | None = None
     recipe: tuple[str, int] | None = None  # its name, and how many ranks
@@ -28,7 +29,7 @@ class Suite:
     """A part of a checkout.
 
     ``patterns`` are files of tests in it, ``recipes`` models, ``layers`` a project with quantised layers; else it has
-    documents with examples.
+    documents with examples, of which ``of_ranks`` are those for several ranks.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Suite:
     patterns: tuple[str, ...] = ()
     recipes: tuple[tuple[str, int], ...] = ()
     layers: str = ""
+    of_ranks: bool = False
 
     def jobs(self, checkouts: Path) -> Iterator[Job]:
         """What there is to run, in a fixed order."""
@@ -50,7 +52,9 @@ class Suite:
             yield from (Job(self.name, case, code=self._program(checkouts, case)) for case in layers.CASES[self.layers])
             return
         if not self.patterns:
-            yield from (Job(self.name, name, code=code) for name, code in examples(root))
+            for each in examples(root):
+                if each.of_ranks == self.of_ranks:
+                    yield Job(self.name, each.name, each.code, each if each.of_ranks else None)
             return
         for path in _matching(root, self.patterns):
             yield Job(self.name, str(path.relative_to(root)), tests=path, folder=checkouts / self.checkout)
@@ -85,6 +89,7 @@ _RECIPES = (
 )
 SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),
+    Suite("documents-ranks", "op-plugin", "docs/zh/custom_APIs", of_ranks=True),
     Suite("op-plugin", "op-plugin", "test/test_custom_ops", ("test_*.py",)),
     Suite("torchair-captured", "torchair", "npugraph_ex/tests", ("smoke/*_test.py", "st/*_test.py")),
     Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),

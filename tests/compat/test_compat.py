@@ -43,10 +43,25 @@ int main() {}
 def test_examples_are_programs_without_prompts_and_output(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "page.md").write_text(PAGE)
-    found = dict(examples(tmp_path))
-    assert list(found) == ["folder/page-0", "folder/page-1"]
-    assert found["folder/page-0"].endswith("print(torch.ones(2).npu().sum())\n")
-    assert found["folder/page-1"] == "import torch\nx = torch.ones(2)\nx\n"
+    found = {each.name: each for each in examples(tmp_path)}
+    assert list(found) == ["folder/page-0", "folder/page-1", "folder/page-2"]
+    assert found["folder/page-0"].code.endswith("print(torch.ones(2).npu().sum())\n")
+    assert found["folder/page-1"].code == "import torch\nx = torch.ones(2)\nx\n"
+    assert [each.of_ranks for each in found.values()] == [False, False, True]
+    assert not any(each.for_a3 for each in found.values())
+
+
+def test_what_a_page_says_of_chips_is_read(tmp_path: Path) -> None:
+    chips = "| <term>Atlas A3 训练系列产品</term> | {} |\n"
+    for name, mark in (("with", "√"), ("without", "×")):
+        (tmp_path / f"{name}.md").write_text(chips.format(mark) + PAGE, encoding="utf-8")
+    assert {each.name for each in examples(tmp_path) if each.for_a3} == {"with-0", "with-1", "with-2"}
+
+
+@pytest.mark.parametrize("printed", ["group_0\ngroup_0", "y: tensor([1.,\n 2.])", "(tensor([1.]), 2)", "tensor(1)"])
+def test_what_is_printed_below_a_program_is_left_out(printed: str) -> None:
+    program = "import torch\ny = torch.ones(2)\nprint(y, z)\ny\n"
+    assert runnable(program + printed) == program
 
 
 def test_a_block_that_is_no_program_is_none() -> None:
