@@ -200,6 +200,8 @@ def under_way() -> None:
     future = dist.all_reduce(x := npu(1), async_op=True).get_future()
     future.wait()
     equal(x, 2)
+    future = dist.all_reduce(npu(RANK), async_op=True).get_future()
+    equal(future.then(lambda done: done.value()[0] + 1).wait(), 2)
 
 
 def groups() -> None:

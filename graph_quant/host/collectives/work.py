@@ -171,7 +171,8 @@ class Queue:
         self._last = work
         self._waiting.put(work)
         if self._thread is None:
-            self._thread = Thread(target=self._serve, daemon=True, name="hccl")
+            device = torch.npu.current_device()  # type: ignore[attr-defined]
+            self._thread = Thread(target=self._serve, args=(device,), daemon=True, name="hccl")
             self._thread.start()
         return work
 
@@ -179,6 +180,8 @@ class Queue:
         """Tell whether all that was asked for has ended."""
         return self._last is None or self._last.is_completed()
 
-    def _serve(self) -> None:
+    def _serve(self, device: int) -> None:
+        """Perform what comes; what is chained to its futures works on the rank's device here too."""
+        torch.npu.set_device(device)  # type: ignore[attr-defined]
         while True:
             self._waiting.get().perform()
