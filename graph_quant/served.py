@@ -57,11 +57,20 @@ def operators() -> list[Served]:
                 _family(record),
                 record is not None and record.reference is not None,
                 record is not None and record.rules is not None,
-                "graph_quant" if name in ours else ("TorchAir" if converter is not None else ""),
+                _lowered_by(name, ours, converter),
                 tuple(sorted({node for node in nodes if node not in KERNELS and node != "Const"})),
             )
         )
     return found
+
+
+def _lowered_by(name: str, ours: set[str], converter: Any) -> str:
+    """Who makes nodes of an operator: nobody, where the lowering refuses every call."""
+    from .converters.lowering import LOWERINGS
+
+    if name in LOWERINGS.names() and LOWERINGS[name].__annotations__.get("return") == "NoReturn":
+        return ""
+    return "graph_quant" if name in ours else ("TorchAir" if converter is not None else "")
 
 
 def _load_upstream_converters() -> None:

@@ -31,6 +31,11 @@ def test_what_runs_eagerly_and_is_lowered_runs_in_a_graph(operators: list[served
     assert [each.name for each in told if each.eager and each.lowered_by and not each.graph] == []
 
 
+def test_what_every_lowering_refuses_is_lowered_by_nobody(operators: list[served.Served]) -> None:
+    refused = {each.name for each in operators if each.eager and not each.lowered_by}
+    assert {"npu::npu_all_to_all_matmul", "npu::npu_matmul_all_to_all"} <= refused
+
+
 def test_every_family_is_there(operators: list[served.Served]) -> None:
     families = {each.family for each in operators if each.eager}
     assert families >= {"quant", "matmul", "activation", "moe", "norm", "rope", "cache", "attention"}

@@ -1,0 +1,88 @@
+"""What tokens become on the way to experts of other ranks and back where A2 and A3 differ: int4, and constant experts.
+
+NumPy knows what all ranks have. `ranks/experts.py` has the rest, on ranks that are processes.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch_npu
+
+from support.threads import ranks
+
+RNG = np.random.default_rng(9)
+RANKS, EXPERTS, TOKENS, CHOSEN = 2, 4, 3, 2
+LOCAL = EXPERTS // RANKS
+
+
+def choices(experts: int) -> list[np.ndarray]:
+    chosen = [[RNG.permutation(experts)[:CHOSEN] for _ in range(TOKENS)] for _ in range(RANKS)]
+    return [np.array(each, dtype=np.int32) for each in chosen]
+
+
+def arrived(ids: list[np.ndarray], rank: int) -> list[tuple[int, int, int]]:
+    """The rows of a rank, by expert, rank and token: where each came from."""
+    return [
+        (source, token, place)
+        for expert in range(rank * LOCAL, (rank + 1) * LOCAL)
+        for source in range(RANKS)
+        for token in range(TOKENS)
+        for place in range(CHOSEN)
+        if ids[source][token, place] == expert
+    ]
+
+
+def test_int4_goes_as_it_is() -> None:
+    """On A2, eight to an int32, with a scale for each token."""
+    x = [RNG.integers(-(2**31), 2**31, (TOKENS, 32), dtype=np.int32) for _ in range(RANKS)]
+    scales, ids = [RNG.random(TOKENS, dtype=np.float32) for _ in range(RANKS)], choices(EXPERTS)
+
+    def run(rank: int, name: str) -> Any:
+        given = torch.tensor(x[rank]), torch.tensor(ids[rank]), name, RANKS, rank, EXPERTS
+        more = {"scales": torch.tensor(scales[rank]), "comm_alg": "fullmesh"}
+        return torch_npu.npu_moe_distribute_dispatch_v2(*given, **more)
+
+    with ranks(RANKS) as by_all:
+        found = by_all(run)
+    for rank, (rows, row_scales, *_) in enumerate(found):
+        wanted = arrived(ids, rank)
+        assert rows.dtype == torch.int32
+        assert np.array_equal(rows[: len(wanted)], [x[source][token] for source, token, _ in wanted])
+        assert np.array_equal(row_scales[: len(wanted)], [scales[source][token] for source, token, _ in wanted])
+
+
+def test_constant_experts_mix_the_token_with_a_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On A3: of six experts the fifth and the sixth are constant; those before give rows as they came."""
+    monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392")
+    width, constants = 1024, 2
+    x = [RNG.integers(-4, 5, (TOKENS, width)).astype(np.float16) for _ in range(RANKS)]
+    ids = choices(EXPERTS + constants)
+    ids[0][0] = [EXPERTS, EXPERTS + 1]
+    weights = [RNG.random((TOKENS, CHOSEN), dtype=np.float32) for _ in range(RANKS)]
+    first, second, vector = (RNG.integers(-3, 4, (constants, width)).astype(np.float16) for _ in range(3))
+
+    def run(rank: int, name: str) -> Any:
+        tokens, experts, given = torch.tensor(x[rank]), torch.tensor(ids[rank]), (name, RANKS, rank, EXPERTS)
+        kinds = {"const_expert_num": constants}
+        came = torch_npu.npu_moe_distribute_dispatch_v2(tokens, experts, *given, **kinds)
+        names = ("const_expert_alpha_1", "const_expert_alpha_2", "const_expert_v")
+        more = dict(zip(names, map(torch.tensor, (first, second, vector)), strict=True))
+        back = (came[0], experts, came[2], came[4], torch.tensor(weights[rank]))
+        return came, torch_npu.npu_moe_distribute_combine_v2(*back, *given, ori_x=tokens, **more, **kinds)
+
+    with ranks(RANKS) as by_all:
+        found = by_all(run)
+    for rank, (came, combined) in enumerate(found):
+        assert came[3].sum() == len(arrived(ids, rank))  # constant experts are sent nothing
+        total = np.zeros((TOKENS, width), np.float32)
+        for token in range(TOKENS):
+            for place, expert in enumerate(ids[rank][token]):
+                row = x[rank][token].astype(np.float32)
+                if expert >= EXPERTS:
+                    alphas = (each[expert - EXPERTS].astype(np.float32) for each in (first, second, vector))
+                    alpha, beta, constant = alphas
+                    row = alpha * row + beta * constant
+                total[token] += row * weights[rank][token, place]
+        assert np.array_equal(combined.numpy(), total.astype(np.float16))
