@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.meta.collective.grouped_exchange import check_chip, check_experts, check_shared
+from graph_quant.meta.collective.products import check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.grouped_exchange import gmm_alltoallv as reference
@@ -33,9 +34,10 @@ def gmm_alltoallv(
     comm_mode: str | None,
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    tensors = {"send_counts_tensor": send_counts_tensor, "recv_counts_tensor": recv_counts_tensor}
+    check_none(rules, " today", send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
+    rules.one_of("comm_mode", comm_mode, (None, "ai_cpu"), " on A3")
     counts = (ep_world_size, send_counts, recv_counts)
-    columns = check_experts(rules, gmm_x, gmm_weight, trans_gmm_weight, *counts, comm_mode, **tensors)
+    columns = check_experts(rules, gmm_x, gmm_weight, trans_gmm_weight, *counts)
     taken = sum(recv_counts)
     shared = check_shared(rules, mm_x, mm_weight, trans_mm_weight, gmm_x, taken)
     check_chip(rules)

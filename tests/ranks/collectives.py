@@ -158,9 +158,13 @@ def point_to_point() -> None:
         dist.send(got, 0)
     out, other = npu(0), 1 - RANK
     both = [dist.P2POp(dist.isend, npu(RANK), other), dist.P2POp(dist.irecv, out, other)]
+    own = npu(0)
+    both += [dist.P2POp(dist.isend, npu(RANK + 7), RANK), dist.P2POp(dist.irecv, own, RANK)]
     for work in dist.batch_isend_irecv(both):
         work.wait()
-    equal(out, other)
+    equal(torch.cat([out, own]), other, RANK + 7)
+    lonely = [dist.P2POp(dist.isend, npu(1), RANK)]
+    refused(lambda: dist.batch_isend_irecv(lonely), "batch_isend_irecv", "to itself", "[(1,)] and []")
 
 
 def coalesced() -> None:

@@ -115,10 +115,12 @@ class HostHccl(ProcessGroupGloo):
         return f"host_hccl_{self._name}"
 
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Sequence[Tensor], peers: Sequence[int]) -> Work:
-        """Start all of them, and return one work for all."""
-        posts = zip(kinds, tensors, peers, strict=True)
+        """Start all of them, and return one work for all. In a batch, HCCL lets a rank give itself something."""
+        posts = list(zip(kinds, tensors, peers, strict=True))
+        _give_oneself([post for post in posts if post[2] == self.rank()])
+        others = [post for post in posts if post[2] != self.rank()]
         return JoinedWork(
-            [self.post("send" if kind == "isend" else "recv", tensor, peer, 0) for kind, tensor, peer in posts]
+            [self.post("send" if kind == "isend" else "recv", tensor, peer, 0) for kind, tensor, peer in others]
         )
 
     def allgather(self, outputs: Any, inputs: Any, *options: Any, **more: Any) -> Work:
@@ -144,3 +146,16 @@ class HostHccl(ProcessGroupGloo):
         sends = list(counts[rank * ranks : (rank + 1) * ranks])
         plan = exchanges.all_to_all_single(self, output.view(-1), given.view(-1), counts[rank::ranks], sends)
         return self.perform(plan, [output])
+
+
+def _give_oneself(posts: Sequence[tuple[str, Tensor, int]]) -> None:
+    """Copy what a rank sends to what it receives from itself, the first to the first."""
+    gives, takes = ([tensor for kind, tensor, _ in posts if (kind == "isend") is sends] for sends in (True, False))
+    fit = [(give.dtype, give.numel()) for give in gives] == [(take.dtype, take.numel()) for take in takes]
+    if not fit:
+        raise RuntimeError(
+            "hccl batch_isend_irecv: what a rank sends to itself must be what it receives from itself, "
+            f"got {[tuple(give.size()) for give in gives]} and {[tuple(take.size()) for take in takes]}"
+        )
+    for give, take in zip(gives, takes, strict=True):
+        take.copy_(give.view_as(take))

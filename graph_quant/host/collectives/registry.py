@@ -47,7 +47,8 @@ def _let_groups_coalesce() -> None:
         is_npu = torch.device(device).type == "npu"
         return _backend(group).end_coalescing() if is_npu else end(group, device)
 
-    ProcessGroup._start_coalescing, ProcessGroup._end_coalescing = start_coalescing, end_coalescing  # type: ignore[method-assign]
+    ProcessGroup._start_coalescing = start_coalescing  # type: ignore[assignment, method-assign]
+    ProcessGroup._end_coalescing = end_coalescing  # type: ignore[assignment, method-assign]
 
 
 def _hccl(group: Any) -> HostHccl:

@@ -64,7 +64,7 @@ def _exchanged(target: OpOverload, args: Any, kwargs: Any) -> Any:
 
 
 def _to_npu(argument: Any) -> Any:
-    return argument.npu() if isinstance(argument, torch.Tensor) else argument
+    return argument.to("npu") if isinstance(argument, torch.Tensor) else argument
 
 
 def _arrived(result: Any) -> Any:
