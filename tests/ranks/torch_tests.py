@@ -12,6 +12,7 @@ import unittest
 import warnings
 from collections import Counter
 from datetime import timedelta
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -34,7 +35,7 @@ def tests() -> Any:
     os.environ.update(BACKEND="nccl", TEMP_DIR=tempfile.gettempdir())
     import_module("torch_npu.contrib.transfer_to_npu")  # from here on, cuda is npu
     torch.cuda.nccl.version = lambda: (2, 27, 0)  # tests of messages ask for it
-    torch.cuda.get_device_capability = lambda *_: (8, 0)  # a broadcast asks for it
+    torch.cuda.get_device_capability = cache(lambda *_: (8, 0))  # a broadcast asks for it
     upstream = import_module("torch.testing._internal.distributed.distributed_test")
 
     class Tests(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]

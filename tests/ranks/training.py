@@ -10,6 +10,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.nn.parallel import DistributedDataParallel
 
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
@@ -50,4 +51,8 @@ def training() -> None:
     alone = copy.deepcopy(whole)
     step(alone, batches.view(-1, 16))
     check(sharded, alone)
+    uneven = DistributedDataParallel(copy.deepcopy(whole), device_ids=[RANK])
+    with uneven.join():  # C++ waits for a work and then asks it for its future
+        for batch in batches[: RANK + 1]:
+            step(uneven, batch)
     dist.barrier()

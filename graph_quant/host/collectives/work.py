@@ -1,5 +1,6 @@
 """Work under way: one thread for each group runs its collectives in the order in which they were asked for."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from queue import SimpleQueue
@@ -13,6 +14,8 @@ from torch.distributed import Work
 
 # torch keeps the C++ half of a work only; the Python half, which knows how to wait, lives until somebody has waited.
 _not_waited_for: set[Work] = set()
+# C++ may ask a work for its future right after it has waited for it.
+_waited_for: deque[Work] = deque(maxlen=8)
 
 
 class AsyncWork(Work):
@@ -50,6 +53,7 @@ class AsyncWork(Work):
         if not self._done.wait(limit if limit > 0 else None):
             raise RuntimeError(f"hccl {self._name}: not every rank has arrived after {limit:g} s of waiting")
         _not_waited_for.discard(self)
+        _waited_for.append(self)
         if self._error is not None:
             raise self._error
         return True
