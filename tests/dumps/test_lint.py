@@ -14,7 +14,20 @@ INT4 = (DATA / "upstream_group_quant_int4.txt").read_text()
 MATMUL = (DATA / "upstream_quant_matmul_bad_scale.txt").read_text()
 BLOCK = (DATA / "upstream_block_original.txt").read_text()
 
+NODE = 'op {{ name: "{}" type: "{}" {} output_desc {{ name: "y" dtype: {} layout: "ND" {} }} }}\n'
+META = 'attr { key: "_meta" value { s: "Tensor(dtype=torch.float32, shape=torch.Size([2, 3])" } }'
+CAST = 'input: "{}:0" input_desc {{ name: "x" }} attr {{ key: "dst_type" value {{ i: {} }} }}'
+ROUNDED = "".join(
+    (
+        NODE.format("arg0_1", "Data", 'attr { key: "index" value { i: 0 } }', "DT_FLOAT", META),
+        NODE.format("Cast", "Cast", CAST.format("arg0_1", 27), "DT_BF16", ""),
+        NODE.format("Cast_1", "Cast", CAST.format("Cast", 0), "DT_FLOAT", ""),
+        'op { name: "NetOutput" type: "NetOutput" input: "Cast_1:0" input_desc { name: "input0" } }\n',
+    )
+)
+
 FIRES = {
+    "kept-node": (ROUNDED, "Cast_1", "casts back to float32 what Cast rounded to bfloat16"),
     "refused-type": ((DATA / "upstream_group_quant_default.txt").read_text(), "GroupQuant", "dst_type=uint8"),
     "unpacked-scale": (MATMUL, "QuantBatchMatmulV3", "scale is float32 and the result float16"),
     "int4-width": (INT4.replace("[s77, s27]", "[s77, 12]").replace("[s75, s27]", "[s75, 12]"), "GroupQuant", "is 12"),
@@ -109,3 +122,12 @@ def test_the_rules_can_be_read(command):
     assert code == 0
     assert out.count("why: ") == out.count("way out: ") == len(rules())
     assert command("lint")[0] == 2
+
+
+def test_a_transpose_that_a_product_cannot_do_is_said(tmp_path):
+    path = tmp_path / "dump.txt"
+    path.write_text(BLOCK.replace('type: "Identity"', 'type: "BatchMatMul"'))
+    kept = [finding.message for finding in dumps.load(path).lint() if finding.rule.id == "kept-node"]
+    assert len(kept) == 1
+    assert kept[0].startswith("gives the axes in the order [0, 2, 1, 3]: ")
+    assert kept[0].endswith("can exchange the last two alone")
