@@ -35,4 +35,4 @@ def test_gives_what_its_statement_gives(op: str) -> None:
             else:
                 np.testing.assert_array_equal(one, other)
 
-    run(agrees, statement.calls)
+    run(agrees, statement.calls, statement.sample)

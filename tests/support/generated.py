@@ -61,9 +61,14 @@ def outcome(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
     return [None if each is None else (tuple(each.shape), each.dtype, each.stride()) for each in tensors]
 
 
-def run(check: Callable[[Any], None], calls: st.SearchStrategy[Any]) -> None:
-    """Runs ``check`` over generated calls, the same ones every time."""
+def run(check: Callable[[Any], None], calls: st.SearchStrategy[Any], sample: int | None = None) -> None:
+    """Runs ``check`` over generated calls, the same ones every time; over a ``sample`` unless more is asked for."""
+    is_long = sample is None or "GRAPH_QUANT_EXAMPLES" in os.environ
     run_all = settings(
-        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=EXAMPLES if is_long else sample,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
     )(given(calls)(check))
     run_all()

@@ -14,7 +14,7 @@ from support.tensors import bf16, ends, f16, f32, i8
 
 INDEXER, QUANT = "lightning_indexer", "quant_lightning_indexer"
 SPARSE, KV_QUANT = "sparse_flash_attention", "kv_quant_sparse_flash_attention"
-COUNT = 20
+COUNT, SAMPLE = 20, 10
 
 
 def whole(make: Any, *shape: int) -> torch.Tensor:
@@ -75,17 +75,13 @@ KV = {"actual_seq_lengths_kv": ends(32, 21), "block_table": table(), "layout_kv"
 KV_PACKED = {"actual_seq_lengths_query": ends(2, 6), "layout_query": "TND", **KV}
 BLOCKS = {"sparse_block_size": 4, "sparse_mode": 0}
 GOOD = [
-    good(INDEXER, "pages", *indexer(), **PAGED),
-    good(INDEXER, "packed", *indexer(f16, 6, weights=f32), **PACKED),
     good(INDEXER, "rows", *indexer(bf16, keys=(2, 19)), sparse_count=7, sparse_mode=0),
-    good(QUANT, "pages", *quantised(), **PAGED),
+    good(INDEXER, "packed", *indexer(f16, 6, weights=f32), **PACKED),
     good(QUANT, "packed", *quantised(6), **{**PACKED, "sparse_mode": 0}),
-    good(SPARSE, "pages", *sparse(), **KV, **ropes()),
     good(SPARSE, "packed blocks", *sparse(f16, 6, blocks=5), **KV_PACKED, **ropes(f16, 6), **BLOCKS),
     good(SPARSE, "rows", *sparse(bf16, keys=(2, 19), blocks=19), **ropes(keys=(2, 19))),
 ]
 GOOD += [
-    good(KV_QUANT, "pages", *latent(), **KV, **LATENT),
     good(KV_QUANT, "packed blocks", *latent(f16, 6, blocks=5), **KV_PACKED, **LATENT, **BLOCKS),
 ]
 A, Q, S, R, L = indexer(), quantised(), sparse(), ropes(), latent()
@@ -290,32 +286,41 @@ def attention_calls(draw: Draw, is_quantised: bool) -> tuple[tuple[Any, ...], di
 
 
 STATEMENTS = {
-    f"npu_{INDEXER}": Statement(expected_indexer, indexer_calls(False)),
-    f"npu_{QUANT}": Statement(expected_quantised, indexer_calls(True)),
+    f"npu_{INDEXER}": Statement(expected_indexer, indexer_calls(False), sample=SAMPLE),
+    f"npu_{QUANT}": Statement(expected_quantised, indexer_calls(True), sample=SAMPLE),
     # Weights are rounded to bfloat16, 2**-9 of each, and so is the result.
-    f"npu_{SPARSE}": Statement(expected_attention, attention_calls(False), 2.0**-7),
-    f"npu_{KV_QUANT}": Statement(expected_latent, attention_calls(True), 2.0**-7),
+    f"npu_{SPARSE}": Statement(expected_attention, attention_calls(False), 2.0**-7, SAMPLE),
+    f"npu_{KV_QUANT}": Statement(expected_latent, attention_calls(True), 2.0**-7, SAMPLE),
 }
 
 
-def golden(op: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    names = [name for name, value in options.items() if isinstance(value, torch.Tensor)]
-    rest = {name: value for name, value in options.items() if name not in names}
-    places = [place for place, value in enumerate(args) if isinstance(value, torch.Tensor)]
-
-    def call(*tensors: torch.Tensor) -> Any:
-        given = list(args)
-        for place, tensor in zip(places, tensors, strict=False):
-            given[place] = tensor
-        named_tensors = dict(zip(names, tensors[len(places) :], strict=True))
-        return getattr(torch_npu, f"npu_{op}")(*given, **named_tensors, **rest)
-
-    return call, (*(args[place] for place in places), *(options[name] for name in names))
+NAMED = {**KV_PACKED, **ropes(bf16, 6)}
 
 
-GOLDEN = {
-    f"{INDEXER}-packed": golden(INDEXER, indexer(bf16, 6), PACKED),
-    f"{QUANT}-packed": golden(QUANT, quantised(6), PACKED),
-    f"{SPARSE}-packed": golden(SPARSE, sparse(bf16, 6), {**KV_PACKED, **ropes(bf16, 6)}),
-    f"{KV_QUANT}-packed": golden(KV_QUANT, latent(bf16, 6), {**KV_PACKED, **LATENT}),
-}
+def golden(query: Any, key: Any, weights: Any, table: Any, queries: Any, keys: Any, *others: torch.Tensor) -> Any:
+    """Every node of sparse attention: keys are chosen by both indexers and attended to in both caches."""
+    whole_query, whole_key, scales, key_scales, latent_query, latent_keys, joined, pages, rope, key_rope = others
+    given = {"actual_seq_lengths_query": queries, "block_table": table, "layout_query": "TND"}
+    chosen = {**given, "actual_seq_lengths_key": keys, "layout_key": "PA_BSND", "sparse_count": COUNT}
+    attended = {**given, "actual_seq_lengths_kv": keys, "layout_kv": "PA_BSND", "attention_mode": 2}
+    places, _ = torch_npu.npu_lightning_indexer(query, key, weights, **chosen)
+    others_places = torch_npu.npu_quant_lightning_indexer(
+        whole_query, whole_key, weights.half(), scales, key_scales, 0, 0, **chosen
+    )
+    out, _, _ = torch_npu.npu_sparse_flash_attention(
+        latent_query, pages, pages, places, 0.0625, query_rope=rope, key_rope=key_rope, **attended
+    )
+    return out, torch_npu.npu_kv_quant_sparse_flash_attention(
+        joined, latent_keys, latent_keys, others_places, 0.0625, 2, 2, **attended
+    )
+
+
+def golden_arguments() -> tuple[torch.Tensor, ...]:
+    plain, (whole_query, whole_key, _, scales, key_scales, *_), rows = indexer(bf16, 6), quantised(6), latent(bf16, 6)
+    attention = sparse(bf16, 6)
+    lengths = table(), PACKED["actual_seq_lengths_query"], PACKED["actual_seq_lengths_key"]
+    caches = attention[0], rows[1], rows[0], attention[1], NAMED["query_rope"], NAMED["key_rope"]
+    return *plain, *lengths, whole_query, whole_key, scales, key_scales, *caches
+
+
+GOLDEN = {"sparse_attention": (golden, golden_arguments())}

@@ -172,8 +172,8 @@ def with_data(draw: Draw, dequantised: bool) -> tuple[tuple[Any, ...], dict[str,
 
 
 STATEMENTS = {
-    f"npu_{PLAIN}": Statement(expected, with_data(False)),
-    f"npu_{DEQUANT}": Statement(expected, with_data(True)),
+    f"npu_{PLAIN}": Statement(expected, with_data(False), sample=10),
+    f"npu_{DEQUANT}": Statement(expected, with_data(True), sample=10),
 }
 
 
