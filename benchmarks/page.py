@@ -61,6 +61,7 @@ def measure(nodes: int = 10_000) -> dict[str, dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "page.html"
             path.write_text(to_html(dump, Costs(dump)), encoding="utf-8")
+            browser.set_script_timeout(300)
             browser.get(path.as_uri())
             rows = {"opening": {**browser.execute_script(_TIMES), "MiB": round(path.stat().st_size / 2**20, 1)}}
             rows["dragging the outline"] = browser.execute_async_script(_DRAG, FRAMES, 0)

@@ -52,6 +52,15 @@ def model(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def block(tmp_path_factory) -> Path:
+    """The page of a block of a transformer with symbolic sizes."""
+    dump = dumps.load(DATA / "upstream_block.txt")
+    path: Path = tmp_path_factory.mktemp("block") / "block.html"
+    path.write_text(to_html(dump, Costs(dump)), encoding="utf-8")
+    return path
+
+
 def show(browser: Any, path: Path, page: str = "", place: str = "") -> None:
     if page:
         path.write_text(page, encoding="utf-8")
@@ -224,9 +233,8 @@ def click_nowhere(browser: Any) -> None:
     browser.find_element("css selector", "canvas.graph").send_keys(Keys.ESCAPE)
 
 
-def test_shapes_are_hidden_until_asked_for(browser, tmp_path):
-    dump = dumps.load(DATA / "upstream_block.txt")
-    show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
+def test_shapes_are_hidden_until_asked_for(browser, block):
+    show(browser, block)
     assert {"Pack", "Shape", "Const"}.isdisjoint(drawn(browser))
     assert not any(title.startswith("⊞ shape") for title in drawn(browser))
     press(browser, "shapes")
@@ -280,9 +288,8 @@ def test_a_graph_can_be_looked_at(browser, tmp_path):
     assert "Bitcast" in drawn(browser)
 
 
-def test_search_finds_a_node_and_shows_its_card(browser, tmp_path):
-    dump = dumps.load(DATA / "upstream_block.txt")
-    show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
+def test_search_finds_a_node_and_shows_its_card(browser, block):
+    show(browser, block)
     search = browser.find_element("id", "search")
     search.send_keys("softmax")
     assert [item.text.split("\n")[0] for item in browser.find_elements("css selector", "#hits li:not(.more)")] == [
@@ -349,6 +356,8 @@ def test_hostile_names_stay_text(browser, tmp_path):
 
 
 def test_three_thousand_nodes_stay_usable(browser, tmp_path):
+    from selenium.webdriver.common.action_chains import ActionChains
+
     graph = new_graph()
     block = dumps.load(DATA / "upstream_block.txt")
     for layer in range(3000 // len(block.nodes) + 1):
@@ -371,7 +380,20 @@ def test_three_thousand_nodes_stay_usable(browser, tmp_path):
     assert chosen(browser) == "19/SoftmaxV2"
     click(browser, "19/RealDiv")
     assert chosen(browser) == "19/RealDiv"
-    browser.find_element("id", "fit").click()
+    press(browser, "fold")
+    assert browser.execute_script("return graphQuant.drawn()") > 900
+    canvas = browser.find_element("css selector", "canvas.graph")
+    pixels = "const {canvas, pen} = graphQuant.panes[0]; graphQuant.panes[0].draw(); "
+    pixels += "return pen.getImageData(0, 0, canvas.width, canvas.height).data.reduce((sum, part) => sum + part, 0)"
+    held = "return graphQuant.panes[0].sheet !== null"
+    drag = ActionChains(browser).move_to_element_with_offset(canvas, -300, 200).click_and_hold().move_by_offset(90, 40)
+    drag.perform()
+    assert browser.execute_script(held), "a sheet of it is moved"
+    moved = browser.execute_script(pixels)
+    ActionChains(browser).release().perform()
+    assert not browser.execute_script(held)
+    assert moved == pytest.approx(browser.execute_script(pixels), rel=1e-3), "which looks as if it were drawn"
+    press(browser, "fit")
     time.sleep(0.1)
     assert browser.get_log("browser") == []
 

@@ -4,7 +4,7 @@ import { colourOf } from "./colours.mjs";
 import { title } from "./boxes.mjs";
 
 // Below these zooms text, curves and edges among small boxes are not seen, and not drawn.
-const TEXT_FROM = 0.3, CURVES_FROM = 0.16, LABELS_FROM = 0.7, ROUND = 8;
+const TEXT_FROM = 0.3, CURVES_FROM = 0.16, LABELS_FROM = 0.7, ROUND = 8, BEYOND = 40;
 // Edges by how they look; those of one look are drawn in one stroke.
 const STYLES = [
   { name: "faint", colour: "soft", alpha: 0.13, width: 1.2 },
@@ -16,11 +16,15 @@ const STYLES = [
 ];
 const styleOf = edge => edge.long ? "faint" : edge.quantised ? "quantised" : edge.control ? "control" : edge.isShape ? "shape" : "plain";
 
-function curve(pen, path, curved) {
+// What lies above or below of what is seen is left out: a dashed line of a thousand screens takes long to draw.
+function curve(pen, path, curved, seen) {
   pen.moveTo(path[0], path[1]);
   for (let at = 2; at < path.length; at += 2) {
     const x = path[at - 2], y = path[at - 1], nextX = path[at], nextY = path[at + 1];
-    if (!curved || Math.abs(x - nextX) < 1) pen.lineTo(nextX, nextY);
+    if (Math.max(y, nextY) < seen.top || Math.min(y, nextY) > seen.bottom) pen.moveTo(nextX, nextY);
+    else if (Math.abs(x - nextX) < 1 && y < nextY) {
+      pen.moveTo(x, Math.max(y, seen.top - BEYOND)); pen.lineTo(nextX, Math.min(nextY, seen.bottom + BEYOND)); pen.moveTo(nextX, nextY);
+    } else if (!curved) pen.lineTo(nextX, nextY);
     else { const middle = (y + nextY) / 2; pen.bezierCurveTo(x, middle, nextX, middle, nextX, nextY); }
   }
 }
@@ -40,7 +44,7 @@ function drawEdges(pane, pen, zoom, seen) {
     if (!edges.length) continue;
     pen.strokeStyle = pen.fillStyle = colours[style.colour]; pen.globalAlpha = style.alpha;
     pen.lineWidth = curved ? style.width : Math.min(style.width / zoom, 10); pen.setLineDash(curved && style.dash || []);
-    pen.beginPath(); for (const edge of edges) curve(pen, edge.path, curved); pen.stroke();
+    pen.beginPath(); for (const edge of edges) curve(pen, edge.path, curved, seen); pen.stroke();
     pen.setLineDash([]);
     if (zoom >= TEXT_FROM) { pen.beginPath(); for (const edge of edges) if (!edge.to.port) arrow(pen, edge.path); pen.fill(); }
     pen.globalAlpha = 1;

@@ -12,12 +12,12 @@ export function listenToPane(pane) {
   });
   canvas.addEventListener("pointermove", event => {
     if (!drag) { canvas.style.cursor = pane.at(event.offsetX, event.offsetY) ? "pointer" : ""; return; }
-    if (Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) > 4) drag.moved = true;
+    if (!drag.moved && Math.hypot(event.offsetX - drag.x, event.offsetY - drag.y) > 4) { drag.moved = true; pane.hold(); }
     if (drag.moved) { view.x = drag.fromX + event.offsetX - drag.x; view.y = drag.fromY + event.offsetY - drag.y; pane.redraw(); }
   });
   canvas.addEventListener("pointerup", event => {
     canvas.classList.remove("dragging");
-    if (drag && !drag.moved) click(pane, pane.at(event.offsetX, event.offsetY));
+    if (drag?.moved) pane.release(); else if (drag) click(pane, pane.at(event.offsetX, event.offsetY));
     drag = null;
   });
   canvas.addEventListener("dblclick", event => { const hit = pane.at(event.offsetX, event.offsetY); if (hit?.box.group && !hit.isSign) pane.toggle(hit.box.group); });

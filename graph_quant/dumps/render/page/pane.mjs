@@ -7,11 +7,11 @@ import { drawScene } from "./drawing.mjs";
 import { buildScene, HEADER } from "./scene.mjs";
 import { drawMap, renderMap } from "./minimap.mjs";
 
-const SMALLEST = 0.004, LARGEST = 4;
+const SMALLEST = 0.004, LARGEST = 4, LARGE = 2000;
 
 export class Pane {
   constructor(side, link) {
-    Object.assign(this, { side, link, open: new Set([0]), shapes: false, view: { x: 0, y: 0, zoom: 1 }, selected: null, boxes: new Map(), frame: 0 });
+    Object.assign(this, { side, link, open: new Set([0]), shapes: false, view: { x: 0, y: 0, zoom: 1 }, selected: null, boxes: new Map(), frame: 0, sheet: null });
     this.canvas = make("canvas", null, { className: "graph", tabIndex: 0 });
     this.canvas.setAttribute("aria-label", `${side.name}: drag to move, scroll to zoom, arrow keys go from node to node, Enter opens or closes a group.`);
     this.map = make("canvas", null, { className: "map", width: 180, height: 130 });
@@ -40,7 +40,7 @@ export class Pane {
     }
     return this.counts.byBox;
   }
-  relayout() { this.scene = buildScene(this); heat(this); showLegend(); renderMap(this); this.redraw(); }
+  relayout() { this.sheet = null; this.scene = buildScene(this); heat(this); showLegend(); renderMap(this); this.redraw(); }
   redraw() { this.frame ||= requestAnimationFrame(() => { this.frame = 0; this.draw(); }); }
 
   draw() {
@@ -48,12 +48,30 @@ export class Pane {
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
     }
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    pen.setTransform(ratio * view.zoom, 0, 0, ratio * view.zoom, ratio * view.x, ratio * view.y);
-    drawScene(this, pen, view.zoom, { left: -view.x / view.zoom, top: -view.y / view.zoom, right: (width - view.x) / view.zoom, bottom: (height - view.y) / view.zoom });
+    if (this.sheet && (Math.abs(view.x - this.sheet.x) > width / 2 || Math.abs(view.y - this.sheet.y) > height / 2)) this.hold();
+    if (this.sheet) {
+      pen.setTransform(1, 0, 0, 1, 0, 0);
+      pen.clearRect(0, 0, canvas.width, canvas.height);
+      pen.drawImage(this.sheet.paper, Math.round((view.x - this.sheet.x - width / 2) * ratio), Math.round((view.y - this.sheet.y - height / 2) * ratio));
+    } else this.paint(pen, width, height, view.x, view.y);
     drawMap(this);
   }
+  paint(pen, width, height, x, y) {
+    const ratio = devicePixelRatio || 1, { zoom } = this.view;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    pen.setTransform(ratio * zoom, 0, 0, ratio * zoom, ratio * x, ratio * y);
+    drawScene(this, pen, zoom, { left: -x / zoom, top: -y / zoom, right: (width - x) / zoom, bottom: (height - y) / zoom });
+  }
+  // While a large drawing is dragged, a sheet of it that reaches half a screen beyond each side is moved, and nothing drawn.
+  hold() {
+    const { canvas, scene, view } = this, ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
+    if (scene.boxes.length + scene.edges.length < LARGE) return;
+    const paper = Object.assign(document.createElement("canvas"), { width: Math.round(2 * width * ratio), height: Math.round(2 * height * ratio) });
+    this.paint(paper.getContext("2d"), 2 * width, 2 * height, view.x + width / 2, view.y + height / 2);
+    this.sheet = { paper, x: view.x, y: view.y };
+  }
+  release() { this.sheet = null; this.redraw(); }
   fit() {
     const { bounds } = this.scene, { view, canvas } = this, pad = 24;
     const whole = Math.min((canvas.clientWidth - 2 * pad) / (bounds.right - bounds.left), (canvas.clientHeight - 2 * pad) / (bounds.bottom - bounds.top));
@@ -73,7 +91,7 @@ export class Pane {
   }
   zoomAt(x, y, factor) {
     const { view } = this, zoom = Math.min(Math.max(view.zoom * factor, SMALLEST), LARGEST);
-    view.x = x - (x - view.x) * zoom / view.zoom; view.y = y - (y - view.y) * zoom / view.zoom; view.zoom = zoom;
+    view.x = x - (x - view.x) * zoom / view.zoom; view.y = y - (y - view.y) * zoom / view.zoom; view.zoom = zoom; this.sheet = null;
     this.redraw();
   }
   centre(id) {
