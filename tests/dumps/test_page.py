@@ -383,8 +383,14 @@ def test_three_thousand_nodes_stay_usable(browser, tmp_path):
     press(browser, "fold")
     assert browser.execute_script("return graphQuant.drawn()") > 900
     canvas = browser.find_element("css selector", "canvas.graph")
-    pixels = "const {canvas, pen} = graphQuant.panes[0]; graphQuant.panes[0].draw(); "
-    pixels += "return pen.getImageData(0, 0, canvas.width, canvas.height).data.reduce((sum, part) => sum + part, 0)"
+    pixels = """
+    const [pane] = graphQuant.panes, {width, height} = pane.canvas;
+    pane.draw();
+    const sheet = Object.assign(document.createElement("canvas"), {width, height});
+    const copy = sheet.getContext("2d", {willReadFrequently: true});
+    copy.drawImage(pane.canvas, 0, 0);
+    return copy.getImageData(0, 0, width, height).data.reduce((sum, part) => sum + part, 0);
+    """
     held = "return graphQuant.panes[0].sheet !== null"
     drag = ActionChains(browser).move_to_element_with_offset(canvas, -300, 200).click_and_hold().move_by_offset(90, 40)
     drag.perform()
