@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .outcome import Outcome, Verdict
 from .running import run
 from .suites import SUITES, Job, Suite
-from .table import Results, read, steps_back, to_json, to_markdown, with_other_suites
+from .table import Results, read, steps_back, to_json, to_markdown, with_the_rest
 
 _TABLE = Path(__file__).with_name("table.json")
 _PAGE = Path(__file__).parents[1] / "docs" / "compat.md"
@@ -36,7 +36,7 @@ sglang, cann-recipes-infer. A suite whose checkout is missing is left out and sa
 examples:
   python -m compat ../checkouts                           run everything; compare with the last table
   python -m compat ../checkouts --suite documents -k quant    only examples whose names contain quant
-  python -m compat ../checkouts --write                   also write the table and docs/compat.md
+  python -m compat ../checkouts --write                   also write the table and docs/compat.md; with -k, what was run
 
 exit code: 0; 1 where something that passed in the last table does not any more; 2 for a mistake"""
 
@@ -53,18 +53,18 @@ def main() -> int:
         return 2
     if missing:
         print(f"left out, their checkouts are missing: {', '.join(missing)}")
-    if options.write and options.k:
-        print("compat: --write needs whole suites, so it goes without -k", file=sys.stderr)
+    before = read(_TABLE)
+    versions = {**before.get("versions", {}), **_versions(suites, checkouts)}
+    if options.write and options.k and versions != before.get("versions"):
+        print("compat: --write with -k needs the versions that the last table was made from", file=sys.stderr)
         return 2
     results = _run(suites, checkouts, options)
     _show(results)
-    before = read(_TABLE)
     back = list(steps_back(before, results))
     for line in back:
         print(line)
     if options.write:
-        versions = {**before.get("versions", {}), **_versions(suites, checkouts)}
-        results = with_other_suites(before, results)
+        results = with_the_rest(before, results, is_part=bool(options.k))
         _TABLE.write_text(to_json(results, versions) + "\n", encoding="utf-8")
         _PAGE.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
         print(f"wrote {_TABLE.name} and {_PAGE.name}")

@@ -55,13 +55,21 @@ def steps_back(before: Mapping[str, Any], results: Results) -> Iterable[str]:
                 yield f"{suite}: {each.name} passed before and now: {each.verdict.value} {each.reason}".rstrip()
 
 
-def with_other_suites(before: Mapping[str, Any], results: Results) -> dict[str, Sequence[Outcome]]:
-    """``results``, and of the last table the suites that were not run."""
+def with_the_rest(
+    before: Mapping[str, Any], results: Results, *, is_part: bool = False
+) -> dict[str, Sequence[Outcome]]:
+    """``results``, and of the last table what was not run: other suites, and where a part was run the rest of it."""
     kept = {
         suite: [Outcome(name, Verdict(verdict), reason) for name, (verdict, reason) in outcomes.items()]
         for suite, outcomes in before.get("suites", {}).items()
     }
+    if is_part:
+        results = {suite: _updated(kept.get(suite, ()), outcomes) for suite, outcomes in results.items()}
     return dict(sorted({**kept, **results}.items()))
+
+
+def _updated(old: Iterable[Outcome], new: Iterable[Outcome]) -> list[Outcome]:
+    return list({each.name: each for each in (*old, *new)}.values())
 
 
 def read(path: Path) -> dict[str, Any]:

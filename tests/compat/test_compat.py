@@ -9,7 +9,7 @@ import pytest
 
 from compat.documents import examples, runnable
 from compat.outcome import Outcome, Verdict, of_process, reason_in
-from compat.table import steps_back, to_json, to_markdown, with_other_suites
+from compat.table import steps_back, to_json, to_markdown, with_the_rest
 
 ROOT = Path(__file__).parents[2]
 PAGE = """
@@ -107,9 +107,11 @@ def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     before = json.loads(to_json(old, {"torch": "2"}))
     new = {"one": [Outcome("a", Verdict.FAILED, "now"), Outcome("b", Verdict.FAILED)]}
     assert list(steps_back(before, new)) == ["one: a passed before and now: failed now"]
-    merged = with_other_suites(before, new)
+    merged = with_the_rest(before, new)
     assert merged["two"] == old["two"]
     assert "| one | 2 | 0 | 0 | 2 | 0 | 0 | 0 |" in to_markdown(merged, {"torch": "2"})
+    part = with_the_rest(before, {"one": [Outcome("b", Verdict.PASSED)]}, is_part=True)
+    assert part == {"one": [old["one"][0], Outcome("b", Verdict.PASSED)], "two": old["two"]}
 
 
 def test_the_command_runs_each_in_a_process_of_its_own(tmp_path: Path) -> None:
