@@ -58,7 +58,7 @@ def plan_script(
             except _StopsError as error:
                 if not Path(path).is_file():
                     raise FileNotFoundError(str(error)) from None
-                run.stopped = str(error).removeprefix(f"{path}: ")
+                run.stopped = str(error).removeprefix(f"{path}: ").removeprefix("it stops: ")
         wanted = model is not None or inputs is not None
         if not wanted and (run.graphs or run.stopped or not all(name in namespace for name in scripts.NAMES)):
             return run

@@ -19,8 +19,7 @@ _NOT_COUNTED = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
 
 def lines(run: DryRun, chip: str | None = None) -> Iterator[str]:
     """The page, a line at a time."""
-    graphs = f"{len(run.graphs)} graph{'s' * (len(run.graphs) != 1)}"
-    yield f"{run.title}: {graphs}, lowered and not run"
+    yield f"{run.title}: {_number(len(run.graphs), 'graph')}, lowered and not run"
     yield from _several("breaks the graph", run.breaks)
     if run.stopped:
         yield f"  stops: {run.stopped}"
@@ -32,14 +31,13 @@ def lines(run: DryRun, chip: str | None = None) -> Iterator[str]:
 
 
 def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
-    count = graph.operators.total()
+    operators = _number(graph.operators.total(), "operator")
     if graph.dump is None:
-        yield f"{graph.name}: {count} operators, captured as they are: {_counted(graph.operators)}"
+        yield f"{graph.name}: {operators}, captured as they are: {_counted(graph.operators)}"
     else:
         kinds = Counter(node.type for node in graph.dump.order if node.type not in _NOT_COUNTED)
-        total = len(graph.dump.order)
-        computing = f"{kinds.total()} of them compute: {_counted(kinds)}"
-        yield f"{graph.name}: {count} operators become {total} GE nodes, {computing}"
+        computing = f"{kinds.total()} of them compute: {_counted(kinds)}" if kinds else "none of them computes"
+        yield f"{graph.name}: {operators} become {_number(len(graph.dump.order), 'GE node')}, {computing}"
     yield from _several("has no converter, or it refuses", graph.unlowered)
     yield from _several("has no kernel on the host; an NPU has its own", graph.no_kernel)
     yield from _several("multiplies in floating point", graph.floats)
@@ -95,6 +93,10 @@ def _counted(kinds: Counter[str]) -> str:
     return ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in shown) + more
 
 
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def _verdict(run: DryRun) -> str:
     if not run.graphs and not run.stopped:
         return "nothing was compiled for the NPU, and no `model` and `inputs` are defined"
@@ -103,7 +105,7 @@ def _verdict(run: DryRun) -> str:
         return "everything lowers" + (f"; {lacking} of the graphs need an NPU to run" if lacking else "")
     unlowered = sum(len(graph.unlowered) for graph in run.graphs)
     found = [
-        f"{len(run.breaks)} graph break{'s' * (len(run.breaks) != 1)}" if run.breaks else "",
+        _number(len(run.breaks), "graph break") if run.breaks else "",
         f"operators that do not lower: {unlowered}" if unlowered else "",
         "it stops before its end" if run.stopped else "",
     ]

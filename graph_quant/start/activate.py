@@ -24,6 +24,7 @@ def activate() -> None:
     _actions.before("torch", _choose_runtime)
     _actions.before("torch_npu", _choose_runtime)
     _actions.install()
+    _actions.after("torch._dynamo.trace_rules", _keep_dynamo_out)
     _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
     _actions.after("torch_npu", _torch_npu_is_there)
@@ -45,6 +46,12 @@ def activate() -> None:
 
 def _choose_runtime() -> None:
     choose()
+
+
+def _keep_dynamo_out() -> None:
+    """After a graph break Dynamo also traces what runs below eager operators: on a device there is no Python there."""
+    if chosen() is HOST:
+        sys.modules["torch._dynamo.trace_rules"].add("graph_quant.host.alias")
 
 
 def _silence_environment_check() -> None:
