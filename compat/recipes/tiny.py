@@ -34,8 +34,6 @@ class Recipe:
     config: Mapping[str, Any]
     bits: tuple[int, int] | None = None  # of weights and activations
     kv_bits: int | None = None
-    # Whether ranks have experts each, or each a part of every expert.
-    shares_experts: bool = False
     modes: tuple[str, ...] = MODES
     custom: Mapping[str, Any] = field(default_factory=dict)
 
@@ -139,8 +137,7 @@ RECIPES = {
     "qwen3_moe": Recipe("qwen3_moe", _QWEN3_MOE),
     "deepseek_r1": Recipe("deepseek_r1", _DEEPSEEK),
     "deepseek_r1-w8a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8)),
-    # The sparse group lists of tensor parallel experts are for int8 weights alone.
-    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8), shares_experts=True),
+    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8)),
     "deepseek_r1-w8a8c8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8), kv_bits=8, custom={"enable_mla_prolog": True}),
 }
 
@@ -169,7 +166,7 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
         "parallel_config": {
             "world_size": ranks,
             **dict.fromkeys(("attn_tp_size", "dense_tp_size", "embed_tp_size", "lmhead_tp_size"), ranks),
-            "moe_tp_size": 1 if recipe.shares_experts else ranks,
+            "moe_tp_size": ranks,
         },
         "scheduler_config": {"max_new_tokens": 4, "batch_size": 2},
     }

@@ -58,7 +58,9 @@ def plan_script(
             except _StopsError as error:
                 if not Path(path).is_file():
                     raise FileNotFoundError(str(error)) from None
-                run.stopped = str(error).removeprefix(f"{path}: ").removeprefix("it stops: ")
+                # A script that judges results sees zeros, and what it says of them is no fault of its graphs.
+                if not isinstance(error.__cause__, SystemExit):
+                    run.stopped = str(error).removeprefix(f"{path}: ").removeprefix("it stops: ")
         wanted = model is not None or inputs is not None
         if not wanted and (run.graphs or run.stopped or not all(name in namespace for name in scripts.NAMES)):
             return run

@@ -133,6 +133,13 @@ def test_a_script_goes_on_with_zeros_of_the_right_shape(tmp_path: Path, capsys) 
     assert out.endswith("everything lowers\n")
 
 
+def test_a_script_that_judges_its_results_ends_as_it_likes(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "judging.py"
+    script.write_text(COMPILING + "\nraise SystemExit(1)\n")
+    assert main(["plan", str(script)]) == 0
+    assert capsys.readouterr().out.endswith("everything lowers\n")
+
+
 def test_afterwards_the_same_function_computes() -> None:
     def twice(x: torch.Tensor) -> torch.Tensor:
         return x * 2
