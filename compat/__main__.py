@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .outcome import Outcome, Verdict
 from .running import run
 from .suites import SUITES, Job, Suite
-from .table import Results, read, steps_back, to_json, to_markdown, with_the_rest
+from .table import Results, has_passed, read, steps_back, to_json, to_markdown, with_the_rest
 
 _TABLE = Path(__file__).with_name("table.json")
 _PAGE = Path(__file__).parents[1] / "docs" / "compat.md"
@@ -36,7 +36,7 @@ sglang, cann-recipes-infer. A suite whose checkout is missing is left out and sa
 examples:
   python -m compat ../checkouts                           run everything; compare with the last table
   python -m compat ../checkouts --suite documents -k quant    only examples whose names contain quant
-  python -m compat ../checkouts --write                   also write the table and docs/compat.md; with -k, what was run
+  python -m compat ../checkouts --write                   also write the table and docs/compat.md; a part into the rest
 
 exit code: 0; 1 where something that passed in the last table does not any more; 2 for a mistake"""
 
@@ -55,16 +55,20 @@ def main() -> int:
         print(f"left out, their checkouts are missing: {', '.join(missing)}")
     before = read(_TABLE)
     versions = {**before.get("versions", {}), **_versions(suites, checkouts)}
-    if options.write and options.k and versions != before.get("versions"):
-        print("compat: --write with -k needs the versions that the last table was made from", file=sys.stderr)
+    is_part = bool(options.k or options.rest)
+    if options.write and is_part and not set(before.get("versions", {}).items()) <= set(versions.items()):
+        print("compat: a part is written beside the versions that the last table was made from", file=sys.stderr)
         return 2
-    results = _run(suites, checkouts, options)
+    jobs = [job for suite in suites for job in suite.jobs(checkouts) if options.k in job.name]
+    if options.rest:
+        jobs = [job for job in jobs if not has_passed(before, job.suite, job.name)]
+    results = _run(suites, jobs, options)
     _show(results)
     back = list(steps_back(before, results))
     for line in back:
         print(line)
     if options.write:
-        results = with_the_rest(before, results, is_part=bool(options.k))
+        results = with_the_rest(before, results, is_part=is_part)
         _TABLE.write_text(to_json(results, versions) + "\n", encoding="utf-8")
         _PAGE.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
         print(f"wrote {_TABLE.name} and {_PAGE.name}")
@@ -78,14 +82,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("checkouts", help="the folder with the checkouts")
     parser.add_argument("--suite", action="append", choices=[suite.name for suite in SUITES], help="only this suite")
     parser.add_argument("-k", default="", metavar="TEXT", help="only files and examples whose names contain TEXT")
+    parser.add_argument("--rest", action="store_true", help="only what did not pass in the last table")
     parser.add_argument("--seconds", type=float, default=240, help="time limit of a process; default: %(default)s")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time; default: %(default)s")
     parser.add_argument("--write", action="store_true", help="write the table and docs/compat.md")
     return parser.parse_args()
 
 
-def _run(suites: list[Suite], checkouts: Path, options: argparse.Namespace) -> dict[str, Sequence[Outcome]]:
-    jobs = [job for suite in suites for job in suite.jobs(checkouts) if options.k in job.name]
+def _run(suites: list[Suite], jobs: list[Job], options: argparse.Namespace) -> dict[str, Sequence[Outcome]]:
     found: dict[str, dict[str, list[Outcome]]] = defaultdict(dict)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:

@@ -45,7 +45,7 @@ class Suite:
         root = checkouts / self.checkout / self.root
         if self.recipes:
             yield from (
-                Job(self.name, f"{name} {ranks}", folder=root, recipe=(name, ranks)) for name, ranks in self.recipes
+                Job(self.name, title(name, ranks), folder=root, recipe=(name, ranks)) for name, ranks in self.recipes
             )
             return
         if self.layers:
@@ -66,6 +66,11 @@ class Suite:
     def is_there(self, checkouts: Path) -> bool:
         """Whether the user has the checkout."""
         return (checkouts / self.checkout / self.root).is_dir()
+
+
+def title(recipe: str, ranks: int) -> str:
+    """What a recipe is called in the table, before its mode."""
+    return f"{recipe}, {ranks} rank{'s' * (ranks != 1)}"
 
 
 def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:

@@ -55,6 +55,15 @@ def steps_back(before: Mapping[str, Any], results: Results) -> Iterable[str]:
                 yield f"{suite}: {each.name} passed before and now: {each.verdict.value} {each.reason}".rstrip()
 
 
+def has_passed(before: Mapping[str, Any], suite: str, job: str) -> bool:
+    """Whether all that a job ran passed in the last table, or was skipped by itself."""
+    known = before.get("suites", {}).get(suite, {})
+    verdicts = {
+        verdict for name, (verdict, _) in known.items() if name == job or name.startswith((f"{job}::", f"{job}, "))
+    }
+    return bool(verdicts) and verdicts <= {Verdict.PASSED.value, Verdict.SKIPPED.value}
+
+
 def with_the_rest(
     before: Mapping[str, Any], results: Results, *, is_part: bool = False
 ) -> dict[str, Sequence[Outcome]]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..outcome import Outcome, Verdict, of_process
+from ..suites import title
 from .tiny import RECIPES, Recipe, reference_logits, write
 
 # By the largest logit. bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units. Activations of
@@ -20,12 +21,11 @@ Run = Callable[[list[str], Path, dict[str, str]], tuple[int | None, str]]
 
 def outcomes(name: str, ranks: int, checkout: Path, folder: Path, run: Run) -> Iterator[Outcome]:
     """One outcome for each mode."""
-    title = f"{name}, {ranks} rank{'s' * (ranks != 1)}"
     eager: list[dict[str, Any]] | None = None
     for mode in RECIPES[name].modes:
         place = folder / mode
         ended, steps = _steps(name, mode, ranks, checkout, place, run, {})
-        label = f"{title}, {mode}"
+        label = f"{title(name, ranks)}, {mode}"
         if steps is None:
             yield Outcome(label, ended.verdict, ended.reason)
         elif mode == "eager":

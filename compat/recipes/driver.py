@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import recipes_extension
 import torch
-import torch_npu  # noqa: F401
+import torch_npu  # noqa: F401  (loads recipes_extension)
 
 
 def main(checkout: str, settings: str, out: str) -> None:
     """Run the recipe that ``settings``, its own YAML file, describe."""
     sys.path.insert(0, checkout)
     os.environ.setdefault("RES_PATH", str(Path(out).parent))
+    import recipes_extension
     from executor.core.config.comm_manager import CommManager
     from executor.core.model_worker import model_worker
     from executor.offline import infer

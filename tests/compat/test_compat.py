@@ -9,7 +9,7 @@ import pytest
 
 from compat.documents import examples, runnable
 from compat.outcome import Outcome, Verdict, of_process, reason_in
-from compat.table import steps_back, to_json, to_markdown, with_the_rest
+from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
 
 ROOT = Path(__file__).parents[2]
 PAGE = """
@@ -110,6 +110,7 @@ def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     merged = with_the_rest(before, new)
     assert merged["two"] == old["two"]
     assert "| one | 2 | 0 | 0 | 2 | 0 | 0 | 0 |" in to_markdown(merged, {"torch": "2"})
+    assert [has_passed(before, "one", name) for name in ("a", "b", "c")] == [True, False, False]
     part = with_the_rest(before, {"one": [Outcome("b", Verdict.PASSED)]}, is_part=True)
     assert part == {"one": [old["one"][0], Outcome("b", Verdict.PASSED)], "two": old["two"]}
 
