@@ -21,13 +21,12 @@ def main(checkout: str, settings: str, out: str) -> None:
     sys.path.insert(0, checkout)
     os.environ.setdefault("RES_PATH", str(Path(out).parent))
     import recipes_extension
-    from executor.core.config.comm_manager import CommManager
     from executor.core.model_worker import model_worker
     from executor.offline import infer
 
     recipes_extension.install(Path(checkout))
-    if "RANK" not in os.environ:
-        _alone(CommManager)
+    if "RANK" not in os.environ:  # the runner asks for a group also where it is alone
+        torch.distributed.init_process_group("hccl", store=torch.distributed.HashStore(), rank=0, world_size=1)
     if os.environ.get("RECIPE_FUSION") == "off":
         _without_fusion()
     kept: list[dict[str, Any]] = []
@@ -53,22 +52,6 @@ def main(checkout: str, settings: str, out: str) -> None:
         torch.save(kept, f"{out}.{rank}")
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
-
-
-def _alone(manager: Any) -> None:
-    """Models of experts ask for groups also where they are alone, which the runner makes for several ranks only."""
-    torch.distributed.init_process_group("hccl", store=torch.distributed.HashStore(), rank=0, world_size=1)
-    get_group, get_rank = manager.get_group, manager.get_rank
-
-    def group(self: Any, name: str) -> Any:
-        return get_group(self, name if self.has_group(name) else "default_pg")
-
-    def name_of(self: Any, name: str) -> str:
-        backend = group(self, name)._get_backend(torch.device("npu"))
-        return str(backend.get_hccl_comm_name(0))
-
-    manager.get_group, manager.get_group_name = group, name_of
-    manager.get_rank = lambda self, name: get_rank(self, name) if self.has_group(name) else 0
 
 
 def _ends(about: Any) -> list[int]:
