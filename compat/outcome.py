@@ -29,6 +29,8 @@ _REFUSALS = re.compile(
 _ERROR_LINE = re.compile(
     r"^(?:\[rank ?\d+\]:? )*(?P<error>[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
 )
+# Dynamo tells what an operator said of a call behind its own words.
+_BEHIND_DYNAMO = re.compile(r"failed to run FX node with fake tensors.*: got (?P<kind>\w+)\((['\"])(?P<said>.*)\2\)")
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def judged(text: str) -> Verdict:
 def reason_in(text: str) -> str:
     """The last error that a traceback tells, in one line."""
     found = [match["error"] for match in _ERROR_LINE.finditer(text)]
+    found += [f"{match['kind']}: {match['said']}" for match in _BEHIND_DYNAMO.finditer(text)]
     line = found[-1] if found else next((each for each in reversed(text.splitlines()) if each.strip()), "")
     return _without_addresses(line.strip())[:_LONGEST_REASON]
 

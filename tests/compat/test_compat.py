@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat.documents import examples, runnable
-from compat.outcome import Outcome, Verdict, of_process, reason_in
+from compat.outcome import Outcome, Verdict, judged, of_process, reason_in
 from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +97,15 @@ def test_a_reason_is_found_behind_the_numbers_of_ranks() -> None:
         "[rank 1] [rank1]: my.Refusal: npu_x: no\n[rank 1] [ERROR] unknown exception\ngraph-quant run: rank 1 ended\n"
     )
     assert reason_in(told) == "my.Refusal: npu_x: no"
+
+
+def test_a_reason_is_what_the_operator_said_of_a_traced_call() -> None:
+    told = (
+        "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tensor call\n"
+        "  Explanation: Dynamo failed to run FX node with fake tensors: call_function npu.x(*()): got Refusal('npu_x: no')\n"
+    )
+    assert reason_in(told) == "Refusal: npu_x: no"
+    assert judged(told) is Verdict.REFUSED
 
 
 def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
