@@ -102,7 +102,7 @@ def test_a_reason_is_found_behind_the_numbers_of_ranks() -> None:
 def test_a_reason_is_what_the_operator_said_of_a_traced_call() -> None:
     told = (
         "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tensor call\n"
-        "  Explanation: Dynamo failed to run FX node with fake tensors: call_function npu.x(*()): got Refusal('npu_x: no')\n"
+        "  Explanation: Dynamo failed to run FX node with fake tensors: call npu.x(*()): got Refusal('npu_x: no')\n"
     )
     assert reason_in(told) == "Refusal: npu_x: no"
     assert judged(told) is Verdict.REFUSED
