@@ -16,7 +16,7 @@ Results = Mapping[str, Sequence[Outcome]]
 
 
 def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
-    """Figures by suite, then the reason for everything that did not pass."""
+    """Figures by suite, then what was compared of what passed, and the reason for everything that did not."""
     heads = ["suite", "run", *(verdict.value for verdict in _COLUMNS)]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for suite, outcomes in results.items():
@@ -25,6 +25,10 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
         lines.append(f"| {suite} | " + " | ".join(map(str, figures)) + " |")
     lines += ["", "Made from: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".", ""]
     for suite, outcomes in results.items():
+        if compared := [each for each in outcomes if each.verdict is Verdict.PASSED and each.reason]:
+            lines += [f"## {suite}: what passes", "", "| what | compared |", "|---|---|"]
+            lines += [f"| {_cell(each.name)} | {_cell(each.reason)} |" for each in compared]
+            lines.append("")
         rest = [each for each in outcomes if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED)]
         if rest:
             lines += [f"## {suite}: what does not pass", "", "| what | how | why |", "|---|---|---|"]

@@ -120,6 +120,8 @@ def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     assert merged["two"] == old["two"]
     assert "| one | 2 | 0 | 0 | 2 | 0 | 0 | 0 |" in to_markdown(merged, {"torch": "2"})
     assert [has_passed(before, "one", name) for name in ("a", "b", "c")] == [True, False, False]
+    compared = to_markdown({"one": [Outcome("a", Verdict.PASSED, "equal")]}, {})
+    assert "## one: what passes\n\n| what | compared |\n|---|---|\n| a | equal |\n" in compared
     part = with_the_rest(before, {"one": [Outcome("b", Verdict.PASSED)]}, is_part=True)
     assert part == {"one": [old["one"][0], Outcome("b", Verdict.PASSED)], "two": old["two"]}
 
