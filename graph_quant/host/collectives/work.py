@@ -56,6 +56,7 @@ class AsyncWork(Work):
         _waited_for.append(self)
         if self._error is not None:
             raise self._error
+        self._future.wait()  # who has waited takes the future for completed
         return True
 
     def synchronize(self) -> None:
