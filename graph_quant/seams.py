@@ -326,6 +326,12 @@ SEAMS: tuple[Seam, ...] = (
         "npugraph_ex.configs.compiler_config.CompilerConfig",
     ),
     *_seams(
+        "Dynamo compiles this package's kernels after a graph break",
+        "torch._dynamo.trace_rules.BUILTIN_INLINE_WHEN_CALLED",
+        "torch._dynamo.trace_rules.SKIP_DIRS",
+        "torch._dynamo.trace_rules.add",
+    ),
+    *_seams(
         "received messages alias what they are received into",
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.recv_npu",
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.op_recv",

@@ -34,6 +34,7 @@ def activate() -> None:
     _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
     _actions.after("npugraph_ex.configs.compiler_config", _mend_configuration)
     _actions.after(_MESSAGES, _mend_receiving)
+    _actions.after("torch._dynamo.trace_rules", _keep_dynamo_out)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
@@ -143,6 +144,17 @@ def _mend_streams(compiler: str) -> None:
 
     mend = {"npugraph_ex": mend_npugraph_ex, "torchair": mend_torchair}[compiler]
     mend(sys.modules[f"{compiler}._acl_concrete_graph.replace_stream_event"])
+
+
+def _keep_dynamo_out() -> None:
+    """Let Dynamo not compile kernels and rules for themselves: after a graph break they are called eagerly.
+
+    In a graph that is traced through them, as the engine's are, they stay functions like any other.
+    """
+    rules = vars(sys.modules["torch._dynamo.trace_rules"])
+    for package in ("host", "meta", "reference"):
+        rules["add"](f"graph_quant.{package}")
+        rules["BUILTIN_INLINE_WHEN_CALLED"].add(rules["SKIP_DIRS"][-1])
 
 
 def _load_torchair_first() -> None:

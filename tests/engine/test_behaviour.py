@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch_npu
+from torch._dynamo.utils import counters
 
 Compile = Callable[..., Any]
 DEVICES = pytest.mark.parametrize("device", ["cpu", "npu"])
@@ -226,3 +227,23 @@ def test_a_cache_is_written_in_inference_mode_and_outside(compile_npu: Compile) 
         assert compiled(cache, torch.tensor([1, 2]).npu(), new).item() == 8
     assert compiled(cache, torch.tensor([2, 3]).npu(), new).item() == 12
     assert cache.cpu().sum(1).tolist() == [0, 4, 4, 4, 0, 0, 0, 0]
+
+
+def test_kernels_called_between_graphs_are_no_graphs_themselves() -> None:
+    """After a graph break Dynamo looks at every Python function that is called, and the host's kernels are such."""
+    torch._dynamo.reset()
+    counters.clear()
+
+    def function(x: torch.Tensor) -> tuple[object, ...]:
+        doubled = x * 2
+        places = torch.nonzero(doubled)
+        return places, torch_npu.npu_dynamic_quant(x.half())
+
+    compiled = torch.compile(function, backend="npu")
+    for rows in (2, 3):
+        x = torch.arange(8.0 * rows).view(rows, 8).npu()
+        places, quantised = compiled(x)
+        assert torch.equal(places.cpu(), (x.cpu() * 2).nonzero())
+        assert all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(quantised, function(x)[1], strict=True))
+    graphs = 2  # before the break and after it
+    assert counters["stats"]["unique_graphs"] <= 2 * graphs  # static sizes first, then dynamic ones

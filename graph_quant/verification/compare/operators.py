@@ -12,6 +12,10 @@ _CPU = torch.device("cpu")
 # Of PyTorch and TorchAir: they communicate between the memories of devices only.
 _COLLECTIVES = ("_c10d_functional", "npu_define")
 _GROUPS = ("hcom", "group_ep", "group_name")
+_ATEN = torch.ops.aten
+_UNINITIALISED = frozenset(
+    (_ATEN.empty, _ATEN.empty_like, _ATEN.empty_permuted, _ATEN.empty_strided, _ATEN.new_empty, _ATEN.new_empty_strided)
+)
 
 
 def name_of(node: fx.Node) -> str:
@@ -27,6 +31,11 @@ def is_operator(node: fx.Node) -> bool:
 def is_random(node: fx.Node) -> bool:
     """Whether it draws random numbers."""
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def is_uninitialised(node: fx.Node) -> bool:
+    """Whether its result is memory that nothing was written to."""
+    return isinstance(node.target, OpOverload) and node.target.overloadpacket in _UNINITIALISED
 
 
 def writes(node: fx.Node) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from ...destination import INT4
 from ...ge.module_paths import module_path
 from ..compare.metrics import Difference, compare, dtype_name
-from ..compare.operators import communicates, compute, is_operator, is_random, name_of, writes
+from ..compare.operators import communicates, compute, is_operator, is_random, is_uninitialised, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
 from ..compare.source import line_of
 from ..errors import VerificationError
@@ -75,6 +75,8 @@ class Walk(fx.Interpreter):
             return self._adopt(n, seen, Status.UNKNOWN, f"no reference: {_first_line(error)}")
         if is_random(n) and seen:
             return self._adopt(n, seen, Status.RANDOM, "")
+        if is_uninitialised(n) and seen:
+            return self._adopt(n, seen, Status.UNKNOWN, "holds what memory held")
         own = self._own(n)
         if not seen:
             if own is not None and own is not _IMPOSSIBLE:
