@@ -174,7 +174,6 @@ SEAMS: tuple[Seam, ...] = (
         "torch._guards.TracingContext",
         "torch.utils._pytree.tree_flatten_with_path",
     ),
-    *_seams("the host's own Python is compiled after a graph break", "torch._dynamo.trace_rules.add"),
     *_seams("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
     *_seams(
         "attention with a shift of its scores, or with dropout, cannot be computed",

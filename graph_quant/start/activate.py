@@ -34,7 +34,6 @@ def activate() -> None:
     _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
     _actions.after("npugraph_ex.configs.compiler_config", _mend_configuration)
     _actions.after(_MESSAGES, _mend_receiving)
-    _actions.after("torch._dynamo.trace_rules", _keep_dynamo_out)
     for compiler in ("npugraph_ex", "torchair"):
         _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
         _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
@@ -47,12 +46,6 @@ def activate() -> None:
 
 def _choose_runtime() -> None:
     choose()
-
-
-def _keep_dynamo_out() -> None:
-    """After a graph break Dynamo also traces what runs below eager operators: on a device there is no Python there."""
-    if chosen() is HOST:
-        sys.modules["torch._dynamo.trace_rules"].add("graph_quant.host.alias")
 
 
 def _silence_environment_check() -> None:
@@ -147,7 +140,7 @@ def _mend_streams(compiler: str) -> None:
 
 
 def _keep_dynamo_out() -> None:
-    """Let Dynamo not compile kernels and rules for themselves: after a graph break they are called eagerly.
+    """After a graph break Dynamo also traces what runs below eager operators: on a device there is no Python there.
 
     In a graph that is traced through them, as the engine's are, they stay functions like any other.
     """
