@@ -1,8 +1,8 @@
 """npu_quantize becomes AscendQuantV2, which multiplies, or Quantize, which divides.
 
 AscendQuantV2 takes its inputs in one dtype, and float32 holds each of them exactly. Quantize broadcasts its
-parameters from the right, so that they need reshaping for any axis but the last; it takes bfloat16 ones
-only beside a bfloat16 input, and no float16 ones.
+parameters from the right, so that they need reshaping for any axis but the last, and takes bfloat16 ones
+only beside a bfloat16 input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def lower(plan: QuantizePlan, x: Tensor, scales: Tensor, zero_points: Tensor | N
 
 def _multiply(x: Tensor, scales: Tensor, zero_points: Tensor | None, plan: QuantizePlan) -> Tensor:
     if x.meta.dtype != scales.meta.dtype:
-        x, scales, zero_points = (_widened(each) for each in (x, scales, zero_points))
+        x, scales, zero_points = (_widened(each, HALVES) for each in (x, scales, zero_points))
     return ge.AscendQuantV2(x, scales, zero_points, dst_type=plan.destination.ge_attr, axis=plan.along)
 
 
@@ -37,15 +37,16 @@ def _divide(x: Tensor, scales: Tensor, zero_points: Tensor | None, plan: Quantiz
     inputs = [each for each in (x, scales, zero_points) if each is not None]
     mixed = any(each.meta.dtype != torch.bfloat16 for each in inputs)
     parameters = [
-        _along_axis(_widened(each) if mixed else each, each, x.rank, plan.along) for each in (scales, zero_points)
+        _along_axis(_widened(each, (torch.bfloat16,)) if mixed else each, each, x.rank, plan.along)
+        for each in (scales, zero_points)
     ]
     name = DIVIDING_NAMES[plan.destination.name]
     return ge.Quantize(x, *parameters, dtype=name, axis=plan.along + x.rank)
 
 
-def _widened(tensor: Tensor | None) -> Tensor | None:
-    """``tensor`` in float32 if it is in half precision."""
-    return as_float(tensor) if tensor is not None and tensor.meta.dtype in HALVES else tensor
+def _widened(tensor: Tensor | None, narrow: tuple[torch.dtype, ...]) -> Tensor | None:
+    """``tensor`` in float32 if its dtype is one of ``narrow``."""
+    return as_float(tensor) if tensor is not None and tensor.meta.dtype in narrow else tensor
 
 
 def _along_axis(parameter: Tensor | None, source: Any, rank: int, axis: int) -> Tensor | None:

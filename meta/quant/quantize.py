@@ -18,6 +18,7 @@ from graph_quant.meta.rules import FLOATS, Rules, guard_or_false
 from graph_quant.reference.quant.quantize import quantize as reference
 from torch import Tensor
 
+DIVIDING_SCALES = (torch.float32, torch.bfloat16)
 DIVIDING_ZERO_POINTS = (torch.int8, torch.uint8, torch.int32, torch.bfloat16)
 
 
@@ -56,7 +57,7 @@ def _check_dividing(
     if rules.destination("dtype", dtype, (INT8, UINT8, INT32, INT4)) is INT4:
         rules.refuse("dtype torch.quint4x2 needs div_mode=False, got div_mode=True")
     destination = rules.destination("dtype", dtype, (INT8, UINT8, INT32))
-    rules.dtype("scales", scales, FLOATS, why)
+    rules.dtype("scales", scales, DIVIDING_SCALES, why)
     rules.rank("scales", scales, 1, why=why)
     if zero_points is not None:
         rules.dtype("zero_points", zero_points, DIVIDING_ZERO_POINTS, why)
