@@ -115,3 +115,17 @@ def of_registration(name: str) -> str:
     """The word for a ``DT_...`` name as GE's operator registrations spell it."""
     word = name.removeprefix("DT_").lower()
     return {"float": "float32", "double": "float64", "bf16": "bfloat16"}.get(word, word)
+
+
+_WIDER = ("int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+# By a dtype: those that hold each of its values.
+KEEPING: dict[str, tuple[str, ...]] = {
+    "bool": ("int8", "uint8", *_WIDER),
+    "int8": _WIDER,
+    "uint8": _WIDER,
+    "int16": ("int32", "int64", "float32", "float64"),
+    "int32": ("int64", "float64"),
+    "float16": ("float32", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+}

@@ -1,4 +1,4 @@
-"""Types that GE and its public operator repositories register, and of which TorchAir ships no prototype."""
+"""Facts of GE's node types: those that TorchAir ships no prototype of, and which transpose their inputs themselves."""
 
 from __future__ import annotations
 
@@ -72,3 +72,10 @@ While Yolo2Reorg YoloDetectionOutput _Arg _If _While apply_rms_prop_mixed_precis
 depthwise_weight_6d_2_4d
 """
 FURTHER = frozenset(_NAMES.split())
+
+# By node type: the attribute that transposes each of its inputs.
+TRANSPOSING: dict[str, dict[int, str]] = {
+    **{f"MatMul{version}": {0: "transpose_x1", 1: "transpose_x2"} for version in ("", "V2", "V3")},
+    **{f"BatchMatMul{version}": {0: "adj_x1", 1: "adj_x2"} for version in ("", "V2", "V3")},
+    "QuantBatchMatmulV3": {1: "transpose_x2"},
+}

@@ -6,20 +6,8 @@ NaN; which of them it is, GE does not say.)
 
 from __future__ import annotations
 
+from ..ge.dtypes import KEEPING
 from .graph import Graph
-
-_SMALL = ("int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
-# By a dtype: those that hold each of its values.
-KEEPING: dict[str, tuple[str, ...]] = {
-    "bool": ("int8", "uint8", *_SMALL),
-    "int8": _SMALL,
-    "uint8": _SMALL,
-    "int16": ("int32", "int64", "float32", "float64"),
-    "int32": ("int64", "float64"),
-    "float16": ("float32", "float64"),
-    "bfloat16": ("float32", "float64"),
-    "float32": ("float64",),
-}
 
 
 def run(graph: Graph) -> None:

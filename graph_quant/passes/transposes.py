@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ge.types import TRANSPOSING
 from . import units
 from .constants import constant
 from .graph import Graph
-
-# By node type: the attribute that transposes each of its inputs.
-TRANSPOSING: dict[str, dict[int, str]] = {
-    **{f"MatMul{version}": {0: "transpose_x1", 1: "transpose_x2"} for version in ("", "V2", "V3")},
-    **{f"BatchMatMul{version}": {0: "adj_x1", 1: "adj_x2"} for version in ("", "V2", "V3")},
-    "QuantBatchMatmulV3": {1: "transpose_x2"},
-}
 
 
 def run(graph: Graph) -> None:

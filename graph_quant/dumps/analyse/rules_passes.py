@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ...ge.dtypes import KEEPING
 from ...ge.graph import Node
-from ...passes.casts import KEEPING
-from ...passes.transposes import TRANSPOSING
+from ...ge.types import TRANSPOSING
 from .lint import Severity, rule
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ def clones(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 
 def test_caches_are_written_in_place_on_the_npu() -> None:
-    given = {name: value.npu() for name, value in PLAIN.items()}
-    before = given["kv_cache"].cpu().clone()
+    before, empty = (torch.zeros_like(PLAIN[name]) for name in ("kv_cache", "kr_cache"))
+    plain = {**PLAIN, "kv_cache": before, "kr_cache": empty}
+    given = {name: value.npu() for name, value in plain.items()}
     PROLOG(**given)
-    *_, kv_cache, kr_cache = overload(f"npu_{V3}_functional")(**PLAIN)
+    *_, kv_cache, kr_cache = overload(f"npu_{V3}_functional")(**plain)
     assert torch.equal(given["kv_cache"].cpu(), kv_cache)
     assert torch.equal(given["kr_cache"].cpu(), kr_cache)
     # The first token's index is -1: it is written nowhere.
