@@ -1,5 +1,6 @@
 """The quantised forms of npu_mla_prolog_v3, and what it does to its caches."""
 
+import pytest
 import torch
 
 from operators.attention.mla_prolog import FULL, HEADS, MODES, PART, PLAIN, RANK, V3, form
@@ -22,6 +23,17 @@ def test_caches_are_written_in_place_on_the_npu() -> None:
     assert torch.equal(given["kr_cache"].cpu(), kr_cache)
     # The first token's index is -1: it is written nowhere.
     assert (kv_cache != before).any(-1).sum() == 2
+
+
+@pytest.mark.parametrize("name", ["npu_mla_prolog", "npu_mla_prolog_v2"])
+def test_the_first_versions_write_the_caches_that_they_are_given(name: str) -> None:
+    """torch_npu passes them to the kernel and returns them, though their schemas do not say so."""
+    caches = {each: torch.zeros_like(PLAIN[each]).npu() for each in ("kv_cache", "kr_cache")}
+    given = {each: value.npu() for each, value in PLAIN.items()} | caches
+    _, _, kv_cache, kr_cache, *_ = overload(name)(**given)
+    assert (caches["kv_cache"].cpu() != 0).any(-1).sum() == 2
+    for written, result in zip(caches.values(), (kv_cache, kr_cache), strict=True):
+        assert result.data_ptr() == written.data_ptr()
 
 
 def test_int8_query_and_scale_give_back_the_query() -> None:
