@@ -247,3 +247,29 @@ def test_kernels_called_between_graphs_are_no_graphs_themselves() -> None:
         assert all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(quantised, function(x)[1], strict=True))
     graphs = 2  # before the break and after it
     assert counters["stats"]["unique_graphs"] <= 2 * graphs  # static sizes first, then dynamic ones
+
+
+def test_the_products_of_experts_have_one_set_of_bits() -> None:
+    """ATen composes them of products, which add in another order than GroupedMatmul."""
+
+    def function(rows: torch.Tensor, experts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.grouped_mm(rows, experts.transpose(-2, -1), offs=ends)
+
+    compiled = torch.compile(function, backend="npu", fullgraph=True, dynamic=True)
+    experts = torch.randn(4, 704, 128).bfloat16().npu()
+    for middle in range(8):
+        rows = torch.randn(14, 128).bfloat16().npu()
+        ends = torch.tensor([middle, middle + 2, 12, 14], dtype=torch.int32).npu()
+        assert torch.equal(function(rows, experts, ends).cpu(), compiled(rows, experts, ends).cpu())
+
+
+def test_the_products_of_experts_have_gradients() -> None:
+    given = torch.randn(6, 16), torch.randn(2, 16, 8)
+    on_npu, on_cpu = (
+        [each.detach().clone().to(device).requires_grad_() for each in given] for device in ("npu", "cpu")
+    )
+    ends = torch.tensor([2, 6], dtype=torch.int32)
+    torch.nn.functional.grouped_mm(*on_npu, offs=ends.npu()).backward(torch.ones(6, 8).npu())
+    torch.nn.functional.grouped_mm(*on_cpu, offs=ends).backward(torch.ones(6, 8))
+    for one, other in zip(on_npu, on_cpu, strict=True):
+        torch.testing.assert_close(one.grad.cpu(), other.grad)

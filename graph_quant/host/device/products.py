@@ -28,6 +28,8 @@ def _product(x1: Tensor, x2: Tensor) -> Tensor:
 IN_FLOAT32: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm, "aten::baddbmm": _addmm}
 
 
+GROUPED = "aten::_grouped_mm"
+
 # As on the device, this takes factors of two precisions, and gives the first one's.
 _OF_TWO_PRECISIONS = "aten::mm"
 _FLOATS = {torch.float32, *HALVES}
@@ -49,5 +51,29 @@ def product(name: str, inner: Kernel) -> Kernel:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         compute = float32_product(name, args)
         return inner(*args, **kwargs) if compute is None else to_npu(compute(*map(as_cpu, args), **kwargs))
+
+    return kernel
+
+
+def by_groups(inner: Kernel) -> Kernel:
+    """The rows of experts, multiplied as graphs do, by GroupedMatmul; ``inner`` has the other forms."""
+
+    def kernel(
+        x: Tensor,
+        mat2: Tensor,
+        offs: Tensor | None = None,
+        bias: Tensor | None = None,
+        out_dtype: torch.dtype | None = None,
+    ) -> Any:
+        if offs is None or (x.dim(), mat2.dim()) != (2, 3) or bias is not None or out_dtype not in (None, x.dtype):
+            return inner(x, mat2, offs, bias, out_dtype)
+        from graph_quant.reference.matmul.grouped_matmul_node import grouped_matmul_node
+
+        rows, matrices, ends = (as_cpu(each) for each in (x, mat2, offs))
+        none: list[Tensor] = []
+        (result,) = grouped_matmul_node(
+            [rows], [matrices], none, none, none, none, none, ends.long(), split_item=3, dtype=-1, group_type=0
+        )
+        return to_npu(result)
 
     return kernel

@@ -82,7 +82,7 @@ def register() -> None:
     on_cpu, implicit = _names("CPU"), _names("CompositeImplicitAutograd")
     explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
     candidates = (on_cpu - implicit) | (registered & (implicit | explicit))
-    served = {name for name in candidates if name.startswith("aten::")}
+    served = {name for name in candidates if name.startswith("aten::")} | {products.GROUPED}
     aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in served - _LEFT_TO_TORCH_NPU:
         aten.impl(name, _DEVICE, _lazy(name), False)
@@ -119,6 +119,8 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = kernels.functional(op)
     if name in products.IN_FLOAT32:
         kernel = products.product(name, kernel)
+    if name == products.GROUPED:
+        kernel = products.by_groups(kernel)
     if name in integers.NAMES:
         kernel = integers.through_double(kernel)
     if name in integers.DIVISIONS:
