@@ -10,6 +10,7 @@ from pathlib import Path
 
 import graph_quant  # noqa: F401  (before torch)
 import torch
+import torch._dynamo.config
 import torch_npu  # noqa: F401
 import torchair  # noqa: F401
 
@@ -50,6 +51,8 @@ def _apart(folder: str, printed: str) -> None:
         os.dup2(output, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     torch.set_num_threads(1)
+    # PyTorch took the folder in which this process was made ready.
+    torch._dynamo.config.debug_dir_root = str(Path(printed).with_name("torch_compile_debug"))
 
 
 def _leave(code: int) -> None:

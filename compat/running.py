@@ -75,7 +75,10 @@ def _of_ranks(example: Example, script: Path, seconds: float) -> tuple[int | Non
 
 def _forked(target: Callable[..., None], what: Any, folder: str, seconds: float) -> tuple[int | None, str]:
     """The same in a process that is forked from one where the libraries are loaded already."""
-    with tempfile.NamedTemporaryFile("r", errors="replace") as printed:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        tempfile.NamedTemporaryFile("r", errors="replace", dir=scratch) as printed,
+    ):
         process = _ready().Process(target=target, args=(what, folder, printed.name))
         process.start()
         process.join(seconds)
