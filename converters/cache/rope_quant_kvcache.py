@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from graph_quant.converters.lowering import lowers
 from graph_quant.ge.dtypes import TO_DESC
@@ -29,6 +30,7 @@ def lower_dequant(
     bias: Tensor | None,
     kv_output: bool,
     cache_mode: str,
+    **_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The GE node of one call."""
     q, k, v, k_out, v_out = ge_op(
@@ -64,23 +66,6 @@ def lower_dequant(
 
 
 @lowers("npu_rope_quant_kvcache")
-def lower(
-    x: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    indices: Tensor,
-    scale_k: Tensor,
-    scale_v: Tensor,
-    size_splits: Sequence[int],
-    offset_k: Tensor | None,
-    offset_v: Tensor | None,
-    kv_output: bool,
-    cache_mode: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def lower(**given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The same node, without dequantisation."""
-    caches = k_cache, v_cache, indices, scale_k, scale_v
-    return lower_dequant(  # type: ignore[no-any-return]
-        x, cos, sin, *caches, size_splits, offset_k, offset_v, None, None, None, kv_output, cache_mode
-    )
+    return lower_dequant(**given, weight_scale=None, activation_scale=None, bias=None)  # type: ignore[no-any-return]

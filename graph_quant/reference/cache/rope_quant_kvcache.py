@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from graph_quant.destination import INT8
@@ -66,6 +67,7 @@ def _kept(
     offset_v: Tensor | None,
     kv_output: bool,
     cache_mode: str,
+    **_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Writes both caches in place, though the schema does not say so; gives queries, keys, values, and the caches."""
     tokens, heads = x.shape[:-1], tuple(k_cache.shape[2:])
@@ -85,27 +87,11 @@ rope_quant_kvcache = functools.partial(_kept, "npu_rope_quant_kvcache")
 
 
 def dequant_rope_quant_kvcache(
-    x: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    indices: Tensor,
-    scale_k: Tensor,
-    scale_v: Tensor,
-    size_splits: Sequence[int],
-    offset_k: Tensor | None,
-    offset_v: Tensor | None,
-    weight_scale: Tensor | None,
-    activation_scale: Tensor | None,
-    bias: Tensor | None,
-    kv_output: bool,
-    cache_mode: str,
+    x: Tensor, weight_scale: Tensor | None, activation_scale: Tensor | None, bias: Tensor | None, **others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The same, of int32 that are dequantised first."""
     values = x if weight_scale is None else _dequantised(x, weight_scale, activation_scale, bias)
-    caches = (k_cache, v_cache, indices, scale_k, scale_v)
-    return _kept(OP, values, cos, sin, *caches, size_splits, offset_k, offset_v, kv_output, cache_mode)
+    return _kept(OP, values, **others)
 
 
 @kernel("DequantRopeQuantKvcache", flops=10, may_alias=True)
@@ -132,6 +118,8 @@ def dequant_rope_quant_kvcache_node(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     if (quant_mode, layout) != ("static", "BSND"):
         raise NotImplementedError(f"DequantRopeQuantKvcache: no host kernel for {quant_mode} quantisation of {layout}")
-    caches = (k_cache, v_cache, indices, scale_k, scale_v)
-    numbers = (offset_k, offset_v, weight_scale, activation_scale, bias)
-    return dequant_rope_quant_kvcache(x, cos, sin, *caches, size_splits, *numbers, kv_output, cache_mode)
+    return dequant_rope_quant_kvcache(
+        x, weight_scale, activation_scale, bias,
+        cos=cos, sin=sin, k_cache=k_cache, v_cache=v_cache, indices=indices, scale_k=scale_k, scale_v=scale_v,
+        size_splits=size_splits, offset_k=offset_k, offset_v=offset_v, kv_output=kv_output, cache_mode=cache_mode,
+    )  # fmt: skip
