@@ -12,6 +12,8 @@ import torch
 import torch._functorch.config
 from graph_quant.start.preload import HOST, chosen
 
+from support.tensors import draw_for
+
 # PyTorch refuses operators that return what they were given only on machines that call themselves CI: here everywhere.
 os.environ.setdefault("TORCHINDUCTOR_ERROR_ON_CUSTOM_OP_ALIASING", "1")
 torch._functorch.config.error_on_custom_op_aliasing = True
@@ -49,5 +51,5 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(autouse=True)
-def _same_numbers_every_time() -> None:
-    torch.manual_seed(0)
+def _same_numbers_every_time(request: pytest.FixtureRequest) -> None:
+    draw_for(request.node.nodeid)

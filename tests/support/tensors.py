@@ -1,45 +1,67 @@
-"""Small tensors for tables of calls. Values come from a fixed seed, so that every run sees the same ones."""
+"""Small tensors for tables of calls and for tests, the same ones in every run: GRAPH_QUANT_SEED gives others."""
+
+import os
+import sys
+import zlib
 
 import graph_quant  # noqa: F401 (before torch: it makes torch_npu loadable)
 import torch
 
-_GENERATOR = torch.Generator().manual_seed(20)
+SEED = int(os.environ.get("GRAPH_QUANT_SEED", "0"))
+_streams: dict[str, torch.Generator] = {}
+_drawing = "tables"
 
 
-def _floats(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
-    return (torch.randn(shape, generator=_GENERATOR) * 3).to(dtype)
+def draw_for(test: str) -> None:
+    """Begin `test` with numbers of its own, whatever ran before it."""
+    global _drawing
+    _drawing = test
+    _streams.clear()
+    torch.manual_seed(SEED)
+
+
+def _stream() -> torch.Generator:
+    """The numbers of the module that asks: another table's change does not change them."""
+    asking = f"{_drawing} {sys._getframe(2).f_globals['__name__']}"
+    if asking not in _streams:
+        _streams[asking] = torch.Generator().manual_seed(zlib.crc32(asking.encode()) + SEED)
+    return _streams[asking]
+
+
+def _floats(stream: torch.Generator, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+    return (torch.randn(shape, generator=stream) * 3).to(dtype)
 
 
 def f16(*shape: int) -> torch.Tensor:
-    return _floats(torch.float16, shape)
+    return _floats(_stream(), torch.float16, shape)
 
 
 def bf16(*shape: int) -> torch.Tensor:
-    return _floats(torch.bfloat16, shape)
+    return _floats(_stream(), torch.bfloat16, shape)
 
 
 def f32(*shape: int) -> torch.Tensor:
-    return _floats(torch.float32, shape)
+    return _floats(_stream(), torch.float32, shape)
 
 
 def f64(*shape: int) -> torch.Tensor:
-    return _floats(torch.float64, shape)
+    return _floats(_stream(), torch.float64, shape)
 
 
 def i8(*shape: int) -> torch.Tensor:
-    return torch.randint(-128, 128, shape, generator=_GENERATOR, dtype=torch.int8)
+    return torch.randint(-128, 128, shape, generator=_stream(), dtype=torch.int8)
 
 
 def u8(*shape: int) -> torch.Tensor:
-    return torch.randint(0, 256, shape, generator=_GENERATOR, dtype=torch.uint8)
+    return torch.randint(0, 256, shape, generator=_stream(), dtype=torch.uint8)
 
 
 def i32(*shape: int) -> torch.Tensor:
-    return torch.randint(-(2**31), 2**31, shape, generator=_GENERATOR, dtype=torch.int32)
+    return torch.randint(-(2**31), 2**31, shape, generator=_stream(), dtype=torch.int32)
 
 
 def small32(*shape: int) -> torch.Tensor:
-    return torch.randint(-999, 999, shape, generator=_GENERATOR, dtype=torch.int32)
+    return torch.randint(-999, 999, shape, generator=_stream(), dtype=torch.int32)
 
 
 def ends(*values: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:

@@ -23,13 +23,15 @@ def test_guesses_one_after_the_other_are_the_causal_mode() -> None:
 
 
 def test_a_guess_sees_its_branch_alone() -> None:
-    """What a guess does not see may be anything: the last of a batch sees the first guess, and not the second."""
-    query, pages, ropes = bf16(2, 3, 4, 512), PAGES.clone(), BATCHED["key_rope"].clone()
-    before, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **BATCHED)
-    block = int(BATCHED["block_table"][1, 0])
-    pages[block, :, :, 3] += 1
-    ropes[block, :, :, 3] += 1
-    after, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **{**BATCHED, "key_rope": ropes})
+    """What a guess does not see may be anything: the last of a batch sees the first guess, and not the second.
+
+    A query of zeros weighs alike all that it sees, so a value that it sees surely changes its result.
+    """
+    query, pages = torch.zeros(2, 3, 4, 512, dtype=torch.bfloat16), PAGES.clone()
+    given = {**BATCHED, "query_rope": torch.zeros_like(BATCHED["query_rope"])}
+    before, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **given)
+    pages[int(BATCHED["block_table"][1, 0]), :, :, 3] += 9
+    after, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **given)
     changed = (before != after).flatten(2).any(-1)
     assert changed.tolist() == [[False, False, False], [False, True, False]]
 
