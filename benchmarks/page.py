@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dumps import stacked
-from graph_quant.dumps import from_graph
-from graph_quant.dumps.analyse.cost import Costs
-from graph_quant.dumps.render.to_html import to_html
+from graph_quant.dumps import Costs, from_graph, to_html
 
 sys.path.append(str(Path(__file__).parents[1]))
 from tests.support.browser import chromium

@@ -19,7 +19,7 @@ import graph_quant  # noqa: F401  (before torch: it makes torch_npu loadable)
 import torch
 import torchair
 from graph_quant import dumps
-from graph_quant.dumps.analyse.lint import Finding, Severity
+from graph_quant.dumps import Finding, Severity
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn

@@ -9,16 +9,24 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 # The entry points with which other packages register operators of their own.
 ENTRY_POINTS = "graph_quant.operators"
 
 Entry = TypeVar("Entry")
 _NAME = re.compile(r'"([\w.:]+)"')
+
+
+def home_of(name: str, homes: Mapping[str, Sequence[str]], package: str) -> Any:
+    """What a package offers under ``name``, from the module inside that is its home."""
+    for module, names in homes.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", package), name)
+    raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
 
 class Shelves:

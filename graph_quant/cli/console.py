@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..discovery import ENTRY_POINTS
-from ..dumps.errors import DumpError, MissingInputError, SizeError, TooLargeError
+from ..dumps import DumpError, MissingInputError, SizeError, TooLargeError
 from ..ge.errors import GeError, printable
 
 if TYPE_CHECKING:
-    from ..dumps.dump import Dump
+    from ..dumps import Dump
 
 UNREADABLE = 2
 SIZE_OPTION = "--size"
@@ -55,7 +55,7 @@ def complain(message: str) -> int:
 def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Dump:
     """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
     _leave_device_alone()
-    from ..dumps.dump import load
+    from ..dumps import load
 
     with progress(f"reading {Path(path).name}") as report:
         dump = load(path, source, report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..dumps.errors import DumpError
+from ..dumps import DumpError
 from .console import guarded, open_dump, write
 
 _EPILOG = """\
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         content = difference.to_json()
     elif args.format == "html":
-        from ..dumps.render.to_html import diff_page
+        from ..dumps import diff_page
 
         content = diff_page(difference, Path(args.before).name, Path(args.after).name)
     else:

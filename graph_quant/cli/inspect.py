@@ -9,15 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import dumps
 from ..dumps import DumpError
-from ..dumps.read.formats import is_tape
 from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, parse_sizes, write
 
 if TYPE_CHECKING:
-    from ..dumps.analyse.cost import Costs
-    from ..dumps.analyse.passes import History
-    from ..dumps.dump import Dump
-    from ..dumps.render.timing import Timing
+    from ..dumps import Costs, Dump, History, Timing
 
 FORMATS = ("text", "json", "onnx", "dot", "html", "ge_proto", "ge_onnx", "ge_readable")
 _EPILOG = """\
@@ -76,16 +73,14 @@ def run(args: argparse.Namespace) -> int:
     if Path(args.dump).is_dir():
         write(render_passes(histories(Path(args.dump)), args.format), args.output)
         return 0
-    if is_tape(Path(args.dump)):
+    if dumps.is_tape(Path(args.dump)):
         write(_render_tape(args), args.output)
         return 0
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, args.source)
     if args.passes:
         dump, args.compared = _through_passes(dump, args.passes)
-    from ..dumps.analyse.cost import Costs
-
-    write(_render(dump, Costs(dump, sizes), args), args.output)
+    write(_render(dump, dumps.Costs(dump, sizes), args), args.output)
     return _left_open(dump)
 
 
@@ -100,74 +95,46 @@ def render_passes(found: list[History], output_format: str) -> str:
 
 def histories(folder: Path) -> list[History]:
     """The series of dumps in a folder, with what happened in each."""
-    from ..dumps.analyse.passes import history, series
-    from ..dumps.read.folder import dumps_in
-
     return [
-        history(name, [(each, open_dump(str(each.path))) for each in passes_])
-        for name, passes_ in series(dumps_in(folder)).items()
+        dumps.history(name, [(each, open_dump(str(each.path))) for each in passes_])
+        for name, passes_ in dumps.series(dumps.dumps_in(folder)).items()
     ]
 
 
 def _through_passes(dump: Dump, names: str) -> tuple[Dump, list[str]]:
     import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
 
-    from ..dumps.analyse.lean import before_and_after, lean
-    from ..dumps.dump import Dump as Made
-
     try:
-        graph_def, steps = lean(dump, names)
+        graph_def, steps = dumps.lean(dump, names)
     except ValueError as error:
         raise DumpError(f"--passes: {str(error).partition(': ')[2]}") from None
     sources = {name: node.source for name, node in dump.nodes.items()}
-    after = Made(graph_def, sources, dump.kind)
-    return after, list(before_and_after(dump, after, steps))
+    after = dumps.Dump(graph_def, sources, dump.kind)
+    return after, list(dumps.before_and_after(dump, after, steps))
 
 
 def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
     if args.format == "json":
-        from ..dumps.render.to_json import to_json
-
-        return to_json(dump, costs)
+        return dumps.to_json(dump, costs)
+    if args.format == "html":
+        timing = _timing(dump, costs, args)
+        return dumps.to_html(dump, costs, Path(args.dump).name, SIZE_OPTION, timing, tuple(_timing_lines(timing, args)))
     if args.format == "onnx":
         _require_onnx()
-        from ..dumps.render.to_onnx import to_onnx
-
-        return to_onnx(dump)
-    if args.format == "dot":
-        from ..dumps.render.to_dot import to_dot
-
-        return to_dot(dump)
-    if args.format == "html":
-        from ..dumps.render.to_html import to_html
-
-        timing = _timing(dump, costs, args)
-        return to_html(dump, costs, Path(args.dump).name, SIZE_OPTION, timing, tuple(_timing_lines(timing, args)))
-    if args.format == "ge_proto":
-        from ..dumps.render.to_ge import to_ge_proto
-
-        return to_ge_proto(dump)
-    if args.format == "ge_onnx":
-        from ..dumps.render.to_ge_onnx import to_ge_onnx
-
-        return to_ge_onnx(dump)
-    if args.format == "ge_readable":
-        from ..dumps.render.to_readable import to_readable
-
-        return to_readable(dump)
-    return "\n".join(_lines(dump, costs, args)) + "\n"
+        return dumps.to_onnx(dump)
+    if args.format == "text":
+        return "\n".join(_lines(dump, costs, args)) + "\n"
+    written: str = getattr(dumps, f"to_{args.format}")(dump)
+    return written
 
 
 def _render_tape(args: argparse.Namespace) -> str:
-    from ..dumps.read.tape import read_tape
-    from ..dumps.render import tape
-
-    tasks = read_tape(Path(args.dump))
+    tasks = dumps.read_tape(Path(args.dump))
     if args.format == "text":
-        return "\n".join(tape.to_lines(tasks)) + "\n"
+        return "\n".join(dumps.tape_to_lines(tasks)) + "\n"
     if args.format not in ("json", "dot"):
         raise DumpError(f"--format {args.format}: a captured graph has text, json and dot")
-    return tape.to_json(tasks) if args.format == "json" else tape.to_dot(tasks)
+    return dumps.tape_to_json(tasks) if args.format == "json" else dumps.tape_to_dot(tasks)
 
 
 def _require_onnx() -> None:
@@ -176,19 +143,15 @@ def _require_onnx() -> None:
 
 
 def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
-    from ..dumps.render.lines import node_lines, summary_lines
-
     timing = _timing(dump, costs, args)
     if args.tree:
-        from ..dumps.render.tree import tree_lines
-
-        yield from tree_lines(dump, costs)
+        yield from dumps.tree_lines(dump, costs)
     else:
-        yield from node_lines(
+        yield from dumps.node_lines(
             dump, costs if args.costs else None, fold=not args.no_fold, note=timing.note if timing else None
         )
     yield ""
-    yield from summary_lines(dump, costs, SIZE_OPTION)
+    yield from dumps.summary_lines(dump, costs, SIZE_OPTION)
     yield from _timing_lines(timing, args)
     if args.passes:
         yield ""
@@ -199,21 +162,15 @@ def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> Timing | None
     """The times that were asked for."""
     if not args.profile and not args.chip:
         return None
-    from ..dumps.analyse.profile import join, read_rows
-    from ..dumps.analyse.roofline import chip
-    from ..dumps.render.timing import Timing
-
-    profile = join(dump, read_rows(Path(args.profile))) if args.profile else None
-    return Timing(costs, profile, chip(args.chip) if args.chip else None)
+    profile = dumps.join(dump, dumps.read_rows(Path(args.profile))) if args.profile else None
+    return dumps.Timing(costs, profile, dumps.chip(args.chip) if args.chip else None)
 
 
 def _timing_lines(timing: Timing | None, args: argparse.Namespace) -> Iterator[str]:
     if timing and timing.profile:
         yield from timing.profile.lines()
     if timing and timing.peaks:
-        from ..dumps.analyse.roofline import SOURCE
-
-        yield f"peaks of {args.chip}: those of {timing.peaks.name}, {SOURCE}"
+        yield f"peaks of {args.chip}: those of {timing.peaks.name}, {dumps.SOURCE}"
 
 
 def _left_open(dump: Dump) -> int:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..dumps.errors import DumpError
+from ..dumps import DumpError
 from ..ge.errors import printable
 from .console import guarded, open_dump, write
 
 if TYPE_CHECKING:
-    from ..dumps.analyse.lint import Finding, Severity
+    from ..dumps import Finding, Severity
 
 _LEVELS = ("error", "warning", "note")
 _EPILOG = """\
@@ -59,8 +59,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 @guarded
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from ..dumps.analyse.lint import Severity, lint, rules
-    from ..dumps.read.folder import find_dumps
+    from ..dumps import Severity, find_dumps, lint, rules
 
     if args.rules:
         written = "{0.id} ({0.severity})\n  why: {0.why}\n  way out: {0.way_out}\n"

@@ -48,8 +48,7 @@ def run(options: argparse.Namespace) -> int:
     """Lower, then say what was found."""
     script.load_torchair()
     from ..dryrun import plan_script
-    from ..dumps import DumpError
-    from ..dumps.analyse.roofline import chip
+    from ..dumps import DumpError, chip
 
     if options.chip is not None:
         try:

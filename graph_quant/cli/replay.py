@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it."""
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump)
-    from ..dumps.analyse.replay import read_tensors, replay, write_tensors
+    from ..dumps import read_tensors, replay, write_tensors
 
     given = read_tensors(args.inputs) if args.inputs else {}
     with waiting("running the graph"):

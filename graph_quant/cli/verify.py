@@ -142,10 +142,9 @@ def _offline(options: argparse.Namespace) -> int:
 
     try:
         dump = open_dump(options.script)
-        from ..dumps.analyse.device import check
-        from ..dumps.read.device_data import DeviceData
+        from ..dumps import DeviceData, check_device_data
 
-        report = check(dump, DeviceData(Path(options.data)))
+        report = check_device_data(dump, DeviceData(Path(options.data)))
     except GeError as error:
         raise UsageError(printable(str(error), limit=600)) from error
     for line in report.lines():

@@ -6,10 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..dumps.analyse.cost import Costs
-from ..dumps.analyse.roofline import SOURCE, bound
-from ..dumps.analyse.roofline import chip as chip_of
-from ..dumps.graph.text import quantity
+from ..dumps import SOURCE, Costs, bound, quantity
+from ..dumps import chip as chip_of
 from ..ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
 from .findings import DryGraph, DryRun, Spot
 

@@ -1,6 +1,94 @@
-"""GE graph dumps: read, compared, checked and replayed."""
+"""GE graph dumps: read, compared, checked and replayed.
 
-from .dump import Dump, from_graph, load
-from .errors import DumpError
+Names are loaded when they are first used: who looks at a small dump waits for what shows it and for nothing else.
+"""
 
-__all__ = ["Dump", "DumpError", "from_graph", "load"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..discovery import home_of
+
+if TYPE_CHECKING:
+    from .analyse.cost import Costs as Costs
+    from .analyse.device import check_device_data as check_device_data
+    from .analyse.lean import before_and_after as before_and_after
+    from .analyse.lean import lean as lean
+    from .analyse.lint import Finding as Finding
+    from .analyse.lint import Severity as Severity
+    from .analyse.lint import lint as lint
+    from .analyse.lint import rules as rules
+    from .analyse.passes import History as History
+    from .analyse.passes import history as history
+    from .analyse.passes import series as series
+    from .analyse.profile import join as join
+    from .analyse.profile import read_rows as read_rows
+    from .analyse.replay import read_tensors as read_tensors
+    from .analyse.replay import replay as replay
+    from .analyse.replay import write_tensors as write_tensors
+    from .analyse.roofline import SOURCE as SOURCE
+    from .analyse.roofline import bound as bound
+    from .analyse.roofline import chip as chip
+    from .dump import Dump as Dump
+    from .dump import from_graph as from_graph
+    from .dump import load as load
+    from .errors import DumpError as DumpError
+    from .errors import MissingInputError as MissingInputError
+    from .errors import SizeError as SizeError
+    from .errors import TooLargeError as TooLargeError
+    from .graph.text import quantity as quantity
+    from .read.device_data import DeviceData as DeviceData
+    from .read.folder import dumps_in as dumps_in
+    from .read.folder import find_dumps as find_dumps
+    from .read.formats import is_tape as is_tape
+    from .read.tape import read_tape as read_tape
+    from .render.lines import node_lines as node_lines
+    from .render.lines import summary_lines as summary_lines
+    from .render.tape import tape_to_dot as tape_to_dot
+    from .render.tape import tape_to_json as tape_to_json
+    from .render.tape import tape_to_lines as tape_to_lines
+    from .render.timing import Timing as Timing
+    from .render.to_dot import to_dot as to_dot
+    from .render.to_ge_onnx import to_ge_onnx as to_ge_onnx
+    from .render.to_ge_proto import to_ge_proto as to_ge_proto
+    from .render.to_ge_readable import to_ge_readable as to_ge_readable
+    from .render.to_html import diff_page as diff_page
+    from .render.to_html import to_html as to_html
+    from .render.to_json import to_json as to_json
+    from .render.to_onnx import to_onnx as to_onnx
+    from .render.tree import tree_lines as tree_lines
+
+_HOMES = {
+    "analyse.cost": ("Costs",),
+    "analyse.device": ("check_device_data",),
+    "analyse.lean": ("before_and_after", "lean"),
+    "analyse.lint": ("Finding", "Severity", "lint", "rules"),
+    "analyse.passes": ("History", "history", "series"),
+    "analyse.profile": ("join", "read_rows"),
+    "analyse.replay": ("read_tensors", "replay", "write_tensors"),
+    "analyse.roofline": ("SOURCE", "bound", "chip"),
+    "dump": ("Dump", "from_graph", "load"),
+    "errors": ("DumpError", "MissingInputError", "SizeError", "TooLargeError"),
+    "graph.text": ("quantity",),
+    "read.device_data": ("DeviceData",),
+    "read.folder": ("dumps_in", "find_dumps"),
+    "read.formats": ("is_tape",),
+    "read.tape": ("read_tape",),
+    "render.lines": ("node_lines", "summary_lines"),
+    "render.tape": ("tape_to_dot", "tape_to_json", "tape_to_lines"),
+    "render.timing": ("Timing",),
+    "render.to_dot": ("to_dot",),
+    "render.to_ge_proto": ("to_ge_proto",),
+    "render.to_ge_onnx": ("to_ge_onnx",),
+    "render.to_html": ("diff_page", "to_html"),
+    "render.to_json": ("to_json",),
+    "render.to_onnx": ("to_onnx",),
+    "render.to_ge_readable": ("to_ge_readable",),
+    "render.tree": ("tree_lines",),
+}
+__all__ = [name for names in _HOMES.values() for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = home_of(name, _HOMES, __name__)
+    return found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from graph_quant import dumps
-from graph_quant.dumps.analyse.replay import replay
+from graph_quant.dumps import replay
 from graph_quant.dumps.read import device_data
 from graph_quant.ge import dtypes
 from graph_quant.ge.torch_dtypes import word_of

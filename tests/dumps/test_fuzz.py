@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from graph_quant import dumps
-from graph_quant.dumps.render.to_ge_onnx import to_ge_onnx
+from graph_quant.dumps import to_ge_onnx
 from graph_quant.ge.schema import schema
 
 DATA = Path(__file__).parent / "data"

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps import Costs, node_lines, summary_lines, to_ge_onnx, to_ge_proto, to_ge_readable
 from graph_quant.dumps.graph.placement import placement
-from graph_quant.dumps.render.lines import node_lines, summary_lines
-from graph_quant.dumps.render.to_ge import to_ge_proto
-from graph_quant.dumps.render.to_ge_onnx import to_ge_onnx
-from graph_quant.dumps.render.to_readable import to_readable
 from graph_quant.ge.registrations import is_known
 from graph_quant.ge.schema import schema
 
 DATA = Path(__file__).parent / "data"
-WRITERS = {"ge_proto": to_ge_proto, "ge_onnx": to_ge_onnx, "ge_readable": to_readable}
+WRITERS = {"ge_proto": to_ge_proto, "ge_onnx": to_ge_onnx, "ge_readable": to_ge_readable}
 SMALL = "small_ge_proto.txt"
 
 

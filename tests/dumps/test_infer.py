@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 import sympy
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps import Costs, DumpError, replay, summary_lines
 from graph_quant.dumps.analyse.inputs import make_inputs
-from graph_quant.dumps.analyse.replay import replay
-from graph_quant.dumps.errors import DumpError
 from graph_quant.dumps.graph import infer
 from graph_quant.dumps.graph.shapes import evaluate
 from graph_quant.dumps.graph.symbolic import Symbols
-from graph_quant.dumps.render.lines import summary_lines
 
 DATA = Path(__file__).parent / "data"
 STORED = {"int4": "int8"}

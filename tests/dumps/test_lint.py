@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.lint import Severity, rules
+from graph_quant.dumps import Severity, rules
 
 DATA = Path(__file__).parent / "data"
 INT4 = (DATA / "upstream_group_quant_int4.txt").read_text()

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps import Costs, node_lines, tree_lines
 from graph_quant.dumps.graph.layers import repeats
-from graph_quant.dumps.render.lines import node_lines
-from graph_quant.dumps.render.tree import tree_lines
 from graph_quant.ge.module_paths import clean
 
 from tests.support.layered import layered

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
-from graph_quant.dumps.render.to_html import to_html
+from graph_quant.dumps import Costs, to_html
 from graph_quant.ge.schema import new_graph
 
 from tests.support.browser import chromium

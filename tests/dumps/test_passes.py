@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from graph_quant.dumps.analyse.passes import series
+from graph_quant.dumps import series
 from graph_quant.ge.schema import schema
 
 

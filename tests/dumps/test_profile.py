@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
-from graph_quant.dumps.analyse.profile import join, read_rows
+from graph_quant.dumps import Costs, join, read_rows
 from graph_quant.dumps.analyse.roofline import CHIPS, bound, chip
 
 DATA = Path(__file__).parent / "data"

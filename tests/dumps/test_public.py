@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
+from graph_quant.dumps import Costs
 from graph_quant.dumps.read.formats import looks_like_dump
 
 FOLDERS = [Path(name) for name in os.environ.get("GRAPH_QUANT_PUBLIC_DUMPS", "").split(":") if name]

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps.analyse.cost import Costs
-from graph_quant.dumps.render.lines import node_lines, summary_lines
-from graph_quant.dumps.render.to_json import to_json
+from graph_quant.dumps import Costs, node_lines, summary_lines, to_json
 from graph_quant.ge import dtypes
 from graph_quant.ge.schema import schema
 

@@ -33,7 +33,17 @@ ROOMS = {
     "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
 }
 # What stands in these is asked for by the folder's own name.
-DOORS = ("cli", "dryrun", "host.capture", "host.collectives", "host.engine", "host.kernels", "nn", "verification")
+DOORS = (
+    "cli",
+    "dryrun",
+    "dumps",
+    "host.capture",
+    "host.collectives",
+    "host.engine",
+    "host.kernels",
+    "nn",
+    "verification",
+)
 
 BUILD = """
 import grimp, json

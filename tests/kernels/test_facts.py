@@ -37,7 +37,7 @@ def test_lint_and_costs_know_anti_quantisation(tmp_path, scale: str, dst: int, f
     dump = dumps.load(path)
     assert [finding.message for finding in dump.lint() if finding.rule.id == "refused-type"] == found
     if not found:
-        from graph_quant.dumps.analyse.cost import Costs
+        from graph_quant.dumps import Costs
 
         assert Costs(dump).nodes["made"].flops == 2 * 4 * 16
 

@@ -83,7 +83,7 @@ class DeviceReport:
         return json.dumps({"first_wrong": first, "nodes": facts}, indent=1) + "\n"
 
 
-def check(dump: Dump, data: DeviceData) -> DeviceReport:
+def check_device_data(dump: Dump, data: DeviceData) -> DeviceReport:
     """Compare the device's result of every node with what the host computes from the device's own inputs."""
     report = DeviceReport()
     wrong: set[str] = set()

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from ..read.tape import Memory, Task
 
 
-def to_lines(tasks: Sequence[Task]) -> Iterator[str]:
+def tape_to_lines(tasks: Sequence[Task]) -> Iterator[str]:
     """One line a task: its number, its stream, what it reads, what it gives, and whose memory it takes over.
 
     Tasks of a branch stand further to the right than the condition they depend on.
@@ -54,7 +54,7 @@ def _outside(tasks: Sequence[Task]) -> dict[int, str]:
     return {address: f"input{place}" for place, address in enumerate(dict.fromkeys(m.address for m in read))}
 
 
-def to_dot(tasks: Sequence[Task]) -> str:
+def tape_to_dot(tasks: Sequence[Task]) -> str:
     """The text of a ``.dot`` file: a column for each stream, dashed lines for events and reused memory."""
     lines = ["digraph tape {", '  node [shape=box, style="rounded", fontname="sans-serif"];']
     for stream in sorted({task.stream for task in tasks}):
@@ -72,6 +72,6 @@ def to_dot(tasks: Sequence[Task]) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def to_json(tasks: Sequence[Task]) -> str:
+def tape_to_json(tasks: Sequence[Task]) -> str:
     """The tasks with what they follow."""
     return json.dumps([asdict(task) for task in tasks], indent=2) + "\n"

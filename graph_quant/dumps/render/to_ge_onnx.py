@@ -8,7 +8,7 @@ from google.protobuf import text_format
 
 from ...ge.schema import schema
 from ..read.ge_onnx import TYPES, onnx_model
-from .to_ge import described
+from .to_ge_proto import described
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -7,60 +7,38 @@ before it needs kernels.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from ...discovery import home_of
+
 if TYPE_CHECKING:
-    from ...ge.sizes import Sizes
-    from .engines import EAGER, current, make_callable, use
-    from .errors import GraphError, NeedsNpuError, NodeError, UnsupportedGraphError
-    from .executor import HostGraph
-    from .importer import import_graph, missing_kernels
-    from .ir import registered_ir
-    from .provenance import note_provenance, source_of, sources_of
+    from .engines import EAGER as EAGER
+    from .engines import current as current
+    from .engines import make_callable as make_callable
+    from .engines import use as use
+    from .errors import GraphError as GraphError
+    from .errors import NeedsNpuError as NeedsNpuError
+    from .errors import NodeError as NodeError
+    from .errors import UnsupportedGraphError as UnsupportedGraphError
+    from .executor import HostGraph as HostGraph
+    from .importer import import_graph as import_graph
+    from .importer import missing_kernels as missing_kernels
+    from .ir import registered_ir as registered_ir
+    from .provenance import note_provenance as note_provenance
+    from .provenance import source_of as source_of
+    from .provenance import sources_of as sources_of
 
 _HOMES = {
-    "EAGER": "engines",
-    "GraphError": "errors",
-    "HostGraph": "executor",
-    "Sizes": "graph_quant.ge.sizes",
-    "NeedsNpuError": "errors",
-    "NodeError": "errors",
-    "UnsupportedGraphError": "errors",
-    "current": "engines",
-    "import_graph": "importer",
-    "make_callable": "engines",
-    "missing_kernels": "importer",
-    "note_provenance": "provenance",
-    "registered_ir": "ir",
-    "source_of": "provenance",
-    "sources_of": "provenance",
-    "use": "engines",
+    "engines": ("EAGER", "current", "make_callable", "use"),
+    "errors": ("GraphError", "NeedsNpuError", "NodeError", "UnsupportedGraphError"),
+    "executor": ("HostGraph",),
+    "importer": ("import_graph", "missing_kernels"),
+    "ir": ("registered_ir",),
+    "provenance": ("note_provenance", "source_of", "sources_of"),
 }
-
-__all__ = [
-    "EAGER",
-    "GraphError",
-    "HostGraph",
-    "NeedsNpuError",
-    "NodeError",
-    "Sizes",
-    "UnsupportedGraphError",
-    "current",
-    "import_graph",
-    "make_callable",
-    "missing_kernels",
-    "note_provenance",
-    "registered_ir",
-    "source_of",
-    "sources_of",
-    "use",
-]
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES[name]
-    found = globals()[name] = getattr(importlib.import_module(home if "." in home else f".{home}", __name__), name)
+    found = globals()[name] = home_of(name, _HOMES, __name__)
     return found

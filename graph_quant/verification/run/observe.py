@@ -15,9 +15,9 @@ from torch import Tensor, fx
 from torch.utils._mode_utils import no_dispatch
 
 from ...ge.graph import Output
-from ...ge.sizes import to_tensor
+from ...ge.sizes import Sizes, to_tensor
 from ...host.alias import as_cpu
-from ...host.engine import EAGER, HostGraph, NodeError, Sizes, current
+from ...host.engine import EAGER, HostGraph, NodeError, current
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_operator, is_view, writes
 from .lowering import lowering_of, standing_outputs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SPELLED = {"float32": "FLOAT", "float64": "DOUBLE", "bfloat16": "BF16"}
 
 
-def to_readable(dump: Dump) -> str:
+def to_ge_readable(dump: Dump) -> str:
     """The whole file; called graphs follow their callers."""
     return "\n".join("\n".join(_Graph(graph).lines()) + "\n" for graph in dump.graphs())
 
