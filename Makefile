@@ -27,9 +27,10 @@ $(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/*)
 demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# Two processes with one thread each: most of the time goes into compiling, which has but one.
+# Two processes with one thread each: most of the time goes into compiling, which has but one. Hundreds of tests start
+# a Python of their own, which finds the package compiled by the first.
 test: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -140,15 +140,15 @@ def compare(op: OpInfo, sample: SampleInput) -> bool:
     return True
 
 
-def check(op: OpInfo, drawn_again: Collection[torch.dtype] = DTYPES) -> Outcome:
-    """Run an operator over its dtypes and samples, with more than one draw of the data for some dtypes."""
+def check(op: OpInfo, once: Collection[torch.dtype] = (), again: Collection[torch.dtype] = DTYPES) -> Outcome:
+    """Run an operator over its samples, for some dtypes with one draw of the data and for others with more."""
     name = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
     outcome = Outcome(name)
     for dtype in DTYPES:
-        if dtype not in op.supported_dtypes("cpu"):
+        if dtype not in op.supported_dtypes("cpu") or dtype not in (*once, *again):
             continue
         try:
-            draws = [list(samples(op, dtype, seed)) for seed in range(DRAWS if dtype in drawn_again else 1)]
+            draws = [list(samples(op, dtype, seed)) for seed in range(DRAWS if dtype in again else 1)]
             for sample in chain.from_iterable(zip(*draws, strict=True)):
                 if is_strided(sample):
                     outcome.agreed += compare(op, sample)
