@@ -78,9 +78,10 @@ def restore_signals(replaced_by: Callable[..., Any]) -> None:
 
 
 def _wrap(converter: Any, compiler: Any) -> None:
-    from .engine import note_provenance
+    from .engine import knowing_weights, note_provenance
 
     note_provenance(converter.GeConcreteGraph)
+    compiler._compile_graph_with_aot = knowing_weights(compiler._compile_graph_with_aot)
     _check_before_lowering(compiler._NpuFxCompiler)
     # The same event for a profiler; without one it costs nothing, where the other takes as long as a small kernel.
     compiler.record_function = torch._C._profiler._RecordFunctionFast

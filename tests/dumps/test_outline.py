@@ -68,6 +68,8 @@ def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
         ("L['self']._modules['layers']._modules['2'].mlp", "layers.2.mlp"),
         ("L['self']", ""),
         ("layers.0", "layers.0"),
+        ("L['self']._modules['layers']._modules['0']._parameters['weight']", "layers.0.weight"),
+        ("L['fn'].__self__._modules['rope']._buffers['inv_freq']", "rope.inv_freq"),
     ],
 )
 def test_module_paths(path, expected):
@@ -95,6 +97,9 @@ def test_dumps_written_here_carry_module_paths(tmp_path):
     dump = dumps.load(next(tmp_path.glob("*optimized*")))
     linears = [node.source.module for node in dump.order if node.type.startswith("MatMul")]
     assert linears == ["0.proj", "1.proj", "2.proj"]
+    inputs = {node.source.module for node in dump.order if node.type == "Data"}
+    assert inputs == {"", "0.proj.weight", "1.proj.weight", "2.proj.weight"}
+    assert '"weight":"1.proj.weight"' in dumps.to_html(dump, dumps.Costs(dump), "graph").replace(" ", "")
     (layers,) = dump.outline.children
     assert (layers.label, layers.times) == ("0 … 2", 3)
     assert not dump.diff(dumps.load(next(tmp_path.glob("*optimized*"))))

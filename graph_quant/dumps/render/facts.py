@@ -49,6 +49,7 @@ class Facts:
             "quant": quantisation(dump, node, packs=node.name in self._packing),
             "shape": self._shapes.get(node.name),
             "value": constant_text(node) if node.type in CONST_TYPES else None,
+            "weight": printable(node.source.module, LONGEST) or None if node.type in OUTSIDE_TYPES else None,
             "time": self.timing.facts(dump, node) if self.timing else None,
         }
         return {key: value for key, value in facts.items() if value not in (None, [], {})}
@@ -101,7 +102,7 @@ def _source(node: Node) -> list[list[str]]:
     source = node.source
     line = f"{source.line}{'' if source.certain else ' or an earlier one'}" if source.line else ""
     named = (
-        ("module", source.module),
+        ("weight" if node.type in OUTSIDE_TYPES else "module", source.module),
         ("FX node", source.fx),
         ("file", source.file),
         ("line", line),

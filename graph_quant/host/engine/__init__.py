@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .importer import import_graph as import_graph
     from .importer import missing_kernels as missing_kernels
     from .ir import registered_ir as registered_ir
+    from .provenance import knowing_weights as knowing_weights
     from .provenance import note_provenance as note_provenance
     from .provenance import source_of as source_of
     from .provenance import sources_of as sources_of
@@ -34,7 +35,7 @@ _HOMES = {
     "executor": ("HostGraph",),
     "importer": ("import_graph", "missing_kernels"),
     "ir": ("registered_ir",),
-    "provenance": ("note_provenance", "source_of", "sources_of"),
+    "provenance": ("knowing_weights", "note_provenance", "source_of", "sources_of"),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 

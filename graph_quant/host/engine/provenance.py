@@ -1,6 +1,6 @@
-"""What TorchAir knows while it lowers and its GE graph does not say: the Python line, and the device of outputs.
+"""What TorchAir knows while it lowers and its GE graph does not say: Python lines, names of weights, outputs' devices.
 
-Both are noted beside the graph while it is built. A graph read from a file has neither.
+They are noted beside the graph while it is built. A graph read from a file has none of them.
 """
 
 from __future__ import annotations
@@ -8,14 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
 from ...ge.graph import Source
-from ...ge.module_paths import ATTRIBUTE, module_path
+from ...ge.module_paths import ATTRIBUTE, module_path, weight_path
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
 
 _SOURCES = "_graph_quant_sources"
 _DEVICES = "_graph_quant_output_devices"
 _NOWHERE = Source()
+# The path of each input that is a weight, in the order in which Dynamo's graph takes them.
+_weights: ContextVar[list[str]] = ContextVar("_weights")
 # The last place in a stack trace, and the code there.
 _PLACE = re.compile(
     r'.*File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\n]*)(?:\n *(?P<code>[^\n]*))?', re.DOTALL
@@ -41,6 +47,20 @@ def note_provenance(concrete_graph: type) -> None:
     concrete_graph.dump = _telling_modules(concrete_graph.dump)  # type: ignore[attr-defined]
 
 
+def knowing_weights(compile_region: Callable[..., Any]) -> Callable[..., Any]:
+    """TorchAir's way from Dynamo's graph to lowered ones, with the sources of inputs kept on the way."""
+
+    def compile_knowing(gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
+        sources = (getattr(node, "_dynamo_source", None) for node in gm.graph.find_nodes(op="placeholder"))
+        token = _weights.set([weight_path(source.name) if source else "" for source in sources])
+        try:
+            return compile_region(gm, *args, **kwargs)
+        finally:
+            _weights.reset(token)
+
+    return compile_knowing
+
+
 def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
     @contextmanager
     def converter_context(self: Any, *, node: Any) -> Iterator[None]:
@@ -57,12 +77,18 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
 
 def source_of(node: Any) -> Source:
     """An FX node, and the innermost Python line behind it."""
-    path = module_path(node.meta)
+    path = module_path(node.meta) or _weight(node)
     found = _PLACE.match(node.stack_trace or "")
     if found is None:
         return Source(node.name, module=path)
     code = (found["code"] or "").strip()
     return Source(node.name, found["file"], int(found["line"]), found["function"].strip(), code=code, module=path)
+
+
+def _weight(node: Any) -> str:
+    """The path of the weight that an input is."""
+    place, weights = getattr(node.meta.get("desc"), "idx", None), _weights.get([])
+    return weights[place] if node.op == "placeholder" and place is not None and place < len(weights) else ""
 
 
 def _telling_modules(dump: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ function sized(box) {
 // A weight is told by its name, a constant by its value, in the node that reads it.
 export function weightText(side, input) {
   const from = side.nodes[input.from], value = from.value && from.value.length <= 24 && !from.value.endsWith("bytes") ? from.value : "";
-  return `${input.name} = ${value || `${from.name} ${input.type}`}`;
+  return `${input.name} = ${value || `${from.weight || from.name} ${input.type}`}`;
 }
 
 export function nodeBox(side, node) {
