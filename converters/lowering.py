@@ -100,6 +100,17 @@ def converter(name: str) -> Callable[..., Any]:
     return convert
 
 
+def by_name(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands for an operator that is broken up: ``function``, called as references are, by name."""
+
+    def broken_up(*args: Any, **kwargs: Any) -> Any:
+        record = RECORDS[full(operator)]
+        values = record.bind(args, kwargs)
+        return record.call(function, record.plan(values), values)
+
+    return broken_up
+
+
 def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
     """``ours``; a call that it refuses is left to ``upstream`` on Ascend 950 and 310P, which have other kernels."""
     if upstream is None:

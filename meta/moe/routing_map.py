@@ -40,11 +40,11 @@ def permute(
     rules.dtype("tokens", tokens, FLOATS)
     rules.rank("tokens", tokens, 2)
     rules.not_empty("tokens", tokens)
-    _check_map(rules, routing_map)
+    check_map(rules, routing_map)
     rules.equal("routing_map.size(0)", routing_map.size(0), "tokens.size(0)", tokens.size(0))
     if probs is not None:
-        _check_probs(rules, probs, "tokens", tokens)
-        _check_same_shape(rules, routing_map, probs)
+        check_probs(rules, probs, "tokens", tokens)
+        check_same_shape(rules, routing_map, probs)
     count, experts = routing_map.shape
     asked = count if num_out_tokens is None else num_out_tokens
     rules.at_least("num_out_tokens", asked, 0)
@@ -52,7 +52,7 @@ def permute(
         asked <= count * experts,
         lambda: f"num_out_tokens must be at most routing_map.numel(), got {asked} and {count * experts}",
     )
-    _check_experts_a_token(rules, "num_out_tokens // tokens.size(0)", asked // count)
+    check_experts_a_token(rules, "num_out_tokens // tokens.size(0)", asked // count)
     rows = reference.kept_rows(routing_map, num_out_tokens, drop_and_pad)
     at_once = count if drop_and_pad else rows
     rules.require(
@@ -91,46 +91,53 @@ def unpermute(
     rules.at_least("restore_shape[0]", tokens, 1)
     rules.equal("restore_shape[1]", restore_shape[1], "permuted_tokens.size(1)", width)
     if routing_map is not None:
-        _check_map(rules, routing_map)
+        check_map(rules, routing_map)
     if probs is not None:
-        _check_probs(rules, probs, "permuted_tokens", permuted_tokens)
+        check_probs(rules, probs, "permuted_tokens", permuted_tokens)
         rules.equal("probs.size(0)", probs.size(0), "restore_shape[0]", tokens)
     if drop_and_pad:
-        _check_multiple(rules, pairs, "probs.size(1)", 1 if probs is None else probs.size(1))
+        experts = 1 if probs is None else probs.size(1)
+        check_multiple(rules, "permuted_tokens.size(0)", pairs, "probs.size(1)", experts)
     else:
-        _check_multiple(rules, pairs, "restore_shape[0]", tokens)
-        _check_experts_a_token(rules, "permuted_tokens.size(0) // restore_shape[0]", pairs // tokens)
+        check_multiple(rules, "permuted_tokens.size(0)", pairs, "restore_shape[0]", tokens)
+        check_experts_a_token(rules, "permuted_tokens.size(0) // restore_shape[0]", pairs // tokens)
         if probs is not None:
             if routing_map is None:
                 rules.refuse("routing_map must be given with probs, unless drop_and_pad, got None")
-            _check_same_shape(rules, routing_map, probs)
+            check_same_shape(rules, routing_map, probs)
     index = Result((pairs,), torch.int32)
     weights = None if probs is None else Result((pairs,), probs.dtype)
     return Plan((Result((tokens, width), permuted_tokens.dtype), index, index, weights))
 
 
-def _check_map(rules: Rules, routing_map: Tensor) -> None:
+def check_map(rules: Rules, routing_map: Tensor) -> None:
+    """A map is (tokens, experts), of bool or int8."""
     rules.dtype("routing_map", routing_map, (torch.bool, torch.int8))
     rules.rank("routing_map", routing_map, 2)
     rules.not_empty("routing_map", routing_map)
 
 
-def _check_probs(rules: Rules, probs: Tensor, like_name: str, like: Tensor) -> None:
+def check_probs(rules: Rules, probs: Tensor, like_name: str, like: Tensor) -> None:
+    """Probabilities are a matrix of the dtype of the tokens."""
     rules.dtype("probs", probs, (like.dtype,), f", the dtype of {like_name}")
     rules.rank("probs", probs, 2)
     rules.not_empty("probs", probs)
 
 
-def _check_same_shape(rules: Rules, routing_map: Tensor, probs: Tensor) -> None:
+def check_same_shape(rules: Rules, routing_map: Tensor, probs: Tensor) -> None:
+    """There is a probability for each entry of the map."""
     for dim in range(2):
         rules.equal(f"probs.size({dim})", probs.size(dim), f"routing_map.size({dim})", routing_map.size(dim))
 
 
-def _check_multiple(rules: Rules, pairs: int, name: str, size: int) -> None:
+def check_multiple(rules: Rules, name: str, rows: Size, other_name: str, other: Size) -> None:
+    """Rows are equally many for each of ``other``."""
     rules.require(
-        pairs % size == 0, lambda: f"permuted_tokens.size(0) must be a multiple of {name}, got {pairs} and {size}"
+        rows % other == 0,  # type: ignore[operator]
+        lambda: f"{name} must be a multiple of {other_name}, got {rows} and {other}",
     )
 
 
-def _check_experts_a_token(rules: Rules, name: str, experts: Size) -> None:
+def check_experts_a_token(rules: Rules, name: str, experts: Size) -> None:
+    """A token has at most 512 experts."""
     rules.require(experts <= MOST_EXPERTS_A_TOKEN, lambda: f"{name} must be at most 512, got {experts}")

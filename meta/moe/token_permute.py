@@ -43,7 +43,7 @@ def token_permute(rules: Rules, tokens: Tensor, indices: Tensor, num_out_tokens:
     rules.not_empty("indices", indices)
     experts = indices.size(1) if indices.dim() == 2 else 1
     rules.require(experts <= MOST_EXPERTS_A_TOKEN, lambda: f"indices.size(1) must be at most 512, got {experts}")
-    _refuse_padding(rules, padded_mode)
+    refuse_padding(rules, padded_mode)
     pairs = tokens.size(0) * experts
     rules.require(pairs < MOST_PAIRS, lambda: f"indices.numel() must be less than {MOST_PAIRS}, got {pairs}")
     kept = kept_rows(pairs, num_out_tokens)
@@ -87,7 +87,7 @@ def _check_unpermute(
     rules.dtype("sorted_indices", sorted_indices, (torch.int32,))
     rules.rank("sorted_indices", sorted_indices, 1)
     rules.not_empty("sorted_indices", sorted_indices)
-    _refuse_padding(rules, padded_mode)
+    refuse_padding(rules, padded_mode)
     tokens: Size = sorted_indices.size(0)
     if probs is not None:
         rules.dtype("probs", probs, FLOATS)
@@ -104,5 +104,6 @@ def _check_unpermute(
     return Result((tokens, permuted_tokens.size(1)), permuted_tokens.dtype)
 
 
-def _refuse_padding(rules: Rules, padded_mode: bool) -> None:
+def refuse_padding(rules: Rules, padded_mode: bool) -> None:
+    """There is no padded mode on A2 and A3."""
     rules.require(not padded_mode, lambda: "padded_mode must be False on A2 and A3, got True")

@@ -1,7 +1,8 @@
-"""npu_swiglu: ``swish(a) * b`` of the halves of a dimension.
+"""npu_swiglu: ``swish(a) * b`` of the halves of a dimension, and its gradient.
 
 Half precision is widened, gated as ``a / (1 + exp(-a)) * b`` and rounded once; the kernel of float32 takes another way,
-``(1 / (1 + exp(-a))) * a * b``.
+``(1 / (1 + exp(-a))) * a * b``. The gradient g becomes ``(s * (1 - s) * a + s) * g * b`` and ``s * a * g`` with
+``s = 1 / (1 + exp(-a))``, half precision widened and rounded once; the kernel of float32 multiplies by b before g.
 """
 
 from __future__ import annotations
@@ -23,3 +24,18 @@ def swiglu(x: Tensor, dim: int) -> Tensor:
 @kernel("SwiGlu", flops=5)
 def swi_glu(x: Tensor, *, dim: int = -1) -> Tensor:
     return swiglu(x, dim)
+
+
+def swiglu_backward(grad_output: Tensor, x: Tensor, dim: int) -> Tensor:
+    """The gradient of ``x``."""
+    swished, linear = (half.float() for half in (x.chunk(2, dim) if x.size(dim) else (x, x)))
+    given = grad_output.float()
+    sigmoid = 1.0 / (exponential(-swished) + 1.0)
+    slope = sigmoid * (1.0 - sigmoid) * swished + sigmoid
+    of_swished = slope * linear * given if x.dtype == torch.float32 else slope * given * linear
+    return torch.cat([of_swished, sigmoid * swished * given], dim).to(x.dtype) if x.size(dim) else torch.empty_like(x)
+
+
+@kernel("SwiGluGrad", flops=9)
+def swi_glu_grad(y_grad: Tensor, x: Tensor, *, dim: int = -1) -> Tensor:
+    return swiglu_backward(y_grad, x, dim)

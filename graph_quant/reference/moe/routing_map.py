@@ -45,10 +45,10 @@ def so_many_experts(op: str, routing_map: Tensor, k: int) -> Tensor:
 
 
 @value_check
-def rows_in(op: str, sorted_indices: Tensor, end: int) -> Tensor:
-    """``sorted_indices``, refused where a value is negative or not below ``end``."""
-    check_range(op, "sorted_indices", sorted_indices, 0, end)
-    return sorted_indices
+def rows_in(op: str, name: str, index: Tensor, end: int) -> Tensor:
+    """``index``, refused where a value is negative or not below ``end``."""
+    check_range(op, name, index, 0, end)
+    return index
 
 
 def permute_with_routing_map(
@@ -110,7 +110,7 @@ def unpermute_with_routing_map(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The sum of each token's rows; and for the gradient the rows token by token, their tokens and their weights."""
     tokens = restore_shape[0]
-    places = rows_in(OUT, sorted_indices, tokens if drop_and_pad else 2**31)
+    places = rows_in(OUT, "sorted_indices", sorted_indices, tokens if drop_and_pad else 2**31)
     if routing_map is not None and probs is not None and not drop_and_pad:
         routing_map = so_many_experts(OUT, routing_map, permuted_tokens.size(0) // tokens)
     return unpermuted(permuted_tokens, places, tokens, probs, routing_map, drop_and_pad, summed)

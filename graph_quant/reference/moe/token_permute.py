@@ -24,9 +24,9 @@ def experts(indices: Tensor) -> Tensor:
 
 
 @value_check
-def places(sorted_indices: Tensor) -> Tensor:
+def places(op: str, sorted_indices: Tensor) -> Tensor:
     """``sorted_indices``, refused where a value is negative."""
-    check_range("npu_moe_token_unpermute", "sorted_indices", sorted_indices, 0, 2**31)
+    check_range(op, "sorted_indices", sorted_indices, 0, 2**31)
     return sorted_indices
 
 
@@ -62,7 +62,7 @@ def token_unpermute(
 ) -> Tensor:
     """The sum of each token's rows."""
     terms = 1 if probs is None else probs.size(1)
-    return summed(permuted_tokens, places(sorted_indices).reshape(-1, terms), probs)
+    return summed(permuted_tokens, places("npu_moe_token_unpermute", sorted_indices).reshape(-1, terms), probs)
 
 
 def summed(rows: Tensor, place_of: Tensor, probs: Tensor | None) -> Tensor:

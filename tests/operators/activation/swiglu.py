@@ -1,4 +1,4 @@
-"""Calls of npu_swiglu."""
+"""Calls of npu_swiglu and of its gradient."""
 
 from typing import Any
 
@@ -30,6 +30,14 @@ WRONG = [
     bad("swiglu", "input", "nine dimensions", f32(1, 1, 1, 1, 1, 1, 1, 1, 2)),
     bad("swiglu", "dim", "dim too high", f32(2, 4), dim=2),
     bad("swiglu", "input.size(-1)", "odd", f32(2, 5)),
+    bad("swiglu_backward", "input", "float64", f64(2, 2), f64(2, 4)),
+    bad("swiglu_backward", "input", "no dimension", f32(), f32()),
+    bad("swiglu_backward", "input.size(-1)", "odd", f32(2, 2), f32(2, 5)),
+    bad("swiglu_backward", "dim", "dim too high", f32(2, 2), f32(2, 4), dim=2),
+    bad("swiglu_backward", "grad_output", "gradient of another dtype", f16(2, 2), f32(2, 4)),
+    bad("swiglu_backward", "grad_output", "gradient of one dimension", f32(2), f32(2, 4)),
+    bad("swiglu_backward", "half of input.size(1)", "gradient as long as the input", f32(2, 4), f32(2, 4)),
+    bad("swiglu_backward", "grad_output.size(0)", "gradient of other rows", f32(3, 2), f32(2, 4)),
 ]
 GOLDEN: dict[str, Case] = {"swiglu": (lambda x: torch_npu.npu_swiglu(x), (bf16(6, 16),))}
 
@@ -50,4 +58,24 @@ def calls(draw: Draw) -> Call:
     return (data.floats(data.one_of(torch.float32, torch.float16, torch.bfloat16), *shape),), {"dim": dim}
 
 
-STATEMENTS = {"npu_swiglu": Statement(expected, calls())}
+def expected_gradient(grad: torch.Tensor, x: torch.Tensor, dim: int = -1) -> Any:
+    (a, b), g, one = np.split(numbers(x), 2, axis=dim), numbers(grad), np.float32(1)
+    with np.errstate(all="ignore"):
+        s = one / (one + exp(-a))
+        slope = s * (one - s) * a + s
+        first = slope * b * g if x.dtype == torch.float32 else slope * g * b
+        return rounded(np.concatenate([first, s * a * g], axis=dim), x.dtype)
+
+
+@st.composite
+def gradients(draw: Draw) -> Call:
+    (x,), options = draw(calls())
+    shape = list(x.shape)
+    shape[options["dim"]] //= 2
+    return (Data(draw).floats(x.dtype, *shape), x), options
+
+
+STATEMENTS = {
+    "npu_swiglu": Statement(expected, calls()),
+    "npu_swiglu_backward": Statement(expected_gradient, gradients(), sample=15),
+}

@@ -1,0 +1,10 @@
+"""npu_moe_gating_top_k_backward in graphs, which GE has no node for."""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.converters.decompositions import decomposes
+from graph_quant.converters.lowering import by_name
+from graph_quant.reference.moe.gating_top_k_backward import of_logits
+
+decomposes(torch.ops.npu.npu_moe_gating_top_k_backward.default)(by_name("npu_moe_gating_top_k_backward", of_logits))

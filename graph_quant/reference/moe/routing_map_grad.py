@@ -1,0 +1,122 @@
+"""The gradients of npu_moe_token_permute_with_routing_map and npu_moe_token_unpermute_with_routing_map.
+
+Without ``drop_and_pad`` they are those of npu_moe_token_permute and npu_moe_token_unpermute, the experts of a token in
+ascending order, and a probability that went nowhere has the gradient 0. With it a row's token is named, and a token's
+rows are added in float32, from the first on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from graph_quant.reference.moe.routing_map import IN, OUT, chosen_first, rows_in, so_many_experts, zeros_and_ones
+from graph_quant.reference.moe.token_permute import summed
+from graph_quant.reference.moe.token_permute_grad import gradients
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+TOKENS_GRAD, ROWS_GRAD = f"{IN}_grad", f"{OUT}_grad"
+
+
+def permute_with_routing_map_grad(
+    permuted_token_out_grad: Tensor,
+    probs_grad: Tensor | None,
+    sorted_indices: Tensor,
+    routing_map: Tensor,
+    drop_and_pad: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of the tokens and of the probabilities."""
+    rows, tokens = permuted_token_out_grad.size(0), routing_map.size(0)
+    places = rows_in(TOKENS_GRAD, "sorted_indices", sorted_indices, tokens if drop_and_pad else max(rows, 1))
+    if drop_and_pad or rows == 0:
+        checked = zeros_and_ones(TOKENS_GRAD, routing_map)
+    else:
+        checked = so_many_experts(TOKENS_GRAD, routing_map, rows // tokens)
+    return of_tokens(permuted_token_out_grad, probs_grad, places, checked, drop_and_pad, _summed)
+
+
+def _summed(rows: Tensor, place_of: Tensor) -> Tensor:
+    return summed(rows, place_of, None)
+
+
+def of_tokens(
+    grad: Tensor,
+    probs_grad: Tensor | None,
+    places: Tensor,
+    routing_map: Tensor,
+    drop_and_pad: bool,
+    summed: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Tensor, Tensor | None]:
+    """``permute_with_routing_map_grad`` of what is right; ``summed`` adds the rows of tokens, eagerly or in a graph."""
+    (tokens, experts), rows = routing_map.shape, grad.size(0)
+    nothing = None if probs_grad is None else probs_grad.new_zeros(tokens, experts)
+    if guard_or_false(rows == 0):
+        return grad.new_zeros(tokens, grad.size(1)), nothing
+    if drop_and_pad:
+        sums = torch.zeros(tokens, grad.size(1), device=grad.device).index_add(0, places, grad.float())
+        return sums.to(grad.dtype), None if probs_grad is None else _at_rows(probs_grad, places, tokens, experts)
+    tokens_grad = summed(grad, places.reshape(tokens, rows // tokens))
+    if probs_grad is None or nothing is None:
+        return tokens_grad, None
+    chosen = chosen_first(routing_map, rows // tokens)
+    return tokens_grad, nothing.scatter(1, chosen, probs_grad.index_select(0, places).reshape(chosen.shape))
+
+
+def _at_rows(values: Tensor, token_of: Tensor, tokens: int, experts: int) -> Tensor:
+    """``values`` of padded rows, which are equally many for each expert, as (tokens, experts)."""
+    expert_of = torch.arange(values.size(0), device=values.device) // (values.size(0) // experts)
+    return values.new_zeros(tokens * experts).scatter(0, token_of * experts + expert_of, values).reshape(tokens, -1)
+
+
+def unpermute_with_routing_map_grad(
+    unpermuted_tokens_grad: Tensor,
+    out_index: Tensor,
+    permuted_token_id: Tensor,
+    routing_map: Tensor | None,
+    permuted_tokens: Tensor | None,
+    probs: Tensor | None,
+    drop_and_pad: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients of the rows and of the probabilities."""
+    pairs, tokens = out_index.size(0), unpermuted_tokens_grad.size(0)
+    places = rows_in(ROWS_GRAD, "out_index", out_index, pairs)
+    token_of = rows_in(ROWS_GRAD, "permuted_token_id", permuted_token_id, tokens) if drop_and_pad else permuted_token_id
+    if routing_map is not None and probs is not None and not drop_and_pad:
+        routing_map = so_many_experts(ROWS_GRAD, routing_map, pairs // tokens)
+    return of_rows(unpermuted_tokens_grad, places, token_of, routing_map, permuted_tokens, probs, drop_and_pad)
+
+
+def of_rows(
+    unpermuted_tokens_grad: Tensor,
+    out_index: Tensor,
+    permuted_token_id: Tensor,
+    routing_map: Tensor | None,
+    permuted_tokens: Tensor | None,
+    probs: Tensor | None,
+    drop_and_pad: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """``unpermute_with_routing_map_grad`` of what is right."""
+    grad, rows = unpermuted_tokens_grad, out_index.size(0)
+    if drop_and_pad:
+        token_of_row = torch.empty_like(permuted_token_id).scatter(0, out_index.long(), permuted_token_id)
+        return _of_padded_rows(grad, token_of_row.long(), permuted_tokens, probs)
+    experts_a_token = rows // grad.size(0)
+    if probs is None or routing_map is None:
+        ones = torch.ones(grad.size(0), experts_a_token, dtype=grad.dtype, device=grad.device)
+        return gradients(grad, out_index, ones, None, rows)[0], None
+    chosen = chosen_first(routing_map, experts_a_token)
+    rows_grad, weights_grad = gradients(grad, out_index, probs.gather(1, chosen), permuted_tokens, rows)
+    return rows_grad, None if weights_grad is None else torch.zeros_like(probs).scatter(1, chosen, weights_grad)
+
+
+def _of_padded_rows(
+    grad: Tensor, token_of: Tensor, permuted_tokens: Tensor | None, probs: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    given = grad.index_select(0, token_of)
+    if probs is None or permuted_tokens is None:
+        return given, None
+    tokens, experts = probs.shape
+    weights = probs.t().gather(1, token_of.reshape(experts, -1)).reshape(-1, 1).float()
+    products = (permuted_tokens.float() * given.float()).sum(1).to(probs.dtype)
+    return (given.float() * weights).to(grad.dtype), _at_rows(products, token_of, tokens, experts)
