@@ -61,6 +61,7 @@ def layout(
     _check_ranks(rules, x, weight, group_type, cuts)
     one_weight = weight[0].dim() == 3
     pairs = [(x[0] if len(x) == 1 else x[place], each) for place, each in enumerate(weight)]
+    _check_orders(rules, weight, group_type)
     along_k, depths, widths = _products(rules, pairs, may_pack_k)
     if group_type == PAIRS:
         shapes = tuple((*left.shape[:-1], width) for (left, _), width in zip(pairs, widths, strict=True))
@@ -114,6 +115,20 @@ def _check_order(rules: Rules, name: str, x: Tensor, group_type: int) -> None:
         )
 
 
+def _check_orders(rules: Rules, weight: Sequence[Tensor], group_type: int) -> None:
+    """All weights are transposed views or none is; none where columns of x are cut. A single number is either."""
+    orders = {
+        is_transposed(each): place
+        for place, each in enumerate(weight)
+        if not statically_known_true(each.size(-1) * each.size(-2) == 1)
+    }
+    if group_type == COLUMNS and True in orders:
+        strides = list(weight[0].stride())
+        rules.refuse(f"weight[0] must not be a transposed view for group_type 2, got strides {strides}")
+    if len(orders) > 1:
+        rules.refuse(f"weight must be transposed views all or none, got one, weight[{orders[True]}], among others")
+
+
 def _products(
     rules: Rules, pairs: Sequence[tuple[Tensor, Tensor]], may_pack_k: bool
 ) -> tuple[bool, tuple[Size, ...], tuple[Size, ...]]:
@@ -155,3 +170,14 @@ def check_group_list(
     )
     if groups is not None:
         rules.equal("group_list.size(0)", group_list.size(0), "the number of weights", groups)
+
+
+def check_expected_rows(rules: Rules, rows: Size, tuning_config: Sequence[int] | None) -> int:
+    """The first value of ``tuning_config``: how many rows an expert is expected to have, 0 for no word."""
+    expected = (tuning_config or [0])[0]
+    rules.require(expected >= 0, lambda: f"tuning_config[0] must not be negative, got {expected}")
+    if expected:
+        rules.require(
+            expected <= rows, lambda: f"tuning_config[0] must be at most the rows of x, {rows}, got {expected}"
+        )
+    return expected

@@ -6,15 +6,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from graph_quant.meta.matmul.grouped_dtypes import HALVES, form_of, output_of
-from graph_quant.meta.matmul.grouped_layout import COLUMNS, PAIRS, ROWS, SPARSE, Layout, check_group_list, layout
-from graph_quant.meta.matmul.grouped_parameters import Parameters, given
+from graph_quant.meta.matmul.grouped_layout import (
+    COLUMNS,
+    PAIRS,
+    ROWS,
+    SPARSE,
+    Layout,
+    check_expected_rows,
+    check_group_list,
+    layout,
+)
+from graph_quant.meta.matmul.grouped_parameters import Parameters
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
+from graph_quant.reference.matmul.grouped_matmul import given
 from graph_quant.reference.matmul.grouped_matmul import grouped_matmul as compute
 from graph_quant.reference.matmul.grouped_products import A8W4, A8W8, ANTIQUANT, FLOAT
 from torch import Tensor
@@ -88,14 +99,14 @@ def grouped_matmul(
         activation_quant_scale=activation_quant_scale,
         activation_quant_offset=activation_quant_offset,
     )
-    has_tokens = parameters.tokens(given(per_token_scale), x, bool(given(offset)))
+    has_tokens = parameters.tokens(per_token_scale or (), x, bool(given(offset)))
     parameters.scale(given(scale), has_tokens)
     parameters.offset(given(offset), given(scale))
     parameters.antiquant(given(antiquant_scale), given(antiquant_offset), x[0])
     if group_type == COLUMNS:
         parameters.absent(bias=bias)
     parameters.bias(given(bias), x[0], has_tokens)
-    expected = _expected_rows(rules, x, tuning_config)
+    expected = check_expected_rows(rules, functools.reduce(torch.sym_max, (each.size(0) for each in x)), tuning_config)
     shapes = places.shapes
     if group_type == COLUMNS:
         assert group_list is not None
@@ -148,15 +159,3 @@ def _check_activation(rules: Rules, form: str, activation: int, output: torch.dt
         activation == 0 or (form == A8W8 and output in HALVES),
         lambda: f"act_type must be 0 but for int8 x and weights and float results, got {activation}",
     )
-
-
-def _expected_rows(rules: Rules, x: Tensors, tuning_config: Sequence[int] | None) -> int:
-    """The first value of ``tuning_config``: how many rows an expert is expected to have, 0 for no word."""
-    expected = (tuning_config or [0])[0]
-    rules.require(expected >= 0, lambda: f"tuning_config[0] must not be negative, got {expected}")
-    if expected and len(x) == 1:
-        rules.require(
-            expected <= x[0].size(0),
-            lambda: f"tuning_config[0] must be at most the rows of x, {x[0].size(0)}, got {expected}",
-        )
-    return expected

@@ -2,7 +2,7 @@
 
 x (m, k) is int8, w (E, k, n) int8 or int32 that hold int4 along n. scale, logit and row_index are needed; int4 weights
 take packed scales (E, 1, n) and a bias (E, n), as npu_grouped_matmul does, and need pertoken_scale, which the document
-lists for int8 weights as well and their kernel does without.
+lists for int8 weights as well and their kernel does without; their row_index is int64 alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.destination import INT4
+from graph_quant.meta.matmul.grouped_layout import check_expected_rows
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.matmul.grouped_matmul_finalize_routing import grouped_matmul_finalize_routing as compute
@@ -37,7 +38,7 @@ def grouped_matmul_finalize_routing(
     shared_input_offset: int | None,
     output_bs: int | None,
     group_list_type: int | None,
-    tuning_config: Sequence[int] | None,  # noqa: ARG001
+    tuning_config: Sequence[int] | None,
     x_dtype: int | None,
     w_dtype: int | None,
     scale_dtype: int | None,
@@ -59,7 +60,8 @@ def grouped_matmul_finalize_routing(
     rules.require(w.size(0) <= _MOST_EXPERTS, lambda: f"w.size(0) must be at most {_MOST_EXPERTS}, got {w.size(0)}")
     rules.equal("w.size(1)", w.size(1), "x.size(1)", x.size(1))
     width = _check_weight(rules, w, scale, bias, offset)
-    by_row = {"logit": (logit, (torch.float32,)), "row_index": (row_index, (torch.int64, torch.int32))}
+    indices = (torch.int64,) if w.dtype == torch.int32 else (torch.int64, torch.int32)
+    by_row = {"logit": (logit, (torch.float32,)), "row_index": (row_index, indices)}
     if pertoken_scale is not None or w.dtype == torch.int32:
         by_row["pertoken_scale"] = (pertoken_scale, (torch.float32,))
     for name, (tensor, allowed) in by_row.items():
@@ -69,6 +71,7 @@ def grouped_matmul_finalize_routing(
         _sizes(rules, name, tensor, (x.size(0),))
     rules.dtype("group_list", group_list, (torch.int64,))
     _sizes(rules, "group_list", group_list, (w.size(0),))
+    check_expected_rows(rules, x.size(0), tuning_config)
     tokens = output_bs or x.size(0)
     rules.require((output_bs or 0) >= 0, lambda: f"output_bs must not be negative, got {output_bs}")
     rules.require(tokens <= x.size(0), lambda: f"output_bs must be at most the rows of x, {x.size(0)}, got {output_bs}")
@@ -113,6 +116,7 @@ def _check_shared(rules: Rules, shared: Tensor | None, start: int, tokens: Size,
         return
     rules.dtype("shared_input", shared, (torch.bfloat16,))
     rules.rank("shared_input", shared, 2)
+    rules.at_least("shared_input.size(0)", shared.size(0), 1)
     rules.equal("shared_input.size(1)", shared.size(1), "n", width)
     end = start + shared.size(0)
     rules.require(end <= tokens, lambda: f"shared_input must end at token {tokens} at most, got {end}")

@@ -11,16 +11,12 @@ import torch
 from graph_quant.meta.matmul.grouped_dtypes import bias_dtypes, scale_dtypes
 from graph_quant.meta.matmul.grouped_layout import Layout
 from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.matmul.grouped_matmul import given
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
 from torch import Tensor
 
 Tensors = Sequence[Tensor]
 _DEEPEST_SPLIT, _SPLIT_UNIT = 18432, 64
-
-
-def given(tensors: Tensors | None) -> tuple[Tensor, ...]:
-    """The tensors of an optional list; an empty one is none."""
-    return tuple(tensors or ())
 
 
 class Parameters:
@@ -101,7 +97,7 @@ class Parameters:
         )
 
     def tokens(self, tokens: Tensors, x: Tensors, with_offset: bool) -> bool:
-        """(m,); with int4 weights also (m, 1), which an offset asks for."""
+        """(m,), so that one of no element is given for no rows; with int4 weights also (m, 1), as an offset asks."""
         if not tokens:
             self.rules.require(
                 self.form != A8W4, lambda: "per_token_scale must be given for int8 x and int4 weights, got None"

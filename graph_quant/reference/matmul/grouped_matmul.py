@@ -16,9 +16,17 @@ from graph_quant.reference.grouping import Span, check_pairs, spans
 from graph_quant.reference.matmul.grouped_products import Weight, product
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 PAIRS, ROWS, COLUMNS = -1, 0, 2
 _OP = "npu_grouped_matmul"
+
+
+def given(tensors: Sequence[Tensor] | None) -> list[Tensor]:
+    """The tensors of an optional list; one of no element stands for none."""
+    listed = list(tensors or ())
+    is_none = len(listed) == 1 and listed[0].dim() == 1 and guard_or_false(listed[0].size(0) == 0)
+    return [] if is_none else listed
 
 
 def grouped_matmul(
@@ -47,11 +55,11 @@ def grouped_matmul(
     computed = grouped_products(
         flat,
         list(weight),
-        list(bias or ()),
-        list(scale or ()),
-        list(offset or ()),
-        list(antiquant_scale or ()),
-        list(antiquant_offset or ()),
+        given(bias),
+        given(scale),
+        given(offset),
+        given(antiquant_scale),
+        given(antiquant_offset),
         per_token_scale[0] if per_token_scale else None,
         group_list if group_list is None or isinstance(group_list, Tensor) else torch.tensor(group_list),
         form,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from graph_quant.ge.kernels import CONTRACTION, kernel
-from graph_quant.reference.matmul.grouped_matmul import COLUMNS, grouped_matmul
+from graph_quant.reference.matmul.grouped_matmul import COLUMNS, given, grouped_matmul
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT, FLOAT
 from torch import Tensor
 
@@ -38,7 +38,7 @@ def grouped_matmul_node(
     tuning_config: Sequence[int] = (0,),
 ) -> list[Tensor]:
     """GE's int4 tensors hold one element each, and lists that are not given hold one tensor of no element."""
-    bias, scale, offset = _given(bias), _given(scale), _given(offset)
+    bias, scale, offset = given(bias), given(scale), given(offset)
     scales = [each.view(torch.int64) if each.dtype == torch.uint64 else each for each in scale]
     x = [each.mT for each in x] if transpose_x else x
     weight = [each.mT for each in weight] if transpose_weight else weight
@@ -56,8 +56,8 @@ def grouped_matmul_node(
         bias,
         scales,
         offset,
-        _given(antiquant_scale),
-        _given(antiquant_offset),
+        given(antiquant_scale),
+        given(antiquant_offset),
         None if per_token_scale is None else [per_token_scale],
         group_list,
         [_Shape(shape) for shape in shapes],
@@ -69,10 +69,6 @@ def grouped_matmul_node(
         act_type,
         tuning_config[0] if tuning_config else 0,
     )
-
-
-def _given(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [each for each in tensors if each.dim() > 1 or each.size(0)]
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ GOOD = [
         group_list=ends(0, 6, 0, dtype=I64),
         **COUNTS,
     ),
-    op("rows transposed", HALF_X, [f16(3, 8, 16).mT], group_list=THREE, **COUNTS),
+    op("rows transposed", HALF_X, [f16(3, 8, 16).mT], bias=[f16(0)], group_list=THREE, **COUNTS),
     op(
         "rows separate weights",
         HALF_X,
@@ -89,7 +89,7 @@ GOOD = [
     op(
         "int8 separate weights",
         X,
-        [i8(32, 16), i8(16, 32).t()],
+        [i8(16, 32).t(), i8(16, 32).t()],
         scale=[packed(16), packed(16)],
         group_list=ends(1, 6, dtype=I64),
         **ROWS,
@@ -200,6 +200,7 @@ HALVED = {"group_list": THREE, **COUNTS}
 RESTORED = {"antiquant_scale": [f16(3, 8)], "antiquant_offset": [f16(3, 8)], **HALVED}
 W16 = [i8(3, 16, 8)]
 PAIR = {"group_type": -1}
+COLUMNS_CUT = {"group_type": 2, "split_item": 3, "group_list": ends(2, 8, dtype=I64)}
 WRONG = [
     wrong("group_type", "no group_type", HALF_X, HALF_W, split_item=3, group_list=THREE),
     wrong("group type", "group_type 1", HALF_X, HALF_W, split_item=3, group_list=THREE, group_type=1),
@@ -222,6 +223,8 @@ WRONG = [
     wrong("x[0]", "rows of three dimensions", [f16(1, 6, 16)], HALF_W, **HALVED),
     wrong("x[1]", "x of two ranks", [f16(2, 8), f16(1, 2, 8)], [f16(8, 4)] * 2, **PAIR),
     wrong("x[0]", "x transposed", [f16(16, 6).t()], HALF_W, **HALVED),
+    wrong("weight[1]", "weights of two orders", [f16(2, 8)] * 2, [f16(8, 4), f16(4, 8).t()], **PAIR),
+    wrong("weight[0]", "columns, both transposed", [f16(8, 4).t()], [f16(5, 8).t()], **COLUMNS_CUT),
     wrong("x[0]", "columns of x as it is", [f16(5, 16)], [f16(16, 8)], group_list=THREE, split_item=3, group_type=2),
     wrong("k", "no depth", [f16(6, 0)], [f16(3, 0, 8)], **HALVED),
     wrong("k", "too deep", [f16(1, 65536)], [f16(65536, 1)], **PAIR),
@@ -457,6 +460,9 @@ WRONG = [
     ),
     wrong("tuning_config[0]", "negative tuning", X, W, tuning_config=[-1], **INT8_CALL),
     wrong("tuning_config[0]", "tuning above the rows", X, W, tuning_config=[7], **INT8_CALL),
+    wrong(
+        "tuning_config[0]", "tuning above all rows", [f16(2, 8), f16(3, 8)], [f16(8, 4)] * 2, tuning_config=[4], **PAIR
+    ),
 ]
 SPARSELY = {**COUNTS, "group_list_type": 2, **INT32}
 WRONG_VALUES = [

@@ -111,6 +111,10 @@ WRONG = [
     wrong("shared_input", "float32 shared", X, W, G, **{**SHARED, "shared_input": f32(2, 256)}),
     wrong("shared_input", "shared of one dimension", X, W, G, **{**SHARED, "shared_input": bf16(256)}),
     wrong("shared_input.size(1)", "shared too narrow", X, W, G, **{**SHARED, "shared_input": bf16(2, 128)}),
+    wrong("shared_input.size(0)", "nothing shared", X, W, G, **{**SHARED, "shared_input": bf16(0, 256)}),
+    wrong("row_index", "int4 int32 rows", X4, W4, G, **{**INT4, "row_index": ROUTED["row_index"].int()}),
+    wrong("tuning_config[0]", "negative tuning", X, W, G, **INT8, tuning_config=[-1]),
+    wrong("tuning_config[0]", "tuning above the rows", X, W, G, **INT8, tuning_config=[7]),
     wrong("shared_input", "shared below the tokens", X, W, G, **SHARED, shared_input_offset=2),
 ]
 WRONG_VALUES = [
