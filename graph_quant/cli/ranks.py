@@ -12,6 +12,16 @@ from threading import Thread
 from typing import IO
 
 _GRACE_SECONDS = 5.0  # between asking a rank to end and ending it
+# What a process does that waits until its starter is gone, and ends then what each of some processes has started.
+_WATCH = """\
+import os, signal, sys
+sys.stdin.read()
+for process in map(int, sys.argv[1:]):
+    try:
+        os.killpg(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+"""
 
 
 def run(command: list[str], environment: dict[str, str], ranks: int, good: Sequence[int] = (0,)) -> int:
@@ -19,13 +29,18 @@ def run(command: list[str], environment: dict[str, str], ranks: int, good: Seque
     signal.signal(signal.SIGTERM, _leave)
     environment = _of_all(environment, ranks)
     started: list[subprocess.Popen[str]] = []
+    watch = None
     try:
         for rank in range(ranks):
             started.append(_start(command, {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
+        watch = _watch(started)
         readers = [reader for rank, process in enumerate(started) for reader in _readers(rank, process)]
         code = _ended(started, good)
     finally:
         _stop(started)
+        if watch is not None:
+            watch.kill()
+            watch.communicate()
     for reader in readers:
         reader.join(_GRACE_SECONDS)
     return code
@@ -58,6 +73,12 @@ def _end_with_parent() -> None:
     """Have Linux end a rank when its starter is gone, however that ended."""
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+
+
+def _watch(started: list["subprocess.Popen[str]"]) -> "subprocess.Popen[bytes]":
+    """Have what the ranks start end with this process too, however that ends."""
+    command = [sys.executable, "-I", "-S", "-c", _WATCH, *(str(process.pid) for process in started)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
 def _readers(rank: int, process: "subprocess.Popen[str]") -> list[Thread]:

@@ -52,7 +52,20 @@ def refused(call: Callable[[], object], *words: str) -> None:
 def devices() -> None:
     assert (torch.npu.device_count(), torch.npu.current_device()) == (RANKS, RANK)
     equal(npu(1) + 1, 2)
-    refused(lambda: torch.zeros(1, device=f"npu:{1 - RANK}"), f"npu:{RANK} only in this process")
+    other = torch.ones(2, device=f"npu:{1 - RANK}", requires_grad=True)
+    (other.softmax(0) * other).sum().backward()
+    assert other.grad.device == other.device
+    assert other.grad.tolist() == [0.5, 0.5]
+    assert torch.equal(other.to(f"npu:{RANK}"), npu(1, 1))
+    refused(lambda: npu(1, 1) + other, f"two devices, npu:{RANK} and npu:{1 - RANK}")
+    captured = torch.compile(lambda x: x * 2 + 1, backend="npugraph_ex")
+    for value in (1, 2):
+        assert captured(torch.full((2,), value, device=other.device)).tolist() == [2 * value + 1] * 2
+    torch.npu.manual_seed(3)
+    drawn = torch.rand(4, device="npu")
+    torch.npu.manual_seed(3)
+    assert torch.equal(drawn, torch.rand(4, device="npu"))
+    assert torch.npu.current_device() == RANK
     refused(lambda: torch.npu.set_device(RANKS), "the host NPU has devices 0 to 1, got 2")
 
 
@@ -215,6 +228,11 @@ def groups() -> None:
     world = dist.group.WORLD._get_backend(torch.device("npu"))
     names = {world.get_hccl_comm_name(RANK), alone._get_backend(torch.device("npu")).get_hccl_comm_name(0)}
     assert len(names) == 2
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    gathered = [None, None] if RANK == 0 else None
+    dist.gather_object(RANK, gathered, 0, dist.new_group())
+    assert gathered in ([0, 1], None)
+    dist.set_debug_level(dist.DebugLevel.OFF)
     mesh = init_device_mesh("npu", (2,))
     sharded = distribute_tensor(torch.arange(4.0).npu(), mesh, [Shard(0)])
     assert sharded.to_local().tolist() == ([2.0, 3.0] if RANK else [0.0, 1.0])
@@ -236,9 +254,25 @@ def mistakes() -> None:
     dist.all_reduce(x := npu(1))
     equal(x, 2)  # the group is as good as before
     late = dist.new_group(timeout=timedelta(seconds=1))
+    missed = "in all_reduce not every rank arrived within 1 s"
     if RANK == 0:
-        refused(lambda: dist.all_reduce(npu(1), group=late), "all_reduce", "not every rank arrived within 1 s")
+        refused(lambda: dist.all_reduce(npu(1), group=late), "all_reduce", missed.removeprefix("in all_reduce "))
+        refused(lambda: dist.barrier(group=late), "barrier", "an earlier call failed", "within 1 s")
     dist.barrier()
+    if RANK == 1:
+        refused(lambda: dist.all_reduce(npu(1), group=late), f"rank 0 has given up: {missed}")
+    gone, graph, x = dist.new_group(), torch.npu.NPUGraph(), npu(1)
+    with torch.npu.graph(graph):
+        dist.all_reduce(x, group=gone)
+    graph.replay()
+    equal(x, 2)
+    dist.destroy_process_group(gone)
+    refused(graph.replay, "all_reduce in group", "the group was destroyed")
+    with pytest.raises(ValueError, match="not initialized in the world group map") as found:
+        dist.all_reduce(npu(1), group=gone)
+    assert "was destroyed" in str(found.value.__context__)
+    with pytest.raises(ValueError, match="Invalid process group specified"):
+        dist.destroy_process_group(gone)
 
 
 PARTS = (

@@ -41,7 +41,11 @@ def test_a_rank_that_is_killed_is_named_by_the_other() -> None:
     done = run("--ranks=2", str(HERE / "killed.py"))
     assert done.returncode == 128 + 9, done.stderr
     assert "graph-quant run: rank 1 ended with signal 9; the others are stopped" in done.stderr
-    assert "[rank 0] hccl all_reduce in group 0, rank 0 of 2: another rank has ended" in done.stdout
+    told = [line for line in done.stdout.splitlines() if "another rank has ended" in line]
+    eager, graph, captured = told
+    assert "[rank 0] hccl all_reduce in group 1, rank 0 of 2: another rank has ended" in eager
+    assert "HcomAllReduce" in graph
+    assert "replay: hccl::all_reduce" in captured
 
 
 def test_the_first_failure_stops_all_with_its_exit_code() -> None:
@@ -54,11 +58,13 @@ def test_the_first_failure_stops_all_with_its_exit_code() -> None:
     assert not any(is_alive(process) for process in processes)
 
 
-def test_ranks_end_with_the_command_that_started_them() -> None:
-    code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+def test_ranks_and_what_they_start_end_with_the_command() -> None:
+    code = "import os, subprocess as s; child = s.Popen(['sleep', '600']); print(os.getpid(), child.pid); child.wait()"
     with subprocess.Popen([*RUN, "--ranks", "2", "-c", code], stdout=subprocess.PIPE, text=True) as command:
         assert command.stdout is not None
-        processes = [int(command.stdout.readline().split()[-1]) for _ in range(2)]
+        lines = [command.stdout.readline() for _ in range(2)]
+        processes = [int(word) for line in lines for word in line.split()[2:]]
+        assert len(processes) == 4
         command.kill()
     deadline = time.monotonic() + 60
     while any(is_alive(process) for process in processes) and time.monotonic() < deadline:

@@ -10,6 +10,7 @@ from torch.distributed import ProcessGroupGloo, Work
 from .. import recording
 from . import exchanges, moves, reductions
 from .agreement import Table, Told
+from .failures import Failures
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, shared
 from .plan import Plan
@@ -23,6 +24,11 @@ class HostHccl(ProcessGroupGloo):
         super().__init__(store, rank, size, timeout)
         self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Table(size)
         self._coalesced: list[Work] | None = None
+        self._failures = Failures(store, name, rank, size)
+
+    def end(self) -> None:
+        """Refuse all that is asked for after this: the group is destroyed."""
+        self._failures.end()
 
     def start_coalescing(self) -> None:
         """From here on, what is asked for becomes one work."""
@@ -42,6 +48,7 @@ class HostHccl(ProcessGroupGloo):
 
     def perform(self, plan: Plan, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
         """Run a collective in its turn: before this returns, or while the caller goes on; noted down in a capture."""
+        self._failures.check(plan.call.name)
         limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
         if recording.recording[0] and recording.note(
             f"hccl::{plan.call.name}", lambda: self._in_turn(plan, limit), plan.tensors, results
@@ -60,6 +67,7 @@ class HostHccl(ProcessGroupGloo):
         self._in_turn(plan, self._limit)
 
     def _in_turn(self, plan: Plan, limit: timedelta) -> None:
+        self._failures.check(plan.call.name)
         if self._queue.is_idle():
             self._run(plan, limit)
         else:
@@ -74,15 +82,7 @@ class HostHccl(ProcessGroupGloo):
         except RuntimeError as error:
             if str(error).startswith("hccl "):
                 raise
-            raise RuntimeError(self._explained(plan.call.name, str(error), limit)) from None
-
-    def _explained(self, name: str, said: str, limit: timedelta) -> str:
-        who = f"hccl {name} in group {self._name}, rank {self.rank()} of {self.size()}"
-        if "imed out" in said or "imeout" in said:
-            return f"{who}: not every rank arrived within {limit.total_seconds():g} s ({said})"
-        if "onnection" in said or "peer" in said:
-            return f"{who}: another rank has ended ({said})"
-        return f"{who}: {said}"
+            raise RuntimeError(self._failures.explain(plan.call.name, str(error), limit)) from None
 
     def post(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Work:
         """Start to send or receive; peers are not asked first, since each pair keeps its own order."""
@@ -91,6 +91,7 @@ class HostHccl(ProcessGroupGloo):
             raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
 
         def start() -> Work:
+            self._failures.check(name)
             return PostedWork(self._start(name, tensor, peer, tag), tensor, self._explainer(name, peer), self._limit)
 
         if recording.recording[0] and recording.note(f"hccl::{name}", lambda: start().wait(), [tensor], [tensor]):
@@ -99,7 +100,8 @@ class HostHccl(ProcessGroupGloo):
 
     def _explainer(self, name: str, peer: int | None) -> Callable[[str, timedelta], str]:
         whom = "any rank" if peer is None else f"rank {peer}"
-        return lambda said, limit: self._explained(f"{name} ({'to' if name == 'send' else 'from'} {whom})", said, limit)
+        what = f"{name} ({'to' if name == 'send' else 'from'} {whom})"
+        return lambda said, limit: self._failures.explain(what, said, limit)
 
     def _start(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Any:
         data = [as_bytes(shared(tensor))]

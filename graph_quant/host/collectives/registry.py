@@ -15,6 +15,7 @@ from .groups import finder
 _library = torch.library.Library("c10d", "IMPL")
 # Of a backend, torch keeps the C++ half only.
 _backends: dict[str, HostHccl] = {}
+_destroyed: set[str] = set()
 
 
 def register() -> None:
@@ -24,12 +25,15 @@ def register() -> None:
     for name, kernel in _KERNELS.items():
         _library.impl(name, kernel, "PrivateUse1", allow_override=True)
     _let_groups_coalesce()
+    _let_groups_end()
+    _unwrap_backends()
 
 
 def _create(options: Any, _: object) -> HostHccl:
     name = options.group_id
     made = HostHccl(options.store, options.group_rank, options.group_size, options.timeout, name)
     _backends[name] = made
+    _destroyed.discard(name)
     return made
 
 
@@ -51,14 +55,44 @@ def _let_groups_coalesce() -> None:
     ProcessGroup._end_coalescing = end_coalescing  # type: ignore[assignment, method-assign]
 
 
+def _let_groups_end() -> None:
+    """Tell a backend that its group is destroyed, which torch tells its C++ half alone."""
+    ProcessGroup.shutdown = _ending(ProcessGroup.shutdown)  # type: ignore[assignment, method-assign]
+    ProcessGroup.abort = _ending(ProcessGroup.abort)  # type: ignore[assignment, method-assign]
+
+
+def _ending(end: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], None]:
+    def ended(group: ProcessGroup) -> None:
+        name = group.group_name
+        if name in _backends:
+            _backends.pop(name).end()
+            _destroyed.add(name)
+        end(group)
+
+    return ended
+
+
+def _unwrap_backends() -> None:
+    """Let whoever asks a group for its backend have this one, also where torch compares calls."""
+    get = ProcessGroup._get_backend
+
+    def get_backend(group: ProcessGroup, device: torch.device) -> Any:
+        backend = get(group, device)
+        inner = getattr(backend, "wrapped_pg", None)
+        return inner if isinstance(inner, HostHccl) else backend
+
+    ProcessGroup._get_backend = get_backend  # type: ignore[assignment, method-assign]
+
+
 def _hccl(group: Any) -> HostHccl:
     return _backend(ProcessGroup.unbox(group))
 
 
 def _backend(group: ProcessGroup) -> HostHccl:
     backend = group._get_backend(torch.device("npu"))
-    backend = getattr(backend, "wrapped_pg", backend)
     if not isinstance(backend, HostHccl):
+        if group.group_name in _destroyed:
+            raise RuntimeError(f"hccl: group {group.group_name} was destroyed")
         raise RuntimeError(f"npu tensors on the host need a group of the backend hccl, got {backend.name()}")
     return backend
 
