@@ -41,6 +41,18 @@ def test_what_needs_the_cpu_raises_and_the_capture_is_lost(name: str) -> None:
     assert (x + 1).sum().item() == pytest.approx(float((x.cpu() + 1).sum()), rel=1e-5)
 
 
+def test_a_capture_that_failed_gives_its_memory_back() -> None:
+    x, pool = torch.ones(1 << 20).npu(), torch.npu.graph_pool_handle()
+    kept: dict[object, list[int]] = {None: [], pool: []}
+    for place in (None, None, pool, pool):
+        with pytest.raises(RuntimeError, match="not permitted"), torch.npu.graph(torch.npu.NPUGraph(), pool=place):
+            (x * 2).sum().item()
+        gc.collect()
+        torch.npu.empty_cache()
+        kept[place].append(torch.npu.memory_reserved())
+    assert all(second - first < x.nbytes for first, second in kept.values()), kept
+
+
 def test_an_exception_of_the_user_ends_the_capture() -> None:
     x = torch.ones(3).npu()
     stream = torch.npu.current_stream()

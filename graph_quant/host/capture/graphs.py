@@ -1,9 +1,10 @@
 """torch.npu.graph and NPUGraph where upstream leaves a mess behind an error."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch_npu
 
 
 def mend() -> None:
@@ -14,6 +15,7 @@ def mend() -> None:
     context.__enter__ = _entering(context.__enter__)
     context.__exit__ = _leaving(context.__exit__)
     graph.capture_begin = _beginning(graph.capture_begin)
+    graph.capture_end = _ending(graph.capture_end)
 
 
 def _entering(enter: Any) -> Any:
@@ -54,10 +56,53 @@ def _leaving(leave: Any) -> Any:
 
 
 def _beginning(begin: Any) -> Any:
-    def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
+    def capture_begin(self: Any, pool: Any = None, *args: Any, **kwargs: Any) -> None:
         # Upstream would direct the allocator to this graph first, and leave it there when the capture cannot begin.
         if torch.npu.is_current_stream_capturing():  # type: ignore[attr-defined]
             raise RuntimeError("NPUGraph.capture_begin: the stream is capturing already")
-        begin(self, *args, **kwargs)
+        capture = _Capture(
+            torch.npu.current_device(),  # type: ignore[attr-defined]
+            torch.npu.current_stream(),  # type: ignore[attr-defined]
+            torch.npu.graph_pool_handle() if pool is None else pool,  # type: ignore[attr-defined]
+            pool is None,
+        )
+        try:
+            begin(self, capture.pool, *args, **kwargs)
+        except BaseException:
+            with suppress(RuntimeError):  # it may not have come so far
+                torch_npu._C._npu_endAllocateToPool(capture.device, capture.pool)
+                capture.release_pool()
+            raise
+        self.under_way = capture
 
     return capture_begin
+
+
+def _ending(end: Any) -> Any:
+    def capture_end(self: Any) -> None:
+        try:
+            end(self)
+        except BaseException:
+            # Upstream releases the pools of those graphs alone that were captured. On another stream nothing has ended.
+            capture = getattr(self, "under_way", None)
+            if capture is not None and capture.stream == torch.npu.current_stream():  # type: ignore[attr-defined]
+                self.under_way = None
+                capture.release_pool()
+            raise
+        self.under_way = None
+
+    return capture_end
+
+
+class _Capture(NamedTuple):
+    """A capture that has begun: on which stream of which device, and where it allocates."""
+
+    device: int
+    stream: Any
+    pool: Any
+    owns_pool: bool
+
+    def release_pool(self) -> None:
+        """Let the allocator have the memory of the pool once its tensors are gone; one of the caller's stays his."""
+        if self.owns_pool:
+            torch_npu._C._npu_releasePool(self.device, self.pool)
