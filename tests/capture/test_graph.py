@@ -34,6 +34,11 @@ def test_capturing_computes_nothing_and_a_replay_does() -> None:
         assert torch.equal(result, torch.relu(x) @ x.t() + 1.5)
 
 
+def factors(x: Tensor) -> tuple[Tensor, Tensor]:
+    factored, pivots, _ = torch.linalg.lu_factor_ex(x)
+    return factored, pivots
+
+
 CALLS = {
     "views": lambda x: x.t().reshape(2, -1)[:, 1:].contiguous(),
     "several results": lambda x: x.topk(3),
@@ -42,6 +47,10 @@ CALLS = {
     "half precision": lambda x: torch.nn.functional.linear(x.half(), x.half()[:4]),
     "an index": lambda x: x[torch.ones(3, dtype=torch.long, device=x.device)],
     "out=": lambda x: torch.add(x, 1, out=torch.empty(0, device=x.device)),
+    "no statistics": lambda x: torch.native_batch_norm(x, None, None, x[0], x[1] ** 2, False, 0.1, 1e-5),
+    "statistics": lambda x: torch.native_layer_norm(x.half(), (8,), x[0].half(), None, 1e-5),
+    "bags": lambda x: torch.embedding_bag(x, torch.ones(4, dtype=torch.long, device=x.device), (x[0, :2] * 0).long()),
+    "a conjugate": lambda x: torch.linalg.lu_solve(*factors(x[:, :6] * 1j), x.t() * (1 + 1j), left=False),
     "a reduction": lambda x: torch.nn.functional.layer_norm(x, (8,)).std(0),
 }
 
@@ -56,6 +65,15 @@ def test_a_replay_gives_the_bits_of_eager(name: str) -> None:
     for got, want in zip(as_list(results), as_list(expected), strict=True):
         assert (got.dtype, got.size(), got.stride()) == (want.dtype, want.size(), want.stride())
         assert torch.equal(got, want)
+
+
+def test_a_graph_of_inference_mode_is_replayed_outside_of_it() -> None:
+    with torch.inference_mode():
+        x = torch.randn(3, 4).npu()
+        graph, result = captured(lambda: torch.relu(x).add_(1))
+        x.copy_(torch.randn(3, 4))
+    graph.replay()
+    assert torch.equal(result, torch.relu(x) + 1)
 
 
 def as_list(results: object) -> list[Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import as_cpu
-from ..device.rng import cpu_generator
+from ..device.rng import cpu_generator, default_generator
 from .inference import Fresh
 from .tape import Step
 
@@ -49,7 +49,9 @@ class Call:
             return _into(self._drawing(), targets)
         if (product := float32_product(name, self.args)) is not None:
             return _into(self._prepared(product), targets)
-        if len(targets) == 1 and not targets[0][0] and (out := matching_out(self.op)) is not None:
+        # Complex results an operator may mark as to be conjugated.
+        is_plain = len(targets) == 1 and not targets[0][0] and not targets[0][1].is_complex()
+        if is_plain and (out := matching_out(self.op)) is not None:
             into = next(argument.name for argument in out._schema.arguments if argument.is_out)
             return partial(out._op, *self.args, **self.kwargs, **{into: targets[0][1]})
         return _into(self._prepared(self.op._op), targets)
@@ -58,10 +60,10 @@ class Call:
         return partial(compute, *self.args, **self.kwargs)
 
     def _drawing(self) -> Callable[[], Any]:
-        """Draw from the NPU's generator, as it stands when the call is made."""
+        """Draw from the generator of the device that is captured, as it stands when the call is made."""
         names = [argument.name for argument in self.op._schema.arguments]
         given = {**dict(zip(names, self.args, strict=False)), **self.kwargs}
-        generator = given.pop("generator", None)
+        generator = given.pop("generator", None) or default_generator()
         keyword = {argument.name for argument in self.op._schema.arguments if argument.kwarg_only}
         position = names.index("generator")
         compute = self.op._op

@@ -9,6 +9,8 @@ from torch._ops import OpOverload
 from ..alias import NPU, check_index, extent
 from ..device.arguments import mixed_devices
 from .runtime import not_permitted
+from .statistics import NAMES as STATISTICS
+from .statistics import on_the_cpu
 
 _META = torch.device("meta")
 
@@ -31,7 +33,7 @@ class Inference:
 
     def results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the results of a call on npu tensors; those in `fresh` hold no values yet."""
-        inferred = self.op(*map(self._meta, args), **{name: self._meta(value) for name, value in kwargs.items()})
+        inferred = self._inferred(tuple(map(self._meta, args)), {k: self._meta(value) for k, value in kwargs.items()})
         for npu, meta in self._pairs:
             _follow_resize(npu, meta)
         if isinstance(inferred, tuple):
@@ -45,6 +47,9 @@ class Inference:
             (written_to,) = self._written(args, kwargs)
             return self._settled(inferred, ()) if written_to is None else written_to
         return self._settled(inferred, ())
+
+    def _inferred(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return on_the_cpu(self.op, args, kwargs) if self.op.name() in STATISTICS else self.op(*args, **kwargs)
 
     def tensors(self) -> list[Tensor]:
         """Return the npu tensors that were passed."""

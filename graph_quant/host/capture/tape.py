@@ -70,7 +70,8 @@ class Tape:
             self.check_memory()
         steps = self.steps if first == 0 and last == len(self.steps) else self.steps[first:last]
         done = first
-        with torch._C._AutoDispatchBelowAutograd():
+        # What was captured in inference mode may be replayed outside of it, where its tensors could not be written.
+        with torch._C._AutoDispatchBelowAutograd(), torch._C._InferenceMode(True):
             try:
                 for step in steps:
                     step()
