@@ -51,6 +51,20 @@ def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None
         assert torch.equal(cache, expected_cache)
 
 
+@pytest.mark.filterwarnings("ignore:Because acl graph fixes")
+def test_gears_are_captured_one_by_one_and_other_sizes_are_refused() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: torch.relu(x) * 2, backend=reduce_overhead(), fullgraph=True, dynamic=True)
+    for rows in (2, 4, 2):
+        x = torch.randn(rows, 3).npu()
+        torchair.inference.set_dim_gears(x, {0: [2, 4]})
+        assert torch.equal(compiled(x).clone(), torch.relu(x) * 2)
+    other = torch.randn(3, 3).npu()
+    torchair.inference.set_dim_gears(other, {0: [2, 4]})
+    with pytest.raises(Exception, match="The index 3 of the current tensor shape is not within the range"):
+        compiled(other)
+
+
 class OnTwoStreams(torch.nn.Module):
     """Streams and events as scripts write them, and as PyTorch traces them."""
 

@@ -92,6 +92,42 @@ def test_a_compiled_model_is_kept_on_disk_and_read_back(tmp_path, monkeypatch) -
     assert list(tmp_path.rglob("compiled_module"))
 
 
+KEEPING = """
+import sys
+import graph_quant, torch, torch_npu, npugraph_ex, torchair
+
+compiles = []
+for compiler in (npugraph_ex, torchair):
+    def counted(*args, optimize=compiler.npu_fx_compiler._optimize_fx, **kwargs):
+        compiles.append(args)
+        return optimize(*args, **kwargs)
+    compiler.npu_fx_compiler._optimize_fx = counted
+
+class Kept(torch.nn.Module):
+    def ex(self, x):
+        return torch.relu(x) * 2
+    def overhead(self, x):
+        return torch.relu(x) * 3
+
+model, config = Kept(), torchair.CompilerConfig()
+config.mode = "reduce-overhead"
+x = torch.randn(2, 3).npu()
+ex = npugraph_ex.inference.cache_compile(model.ex, cache_dir=sys.argv[1], dynamic=False)
+overhead = torchair.inference.cache_compile(model.overhead, config=config, cache_dir=sys.argv[1], dynamic=False)
+for _ in range(2):
+    assert torch.equal(ex(x), model.ex(x))
+    assert torch.equal(overhead(x), model.overhead(x))
+print(len(compiles), "compiled")
+"""
+
+
+@pytest.mark.skipif("GRAPH_QUANT_EXAMPLES" not in os.environ, reason="two processes that compile: make coverage")
+def test_a_new_process_reads_what_another_compiled(run_python, tmp_path) -> None:
+    for compiled in (2, 0):
+        done = run_python(KEEPING, str(tmp_path))
+        assert done.stdout.splitlines()[-1:] == [f"{compiled} compiled"], done.stderr
+
+
 def _counting(function: Any, calls: list[object]) -> Any:
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls.append(args)
