@@ -52,7 +52,10 @@ coverage: $(READY)
 	GRAPH_QUANT_CAPTURED_MODELS=llama,qwen,moe GRAPH_QUANT_REPLAYS=1000 $(BIN)/python -m pytest tests/models/test_captured.py
 	for ranks in 2 4; do $(BIN)/python -m graph_quant run --ranks $$ranks tests/ranks/models.py llama,mixture npu npugraph_ex || exit 1; done
 	$(BIN)/python -m graph_quant verify --ranks 2 tests/ranks/verified.py
-	$(BIN)/python -m graph_quant run --ranks 4 tests/ranks/torch_tests.py
+	$(BIN)/python tests/ranks/torch_tests.py --ranks 4
+	GRAPH_QUANT_STARTS=200 $(BIN)/python -m pytest tests/ranks/test_starts.py
+	cd tests && ../$(BIN)/python -m capture.opinfo
+	GRAPH_QUANT_EXAMPLES=40 $(BIN)/python -m pytest tests/capture/test_options.py
 
 # CHECKOUTS holds checkouts of op-plugin, torchair, pytorch (Ascend's) and vllm-ascend; those that are missing are left out.
 CHECKOUTS ?= ../checkouts

@@ -1,114 +1,89 @@
-"""Run by every rank: PyTorch's own tests of distributed backends, on npu tensors and the backend hccl.
+"""Runs PyTorch's own tests of distributed backends on the backend hccl: `python tests/ranks/torch_tests.py --ranks 4`.
 
-They are written for cuda and NCCL; torch_npu's transfer_to_npu makes npu and HCCL of both. A test is run by all ranks
-in a group of its own, and has passed where it has on every one. `make coverage` runs them.
+Each test has processes of its own, one for each rank, and a time limit; it has passed where it has on every rank. What
+is told of each test goes to standard output as it ends, the count at last. `make coverage` runs them.
 """
 
+import argparse
+import multiprocessing
 import os
 import sys
 import tempfile
-import traceback
+import time
 import unittest
 import warnings
 from collections import Counter
-from datetime import timedelta
-from functools import cache
-from importlib import import_module
-from typing import Any
+from pathlib import Path
 
-import torch
-import torch.distributed as dist
-import torch_npu  # noqa: F401
-
-RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-LIMIT = timedelta(seconds=20)
-# What no test can find here, by what is in their names.
-LEFT_OUT = {
-    "_object": "a rank would work on two devices",
-    "profiler": "profiling needs an NPU",
-    "SyncBatchNorm": "aten::batch_norm_stats needs an NPU",
-}
+# A rank that has failed leaves the others waiting: what they would say after this is that it is not there.
+GRACE = 3.0
 
 
-def tests() -> Any:
-    """The tests, as a rank runs one that stands in a group already."""
-    os.environ.update(BACKEND="nccl", TEMP_DIR=tempfile.gettempdir())
-    import_module("torch_npu.contrib.transfer_to_npu")  # from here on, cuda is npu
-    torch.cuda.nccl.version = lambda: (2, 27, 0)  # tests of messages ask for it
-    torch.cuda.get_device_capability = cache(lambda *_: (8, 0))  # a broadcast asks for it
-    upstream = import_module("torch.testing._internal.distributed.distributed_test")
-
-    class Tests(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
-        def setUp(self) -> None:
-            """Nothing: processes and group are there."""
-
-        def tearDown(self) -> None:
-            """Nothing, likewise."""
-
-        def _barrier(self, *_: Any, **__: Any) -> None:
-            dist.barrier()
-
-        def call_dist_op(self, _: str, is_async: bool, op: Any, *args: Any, **kwargs: Any) -> None:
-            """Without the profiler, which needs an NPU."""
-            second = kwargs.pop("secondary_op_call", None)
-            for name in ("expect_event", "profile_cuda", "tensor_shapes"):
-                kwargs.pop(name, None)
-            works = [op(*args, **kwargs), *([] if second is None else [second()])]
-            if is_async:
-                for work in works:
-                    work.wait()
-
-    return Tests
+def ended(processes: list[multiprocessing.Process], folder: Path, seconds: float) -> str:
+    """How a test ended, by the rank that says the worst; no process of it is left."""
+    deadline = time.monotonic() + seconds
+    told: dict[int, str] = {}
+    while time.monotonic() < deadline and any(process.is_alive() for process in processes):
+        time.sleep(0.02)
+        told = said(len(processes), folder)
+        if any(each.startswith("failed") for each in told.values()):
+            deadline = min(deadline, time.monotonic() + GRACE)
+    for process in processes:
+        process.kill()
+        process.join()
+    told = said(len(processes), folder)
+    failed = [f"failed: rank {rank}: {each[8:]}" for rank, each in told.items() if each.startswith("failed")]
+    missing = [rank for rank in range(len(processes)) if rank not in told]
+    if failed or not missing:
+        return failed[0] if failed else told[0]
+    how = "timed out" if any(processes[rank].exitcode == -9 for rank in missing) else "crashed"
+    codes = ", ".join(f"rank {rank}: exit code {processes[rank].exitcode}" for rank in missing)
+    return f"{how}: {codes}" if how == "crashed" else f"timed out: after {seconds:g} s, ranks {missing} had not ended"
 
 
-def outcome(test: Any, name: str, store: dist.Store) -> str:
-    """How a test ended on this rank: passed, skipped, or failed and why."""
-    skip = getattr(getattr(type(test), name), "__unittest_skip_why__", None)
-    left_out = next((why for part, why in LEFT_OUT.items() if part in name), None)
-    if skip is not None or left_out is not None:
-        return f"left out: {left_out}" if skip is None else f"skipped: {skip}"
-    test.rank = RANK
-    torch.npu.set_device(RANK)
-    torch.manual_seed(0)  # as in a process of its own, the same on every rank
-    try:
-        dist.init_process_group("hccl", store=store, rank=RANK, world_size=RANKS, timeout=LIMIT)
-        getattr(test, name)()
-    except unittest.SkipTest as skip:
-        return f"skipped: {skip}"
-    except SystemExit as skip:
-        skips = import_module("torch.testing._internal.common_distributed").TEST_SKIPS.values()
-        return f"skipped: {next((each.message for each in skips if each.exit_code == skip.code), skip.code)}"
-    except Exception as error:
-        if os.environ.get("SHOW"):
-            traceback.print_exc()
-        said = str(error).partition("To execute this test")[0]
-        return f"failed: {type(error).__name__}: {' '.join(said.split())[:200]}"
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
-    return "passed"
+def said(ranks: int, folder: Path) -> dict[int, str]:
+    """What the ranks have told so far."""
+    return {rank: (folder / str(rank)).read_text() for rank in range(ranks) if (folder / str(rank)).exists()}
 
 
-def main(wanted: str) -> int:
-    """Run all tests whose names contain `wanted`; tell how many passed, and what did not."""
+def main() -> int:
+    """Run all tests whose names contain one of the words given; tell how many passed, and what did not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only tests whose names contain one of them")
+    parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=90, help="time limit of a test; default: %(default)s")
+    parser.add_argument("--show", action="store_true", help="show what the ranks of a failed test printed")
+    options = parser.parse_args()
+    os.environ.update(LOCAL_WORLD_SIZE=str(options.ranks), WORLD_SIZE=str(options.ranks), OMP_NUM_THREADS="1")
+    # The process that others are forked from has to find what it is to load.
+    os.environ.update(PYTHONWARNINGS="ignore", PYTHONPATH=str(Path(__file__).parent))
     warnings.simplefilter("ignore")
-    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    store = dist.TCPStore(*address, RANKS, RANK == 0, timedelta(seconds=300))
-    case, counts = tests(), Counter[str]()
-    for name in unittest.TestLoader().getTestCaseNames(case):
-        if wanted not in name:
-            continue
-        store.set(f"{name} on {RANK}", outcome(case(name), name, dist.PrefixStore(name, store)))
-        told = [store.get(f"{name} on {rank}").decode() for rank in range(RANKS)]
-        worst = next((each for each in told if each.startswith("failed")), told[0])
-        counts[worst.partition(":")[0]] += 1
-        if RANK == 0 and worst != "passed":
-            print(name, worst, flush=True)
-    if RANK == 0:
-        told = [f"{number} {how}" for how, number in sorted(counts.items())]
-        print(f"PyTorch's tests of a backend, on {RANKS} ranks: {', '.join(told)}")
+    import torch_case
+
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch_case"])
+    names = unittest.TestLoader().getTestCaseNames(torch_case.Tests)
+    wanted = [name for name in names if not options.words or any(word in name for word in options.words)]
+    counts = Counter[str]()
+    for place, name in enumerate(wanted, 1):
+        with tempfile.TemporaryDirectory() as folder:
+            for part in ("barrier", "test_dir", "init_dir"):
+                Path(folder, part).mkdir()
+            ranks = range(options.ranks)
+            given = [(name, rank, options.ranks, folder) for rank in ranks]
+            processes = [context.Process(target=torch_case.run_rank, args=each) for each in given]
+            for process in processes:
+                process.start()
+            how = ended(processes, Path(folder), options.seconds)
+            if options.show and not how.startswith(("passed", "skipped", "left out")):
+                for rank in ranks:
+                    print(f"--- rank {rank}\n{Path(folder, f'printed{rank}').read_text(errors='replace')}")
+        counts[how.partition(":")[0]] += 1
+        print(f"[{place} of {len(wanted)}] {name} {how}", flush=True)
+    told = [f"{number} {how}" for how, number in counts.most_common()]
+    print(f"PyTorch's tests of a backend, {len(wanted)} on {options.ranks} ranks: {', '.join(told)}")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main("".join(sys.argv[1:])))
+    sys.exit(main())

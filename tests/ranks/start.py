@@ -1,0 +1,19 @@
+"""Run by every rank: it joins the others, they add up what they have, eagerly and in a captured graph, and leave."""
+
+import os
+
+import torch
+import torch.distributed as dist
+import torch_npu  # noqa: F401
+
+rank = int(os.environ["RANK"])
+torch.npu.set_device(rank)
+dist.init_process_group("hccl")
+x, graph = torch.ones(1).npu(), torch.npu.NPUGraph()
+dist.all_reduce(x)
+with torch.npu.graph(graph):
+    dist.all_reduce(x)
+graph.replay()
+assert x.item() == dist.get_world_size() ** 2
+dist.destroy_process_group()
+print(rank)
