@@ -13,6 +13,7 @@ from pathlib import Path
 _BLOCK = re.compile(r"^[ \t]*```+[ \t]*(?P<language>\w*)[^\n]*\n(?P<code>.*?)^[ \t]*```", re.DOTALL | re.MULTILINE)
 _PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 _RANKS = re.compile(r"init_process_group|torch\.distributed|mp\.spawn|\bdist\.")
+_STARTS = re.compile(r"spawn|\bProcess\(")
 _FEWEST_LINES = 2
 # What a page says of the chips that have its operator; examples of pages for A2 and A3 are for machines with A3.
 _FOR_A3 = re.compile(r"^.*Atlas A3 .*√", re.MULTILINE)
@@ -30,7 +31,7 @@ class Example:
     @property
     def starts_ranks(self) -> bool:
         """Whether it starts its ranks itself."""
-        return "spawn" in self.code
+        return bool(_STARTS.search(self.code))
 
 
 def examples(root: Path) -> Iterator[Example]:

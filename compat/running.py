@@ -95,6 +95,7 @@ def _forked(target: Callable[..., None], what: Any, folder: str, seconds: float)
 def _ready() -> ForkServerContext:
     # Processes end at once, so semaphores of their libraries are left to the system, which is not worth a remark.
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
+    os.environ.setdefault("GRAPH_QUANT_DEVICES", "2")  # some work on a second one
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["compat.forked"])
     return context

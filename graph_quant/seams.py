@@ -109,6 +109,7 @@ SEAMS: tuple[Seam, ...] = (
                 "_dispatch_get_registrations_for_dispatch_key",
                 "_dispatch_has_kernel_for_dispatch_key",
                 "_AutoDispatchBelowAutograd",
+                "_InferenceMode",
                 "_len_torch_dispatch_stack",
                 "_set_grad_enabled",
                 "_dispatch_keys",
@@ -121,6 +122,7 @@ SEAMS: tuple[Seam, ...] = (
         "torch._ops.OpOverload",
         "torch._ops.HigherOrderOperator",
         "torch.utils._pytree.tree_flatten",
+        "torch.utils._pytree.tree_map",
         "torch.utils._pytree.tree_unflatten",
         "torch.utils._pytree.TreeSpec",
         "torch.utils._python_dispatch._disable_current_modes",
@@ -216,6 +218,16 @@ SEAMS: tuple[Seam, ...] = (
         "torch_npu.npu _initialized",
         "torch_npu.npu _is_internal_in_bad_fork",
         "torch_npu._init.registry.registry_manager._cann_package_check",
+    ),
+    *_seams(
+        "a capture that failed keeps its memory",
+        "torch_npu._C._npu_endAllocateToPool",
+        "torch_npu._C._npu_releasePool",
+    ),
+    *_seams(
+        "graphs do not run on a device that is not the current one",
+        "torchair.npu_fx_compiler._CompiledFxGraph",
+        "npugraph_ex.npu_fx_compiler._CompiledFxGraph",
     ),
     *_seams(
         "streams cannot be captured",

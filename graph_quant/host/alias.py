@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 _CPU = torch.device("cpu")
-NPU = torch.device("npu")  # the one that this process works on
+NPU = torch.device("npu")  # the current one
 _memory_at = torch._C._construct_storage_from_data_pointer
 _empty = torch.empty
 
@@ -120,11 +120,10 @@ def to_npu(tensor: Tensor) -> Tensor:
 
 
 def check_index(device: torch.device) -> None:
-    """Refuse devices that are not there, and those that this process does not work on."""
+    """Refuse devices that are not there."""
     npu = torch.get_device_module("npu")
     if device.index not in (None, current := npu.current_device()):
-        known = f"npu:{current} only" if npu.device_count() == 1 else f"npu:{current} only in this process"
-        raise RuntimeError(f"Invalid NPU device ID: got {device}, but the host NPU is {known}")
+        raise RuntimeError(f"Invalid NPU device ID: got {device}, but the host NPU is npu:{current} only")
 
 
 def same_memory(tensor: Tensor, looks_at: Tensor) -> Tensor:

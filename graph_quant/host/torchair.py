@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .device.gradients import NO_GRADIENT, refuse
+from .devices import at_home
 from .engine import NeedsNpuError
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ def refuse_static_kernels(module: ModuleType) -> None:
         raise NeedsNpuError("static_kernel_compile, which compiles kernels for a device,", "leave it off")
 
     vars(module)["compile_static_kernel"] = compile_static_kernel
+
+
+def run_on_its_device(compiler: ModuleType) -> None:
+    """Run, and so capture, what is compiled on the device of its inputs: upstream captures on the current one."""
+    compiled = compiler._CompiledFxGraph
+    compiled.__call__ = at_home("torch.compile", compiled.__call__)
 
 
 def check_config(config: Any) -> None:

@@ -40,6 +40,7 @@ def activate() -> None:
         _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_tell_modules, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_mend_streams, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
+        _actions.after(f"{compiler}.npu_fx_compiler", partial(_run_on_its_device, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
 
@@ -111,6 +112,13 @@ def _refuse_static_kernels(compiler: str) -> None:
         from ..host import torchair
 
         torchair.refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
+
+
+def _run_on_its_device(compiler: str) -> None:
+    if choose() is HOST:
+        from ..host import torchair
+
+        torchair.run_on_its_device(sys.modules[f"{compiler}.npu_fx_compiler"])
 
 
 def _mend_configuration() -> None:

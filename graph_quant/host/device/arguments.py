@@ -8,6 +8,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import as_cpu, check_index, kept_alias, same_memory
+from ..devices import current
 
 _CPU = torch.device("cpu")
 _default_dtype = torch.get_default_dtype
@@ -125,7 +126,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def mixed_devices(op: OpOverload | str) -> RuntimeError:
     """Say what every device of PyTorch says."""
     return RuntimeError(
-        f"{op}: expected all tensors to be on the same device, but found at least two devices, npu:0 and cpu!"
+        f"{op}: expected all tensors to be on the same device, but found at least two devices, npu:{current()} and cpu!"
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
 from graph_quant.host.device.gradients import without_gradient
+from graph_quant.host.devices import at_home
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
 from torch import Tensor
@@ -26,7 +27,7 @@ def register() -> None:
         record = RECORDS.at_hand(name)
         if record is None or record.reference is not None:
             library = libraries[name.partition("::")[0]]
-            library.impl(name, over_npu_memory(name), "PrivateUse1", allow_override=True)
+            library.impl(name, at_home(name, over_npu_memory(name)), "PrivateUse1", allow_override=True)
     formats.register(libraries["npu"])
     _mark_those_without_gradient(libraries["npu"], {name for name in names if name.startswith("npu::")})
     _libraries.extend(libraries.values())

@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 
 from ...dispatcher import overload
 from .. import recording
+from ..devices import at_home
 from . import absent, atb, attention, autograd, copies, integers, kernels, products, recurrent, sparse
 from .dropout import COMPOSED as DROPOUT
 from .numbers import with_numbers
@@ -85,13 +86,15 @@ def register() -> None:
     served = {name for name in candidates if name.startswith("aten::")} | {products.GROUPED}
     aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in served - _LEFT_TO_TORCH_NPU:
-        aten.impl(name, _DEVICE, _lazy(name), False)
+        aten.impl(name, _DEVICE, at_home(name, _lazy(name)), False)
     for name in _absent(registered - served):
-        aten.impl(name, _DEVICE, copies.KERNELS.get(name) or absent.kernel_for(name), False)
+        kernel = copies.KERNELS.get(name) or absent.kernel_for(name)
+        aten.impl(name, _DEVICE, at_home(name, kernel), False)
     sparse.register(aten)
     for name in _names(_AUTOGRAD):
         if name in implicit or name in served:
-            aten.impl(name, _AUTOGRAD, COMPOSED.get(name) or _lazily(name, _differentiable), False)
+            kernel = COMPOSED.get(name) or _lazily(name, _differentiable)
+            aten.impl(name, _AUTOGRAD, at_home(name, kernel), False)
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
     npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:

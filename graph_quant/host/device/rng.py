@@ -8,6 +8,8 @@ from threading import Lock
 
 import torch
 
+from ..devices import current
+
 # Offsets of torch_npu's generators are multiples of four.
 _STEP = 4
 _MIX = 0x9E3779B97F4A7C15
@@ -19,7 +21,7 @@ def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
     """Return the CPU generator that draws the next numbers of an NPU generator (default: the device's own)."""
     if generator is not None and generator.device.type == "cpu":
         raise RuntimeError("Expected a 'npu' device type for generator but found 'cpu'")
-    source = generator if generator is not None else _default()
+    source = generator if generator is not None else default_generator()
     with _moving_on:
         offset = source.get_offset()
         source.set_offset(offset + _STEP)
@@ -28,6 +30,7 @@ def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
     return drawing
 
 
-def _default() -> torch.Generator:
-    generator: torch.Generator = torch.npu.default_generators[0]  # type: ignore[attr-defined]
+def default_generator() -> torch.Generator:
+    """Return the generator of the current device."""
+    generator: torch.Generator = torch.npu.default_generators[current()]  # type: ignore[attr-defined]
     return generator

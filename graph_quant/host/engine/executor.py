@@ -13,6 +13,7 @@ from torch import fx
 
 from ...ge.graph import Node
 from ..alias import NPU, kept_alias, to_npu
+from ..devices import at_home
 from . import engines
 from .engines import Run, make_callable
 from .errors import GraphError, NeedsNpuError
@@ -59,10 +60,16 @@ class HostGraph:
         """The outputs; those that TorchAir assigned are written into the given tensors."""
         if self._run is None:
             raise GraphError(f"{self.name}: run before compile")
+        return self._compute(self._run, inputs, assigned_outputs)
+
+    def _compute(
+        self, run: Run, inputs: Sequence[torch.Tensor], assigned_outputs: Sequence[torch.Tensor | None]
+    ) -> list[torch.Tensor]:
+        """Run the graph; what it returns is on the current device."""
         records = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # torch.no_grad, at a third of its cost
         try:
-            results = self._run(*[read(tensor) for read, tensor in zip(self._readers, inputs, strict=True)])
+            results = run(*[read(tensor) for read, tensor in zip(self._readers, inputs, strict=True)])
             if not assigned_outputs:
                 return [deliver(result) for deliver, result in zip(self._deliveries, results, strict=True)]
             # Results may be views of inputs that are about to be overwritten: those are copied first.
@@ -77,6 +84,9 @@ class HostGraph:
     def auto_tune(self, example_inputs: Sequence[torch.Tensor] = (), stream: Any = None) -> None:  # noqa: ARG002
         """Refuse: tuning measures a device."""
         raise NeedsNpuError("auto tuning (aoe_config.aoe_mode)")
+
+
+HostGraph._compute = at_home("a graph", HostGraph._compute)  # type: ignore[method-assign]
 
 
 def _reader(node: Node) -> Convert:

@@ -34,35 +34,6 @@ acl_error check_device(const char *function, int64_t device)
 
 static _Thread_local int32_t current_device;
 
-/* Memory is not told apart by device: while a process has some on one device, it gets none on another. */
-static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
-static int32_t kept_device;
-static size_t kept_blocks;
-
-acl_error take_block(void)
-{
-    pthread_mutex_lock(&keeping);
-    int32_t kept = kept_blocks ? kept_device : current_device;
-    if (kept == current_device) {
-        kept_device = kept;
-        kept_blocks++;
-    }
-    pthread_mutex_unlock(&keeping);
-    if (kept == current_device)
-        return ACL_OK;
-    return host_fail(ACL_BAD_DEVICE,
-                     "a process of the host NPU works on one device: this one has tensors on npu:%d, got npu:%d "
-                     "(call torch.npu.set_device before the first tensor)",
-                     kept, current_device);
-}
-
-void give_block_back(void)
-{
-    pthread_mutex_lock(&keeping);
-    kept_blocks--;
-    pthread_mutex_unlock(&keeping);
-}
-
 EXPORT acl_error aclInit(const char *config)
 {
     (void)config;

@@ -32,10 +32,6 @@ _Noreturn void host_refuse_cxx(const char *function);
 /* Fails, by the name of the function, for a device that is not there. */
 acl_error check_device(const char *function, int64_t device);
 
-/* Counts a block of memory on the current device; fails where this process has some on another. */
-acl_error take_block(void);
-void give_block_back(void);
-
 /* Bytes that the machine, or the container this runs in, has in all and has left. */
 void host_memory(size_t *available, size_t *total);
 

@@ -62,13 +62,7 @@ static acl_error allocate(void **pointer, size_t size, enum place_kind kind)
 EXPORT acl_error aclrtMalloc(void **pointer, size_t size, int policy)
 {
     (void)policy;
-    acl_error status = take_block();
-    if (status != ACL_OK)
-        return status;
-    status = allocate(pointer, size, DEVICE_MEMORY);
-    if (status != ACL_OK)
-        give_block_back();
-    return status;
+    return allocate(pointer, size, DEVICE_MEMORY);
 }
 
 EXPORT acl_error aclrtMallocAlign32(void **pointer, size_t size, int policy)
@@ -89,8 +83,6 @@ EXPORT acl_error aclrtMallocHostWithCfg(void **pointer, uint64_t size, void *con
 
 EXPORT acl_error aclrtFree(void *pointer)
 {
-    if (pointer)
-        give_block_back();
     drop_place(pointer, DEVICE_MEMORY);
     free(pointer);
     return ACL_OK;
