@@ -25,7 +25,7 @@ from torch import Tensor
 @operator("npu_moe_token_permute_with_routing_map_grad", reference=reference.permute_with_routing_map_grad)
 def permute_grad(
     rules: Rules,
-    permuted_token_out_grad: Tensor,
+    permuted_token_out_grad: Tensor | None,
     probs_grad: Tensor | None,
     sorted_indices: Tensor,
     routing_map: Tensor,
@@ -34,6 +34,8 @@ def permute_grad(
     drop_and_pad: bool,
 ) -> Plan:
     """The plan of a call that the device allows; any other call is refused."""
+    if permuted_token_out_grad is None:
+        rules.refuse("permuted_token_out_grad must be given, use the rows as well as the probabilities, got None")
     rules.dtype("permuted_token_out_grad", permuted_token_out_grad, FLOATS)
     rules.rank("permuted_token_out_grad", permuted_token_out_grad, 2)
     rows, width = permuted_token_out_grad.shape

@@ -141,6 +141,20 @@ def gradients(function: Function, given: list[torch.Tensor]) -> list[torch.Tenso
     return [each.grad.cpu() for each in inputs if each.grad is not None]
 
 
+def test_probabilities_alone_are_refused_by_name() -> None:
+    """torch_npu's autograd has nothing then from which the operator could tell the width of the tokens."""
+    tokens, probs = f32(4, 6).npu().requires_grad_(), f32(4, 3).npu().requires_grad_()
+    _, weights, _ = torch_npu.npu_moe_token_permute_with_routing_map(tokens, MAP.npu(), probs=probs, num_out_tokens=8)
+    with pytest.raises(RuntimeError, match=r"with_routing_map_grad: permuted_token_out_grad must be given"):
+        weights.sum().backward()
+
+
+def test_a_gate_without_its_scores_is_refused_by_name() -> None:
+    weights, _, _ = torch_npu.npu_moe_gating_top_k(LOGITS.npu().requires_grad_(), 2)
+    with pytest.raises(RuntimeError, match=r"x_norm\[0\] must hold the scores, which out_flag=True gives"):
+        weights.sum().backward()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_plain_torch(name: str) -> None:
     ours, theirs, shapes = CASES[name]
