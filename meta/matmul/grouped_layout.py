@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import INT4
+from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.rules import Rules, Size, guard_or_false, statically_known_true
 from torch import Tensor
 
@@ -33,11 +34,6 @@ class Layout:
     @property
     def experts(self) -> int:
         return len(self.widths)
-
-
-def is_transposed(tensor: Tensor) -> bool:
-    """Whether the last two dimensions are a view of the other order."""
-    return statically_known_true(tensor.stride(-2) == 1) and statically_known_true(tensor.stride(-1) == tensor.size(-2))
 
 
 def layout(

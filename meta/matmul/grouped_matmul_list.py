@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.meta.matmul.grouped_dtypes import HALVES, form_of, output_of
-from graph_quant.meta.matmul.grouped_layout import PAIRS, ROWS, is_transposed, layout
+from graph_quant.meta.matmul.grouped_layout import PAIRS, ROWS, layout
 from graph_quant.meta.matmul.grouped_matmul import GroupedMatmulPlan
 from graph_quant.meta.matmul.grouped_parameters import Parameters
+from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.matmul.grouped_matmul import given

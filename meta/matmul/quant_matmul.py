@@ -3,8 +3,10 @@
 x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32
 holding int4: x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or
 (n,), a packed scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions,
-(batch, 1, n). Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8
-results take an offset. Scales for stretches of k, and int4 weights for int8 rows, have forms of their own:
+(batch, 1, n). What lies in one piece, k of x1, n of x2 or, in a transposed view, the other dimension, is at
+most 65535, but for int8 with pertoken_scale, which the document limits as well and the device does not.
+Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8 results take an offset.
+Scales for stretches of k, and int4 weights for int8 rows, have forms of their own:
 ``graph_quant.meta.matmul.quant_matmul_groups``.
 """
 
@@ -17,7 +19,7 @@ import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination
 from graph_quant.meta.matmul.dtypes import accepts_for
 from graph_quant.meta.matmul.quant_matmul_groups import check_group_sizes, check_groups, form_of
-from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth
+from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth, check_inner
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.matmul.quant_matmul import quant_matmul as reference
@@ -75,6 +77,9 @@ def quant_matmul(
     rules.rank("x1", x1, 2, 6)
     rules.rank("x2", x2, 2, None if int4 else 6, why=" when it holds int4" if int4 else "")
     packed_along_k, columns = check_depth(rules, x1, x2, int4)
+    if int4 or pertoken_scale is None:
+        check_inner(rules, "x1", x1)
+        check_inner(rules, "x2", x2)
     shape = (*broadcast(rules, x1.shape[:-2], x2.shape[:-2]), x1.size(-2), columns)
     accepts = accepts_for(rules, output, int4, pertoken_scale)
     why = f" for {output.storage} output{'' if pertoken_scale is None else ' with pertoken_scale'}"

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, Destination
-from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth
+from graph_quant.meta.matmul.shapes import LONGEST, broadcast, check_bias, check_depth
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.matmul.quant_matmul_gelu import GELUS
 from graph_quant.reference.matmul.quant_matmul_gelu import quant_matmul_gelu as reference
 from torch import Tensor
-
-LONGEST = 65535
 
 
 @dataclass(frozen=True)

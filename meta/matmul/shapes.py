@@ -1,10 +1,20 @@
-"""The sizes of npu_quant_matmul: the depth of both operands, their leading dimensions, and those of the bias."""
+"""The sizes of npu_quant_matmul: the depth of both operands, their leading dimensions, and those of the bias.
+
+A matrix that is a transposed view lies in memory the other way round.
+"""
 
 from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT4
-from graph_quant.meta.rules import Rules, Size, guard_or_false, sym_or
+from graph_quant.meta.rules import Rules, Size, guard_or_false, statically_known_true, sym_or
+
+LONGEST = 65535
+
+
+def is_transposed(tensor: torch.Tensor) -> bool:
+    """Whether the last two dimensions are a view of the other order."""
+    return statically_known_true(tensor.stride(-2) == 1) and statically_known_true(tensor.stride(-1) == tensor.size(-2))
 
 
 def check_depth(rules: Rules, x1: torch.Tensor, x2: torch.Tensor, int4: bool) -> tuple[bool, Size]:
@@ -20,6 +30,16 @@ def check_depth(rules: Rules, x1: torch.Tensor, x2: torch.Tensor, int4: bool) ->
         lambda: f"x2.size(-2) must equal k, {depth}, or k/8 in a transposed view, {x1.size(-1)}, got {x2.size(-2)}",
     )
     return False, x2.size(-1) * INT4.packing
+
+
+def check_inner(rules: Rules, name: str, tensor: torch.Tensor) -> None:
+    """What lies in one piece of an operand has at most 65535 elements; int32 hold eight int4."""
+    dim = -2 if is_transposed(tensor) else -1
+    size = tensor.size(dim) * (INT4.packing if tensor.dtype == torch.int32 else 1)
+    rules.require(
+        size <= LONGEST,
+        lambda: f"{name}.size({dim}) must be at most {LONGEST}, but for int8 with pertoken_scale, got {size}",
+    )
 
 
 def broadcast(rules: Rules, batch1: torch.Size, batch2: torch.Size) -> tuple[Size, ...]:

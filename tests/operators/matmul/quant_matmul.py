@@ -47,12 +47,17 @@ GOOD = [
         bias=f32(16),
         output_dtype=torch.bfloat16,
     ),
+    good("quant_matmul", "a wide view", i8(1, 2), i8(65536, 2).t(), packed(1)),
     good("quant_matmul", "int32", i8(4, 32), i8(32, 16), f32(16), bias=small32(16), output_dtype=torch.int32),
 ]
 WRONG = [
     bad("quant_matmul", "x1", "x1 of one dimension", i8(32), B, packed(16)),
     bad("quant_matmul", "x2", "x2 of seven dimensions", A, i8(1, 1, 1, 1, 1, 32, 16), packed(16)),
     bad("quant_matmul", "x2", "int4 x2 of three dimensions", i32(4, 2), i32(1, 16, 3), f32(24), **HALF),
+    bad("quant_matmul", "x1.size(-1)", "too deep", i8(1, 65536), i8(65536, 1), packed(1)),
+    bad("quant_matmul", "x2.size(-1)", "too wide", i8(1, 1), i8(1, 65536), packed(1)),
+    bad("quant_matmul", "x1.size(-2)", "too many rows of a transposed view", i8(2, 65536).t(), i8(2, 1), packed(1)),
+    bad("quant_matmul", "x1.size(-1)", "int4 too deep", i32(1, 8192), i32(65536, 1), f32(8), **HALF),
     bad("quant_matmul", "x2.size(-2)", "other depth", A, i8(16, 16), packed(16)),
     bad("quant_matmul", "x2.size(-2)", "int4 other depth", i32(4, 2), i32(15, 3), f32(24), **HALF),
     bad("quant_matmul", "x1 and x2", "batches apart", i8(2, 4, 32), i8(3, 32, 16), packed(16)),
