@@ -1,7 +1,7 @@
 """npu_quant_matmul: what may be passed, and what comes back.
 
 x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32
-holding int4: x1 (…, m, k/8) and x2 (k, n/8), or (k/8, n) as a transposed view. scale and offset are (1,) or
+holding int4: x1 (…, m, k/8), no transposed view, and x2 (k, n/8), or (k/8, n) as one. scale and offset are (1,) or
 (n,), a packed scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions,
 (batch, 1, n). What lies in one piece, k of x1, n of x2 or, in a transposed view, the other dimension, is at
 most 65535, but for int8 with pertoken_scale, which the document limits as well and the device does not.
@@ -19,9 +19,9 @@ import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination
 from graph_quant.meta.matmul.dtypes import accepts_for
 from graph_quant.meta.matmul.quant_matmul_groups import check_group_sizes, check_groups, form_of
-from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth, check_inner
+from graph_quant.meta.matmul.shapes import broadcast, check_bias, check_depth, check_inner, is_transposed
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import Rules, statically_known_true
 from graph_quant.reference.matmul.quant_matmul import quant_matmul as reference
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE
 from torch import Tensor
@@ -68,13 +68,15 @@ def quant_matmul(
     output = rules.destination("output_dtype", output_dtype, (INT8, FLOAT16, BFLOAT16, INT32))
     rules.dtype("x1", x1, (torch.int8, torch.int32))
     rules.dtype("x2", x2, (torch.int32, x1.dtype) if x1.dtype == torch.int8 else (x1.dtype,), f" for x1 {x1.dtype}")
+    rules.rank("x1", x1, 2, 6)
+    if x2.dtype == torch.int32:
+        _check_in_rows(rules, x1)
     form = form_of(x1, x2, scale, pertoken_scale)
     group_size = check_group_sizes(rules, group_sizes, form, scale)
     if form != WHOLE:
         size = check_groups(rules, form, x1, x2, scale, offset, pertoken_scale, bias, output)
         return QuantMatmulPlan((Result(size, output.storage),), output, True, False, False, form, group_size)
     int4 = x1.dtype == torch.int32
-    rules.rank("x1", x1, 2, 6)
     rules.rank("x2", x2, 2, None if int4 else 6, why=" when it holds int4" if int4 else "")
     packed_along_k, columns = check_depth(rules, x1, x2, int4)
     if int4 or pertoken_scale is None:
@@ -103,6 +105,14 @@ def quant_matmul(
         check_bias(rules, bias, shape, int4)
     packs_scale = scale.dtype == torch.float32 and torch.int64 in accepts.scale
     return QuantMatmulPlan((Result(shape, output.storage),), output, int4, packed_along_k, packs_scale)
+
+
+def _check_in_rows(rules: Rules, x1: Tensor) -> None:
+    is_number = statically_known_true(x1.size(-1) * x1.size(-2) == 1)
+    rules.require(
+        is_number or not is_transposed(x1),
+        lambda: f"x1 must not be a transposed view beside int4 x2, got strides {list(x1.stride())}",
+    )
 
 
 def _refuse_950(rules: Rules, **only_950: object) -> None:
