@@ -227,7 +227,9 @@ SEAMS: tuple[Seam, ...] = (
     *_seams(
         "graphs do not run on a device that is not the current one",
         "torchair.npu_fx_compiler._CompiledFxGraph",
+        "torchair._acl_concrete_graph.acl_graph.CapturedGraphUpdateAndReplay._update_stream",
         "npugraph_ex.npu_fx_compiler._CompiledFxGraph",
+        "npugraph_ex._acl_concrete_graph.acl_graph.CapturedGraphUpdateAndReplay._update_stream",
     ),
     *_seams(
         "streams cannot be captured",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .device.gradients import NO_GRADIENT, refuse
-from .devices import at_home
+from .devices import at_home, current
 from .engine import NeedsNpuError
 
 if TYPE_CHECKING:
@@ -123,6 +123,20 @@ def run_on_its_device(compiler: ModuleType) -> None:
     """Run, and so capture, what is compiled on the device of its inputs: upstream captures on the current one."""
     compiled = compiler._CompiledFxGraph
     compiled.__call__ = at_home("torch.compile", compiled.__call__)
+
+
+def update_on_its_device(captured: ModuleType) -> None:
+    """Update a captured graph on a stream of its device: upstream keeps one stream for the graphs of all devices."""
+    replay = captured.CapturedGraphUpdateAndReplay
+    forward, streams = replay.forward, dict[int, Any]()
+
+    def on_its_device(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if replay._update_stream.device_index != current():
+            streams[replay._update_stream.device_index] = replay._update_stream
+            replay._update_stream = streams.get(current()) or torch.npu.Stream(priority=-1)  # type: ignore[attr-defined]
+        return forward(self, *args, **kwargs)
+
+    replay.forward = on_its_device
 
 
 def check_config(config: Any) -> None:

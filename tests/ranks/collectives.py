@@ -61,6 +61,15 @@ def devices() -> None:
     captured = torch.compile(lambda x: x * 2 + 1, backend="npugraph_ex")
     for value in (1, 2):
         assert captured(torch.full((2,), value, device=other.device)).tolist() == [2 * value + 1] * 2
+    with torch.npu.graph(torch.npu.NPUGraph()):
+        pass  # upstream keeps the stream of the first capture
+    with torch.npu.device(other.device), torch.no_grad():
+        graph, x = torch.npu.NPUGraph(), torch.ones(2, device=other.device)
+        with torch.npu.graph(graph):
+            y = x + 1
+        x.fill_(5)
+        graph.replay()
+        assert y.tolist() == [6, 6]
     torch.npu.manual_seed(3)
     drawn = torch.rand(4, device="npu")
     torch.npu.manual_seed(3)

@@ -6,8 +6,7 @@ import torch
 import torch.distributed as dist
 import torch_npu  # noqa: F401
 
-rank = int(os.environ["RANK"])
-torch.npu.set_device(rank)
+torch.npu.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("hccl")
 x, graph = torch.ones(1).npu(), torch.npu.NPUGraph()
 dist.all_reduce(x)
@@ -16,4 +15,4 @@ with torch.npu.graph(graph):
 graph.replay()
 assert x.item() == dist.get_world_size() ** 2
 dist.destroy_process_group()
-print(rank)
+print(os.environ["RANK"])

@@ -12,10 +12,23 @@ def mend() -> None:
     import torch_npu.npu.graphs as graphs
 
     context, graph = graphs.graph, graphs.NPUGraph
+    context.__init__ = _choosing(context.__init__)
     context.__enter__ = _entering(context.__enter__)
     context.__exit__ = _leaving(context.__exit__)
     graph.capture_begin = _beginning(graph.capture_begin)
     graph.capture_end = _ending(graph.capture_end)
+
+
+def _choosing(choose: Any) -> Any:
+    def chosen(self: Any, *args: Any, **kwargs: Any) -> None:
+        choose(self, *args, **kwargs)
+        is_default = self.capture_stream is type(self).default_capture_stream
+        if is_default and self.capture_stream.device_index != torch.npu.current_device():  # type: ignore[attr-defined]
+            # Upstream has one stream for captures on all devices: of another one nothing would be captured.
+            self.capture_stream = torch.npu.Stream()  # type: ignore[attr-defined]
+            self.stream_ctx = torch.npu.stream(self.capture_stream)  # type: ignore[attr-defined]
+
+    return chosen
 
 
 def _entering(enter: Any) -> Any:
