@@ -350,6 +350,13 @@ SEAMS: tuple[Seam, ...] = (
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.op_recv",
     ),
     *_seams(
+        "a dry run does not tell of refusals that the script catches",
+        "torch._dynamo.utils.get_compilation_metrics",
+        "torch._dynamo.utils.CompilationMetrics fail_reason",
+        "torch._dynamo.utils.CompilationMetrics fail_user_frame_filename",
+        "torch._dynamo.utils.CompilationMetrics fail_user_frame_lineno",
+    ),
+    *_seams(
         "a process cannot use both of TorchAir's compilers",
         "torchair._utils.register_matmul_backward_decomp",
     ),

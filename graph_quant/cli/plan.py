@@ -66,6 +66,6 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(found.as_json(options.chip), indent=2))
     else:
         print("\n".join(found.lines(options.chip)))
-    if not found.graphs and not found.stopped:
+    if found.is_empty:
         return 2
     return 0 if found.ok else 1

@@ -62,7 +62,7 @@ def plan_script(
                 if not isinstance(error.__cause__, SystemExit):
                     run.stopped = str(error).removeprefix(f"{path}: ").removeprefix("it stops: ")
         wanted = model is not None or inputs is not None
-        if not wanted and (run.graphs or run.stopped or not all(name in namespace for name in scripts.NAMES)):
+        if not wanted and not (run.is_empty and all(name in namespace for name in scripts.NAMES)):
             return run
         try:
             function, args, named = scripts.model_of(path, namespace, model, inputs, _StopsError)

@@ -52,12 +52,19 @@ class DryRun:
     title: str
     graphs: list[DryGraph] = field(default_factory=list)
     breaks: list[Spot] = field(default_factory=list)
+    refused: list[Spot] = field(default_factory=list)
     stopped: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether everything lowers, without a break, and nothing is refused."""
-        return bool(self.graphs) and not self.breaks and not self.stopped and all(graph.ok for graph in self.graphs)
+        whole = not (self.breaks or self.refused or self.stopped)
+        return bool(self.graphs) and whole and all(graph.ok for graph in self.graphs)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was compiled for the NPU, nor was to be."""
+        return not (self.graphs or self.refused or self.stopped)
 
     def lines(self, chip: str | None = None) -> Iterator[str]:
         """The page in text; with ``chip``, what the graphs would cost there."""

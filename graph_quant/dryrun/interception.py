@@ -16,6 +16,10 @@ from ..host.engine import source_of
 from .findings import DryGraph, DryRun, Spot
 from .gaps import eager_gaps, kernel_gaps
 from .precision import float_contractions, float_islands
+from .refusals import Refusals
+
+# What Dynamo calls a branch of which it cannot know the way.
+_BRANCH = "generic_jump"
 
 
 @contextmanager
@@ -28,6 +32,7 @@ def dry(run: DryRun) -> Iterator[None]:
     capturing = npugraph_ex.npu_fx_compiler
     graph_type = converter.GeConcreteGraph
     unlowered: list[Spot] = []
+    refusals = Refusals(run)
     replaced: list[tuple[Any, str, Any]] = []
 
     def replace(holder: Any, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -39,12 +44,15 @@ def dry(run: DryRun) -> Iterator[None]:
         replace(
             module._NpuFxCompiler, "_gen_compiled_gm", lambda generate: _noted(generate, graph_type, run, unlowered)
         )
-        replace(module, "_compile_graph_with_aot", lambda compile_region: _telling_breaks(compile_region, run))
+        replace(
+            module, "_compile_graph_with_aot", lambda compile_region: _telling_breaks(compile_region, run, refusals)
+        )
     try:
         yield
     finally:
         for holder, name, before in reversed(replaced):
             setattr(holder, name, before)
+        refusals.look()
 
 
 def _keeping_on(parse: Callable[..., Any], unlowered: list[Spot]) -> Callable[..., Any]:
@@ -120,11 +128,12 @@ def _sizes(gm: fx.GraphModule) -> dict[str, int]:
     return {}
 
 
-def _telling_breaks(compile_region: Callable[..., Any], run: DryRun) -> Callable[..., Any]:
+def _telling_breaks(compile_region: Callable[..., Any], run: DryRun, refusals: Refusals) -> Callable[..., Any]:
     def compiled(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         reason = getattr(gm, "compile_subgraph_reason", None)
         if reason is not None and getattr(reason, "graph_break", False):
             run.breaks.append(_broken(reason))
+        refusals.look()
         return compile_region(gm, *args, **kwargs)
 
     return compiled
@@ -132,6 +141,8 @@ def _telling_breaks(compile_region: Callable[..., Any], run: DryRun) -> Callable
 
 def _broken(reason: Any) -> Spot:
     text = next((line.strip() for line in str(reason.reason).splitlines() if line.strip()), "")
+    if text.startswith(_BRANCH):
+        text = "a branch on the values of a tensor"
     frame = reason.user_stack[-1] if reason.user_stack else None
     return Spot(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
 

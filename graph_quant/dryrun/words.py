@@ -19,6 +19,7 @@ def lines(run: DryRun, chip: str | None = None) -> Iterator[str]:
     """The page, a line at a time."""
     yield f"{run.title}: {_number(len(run.graphs), 'graph')}, lowered and not run"
     yield from _several("breaks the graph", run.breaks)
+    yield from _several("is refused, and the script goes on without it", _survived(run))
     if run.stopped:
         yield f"  stops: {run.stopped}"
     for graph in run.graphs:
@@ -34,8 +35,8 @@ def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
         yield f"{graph.name}: {operators}, captured as they are: {_counted(graph.operators)}"
     else:
         kinds = Counter(node.type for node in graph.dump.order if node.type not in _NOT_COUNTED)
-        computing = f"{kinds.total()} of them compute: {_counted(kinds)}" if kinds else "none of them computes"
-        yield f"{graph.name}: {operators} become {_number(len(graph.dump.order), 'GE node')}, {computing}"
+        inside = f"{kinds.total()} of them inside: {_counted(kinds)}" if kinds else "none of them inside"
+        yield f"{graph.name}: {operators} become {_number(len(graph.dump.order), 'GE node')}, {inside}"
     yield from _several("has no converter, or it refuses", graph.unlowered)
     yield from _several("has no kernel on the host; an NPU has its own", graph.no_kernel)
     yield from _several("multiplies in floating point", graph.floats)
@@ -95,8 +96,13 @@ def _number(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
+def _survived(run: DryRun) -> list[Spot]:
+    """The refusals but the one that the script stops at."""
+    return [spot for spot in run.refused if not run.stopped.startswith(spot.what)]
+
+
 def _verdict(run: DryRun) -> str:
-    if not run.graphs and not run.stopped:
+    if run.is_empty:
         return "nothing was compiled for the NPU, and no `model` and `inputs` are defined"
     if run.ok:
         lacking = sum(bool(graph.no_kernel) for graph in run.graphs)
@@ -105,6 +111,7 @@ def _verdict(run: DryRun) -> str:
     found = [
         _number(len(run.breaks), "graph break") if run.breaks else "",
         f"operators that do not lower: {unlowered}" if unlowered else "",
+        f"{_number(len(refused), 'call')} refused" if (refused := _survived(run)) else "",
         "it stops before its end" if run.stopped else "",
     ]
     return "not one whole graph: " + ", ".join(filter(None, found))
@@ -117,6 +124,7 @@ def as_json(run: DryRun, chip: str | None = None) -> dict[str, Any]:
         "ok": run.ok,
         "stopped": run.stopped,
         "breaks": [vars(spot) for spot in run.breaks],
+        "refused": [vars(spot) for spot in run.refused],
         "graphs": [_graph_as_json(graph, chip) for graph in run.graphs],
     }
 

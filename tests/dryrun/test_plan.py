@@ -119,8 +119,31 @@ def test_only_the_breaks_of_the_script_are_told(tmp_path: Path, capsys) -> None:
     )
     assert main(["plan", str(script)]) == 1
     told = capsys.readouterr().out
+    assert f"a branch on the values of a tensor  # {script}:3: if x.sum() > 0:" in told
     assert "not one whole graph: 1 graph break\n" in told
     assert "graph_quant" not in told.replace(str(tmp_path), "")
+
+
+def test_a_refusal_that_the_script_catches_is_told(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "catching.py"
+    script.write_text(
+        "import torch, torch_npu\n"
+        "@torch.compile(backend='npu')\n"
+        "def row(x):\n"
+        "    return torch_npu.npu_dynamic_quant(x)\n"
+        "for _ in range(2):\n"
+        "    try:\n"
+        "        row(torch.ones(4).npu().half())\n"
+        "    except RuntimeError:\n"
+        "        print('went on')\n"
+    )
+    assert main(["plan", str(script)]) == 1
+    told = capsys.readouterr().out
+    assert told.count("went on\n") == 2
+    refused = "    npu_dynamic_quant: input must have 2 to 8 dimensions, got 1: [4]"
+    assert f"{refused}  # {script}:4: return torch_npu.npu_dynamic_quant(x)\n" in told
+    assert told.count(refused) == 1
+    assert told.endswith("not one whole graph: 1 call refused\n")
 
 
 def test_a_script_goes_on_with_zeros_of_the_right_shape(tmp_path: Path, capsys) -> None:

@@ -1,0 +1,40 @@
+"""The calls that rules refused while they were traced, also where the script went on without them."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from torch._dynamo.utils import get_compilation_metrics
+
+from .findings import DryRun, Spot
+
+_SAID = re.compile(r"got Refusal\((?P<said>(?P<quote>['\"]).*(?P=quote))\)")
+
+
+class Refusals:
+    """Reads what Dynamo keeps of its last traces; ``look`` often, as it keeps but some of them."""
+
+    def __init__(self, run: DryRun) -> None:
+        self._run = run
+        self._seen = get_compilation_metrics()
+
+    def look(self) -> None:
+        """Note in the run what was refused since the last look."""
+        metrics = get_compilation_metrics()
+        known = {id(each) for each in self._seen}
+        for trace in metrics:
+            if id(trace) not in known:
+                self._run.refused += [spot for spot in _refused(trace) if spot not in self._run.refused]
+        self._seen = metrics
+
+
+def _refused(trace: Any) -> Iterator[Spot]:
+    said = _SAID.search(trace.fail_reason or "")
+    if said is not None:
+        file, line = trace.fail_user_frame_filename, trace.fail_user_frame_lineno
+        where = f"{file}:{line}: {linecache.getline(file, line).strip()}" if file else ""
+        yield Spot(ast.literal_eval(said["said"]), where)
