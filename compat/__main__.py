@@ -10,12 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import graph_quant  # noqa: F401  (before torch)
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .outcome import Outcome, Verdict
-from .running import run
+from .running import Limits, run
 from .suites import SUITES, Job, Suite
 from .table import Results, has_passed, read, steps_back, to_json, to_markdown, with_the_rest
 
@@ -38,6 +37,8 @@ examples:
   python -m compat ../checkouts --suite documents -k quant    only examples whose names contain quant
   python -m compat ../checkouts --write                   also write the table and docs/compat.md; a part into the rest
 
+With a step back nothing is written, so that the next run tells of it too; --accept writes it all the same.
+
 exit code: 0; 1 where something that passed in the last table does not any more; 2 for a mistake"""
 
 
@@ -53,7 +54,8 @@ def main() -> int:
         return 2
     if missing:
         print(f"left out, their checkouts are missing: {', '.join(missing)}")
-    before = read(_TABLE)
+    table = Path(options.table)
+    before = read(table)
     versions = {**before.get("versions", {}), **_versions(suites, checkouts)}
     is_part = bool(options.k or options.rest)
     if options.write and is_part and not set(before.get("versions", {}).items()) <= set(versions.items()):
@@ -67,12 +69,13 @@ def main() -> int:
     back = list(steps_back(before, results))
     for line in back:
         print(line)
-    if options.write:
-        results = with_the_rest(before, results, is_part=is_part)
-        _TABLE.write_text(to_json(results, versions) + "\n", encoding="utf-8")
-        _PAGE.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
-        print(f"wrote {_TABLE.name} and {_PAGE.name}")
-    return 1 if back else 0
+    if options.write and (not back or options.accept):
+        results = with_the_rest(read(table), results, is_part=is_part)
+        page = _PAGE if table == _TABLE else table.with_suffix(".md")
+        table.write_text(to_json(results, versions) + "\n", encoding="utf-8")
+        page.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
+        print(f"wrote {table.name} and {page.name}")
+    return 1 if back and not options.accept else 0
 
 
 def _options() -> argparse.Namespace:
@@ -84,22 +87,30 @@ def _options() -> argparse.Namespace:
     parser.add_argument("-k", default="", metavar="TEXT", help="only files and examples whose names contain TEXT")
     parser.add_argument("--rest", action="store_true", help="only what did not pass in the last table")
     parser.add_argument("--seconds", type=float, default=240, help="time limit of a process; default: %(default)s")
+    parser.add_argument("--gigabytes", type=float, default=8, help="memory of a process; default: %(default)s")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time; default: %(default)s")
-    parser.add_argument("--write", action="store_true", help="write the table and docs/compat.md")
+    parser.add_argument("--table", default=_TABLE, metavar="FILE", help="another table than the project's")
+    parser.add_argument("--write", action="store_true", help="write the table and docs/compat.md, or FILE and its page")
+    parser.add_argument("--accept", action="store_true", help="take steps back for what is right from now on")
     return parser.parse_args()
 
 
 def _run(suites: list[Suite], jobs: list[Job], options: argparse.Namespace) -> dict[str, Sequence[Outcome]]:
     found: dict[str, dict[str, list[Outcome]]] = defaultdict(dict)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task("compat", total=len(jobs))
-
-        def ended(job: Job) -> None:
-            shown.update(task, advance=1, description=f"{job.suite}: {job.name[:48]}")
-
-        for job, outcomes in run(jobs, options.seconds, options.jobs, ended):
+        ended = run(jobs, Limits(options.seconds, options.gigabytes), options.jobs)
+        for count, (job, outcomes) in enumerate(ended, 1):
             found[job.suite][job.name] = outcomes
+            shown.update(task, advance=1, description=f"{job.suite}: {job.name[:48]}")
+            if not console.is_terminal:
+                print(
+                    f"{count} of {len(jobs)}: {job.suite}: {job.name}: {_counted(outcomes)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     # In the order of the jobs, whenever they ended.
     return {
         suite.name: [each for job in jobs if job.suite == suite.name for each in found[suite.name][job.name]]
@@ -109,13 +120,15 @@ def _run(suites: list[Suite], jobs: list[Job], options: argparse.Namespace) -> d
 
 def _show(results: Results) -> None:
     for suite, outcomes in results.items():
-        counts = {verdict: sum(each.verdict is verdict for each in outcomes) for verdict in Verdict}
-        print(
-            f"{suite}: {len(outcomes)} run, " + ", ".join(f"{count} {v.value}" for v, count in counts.items() if count)
-        )
+        print(f"{suite}: {len(outcomes)} run, {_counted(outcomes)}")
         for each in outcomes:
             if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED):
                 print(f"  {each.verdict.value}: {each.name}: {each.reason}")
+
+
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    counts = {verdict: sum(each.verdict is verdict for each in outcomes) for verdict in Verdict}
+    return ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items() if count)
 
 
 def _versions(suites: list[Suite], checkouts: Path) -> dict[str, str]:

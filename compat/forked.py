@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import runpy
 import sys
 import traceback
@@ -17,9 +18,9 @@ import torchair  # noqa: F401
 _TOOLS = Path(__file__).with_name("bin").resolve()
 
 
-def run_script(path: str, folder: str, printed: str) -> None:
+def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
     """Run a program as Python would; its output goes to the file ``printed``."""
-    _apart(folder, printed)
+    _apart(folder, printed, gigabytes)
     sys.argv = [path]
     sys.path.insert(0, folder)
     try:
@@ -32,19 +33,32 @@ def run_script(path: str, folder: str, printed: str) -> None:
     _leave(0)
 
 
-def run_tests(given: tuple[str, list[str]], folder: str, printed: str) -> None:
+def run_tests(given: tuple[str, list[str], int | None], folder: str, printed: str, gigabytes: float) -> None:
     """Run pytest with options, for tests that import from their checkout; its output goes to the file ``printed``."""
-    checkout, options = given
-    _apart(folder, printed)
+    checkout, options, sample = given
+    _apart(folder, printed, gigabytes)
     sys.path.insert(0, checkout)
     os.environ["PATH"] = os.pathsep.join([str(_TOOLS), os.environ.get("PATH", "")])
     import pytest
 
-    _leave(int(pytest.main(options)))
+    _leave(int(pytest.main(options, plugins=[] if sample is None else [_Sample(sample)])))
 
 
-def _apart(folder: str, printed: str) -> None:
+class _Sample:
+    """A plugin of pytest that leaves so many tests, evenly from among all."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def pytest_collection_modifyitems(self, items: list[object]) -> None:
+        step = max(1, len(items) // self.count)
+        items[:] = items[::step][: self.count]
+
+
+def _apart(folder: str, printed: str, gigabytes: float) -> None:
     os.setsid()
+    most = int(gigabytes * 2**30)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     os.chdir(folder)
     output = os.open(printed, os.O_WRONLY)
     for stream in (1, 2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
@@ -10,31 +11,38 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
 from .documents import Example
-from .forked import run_script, run_tests
 from .outcome import Outcome, Verdict, judged, of_process, reason_in
 from .suites import Job
 
-Ended = Callable[[Job], None]
+_TASKS = "compat.forked"
 
 
-def run(jobs: Iterable[Job], seconds: float, workers: int, ended: Ended) -> Iterator[tuple[Job, list[Outcome]]]:
-    """The outcomes of all jobs as they come; ``ended`` is told of each."""
+@dataclass(frozen=True)
+class Limits:
+    """What a process may take; ranks and recipes are bound in time alone."""
+
+    seconds: float
+    gigabytes: float
+
+
+def run(jobs: Iterable[Job], limits: Limits, workers: int) -> Iterator[tuple[Job, list[Outcome]]]:
+    """The outcomes of all jobs as they come."""
     with ThreadPoolExecutor(workers) as pool:
-        waiting = {pool.submit(_outcomes, job, seconds): job for job in jobs}
+        waiting = {pool.submit(_outcomes, job, limits): job for job in jobs}
         for future in as_completed(waiting):
-            ended(waiting[future])
             yield waiting[future], future.result()
 
 
-def _outcomes(job: Job, seconds: float) -> list[Outcome]:
+def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
     with tempfile.TemporaryDirectory() as folder:
         if job.recipe is not None:
             from .recipes.compare import outcomes
@@ -42,7 +50,7 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
             assert job.folder is not None
 
             def run_recipe(arguments: list[str], place: Path, more: dict[str, str]) -> tuple[int | None, str]:
-                return _process(arguments, place, seconds, more)
+                return _process(arguments, place, limits.seconds, more)
 
             try:
                 return list(outcomes(*job.recipe, job.folder, Path(folder), run_recipe))
@@ -52,14 +60,14 @@ def _outcomes(job: Job, seconds: float) -> list[Outcome]:
             script = Path(folder) / "example.py"
             script.write_text(job.code, encoding="utf-8")
             if job.ranks is not None:
-                return [of_process(job.name, *_of_ranks(job.ranks, script, seconds))]
-            code, output = _forked(run_script, str(script), folder, seconds)
+                return [of_process(job.name, *_of_ranks(job.ranks, script, limits.seconds))]
+            code, output = _forked("run_script", str(script), folder, limits)
             return [of_process(job.name, code, output)]
         report = Path(folder) / "report.xml"
         # A log that pytest keeps holds the tensors it tells of, and tests that count memory count them.
         plugins = ["-p", "no:cacheprovider", "-p", "no:logging"]
         options = ["-q", *plugins, f"--junitxml={report}", "--rootdir", folder, str(job.tests)]
-        code, output = _forked(run_tests, (str(job.folder), options), str(job.tests.parent), seconds)
+        code, output = _forked("run_tests", (str(job.folder), options, job.sample), str(job.tests.parent), limits)
         if report.exists() and (found := list(_cases(job.name, report))):
             return found
         return [of_process(job.name, 1 if code == 0 else code, output)]
@@ -73,15 +81,15 @@ def _of_ranks(example: Example, script: Path, seconds: float) -> tuple[int | Non
     return _process(["run", *ranks, str(script)], script.parent, seconds, {**chip, **devices})
 
 
-def _forked(target: Callable[..., None], what: Any, folder: str, seconds: float) -> tuple[int | None, str]:
+def _forked(task: str, what: Any, folder: str, limits: Limits) -> tuple[int | None, str]:
     """The same in a process that is forked from one where the libraries are loaded already."""
     with (
         tempfile.TemporaryDirectory() as scratch,
         tempfile.NamedTemporaryFile("r", errors="replace", dir=scratch) as printed,
     ):
-        process = _ready().Process(target=target, args=(what, folder, printed.name))
+        process = _ready().Process(target=_call, args=(task, what, folder, printed.name, limits.gigabytes))
         process.start()
-        process.join(seconds)
+        process.join(limits.seconds)
         if process.is_alive():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid or 0, signal.SIGKILL)
@@ -91,13 +99,18 @@ def _forked(target: Callable[..., None], what: Any, folder: str, seconds: float)
         return process.exitcode, printed.read()
 
 
+def _call(task: str, *args: Any) -> None:
+    """A task by its name, so that the process that asks for it need not load the libraries."""
+    getattr(importlib.import_module(_TASKS), task)(*args)
+
+
 @cache
 def _ready() -> ForkServerContext:
     # Processes end at once, so semaphores of their libraries are left to the system, which is not worth a remark.
     os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker"
     os.environ.setdefault("GRAPH_QUANT_DEVICES", "2")  # some work on a second one
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["compat.forked"])
+    context.set_forkserver_preload([_TASKS])
     return context
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import layers
 from .documents import Example, examples
 
 
@@ -20,6 +19,7 @@ class Job:
     code: str = ""
     ranks: Example | None = None
     tests: Path | None = None
+    sample: int | None = None  # of its tests, evenly from among them
     folder: Path | None = None
     recipe: tuple[str, int] | None = None  # its name, and how many ranks
 
@@ -28,14 +28,16 @@ class Job:
 class Suite:
     """A part of a checkout.
 
-    ``patterns`` are files of tests in it, ``recipes`` models, ``layers`` a project with quantised layers; else it has
-    documents with examples, of which ``of_ranks`` are those for several ranks.
+    ``patterns`` are files of tests in it, of each of which a ``sample`` of so many tests may be run; ``recipes`` are
+    models, ``layers`` a project with quantised layers; else it has documents with examples, of which ``of_ranks`` are
+    those for several ranks.
     """
 
     name: str
     checkout: str
     root: str
     patterns: tuple[str, ...] = ()
+    sample: int | None = None
     recipes: tuple[tuple[str, int], ...] = ()
     layers: str = ""
     of_ranks: bool = False
@@ -49,6 +51,8 @@ class Suite:
             )
             return
         if self.layers:
+            from . import layers  # brings torch, which nothing else here needs
+
             yield from (Job(self.name, case, code=self._program(checkouts, case)) for case in layers.CASES[self.layers])
             return
         if not self.patterns:
@@ -57,7 +61,9 @@ class Suite:
                     yield Job(self.name, each.name, each.code, each if each.of_ranks else None)
             return
         for path in _matching(root, self.patterns):
-            yield Job(self.name, str(path.relative_to(root)), tests=path, folder=checkouts / self.checkout)
+            yield Job(
+                self.name, str(path.relative_to(root)), tests=path, sample=self.sample, folder=checkouts / self.checkout
+            )
 
     def _program(self, checkouts: Path, case: str) -> str:
         called = f"check({self.layers!r}, Path({str((checkouts / self.checkout).resolve())!r}), {case!r})"
@@ -92,6 +98,7 @@ SUITES = (
     Suite("torchair-captured", "torchair", "npugraph_ex/tests", ("smoke/*_test.py", "st/*_test.py")),
     Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),
     Suite("pytorch", "pytorch", "test", ("npu/test_*graph*.py", "test_npu_format*.py", "custom_ops/test_*.py")),
+    Suite("pytorch-ops", "pytorch", "test", ("test_ops.py",), sample=127),
     Suite("recipes", "cann-recipes-infer", "", recipes=_RECIPES),
     Suite("sglang-layers", "sglang", "python/sglang/srt/hardware_backend/npu", layers="sglang"),
     Suite("vllm-ascend", "vllm-ascend", "tests/ut/quantization", ("**/test_*.py",)),

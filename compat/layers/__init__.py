@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import graph_quant  # noqa: F401  (before torch)
+
 from . import sglang, vllm_ascend
 from .layer import Layer
 from .standins import install

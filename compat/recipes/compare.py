@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import graph_quant  # noqa: F401  (before torch)
 import torch
 
 from ..outcome import Outcome, Verdict, of_process

@@ -126,7 +126,7 @@ def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     assert part == {"one": [old["one"][0], Outcome("b", Verdict.PASSED)], "two": old["two"]}
 
 
-def test_the_command_runs_each_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(tmp_path: Path) -> None:
     pages = tmp_path / "op-plugin" / "docs" / "zh" / "custom_APIs"
     pages.mkdir(parents=True)
     (pages / "page.md").write_text(PAGE)
@@ -138,12 +138,27 @@ def test_the_command_runs_each_in_a_process_of_its_own(tmp_path: Path) -> None:
         "def test_wrong():\n    assert torch.ones(2).npu().sum() == 3\n"
         "@pytest.mark.skip(reason='another chip')\ndef test_other(): pass\n"
     )
-    command = [sys.executable, "-m", "compat", str(tmp_path), "--suite", "documents", "--suite", "op-plugin"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    table = tmp_path / "table.json"
+    known = to_json({"op-plugin": [Outcome("test_x.py::test_wrong", Verdict.PASSED)]}, {})
+    table.write_text(known)
+
+    def run(*suites: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "compat", str(tmp_path), "--write", "--table", str(table), *suites]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    done = run("--suite", "documents", "--suite", "op-plugin")
+    assert done.returncode == 1, done.stderr
     assert "documents: 2 run, 2 passed" in done.stdout
     assert "op-plugin: 3 run, 1 passed, 1 failed, 1 skipped by itself" in done.stdout
     assert "failed: test_x.py::test_wrong: " in done.stdout
+    assert "op-plugin: test_x.py::test_wrong passed before and now: failed" in done.stdout
+    assert "3 of 3: " in done.stderr
+    assert table.read_text() == known
+    done = run("--suite", "documents")
+    assert done.returncode == 0, done.stderr
+    written = json.loads(table.read_text())["suites"]
+    assert written["op-plugin"] == {"test_x.py::test_wrong": ["passed", ""]}
+    assert written["documents"] == {"page-0": ["passed", ""], "page-1": ["passed", ""]}
 
 
 def test_a_folder_without_checkouts_is_told_in_one_line(tmp_path: Path) -> None:
