@@ -109,7 +109,8 @@ def msmodelslim(model: Model) -> tuple[dict[str, Tensor], dict[str, str], dict[s
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_msmodelslim(write, device: str) -> None:
-    model = Model(["w8a8", "w8a8_dynamic", "w8a8_dynamic_bias", "w8a16", "w4a8_dynamic", "plain"]).bfloat16().to(device)
+    names = ["w8a8", "w8a8_dynamic", "w8a8_dynamic_bias", "w8a16", "w4a16", "w4a8_dynamic", "plain"]
+    model = Model(names).bfloat16().to(device)
     tensors, description, expected = msmodelslim(model)
     found = load_quantised(model, write(tensors, quant_model_description=description))
     assert found.format == "msModelSlim"
@@ -118,10 +119,11 @@ def test_msmodelslim(write, device: str) -> None:
         "DynamicW8A8Linear",
         "DynamicW8A8Linear",
         "W8A16Linear",
+        "W4A16Linear",
         "W4A8Linear",
         "Linear",
     ]
-    assert len(found) == 5
+    assert len(found) == 6
     with torch.no_grad():
         # int8 activations are off by half a step of at most 1/127, weights in bfloat16 by 2^-9
         check(model, tensors, expected, 0.05)
@@ -194,19 +196,27 @@ def test_compressed_tensors(write) -> None:
 
 def test_torchao(write) -> None:
     from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
-    from torchao.quantization import Int8DynamicActivationInt8WeightConfig, Int8WeightOnlyConfig, quantize_
+    from torchao.quantization import (
+        Int8DynamicActivationInt8WeightConfig,
+        Int8WeightOnlyConfig,
+        IntxWeightOnlyConfig,
+        PerGroup,
+        quantize_,
+    )
 
     torch.manual_seed(0)
-    source, model = (Model(["dynamic", "weights_bias", "plain"]).bfloat16() for _ in range(2))
+    source, model = (Model(["dynamic", "weights_bias", "int4", "plain"]).bfloat16() for _ in range(2))
+    by_group = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))
+    quantize_(source, by_group, lambda _, name: name == "layers.int4")
     quantize_(source, Int8DynamicActivationInt8WeightConfig(), lambda _, name: name == "layers.dynamic")
     quantize_(source, Int8WeightOnlyConfig(version=2), lambda _, name: name == "layers.weights_bias")
     state = {name: tensor.data for name, tensor in source.state_dict().items()}
     tensors, metadata = flatten_tensor_state_dict(state)
     found = load_quantised(model, write(tensors, metadata))
-    assert found == ["layers.dynamic", "layers.weights_bias"]
+    assert found == ["layers.dynamic", "layers.weights_bias", "layers.int4"]
     expected = {
         name: restored(tensors[f"layers.{name}._weight_qdata"], tensors[f"layers.{name}._weight_scale"].float())
-        for name in ("dynamic", "weights_bias")
+        for name in ("dynamic", "weights_bias", "int4")
     }
     with torch.no_grad():
         check(model, tensors, {**expected, "plain": tensors["layers.plain.weight"].float()}, 0.05)
