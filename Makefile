@@ -57,7 +57,8 @@ coverage: $(READY)
 	cd tests && ../$(BIN)/python -m capture.opinfo
 	GRAPH_QUANT_EXAMPLES=40 $(BIN)/python -m pytest tests/capture/test_options.py
 
-# CHECKOUTS holds checkouts of op-plugin, torchair, pytorch (Ascend's) and vllm-ascend; those that are missing are left out.
+# CHECKOUTS holds checkouts of op-plugin, torchair, pytorch (Ascend's), vllm-ascend, sglang and cann-recipes-infer; those that are
+# missing are left out.
 CHECKOUTS ?= ../checkouts
 compat: $(READY)
 	$(BIN)/python -m compat $(CHECKOUTS) --write

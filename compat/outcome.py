@@ -25,10 +25,11 @@ _REFUSALS = re.compile(
     r"needs an NPU|cannot run on the host NPU|no host kernel for|only supports Ascend910_95|\bRefusal\b"
     r"|GE has no operator|is not served on the host|ge_converter is not implemented"
 )
-# Ranks put their number before each line, and torch once more.
+# Ranks put their number before each line, and torch once more; pytest an E.
 _ERROR_LINE = re.compile(
-    r"^(?:\[rank ?\d+\]:? )*(?P<error>[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
+    r"^(?:\[rank ?\d+\]:? |E +)*(?P<error>[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
 )
+_TOLD_BY_PYTEST = re.compile(r"^E +(?P<told>\S.*)$", re.MULTILINE)
 # Dynamo tells what an operator said of a call behind its own words.
 _BEHIND_DYNAMO = re.compile(r"failed to run FX node with fake tensors.*: got (?P<kind>\w+)\((['\"])(?P<said>.*)\2\)")
 
@@ -62,6 +63,7 @@ def reason_in(text: str) -> str:
     """The last error that a traceback tells, in one line."""
     found = [match["error"] for match in _ERROR_LINE.finditer(text)]
     found += [f"{match['kind']}: {match['said']}" for match in _BEHIND_DYNAMO.finditer(text)]
+    found = found or [match["told"] for match in _TOLD_BY_PYTEST.finditer(text)]
     line = found[-1] if found else next((each for each in reversed(text.splitlines()) if each.strip()), "")
     return _without_addresses(line.strip())[:_LONGEST_REASON]
 

@@ -8,25 +8,27 @@ which multiplies activations in halves of four bits: ``8 * scale * sum(weight)``
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-_QUANTISED = re.compile(r"model\.layers\..*(?<!kv_b)_proj(_with_mqa)?\.weight")
+_LINEAR = re.compile(r"model\.layers\..*\.(?P<name>\w+_proj(_with_mqa)?|wq_b|wk)\.weight")
 _EXPERTS = re.compile(r"\.experts\.\d+\.")
 _FILE = "model.safetensors"
 # A normalised latent stays within a few units.
 _CACHE_SCALE = 0.05
 
 
-def quantise(plain: Path, out: Path, expert_bits: int, has_int8_cache: bool) -> None:
-    """Quantise the weights in ``plain`` into ``out``, and leave in ``plain`` what they amount to."""
+def quantise(plain: Path, out: Path, expert_bits: int, has_int8_cache: bool, unquantised: Collection[str]) -> None:
+    """Quantise the linears in ``plain`` but some into ``out``, and leave in ``plain`` what they amount to."""
     stored: dict[str, Tensor] = {}
     meant: dict[str, Tensor] = {}
     for name, weight in load_file(plain / _FILE).items():
-        if not _QUANTISED.fullmatch(name):
+        linear = _LINEAR.fullmatch(name)
+        if linear is None or linear["name"] in unquantised:
             stored[name] = meant[name] = weight
             continue
         bits = expert_bits if _EXPERTS.search(name) else 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +13,8 @@ import torch
 
 from ..outcome import Outcome, Verdict, of_process
 from ..suites import title
-from .tiny import RECIPES, Recipe, reference_logits, write
+from .configurations import RECIPES, Recipe
+from .tiny import reference_logits, write
 
 # By the largest logit. bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units. Activations of
 # 8 bits are off by half a step in 127 at every linear, which comes on top.
@@ -57,7 +59,8 @@ def _steps(
     driver, plugin = (Path(__file__).with_name(name) for name in ("driver.py", "plugin"))
     started = ["run", *(["--ranks", str(ranks)] if ranks > 1 else [])]
     arguments = [*started, str(driver), str(checkout), str(settings), str(place / "logits")]
-    code, output = run(arguments, place, {"PYTHONPATH": str(plugin.resolve()), **environment})
+    paths = os.pathsep.join(filter(None, (str(plugin.resolve()), os.environ.get("PYTHONPATH"))))
+    code, output = run(arguments, place, {"PYTHONPATH": paths, **environment})
     ended = of_process(name, code, output)
     return ended, torch.load(place / "logits.0") if ended.verdict is Verdict.PASSED else None
 

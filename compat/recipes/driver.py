@@ -20,11 +20,11 @@ def main(checkout: str, settings: str, out: str) -> None:
     """Run the recipe that ``settings``, its own YAML file, describe."""
     sys.path.insert(0, checkout)
     os.environ.setdefault("RES_PATH", str(Path(out).parent))
-    import recipes_extension
+    os.environ["RECIPES"] = checkout
+    import custom_ops  # noqa: F401  (the recipes' extension)
     from executor.core.model_worker import model_worker
     from executor.offline import infer
 
-    recipes_extension.install(Path(checkout))
     if "RANK" not in os.environ:  # the runner asks for a group also where it is alone
         torch.distributed.init_process_group("hccl", store=torch.distributed.HashStore(), rank=0, world_size=1)
     if os.environ.get("RECIPE_FUSION") == "off":

@@ -4,6 +4,8 @@ import argparse
 import json
 from typing import Any
 
+from .console import waiting
+
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
@@ -19,9 +21,10 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Examine and report."""
-    from ..doctor import examine
+    with waiting("trying what works here"):
+        from ..doctor import examine
 
-    found = examine()
+        found = examine()
     if options.json:
         print(json.dumps(found.as_dict(), indent=2))
         return 0 if found.usable else 1

@@ -4,6 +4,8 @@ import argparse
 import json
 from typing import Any
 
+from .console import waiting
+
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
@@ -26,8 +28,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List the operators; 1 where none has such a name."""
-    import torch_npu  # noqa: F401
-
+    with waiting("loading torch_npu"):
+        import torch_npu  # noqa: F401
     if options.page:
         from ..compatibility import page
 

@@ -92,6 +92,24 @@ def test_a_reason_names_no_folder_of_this_machine() -> None:
     assert reason_in("OSError: /some/where/else/lib.so: at 0x7fff12") == "OSError: …/lib.so: at 0x…"
 
 
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (
+            "ImportError while importing module 'x'.\nE   ModuleNotFoundError: No module named 'y'\n[+4 more lines]",
+            "ModuleNotFoundError: No module named 'y'",
+        ),
+        (
+            "def test(x):\nE       fixture 'x' not found\n>       available fixtures: y\n[+4 more lines]",
+            "fixture 'x' not found",
+        ),
+    ],
+    ids=["import", "fixture"],
+)
+def test_a_reason_is_what_pytest_says(told: str, reason: str) -> None:
+    assert reason_in(told) == reason
+
+
 def test_a_reason_is_found_behind_the_numbers_of_ranks() -> None:
     told = (
         "[rank 1] [rank1]: my.Refusal: npu_x: no\n[rank 1] [ERROR] unknown exception\ngraph-quant run: rank 1 ended\n"

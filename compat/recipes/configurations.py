@@ -1,0 +1,197 @@
+"""The recipes that are run, each with a small configuration of its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MODES = ("eager", "ge_graph", "npugraph_ex")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model of the recipes, small. ``model`` is the name that their runner knows."""
+
+    model: str
+    config: Mapping[str, Any]
+    bits: tuple[int, int] | None = None  # of weights and activations
+    kv_bits: int | None = None
+    modes: tuple[str, ...] = MODES
+    custom: Mapping[str, Any] = field(default_factory=dict)
+    unquantised: tuple[str, ...] = ("kv_b_proj",)  # linears that stay as they are
+    shares_experts: bool = False  # each rank has some of the experts; else a part of every expert
+
+
+_COMMON = {
+    "vocab_size": 320,
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "hidden_act": "silu",
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": False,
+    "attention_bias": False,
+    "torch_dtype": "bfloat16",
+}
+_QWEN3 = {
+    **_COMMON,
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "intermediate_size": 512,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "rope_theta": 1000000.0,
+}
+_QWEN3_MOE = {
+    **_QWEN3,
+    "architectures": ["Qwen3MoeForCausalLM"],
+    "model_type": "qwen3_moe",
+    "moe_intermediate_size": 128,
+    "num_experts": 8,
+    "num_experts_per_tok": 4,
+    "norm_topk_prob": True,
+    "decoder_sparse_step": 1,
+    "mlp_only_layers": [],
+}
+_DEEPSEEK = {
+    **_COMMON,
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    "intermediate_size": 512,
+    "moe_intermediate_size": 64,
+    "num_key_value_heads": 4,
+    "num_nextn_predict_layers": 1,
+    "n_shared_experts": 1,
+    "n_routed_experts": 16,
+    "routed_scaling_factor": 2.5,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 256,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "qk_nope_head_dim": 128,
+    "topk_method": "noaux_tc",
+    "n_group": 8,
+    "topk_group": 4,
+    "num_experts_per_tok": 8,
+    "moe_layer_freq": 1,
+    "first_k_dense_replace": 1,
+    "norm_topk_prob": True,
+    "scoring_func": "sigmoid",
+    "rope_theta": 10000,
+    "rope_scaling": {
+        "beta_fast": 32,
+        "beta_slow": 1,
+        "factor": 40,
+        "mscale": 1.0,
+        "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096,
+        "type": "yarn",
+    },
+}
+_DEEPSEEK_V3_2 = {
+    **_DEEPSEEK,
+    "model_type": "deepseek_v32",
+    "q_lora_rank": 1536,
+    "index_n_heads": 64,
+    "index_head_dim": 128,
+    "index_topk": 2048,
+}
+_GLM_5 = {
+    **_COMMON,
+    "architectures": ["GlmMoeDsaForCausalLM"],
+    "model_type": "glm_moe_dsa",
+    "intermediate_size": 512,
+    "moe_intermediate_size": 64,
+    "num_key_value_heads": 4,
+    "num_nextn_predict_layers": 1,
+    "n_shared_experts": 1,
+    "n_routed_experts": 16,
+    "routed_scaling_factor": 2.5,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 2048,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 256,
+    "qk_nope_head_dim": 192,
+    "n_group": 1,
+    "topk_group": 1,
+    "num_experts_per_tok": 8,
+    "norm_topk_prob": True,
+    "first_k_dense_replace": 1,
+    "mlp_layer_types": ["dense", "sparse"],
+    "index_n_heads": 32,
+    "index_head_dim": 128,
+    "index_topk": 2048,
+    "rope_parameters": {"rope_theta": 1000000.0, "rope_type": "default"},
+}
+_LONGCAT = {
+    **{key: value for key, value in _COMMON.items() if key != "num_hidden_layers"},
+    "architectures": ["LongcatFlashForCausalLM"],
+    "model_type": "longcat_flash",
+    "num_layers": 2,
+    "num_key_value_heads": 4,
+    "ffn_hidden_size": 512,
+    "expert_ffn_hidden_size": 64,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 256,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "qk_nope_head_dim": 128,
+    "moe_topk": 8,
+    "n_routed_experts": 16,
+    "zero_expert_num": 8,
+    "zero_expert_type": "identity",
+    "routed_scaling_factor": 6.0,
+    "rope_theta": 10000000.0,
+    "num_nextn_predict_layers": 1,
+    "mla_scale_q_lora": True,
+    "mla_scale_kv_lora": True,
+    "router_bias": False,
+    "attention_method": "MLA",
+}
+_KIMI = {**_DEEPSEEK, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0, "routed_scaling_factor": 2.827}
+_GPT_OSS = {
+    **_COMMON,
+    "architectures": ["GptOssForCausalLM"],
+    "model_type": "gpt_oss",
+    "intermediate_size": 256,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "attention_bias": True,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "rms_norm_eps": 1e-5,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "rope_theta": 150000.0,
+        "factor": 32.0,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+        "truncate": False,
+        "original_max_position_embeddings": 4096,
+    },
+}
+RECIPES = {
+    "gpt_oss": Recipe("gpt_oss", _GPT_OSS, modes=("eager",)),
+    "kimi_k2": Recipe("kimi_k2", _KIMI),
+    "qwen3": Recipe("qwen3_8b", _QWEN3),
+    "qwen3-w8a8": Recipe("qwen3_8b", _QWEN3, bits=(8, 8)),
+    "qwen3_moe": Recipe("qwen3_moe", _QWEN3_MOE),
+    "deepseek_r1": Recipe("deepseek_r1", _DEEPSEEK),
+    "deepseek_r1-w8a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8)),
+    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8)),
+    "deepseek_r1-w8a8c8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8), kv_bits=8, custom={"enable_mla_prolog": True}),
+    "deepseek_v3_2_exp": Recipe("deepseek_v3_2_exp", _DEEPSEEK_V3_2, shares_experts=True),
+    "deepseek_v3_2_exp-w4a8": Recipe(
+        "deepseek_v3_2_exp",
+        _DEEPSEEK_V3_2,
+        bits=(4, 8),
+        unquantised=("kv_b_proj", "kv_a_proj_with_mqa", "q_a_proj", "wk", "weights_proj"),
+        shares_experts=True,
+    ),
+    "glm_5": Recipe("glm_5", _GLM_5, shares_experts=True),
+    "longcat_flash": Recipe("longcat_flash", _LONGCAT, shares_experts=True),
+}

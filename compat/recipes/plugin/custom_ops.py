@@ -1,0 +1,8 @@
+"""The recipes' own extension, by the name that their models import: records stand in for what it has in C++."""
+
+import os
+from pathlib import Path
+
+import recipes_extension
+
+recipes_extension.install(Path(os.environ["RECIPES"]))
