@@ -41,16 +41,17 @@ def run_tests(given: tuple[str, list[str], int | None], folder: str, printed: st
     os.environ["PATH"] = os.pathsep.join([str(_TOOLS), os.environ.get("PATH", "")])
     import pytest
 
-    _leave(int(pytest.main(options, plugins=[] if sample is None else [_Sample(sample)])))
+    _leave(int(pytest.main(options, plugins=[] if sample is None else [Sample(sample)])))
 
 
-class _Sample:
+class Sample:
     """A plugin of pytest that leaves so many tests, evenly from among all."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
     def pytest_collection_modifyitems(self, items: list[object]) -> None:
+        """As pytest calls it."""
         step = max(1, len(items) // self.count)
         items[:] = items[::step][: self.count]
 

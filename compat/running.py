@@ -21,7 +21,7 @@ from typing import Any
 
 from .documents import Example
 from .outcome import Outcome, Verdict, judged, of_process, reason_in
-from .suites import Job
+from .suites import A3, Job
 
 _TASKS = "compat.forked"
 
@@ -75,7 +75,7 @@ def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
 
 def _of_ranks(example: Example, script: Path, seconds: float) -> tuple[int | None, str]:
     """A program of several ranks: it starts them itself, on devices that are there, or two are started."""
-    chip = {"GRAPH_QUANT_SOC": "Ascend910_9392"} if example.for_a3 else {}
+    chip = A3 if example.for_a3 else {}
     ranks = [] if example.starts_ranks else ["--ranks", "2"]
     devices = {"GRAPH_QUANT_DEVICES": "16"} if example.starts_ranks else {}
     return _process(["run", *ranks, str(script)], script.parent, seconds, {**chip, **devices})

@@ -74,6 +74,10 @@ class Suite:
         return (checkouts / self.checkout / self.root).is_dir()
 
 
+# What makes the host's chip an A3.
+A3 = {"GRAPH_QUANT_SOC": "Ascend910_9392"}
+
+
 def title(recipe: str, ranks: int) -> str:
     """What a recipe is called in the table, before its mode."""
     return f"{recipe}, {ranks} rank{'s' * (ranks != 1)}"

@@ -12,7 +12,7 @@ import graph_quant  # noqa: F401  (before torch)
 import torch
 
 from ..outcome import Outcome, Verdict, of_process
-from ..suites import title
+from ..suites import A3, title
 from .configurations import RECIPES, Recipe
 from .tiny import reference_logits, write
 
@@ -60,7 +60,8 @@ def _steps(
     started = ["run", *(["--ranks", str(ranks)] if ranks > 1 else [])]
     arguments = [*started, str(driver), str(checkout), str(settings), str(place / "logits")]
     paths = os.pathsep.join(filter(None, (str(plugin.resolve()), os.environ.get("PYTHONPATH"))))
-    code, output = run(arguments, place, {"PYTHONPATH": paths, **environment})
+    chip = A3 if RECIPES[name].for_a3 else {}
+    code, output = run(arguments, place, {"PYTHONPATH": paths, **chip, **environment})
     ended = of_process(name, code, output)
     return ended, torch.load(place / "logits.0") if ended.verdict is Verdict.PASSED else None
 

@@ -20,6 +20,7 @@ class Recipe:
     modes: tuple[str, ...] = MODES
     custom: Mapping[str, Any] = field(default_factory=dict)
     unquantised: tuple[str, ...] = ("kv_b_proj",)  # linears that stay as they are
+    for_a3: bool = False  # by its README
     shares_experts: bool = False  # each rank has some of the experts; else a part of every expert
 
 
@@ -176,22 +177,25 @@ _GPT_OSS = {
 }
 RECIPES = {
     "gpt_oss": Recipe("gpt_oss", _GPT_OSS, modes=("eager",)),
-    "kimi_k2": Recipe("kimi_k2", _KIMI),
+    "kimi_k2": Recipe("kimi_k2", _KIMI, for_a3=True),
     "qwen3": Recipe("qwen3_8b", _QWEN3),
     "qwen3-w8a8": Recipe("qwen3_8b", _QWEN3, bits=(8, 8)),
     "qwen3_moe": Recipe("qwen3_moe", _QWEN3_MOE),
-    "deepseek_r1": Recipe("deepseek_r1", _DEEPSEEK),
-    "deepseek_r1-w8a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8)),
-    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8)),
-    "deepseek_r1-w8a8c8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8), kv_bits=8, custom={"enable_mla_prolog": True}),
-    "deepseek_v3_2_exp": Recipe("deepseek_v3_2_exp", _DEEPSEEK_V3_2, shares_experts=True),
+    "deepseek_r1": Recipe("deepseek_r1", _DEEPSEEK, for_a3=True),
+    "deepseek_r1-w8a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(8, 8), for_a3=True),
+    "deepseek_r1-w4a8": Recipe("deepseek_r1", _DEEPSEEK, bits=(4, 8), for_a3=True),
+    "deepseek_r1-w8a8c8": Recipe(
+        "deepseek_r1", _DEEPSEEK, bits=(8, 8), kv_bits=8, custom={"enable_mla_prolog": True}, for_a3=True
+    ),
+    "deepseek_v3_2_exp": Recipe("deepseek_v3_2_exp", _DEEPSEEK_V3_2, for_a3=True, shares_experts=True),
     "deepseek_v3_2_exp-w4a8": Recipe(
         "deepseek_v3_2_exp",
         _DEEPSEEK_V3_2,
         bits=(4, 8),
         unquantised=("kv_b_proj", "kv_a_proj_with_mqa", "q_a_proj", "wk", "weights_proj"),
+        for_a3=True,
         shares_experts=True,
     ),
-    "glm_5": Recipe("glm_5", _GLM_5, shares_experts=True),
-    "longcat_flash": Recipe("longcat_flash", _LONGCAT, shares_experts=True),
+    "glm_5": Recipe("glm_5", _GLM_5, for_a3=True, shares_experts=True),
+    "longcat_flash": Recipe("longcat_flash", _LONGCAT, for_a3=True, shares_experts=True),
 }

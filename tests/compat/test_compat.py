@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat.documents import examples, runnable
+from compat.forked import Sample
 from compat.outcome import Outcome, Verdict, judged, of_process, reason_in
 from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
 
@@ -154,6 +155,7 @@ def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(t
         "import torch\nimport pytest\n"
         "def test_right():\n    assert torch.ones(2).npu().sum() == 2\n"
         "def test_wrong():\n    assert torch.ones(2).npu().sum() == 3\n"
+        "def test_large():\n    bytearray(9 << 30)\n"
         "@pytest.mark.skip(reason='another chip')\ndef test_other(): pass\n"
     )
     table = tmp_path / "table.json"
@@ -167,8 +169,9 @@ def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(t
     done = run("--suite", "documents", "--suite", "op-plugin")
     assert done.returncode == 1, done.stderr
     assert "documents: 2 run, 2 passed" in done.stdout
-    assert "op-plugin: 3 run, 1 passed, 1 failed, 1 skipped by itself" in done.stdout
+    assert "op-plugin: 4 run, 1 passed, 2 failed, 1 skipped by itself" in done.stdout
     assert "failed: test_x.py::test_wrong: " in done.stdout
+    assert "failed: test_x.py::test_large: MemoryError" in done.stdout
     assert "op-plugin: test_x.py::test_wrong passed before and now: failed" in done.stdout
     assert "3 of 3: " in done.stderr
     assert table.read_text() == known
@@ -177,6 +180,13 @@ def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(t
     written = json.loads(table.read_text())["suites"]
     assert written["op-plugin"] == {"test_x.py::test_wrong": ["passed", ""]}
     assert written["documents"] == {"page-0": ["passed", ""], "page-1": ["passed", ""]}
+
+
+@pytest.mark.parametrize(("count", "left"), [(3, [0, 3, 6]), (10, list(range(10))), (20, list(range(10)))])
+def test_a_sample_is_taken_evenly(count: int, left: list[object]) -> None:
+    items: list[object] = list(range(10))
+    Sample(count).pytest_collection_modifyitems(items)
+    assert items == left
 
 
 def test_a_folder_without_checkouts_is_told_in_one_line(tmp_path: Path) -> None:
