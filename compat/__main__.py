@@ -72,12 +72,15 @@ def main() -> int:
     for line in back:
         print(line)
     if options.write and (not back or options.accept):
-        results = with_the_rest(read(table), results, is_part=is_part)
-        page = _PAGE if table == _TABLE else table.with_suffix(".md")
-        table.write_text(to_json(results, versions) + "\n", encoding="utf-8")
-        page.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
-        print(f"wrote {table.name} and {page.name}")
+        _write(table, with_the_rest(read(table), results, is_part=is_part), versions)
     return 1 if back and not options.accept else 0
+
+
+def _write(table: Path, results: Results, versions: dict[str, str]) -> None:
+    page = _PAGE if table == _TABLE else table.with_suffix(".md")
+    table.write_text(to_json(results, versions) + "\n", encoding="utf-8")
+    page.write_text(_HEAD + to_markdown(results, versions), encoding="utf-8")
+    print(f"wrote {table.name} and {page.name}")
 
 
 def _options() -> argparse.Namespace:
