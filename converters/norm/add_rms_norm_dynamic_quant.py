@@ -23,7 +23,7 @@ def lower(
     epsilon: float,
     output_mask: Sequence[bool] | None,
 ) -> tuple[Tensor, ...]:
-    """The GE nodes of one call; results that are not wanted are empty constants."""
+    """The GE nodes of one call; a result that is not wanted is one zero."""
     y1, y2, x, scale1, scale2 = ge.AddRmsNormDynamicQuant(
         x1,
         x2,
@@ -37,7 +37,7 @@ def lower(
     )
     ys = [_result(y, wanted, plan.destination, x1.rank) for y, wanted in zip((y1, y2), plan.outputs, strict=True)]
     scales = [
-        scale if wanted else ge.Const([], dtype=DataType.DT_FLOAT)
+        scale if wanted else ge.Const(0, dtype=DataType.DT_FLOAT)
         for scale, wanted in zip((scale1, scale2), plan.outputs, strict=True)
     ]
     return (*ys, x, *scales)
@@ -47,4 +47,4 @@ def _result(y: Tensor, wanted: bool, destination: Destination, rank: int) -> Ten
     y.desc.dtype = destination.ge_desc
     if wanted:
         return stored(y, destination, leading=[0] * (rank - 1))
-    return ge.Const([], dtype=DataType.DT_INT32 if destination.is_packed else DataType.DT_INT8)
+    return ge.Const(0, dtype=DataType.DT_INT32 if destination.is_packed else DataType.DT_INT8)

@@ -2,8 +2,8 @@
 
 x1 and x2 are alike, float16 or bfloat16 of two to eight dimensions. gamma, beta and the smooth scales are vectors,
 as long as x1 is wide, and of its dtype. output_mask says which of the two quantisations is wanted, at least one, and
-those whose smooth scale is given; without it the first is, and the second where both smooth scales are there. Results
-that are not wanted are empty.
+those whose smooth scale is given; without it the first is, and the second where both smooth scales are there: the
+second alone is refused. A result that is not wanted is one number without a meaning.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def add_rms_norm_dynamic_quant(
     rules.packable("x1.size(-1)", x1.size(-1), destination)
     y = Result(destination.stored_shape(x1.shape), destination.storage)
     scale = Result(tuple(x1.shape[:-1]), torch.float32)
-    ys = [y if wanted else Result((0,), destination.storage) for wanted in outputs]
-    scales = [scale if wanted else Result((0,), torch.float32) for wanted in outputs]
+    ys = [y if wanted else Result((), destination.storage) for wanted in outputs]
+    scales = [scale if wanted else Result((), torch.float32) for wanted in outputs]
     return NormQuantPlan((*ys, like(x1), *scales), destination, outputs)
 
 
@@ -66,7 +66,11 @@ def _outputs(
     rules: Rules, mask: Sequence[bool] | None, smooth: tuple[Tensor | None, Tensor | None]
 ) -> tuple[bool, bool]:
     if mask is None:
-        return True, smooth[0] is not None and smooth[1] is not None
+        rules.require(
+            smooth[0] is not None or smooth[1] is None,
+            lambda: "smooth_scale1 must be given beside smooth_scale2 without output_mask, got None",
+        )
+        return True, smooth[1] is not None
     rules.require(len(mask) == 2, lambda: f"output_mask must have 2 elements, got {list(mask)}")
     rules.require(any(mask), lambda: f"output_mask must be True for one result at least, got {list(mask)}")
     for place, (wanted, scale) in enumerate(zip(mask, smooth, strict=True)):

@@ -27,7 +27,7 @@ def add_rms_norm_dynamic_quant(
     outputs: tuple[bool, bool],
     destination: Destination,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """``(y1, y2, x1 + x2, scale1, scale2)``; what ``outputs`` leaves out is empty."""
+    """``(y1, y2, x1 + x2, scale1, scale2)``; what ``outputs`` leaves out is one zero."""
     wide = x1.float() + x2.float()
     normed = wide * reciprocal_rms(wide, 1, epsilon) * gamma.float()
     if beta is not None:
@@ -48,7 +48,7 @@ def _quantised(values: Tensor, smooth: Tensor | None, destination: Destination) 
 
 
 def _nothing(values: Tensor, destination: Destination) -> tuple[Tensor, Tensor]:
-    return values.new_empty(0, dtype=destination.storage), values.new_empty(0)
+    return values.new_zeros((), dtype=destination.storage), values.new_zeros(())
 
 
 @kernel("AddRmsNormDynamicQuant", flops=12, packs=True)

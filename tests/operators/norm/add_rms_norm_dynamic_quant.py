@@ -37,6 +37,7 @@ WRONG = [
     bad(OP, "smooth_scale2.size(0)", "smooth scale too short", *X, smooth_scale1=f16(16), smooth_scale2=f16(8)),
     bad(OP, "beta", "beta of another dtype", *X, beta=f32(16)),
     bad(OP, "output_mask", "nothing wanted", *X, output_mask=[False, False]),
+    bad(OP, "smooth_scale1", "the second smooth scale alone", *X, smooth_scale2=f16(16)),
     bad(OP, "output_mask[1]", "a smooth scale for nothing", *X, smooth_scale2=f16(16), output_mask=[True, False]),
     bad(OP, "y_dtype", "uint8", *X, y_dtype=torch.uint8),
     bad(OP, "x1.size(-1)", "width not of eights", f16(6, 12), f16(6, 12), f16(12), y_dtype=INT4),
@@ -72,10 +73,9 @@ def expected(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, **options:
     values = normed * floats(options["smooth_scale1"])
     multiplier = np.float32(most) / np.abs(values).max(-1, keepdims=True)
     y = integers(values * multiplier, kind)
-    empty = np.empty(0, np.float32)
     x = torch.from_numpy(wide).to(x1.dtype)
     stored = pack(y) if kind == "int4" else y
-    return [stored, np.empty(0, stored.dtype), x, (np.float32(1) / multiplier)[..., 0], empty]
+    return [stored, np.zeros((), stored.dtype), x, (np.float32(1) / multiplier)[..., 0], np.zeros((), np.float32)]
 
 
 @st.composite
