@@ -25,7 +25,7 @@ import torchair
 from torch import Tensor
 from torch.nn.functional import silu
 
-LAYERS, HIDDEN, HEADS, KV_HEADS, CHANNELS, EXPERTS, CHOSEN, INNER, VOCABULARY = 2, 128, 4, 2, 32, 4, 2, 64, 256
+LAYERS, HIDDEN, HEADS, KV_HEADS, CHANNELS, EXPERTS, CHOSEN, INNER, VOCABULARY = 2, 128, 4, 2, 64, 4, 2, 64, 256
 BLOCK, BLOCKS, EPSILON = 32, 4, 1e-6
 LENGTHS = (7, 2, 3, 8, 12, 16, 24, 33, 48, 64)
 BOUND = 2 * 4 / 127

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from graph_quant.meta.attention import caches, masking, quantisation
+from graph_quant.meta.attention import caches, masking, packed, quantisation
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, guard_or_false
 from graph_quant.reference.attention.call import Numbers, Operands
@@ -45,10 +45,11 @@ def plan_of(
     masking.check(rules, operands, numbers)
     _check_lengths(rules, operands, numbers)
     _check_sink(rules, operands, numbers)
-    packed = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
+    packed.check(rules, operands, numbers)
+    int4 = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
     # A trace remembers its plans and is not to be kept alive by tensors of its own in them.
     kept = None if isinstance(operands.query, FakeTensor) else operands
-    return AttentionPlan(results_of(operands, numbers), kept, numbers, int4_arguments=packed)
+    return AttentionPlan(results_of(operands, numbers), kept, numbers, int4_arguments=int4)
 
 
 def results_of(operands: Operands, numbers: Numbers) -> tuple[Result, Result]:

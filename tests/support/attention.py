@@ -287,10 +287,10 @@ def inference_calls(draw: Draw) -> Arrays:
     packed = kind == "packed" or (kind in ("paged", "rope") and draw(st.booleans()))
     batch = 1 if packed else draw(st.sampled_from([1, 2]))
     tokens, keys = draw(st.sampled_from([1, 2, 5])), draw(st.sampled_from([1, 3, 6]))
-    width = 128 if kind == "rope" else draw(st.sampled_from([16, 32]))
+    width = 128 if kind == "rope" else 64 if packed else draw(st.sampled_from([16, 32]))
     if packed:
         tokens, keys = tokens + 2, keys + 2
-        layouts = ["TND", "NTD_TND"] if kind == "rope" else ["TND", "NTD_TND", "TND_NTD", "NTD"]
+        layouts = ["TND", "NTD_TND", *([] if kind == "rope" else ["NTD"])]
     else:
         layouts = ["BSH", "BSND", "BNSD", *([] if tokens == 1 else ["BNSD_BSND"])]
         layouts += [] if kind in ("prefix", "padding") else ["BSH_NBSD", "BNSD_NBSD", "BSND_BNSD"]

@@ -36,7 +36,7 @@ SCALES = {
     "dequant_scale_value": f32(1).abs() / 99,
     "query_quant_mode": 3,
 }
-SINK = bf16(3, 4, 32), bf16(5, 2, 32), bf16(5, 2, 32)
+SINK = bf16(3, 4, 64), bf16(5, 2, 64), bf16(5, 2, 64)
 
 
 def allowed(label: str, *args: Any, **kwargs: Any) -> Call:

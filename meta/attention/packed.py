@@ -1,0 +1,53 @@
+"""What packed sequences may be passed: kernels of layouts with T take few widths of heads, and few sparse modes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.masks import TREE
+from graph_quant.reference.attention.results import query_sizes
+
+LATENT, WIDE = 512, 192
+# The channels of a head of query and key, and of value.
+WIDTHS = ((64, 64), (128, 128), (WIDE, 128), (WIDE, WIDE))
+OF_LATENT = ("TND_NTD",)
+MODES = (0, 3, 4, TREE)
+
+
+def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+    """Refuses what no kernel of packed sequences takes; int8 caches have one of their own."""
+    if not numbers.is_packed:
+        return
+    rules.one_of("sparse_mode", numbers.sparse_mode, MODES, f" in layout {numbers.input_layout}")
+    width = query_sizes(operands.query, numbers)[3]
+    if operands.key.dtype != operands.query.dtype or (operands.query_rope is not None and width == LATENT):
+        return
+    rules.require(
+        numbers.input_layout not in OF_LATENT,
+        lambda: f"query must have {LATENT} channels a head, and rope parts, in layout TND_NTD, got {width}",
+    )
+    value = _value_width(operands, numbers)
+    rules.require(
+        (width, value) in WIDTHS,
+        lambda: (
+            f"query and value must have 64 or 128 channels a head, or 192 and 128 or 192, in layout "
+            f"{numbers.input_layout}, got {width} and {value}"
+        ),
+    )
+    alone = numbers.num_heads == numbers.kv_heads and operands.block_table is None and numbers.layout == "TND"
+    rules.require(
+        value != WIDE or (alone and numbers.sparse_mode != MODES[2]),
+        lambda: (
+            "value must have 128 channels a head where heads share keys, with a block_table, in sparse_mode 4 and in "
+            f"other layouts than TND, got {value}"
+        ),
+    )
+
+
+def _value_width(operands: Operands, numbers: Numbers) -> Any:
+    value = operands.value
+    if operands.block_table is None or value.dim() == 4:
+        return value.size(-1)
+    return value.size(2) * value.size(4) if value.dim() == 5 else value.size(2) // numbers.kv_heads
