@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 
-def taking(names: Sequence[str], function: Function) -> Function:
+def taking(names: Sequence[str], function: Callable[..., Value]) -> Callable[..., Value]:
     """``function``, said to take the arguments ``names``."""
+
+    @functools.wraps(function)
+    def named(*args: Any, **kwargs: Any) -> Value:
+        return function(*args, **kwargs)
+
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return function
+    named.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return named

@@ -11,35 +11,69 @@ from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .fusion_attention import COPIES, Training, backward, forward
+from .fusion_attention import backward, forward
+from .training import COPIES, Training
 
 OP = "npu_fusion_attention"
+Given = dict[str, Any]
+_AS_GIVEN = (
+    "head_num", "inner_precise", "sparse_mode", "pse", "atten_mask", "sink", "prefix", "softmax_layout", "keep_prob",
+)  # fmt: skip
 
 
-def _call(op: str, scale: float, given: dict[str, Any]) -> Training:
-    names = (
-        "head_num", "input_layout", "pre_tockens", "next_tockens", "inner_precise", "sparse_mode", "pse",
-        "atten_mask", "actual_seq_qlen", "actual_seq_kvlen", "sink", "prefix",
-    )  # fmt: skip
-    return Training(op, scale=scale, **{name: given[name] for name in names})
+def _call(op: str, scale: float, given: Given) -> Training:
+    """The call; later forms of the operator say some of it by other names, and more."""
+    return Training(
+        op,
+        input_layout=given["input_layout"].upper(),
+        scale=scale,
+        pre_tockens=given["pre_tockens"] if "pre_tockens" in given else given["pre_tokens"],
+        next_tockens=given["next_tockens"] if "next_tockens" in given else given["next_tokens"],
+        actual_seq_qlen=_lengths(given["actual_seq_qlen"]),
+        actual_seq_kvlen=_lengths(given["actual_seq_kvlen"]),
+        pse_type=given.get("pse_type", 1),
+        starts=((given.get("q_start_idx") or [0])[0], (given.get("kv_start_idx") or [0])[0]),
+        dropout_mask=given.get("dropout_mask"),
+        **{name: given[name] for name in _AS_GIVEN},
+    )
+
+
+def _lengths(x: Tensor | Sequence[int] | None) -> Sequence[int] | None:
+    return x.tolist() if isinstance(x, Tensor) else x
+
+
+def _with_rope(given: Given, name: str) -> Tensor:
+    rope: Tensor | None = given.get(f"{name}_rope")
+    return given[name] if rope is None else torch.cat([given[name], rope], -1)
 
 
 def compute(**given: Any) -> tuple[Any, ...]:
-    """All results; the fourth is empty, and without dropout there is no seed, offset or count."""
+    """All results; the fourth is empty, and the rest are of dropout, which the plan says."""
     call = _call(OP, given["scale"], given)
-    out, largest, total = forward(call, given["query"], given["key"], given["value"])
+    out, largest, total = forward(call, _with_rope(given, "query"), _with_rope(given, "key"), given["value"])
     return out, largest, total, out.new_empty(0), 0, 0, 0
+
+
+def compute_v3(**given: Any) -> tuple[Tensor, ...]:
+    """All results, seed and offset among them as tensors."""
+    nothing = torch.zeros(1, dtype=torch.int64)
+    return (*compute(**given)[:4], nothing, nothing.clone())
 
 
 def compute_gradients(**given: Any) -> tuple[Tensor, ...]:
     """The gradients of query, key, value, pse and sink."""
     call = _call(f"{OP}_grad", given["scale_value"], given)
-    tensors = (given[name] for name in ("query", "key", "value", "dy", "softmax_max", "softmax_sum", "attention_in"))
-    return backward(call, *tensors)
+    rest = (given[name] for name in ("value", "dy", "softmax_max", "softmax_sum", "attention_in"))
+    return backward(call, _with_rope(given, "query"), _with_rope(given, "key"), *rest)
 
 
-def _lengths(x: Tensor | None) -> list[int] | None:
-    return None if x is None else x.tolist()
+def compute_gradients_v2(**given: Any) -> tuple[Tensor, ...]:
+    """The gradients of query, key, value, pse, the rotated parts of query and key, and sink."""
+    query, key, value, pse, sink = compute_gradients(**given)
+    width = given["query"].size(-1)
+    parts = [each.split([width, each.size(-1) - width], -1) for each in (query, key)]
+    ropes = [rope if rope.size(-1) else rope.new_empty(0) for _, rope in parts]
+    return parts[0][0], parts[1][0], value, pse, *ropes, sink
 
 
 def _infer_forward(

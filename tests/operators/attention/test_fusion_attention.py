@@ -20,10 +20,15 @@ def test_gives_what_its_statement_gives() -> None:
     def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         args, kwargs = call
         wanted = expected(*args, **kwargs)
-        out, *_ = overload(f"npu_{NAME}")(*args, **kwargs)
-        assert out.shape == wanted.shape
-        largest = np.max(np.abs(wanted), initial=0.0)
-        np.testing.assert_allclose(out.float().numpy(), wanted, rtol=0, atol=2.0**-7 * largest)
+        out, *rows = overload(f"npu_{NAME}")(*args, **kwargs)[:3]
+        assert out.shape == wanted[0].shape
+        largest = np.max(np.abs(wanted[0]), initial=0.0)
+        np.testing.assert_allclose(out.float().numpy(), wanted[0], rtol=0, atol=2.0**-7 * largest)
+        seen = wanted[2] > 0  # rows that see nothing keep what their kernel left there
+        for kept, right in zip(rows, wanted[1:], strict=True):
+            assert kept.shape == right.shape
+            # Scores of up to 2^7 are sums of 16 rounded products: 2^-24 of them, and an exponential of that.
+            np.testing.assert_allclose(kept.numpy()[seen], right[seen], rtol=2.0**-13, atol=2.0**-13)
 
     run(agrees, calls())
 
@@ -122,3 +127,161 @@ def test_packed_sequences_are_those_of_a_mask_each(mode: str) -> None:
             rows, keys, keys, 2, "BSND", atten_mask=mask, sparse_mode=1, scale=0.25
         )
         assert torch.equal(out[first:last], alone[0])
+
+
+def by_distance(queries: int, keys: int) -> torch.Tensor:
+    """A shift that depends on the distance of query and key alone, of two heads."""
+    distance = (torch.arange(queries)[:, None] - torch.arange(keys)).float()
+    return torch.stack([distance * -0.01, distance * -0.02])[None]
+
+
+CAUSAL = {"atten_mask": PREFIXES[:2048], "sparse_mode": 2, "scale": 0.25}
+
+
+def test_the_last_rows_of_a_shift_by_distance_say_it_all() -> None:
+    """Of the numbers that a causal mask shows; float32 holds these products exactly alike in every row."""
+    size = 1030
+    query, whole = f32(1, 2, size, 16), by_distance(size, size)
+    wanted = torch_npu.npu_fusion_attention(query, query, query, 2, "BNSD", pse=whole, **CAUSAL)[0]
+    got = torch_npu.npu_fusion_attention(query, query, query, 2, "BNSD", pse=whole[:, :, -1024:], **CAUSAL)[0]
+    assert torch.equal(got, wanted)
+    packed = torch.cat([query[0].transpose(0, 1), query[0, :, :7].transpose(0, 1)])
+    lengths = {"actual_seq_qlen": [size, size + 7], "actual_seq_kvlen": [size, size + 7]}
+    out = torch_npu.npu_fusion_attention(
+        packed, packed, packed, 2, "TND", pse=whole[:, :, -1024:], **lengths, **CAUSAL
+    )[0]
+    assert torch.equal(out[:size].transpose(0, 1), wanted[0])
+    short = query[:, :, :7].contiguous()
+    alone = torch_npu.npu_fusion_attention(short, short, short, 2, "BNSD", pse=by_distance(7, 7), **CAUSAL)[0]
+    assert torch.equal(out[size:].transpose(0, 1), alone[0])
+
+
+@pytest.mark.parametrize("by_key", [False, True], ids=["of scores", "of keys"])
+def test_shifts_of_packed_sequences_stand_one_after_the_other(by_key: bool) -> None:
+    query, key = f32(5, 2, 16), f32(7, 2, 16)
+    shifts = f32(2, 1 if by_key else 2, 3), f32(2, 1 if by_key else 3, 4)
+    out = torch_npu.npu_fusion_attention(
+        query, key, key, 2, "TND", pse=torch.cat([each.flatten() for each in shifts]), scale=0.25,
+        actual_seq_qlen=[2, 5], actual_seq_kvlen=[3, 7],
+    )[0]  # fmt: skip
+    for rows, keys, shift in zip((query[:2], query[2:]), (key[:3], key[3:]), shifts, strict=True):
+        alone = torch_npu.npu_fusion_attention(
+            rows[None], keys[None], keys[None], 2, "BSND", pse=shift[None], scale=0.25
+        )
+        assert torch.equal(out[: len(rows)] if len(rows) == 2 else out[2:], alone[0][0])
+
+
+def test_kinds_of_shift_and_their_gradients() -> None:
+    """Slopes are what numbers for all scores would be, which are added after scaling."""
+    query, slopes = f32(2, 2, 6, 16) / 10, f32(2, 2) / 10
+    distance = (torch.arange(6) + 1 - torch.arange(6)[:, None] - 3).abs().double()
+    for kind, by in ((2, distance), (3, distance.sqrt())):
+        ours = [query.npu().requires_grad_(), slopes.npu().requires_grad_()]
+        theirs = [query.double().requires_grad_(), slopes.double().requires_grad_()]
+        got = torch_npu.npu_fusion_attention_v2(
+            ours[0],
+            ours[0],
+            ours[0],
+            2,
+            "BNSD",
+            pse=ours[1],
+            pse_type=kind,
+            scale=0.25,
+            q_start_idx=[3],
+            kv_start_idx=[1],
+        )[0]
+        shift = -theirs[1][:, :, None, None] * by
+        wanted = (theirs[0] @ theirs[0].mT * 0.25 + shift).softmax(-1) @ theirs[0]
+        torch.testing.assert_close(got.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
+        got.square().sum().backward()
+        wanted.square().sum().backward()
+        for one, other in zip(ours, theirs, strict=True):
+            assert one.grad is not None
+            assert other.grad is not None
+            # Sums of some hundred terms below 10 in float32.
+            torch.testing.assert_close(one.grad.cpu().double(), other.grad, rtol=0, atol=2e-4)
+
+
+def test_bits_say_which_weights_are_dropped() -> None:
+    """From the lowest bit of each byte, over batches, heads, queries and keys."""
+    query, key, bits = f32(2, 2, 3, 16), f32(2, 2, 5, 16), torch.randint(256, (8,), dtype=torch.uint8)
+    out = torch_npu.npu_fusion_attention(
+        query, key, key, 2, "BNSD", scale=0.25, keep_prob=0.75, dropout_mask=bits, seed=7, offset=5
+    )
+    kept = np.unpackbits(bits.numpy(), bitorder="little")[: 2 * 2 * 3 * 5].reshape(2, 2, 3, 5)
+    weights = (query.double() @ key.double().mT * 0.25).softmax(-1) * torch.from_numpy(kept) / 0.75
+    torch.testing.assert_close(out[0].double(), weights @ key.double(), rtol=1e-4, atol=1e-4)
+    assert out[4:] == (7, 5, 60)
+
+
+def test_rotated_parts_stand_beside_packed_queries_and_keys() -> None:
+    parts = [f32(5, 2, 16), f32(5, 2, 8), f32(7, 1, 16), f32(7, 1, 8)]
+    query, query_rope, key, key_rope = (each.bfloat16().npu().requires_grad_() for each in parts)
+    given = {
+        "atten_mask": PREFIXES[:2048].npu(), "sparse_mode": 3, "scale": 0.2,
+        "actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7],
+    }  # fmt: skip
+    apart = torch_npu.npu_fusion_attention_v2(
+        query, key, key, 2, "TND", query_rope=query_rope, key_rope=key_rope, **given
+    )[0]
+    apart.square().sum().backward()
+    whole = [torch.cat(pair, -1).bfloat16().npu().requires_grad_() for pair in (parts[:2], parts[2:])]
+    value = parts[2].bfloat16().npu().requires_grad_()
+    beside = torch_npu.npu_fusion_attention(*whole, value, 2, "TND", **given)[0]
+    assert torch.equal(apart, beside)
+    beside.square().sum().backward()
+    for first, rope, both in ((query, query_rope, whole[0]), (key, key_rope, whole[1])):
+        assert both.grad is not None
+        assert rope.grad is not None
+        assert torch.equal(rope.grad, both.grad[..., 16:])
+        if first is query:
+            assert first.grad is not None
+            assert torch.equal(first.grad, both.grad[..., :16])
+
+
+def test_form_3_takes_lengths_of_the_host() -> None:
+    query, key = f32(5, 2, 16).npu(), f32(7, 2, 16).npu()
+    ends, key_ends = [2, 5], [3, 7]
+    found = []
+    for function, lengths in (
+        (torch_npu.npu_fusion_attention, (ends, key_ends)),
+        (torch_npu.npu_fusion_attention_v3, (torch.tensor(ends), torch.tensor(key_ends))),
+    ):
+        leaf = query.clone().requires_grad_()
+        out, largest, *rest = function(
+            leaf, key, key, 2, "TND", scale=0.25, actual_seq_qlen=lengths[0], actual_seq_kvlen=lengths[1]
+        )
+        out.square().sum().backward()
+        found.append([out, largest, rest[0], leaf.grad])
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_mask_is_of_the_longest_sequences_or_of_all_tokens() -> None:
+    query, key, hides = f32(5, 2, 16), f32(7, 2, 16), f32(5, 7) > 1
+    given = {"actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7], "scale": 0.25, "sparse_mode": 1}
+    every = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides, **given)[0]
+    longest = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides[:3, :4], **given)[0]
+    for out, first, last in ((every, hides[:2, :3], hides[2:, 3:]), (longest, hides[:2, :3], hides[:3, :4])):
+        for rows, keys, mask, part in ((query[:2], key[:3], first, out[:2]), (query[2:], key[3:], last, out[2:])):
+            alone = torch_npu.npu_fusion_attention(
+                rows[None], keys[None], keys[None], 2, "BSND", atten_mask=mask, sparse_mode=1, scale=0.25
+            )
+            assert torch.equal(part, alone[0][0])
+    with pytest.raises(RuntimeError, match="atten_mask must be \\(3, 4\\)"):
+        torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides[:4], **given)
+
+
+def test_prefixes_reach_to_the_last_key() -> None:
+    query, key = f32(1, 2, 3, 16), f32(1, 2, 5, 16)
+    for prefix in (1, 6):
+        with pytest.raises(RuntimeError, match=r"prefix\[0\] must lie in \[2, 5\]"):
+            torch_npu.npu_fusion_attention(
+                query, key, key, 2, "BNSD", atten_mask=PREFIXES, sparse_mode=6, prefix=[prefix]
+            )
+
+
+def test_layouts_are_told_in_either_case() -> None:
+    query = f32(1, 2, 3, 16)
+    results = [torch_npu.npu_fusion_attention(query, query, query, 2, name)[0] for name in ("BNSD", "bnsd")]
+    assert torch.equal(*results)

@@ -1,0 +1,198 @@
+"""A call of attention for training: its sequences, which keys a query does not see, and the rows that are kept.
+
+Beyond the sparse modes of inference (``masks``), mode 5 is a mask that says all, 6 shows the first keys, as many as
+prefix says, beside those up to the diagonal from the lower right corner, 7 is mode 4 for the last sequence and 3 for
+the others, 8 is mode 4 for the first and 2 for the others. Without a mask no mode hides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+from . import masks, spans
+from .core import HIDDEN
+from .layouts import heads_first
+from .shift import Pairs, Shift, of_sequence
+from .spans import Span
+
+# The kernels keep a row's maximum and sum eight times, for the sake of alignment.
+COPIES = 8
+_ROW_FIX = 2
+PREFIX_TABLE, BAND_LAST, BAND_FIRST = 6, 7, 8
+TABLES = (2, 3, 4, PREFIX_TABLE)
+
+
+def widened(x: Tensor, heads: int) -> Tensor:
+    """``x`` of the heads of key for each head of query."""
+    return x.repeat_interleave(heads // x.size(0), 0)
+
+
+@dataclass(frozen=True)
+class Training:
+    """The numbers of a call, and its mask and shift."""
+
+    op: str
+    head_num: int
+    input_layout: str
+    scale: float
+    pre_tockens: int
+    next_tockens: int
+    inner_precise: int
+    sparse_mode: int
+    pse: Tensor | None = None
+    atten_mask: Tensor | None = None
+    actual_seq_qlen: Sequence[int] | None = None
+    actual_seq_kvlen: Sequence[int] | None = None
+    sink: Tensor | None = None
+    prefix: Sequence[int] | None = None
+    softmax_layout: str = ""
+    pse_type: int = 1
+    starts: tuple[int, int] = (0, 0)
+    keep_prob: float = 1.0
+    dropout_mask: Tensor | None = None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether sequences stand one after the other."""
+        return self.input_layout == "TND"
+
+    @cached_property
+    def shift(self) -> Shift | None:
+        """What is added to scores."""
+        if self.pse is None:
+            return None
+        return Shift(self.pse, self.pse_type, self.is_packed, self.head_num, self.starts)
+
+    @cached_property
+    def _kept_bits(self) -> Tensor | None:
+        if self.dropout_mask is None:
+            return None
+        return (self.dropout_mask.view(-1, 1) >> torch.arange(8, dtype=torch.uint8) & 1).flatten()
+
+    def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The three as (batch, head, token, channel)."""
+        first = heads_first(query, self.input_layout, self.head_num)
+        kv_heads = key.size(-1) // first.size(-1) if len(self.input_layout) == 3 and "H" in self.input_layout else 1
+        keys, values = (heads_first(each, self.input_layout, kv_heads) for each in (key, value))
+        return first, keys, values
+
+    def sequences(self, query: Tensor, key: Tensor) -> list[tuple[Span, Span]]:
+        """The tokens of query and of key of each sequence; ends of 0 after others are of none."""
+        if not self.is_packed:
+            return [(Span(b, 0, query.size(2)), Span(b, 0, key.size(2))) for b in range(query.size(0))]
+        ends = self.actual_seq_qlen or ()
+        used = max((place + 1 for place, end in enumerate(ends) if end), default=0)
+        queries = spans.packed(self.op, "actual_seq_qlen", ends[:used], query.size(2))
+        keys = spans.packed(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
+        return list(zip(queries, keys, strict=True))
+
+    def _mode(self, pairs: Pairs, sequence: int) -> int:
+        """The sparse mode of one sequence."""
+        if self.sparse_mode not in (BAND_LAST, BAND_FIRST):
+            return self.sparse_mode
+        seen = [place for place, (queries, _) in enumerate(pairs) if queries.length]
+        if self.sparse_mode == BAND_LAST:
+            return 4 if sequence == seen[-1] else 3
+        return 4 if sequence == seen[0] else 2
+
+    def scores(self, query: Tensor, key: Tensor, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor | None]:
+        """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query)."""
+        products = query.float() @ widened(key, query.size(0)).float().mT
+        shift = self.shift
+        scores = products.mul_(self.scale) if shift is None else shift.scaled(products, self.scale, pairs, sequence)
+        by_place, by_mask = self._hidden(pairs, sequence)
+        hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
+        if hidden is None:
+            return scores, None
+        scores.masked_fill_(hidden, HIDDEN)
+        void = hidden if self.inner_precise & _ROW_FIX else by_place
+        return scores, None if void is None else void.all(-1)
+
+    def dropped(self, weights: Tensor, pairs: Pairs, sequence: int) -> Tensor:
+        """The weights that the bits given keep, enlarged, and zeros."""
+        if self._kept_bits is None:
+            return weights
+        kept = of_sequence(self._kept_bits, pairs, sequence, self.head_num)
+        return weights * torch.tensor(1.0 / self.keep_prob, dtype=torch.float32) * kept
+
+    def _hidden(self, pairs: Pairs, sequence: int) -> tuple[Tensor | None, Tensor | None]:
+        mask = self.atten_mask
+        if mask is None:
+            return None, None
+        self._check_prefix(pairs, sequence)
+        mode, (queries, keys) = self._mode(pairs, sequence), pairs[sequence]
+        if mode in TABLES:
+            masks.check_table(self.op, mask, mask.size(-2))
+            return self._by_table(mode, pairs, sequence), None
+        by_place = masks.Mask(mode, mask, self.pre_tockens, self.next_tockens).by_place(queries.length, keys.length)
+        rows = mask if mask.dim() == 4 else mask[None, None]
+        part = rows[sequence if rows.size(0) > 1 else 0]
+        if self._is_of_all_tokens(mask, pairs):
+            part = part[:, queries.start :, keys.start :]
+        by_mask = part[:, : queries.length, : keys.length].bool()
+        return None if by_place is None else by_place[None], by_mask
+
+    def _is_of_all_tokens(self, mask: Tensor, pairs: Pairs) -> bool:
+        """Whether a mask of packed sequences is of all tokens; one of the longest sequences serves every one."""
+        if not self.is_packed:
+            return False
+        longest = tuple(max(pair[place].length for pair in pairs) for place in (0, 1))
+        every = pairs[-1][0].stop, pairs[-1][1].stop
+        if tuple(mask.shape) not in (longest, every):
+            raise Refusal(
+                f"{self.op}: atten_mask must be {longest}, the longest sequences, or {every}, all tokens, in layout "
+                f"TND, got {tuple(mask.shape)}"
+            )
+        return tuple(mask.shape) != longest
+
+    def _check_prefix(self, pairs: Pairs, sequence: int) -> None:
+        if self.prefix is None:
+            return
+        queries, keys = (span.length for span in pairs[sequence])
+        least, got = max(keys - queries, 0), self.prefix[sequence]
+        if not least <= got <= keys:
+            raise Refusal(f"{self.op}: prefix[{sequence}] must lie in [{least}, {keys}], got {got}")
+
+    def _by_table(self, mode: int, pairs: Pairs, sequence: int) -> Tensor | None:
+        queries, keys = (span.length for span in pairs[sequence])
+        reach = masks.Mask(3 if mode == PREFIX_TABLE else mode, None, self.pre_tockens, self.next_tockens)
+        by_place = reach.by_place(queries, keys)
+        if by_place is None:
+            return None
+        if mode == PREFIX_TABLE and self.prefix is not None:
+            by_place = by_place & (torch.arange(keys) >= self.prefix[sequence])
+        return by_place[None]
+
+    def kept(self, x: Tensor, pairs: Pairs) -> Tensor:
+        """Rows (batch, head, token) as they are kept: those of a packed sequence by head, unless by token is asked."""
+        if not self.is_packed:
+            rows = x
+        elif self.softmax_layout:
+            rows = x[0].T
+        else:
+            rows = torch.zeros(x.size(2), x.size(1))
+            for queries, _ in pairs:
+                rows[queries.start : queries.stop] = x[0, :, queries.start : queries.stop].reshape(
+                    queries.length, x.size(1)
+                )
+        return rows.unsqueeze(-1).repeat_interleave(COPIES, -1)
+
+    def rows(self, kept: Tensor, pairs: Pairs) -> Tensor:
+        """What ``kept`` was given."""
+        rows = kept[..., 0]
+        if not self.is_packed:
+            return rows
+        if self.softmax_layout:
+            return rows.T.unsqueeze(0)
+        x = torch.zeros(1, rows.size(1), rows.size(0))
+        for queries, _ in pairs:
+            x[0, :, queries.start : queries.stop] = rows[queries.start : queries.stop].reshape(
+                rows.size(1), queries.length
+            )
+        return x
