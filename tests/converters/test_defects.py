@@ -328,3 +328,27 @@ def test_30_rope_quant_kvcache_tells_the_node_its_pages() -> None:
 def test_31_quant_matmul_gelu_takes_int4_as_documented() -> None:
     given = [each.to(META) for each in (i32(4, 4), i32(32, 2), f32(4), f32(16))]
     assert torch_npu.npu_quant_matmul_gelu(*given).shape == (4, 16)
+
+
+def test_34_dynamic_block_quant_lowers_int8() -> None:
+    graph = lower(lambda x: torch_npu.npu_dynamic_block_quant(x, dst_type=1), f16(2, 200))
+    assert outputs(node(graph, "DynamicBlockQuant")) == ["DT_INT8", "DT_FLOAT"]
+
+
+def test_35_results_that_are_not_wanted_have_the_shape_of_eager_calls() -> None:
+    rows, vector = f16(2, 16).to(META), f16(16).to(META)
+    quantised = torch_npu.npu_add_rms_norm_dynamic_quant(rows, rows, vector, output_mask=[True, False])
+    assert [tuple(each.shape) for each in quantised] == [(2, 16), (), (2, 16), (2,), ()]
+    losses = torch_npu.npu_cross_entropy_loss(rows, torch.zeros(2, dtype=torch.int64, device=META))
+    assert [tuple(each.shape) for each in losses] == [(1,), (2, 16), (0,), (0,)]
+
+
+def test_36_later_forms_of_fusion_attention_are_inferred() -> None:
+    query, value = f16(3, 2, 16).to(META), f16(3, 2, 8).to(META)
+    ends_of = {"actual_seq_qlen": [3], "actual_seq_kvlen": [3]}
+    out, largest, total, *_ = torch_npu.npu_fusion_attention_v2(query, query, value, 2, "TND", **ends_of)
+    assert [tuple(each.shape) for each in (out, largest, total)] == [(3, 2, 8), (3, 2, 8), (3, 2, 8)]
+    gradients = torch.ops.npu.npu_fusion_attention_grad_v2(
+        query, query, value, out, 2, "TND", softmax_max=largest, softmax_sum=total, attention_in=out, **ends_of
+    )
+    assert [tuple(each.shape) for each in gradients] == [(3, 2, 16), (3, 2, 16), (3, 2, 8), (0,), (0,), (0,), (0,)]

@@ -1,0 +1,25 @@
+"""npu_scaled_masked_softmax: softmax(x * scale), -10000 where mask is set, and its gradient, in float32.
+
+Rows that are hidden altogether are weighed evenly, for all their scores are the same.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+HIDDEN = -10000.0
+
+
+def scaled_masked_softmax(x: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """Over the last dimension, in x's dtype."""
+    scores = (x.float() * float(scale)).masked_fill(mask, HIDDEN)
+    weights = (scores - scores.amax(-1, keepdim=True)).exp()
+    return (weights / weights.sum(-1, keepdim=True)).to(x.dtype)
+
+
+def scaled_masked_softmax_backward(y_grad: Tensor, y: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The gradient of x; what is hidden has none."""
+    weights = y.float()
+    products = y_grad.float() * weights
+    gradient = products - weights * products.sum(-1, keepdim=True)
+    return (gradient * float(scale)).masked_fill(mask, 0.0).to(y_grad.dtype)

@@ -1,0 +1,23 @@
+"""npu_gather_sparse_index: the rows of input that index names."""
+
+from __future__ import annotations
+
+from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+
+@value_check
+def rows_named(index: Tensor, rows: int) -> Tensor:
+    """``index``, refused where it names no row."""
+    wrong = (index < 0) | (index >= rows)
+    if bool(wrong.any()):
+        got = int(index[wrong][0])
+        raise Refusal(f"npu_gather_sparse_index: the values of index must lie in [0, {rows}), got {got}")
+    return index
+
+
+def gather_sparse_index(input: Tensor, index: Tensor) -> Tensor:  # noqa: A002
+    """In the shape of index, then that of a row."""
+    named = rows_named(index, input.size(0)).reshape(-1)
+    return input.index_select(0, named).reshape((*index.shape, *input.shape[1:]))

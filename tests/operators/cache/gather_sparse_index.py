@@ -1,0 +1,50 @@
+"""Calls of npu_gather_sparse_index."""
+
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+
+from support.call import Statement, bad
+from support.generated import Draw, mostly
+from support.tensors import ends, f16, f32, i8
+
+OP = "gather_sparse_index"
+X = f32(3, 4)
+# Upstream lowers it nowhere, so that it runs eagerly alone: allowed calls are those that are generated below.
+WRONG = [
+    bad(OP, "input", "float8", X.to(torch.float8_e4m3fn), ends(1)),
+    bad(OP, "index", "int16", X, ends(1).to(torch.int16)),
+    bad(OP, "input", "no dimension", torch.tensor(1.0), ends(0)),
+    bad(OP, "input and index", "nine dimensions", f32(3, 1, 1, 1), ends(1).reshape(1, 1, 1, 1, 1, 1)),
+]
+WRONG_VALUES = [
+    bad(OP, "index", "after the last row", X, ends(0, 3)),
+    bad(OP, "index", "a negative one", X, ends(-1)),
+]
+
+
+def expected(x: torch.Tensor, index: torch.Tensor) -> Any:
+    return x.numpy()[index.numpy()]
+
+
+@st.composite
+def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    rows = draw(st.integers(1, 5))
+    x = draw(st.sampled_from([f32, f16, i8]))(rows, *draw(st.sampled_from([(), (3,), (2, 2)])))
+    shape = draw(st.sampled_from([(), (4,), (2, 3), (0,)]))
+    index = torch.randint(rows, shape, dtype=draw(st.sampled_from([torch.int32, torch.int64])))
+    return (x, index), {}
+
+
+@st.composite
+def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    kind = mostly(draw, torch.int64, st.sampled_from([torch.int16, torch.float32]))
+    return (
+        f32(2, *mostly(draw, (3,), st.just((1,) * 8))),
+        torch.zeros(draw(st.sampled_from([(), (2,)])), dtype=kind),
+    ), {}
+
+
+CALLS = {f"npu_{OP}": calls()}
+STATEMENTS = {f"npu_{OP}": Statement(expected, with_data())}
