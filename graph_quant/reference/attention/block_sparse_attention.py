@@ -1,0 +1,73 @@
+"""npu_block_sparse_attention: softmax(scale q k) v over the blocks of keys that a mask shows each block of queries.
+
+In float32; weights are rounded to query's dtype for the product with value. A query without a block is refused: no
+document says what it gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+from . import spans
+from .layouts import arranged, heads_first
+from .spans import Span
+
+OP = "npu_block_sparse_attention"
+
+
+def _spans(name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Span]:
+    if layout == "TND":
+        return spans.packed(OP, name, list(accumulate(lengths or ())), x.size(2))
+    return spans.batched(OP, name, lengths, x.size(0), x.size(2), -1)
+
+
+def _hidden(mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int) -> Tensor:
+    """(head, query, key), of one sequence."""
+    shown = mask[sequence].bool()
+    hidden = shown.logical_not().repeat_interleave(block_shape[0], 1)[:, :queries]
+    hidden = hidden.repeat_interleave(block_shape[1], 2)[:, :, :keys]
+    blind = hidden.all(-1)
+    if bool(blind.any()):
+        head, query = (int(each) for each in blind.nonzero()[0])
+        block = query // block_shape[0]
+        raise Refusal(f"{OP}: block_sparse_mask[{sequence}][{head}][{block}] must show a block of keys, got none")
+    return hidden
+
+
+def block_sparse_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_sparse_mask: Tensor,
+    block_shape: Sequence[int],
+    q_input_layout: str,
+    scale_value: float,
+    actual_seq_lengths: Sequence[int] | None,
+    actual_seq_lengths_kv: Sequence[int] | None,
+    softmax_lse_flag: int | None,
+) -> tuple[Tensor, Tensor]:
+    """The attention, and the logarithms of the sums of exponentials, zeros where they are not asked for."""
+    q, k, v = (heads_first(each, q_input_layout, 1) for each in (query, key, value))
+    shared = q.size(1) // k.size(1)
+    out, logarithms = torch.zeros(q.shape), torch.zeros(*q.shape[:3], 1)
+    queries = _spans("actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
+    keys = _spans("actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
+    for sequence, (rows, columns) in enumerate(zip(queries, keys, strict=True)):
+        if not rows.length or not columns.length:
+            continue
+        wide = [x[columns.batch, :, columns.start : columns.stop].repeat_interleave(shared, 0).float() for x in (k, v)]
+        scores = q[rows.batch, :, rows.start : rows.stop].float() @ wide[0].mT * scale_value
+        scores.masked_fill_(_hidden(block_sparse_mask, block_shape, sequence, rows.length, columns.length), -torch.inf)
+        largest = scores.amax(-1, keepdim=True)
+        weights = (scores - largest).exp()
+        total = weights.sum(-1, keepdim=True)
+        place = (rows.batch, slice(None), slice(rows.start, rows.stop))
+        out[place] = weights.to(query.dtype).float() @ wide[1] / total
+        if softmax_lse_flag:
+            logarithms[place] = largest + total.log()
+    return arranged(out.to(query.dtype), q_input_layout), arranged(logarithms, q_input_layout)
