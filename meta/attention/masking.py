@@ -14,6 +14,7 @@ from torch import Tensor
 
 MASK_DTYPES = (torch.bool, torch.int8, torch.uint8)
 MODES = (0, 1, 2, 3, 4)
+BANDS = (0, 4)
 # What alone knows trees of guesses, with keys that are latent.
 KNOWS_TREES, LATENT = "npu_fused_infer_attention_score_v2", 512
 TREE_LAYOUTS = ("BSH", "BSND", "BNSD", "TND")
@@ -34,6 +35,8 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
             rules.refuse(f"atten_mask must be given in sparse_mode {mode}, got None")
     else:
         rules.dtype("atten_mask", mask, MASK_DTYPES)
+        if mode in BANDS and not is_one:
+            _check_band(rules, operands, numbers, tokens)
         if mode >= 3 or (mode == 2 and not has_no_mode):
             _check_table(rules, mask, mode)
         else:
@@ -63,6 +66,19 @@ def _check_tree(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     ends = (0, *(numbers.actual_seq_lengths or ()))
     squares = sum((end - before) ** 2 for before, end in pairwise(ends))
     rules.equal("atten_mask.size(0)", mask.size(0), "the squares of the lengths of queries", squares)
+
+
+def _check_band(rules: Rules, operands: Operands, numbers: Numbers, tokens: Any) -> None:
+    """A band has a width; about the diagonal from the upper left corner it meets some query and some key."""
+    before, after = numbers.pre_tokens, numbers.next_tokens
+    rules.require(
+        before + after >= 0, lambda: f"pre_tokens + next_tokens must not be negative, got {before} and {after}"
+    )
+    if numbers.sparse_mode == 0 and after < 0:
+        rules.require(-after < tokens, lambda: f"next_tokens must be above -{tokens}, the queries, got {after}")
+    if numbers.sparse_mode == 0 and before < 0:
+        keys = key_tokens(operands, numbers)
+        rules.require(-before < keys, lambda: f"pre_tokens must be above -{keys}, the keys, got {before}")
 
 
 def _check_table(rules: Rules, mask: Tensor, mode: int) -> None:

@@ -112,7 +112,7 @@ def _check_halves(rules: Rules, scale: Tensor, operands: Operands, numbers: Numb
     """One tensor whose first half is of key and second of value."""
     mode = numbers.antiquant_mode
     rules.require(mode in (0, 1), lambda: f"antiquant_mode must be 0 or 1, got {mode}")
-    rules.rank("antiquant_scale", scale, 1, 4)
+    rules.rank("antiquant_scale", scale, 1 if mode == antiquant.PER_CHANNEL else 2, 4)
     rules.equal("antiquant_scale.size(0)", scale.size(0), "one for key and one for value", 2)
     width = query_sizes(operands.query, numbers)[3]
     _check_parameter(rules, "antiquant_scale", scale[0], mode, width, operands, numbers)
@@ -136,7 +136,7 @@ def _check_parameter(
         count = heads * width if mode == antiquant.PER_CHANNEL else heads
         if mode == antiquant.PER_CHANNEL:
             rules.one_or(f"{name}.numel()", scale.numel(), "num_key_value_heads * D", count)
-            last = scale.size(-1)
+            last = scale.size(-1) if scale.dim() else 1
             rules.require(
                 sym_or(last == scale.numel(), last == width),
                 lambda: f"{name} must end in D, {width}, or be flat, got {list(scale.shape)}",

@@ -398,6 +398,13 @@ def _add_antiquant(draw: Draw, given: Arrays, dtype: torch.dtype, batch: int, he
             given[f"{side}_antiquant_offset"] = parameter(mode)
 
 
+def _has_more_queries(given: Arrays) -> bool:
+    """Whether a packed sequence has more queries than keys, which mode 3 refuses."""
+    queries = np.diff([0, *given["actual_seq_lengths"]])
+    ends = given["actual_seq_lengths_kv"]
+    return bool((queries > (ends if "block_table" in given else np.diff([0, *ends]))).any())
+
+
 def _add_mask(draw: Draw, given: Arrays, kind: str, batch: int, tokens: int, keys: int, packed: bool) -> None:
     if kind == "paged":
         keys = 32
@@ -408,6 +415,10 @@ def _add_mask(draw: Draw, given: Arrays, kind: str, batch: int, tokens: int, key
     given["pre_tokens"], given["next_tokens"] = draw(
         st.sampled_from([(2147483647, 2147483647), (2147483647, 0), (1, 0), (0, 2), (3, 3), (2, -1), (-1, 3)])
     )
+    if given["pre_tokens"] < 0 and keys == 1:
+        given["pre_tokens"] = 0  # a band before all keys is refused
+    if packed and mode == 3 and _has_more_queries(given):
+        mode = given["sparse_mode"] = 4
     if mode >= 2 and not (mode == 2 and tokens == 1 and kind != "rope" and not packed):
         given["atten_mask"] = TABLE
     elif mode == 1 or (not packed and draw(st.booleans())):

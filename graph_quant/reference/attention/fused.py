@@ -16,6 +16,7 @@ from .results import result_dtype, value_channels
 from .spans import Span
 
 _ROW_FIX = 2
+_LATENT, _CAUSAL = 512, 3
 
 
 def fused_attention(operands: Operands, numbers: Numbers) -> tuple[Tensor, Tensor]:
@@ -25,6 +26,7 @@ def fused_attention(operands: Operands, numbers: Numbers) -> tuple[Tensor, Tenso
     lse = torch.full(query.shape[:3], torch.inf)
     queries = _query_spans(operands, numbers, query)
     source = _Source(operands, numbers, len(queries))
+    _check_packed(operands, numbers, query.size(2), queries, source)
     sight = _Sight(operands, numbers, query.size(2))
     for sequence, span in enumerate(queries):
         if span.length == 0:
@@ -61,6 +63,27 @@ def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Sp
     lengths = numbers.actual_seq_lengths if tokens > 1 else None
     padding = _padding(operands.query_padding_size) if lengths is not None else -1
     return spans.batched(numbers.op, numbers.name("actual_seq_lengths"), lengths, batches, tokens, padding)
+
+
+def _check_packed(operands: Operands, numbers: Numbers, tokens: int, queries: list[Span], source: _Source) -> None:
+    """The kernel of packed sequences takes no token beside them, and in mode 3 no more queries than keys."""
+    is_latent = operands.query_rope is not None and operands.query.size(-1) == _LATENT
+    if not numbers.is_packed or is_latent or operands.key.dtype != operands.query.dtype:
+        return
+    sides = [("actual_seq_lengths", queries, tokens)]
+    if operands.block_table is None:
+        sides.append(("actual_seq_lengths_kv", source.spans, source.key.size(2)))
+    for name, found, every in sides:
+        if found[-1].stop != every:
+            where = f"{numbers.name(name)}[{len(found) - 1}]"
+            raise Refusal(f"{numbers.op}: {where} must equal {every}, the number of tokens, got {found[-1].stop}")
+    if numbers.sparse_mode == _CAUSAL:
+        for sequence, (query, key) in enumerate(zip(queries, source.spans, strict=False)):
+            if query.length > key.length:
+                raise Refusal(
+                    f"{numbers.op}: sequence {sequence} must have a key for each query in sparse_mode 3 and layout "
+                    f"{numbers.input_layout}, got {key.length} and {query.length}"
+                )
 
 
 def _padding(size: Tensor | None) -> int:
