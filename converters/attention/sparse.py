@@ -1,7 +1,11 @@
-"""The operators of sparse attention become nodes of their own, of which TorchAir ships no registration."""
+"""The operators of sparse attention become nodes of their own, of which TorchAir ships no registration.
+
+An input or attribute of a node is the argument of its name; what no argument answers to is not given.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from graph_quant.converters.lowering import lowers
@@ -11,220 +15,83 @@ from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor
 
+_KINDS = {str: attr.Str, bool: attr.Bool, int: attr.Int, float: attr.Float}
+_LENGTHS = ("actual_seq_lengths_query", "actual_seq_lengths_key", "block_table")
+_PAGES = ("block_table", "actual_seq_lengths_query", "actual_seq_lengths_kv")
+_MODES = ("layout_query", "sparse_mode", "pre_tokens", "next_tokens")
+_PLACES = ("layout_key", "sparse_count")
+_ATTENTION = ("scale_value", "sparse_block_size", "layout_kv", "attention_mode")
 
-def _refuse_in_graphs(op: str, argument: str, is_asked_for: bool) -> None:
-    if is_asked_for:
+
+def _node(op_type: str, inputs: Sequence[str], attributes: Sequence[str], outputs: list[str], given: Any) -> Any:
+    return ge_op(
+        op_type=op_type,
+        inputs={name: given.get(name) for name in inputs},
+        outputs=outputs,
+        attrs={name: _KINDS[type(given[name])](given[name]) for name in (*_MODES, *attributes)},
+    )
+
+
+def _refuse_in_graphs(op: str, argument: str, given: dict[str, Any]) -> None:
+    if given[argument]:
         raise Refusal(
             f"{op}: kernels of Ascend A2 and A3 cannot do {argument}=True in a graph; leave it out, or run eagerly"
         )
 
 
-def _modes(layout_query: str, sparse_mode: int, pre_tokens: int, next_tokens: int, **others: Any) -> dict[str, Any]:
-    return {
-        "layout_query": attr.Str(layout_query),
-        "sparse_mode": attr.Int(sparse_mode),
-        "pre_tokens": attr.Int(pre_tokens),
-        "next_tokens": attr.Int(next_tokens),
-        **others,
-    }
-
-
 @lowers("npu_lightning_indexer")
-def lower_indexer(
-    query: Tensor,
-    key: Tensor,
-    weights: Tensor,
-    actual_seq_lengths_query: Tensor | None,
-    actual_seq_lengths_key: Tensor | None,
-    block_table: Tensor | None,
-    layout_query: str,
-    layout_key: str,
-    sparse_count: int,
-    sparse_mode: int,
-    pre_tokens: int,
-    next_tokens: int,
-    return_value: bool,
-) -> tuple[Tensor, Tensor]:
+def lower_indexer(**given: Any) -> tuple[Tensor, Tensor]:
     """The GE node of one call."""
-    _refuse_in_graphs("npu_lightning_indexer", "return_value", return_value)
-    places, values = ge_op(
-        op_type="LightningIndexer",
-        inputs={
-            "query": query,
-            "key": key,
-            "weights": weights,
-            "actual_seq_lengths_query": actual_seq_lengths_query,
-            "actual_seq_lengths_key": actual_seq_lengths_key,
-            "block_table": block_table,
-        },
-        outputs=["sparse_indices", "sparse_values"],
-        attrs=_modes(
-            layout_query,
-            sparse_mode,
-            pre_tokens,
-            next_tokens,
-            layout_key=attr.Str(layout_key),
-            sparse_count=attr.Int(sparse_count),
-            return_values=attr.Bool(return_value),
-        ),
+    _refuse_in_graphs("npu_lightning_indexer", "return_value", given)
+    places, values = _node(
+        "LightningIndexer",
+        ("query", "key", "weights", *_LENGTHS),
+        (*_PLACES, "return_values"),
+        ["sparse_indices", "sparse_values"],
+        given | {"return_values": given["return_value"]},
     )
     places.desc.dtype = TO_DESC["int32"]
     return places, values
 
 
 @lowers("npu_quant_lightning_indexer")
-def lower_quant_indexer(
-    query: Tensor,
-    key: Tensor,
-    weights: Tensor,
-    query_dequant_scale: Tensor,
-    key_dequant_scale: Tensor,
-    query_quant_mode: int,
-    key_quant_mode: int,
-    actual_seq_lengths_query: Tensor | None,
-    actual_seq_lengths_key: Tensor | None,
-    block_table: Tensor | None,
-    layout_query: str,
-    layout_key: str,
-    sparse_count: int,
-    sparse_mode: int,
-    pre_tokens: int,
-    next_tokens: int,
-) -> Tensor:
+def lower_quant_indexer(**given: Any) -> Tensor:
     """The GE node of one call."""
-    places: Tensor = ge_op(
-        op_type="QuantLightningIndexer",
-        inputs={
-            "query": query,
-            "key": key,
-            "weights": weights,
-            "query_dequant_scale": query_dequant_scale,
-            "key_dequant_scale": key_dequant_scale,
-            "actual_seq_lengths_query": actual_seq_lengths_query,
-            "actual_seq_lengths_key": actual_seq_lengths_key,
-            "block_table": block_table,
-        },
-        outputs=["sparse_indices"],
-        attrs=_modes(
-            layout_query,
-            sparse_mode,
-            pre_tokens,
-            next_tokens,
-            query_quant_mode=attr.Int(query_quant_mode),
-            key_quant_mode=attr.Int(key_quant_mode),
-            layout_key=attr.Str(layout_key),
-            sparse_count=attr.Int(sparse_count),
-        ),
+    places: Tensor = _node(
+        "QuantLightningIndexer",
+        ("query", "key", "weights", "query_dequant_scale", "key_dequant_scale", *_LENGTHS),
+        ("query_quant_mode", "key_quant_mode", *_PLACES),
+        ["sparse_indices"],
+        given,
     )
     places.desc.dtype = TO_DESC["int32"]
     return places
 
 
 @lowers("npu_sparse_flash_attention")
-def lower_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    sparse_indices: Tensor,
-    scale_value: float,
-    block_table: Tensor | None,
-    actual_seq_lengths_query: Tensor | None,
-    actual_seq_lengths_kv: Tensor | None,
-    query_rope: Tensor,
-    key_rope: Tensor,
-    sparse_block_size: int,
-    layout_query: str,
-    layout_kv: str,
-    sparse_mode: int,
-    pre_tokens: int,
-    next_tokens: int,
-    attention_mode: int,
-    return_softmax_lse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def lower_attention(**given: Any) -> tuple[Tensor, Tensor, Tensor]:
     """The GE node of one call."""
-    _refuse_in_graphs("npu_sparse_flash_attention", "return_softmax_lse", return_softmax_lse)
-    out, largest, total = ge_op(
-        op_type="SparseFlashAttention",
-        inputs={
-            "query": query,
-            "key": key,
-            "value": value,
-            "sparse_indices": sparse_indices,
-            "block_table": block_table,
-            "actual_seq_lengths_query": actual_seq_lengths_query,
-            "actual_seq_lengths_kv": actual_seq_lengths_kv,
-            "query_rope": query_rope,
-            "key_rope": key_rope,
-        },
-        outputs=["attention_out", "softmax_max", "softmax_sum"],
-        attrs=_modes(
-            layout_query,
-            sparse_mode,
-            pre_tokens,
-            next_tokens,
-            scale_value=attr.Float(scale_value),
-            sparse_block_size=attr.Int(sparse_block_size),
-            layout_kv=attr.Str(layout_kv),
-            attention_mode=attr.Int(attention_mode),
-            return_softmax_lse=attr.Bool(return_softmax_lse),
-        ),
+    _refuse_in_graphs("npu_sparse_flash_attention", "return_softmax_lse", given)
+    out, largest, total = _node(
+        "SparseFlashAttention",
+        ("query", "key", "value", "sparse_indices", *_PAGES, "query_rope", "key_rope"),
+        (*_ATTENTION, "return_softmax_lse"),
+        ["attention_out", "softmax_max", "softmax_sum"],
+        given,
     )
     largest.desc.dtype = total.desc.dtype = TO_DESC["float32"]
     return out, largest, total
 
 
 @lowers("npu_kv_quant_sparse_flash_attention")
-def lower_quant_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    sparse_indices: Tensor,
-    scale_value: float,
-    key_quant_mode: int,
-    value_quant_mode: int,
-    block_table: Tensor | None,
-    actual_seq_lengths_query: Tensor | None,
-    actual_seq_lengths_kv: Tensor | None,
-    sparse_block_size: int,
-    layout_query: str,
-    layout_kv: str,
-    sparse_mode: int,
-    pre_tokens: int,
-    next_tokens: int,
-    attention_mode: int,
-    quant_scale_repo_mode: int,
-    tile_size: int,
-    rope_head_dim: int,
-) -> Tensor:
-    """The GE node of one call."""
-    out: Tensor = ge_op(
-        op_type="KvQuantSparseFlashAttention",
-        inputs={
-            "query": query,
-            "key": key,
-            "value": value,
-            "sparse_indices": sparse_indices,
-            "key_dequant_scale": None,
-            "value_dequant_scale": None,
-            "block_table": block_table,
-            "actual_seq_lengths_query": actual_seq_lengths_query,
-            "actual_seq_lengths_kv": actual_seq_lengths_kv,
-        },
-        outputs=["attention_out"],
-        attrs=_modes(
-            layout_query,
-            sparse_mode,
-            pre_tokens,
-            next_tokens,
-            scale_value=attr.Float(scale_value),
-            key_quant_mode=attr.Int(key_quant_mode),
-            value_quant_mode=attr.Int(value_quant_mode),
-            sparse_block_size=attr.Int(sparse_block_size),
-            layout_kv=attr.Str(layout_kv),
-            attention_mode=attr.Int(attention_mode),
-            quant_scale_repo_mode=attr.Int(quant_scale_repo_mode),
-            tile_size=attr.Int(tile_size),
-            rope_head_dim=attr.Int(rope_head_dim),
-        ),
+def lower_quant_attention(**given: Any) -> Tensor:
+    """The GE node of one call; scales stand in the cache."""
+    reserved = {"key_dequant_scale": None, "value_dequant_scale": None}
+    out: Tensor = _node(
+        "KvQuantSparseFlashAttention",
+        ("query", "key", "value", "sparse_indices", *reserved, *_PAGES),
+        (*_ATTENTION, "key_quant_mode", "value_quant_mode", "quant_scale_repo_mode", "tile_size", "rope_head_dim"),
+        ["attention_out"],
+        given | reserved,
     )
     return out
