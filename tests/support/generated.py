@@ -17,6 +17,8 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 SIZES = st.sampled_from([0, 1, 2, 3, 8, 16])
 NEAR = st.integers(0, 9)
+# Drawn and left: calls that differ in their numbers alone are calls of their own.
+SEEDS = st.integers(0, 2**16)
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (torch.float32, *HALVES)
 

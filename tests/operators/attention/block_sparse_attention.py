@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 
 from support.call import Statement, bad
-from support.generated import Draw, mostly
+from support.generated import SEEDS, Draw, mostly
 from support.tensors import bf16, f16, f32
 
 OP = "block_sparse_attention"
@@ -83,6 +83,7 @@ def expected(
 
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    draw(SEEDS)
     make = draw(st.sampled_from([f16, bf16]))
     layout, kv_heads = draw(st.sampled_from(["TND", "BNSD"])), draw(st.sampled_from([1, 2]))
     lengths, keys = [draw(st.integers(0, 5)), 4], [130, draw(st.integers(0, 20))]

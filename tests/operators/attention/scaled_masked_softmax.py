@@ -7,7 +7,7 @@ import torch
 from hypothesis import strategies as st
 
 from support.call import Statement, bad
-from support.generated import Draw, mostly, tensor
+from support.generated import SEEDS, Draw, mostly, tensor
 from support.tensors import bf16, f16, f32, i8
 
 OP, BACK = "scaled_masked_softmax", "scaled_masked_softmax_backward"
@@ -45,6 +45,7 @@ def expected_gradient(gradient: torch.Tensor, y: torch.Tensor, mask: torch.Tenso
 
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    draw(SEEDS)
     make = draw(st.sampled_from([f32, f16, bf16]))
     masks = st.sampled_from([(2, 2, 32, 64), (2, 1, 32, 64), (1, 1, 32, 64), (32, 64), (64,)])
     return (make(2, 2, 32, 64), f32(*draw(masks)) > 0, draw(st.sampled_from([1, 0.125]))), {}

@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 from support.call import Statement, bad
-from support.generated import Draw, mostly
+from support.generated import SEEDS, Draw, mostly
 from support.tensors import ends, f16, f32, i8
 
 OP = "gather_sparse_index"
@@ -30,6 +30,7 @@ def expected(x: torch.Tensor, index: torch.Tensor) -> Any:
 
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    draw(SEEDS)
     rows = draw(st.integers(1, 5))
     x = draw(st.sampled_from([f32, f16, i8]))(rows, *draw(st.sampled_from([(), (3,), (2, 2)])))
     shape = draw(st.sampled_from([(), (4,), (2, 3), (0,)]))

@@ -8,7 +8,7 @@ import torch_npu
 from hypothesis import strategies as st
 
 from support.call import INT4, Case, Statement, bad, good
-from support.generated import DESTINATIONS, HALVES, SIZES, Draw, optional, tensor
+from support.generated import DESTINATIONS, HALVES, SEEDS, SIZES, Draw, optional, tensor
 from support.rules import floats, integers, pack
 from support.tensors import bf16, f16, f32
 
@@ -80,6 +80,7 @@ def expected(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, **options:
 
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    draw(SEEDS)
     rows, width = draw(st.integers(1, 4)), draw(st.sampled_from([8, 16, 128]))
     make = draw(st.sampled_from([f16, bf16]))
     options = {

@@ -8,7 +8,7 @@ import torch_npu
 from hypothesis import strategies as st
 
 from support.call import Case, Statement, bad, good
-from support.generated import Draw, mostly, tensor
+from support.generated import SEEDS, Draw, mostly, tensor
 from support.rules import floats
 from support.tensors import bf16, f16, f32
 
@@ -70,6 +70,7 @@ def expected(x: torch.Tensor, min_scale: float = 0.0) -> Any:
 
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    draw(SEEDS)
     make = draw(st.sampled_from([f16, bf16]))
     shape = draw(st.sampled_from([(3, 4), (2, 128), (1, 300), (2, 2, 129)]))
     x = make(*shape) * draw(st.sampled_from([1.0, 100.0]))
