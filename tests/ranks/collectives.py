@@ -228,6 +228,14 @@ def under_way() -> None:
     equal(x, 2)
     future = dist.all_reduce(npu(RANK), async_op=True).get_future()
     equal(future.then(lambda done: done.value()[0] + 1).wait(), 2)
+    # What is chained to a collective communicates, too: on rank 0 surely in the thread that performed it.
+    if RANK == 1:
+        dist.recv(x, 0)
+    future = dist.all_reduce(npu(1), async_op=True).get_future()
+    future = future.then(lambda done: dist.all_reduce(done.value()[0], async_op=True).get_future().wait()[0] + 1)
+    if RANK == 0:
+        dist.send(x, 1)
+    equal(future.wait(), 5)
 
 
 def groups() -> None:

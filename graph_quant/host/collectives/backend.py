@@ -54,6 +54,9 @@ class HostHccl(ProcessGroupGloo):
             f"hccl::{plan.call.name}", lambda: self._in_turn(plan, limit), plan.tensors, results
         ):
             return finished(results)
+        if self._queue.is_here():
+            self._run(plan, limit)
+            return self._kept(finished(results))
         if now and self._coalesced is None and self._queue.is_idle():
             self._run(plan, limit)
             return DONE
@@ -68,7 +71,7 @@ class HostHccl(ProcessGroupGloo):
 
     def _in_turn(self, plan: Plan, limit: timedelta) -> None:
         self._failures.check(plan.call.name)
-        if self._queue.is_idle():
+        if self._queue.is_here() or self._queue.is_idle():
             self._run(plan, limit)
         else:
             self._queue.submit(AsyncWork(lambda: self._run(plan, limit), plan.call.name, [], plan.tensors)).wait()

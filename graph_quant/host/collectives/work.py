@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from queue import SimpleQueue
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import Any
 
 import torch
@@ -170,6 +170,7 @@ class Queue:
         self._waiting: SimpleQueue[AsyncWork] = SimpleQueue()
         self._last: AsyncWork | None = None
         self._thread: Thread | None = None
+        self._performing = False
 
     def submit(self, work: AsyncWork) -> AsyncWork:
         """Let the group's thread perform a work after those before it."""
@@ -182,11 +183,18 @@ class Queue:
         return work
 
     def is_idle(self) -> bool:
-        """Tell whether all that was asked for has ended."""
-        return self._last is None or self._last.is_completed()
+        """Tell whether all that was asked for has ended, with what is chained to it."""
+        return self._last is None or (self._last.is_completed() and not self._performing)
+
+    def is_here(self) -> bool:
+        """Tell whether this is the group's thread, in what is chained to a collective: it cannot wait for itself."""
+        return current_thread() is self._thread
 
     def _serve(self, device: int) -> None:
         """Perform what comes; what is chained to its futures works on the rank's device here too."""
         torch.npu.set_device(device)  # type: ignore[attr-defined]
         while True:
-            self._waiting.get().perform()
+            work = self._waiting.get()
+            self._performing = True
+            work.perform()
+            self._performing = False
