@@ -40,6 +40,7 @@ def mend(converter: ModuleType, compiler: ModuleType) -> None:
     vars(compiler)["_is_binary_operator"] = lambda target: target in _COMPARISONS or known(target)
     for target, make in (*_COMPARISONS.items(), *_CHOICES.items()):
         converter.register_fx_node_ge_converter(target)(_of_sizes(make))
+    converter.register_fx_node_ge_converter(torch.sym_ite)(_of_sizes(ge.SelectV2))
     for promise in _PROMISES:
         converter.register_fx_node_ge_converter(promise)(_nothing)
 
@@ -63,9 +64,8 @@ def _known_or_refused(mapping: Any) -> Any:
 
 
 def _of_sizes(make: Any) -> Any:
-    def convert(one: Any, other: Any, meta_outputs: Any = None) -> Any:  # noqa: ARG001
-        given = [each if isinstance(each, Tensor) else ge.Const(each, dtype=DataType.DT_INT64) for each in (one, other)]
-        return make(*given)
+    def convert(*sizes: Any, meta_outputs: Any = None) -> Any:  # noqa: ARG001
+        return make(*(each if isinstance(each, Tensor) else ge.Const(each, dtype=DataType.DT_INT64) for each in sizes))
 
     return convert
 

@@ -36,13 +36,8 @@ def atan2(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:
 
 @converts(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
-    """Mod, whose remainder has the sign of the dividend: exact in any type that holds both."""
-    return computed("Mod", meta_outputs.dtype, *_promoted(meta_outputs.dtype, x, other))
-
-
-def _promoted(dtype: int, *values: Any) -> list[Any]:
-    """Tensors of other types cast; numbers stay numbers."""
-    return [in_type(dtype, value) if isinstance(value, Tensor) else value for value in values]
+    """Mod, whose remainder has the sign of the dividend: exact in any type that holds both. Numbers are rounded."""
+    return computed("Mod", meta_outputs.dtype, *in_type(meta_outputs.dtype, x, other))
 
 
 @converts(aten.bitwise_and.Scalar, aten.bitwise_and.Tensor)
@@ -89,6 +84,12 @@ def gelu(x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> T
 def hardtanh(x: Tensor, min_val: Any = -1, max_val: Any = 1, meta_outputs: Any = None) -> Tensor:
     """ClipByValueV2, also where both bounds are the same: what is no number stays none."""
     return ge.ClipByValueV2(*in_type(meta_outputs.dtype, x, min_val, max_val))
+
+
+@converts(aten.full_like.default)
+def full_like(x: Tensor, fill_value: Any, *, meta_outputs: Any = None, **_: Any) -> Tensor:
+    """Fill with a number of the result's type: TorchAir rounds it to float32 first."""
+    return ge.Fill(shape_of(x), in_type(meta_outputs.dtype, fill_value))
 
 
 @converts(aten.round.decimals)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts, in_type, is_static, run_time_shape, shape_of, taken_in
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
@@ -116,10 +117,18 @@ def _size(x: Tensor, axis: int) -> Any:
     return x.symsize[axis] if is_static(x.symsize) else ge.Gather(run_time_shape(x), axis)
 
 
+@decomposes(aten.masked_scatter.default)
+def stretched_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
+    """The tensor and its mask stretched over each other, where their shapes are not written alike."""
+    if str(x.shape) == str(mask.shape):
+        return NotImplemented
+    shape = torch.broadcast_shapes(x.shape, mask.shape)
+    return x.expand(shape).masked_scatter(mask.expand(shape), source)
+
+
 @converts(aten.masked_scatter.default)
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """MaskedScatter, the mask stretched over the tensor."""
-    stretched = mask if str(mask.symsize) == str(x.symsize) else ge.BroadcastTo(mask, shape_of(x))
+    """MaskedScatter of a tensor and a mask of its shape."""
     inner = taken_in("MaskedScatter", x.dtype)
-    filled = ge.MaskedScatter(in_type(inner, x), stretched, in_type(inner, source))
+    filled = ge.MaskedScatter(in_type(inner, x), mask, in_type(inner, source))
     return filled if inner == x.dtype else ge.Cast(filled, dst_type=x.dtype)

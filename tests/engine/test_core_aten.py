@@ -4,7 +4,7 @@ from itertools import islice
 
 import torch
 
-from engine.core_aten import check_together, own
+from engine.core_aten import Call, check_together, own
 
 aten = torch.ops.aten
 SAMPLE = (
@@ -32,3 +32,18 @@ def test_a_sample_agrees_with_eager_mode_to_the_bit() -> None:
     outcome = check_together(calls, dynamic=True)
     assert outcome.failures == []
     assert outcome.agreed >= len(calls)
+
+
+def test_what_once_stopped_or_differed_agrees() -> None:
+    """Numbers of another precision than float32, a mask larger than its tensor, nothing to pad, truth as a number."""
+    x, mask = torch.arange(1.0, 16.0), torch.eye(5, dtype=torch.bool)
+    calls = [
+        Call(aten.fmod.Scalar, (x.bfloat16(), 0.1), {}),
+        Call(aten.full_like.default, (x, 0.1), {"dtype": torch.float64}),
+        Call(aten.masked_scatter.default, (torch.arange(5), mask, torch.arange(25)), {}),
+        Call(aten.reflection_pad1d.default, (torch.zeros(0, 3, 3), [1, 2]), {}),
+        Call(aten.replication_pad2d.default, (torch.zeros(0, 3, 3, 3), [0, 2, 0, 1]), {}),
+        Call(aten._local_scalar_dense.default, (torch.tensor(True),), {}),
+    ]
+    outcome = check_together(calls, dynamic=True)
+    assert outcome.failures == []

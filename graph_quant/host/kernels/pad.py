@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -31,10 +33,10 @@ def _without_leading_zeros(pairs: list[tuple[int, int]]) -> list[tuple[int, int]
 
 
 def _pad_by_copy(x: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
-    """Torch pads by copying only the last dimensions, and only with two leading ones that stay as they are."""
+    """Torch pads by copying only the last dimensions, and only with two leading ones, of which the first may be 0."""
     padded = _without_leading_zeros(pairs)
     leading = x.dim() - len(padded)
-    batch = x.reshape([1, -1, *x.shape[leading:]])
+    batch = x.reshape([math.prod(x.shape[:leading]), 1, *x.shape[leading:]])
     result = functional.pad(batch, _last_first(padded), mode)
     return result.reshape([*x.shape[:leading], *result.shape[2:]])
 
@@ -75,8 +77,8 @@ def pad_grad(x: Tensor, paddings: Sizes, *, mode: str = "reflect", paddings_cont
     inner = [size - sum(pair) for size, pair in zip(x.shape[leading:], padded, strict=True)]
     if mode == "reflect" and any(max(pair) >= size for pair, size in zip(padded, inner, strict=True)):
         raise ValueError(f"reflected paddings {padded} must be smaller than the dimensions {inner} that they pad")
-    batch = x.reshape([1, -1, *x.shape[leading:]])
-    shape_only = torch.zeros([1, batch.size(1), *inner], dtype=x.dtype)
+    batch = x.reshape([math.prod(x.shape[:leading]), 1, *x.shape[leading:]])
+    shape_only = torch.zeros([*batch.shape[:2], *inner], dtype=x.dtype)
     backward = getattr(torch.ops.aten, f"{_GRADIENTS[mode]}_pad{len(padded)}d_backward")
     result = backward(batch, shape_only, _last_first(padded))
     return result.reshape([*x.shape[:leading], *inner])  # type: ignore[no-any-return]
