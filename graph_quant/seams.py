@@ -238,7 +238,9 @@ SEAMS: tuple[Seam, ...] = (
     ),
     *_seams("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
     *_seams("operators of ATB are missing", "torch_npu.op_plugin.atb._atb_ops"),
-    *_seams("the engine inductor does not start", "torch_npu._inductor"),
+    *_seams(
+        "the engine inductor does not start", "torch_npu._inductor", "torch._inductor.decomposition.decompositions"
+    ),
     # TorchAir
     *_seams(
         "TorchAir does not run on the host",

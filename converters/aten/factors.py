@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from graph_quant.converters import UPSTREAM
 from graph_quant.converters.aten.precision import in_float32, is_rounded
 from graph_quant.converters.lowering import converts, in_type
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -36,16 +35,16 @@ def mul(x: Tensor, number: Any, meta_outputs: Any = None) -> Tensor:
 
 
 @converts(aten.addcmul.default)
-def addcmul(x: Tensor, one: Tensor, other: Tensor, *, value: Any = 1, meta_outputs: Any = None) -> Any:
+def addcmul(x: Tensor, one: Tensor, other: Tensor, *, value: Any = 1, meta_outputs: Any = None) -> Tensor:
     """Addcmul."""
     if is_rounded(value, meta_outputs.dtype):
         return in_float32(ge.Addcmul, meta_outputs.dtype, x, one, other, value)
-    return UPSTREAM[aten.addcmul.default](x, one, other, value=value, meta_outputs=meta_outputs)
+    return ge.Addcmul(*in_type(meta_outputs.dtype, x, one, other, value))
 
 
 @converts(aten.addcdiv.default)
-def addcdiv(x: Tensor, one: Tensor, other: Tensor, *, value: Any = 1, meta_outputs: Any = None) -> Any:
+def addcdiv(x: Tensor, one: Tensor, other: Tensor, *, value: Any = 1, meta_outputs: Any = None) -> Tensor:
     """Addcdiv."""
     if is_rounded(value, meta_outputs.dtype):
         return in_float32(ge.Addcdiv, meta_outputs.dtype, x, one, other, value)
-    return UPSTREAM[aten.addcdiv.default](x, one, other, value=value, meta_outputs=meta_outputs)
+    return ge.Addcdiv(*in_type(meta_outputs.dtype, x, one, other, value))

@@ -9,6 +9,7 @@ In `tests`:
     python -m engine.core_aten              all of them, and what differs
     python -m engine.core_aten amax var     the overloads of some operators
     python -m engine.core_aten --page ../docs/aten.md   all of them, and how many agree into the table there
+    python -m engine.core_aten --page ../docs/aten.md --found all.json some.json   the same of reports of earlier runs
 """
 
 from __future__ import annotations
@@ -379,6 +380,12 @@ def write_table(page: Path, outcomes: Sequence[Outcome]) -> None:
     page.write_text(text + HEADING + told + TABLE + "".join(rows), encoding="utf-8")
 
 
+def _joined(reports: Sequence[Path]) -> list[Outcome]:
+    """What reports say; of an overload that several ran, what the last says."""
+    found = [Outcome(**each) for report in reports for each in json.loads(report.read_text())]
+    return list({(each.overload, each.dynamic): each for each in found}.values())
+
+
 # Whose numbers are random or not defined: only shapes and dtypes can agree.
 UNDEFINED = ("rand", "randn", "randperm", "native_dropout", "empty", "empty_strided", "resize_")
 
@@ -392,9 +399,13 @@ def main() -> int:
     parser.add_argument("--dynamic", action="store_true", help="symbols for sizes alone")
     parser.add_argument("--report", type=Path, help="write what was found as JSON")
     parser.add_argument("--page", type=Path, help="write how many agree into the table of this page")
+    parser.add_argument("--found", type=Path, nargs="+", help="run nothing: the page is written of these reports")
     options = parser.parse_args()
+    if options.page and options.found:
+        write_table(options.page, _joined(options.found))
+        return 0
     if options.page and options.names:
-        parser.error("--page needs all operators")
+        parser.error("--page needs all operators, or --found")
     warnings.simplefilter("ignore")
     wanted = [each for each in core() if not options.names or each.overloadpacket.__name__ in options.names]
     calls = noted_calls(wanted, options.most)

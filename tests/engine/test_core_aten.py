@@ -44,6 +44,8 @@ def test_what_once_stopped_or_differed_agrees() -> None:
         Call(aten.reflection_pad1d.default, (torch.zeros(0, 3, 3), [1, 2]), {}),
         Call(aten.replication_pad2d.default, (torch.zeros(0, 3, 3, 3), [0, 2, 0, 1]), {}),
         Call(aten._local_scalar_dense.default, (torch.tensor(True),), {}),
+        Call(aten.addcmul.default, (x, x, x), {"value": 2.0}),
+        Call(aten.addcdiv.default, (x, x, x + 1), {"value": 2.0}),
     ]
     outcome = check_together(calls, dynamic=True)
     assert outcome.failures == []

@@ -153,3 +153,15 @@ def test_shapes_are_inferred_for_any_depth() -> None:
         rows, columns = matmul.int8_matmul(square, square).shape
     assert isinstance(rows, torch.SymInt)
     assert isinstance(columns, torch.SymInt)
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="torch._int_mm is slow here, and not used")
+def test_compiled_code_calls_atens_product_where_strides_are_plain() -> None:
+    x1, x2 = int8(3, 8), int8(5, 8).t()
+    assert np.array_equal(matmul.as_int_mm(x1, x2).numpy(), product(x1, x2))
+    # With such strides ATen's product is left unwritten.
+    for left, right in ((x1[:1].expand(3, 8), x2), (x1, x2[:, :1].expand(8, 5)), (x1[:0], x2), (x1[None], x2)):
+        assert matmul.as_int_mm(left, right) is NotImplemented
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        of_any_size = mode.from_tensor(x1, symbolic_context=DYNAMIC, source=ConstantSource("x1"))
+        assert matmul.as_int_mm(of_any_size, mode.from_tensor(x2)) is NotImplemented

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from ...ge.graph import Node
+from ...reference.matmul import int8_product
 from .errors import NodeError
 
 EAGER, INDUCTOR = "eager", "inductor"
@@ -99,6 +100,7 @@ def _load_inductor() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "triton-ascend is not installed")
         importlib.import_module("torch_npu._inductor")
+    importlib.import_module("torch._inductor.decomposition").decompositions[int8_product.STEP] = int8_product.as_int_mm
 
 
 def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:

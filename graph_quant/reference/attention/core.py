@@ -20,6 +20,8 @@ from .arithmetic import Arithmetic
 _TILE = 1024
 _MOST_SCORES = 1 << 22
 HIDDEN = torch.finfo(torch.float32).min
+# From here on down exp is 0 in float32.
+_VANISHING = -104.0
 
 
 class Part(Protocol):
@@ -110,6 +112,11 @@ class Sight:
     void: Tensor | None = None
 
 
+def exponentials(differences: Tensor) -> Tensor:
+    """Of each its exponential, in place. What hidden scores give is 0, which takes long unless they are infinite."""
+    return torch.threshold_(differences, _VANISHING, -torch.inf).exp_()
+
+
 def attend(query: Tensor, keys: Cached, values: Cached, sight: Sight, arithmetic: Arithmetic) -> tuple[Tensor, Tensor]:
     """The result (head, query, channel) and the logarithm of the sum of exponentials (head, query), float32."""
     heads, tokens, _ = query.shape
@@ -129,12 +136,12 @@ def attend(query: Tensor, keys: Cached, values: Cached, sight: Sight, arithmetic
             scores = arithmetic.scores(scores, _rows(of_head, part, tokens)).view(*rows.shape[:2], -1)
             _look(scores, sight, of_head, part)
             largest = scores.amax(-1, keepdim=True)
-            exponentials = scores.sub_(largest).exp_()
-            total = exponentials.sum(-1, keepdim=True)
+            weights = exponentials(scores.sub_(largest))
+            total = weights.sum(-1, keepdim=True)
             lse[of_head, part] = total.log().add_(largest).squeeze(-1)
             if sight.sink is not None:
                 total = total + (sight.sink[of_head, None, None] - largest).exp_()
-            sums = _weighted(arithmetic.weights(exponentials).flatten(0, 1), values, head, value_room)
+            sums = _weighted(arithmetic.weights(weights).flatten(0, 1), values, head, value_room)
             out[of_head, part] = arithmetic.result(sums.view(*rows.shape[:2], -1), total)
     if sight.void is not None:
         out.masked_fill_(sight.void.unsqueeze(-1), 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .core import exponentials
 from .layouts import arranged, heads_first
 from .spans import Span
 from .training import Training, widened
@@ -40,7 +41,7 @@ def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[
         row_largest = scores.amax(-1, keepdim=True)
         if call.sink is not None:
             row_largest = row_largest.maximum(call.sink[:, None, None])
-        weights = scores.sub_(row_largest).exp_()
+        weights = exponentials(scores.sub_(row_largest))
         row_total = weights.sum(-1, keepdim=True)
         if call.sink is not None:
             row_total += (call.sink[:, None, None] - row_largest).exp_()
@@ -75,7 +76,8 @@ def backward(
         if not queries.length or not keys.length:
             continue
         scores, void = call.scores(_at(q, queries), _at(k, keys), pairs, sequence)
-        weights = scores.sub_(_at(largest, queries).unsqueeze(-1)).exp_().div_(_at(total, queries).unsqueeze(-1))
+        weights = exponentials(scores.sub_(_at(largest, queries).unsqueeze(-1)))
+        weights.div_(_at(total, queries).unsqueeze(-1))
         if void is not None:
             weights.masked_fill_(void.unsqueeze(-1), 0.0)
         upstream = _at(gradient, queries)

@@ -19,7 +19,7 @@ def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     """``x1 @ x2`` of int8 tensors in int32; leading dimensions broadcast."""
     if type(x1) is type(x2) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _int8_matmul(x1, x2)
-    return _step(x1, x2)  # type: ignore[no-any-return]
+    return STEP(x1, x2)  # type: ignore[no-any-return]
 
 
 def _int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
@@ -48,15 +48,29 @@ def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 
 def _plain_strides(matrix: torch.Tensor) -> torch.Tensor:
-    """The matrix with rows, or columns, that lie apart in memory.
+    """The matrix with rows, or columns, that lie apart in memory."""
+    if _are_plain(matrix):
+        return matrix
+    return torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device).copy_(matrix)
+
+
+def _are_plain(matrix: torch.Tensor) -> bool:
+    """Whether the strides are those of rows, or columns, that lie apart in memory.
 
     With strides that say otherwise torch._int_mm leaves its result unwritten. Expanded matrices have such strides, and
     matrices with one row or column may have any stride there, and are contiguous all the same.
     """
     (rows, columns), (down, across) = matrix.shape, matrix.stride()
-    if (across == 1 and down >= max(columns, 1)) or (down == 1 and across >= max(rows, 1)):
-        return matrix
-    return torch.empty((rows, columns), dtype=matrix.dtype, device=matrix.device).copy_(matrix)
+    return (across == 1 and down >= max(columns, 1)) or (down == 1 and across >= max(rows, 1))
+
+
+def as_int_mm(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
+    """The step as ATen's own operator, which compiled code calls without Python, where nothing of it is left open."""
+    sizes = (*x1.shape, *x2.shape, *x1.stride(), *x2.stride())
+    is_settled = _HAS_INT8_DOT_PRODUCT and x1.dim() == x2.dim() == 2 and all(isinstance(size, int) for size in sizes)
+    if not (is_settled and all(sizes) and _are_plain(x1) and _are_plain(x2)):
+        return NotImplemented
+    return torch._int_mm(x1, x2)
 
 
 def _shape_only(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
@@ -64,4 +78,4 @@ def _shape_only(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     return x1.new_empty((*batch, x1.size(-2), x2.size(-1)), dtype=torch.int32)
 
 
-_step = step("int8_matmul(Tensor x1, Tensor x2) -> Tensor", _int8_matmul, _shape_only)
+STEP = step("int8_matmul(Tensor x1, Tensor x2) -> Tensor", _int8_matmul, _shape_only)

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch_npu
 import torchair
+from graph_quant.reference.attention.core import exponentials
 
 from operators.attention.fusion_attention import NAME, calls, expected
 from support.call import overload
@@ -285,3 +286,10 @@ def test_layouts_are_told_in_either_case() -> None:
     query = f32(1, 2, 3, 16)
     results = [torch_npu.npu_fusion_attention(query, query, query, 2, name)[0] for name in ("BNSD", "bnsd")]
     assert torch.equal(*results)
+
+
+def test_exponentials_of_hidden_scores_are_those_of_others() -> None:
+    """In a vector of ordinary numbers and in one of hidden ones, at the edges of underflow."""
+    low = torch.finfo(torch.float32).min
+    numbers = torch.tensor([0.0, -1.0, -87.3, -88.0, -103.9, -104.0, -104.1, low, -torch.inf, torch.nan]).repeat(7)
+    torch.testing.assert_close(exponentials(numbers.clone()), numbers.exp(), rtol=0, atol=0, equal_nan=True)
