@@ -91,8 +91,11 @@ _DEEPSEEK = {
         "type": "yarn",
     },
 }
+# What sends tokens to ranks that share experts takes no narrower ones.
+_WIDE = {"hidden_size": 1024}
 _DEEPSEEK_V3_2 = {
     **_DEEPSEEK,
+    **_WIDE,
     "model_type": "deepseek_v32",
     "q_lora_rank": 1536,
     "index_n_heads": 64,
@@ -101,6 +104,7 @@ _DEEPSEEK_V3_2 = {
 }
 _GLM_5 = {
     **_COMMON,
+    **_WIDE,
     "architectures": ["GlmMoeDsaForCausalLM"],
     "model_type": "glm_moe_dsa",
     "intermediate_size": 512,
@@ -128,6 +132,7 @@ _GLM_5 = {
 }
 _LONGCAT = {
     **{key: value for key, value in _COMMON.items() if key != "num_hidden_layers"},
+    **_WIDE,
     "architectures": ["LongcatFlashForCausalLM"],
     "model_type": "longcat_flash",
     "num_layers": 2,
