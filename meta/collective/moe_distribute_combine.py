@@ -71,8 +71,8 @@ def moe_distribute_combine_v2(
     _check_info(rules, "assist_info_for_combine", assist_info_for_combine)
     check_batch(rules, global_bs, ep_world_size)
     _check_unquantised(rules, comm_quant_mode)
-    check_none(rules, " without ranks of shared experts", shared_expert_x=shared_expert_x)
     like = (expert_ids.size(0), expand_x.size(1))
+    _check_shared(rules, shared_expert_x, expand_x, like[0], x_active_mask)
     needed = {"ori_x": copy_expert_num or const_expert_num}
     _check_rows(rules, expand_x, needed, like[0], ori_x=ori_x)
     constants = {
@@ -152,6 +152,26 @@ def _check(
     rules.dtype("expand_scales", expand_scales, (torch.float32,))
     rules.rank("expand_scales", expand_scales, 1)
     rules.equal("expand_scales.size(0)", expand_scales.size(0), "expand_x.size(0)", expand_x.size(0))
+
+
+def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int, mask: Tensor | None) -> None:
+    """What experts that all tokens have gave for them: (BS, H), BS in two parts or in one."""
+    if not is_a3():
+        check_none(rules, " on A2", shared_expert_x=shared)
+    if shared is None:
+        return
+    rules.dtype("shared_expert_x", shared, (like.dtype,), ", as expand_x is")
+    rules.rank("shared_expert_x", shared, 2, 3)
+    product = shared.size(0) if shared.dim() == 2 else shared.size(0) * shared.size(1)
+    rules.equal("the rows of shared_expert_x", product, "expert_ids.size(0)", rows)
+    rules.equal("shared_expert_x.size(-1)", shared.size(-1), "expand_x.size(1)", like.size(1))
+    rules.require(
+        mask is None or mask.dim() == 1,
+        lambda: (
+            "shared_expert_x must be None where x_active_mask has two dimensions: that is not computed on the host, "
+            "got one"
+        ),
+    )
 
 
 def _check_info(rules: Rules, name: str, info: Tensor) -> None:

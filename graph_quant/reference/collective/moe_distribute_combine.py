@@ -2,7 +2,8 @@
 
 For each token, over its experts in their order: the row times its weight, added in float32, each rounded; the sum is
 rounded once, at the end. An expert that computes nothing adds nothing, or the token itself, or
-``alpha_1 * token + alpha_2 * v``. Tokens that x_active_mask leaves out are zero here.
+``alpha_1 * token + alpha_2 * v``. What shared experts gave for a token is added last, without a weight. Tokens that
+x_active_mask leaves out are zero here.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def moe_distribute_combine(
     ep_send_counts: Tensor,
     expert_scales: Tensor,
     mask: Tensor | None,
+    shared: Tensor | None,
     ori_x: Tensor | None,
     constants: Sequence[Tensor],
     group: str,
@@ -56,6 +58,9 @@ def moe_distribute_combine(
     for place in range(expert_ids.size(1)):
         weighted = rows[:, place] * expert_scales[:, place, None]
         total = torch.where(adds[:, place, None], total + weighted, total)
+    if shared is not None:
+        added = total + shared.reshape(total.shape).float()
+        total = added if mask is None else torch.where(mask[:, None], added, total)
     return total.to(expand_x.dtype)
 
 
@@ -93,6 +98,7 @@ def combine_v2(
     ep_rank_id: int,
     moe_expert_num: int,
     x_active_mask: Tensor | None,
+    shared_expert_x: Tensor | None,
     ori_x: Tensor | None,
     const_expert_alpha_1: Tensor | None,
     const_expert_alpha_2: Tensor | None,
@@ -104,7 +110,7 @@ def combine_v2(
     """The second version, of which experts may compute nothing."""
     numbers = [ep_world_size, ep_rank_id, moe_expert_num, zero_expert_num, copy_expert_num, const_expert_num]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, ori_x, given)
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
     return moe_distribute_combine(*tensors, group_ep, numbers, True)
 
 
@@ -121,7 +127,7 @@ def combine(
 ) -> Tensor:
     """The first version."""
     numbers = [ep_world_size, ep_rank_id, moe_expert_num, 0, 0, 0]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None)
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None, None)
     return moe_distribute_combine(*tensors, [], group_ep, numbers, False)
 
 
@@ -132,6 +138,7 @@ def combine_node(
     ep_send_counts: Tensor,
     expert_scales: Tensor,
     x_active_mask: Tensor | None = None,
+    shared_expert_x: Tensor | None = None,
     ori_x: Tensor | None = None,
     const_expert_alpha_1: Tensor | None = None,
     const_expert_alpha_2: Tensor | None = None,
@@ -149,5 +156,5 @@ def combine_node(
     """Only the second version says by which algorithm ranks communicate."""
     numbers = [ep_world_size, ep_rank_id, moe_expert_num, zero_expert_num, copy_expert_num, const_expert_num]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, ori_x, given)
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
     return moe_distribute_combine(*tensors, group_ep, numbers, comm_alg is not None)

@@ -54,7 +54,10 @@ def test_int4_goes_as_it_is() -> None:
 
 
 def test_constant_experts_mix_the_token_with_a_vector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On A3: of six experts the fifth and the sixth are constant; those before give rows as they came."""
+    """On A3: of six experts the fifth and the sixth are constant; those before give rows as they came.
+
+    What shared experts gave is added last.
+    """
     monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392")
     width, constants = 1024, 2
     x = [RNG.integers(-4, 5, (TOKENS, width)).astype(np.float16) for _ in range(RANKS)]
@@ -62,6 +65,7 @@ def test_constant_experts_mix_the_token_with_a_vector(monkeypatch: pytest.Monkey
     ids[0][0] = [EXPERTS, EXPERTS + 1]
     weights = [RNG.random((TOKENS, CHOSEN), dtype=np.float32) for _ in range(RANKS)]
     first, second, vector = (RNG.integers(-3, 4, (constants, width)).astype(np.float16) for _ in range(3))
+    shared = [RNG.integers(-4, 5, (1, TOKENS, width)).astype(np.float16) for _ in range(RANKS)]
 
     def run(rank: int, name: str) -> Any:
         tokens, experts, given = torch.tensor(x[rank]), torch.tensor(ids[rank]), (name, RANKS, rank, EXPERTS)
@@ -70,7 +74,8 @@ def test_constant_experts_mix_the_token_with_a_vector(monkeypatch: pytest.Monkey
         names = ("const_expert_alpha_1", "const_expert_alpha_2", "const_expert_v")
         more = dict(zip(names, map(torch.tensor, (first, second, vector)), strict=True))
         back = (came[0], experts, came[2], came[4], torch.tensor(weights[rank]))
-        return came, torch_npu.npu_moe_distribute_combine_v2(*back, *given, ori_x=tokens, **more, **kinds)
+        more.update(ori_x=tokens, shared_expert_x=torch.tensor(shared[rank]))
+        return came, torch_npu.npu_moe_distribute_combine_v2(*back, *given, **more, **kinds)
 
     with ranks(RANKS) as by_all:
         found = by_all(run)
@@ -85,4 +90,27 @@ def test_constant_experts_mix_the_token_with_a_vector(monkeypatch: pytest.Monkey
                     alpha, beta, constant = alphas
                     row = alpha * row + beta * constant
                 total[token] += row * weights[rank][token, place]
+        total += shared[rank][0].astype(np.float32)
         assert np.array_equal(combined.numpy(), total.astype(np.float16))
+
+
+WIDE = torch.zeros(3, 1024, dtype=torch.float16)
+
+
+@pytest.mark.parametrize(
+    ("shared", "words"),
+    [
+        (WIDE.bfloat16(), r"shared_expert_x must be torch.float16, as expand_x is"),
+        (WIDE[0], r"shared_expert_x must have 2 to 3 dimensions"),
+        (WIDE[:2], r"the rows of shared_expert_x must equal expert_ids.size\(0\), got 2 and 3"),
+        (WIDE[:, :512], r"shared_expert_x.size\(-1\) must equal expand_x.size\(1\), got 512 and 1024"),
+    ],
+)
+def test_shared_experts_give_a_row_for_each_token(
+    monkeypatch: pytest.MonkeyPatch, shared: torch.Tensor, words: str
+) -> None:
+    monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392")
+    numbers = torch.zeros(8, dtype=torch.int32)
+    given = WIDE, numbers[:6].reshape(3, 2), numbers, numbers, torch.ones(3, 2), "group", 2, 0, 4
+    with pytest.raises(RuntimeError, match=words):
+        torch_npu.npu_moe_distribute_combine_v2(*given, shared_expert_x=shared)
