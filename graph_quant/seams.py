@@ -232,6 +232,17 @@ SEAMS: tuple[Seam, ...] = (
         "npugraph_ex._acl_concrete_graph.acl_graph.CapturedGraphUpdateAndReplay._update_stream",
     ),
     *_seams(
+        "captured graphs lose the numbers that they are given",
+        *(
+            f"{compiler}._acl_concrete_graph.acl_graph.AclGraph{name}"
+            for compiler in ("torchair", "npugraph_ex")
+            for name in (
+                *(".capture", ".is_need_to_recapture"),
+                *(" _user_inputs_mapping", " _mutated_user_inputs", " _userinput_ref_with_output"),
+            )
+        ),
+    ),
+    *_seams(
         "streams cannot be captured",
         "torch_npu._C._npu_getCurrentRawStreamNoWait",
         "torch_npu._C._npu_getDevice",

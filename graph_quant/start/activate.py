@@ -41,7 +41,7 @@ def activate() -> None:
         _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_mend_streams, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
         _actions.after(f"{compiler}.npu_fx_compiler", partial(_run_on_its_device, compiler))
-        _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_update_on_its_device, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_mend_capture, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
 
@@ -122,11 +122,15 @@ def _run_on_its_device(compiler: str) -> None:
         torchair.run_on_its_device(sys.modules[f"{compiler}.npu_fx_compiler"])
 
 
-def _update_on_its_device(compiler: str) -> None:
+def _mend_capture(compiler: str) -> None:
+    from .compilers import mend_numbers
+
+    module = sys.modules[f"{compiler}._acl_concrete_graph.acl_graph"]
+    mend_numbers(module)
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.update_on_its_device(sys.modules[f"{compiler}._acl_concrete_graph.acl_graph"])
+        torchair.update_on_its_device(module)
 
 
 def _mend_configuration() -> None:

@@ -2,12 +2,14 @@
 
 from functools import partial
 from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import torch
 
 from ..ge.module_paths import module_path
 
 _TOLD = "module"  # as the dump calls the path
+_OUTSIDE = "_graph_quant_outside"  # of an AclGraph, by the keys of its captures
 
 
 def mend_example(module: ModuleType) -> None:
@@ -55,6 +57,48 @@ def tell_modules(module: ModuleType) -> None:
                 del node.meta[_TOLD]
 
     vars(module)["dump_fx_safety"] = dump_fx_safety
+
+
+class _Outside(NamedTuple):
+    """What a captured graph takes from the CPU: copies, which it reads, and the numbers among them, by their places."""
+
+    copies: list[torch.Tensor]
+    numbers: dict[int, float]
+
+
+def mend_numbers(module: ModuleType) -> None:
+    """Keep copies of inputs on the CPU, and capture again for another number.
+
+    TorchAir frees these inputs after a capture and writes to where they were before a replay; and a kernel that takes a
+    number, which is such an input of no dimension, takes the captured one for ever.
+    """
+    graph = module.AclGraph
+    capture, changed = graph.capture, graph.is_need_to_recapture
+
+    def capture_copies(self: Any, graph_key: str, *args: Any, **kwargs: Any) -> Any:
+        given, outside = list(args), _Outside([], {})
+        for name, place in self._user_inputs_mapping.items():
+            tensor = given[place]
+            if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
+                continue
+            if tensor.dim() == 0:
+                outside.numbers[place] = tensor.item()
+            written = name in self._mutated_user_inputs or place in self._userinput_ref_with_output
+            if self.config.get("clone_input", True) and not written:
+                given[place] = tensor.clone()
+                outside.copies.append(given[place])
+        vars(self).setdefault(_OUTSIDE, {})[graph_key] = outside
+        return capture(self, graph_key, *given, **kwargs)
+
+    def is_need_to_recapture(self: Any, graph_key: str, *args: Any) -> bool:
+        if changed(self, graph_key, *args):
+            return True
+        if self.config.get("unsafe_skip_npugraph_capture_validation", False):
+            return False
+        numbers = vars(self)[_OUTSIDE][graph_key].numbers
+        return any(args[place].item() != number for place, number in numbers.items())
+
+    graph.capture, graph.is_need_to_recapture = capture_copies, is_need_to_recapture
 
 
 def mend_receiving(module: ModuleType) -> None:

@@ -51,6 +51,21 @@ def test_every_call_gives_the_bits_of_eager(backend: str, dynamic: bool) -> None
         assert torch.equal(cache, expected_cache)
 
 
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_another_number_gives_another_result(backend: str) -> None:
+    """Numbers are inputs on the CPU, which TorchAir frees, writes over, and takes for constants of a captured graph."""
+    torch._dynamo.reset()
+
+    def scaled(x: Tensor, number: float, tensor: Tensor) -> Tensor:
+        return torch.relu(x * number) + tensor
+
+    compiled = torch.compile(scaled, backend=BACKENDS[backend](), fullgraph=True, dynamic=True)
+    x, tensors = torch.randn(4, 8).npu(), [torch.tensor(1.0), torch.tensor(7.0)]
+    for number, tensor in ((2.0, 0), (3.5, 0), (3.5, 1), (2.0, 0)):
+        assert torch.equal(compiled(x, number, tensors[tensor]), scaled(x, number, tensors[tensor]))
+    assert [tensor.item() for tensor in tensors] == [1.0, 7.0]
+
+
 @pytest.mark.filterwarnings("ignore:Because acl graph fixes")
 def test_gears_are_captured_one_by_one_and_other_sizes_are_refused() -> None:
     torch._dynamo.reset()

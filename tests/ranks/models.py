@@ -18,7 +18,6 @@ import torch.distributed as dist
 import torch_npu  # noqa: F401
 from graph_quant.nn import W8A16, DynamicW8A8, StaticW8A8, observe, parallelize_, quantize_
 from graph_quant.nn.recipes import Recipe
-from torch.fx.experimental import _config as shape_config
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, StaticCache
 
 warnings.simplefilter("ignore")
@@ -32,7 +31,6 @@ TINY: dict[str, Any] = {
     "num_key_value_heads": 4,
     "head_dim": 16,
     "max_position_embeddings": 64,
-    "attn_implementation": "one_graph",
 }
 LLAMA = {
     "*.[qkv]_proj": "column",
@@ -59,31 +57,26 @@ def mixture() -> torch.nn.Module:
 def empty_cache(model: Any, heads: int) -> StaticCache:
     cache = StaticCache(config=model.config, max_cache_len=decoders.CACHE_LENGTH)
     cache.early_initialization(1, heads, TINY["head_dim"], model.dtype, torch.device("npu", RANK))
-    for layer in cache.layers:
-        torch._dynamo.mark_static(layer.keys)
-        torch._dynamo.mark_static(layer.values)
     return cache
 
 
 def quantised(model: torch.nn.Module, recipe: Recipe) -> torch.nn.Module:
     with observe(model) as seen, torch.no_grad():
-        decoders.step(model, decoders.one_sequence(PROMPT.npu()), empty_cache(model, 4))
+        decoders.step(model, PROMPT.npu(), empty_cache(model, 4))
     quantize_(model, recipe, lambda _, name: not name.endswith(("lm_head", "mlp.gate")), observations=seen)
     return model
 
 
 def run(model: torch.nn.Module, backend: str, heads: int) -> list[torch.Tensor]:
-    """Logits of a prompt and of the token after it; a graph serves both."""
+    """Logits of a prompt and of the token after it."""
     cache = empty_cache(model, heads)
     torch._dynamo.reset()
-    step = decoders.step
     if backend != "eager":
-        step = torch.compile(step, backend=backend, fullgraph=True, dynamic=True)
-    settings = (shape_config.patch(backed_size_oblivious=True), torch._dynamo.config.patch(specialize_float=True))
-    with torch.no_grad(), settings[0], settings[1]:
-        prefill = step(model, decoders.one_sequence(PROMPT.npu()), cache)
-        following = decoders.one_sequence(prefill[:, -1:].argmax(-1))
-        return [prefill.cpu(), step(model, following, cache).cpu()]
+        model = torch.compile(model, backend=backend, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        prefill = decoders.step(model, PROMPT.npu(), cache)
+        following = prefill[:, -1:].argmax(-1)
+        return [prefill.cpu(), decoders.step(model, following, cache).cpu()]
 
 
 def same(got: list[torch.Tensor], wanted: list[torch.Tensor], what: str) -> None:
