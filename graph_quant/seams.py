@@ -237,7 +237,7 @@ SEAMS: tuple[Seam, ...] = (
             f"{compiler}._acl_concrete_graph.acl_graph.AclGraph{name}"
             for compiler in ("torchair", "npugraph_ex")
             for name in (
-                *(".capture", ".is_need_to_recapture"),
+                *(".capture", ".is_need_to_recapture", ".process_input", " _graphs_meta"),
                 *(" _user_inputs_mapping", " _mutated_user_inputs", " _userinput_ref_with_output"),
             )
         ),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import capture
 from .device.gradients import NO_GRADIENT, refuse
 from .devices import at_home, current
 from .engine import NeedsNpuError
@@ -137,6 +138,19 @@ def update_on_its_device(captured: ModuleType) -> None:
         return forward(self, *args, **kwargs)
 
     replay.forward = on_its_device
+
+
+def give_what_is_written(captured: ModuleType) -> None:
+    """Say which inputs a graph writes to: TorchAir compares their addresses, which a new tensor may have again."""
+    graph = captured.AclGraph
+    process = graph.process_input
+
+    def process_input(self: Any, graph_key: str, *args: Any) -> None:
+        for place in self._graphs_meta[graph_key].captured_mutated_inputs:
+            capture.give(args[place])
+        process(self, graph_key, *args)
+
+    graph.process_input = process_input
 
 
 def check_config(config: Any) -> None:

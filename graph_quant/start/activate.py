@@ -131,6 +131,7 @@ def _mend_capture(compiler: str) -> None:
         from ..host import torchair
 
         torchair.update_on_its_device(module)
+        torchair.give_what_is_written(module)
 
 
 def _mend_configuration() -> None:

@@ -66,6 +66,24 @@ def test_another_number_gives_another_result(backend: str) -> None:
     assert [tensor.item() for tensor in tensors] == [1.0, 7.0]
 
 
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_an_input_that_is_written_may_be_another_at_the_same_address(backend: str) -> None:
+    torch._dynamo.reset()
+
+    def double(x: Tensor) -> Tensor:
+        return x.mul_(2) + 1
+
+    compiled = torch.compile(double, backend=BACKENDS[backend]())
+    addresses = set()
+    for value in range(4):
+        x = torch.full((6, 8), float(value)).npu()
+        addresses.add(x.data_ptr())
+        assert torch.equal(compiled(x).cpu(), torch.full((6, 8), 2.0 * value + 1))
+        assert torch.equal(x.cpu(), torch.full((6, 8), 2.0 * value))
+        del x
+    assert len(addresses) < 4, "the allocator gives freed memory again"
+
+
 @pytest.mark.filterwarnings("ignore:Because acl graph fixes")
 def test_gears_are_captured_one_by_one_and_other_sizes_are_refused() -> None:
     torch._dynamo.reset()

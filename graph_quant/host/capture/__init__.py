@@ -9,7 +9,7 @@ from torch._ops import OpOverload
 
 from ..recording import record_with
 
-__all__ = ["note", "record", "refuse", "start"]
+__all__ = ["give", "note", "record", "refuse", "start"]
 
 
 def start() -> None:
@@ -33,6 +33,13 @@ def refuse(op: OpOverload) -> None:
 
     if state_of(current_stream()) != RUNS:
         raise NotImplementedError(f"{op.name()} with gradients cannot be captured on the host NPU")
+
+
+def give(tensor: Tensor) -> None:
+    """Let the next replay take ``tensor`` for one that was captured at the same address and is gone."""
+    from . import tape
+
+    tape.give(tensor)
 
 
 def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:

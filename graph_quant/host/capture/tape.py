@@ -59,10 +59,15 @@ class Tape:
     def check_memory(self) -> None:
         """Raise if a tensor from outside of the graph has been freed since the capture."""
         for key, watched in list(self.watched.items()):
-            if watched.storage.expired():
-                if not belongs_to_a_graph(watched.address):
-                    raise RuntimeError(f"replay: {watched.use} that was freed after the capture")
+            if not watched.storage.expired():
+                continue
+            again = given.get(watched.address)
+            if again is not None and not again.expired():
+                self.watched[key] = watched._replace(storage=again)
+            elif belongs_to_a_graph(watched.address):
                 del self.watched[key]
+            else:
+                raise RuntimeError(f"replay: {watched.use} that was freed after the capture")
 
     def run(self, first: int, last: int) -> None:
         """Run some kernels, in the order of the capture."""
@@ -81,6 +86,14 @@ class Tape:
 
 
 tapes: dict[int, Tape] = {}
+# What was given where a tensor of a capture had been, by its address.
+given: dict[int, StorageWeakRef] = {}
+
+
+def give(tensor: Tensor) -> None:
+    """Let the next replay take ``tensor`` for one that was captured at the same address and is gone."""
+    storage = tensor.untyped_storage()
+    given[storage.data_ptr()] = StorageWeakRef(storage)
 
 
 def put(place: runtime.Place, kernel: Kernel) -> None:
