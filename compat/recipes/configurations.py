@@ -56,10 +56,8 @@ _QWEN3_MOE = {
     "decoder_sparse_step": 1,
     "mlp_only_layers": [],
 }
-_DEEPSEEK = {
-    **_COMMON,
-    "architectures": ["DeepseekV3ForCausalLM"],
-    "model_type": "deepseek_v3",
+# Experts of which all tokens have one, beside keys and values that are kept as one.
+_SHARED_EXPERTS = {
     "intermediate_size": 512,
     "moe_intermediate_size": 64,
     "num_key_value_heads": 4,
@@ -68,6 +66,12 @@ _DEEPSEEK = {
     "n_routed_experts": 16,
     "routed_scaling_factor": 2.5,
     "kv_lora_rank": 512,
+}
+_DEEPSEEK = {
+    **_COMMON,
+    "architectures": ["DeepseekV3ForCausalLM"],
+    "model_type": "deepseek_v3",
+    **_SHARED_EXPERTS,
     "q_lora_rank": 256,
     "qk_rope_head_dim": 64,
     "v_head_dim": 128,
@@ -107,14 +111,7 @@ _GLM_5 = {
     **_WIDE,
     "architectures": ["GlmMoeDsaForCausalLM"],
     "model_type": "glm_moe_dsa",
-    "intermediate_size": 512,
-    "moe_intermediate_size": 64,
-    "num_key_value_heads": 4,
-    "num_nextn_predict_layers": 1,
-    "n_shared_experts": 1,
-    "n_routed_experts": 16,
-    "routed_scaling_factor": 2.5,
-    "kv_lora_rank": 512,
+    **_SHARED_EXPERTS,
     "q_lora_rank": 2048,
     "qk_rope_head_dim": 64,
     "v_head_dim": 256,
