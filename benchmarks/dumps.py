@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from graph_quant import dumps
-from graph_quant.ge.schema import new_graph
+from graph_quant.ge.protobuf import new_graph
 
 BLOCK = Path(__file__).parent.parent / "tests" / "dumps" / "data" / "upstream_block.txt"
 _PARSE = """
 import sys
 from google.protobuf import text_format
-from graph_quant.ge.schema import new_graph
+from graph_quant.ge.protobuf import new_graph
 text = open(sys.argv[1], encoding="utf-8").read()
 start = time.perf_counter()
 text_format.Parse(text, new_graph())

@@ -11,9 +11,7 @@ import torch
 from graph_quant import chip
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
 from graph_quant.discovery import Shelves, Table
-from graph_quant.ge.dtypes import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC
-from graph_quant.ge.registrations import registration
-from graph_quant.ge.torch_dtypes import word_of
+from graph_quant.ge import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC, registration, word_of
 from graph_quant.meta import NODES, RECORDS, Operator, Plan, Refusal, full
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from graph_quant.ge import dtypes
+from graph_quant.ge import TO_ATTRIBUTE, TO_DESC
 from graph_quant.refusals import Refusal
 
 
@@ -29,11 +29,11 @@ class Destination:
 
     @property
     def ge_attr(self) -> int:
-        return dtypes.TO_ATTRIBUTE[self.name]
+        return TO_ATTRIBUTE[self.name]
 
     @property
     def ge_desc(self) -> int:
-        return dtypes.TO_DESC[self.name]
+        return TO_DESC[self.name]
 
     @property
     def is_packed(self) -> bool:

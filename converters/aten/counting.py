@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts, in_type, taken_in
-from graph_quant.ge.dtypes import TO_ATTRIBUTE
-from graph_quant.ge.torch_dtypes import word_of
+from graph_quant.ge import TO_ATTRIBUTE, word_of
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 

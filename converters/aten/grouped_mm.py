@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from graph_quant.converters.lowering import absent, converts
-from graph_quant.ge.dtypes import OF_DESC
+from graph_quant.ge import OF_DESC
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.ge import TO_DESC
 from graph_quant.meta import Refusal
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr

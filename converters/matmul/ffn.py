@@ -9,7 +9,7 @@ import torch
 from graph_quant.converters.lowering import lowers, one_node
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.converters.quant import trans_quant_param
-from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.ge import TO_DESC
 from graph_quant.meta.matmul.ffn import FfnPlan
 from graph_quant.reference.matmul.ffn import QUANT
 from torchair._ge_concrete_graph import ge_apis as ge

@@ -14,7 +14,7 @@ import torch
 from graph_quant.converters.lowering import absent, lowers, swapped_last_two, unpacked
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.destination import INT4
-from graph_quant.ge.dtypes import OF_DESC, TO_DESC
+from graph_quant.ge import OF_DESC, TO_DESC
 from graph_quant.meta.matmul.grouped_layout import PAIRS
 from graph_quant.meta.matmul.grouped_matmul import GroupedMatmulPlan
 from graph_quant.meta.operator import Result

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.converters.lowering import PROTO_FLOAT, absent, lowers, unpacked
 from graph_quant.converters.matmul.quant_matmul import packed_scale
-from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
+from graph_quant.ge import TO_ATTRIBUTE, TO_DESC
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 

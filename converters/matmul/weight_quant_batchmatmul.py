@@ -11,7 +11,7 @@ import torch
 from graph_quant.converters.lowering import cast_to, lowers
 from graph_quant.converters.matmul.quant_matmul import packed_scale
 from graph_quant.converters.quant import trans_quant_param
-from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.ge import TO_DESC
 from graph_quant.meta.matmul.weight_quant_batchmatmul import WeightQuantPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor

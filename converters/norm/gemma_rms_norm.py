@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graph_quant.converters.lowering import lowers
-from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.ge import TO_DESC
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr
 from torchair.ge._ge_graph import Tensor

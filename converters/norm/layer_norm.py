@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.converters.lowering import HALVES, PROTO_FLOAT, cast_to, lowers
-from graph_quant.ge.dtypes import TO_DESC
+from graph_quant.ge import TO_DESC
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op
 from torchair.ge import attr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.converters.lowering import lowers
-from graph_quant.ge.dtypes import TO_ATTRIBUTE, TO_DESC
+from graph_quant.ge import TO_ATTRIBUTE, TO_DESC
 from graph_quant.meta.rope.mrope import MropePlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair._ge_concrete_graph.compat_ir import ge_op

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..discovery import ENTRY_POINTS
 from ..dumps import DumpError, MissingInputError, SizeError, TooLargeError
-from ..ge.errors import GeError, printable
+from ..ge import GeError, printable
 
 if TYPE_CHECKING:
     from ..dumps import Dump

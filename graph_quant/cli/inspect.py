@@ -174,7 +174,7 @@ def _timing_lines(timing: Timing | None, args: argparse.Namespace) -> Iterator[s
 
 
 def _left_open(dump: Dump) -> int:
-    from ..ge.registrations import is_known
+    from ..ge import is_known
 
     for name, reason in dump.inference.cut.items():
         return complain(f"{name}: {reason}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..dumps import DumpError
-from ..ge.errors import printable
+from ..ge import printable
 from .console import guarded, open_dump, write
 
 if TYPE_CHECKING:

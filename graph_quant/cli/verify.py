@@ -100,7 +100,7 @@ def run(options: argparse.Namespace) -> int:
         from .rank_reports import verify_ranks
 
         return verify_ranks(options)
-    from ..ge.errors import printable
+    from ..ge import printable
 
     script.load_torchair()
     from ..verification import VerificationError, on_terminal, verify_script
@@ -137,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _offline(options: argparse.Namespace) -> int:
     """A graph and the tensors of a device: no NPU and no CANN are needed."""
-    from ..ge.errors import GeError, printable
+    from ..ge import GeError, printable
     from .console import open_dump
 
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..ge.graph import Node
+from ..ge import Node
 from ..host.engine import missing_kernels, source_of, sources_of
 from .findings import Spot
 

@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..dumps import Dump
-from ..ge.dtypes import QUANTISED
-from ..ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
-from ..ge.kernels import CONTRACTION
+from ..ge import CONST_TYPES, CONTRACTION, INPUT_TYPES, OUTPUT_TYPE, QUANTISED, Node
 from ..host.kernels import facts
 from .findings import Spot
 

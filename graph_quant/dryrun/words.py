@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dumps import SOURCE, Costs, bound, quantity
 from ..dumps import chip as chip_of
-from ..ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
+from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
 from .findings import DryGraph, DryRun, Spot
 
 _MOST_SHOWN = 12

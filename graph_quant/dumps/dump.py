@@ -9,9 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..ge.attributes import visible
-from ..ge.errors import GeError
-from ..ge.graph import INPUT_TYPES, OUTPUT_TYPE, Node, Source, build, topological
+from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build, topological, visible
 from .errors import DumpError
 from .read.callers import role
 from .read.contents import GE_KINDS, PLANNED_KINDS, Progress

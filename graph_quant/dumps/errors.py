@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ge.errors import GeError, TooMuchError
+from ..ge import GeError, TooMuchError
 
 
 class DumpError(GeError):

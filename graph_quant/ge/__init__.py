@@ -1,1 +1,171 @@
-"""GE's own facts, stated once: its dtypes, graphs, registrations and kernels."""
+"""GE's own facts, stated once: its dtypes, graphs, registrations and kernels.
+
+Names are loaded when they are first used: reading a dump needs no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..discovery import home_of
+
+if TYPE_CHECKING:
+    from .attributes import decoded as decoded
+    from .attributes import default_of as default_of
+    from .attributes import in_words as in_words
+    from .attributes import plain as plain
+    from .attributes import set_attribute as set_attribute
+    from .attributes import shown_names as shown_names
+    from .attributes import visible as visible
+    from .dtypes import BITS as BITS
+    from .dtypes import KEEPING as KEEPING
+    from .dtypes import OF_ATTRIBUTE as OF_ATTRIBUTE
+    from .dtypes import OF_DESC as OF_DESC
+    from .dtypes import QUANTISED as QUANTISED
+    from .dtypes import TO_ATTRIBUTE as TO_ATTRIBUTE
+    from .dtypes import TO_DESC as TO_DESC
+    from .dtypes import UNDEFINED as UNDEFINED
+    from .dtypes import of_registration as of_registration
+    from .errors import GeError as GeError
+    from .errors import TooMuchError as TooMuchError
+    from .errors import printable as printable
+    from .graph import CONST_TYPES as CONST_TYPES
+    from .graph import END_TYPES as END_TYPES
+    from .graph import INPUT_TYPES as INPUT_TYPES
+    from .graph import MODULE_PATH as MODULE_PATH
+    from .graph import OUTPUT_TYPE as OUTPUT_TYPE
+    from .graph import OUTSIDE_TYPES as OUTSIDE_TYPES
+    from .graph import Edge as Edge
+    from .graph import Node as Node
+    from .graph import Output as Output
+    from .graph import Source as Source
+    from .graph import build as build
+    from .graph import module_path as module_path
+    from .graph import read_nodes as read_nodes
+    from .graph import topological as topological
+    from .graph import weight_path as weight_path
+    from .kernels import CONSTANT_KERNELS as CONSTANT_KERNELS
+    from .kernels import CONTRACTION as CONTRACTION
+    from .kernels import CONVOLUTION as CONVOLUTION
+    from .kernels import KERNELS as KERNELS
+    from .kernels import REDUCTION as REDUCTION
+    from .kernels import SIZE_KERNELS as SIZE_KERNELS
+    from .kernels import Facts as Facts
+    from .kernels import Input as Input
+    from .kernels import Kernel as Kernel
+    from .kernels import constant_kernel as constant_kernel
+    from .kernels import declare as declare
+    from .kernels import facts as facts
+    from .kernels import kernel as kernel
+    from .kernels import look_in as look_in
+    from .kernels import size_kernel as size_kernel
+    from .protobuf import new_graph as new_graph
+    from .protobuf import schema as schema
+    from .registrations import Parameter as Parameter
+    from .registrations import is_known as is_known
+    from .registrations import registration as registration
+    from .sizes import Number as Number
+    from .sizes import Sizes as Sizes
+    from .sizes import given_sizes as given_sizes
+    from .sizes import list_of_sizes as list_of_sizes
+    from .sizes import one_size as one_size
+    from .sizes import to_sizes as to_sizes
+    from .sizes import to_tensor as to_tensor
+    from .torch_dtypes import decode_tensor as decode_tensor
+    from .torch_dtypes import from_attr as from_attr
+    from .torch_dtypes import from_desc as from_desc
+    from .torch_dtypes import word_of as word_of
+    from .types import TRANSPOSING as TRANSPOSING
+
+_HOMES = {
+    "attributes": (
+        "decoded",
+        "default_of",
+        "in_words",
+        "plain",
+        "set_attribute",
+        "shown_names",
+        "visible",
+    ),
+    "dtypes": (
+        "BITS",
+        "KEEPING",
+        "OF_ATTRIBUTE",
+        "OF_DESC",
+        "QUANTISED",
+        "TO_ATTRIBUTE",
+        "TO_DESC",
+        "UNDEFINED",
+        "of_registration",
+    ),
+    "errors": (
+        "GeError",
+        "TooMuchError",
+        "printable",
+    ),
+    "graph": (
+        "CONST_TYPES",
+        "END_TYPES",
+        "Edge",
+        "INPUT_TYPES",
+        "MODULE_PATH",
+        "Node",
+        "OUTPUT_TYPE",
+        "OUTSIDE_TYPES",
+        "Output",
+        "Source",
+        "build",
+        "module_path",
+        "read_nodes",
+        "topological",
+        "weight_path",
+    ),
+    "kernels": (
+        "CONSTANT_KERNELS",
+        "CONTRACTION",
+        "CONVOLUTION",
+        "KERNELS",
+        "REDUCTION",
+        "SIZE_KERNELS",
+        "Facts",
+        "Input",
+        "Kernel",
+        "constant_kernel",
+        "declare",
+        "facts",
+        "kernel",
+        "look_in",
+        "size_kernel",
+    ),
+    "protobuf": (
+        "new_graph",
+        "schema",
+    ),
+    "registrations": (
+        "Parameter",
+        "is_known",
+        "registration",
+    ),
+    "sizes": (
+        "Number",
+        "Sizes",
+        "given_sizes",
+        "list_of_sizes",
+        "to_sizes",
+        "to_tensor",
+        "one_size",
+    ),
+    "torch_dtypes": (
+        "decode_tensor",
+        "from_attr",
+        "from_desc",
+        "word_of",
+    ),
+    "types": ("TRANSPOSING",),
+}
+__all__ = [name for names in _HOMES.values() for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = home_of(name, _HOMES, __name__)
+    return found

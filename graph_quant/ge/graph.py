@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -10,7 +11,6 @@ from typing import Any, NamedTuple
 from .attributes import decoded
 from .dtypes import TO_DESC
 from .errors import GeError
-from .module_paths import ATTRIBUTE as MODULE_PATH
 
 INPUT_TYPES = {"Data", "RefData"}
 CONST_TYPES = {"Const", "Constant"}
@@ -22,6 +22,10 @@ OUTSIDE_TYPES = INPUT_TYPES | {
 }  # fmt: skip
 # Where a graph ends: for good, or because the rest stands in another part.
 END_TYPES = {OUTPUT_TYPE, "End"}
+# The attribute of a node that says which module's call made it, and the two forms that torch writes paths in.
+MODULE_PATH = "_module_path"
+_SELF = re.compile(r"^L\[['\"]\w+['\"]\](?:\.__self__)?")
+_ITEM = re.compile(r"(?:\._(?:modules|parameters|buffers))?\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
 
 
 class Output(NamedTuple):
@@ -48,7 +52,7 @@ class Edge(NamedTuple):
 class Source:
     """The FX node and the Python line that made a node; a line is ``certain`` where the dump states it itself.
 
-    ``module`` is the path of the module whose call it was.
+    ``module`` is the path of the module whose call it was, spelt as ``named_modules`` spells it.
     """
 
     fx: str = ""
@@ -114,6 +118,24 @@ class Node:
     def describe(self) -> str:
         """Node, FX node and Python line in one phrase, as messages show them."""
         return ", ".join(part for part in (f"GE node {self.name!r} ({self.type})", self.source.sentence()) if part)
+
+
+def module_path(meta: Mapping[str, Any]) -> str:
+    """The path of the innermost module on an FX node's stack; "" where it has none, or is the model's own."""
+    stack = meta.get("nn_module_stack") or {}
+    paths = [entry[0] for entry in stack.values() if isinstance(entry, tuple) and entry and isinstance(entry[0], str)]
+    return clean(paths[-1]) if paths else ""
+
+
+def weight_path(source: str) -> str:
+    """The path of the parameter or buffer that Dynamo took a graph's input from; "" for what a model is called with."""
+    return clean(source) if "._parameters[" in source or "._buffers[" in source else ""
+
+
+def clean(path: str) -> str:
+    """``L['self'].layers[2].mlp`` and its kin as ``layers.2.mlp``."""
+    bare = _ITEM.sub(lambda found: "." + next(part for part in found.groups() if part is not None), _SELF.sub("", path))
+    return re.sub(r"\.+", ".", bare.replace("._modules.", ".")).strip(".")
 
 
 def read_nodes(graph_def: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from . import dtypes
-from .schema import folder
+from .protobuf import folder
 from .types import FURTHER
 
 _FILES = ("_ge_concrete_graph/auto_generated_ge_raw_ops.py", "ge/_ge_graph.py")

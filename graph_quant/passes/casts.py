@@ -6,7 +6,7 @@ NaN; which of them it is, GE does not say.)
 
 from __future__ import annotations
 
-from ..ge.dtypes import KEEPING
+from ..ge import KEEPING
 from .graph import Graph
 
 

@@ -6,8 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..ge import dtypes
-from ..ge.graph import CONST_TYPES
+from ..ge import CONST_TYPES, TO_DESC
 from .graph import Graph, standing
 from .rules import FORMATS
 
@@ -37,7 +36,7 @@ def constant(graph: Graph, dtype: str, numbers: Sequence[int], *, is_scalar: boo
     """A constant with these integers: one that the graph has, or a new one."""
     data = struct.pack(f"<{len(numbers)}{FORMATS[dtype]}", *numbers)
     shape = () if is_scalar else (len(numbers),)
-    key = dtypes.TO_DESC[dtype], shape, data
+    key = TO_DESC[dtype], shape, data
     if not graph.constants:
         graph.constants.update(_plain_constants(graph))
     if key not in graph.constants or graph.constants[key] not in graph.ops:
@@ -57,7 +56,7 @@ def _new(graph: Graph, dtype: str, numbers: Sequence[int], shape: tuple[int, ...
     op.type = "Const"
     tensor = op.attr["value"].t
     tensor.data = data
-    tensor.desc.dtype = dtypes.TO_DESC[dtype]
+    tensor.desc.dtype = TO_DESC[dtype]
     tensor.desc.layout = "ND"
     tensor.desc.shape.dim.extend(shape)
     op.attr["_readable_value"].s = repr(list(numbers) if shape else numbers[0]).encode()

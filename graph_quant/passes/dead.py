@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ge.graph import CONST_TYPES, INPUT_TYPES
+from ..ge import CONST_TYPES, INPUT_TYPES
 from .graph import Graph
 from .known import RULES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ge.graph import CONST_TYPES
+from ..ge import CONST_TYPES
 from .graph import Graph
 from .known import RULES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
+from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
 from .known import Given, Infer, Known
 from .sizes import Sizes
 

@@ -10,8 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ..ge import dtypes
-from ..ge.attributes import plain
+from ..ge import OF_ATTRIBUTE, OF_DESC, TO_DESC, plain
 from .sizes import Sizes, number, symbol
 
 # Longer ones are data, and not followed.
@@ -28,7 +27,7 @@ class Known(NamedTuple):
     @property
     def desc(self) -> int | None:
         """The dtype as descs number it."""
-        return None if self.dtype is None else dtypes.TO_DESC.get(self.dtype)
+        return None if self.dtype is None else TO_DESC.get(self.dtype)
 
     @property
     def numbers(self) -> list[int] | None:
@@ -64,7 +63,7 @@ class Call:
 
     def dtype(self, attribute: str) -> str | None:
         """The dtype that an attribute names."""
-        return dtypes.OF_ATTRIBUTE.get(self.attribute(attribute))
+        return OF_ATTRIBUTE.get(self.attribute(attribute))
 
 
 Rule = Callable[[Call], Known | list[Known]]
@@ -140,4 +139,4 @@ class Infer:
         shape = given.shape
         if shape is None and -2 not in dims and "origin_shape" not in desc.attr:
             shape = tuple(number(dim) if dim >= 0 else symbol(f"{op.name}[{axis}]") for axis, dim in enumerate(dims))
-        return Known(dtypes.OF_DESC.get(desc.dtype), shape, given.value)
+        return Known(OF_DESC.get(desc.dtype), shape, given.value)

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from math import prod
 
-from ..ge import dtypes
+from ..ge import OF_DESC
 from .known import LONGEST, NOTHING, Call, Known, rule
 from .sizes import ONE, Size, Sizes, number, symbol
 
@@ -19,7 +19,7 @@ _LARGEST = 2**31 - 1
 def constant(call: Call) -> Known:
     tensor = call.op.attr["value"].t
     shape = tuple(tensor.desc.shape.dim)
-    dtype = dtypes.OF_DESC.get(tensor.desc.dtype)
+    dtype = OF_DESC.get(tensor.desc.dtype)
     value = None
     if dtype in FORMATS and prod(shape) <= LONGEST:
         value = tuple(map(number, struct.unpack(f"<{prod(shape)}{FORMATS[dtype]}", tensor.data)))

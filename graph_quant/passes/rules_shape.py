@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ge import dtypes
+from ..ge import OF_ATTRIBUTE, TO_ATTRIBUTE
 from .known import LONGEST, NOTHING, Call, Known, rule
 from .sizes import ONE, Size, Sizes, number, product
 
@@ -11,7 +11,7 @@ _BITS = {"int4": 4, "int8": 8, "uint8": 8, "int32": 32, "float32": 32, "int64": 
 
 @rule("Shape")
 def shape_of(call: Call) -> Known:
-    dtype = dtypes.OF_ATTRIBUTE.get(call.attribute("dtype", dtypes.TO_ATTRIBUTE["int32"]))
+    dtype = OF_ATTRIBUTE.get(call.attribute("dtype", TO_ATTRIBUTE["int32"]))
     shape = call["x"].shape
     return Known(dtype, None if shape is None else (number(len(shape)),), shape)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ge.graph import OUTPUT_TYPE, build, topological
+from ..ge import OUTPUT_TYPE, build, topological
 from . import casts, constants, dead, equal, int4, reshapes, rules, rules_shape, shapes, transposes
 from .graph import Graph
 from .known import Given

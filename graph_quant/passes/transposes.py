@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ge.types import TRANSPOSING
+from ..ge import TRANSPOSING
 from . import units
 from .constants import constant
 from .graph import Graph

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..ge.module_paths import module_path
+from ..ge import module_path
 
 _TOLD = "module"  # as the dump calls the path
 _OUTSIDE = "_graph_quant_outside"  # of an AclGraph, by the keys of its captures

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from graph_quant import dumps
 from graph_quant.dumps import to_ge_onnx
-from graph_quant.ge.schema import schema
+from graph_quant.ge.protobuf import schema
 
 DATA = Path(__file__).parent / "data"
 FILES = int(os.environ.get("GRAPH_QUANT_FUZZ_FILES", "150"))

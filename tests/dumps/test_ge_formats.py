@@ -9,8 +9,8 @@ import pytest
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, summary_lines, to_ge_onnx, to_ge_proto, to_ge_readable
 from graph_quant.dumps.graph.placement import placement
+from graph_quant.ge.protobuf import schema
 from graph_quant.ge.registrations import is_known
-from graph_quant.ge.schema import schema
 
 DATA = Path(__file__).parent / "data"
 WRITERS = {"ge_proto": to_ge_proto, "ge_onnx": to_ge_onnx, "ge_readable": to_ge_readable}

@@ -11,7 +11,7 @@ import torch
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
 from graph_quant.dumps.graph.layers import repeats
-from graph_quant.ge.module_paths import clean
+from graph_quant.ge.graph import clean
 
 from tests.support.layered import layered
 

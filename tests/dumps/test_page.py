@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from graph_quant import dumps
 from graph_quant.dumps import Costs, to_html
-from graph_quant.ge.schema import new_graph
+from graph_quant.ge.protobuf import new_graph
 
 from tests.support.browser import chromium
 from tests.support.layered import layered

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from graph_quant.dumps import series
-from graph_quant.ge.schema import schema
+from graph_quant.ge.protobuf import schema
 
 
 def graph(*ops: dict) -> str:

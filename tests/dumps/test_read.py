@@ -9,7 +9,7 @@ import pytest
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, summary_lines, to_json
 from graph_quant.ge import dtypes
-from graph_quant.ge.schema import schema
+from graph_quant.ge.protobuf import schema
 
 DATA = Path(__file__).parent / "data"
 

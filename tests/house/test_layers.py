@@ -37,6 +37,7 @@ DOORS = (
     "cli",
     "dryrun",
     "dumps",
+    "ge",
     "host.capture",
     "host.collectives",
     "host.engine",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.meta import Plan, Result, Rules, operator
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import COUNTS, owners

@@ -6,9 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ...ge.attributes import plain, shown_names
-from ...ge.graph import Node
-from ...ge.registrations import registration
+from ...ge import Node, plain, registration, shown_names
 from ..read.contents import GE_KINDS, PLANNED_KINDS
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ def constant(node: Node) -> str | None:
 
 def abbreviated(tensor: Any) -> str:
     """The numbers of a tensor as GE prints them: of more than six, the first and last three."""
-    from ...ge.torch_dtypes import decode_tensor
+    from ...ge import decode_tensor
 
     try:
         flat = decode_tensor(tensor).reshape(-1)

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from ...ge.dtypes import BITS, QUANTISED
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
-from ...ge.kernels import CONTRACTION, CONVOLUTION, REDUCTION
+from ...ge import BITS, CONST_TYPES, CONTRACTION, CONVOLUTION, END_TYPES, OUTSIDE_TYPES, QUANTISED, REDUCTION, Node
 from ...host.kernels import facts
 from ..graph.placement import placement
 from ..graph.shapes import Dim, TensorType

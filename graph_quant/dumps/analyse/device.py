@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...ge.attributes import decoded
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node
-from ...ge.sizes import Sizes, to_sizes, to_tensor
-from ...ge.torch_dtypes import decode_tensor
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node, Sizes, decode_tensor, decoded, to_sizes, to_tensor
 from ...host.kernels import LONGEST_SIZES, Fed, Kernel, choose
 from ..errors import DumpError
 from ..read.device_data import DeviceData

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...ge.attributes import in_words
-from ...ge.dtypes import UNDEFINED
-from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, Node
+from ...ge import CONST_TYPES, UNDEFINED, Node, in_words, printable
 from ..graph.shapes import TensorType
 from ..graph.text import constant_text, node_line
 from ..read.contents import GE_KINDS

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 
-from ...ge import dtypes
-from ...ge.graph import INPUT_TYPES, Node
-from ...ge.torch_dtypes import from_desc
+from ...ge import INPUT_TYPES, TO_DESC, Node, from_desc
 from ..errors import DumpError, MissingInputError, SizeError, TooLargeError
 from ..graph.shapes import Stated, evaluate, stated, symbols_in
 from .symbols import check_symbols
@@ -107,7 +105,7 @@ def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes,
         raise DumpError(
             f"{node.name}: the dump does not say what this input is: {dump.inference.failures.get(node.name, '')}"
         )
-    shape, dtype = sizes.of(types[0].shape), from_desc(dtypes.TO_DESC[types[0].dtype])
+    shape, dtype = sizes.of(types[0].shape), from_desc(TO_DESC[types[0].dtype])
     if given is not None:
         if given.dtype != dtype or tuple(given.shape) != shape:
             got = f"{given.dtype} {tuple(given.shape)}"
@@ -121,9 +119,9 @@ def _check_memory(dump: Dump, sizes: _Sizes, given: set[str], most_bytes: int) -
     made_up = 0
     for node in dump.order:
         for found in dump.inference.types[node.name]:
-            if not sizes.knows(found.shape) or not found.inferred or found.dtype not in dtypes.TO_DESC:
+            if not sizes.knows(found.shape) or not found.inferred or found.dtype not in TO_DESC:
                 continue
-            shape, dtype = sizes.of(found.shape), from_desc(dtypes.TO_DESC[found.dtype])
+            shape, dtype = sizes.of(found.shape), from_desc(TO_DESC[found.dtype])
             size = math.prod(shape) * dtype.itemsize
             made_up += size if node.type in INPUT_TYPES and node.name not in given else 0
             if max(size, made_up) > most_bytes and node.name not in given:

@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
 from ..read.contents import GE_KINDS
 from .carried import numbers
 

@@ -10,9 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...ge.dtypes import QUANTISED
-from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node, printable
 from ..graph.placement import placement
 
 if TYPE_CHECKING:

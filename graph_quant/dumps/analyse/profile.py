@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node, printable
 from ..errors import DumpError
 from ..graph.placement import placement
 from ..read.device_data import file_name

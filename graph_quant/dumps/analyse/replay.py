@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from ...ge.sizes import Sizes, to_tensor
+from ...ge import Sizes, to_tensor
 from ...host.engine import EAGER, GraphError, import_graph, make_callable
 from ..errors import DumpError
 from .inputs import MOST_BYTES, make_inputs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ge.graph import Node
+from ...ge import Node
 from ..errors import DumpError
 from .cost import Costs
 

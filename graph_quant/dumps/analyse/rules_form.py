@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
 from .lint import Severity, rule
 
 if TYPE_CHECKING:

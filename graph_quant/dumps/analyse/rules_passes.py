@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge.dtypes import KEEPING
-from ...ge.graph import Node
-from ...ge.types import TRANSPOSING
+from ...ge import KEEPING, TRANSPOSING, Node
 from .lint import Severity, rule
 
 if TYPE_CHECKING:

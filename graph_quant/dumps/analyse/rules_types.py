@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge import dtypes
-from ...ge.attributes import plain
-from ...ge.graph import Node
-from ...ge.registrations import registration
+from ...ge import OF_ATTRIBUTE, TO_ATTRIBUTE, UNDEFINED, Node, plain, registration
 from ...host.kernels import facts
 from ..graph.shapes import TensorType, stated
 from .lint import Severity, rule
@@ -43,7 +40,7 @@ def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
                 continue
             if str(plain(attribute)) == defaults.get(name):
                 continue
-            word = dtypes.OF_ATTRIBUTE.get(plain(attribute), f"dtype {plain(attribute)}")
+            word = OF_ATTRIBUTE.get(plain(attribute), f"dtype {plain(attribute)}")
             if declared.outputs[0].dtypes and word not in declared.outputs[0].dtypes:
                 yield node.name, f"{name}={word}, GE takes {_listed(declared.outputs[0].dtypes)}"
         inputs = _inputs(dump, node)
@@ -70,7 +67,7 @@ def unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
         if node.type != "QuantBatchMatmulV3" or "dtype" not in node.proto.attr:
             continue
         inputs = _inputs(dump, node)
-        result = dtypes.OF_ATTRIBUTE.get(node.proto.attr["dtype"].i, "")
+        result = OF_ATTRIBUTE.get(node.proto.attr["dtype"].i, "")
         packed = result == "int8" or (result == "float16" and "pertoken_scale" not in inputs)
         if packed and "scale" in inputs and inputs["scale"].dtype in ("float32", "bfloat16", "float16"):
             yield node.name, f"scale is {inputs['scale'].dtype} and the result {result}"
@@ -88,7 +85,7 @@ def int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
     for node in dump.order:
         asked = [plain(node.proto.attr[name]) for name in _RESULT_DTYPE if name in node.proto.attr]
         x = _inputs(dump, node).get("x")
-        if dtypes.TO_ATTRIBUTE["int4"] in asked and x and x.shape and isinstance(x.shape[-1], int) and x.shape[-1] % 8:
+        if TO_ATTRIBUTE["int4"] in asked and x and x.shape and isinstance(x.shape[-1], int) and x.shape[-1] % 8:
             yield node.name, f"the last dimension is {x.shape[-1]}"
 
 
@@ -104,7 +101,7 @@ def float_descs(dump: Dump) -> Iterator[tuple[str, str]]:
         types = dump.inference.types[node.name]
         for found, desc in zip(types, node.proto.output_desc, strict=False):
             said = stated(desc).dtype
-            if found.inferred and found.dtype == "int4" and said not in ("int4", dtypes.UNDEFINED):
+            if found.inferred and found.dtype == "int4" and said not in ("int4", UNDEFINED):
                 yield node.name, f"{desc.name or 'its result'} is int4, the desc says {said}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...ge.graph import OUTSIDE_TYPES, Node
+from ...ge import OUTSIDE_TYPES, Node
 from ..errors import DumpError, UnboundedSizeError
 from .shapes import evaluate, stated, symbols_in
 

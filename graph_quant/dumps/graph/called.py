@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ...ge.graph import INPUT_TYPES, Node
+from ...ge import INPUT_TYPES, Node
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -22,12 +22,20 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from ...ge import dtypes
-from ...ge.attributes import decoded
-from ...ge.errors import TooMuchError
-from ...ge.graph import Node
-from ...ge.sizes import Sizes, to_sizes, to_tensor
-from ...ge.torch_dtypes import decode_tensor, from_desc, word_of
+from ...ge import (
+    OF_DESC,
+    TO_ATTRIBUTE,
+    TO_DESC,
+    Node,
+    Sizes,
+    TooMuchError,
+    decode_tensor,
+    decoded,
+    from_desc,
+    to_sizes,
+    to_tensor,
+    word_of,
+)
 from ...host.kernels import LONGEST_SIZES, Kernel
 from ..errors import DumpError
 from .shapes import Stated, TensorType, stated
@@ -75,13 +83,13 @@ class Fakes:
         if described.is_size and described.meta:
             size = self.symbols.expression(described.meta[0])
             return self._intern(Sizes((size,), (), torch.int64), "int64")
-        dtype = from_desc(dtypes.TO_DESC[described.dtype])
+        dtype = from_desc(TO_DESC[described.dtype])
         return self._empty(self.symbols.sizes(name, described), dtype, described.dtype)
 
     def constant(self, node: Node) -> Value:
         """A Const node; a small one keeps its numbers."""
         tensor = node.proto.attr["value"].t
-        shape, word = tuple(tensor.desc.shape.dim), dtypes.OF_DESC.get(tensor.desc.dtype, "")
+        shape, word = tuple(tensor.desc.shape.dim), OF_DESC.get(tensor.desc.dtype, "")
         dtype = from_desc(tensor.desc.dtype)
         count = math.prod(shape)
         if min(shape, default=0) < 0 or len(tensor.data) not in (0, count * dtype.itemsize):
@@ -220,7 +228,7 @@ def _word(node: Node, index: int, content: Any, inputs: list[Value]) -> str:
     if stored == torch.int8 and index == 0:
         asked = [name for name in _RESULT_DTYPE if name in node.proto.attr]
         numbers = [node.attribute(name) for name in asked]
-        if dtypes.TO_ATTRIBUTE["int4"] in numbers:
+        if TO_ATTRIBUTE["int4"] in numbers:
             return "int4"
         if not asked and any(value.type.dtype == "int4" for value in inputs):
             return "int4"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
+from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
 from .shapes import dim_text
 
 if TYPE_CHECKING:

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
-from ...ge import dtypes
-from ...ge.errors import TooMuchError
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError
 from ...host.kernels import Fed, choose, is_folded
 from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
@@ -270,7 +268,7 @@ class _Run:
 
     def _attempt_stated(self, node: Node, described: Stated) -> Value | None:
         """What a desc states, where nothing better is known."""
-        if described.dtype == dtypes.UNDEFINED or (described.dims is None and described.meta is None):
+        if described.dtype == UNDEFINED or (described.dims is None and described.meta is None):
             return None
         try:
             return self.fakes.described(node.name, described)
@@ -281,7 +279,7 @@ class _Run:
         wrong: list[str] = []
         if self._dump.trusts_descs:
             return
-        if described.dtype not in (dtypes.UNDEFINED, found.dtype):
+        if described.dtype not in (UNDEFINED, found.dtype):
             wrong.append(described.dtype)
         shape = found.shape
         if described.dims is not None and shape is not None and not described.is_size:
@@ -294,7 +292,7 @@ class _Run:
 
 def _agree(found: TensorType, described: Stated) -> bool:
     """Whether what a kernel says is what a desc states, as far as that goes."""
-    if described.dtype not in (dtypes.UNDEFINED, found.dtype):
+    if described.dtype not in (UNDEFINED, found.dtype):
         return False
     if described.dims is None or found.shape is None:
         return True

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
-from ...ge.dtypes import QUANTISED
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node
 from .layers import repeats
 
 if TYPE_CHECKING:

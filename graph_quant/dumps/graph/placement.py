@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...ge.errors import printable
+from ...ge import printable
 
 if TYPE_CHECKING:
-    from ...ge.graph import Node
+    from ...ge import Node
     from ..dump import Dump
 
 _ENGINES = ("_ge_attr_op_kernel_lib_name", "_lxfusion_engine_name", "_lxfusion_op_kernel_lib_name", "_coretype")

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ...ge import dtypes
-from ...ge.errors import printable
+from ...ge import OF_DESC, UNDEFINED, printable
 from ..errors import DumpError, UnboundedSizeError
 
 _META = re.compile(r"\s*Tensor\(dtype=torch\.(?P<dtype>\w+), shape=(?:torch\.Size\()?\[(?P<shape>[^\]]*)\]")
@@ -92,7 +91,7 @@ class Stated:
     @property
     def is_complete(self) -> bool:
         """Whether the dtype and every size are stated as numbers."""
-        return self.dtype != dtypes.UNDEFINED and self.dims is not None and min(self.dims, default=0) >= 0
+        return self.dtype != UNDEFINED and self.dims is not None and min(self.dims, default=0) >= 0
 
 
 def stated(desc: Any) -> Stated:
@@ -109,7 +108,7 @@ def stated(desc: Any) -> Stated:
         meta = _split(found["shape"])
     elif size:
         meta = (size["shape"],)
-    return Stated(dtypes.OF_DESC.get(desc.dtype, dtypes.UNDEFINED), dims, meta, bool(size), layout)
+    return Stated(OF_DESC.get(desc.dtype, UNDEFINED), dims, meta, bool(size), layout)
 
 
 def _unblocked(desc: Any, dims: tuple[int, ...] | None) -> tuple[tuple[int, ...] | None, Layout]:

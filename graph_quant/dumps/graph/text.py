@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...ge.attributes import in_words
-from ...ge.dtypes import UNDEFINED
-from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, Node, Source
+from ...ge import CONST_TYPES, UNDEFINED, Node, Source, in_words, printable
 from .placement import placement
 from .shapes import Dim, dim_text
 

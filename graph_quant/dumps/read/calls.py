@@ -7,10 +7,7 @@ import struct
 from itertools import count
 from typing import Any
 
-from ...ge import dtypes
-from ...ge.attributes import default_of, set_attribute
-from ...ge.registrations import Parameter, registration
-from ...ge.schema import new_graph
+from ...ge import OF_ATTRIBUTE, TO_DESC, UNDEFINED, Parameter, default_of, new_graph, registration, set_attribute
 from ..errors import DumpError
 from .literals import Literal, Reference, as_list, flatten, plain, read_argument
 
@@ -54,8 +51,8 @@ class CallBuilder:
         given = {key: word.value if isinstance(word, Literal) else word for key, word in keywords.items()}
         op.attr["index"].i = given.get("index", 0)
         desc = op.output_desc.add(name="y", layout="ND", device_type=str(given.get("placement", "")))
-        word = dtypes.OF_ATTRIBUTE.get(given.get("dtype", -1), dtypes.UNDEFINED)
-        desc.dtype = dtypes.TO_DESC[word]
+        word = OF_ATTRIBUTE.get(given.get("dtype", -1), UNDEFINED)
+        desc.dtype = TO_DESC[word]
         desc.shape.dim.extend(size.value for size in as_list(given.get("shape") or []))
         if op.name in self._types:
             dtype, shape = self._types[op.name]
@@ -101,7 +98,7 @@ class CallBuilder:
             dtype = "float32" if any(isinstance(item, float) for item in flat) else "int64"
         op = self.graph.op.add(type="Const", name=self._unique("Const"))
         tensor = op.attr["value"].t
-        tensor.desc.dtype = dtypes.TO_DESC[dtype]
+        tensor.desc.dtype = TO_DESC[dtype]
         tensor.desc.layout = "ND"
         tensor.desc.shape.dim.extend(shape)
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ge.graph import Source
+from ...ge import Source
 
 Progress = Callable[[float], None]
 

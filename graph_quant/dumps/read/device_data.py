@@ -22,8 +22,7 @@ import torch
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from ...ge import dtypes
-from ...ge.torch_dtypes import from_desc
+from ...ge import OF_DESC, TO_DESC, UNDEFINED, from_desc
 from ..errors import DumpError
 
 _CONVERTED = re.compile(
@@ -105,7 +104,7 @@ def _load(stored: Stored, dtype: str, shape: tuple[int, ...] | None) -> torch.Te
 
 def _as(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
     """An array with the dtype of the graph, where NumPy has none of that name and holds its bits."""
-    wanted = from_desc(dtypes.TO_DESC[dtype]) if dtype in dtypes.TO_DESC and dtype != dtypes.UNDEFINED else tensor.dtype
+    wanted = from_desc(TO_DESC[dtype]) if dtype in TO_DESC and dtype != UNDEFINED else tensor.dtype
     if wanted != tensor.dtype and wanted.itemsize == tensor.element_size() and not tensor.is_floating_point():
         tensor = tensor.view(wanted)
     return tensor.reshape(shape) if shape is not None and tensor.numel() == _count(shape) else tensor
@@ -117,7 +116,7 @@ def _decoded(content: bytes, dtype: str, shape: tuple[int, ...] | None) -> torch
         halves = torch.stack(((packed << 4) >> 4, packed >> 4), -1).reshape(-1)
         flat = halves[: _count(shape)] if shape is not None else halves
     else:
-        flat = torch.frombuffer(bytearray(content), dtype=from_desc(dtypes.TO_DESC[dtype]))
+        flat = torch.frombuffer(bytearray(content), dtype=from_desc(TO_DESC[dtype]))
     if shape is None:
         return flat
     if flat.numel() < _count(shape):
@@ -176,7 +175,7 @@ def _parts(path: Path) -> list[tuple[str, int, Stored]]:
     parts, offset = [], _HEADER + length
     for side, tensors in (("input", message.input), ("output", message.output)):
         for place, tensor in enumerate(tensors):
-            word = dtypes.OF_DESC.get(tensor.data_type, dtypes.UNDEFINED)
+            word = OF_DESC.get(tensor.data_type, UNDEFINED)
             parts.append((side, place, Stored(path, "raw", offset, tensor.size, word, tuple(tensor.shape.dim))))
             offset += tensor.size
     return parts if offset <= total else []

@@ -10,10 +10,7 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...ge import dtypes
-from ...ge.attributes import set_attribute
-from ...ge.graph import OUTPUT_TYPE, Source
-from ...ge.schema import new_graph
+from ...ge import OUTPUT_TYPE, TO_DESC, UNDEFINED, Source, new_graph, set_attribute
 from ..errors import DumpError
 from .contents import Progress
 
@@ -219,14 +216,14 @@ def _literal(value: ast.expr) -> Any:
 def _describe(desc: Any, annotation: ast.expr | None) -> None:
     text = annotation.value if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) else ""
     if found := _TYPE.match(text):
-        word = _DTYPES.get(found["dtype"], dtypes.UNDEFINED)
-        desc.dtype = dtypes.TO_DESC[word]
+        word = _DTYPES.get(found["dtype"], UNDEFINED)
+        desc.dtype = TO_DESC[word]
         desc.layout = "ND"
         sizes = [part.strip() for part in found["shape"].split(",") if part.strip()]
         desc.shape.SetInParent()
         desc.shape.dim.extend(int(size) if size.isdigit() and len(size) < 19 else -1 for size in sizes)
-        if word != dtypes.UNDEFINED:
+        if word != UNDEFINED:
             desc.attr["_meta"].s = f"Tensor(dtype=torch.{word}, shape=torch.Size([{found['shape']}])".encode()
     elif text.startswith("Sym("):
-        desc.dtype = dtypes.TO_DESC["int64"]
+        desc.dtype = TO_DESC["int64"]
         desc.attr["_meta"].s = f"<class 'torch.SymInt'>({text[4:].removesuffix(')')})".encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any, NamedTuple
 
-from ...ge import dtypes
+from ...ge import OF_ATTRIBUTE
 from ..errors import DumpError
 
 
@@ -49,7 +49,7 @@ def _const_dtype(words: list[ast.keyword]) -> str | None:
         value = read_argument(word.value)
         if word.arg == "dtype" and isinstance(value, Literal):
             if isinstance(value.value, int):
-                return dtypes.OF_ATTRIBUTE.get(value.value)
+                return OF_ATTRIBUTE.get(value.value)
             return str(value.value).removeprefix("torch.")
     return None
 

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from ...ge.schema import schema
+from ...ge import schema
 from ..errors import DumpError
 from .contents import Progress
 from .txt import chunks, merge

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
-from ...ge.registrations import registration
+from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, registration
 from ..errors import DumpError
 
 _UNNAMED = re.compile(r"__(?P<side>input|output)(?P<place>\d+)$")

@@ -7,7 +7,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from ...ge.schema import new_graph, schema
+from ...ge import new_graph, schema
 from ..errors import DumpError
 from .contents import Progress
 from .txt import chunks, merge

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...ge.errors import GeError
-from ...ge.graph import Source
+from ...ge import GeError, Source
 from ..errors import DumpError
 from .calls import CallBuilder
 from .contents import Progress

@@ -6,11 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...ge.attributes import set_attribute
-from ...ge.dtypes import TO_ATTRIBUTE, of_registration
-from ...ge.graph import CONST_TYPES, OUTPUT_TYPE
-from ...ge.registrations import registration
-from ...ge.schema import new_graph
+from ...ge import CONST_TYPES, OUTPUT_TYPE, TO_ATTRIBUTE, new_graph, of_registration, registration, set_attribute
 from ..errors import DumpError
 from .contents import Progress
 

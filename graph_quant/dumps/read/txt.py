@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from ...ge.schema import new_graph
+from ...ge import new_graph
 from ..errors import DumpError
 from .contents import Progress
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, END_TYPES, INPUT_TYPES, OUTSIDE_TYPES, Node
+from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, OUTSIDE_TYPES, Node, printable
 from ..graph.outline import Item
 from .facts import LONGEST
 

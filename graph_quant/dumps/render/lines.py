@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ...ge.errors import printable
-from ...ge.graph import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node, printable
 from ..analyse.cost import Costs
 from ..graph.idioms import Idiom
 from ..graph.shapes import dim_text

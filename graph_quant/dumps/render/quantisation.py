@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...destination import ALL
-from ...ge.graph import CONST_TYPES, Node
+from ...ge import CONST_TYPES, Node
 
 if TYPE_CHECKING:
     from ..dump import Dump

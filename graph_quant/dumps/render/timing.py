@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...ge.graph import Node
+from ...ge import Node
 from ..analyse.cost import Costs
 from ..analyse.profile import Measured, Profile
 from ..analyse.roofline import Bound, Chip, bound

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import text_format
 
-from ...ge.schema import schema
+from ...ge import schema
 from ..read.ge_onnx import TYPES, onnx_model
 from .to_ge_proto import described
 

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf import text_format
 
-from ...ge import dtypes
-from ...ge.graph import Node
-from ...ge.schema import schema
+from ...ge import TO_DESC, Node, schema
 from ..graph.shapes import TensorType, dim_text
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ def _describe(dump: Dump, node: Node, op: Any) -> None:
 
 
 def _set(desc: Any, found: TensorType) -> None:
-    desc.dtype = dtypes.TO_DESC.get(found.dtype, 0)
+    desc.dtype = TO_DESC.get(found.dtype, 0)
     if found.layout.shape:  # kept in blocks: the desc states these
         return
     if found.shape is None:

@@ -7,10 +7,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ...ge.attributes import plain, shown_names
-from ...ge.dtypes import OF_ATTRIBUTE, UNDEFINED
-from ...ge.graph import CONST_TYPES, OUTPUT_TYPE, Edge, Node
-from ...ge.registrations import registration
+from ...ge import CONST_TYPES, OF_ATTRIBUTE, OUTPUT_TYPE, UNDEFINED, Edge, Node, plain, registration, shown_names
 from ..analyse.carried import constant
 
 if TYPE_CHECKING:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from ...ge.dtypes import QUANTISED
-from ...ge.errors import printable
-from ...ge.graph import OUTSIDE_TYPES, Node
+from ...ge import OUTSIDE_TYPES, QUANTISED, Node, printable
 from ...pages import render
 from ..analyse.cost import Costs
 from ..analyse.diff import Difference

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ...ge.graph import CONST_TYPES, Node
+from ...ge import CONST_TYPES, Node
 from ..analyse.cost import Costs
 from ..graph.placement import placement
 from ..graph.shapes import Dim, dim_text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ge.attributes import in_words, plain, shown_names
-from ...ge.graph import CONST_TYPES, END_TYPES, INPUT_TYPES, Node
+from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, Node, in_words, plain, shown_names
 from ..errors import DumpError
 from ..graph.shapes import TensorType, dim_text
 from ..read.contents import PLANNED_KINDS

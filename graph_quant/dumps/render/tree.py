@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge.errors import printable
+from ...ge import printable
 from ..analyse.cost import Costs
 from ..graph.outline import Item, quantised
 from ..graph.text import LONGEST_NAME, quantity

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ...ge.graph import Node
+from ...ge import Node
 from ...reference.matmul import int8_product
 from .errors import NodeError
 

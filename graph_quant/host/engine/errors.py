@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...ge.graph import Node
+    from ...ge import Node
 
 
 class GraphError(RuntimeError):

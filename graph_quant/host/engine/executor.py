@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ...ge.graph import Node
+from ...ge import Node
 from ..alias import NPU, kept_alias, to_npu
 from ..devices import at_home
 from . import engines

@@ -16,9 +16,20 @@ from typing import Any
 import torch
 from torch import fx
 
-from ...ge import sizes
-from ...ge.errors import GeError
-from ...ge.graph import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node, Output, Source, read_nodes
+from ...ge import (
+    CONST_TYPES,
+    INPUT_TYPES,
+    OUTPUT_TYPE,
+    GeError,
+    Node,
+    Output,
+    Sizes,
+    Source,
+    given_sizes,
+    read_nodes,
+    to_sizes,
+    to_tensor,
+)
 from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded
 from . import inputs
 from .errors import GraphError, NodeError, UnsupportedGraphError
@@ -70,7 +81,7 @@ class _Importer:
         self.constants: dict[Output, torch.Tensor] = {}
         # What stands for an output of a node: a tensor, and sizes. Either may be made from the other.
         self.tensors: dict[Output, fx.Node] = {}
-        self.sizes: dict[Output, fx.Node | sizes.Sizes] = {}
+        self.sizes: dict[Output, fx.Node | Sizes] = {}
 
     def build(self, ordered: Sequence[Node]) -> fx.GraphModule:
         self._placeholders()
@@ -98,7 +109,7 @@ class _Importer:
             placeholder.meta["ge"] = node
             output = Output(node.name, 0)
             if node.is_size:
-                host = self.graph.call_function(sizes.given_sizes, (placeholder, inputs.dtype(node)))
+                host = self.graph.call_function(given_sizes, (placeholder, inputs.dtype(node)))
                 host.meta["ge"] = node
                 self.sizes[output] = host
             else:
@@ -114,7 +125,7 @@ class _Importer:
         """Note a constant; a small one may be sizes."""
         self.constants[output] = value
         if value.numel() <= LONGEST_SIZES and not value.dtype.is_complex:
-            self.sizes[output] = sizes.to_sizes(value)
+            self.sizes[output] = to_sizes(value)
 
     def _call(self, node: Node) -> None:
         fed = {name: self._fed(output) for name, output in node.fed.items()}
@@ -177,13 +188,13 @@ class _Importer:
                 self.attributes[attribute] = self.constants[output]
                 made = self.graph.get_attr(attribute)
             else:
-                made = self.graph.call_function(sizes.to_tensor, (self._known(self.sizes, output),))
+                made = self.graph.call_function(to_tensor, (self._known(self.sizes, output),))
             self.tensors[output] = made
         return self.tensors[output]
 
-    def _sizes(self, output: Output) -> fx.Node | sizes.Sizes:
+    def _sizes(self, output: Output) -> fx.Node | Sizes:
         if output not in self.sizes:
-            self.sizes[output] = self.graph.call_function(sizes.to_sizes, (self._tensor(output),))
+            self.sizes[output] = self.graph.call_function(to_sizes, (self._tensor(output),))
         return self.sizes[output]
 
     def _identifier(self, name: str) -> str:

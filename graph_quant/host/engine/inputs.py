@@ -6,8 +6,7 @@ import math
 
 import torch
 
-from ...ge.graph import Node
-from ...ge.torch_dtypes import from_attr, from_desc
+from ...ge import Node, from_attr, from_desc
 
 
 def dtype(node: Node) -> torch.dtype:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ...ge.kernels import KERNELS, Kernel
-from ...ge.registrations import registration
+from ...ge import KERNELS, Kernel, registration
 
 _VALUE_TYPES = {
     "Int": "VT_INT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ge.graph import OUTPUT_TYPE, Node
+from ...ge import OUTPUT_TYPE, Node
 from .errors import GraphError
 
 # Nodes without outputs, which run for what others see of them.

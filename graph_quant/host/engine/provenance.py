@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from ...ge.graph import Source
-from ...ge.module_paths import ATTRIBUTE, module_path, weight_path
+from ...ge import MODULE_PATH, Source, module_path, weight_path
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -98,12 +97,12 @@ def _telling_modules(dump: Callable[..., Any]) -> Callable[..., Any]:
         noted = sources_of(self.graph)
         marked = [op for op in self.graph.op if noted.get(op.name, _NOWHERE).module]
         for op in marked:
-            op.attr[ATTRIBUTE].s = noted[op.name].module.encode()
+            op.attr[MODULE_PATH].s = noted[op.name].module.encode()
         try:
             return dump(self, *args, **kwargs)
         finally:
             for op in marked:
-                del op.attr[ATTRIBUTE]
+                del op.attr[MODULE_PATH]
 
     return dump_with_modules
 

@@ -3,7 +3,7 @@
 Asking here fills the tables of ``graph_quant.ge.kernels`` with what a graph needs of them.
 """
 
-from ...ge.kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts, look_in
+from ...ge import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts, look_in
 from .choice import LONGEST_SIZES, Fed, choose, is_folded
 
 __all__ = [

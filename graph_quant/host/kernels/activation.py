@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge.kernels import kernel
+from ...ge import kernel
 from .checks import same_shape
 
 aten = torch.ops.aten

@@ -8,8 +8,7 @@ from torch import Tensor
 from ... import int4
 from ...destination import INT4
 from ...dispatcher import step
-from ...ge.kernels import kernel
-from ...ge.torch_dtypes import from_attr
+from ...ge import from_attr, kernel
 from ...reference.blocks import BLOCK_ELEMENTS
 
 

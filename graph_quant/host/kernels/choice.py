@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...ge.kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Kernel
+from ...ge import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Kernel
 
 # Longer constants are data, never sizes.
 LONGEST_SIZES = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
+from ...ge import kernel
 
 
 @kernel("Equal", same=("x1", "x2"))

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge.kernels import CONVOLUTION, kernel
-from ...ge.sizes import Sizes
+from ...ge import CONVOLUTION, Sizes, kernel
 
 
 def _spatial(values: Sequence[int], rank: int) -> list[int]:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
+from ...ge import kernel
 
 
 def _order(p: float) -> float:

@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import constant_kernel, kernel
-from ...ge.sizes import Sizes
-from ...ge.torch_dtypes import from_attr
+from ...ge import Sizes, constant_kernel, from_attr, kernel
 from ..halves import HALVES
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {

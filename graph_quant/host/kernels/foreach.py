@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge import Sizes, kernel
 from .elementwise import addcdiv, addcmul, scaled_sum
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {

@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
-from ...ge.torch_dtypes import from_attr
+from ...ge import Sizes, from_attr, kernel
 
 
 @kernel("Fill", flops=0)

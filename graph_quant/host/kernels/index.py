@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
-from ...ge.torch_dtypes import from_attr
+from ...ge import Sizes, from_attr, kernel
 from .checks import indices_within
 
 

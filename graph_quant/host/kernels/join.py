@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge import Sizes, kernel
 
 
 def _joined(x: Sequence[Tensor], axis: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ge.kernels import CONTRACTION, kernel
+from ...ge import CONTRACTION, kernel
 from ...reference.matmul.int8_product import int8_matmul
 from ..halves import too_large
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ...ge.kernels import kernel
+from ...ge import kernel
 
 
 @kernel("Identity", may_alias=True, view=True)

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge import Sizes, kernel
 
 _MODES = {"reflect": "reflect", "edge": "replicate", "REFLECT": "reflect", "symmetric": "symmetric"}
 

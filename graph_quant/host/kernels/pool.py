@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
-from ...ge.torch_dtypes import from_attr
+from ...ge import Sizes, from_attr, kernel
 
 
 @kernel("AdaptiveAvgPool2d")

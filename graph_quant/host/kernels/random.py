@@ -10,9 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
-from ...ge.torch_dtypes import from_attr
+from ...ge import Sizes, from_attr, kernel
 
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)

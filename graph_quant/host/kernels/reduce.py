@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import REDUCTION, kernel
-from ...ge.sizes import Sizes, list_of_sizes
-from ...ge.torch_dtypes import from_attr
+from ...ge import REDUCTION, Sizes, from_attr, kernel, list_of_sizes
 
 
 def _axes(x: Tensor, axes: Sizes) -> list[int]:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge import Sizes, kernel
 from .checks import indices_within
 from .index import places
 

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge.errors import TooMuchError
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge import Sizes, TooMuchError, kernel
 
 
 @kernel("Reshape", may_alias=True, view=True)

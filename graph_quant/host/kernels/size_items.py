@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from ...ge.errors import TooMuchError
-from ...ge.sizes import Number, Sizes
+from ...ge import Number, Sizes, TooMuchError
 
 # Powers and joins of sizes that no graph needs, and that would grow without end.
 _MOST_ITEMS, _MOST_BITS = 1 << 14, 1 << 10

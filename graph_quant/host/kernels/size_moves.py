@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch.utils._mode_utils import no_dispatch
 
-from ...ge.kernels import KERNELS, SIZE_KERNELS, Input, Kernel
-from ...ge.sizes import Number, Sizes, to_tensor
+from ...ge import KERNELS, SIZE_KERNELS, Input, Kernel, Number, Sizes, to_tensor
 from .size_items import check_count, fitted, joint_dtype
 
 _MOVES = (

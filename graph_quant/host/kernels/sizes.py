@@ -12,10 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 
-from ...ge.errors import TooMuchError
-from ...ge.kernels import KERNELS, kernel, size_kernel
-from ...ge.sizes import Sizes, list_of_sizes, to_sizes, to_tensor
-from ...ge.torch_dtypes import from_attr
+from ...ge import KERNELS, Sizes, TooMuchError, from_attr, kernel, list_of_sizes, size_kernel, to_sizes, to_tensor
 from .size_items import broadcast, check_count, fitted, is_symbolic, is_whole, joint_dtype
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ge.kernels import kernel
-from ...ge.sizes import Sizes
+from ...ge import Sizes, kernel
 
 
 @kernel("Sort")

@@ -1,6 +1,6 @@
 """Facts of node types that dumps hold and no kernel is written for."""
 
-from ...ge.kernels import CONTRACTION, CONVOLUTION, declare
+from ...ge import CONTRACTION, CONVOLUTION, declare
 
 declare("Flatten", view=True)
 declare("QuantMatmul", flops=CONTRACTION)

@@ -8,7 +8,7 @@ leaves the others as it found the memory, here they are zero.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.activation.gates import EVEN_ODD, gated
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.blocks import by_row_blocks, row_blocks
 from graph_quant.reference.grouping import COUNTS, SPARSE, spans

@@ -7,7 +7,7 @@ approximate 1 is ``x / (1 + exp(-1.5957691 * (x + 0.044715 * x**3)))``, the hype
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 from torch.nn import functional
 

@@ -6,7 +6,7 @@ The error and exponential functions are the CPU's; a device's may differ by a fe
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 from torch.nn import functional
 

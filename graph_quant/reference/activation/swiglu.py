@@ -8,7 +8,7 @@ Half precision is widened, gated as ``a / (1 + exp(-a)) * b`` and rounded once; 
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.activation.gates import exponential, swish
 from torch import Tensor
 

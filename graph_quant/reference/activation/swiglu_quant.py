@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 from graph_quant import int4
 from graph_quant.destination import INT8, Destination, element_destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import owners
 from graph_quant.reference.rounding import saturate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 
 

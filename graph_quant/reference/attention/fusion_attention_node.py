@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor

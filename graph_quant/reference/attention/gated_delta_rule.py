@@ -13,7 +13,7 @@ import functools
 from typing import Any
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.positions import within
 from graph_quant.refusals import Refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
 

@@ -7,7 +7,7 @@ Token t of a sequence is in the block that its table names in column ``seq_offse
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged import NORM, tokens_of
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.positions import within

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.attention.slots import write
 from graph_quant.reference.norm.rms import reciprocal_rms
 from graph_quant.reference.opaque import opaque

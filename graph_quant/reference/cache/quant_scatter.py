@@ -6,7 +6,7 @@ kernel of A2 and A3 is not public, and torch_npu's own tests hold it to that ope
 
 from __future__ import annotations
 
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.cache.scatter_update import written
 from graph_quant.reference.quant.quantize import quantize
 from torch import Tensor

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged import NORM, put
 from graph_quant.reference.positions import within
 from graph_quant.reference.rope.rotation import rotated

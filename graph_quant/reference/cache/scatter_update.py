@@ -6,7 +6,7 @@ indices are one position for each batch, or rows of a batch and its position.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.positions import within
 from torch import Tensor
 

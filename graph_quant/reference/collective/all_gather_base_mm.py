@@ -6,8 +6,7 @@ npu_all_gather_quant_mm is the same, and has a third result that is not computed
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
-from graph_quant.ge.torch_dtypes import from_attr
+from graph_quant.ge import CONTRACTION, from_attr, kernel
 from graph_quant.reference.collective.exchange import group_all_gather
 from graph_quant.reference.collective.products import float_product, scaled_product
 from torch import Tensor

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.collective.exchange import group_all_to_all
 from graph_quant.reference.collective.products import float_product
 from graph_quant.reference.collective.routes import Counts, by_expert, by_rank

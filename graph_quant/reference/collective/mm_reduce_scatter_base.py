@@ -7,8 +7,7 @@ npu_quant_mm_reduce_scatter is the same, and has a second result that is not com
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
-from graph_quant.ge.torch_dtypes import from_attr
+from graph_quant.ge import CONTRACTION, from_attr, kernel
 from graph_quant.reference.collective.exchange import group_reduce_scatter
 from graph_quant.reference.collective.products import float_product, scaled_product
 from torch import Tensor

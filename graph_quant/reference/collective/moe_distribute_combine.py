@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.collective.routes import by_rank, route
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal

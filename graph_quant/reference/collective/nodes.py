@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graph_quant.ge.kernels import kernel
-from graph_quant.ge.sizes import Sizes
-from graph_quant.ge.torch_dtypes import from_attr
+from graph_quant.ge import Sizes, from_attr, kernel
 from graph_quant.reference.collective import exchange
 from graph_quant.refusals import Refusal
 from torch import Tensor

@@ -9,7 +9,7 @@ finish; here rows are added one after the other. Rows of no group add nothing.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product
 from graph_quant.reference.matmul.int8_product import int8_matmul

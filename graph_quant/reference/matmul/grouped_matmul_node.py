@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_matmul import COLUMNS, given, grouped_matmul
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT, FLOAT
 from torch import Tensor

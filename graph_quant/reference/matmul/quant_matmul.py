@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE, grouped
 from graph_quant.reference.matmul.rescaling import to_int8

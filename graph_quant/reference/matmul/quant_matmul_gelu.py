@@ -8,7 +8,7 @@ polynomial that stands for the error function (gelu_erf). Each operation rounds 
 from __future__ import annotations
 
 from graph_quant.destination import Destination, element_destination
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.activation.gates import GELU_ERF, GELU_TANH, activated
 from graph_quant.reference.matmul.quant_matmul import accumulated, dequantised
 from torch import Tensor

@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch
 from graph_quant import int4
 from graph_quant.destination import element_destination
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_products import Weight, split_product
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from torch import Tensor

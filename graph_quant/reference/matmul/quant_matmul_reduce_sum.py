@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graph_quant.ge.kernels import CONTRACTION, kernel
-from graph_quant.ge.sizes import Sizes
+from graph_quant.ge import CONTRACTION, Sizes, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
 from torch import Tensor
 

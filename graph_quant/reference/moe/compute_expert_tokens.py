@@ -7,7 +7,7 @@ which belong to no expert that is counted.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal
 from torch import Tensor

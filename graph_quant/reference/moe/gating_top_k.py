@@ -14,7 +14,7 @@ only ``renorm`` 0, the device also 1.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.moe.ranges import check_range
 from graph_quant.refusals import Refusal

@@ -10,7 +10,7 @@ after.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.moe.gating_top_k import best
 from torch import Tensor
 

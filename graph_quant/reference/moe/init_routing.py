@@ -7,7 +7,7 @@ token, number % tokens, and where in the index it is entered. The first min(toke
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.moe.ranges import check_range
 from graph_quant.refusals import Refusal

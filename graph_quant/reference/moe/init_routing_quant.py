@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
 from graph_quant.reference.moe.quantise import DYNAMIC, STATIC, expand
 from graph_quant.reference.moe.rows import copied_rows

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
 from graph_quant.reference.moe.quantise import NOT_QUANTISED, STATIC, expand
 from graph_quant.reference.moe.wide_rows import rounds_through_half

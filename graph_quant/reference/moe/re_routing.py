@@ -8,7 +8,7 @@ tokens with all of expert 0 first, those of one expert in the order of their ran
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal
 from torch import Tensor

@@ -9,7 +9,7 @@ row, or whose probability is 0, adds nothing, whatever the row holds.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.moe.ranges import check_range

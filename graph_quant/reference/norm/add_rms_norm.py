@@ -6,7 +6,7 @@ sum, the norm of bfloat16 that of the sum before rounding.
 
 from __future__ import annotations
 
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice, summed
 from torch import Tensor
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.destination import Destination, element_destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import reciprocal_rms
 from graph_quant.reference.rounding import store
 from torch import Tensor

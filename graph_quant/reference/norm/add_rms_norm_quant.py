@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
 from graph_quant.reference.rounding import affine, store
 from torch import Tensor

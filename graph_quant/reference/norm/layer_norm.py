@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import reciprocal_rms
 from torch import Tensor
 

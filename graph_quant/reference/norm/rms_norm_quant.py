@@ -7,7 +7,7 @@ and that to the integer, half to even: what lies in the middle between two integ
 from __future__ import annotations
 
 from graph_quant.destination import Destination, element_destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import reciprocal_rms
 from graph_quant.reference.rounding import store
 from torch import Tensor

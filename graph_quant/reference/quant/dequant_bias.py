@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16, Destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 
 

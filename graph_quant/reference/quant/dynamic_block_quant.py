@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT8
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
 from torch.nn import functional

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from graph_quant import chip
 from graph_quant.destination import INT8, Destination, element_destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
 from graph_quant.reference.quant.dynamic_quant import dynamic_quant

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from graph_quant import int4
 from graph_quant.destination import INT4, INT32
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
 

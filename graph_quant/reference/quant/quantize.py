@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT8, INT32, UINT8, Destination, element_destination
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.rounding import affine

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import INT4_ELEMENTS, INT8, Destination, element_destination
-from graph_quant.ge.kernels import CONTRACTION, kernel
+from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.rounding import store
 from torch import Tensor
 

@@ -7,7 +7,7 @@ the scale's shape.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.quant_params import TRUNCATE, decode, encode
 
 __all__ = ["dequantise", "trans_quant_param"]

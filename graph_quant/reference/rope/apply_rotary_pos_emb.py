@@ -7,7 +7,7 @@ rounded once, halves away from zero, as the A2/A3 kernel rounds; float16 in floa
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.rope.rotation import rotated, turned
 from torch import Tensor
 

@@ -5,7 +5,7 @@ With a the even elements of x, b the odd ones: ``concat(a, b) * cos + concat(-b,
 
 from __future__ import annotations
 
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.rope.rotation import interleaved_half
 from torch import Tensor
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.positions import within
 from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
 from torch import Tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated, turned
 from torch import Tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ge.graph import Output
+from ...ge import Output
 from ...passes.hook import all_replaced, standing
 from ..report.report import GeName
 

@@ -14,8 +14,7 @@ from typing import Any
 from torch import Tensor, fx
 from torch.utils._mode_utils import no_dispatch
 
-from ...ge.graph import Output
-from ...ge.sizes import Sizes, to_tensor
+from ...ge import Output, Sizes, to_tensor
 from ...host.alias import as_cpu
 from ...host.engine import EAGER, HostGraph, NodeError, current
 from ...start.preload import HOST, chosen

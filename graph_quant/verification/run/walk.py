@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx
 
 from ...destination import INT4
-from ...ge.module_paths import module_path
+from ...ge import module_path
 from ..compare.metrics import Difference, compare, dtype_name
 from ..compare.operators import communicates, compute, is_operator, is_random, is_uninitialised, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
