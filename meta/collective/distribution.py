@@ -2,44 +2,114 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.meta.rules import Rules
+from graph_quant.reference.collective.layout import Layout
 from torch import Tensor
 
 _RANKS_OF_A2 = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
+_RANKS_OF_FIRST_ON_A3 = (8, 16, 32, 64, 128, 144, 256, 288)
+Shared = tuple[int, int, int]  # expert_shard_type, shared_expert_num and shared_expert_rank_num
 
 
-def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: tuple[int, int, int]) -> None:
-    """The group and its experts: none of them shared here, and as many on every rank."""
+def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared) -> Layout:
+    """The group and its experts, of the second version: as many on every rank that has no shared one."""
     if is_a3():
         rules.require(2 <= ranks <= 768, lambda: f"ep_world_size must be from 2 to 768, got {ranks}")
     else:
         rules.one_of("ep_world_size", ranks, _RANKS_OF_A2)
-    rules.require(0 <= rank < ranks, lambda: f"ep_rank_id must be from 0 to {ranks - 1}, got {rank}")
-    rules.require(1 <= experts <= 1024, lambda: f"moe_expert_num must be from 1 to 1024, got {experts}")
+    layout = _check_layout(rules, ranks, rank, experts, tp_ranks, shared, 1024)
+    slots = layout.all_local[-1] * ranks
     rules.require(
-        experts % ranks == 0, lambda: f"moe_expert_num must be a multiple of ep_world_size, got {experts} and {ranks}"
+        slots <= 2048 or not is_a3(), lambda: f"experts of a rank times ep_world_size must be at most 2048, got {slots}"
     )
+    number, on_ranks = shared[1:]
+    rules.require(0 <= number <= 4, lambda: f"shared_expert_num must be from 0 to 4, got {number}")
+    rules.require(
+        number <= 1 or on_ranks > 0, lambda: f"shared_expert_num must be 0 or 1 without ranks of them, got {number}"
+    )
+    rules.require(
+        on_ranks == 0 or (number > 0 and on_ranks % number == 0),
+        lambda: f"shared_expert_rank_num must be a multiple of shared_expert_num, got {on_ranks} and {number}",
+    )
+    return layout
+
+
+def check_ranks_of_first(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared) -> Layout:
+    """The group and its experts, of the first version: of whole servers."""
+    if is_a3():
+        rules.one_of("ep_world_size", ranks, _RANKS_OF_FIRST_ON_A3)
+    else:
+        rules.require(
+            ranks % 8 == 0 and 8 <= ranks <= 256,
+            lambda: f"ep_world_size must be a multiple of 8 up to 256, got {ranks}",
+        )
+    layout = _check_layout(rules, ranks, rank, experts, tp_ranks, shared, 512)
+    most = layout.all_local[-1]
+    rules.require(is_a3() or most <= 24, lambda: f"experts of a rank must be at most 24 on A2, got {most}")
+    rules.one_of("shared_expert_num", shared[1], (1,) if is_a3() else (0, 1))
+    on_ranks = shared[2]
+    rules.require(
+        on_ranks == 0 or ranks % on_ranks == 0,
+        lambda: f"ep_world_size must be a multiple of shared_expert_rank_num, got {ranks} and {on_ranks}",
+    )
+    return layout
+
+
+def _check_layout(
+    rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared, most: int
+) -> Layout:
+    rules.require(0 <= rank < ranks, lambda: f"ep_rank_id must be from 0 to {ranks - 1}, got {rank}")
+    rules.require(1 <= experts <= most, lambda: f"moe_expert_num must be from 1 to {most}, got {experts}")
     rules.one_of("tp_world_size", tp_ranks, (0, 1))
     kind, number, on_ranks = shared
     rules.one_of("expert_shard_type", kind, (0,))
-    rules.one_of("shared_expert_rank_num", on_ranks, (0,), ": ranks of shared experts are not computed on the host")
-    rules.one_of("shared_expert_num", number, (0, 1), " without ranks of shared experts")
+    limit = ranks - 1 if is_a3() else 0
+    rules.require(0 <= on_ranks <= limit, lambda: f"shared_expert_rank_num must be from 0 to {limit}, got {on_ranks}")
+    others = ranks - on_ranks
+    rules.require(
+        experts % others == 0,
+        lambda: f"moe_expert_num must be a multiple of the ranks without shared experts, got {experts} and {others}",
+    )
+    return Layout.of(ranks, rank, experts, number, on_ranks)
 
 
-def check_tokens(rules: Rules, name: str, x: Tensor, expert_ids: Tensor, experts: int, most: int) -> None:
+@dataclass(frozen=True)
+class Limits:
+    """How many tokens a rank may have, how many experts a token, and how wide it may be on A3."""
+
+    tokens: int
+    chosen: int
+    widths: tuple[int, int] = (1024, 8192)
+
+
+def limits(comm_alg: str = "") -> Limits:
+    """Those of the second version."""
+    if not is_a3():
+        return Limits(256, 16)
+    return Limits(256, 12) if comm_alg == "fullmesh_v2" else Limits(512, 16)
+
+
+def limits_of_first() -> Limits:
+    """Those of the first version."""
+    return Limits(512, 8, (7168, 7168)) if is_a3() else Limits(256, 16)
+
+
+def check_tokens(rules: Rules, name: str, x: Tensor, expert_ids: Tensor, experts: int, limits: Limits) -> None:
     """Tokens are rows; each names its experts."""
     rules.rank(name, x, 2)
     rules.rank("expert_ids", expert_ids, 2)
     rules.dtype("expert_ids", expert_ids, (torch.int32,))
-    rows, chosen, width = expert_ids.size(0), expert_ids.size(1), x.size(1)
+    rows, chosen, width, most = expert_ids.size(0), expert_ids.size(1), x.size(1), limits.tokens
     rules.require(rows >= 1, lambda: f"expert_ids.size(0) must be at least 1, got {rows}")
     rules.require(rows <= most, lambda: f"expert_ids.size(0) must be at most {most}, got {rows}")
     rules.at_least("expert_ids.size(1)", chosen, 1)
-    limit = min(16, experts)
+    limit = min(limits.chosen, experts)
     rules.require(chosen <= limit, lambda: f"expert_ids.size(1) must be at most {limit}, got {chosen}")
-    low, high, step = (1024, 8192, 1) if is_a3() else (32, 5120 if x.dtype == torch.int32 else 7168, 32)
+    low, high, step = (*limits.widths, 1) if is_a3() else (32, 5120 if x.dtype == torch.int32 else 7168, 32)
     rules.require(width >= low, lambda: f"{name}.size(1) must be at least {low}, got {width}")
     rules.require(width <= high, lambda: f"{name}.size(1) must be at most {high}, got {width}")
     rules.require(width % step == 0, lambda: f"{name}.size(1) must be a multiple of {step}, got {width}")

@@ -10,12 +10,16 @@ from __future__ import annotations
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.meta.collective.distribution import (
+    Limits,
     check_batch,
     check_mask,
     check_ranks,
+    check_ranks_of_first,
     check_specials,
     check_tokens,
     check_weights,
+    limits,
+    limits_of_first,
 )
 from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
@@ -67,12 +71,15 @@ def moe_distribute_combine_v2(
     shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
     check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
     experts = moe_expert_num + zero_expert_num + copy_expert_num + const_expert_num
-    _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, expand_scales, experts)
+    _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, expand_scales, experts, limits())
+    check_mask(rules, x_active_mask, expert_ids)
     _check_info(rules, "assist_info_for_combine", assist_info_for_combine)
     check_batch(rules, global_bs, ep_world_size)
-    _check_unquantised(rules, comm_quant_mode)
+    _check_transport(rules, comm_quant_mode)
     like = (expert_ids.size(0), expand_x.size(1))
-    _check_shared(rules, shared_expert_x, expand_x, like[0], x_active_mask)
+    if shared_expert_rank_num:
+        check_none(rules, " beside ranks of shared experts", shared_expert_x=shared_expert_x)
+    _check_shared(rules, shared_expert_x, expand_x, like[0])
     needed = {"ori_x": copy_expert_num or const_expert_num}
     _check_rows(rules, expand_x, needed, like[0], ori_x=ori_x)
     constants = {
@@ -116,16 +123,17 @@ def moe_distribute_combine(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     unused = {"activation_scale": activation_scale, "weight_scale": weight_scale, "group_list": group_list}
+    unused |= {"x_active_mask": x_active_mask, "shared_expert_x": shared_expert_x}
     check_none(rules, ", as this version has no use for it", **unused)
-    check_none(rules, " without ranks of shared experts", shared_expert_x=shared_expert_x)
     rules.one_of("out_dtype", out_dtype, (0,))
     rules.one_of("group_list_type", group_list_type, (0,))
     shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
-    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
-    _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, expand_scales, moe_expert_num)
+    check_ranks_of_first(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    most = limits_of_first()
+    _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, expand_scales, moe_expert_num, most)
     _check_info(rules, "expand_idx", expand_idx)
     check_batch(rules, global_bs, ep_world_size)
-    _check_unquantised(rules, comm_quant_mode)
+    _check_transport(rules, comm_quant_mode)
     return Plan((Result((expert_ids.size(0), expand_x.size(1)), expand_x.dtype),))
 
 
@@ -135,15 +143,14 @@ def _check(
     expert_ids: Tensor,
     ep_send_counts: Tensor,
     expert_scales: Tensor,
-    mask: Tensor | None,
     expand_scales: Tensor | None,
     experts: int,
+    most: Limits,
 ) -> None:
     rules.dtype("expand_x", expand_x, HALVES)
-    check_tokens(rules, "expand_x", expand_x, expert_ids, experts, 512 if is_a3() else 256)
+    check_tokens(rules, "expand_x", expand_x, expert_ids, experts, most)
     _check_info(rules, "ep_send_counts", ep_send_counts)
     check_weights(rules, "expert_scales", expert_scales, expert_ids)
-    check_mask(rules, mask, expert_ids)
     if is_a3():
         check_none(rules, " on A3", expand_scales=expand_scales)
         return
@@ -154,7 +161,7 @@ def _check(
     rules.equal("expand_scales.size(0)", expand_scales.size(0), "expand_x.size(0)", expand_x.size(0))
 
 
-def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int, mask: Tensor | None) -> None:
+def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int) -> None:
     """What experts that all tokens have gave for them: (BS, H), BS in two parts or in one."""
     if not is_a3():
         check_none(rules, " on A2", shared_expert_x=shared)
@@ -165,13 +172,6 @@ def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int, 
     product = shared.size(0) if shared.dim() == 2 else shared.size(0) * shared.size(1)
     rules.equal("the rows of shared_expert_x", product, "expert_ids.size(0)", rows)
     rules.equal("shared_expert_x.size(-1)", shared.size(-1), "expand_x.size(1)", like.size(1))
-    rules.require(
-        mask is None or mask.dim() == 1,
-        lambda: (
-            "shared_expert_x must be None where x_active_mask has two dimensions: that is not computed on the host, "
-            "got one"
-        ),
-    )
 
 
 def _check_info(rules: Rules, name: str, info: Tensor) -> None:
@@ -179,8 +179,11 @@ def _check_info(rules: Rules, name: str, info: Tensor) -> None:
     rules.rank(name, info, 1)
 
 
-def _check_unquantised(rules: Rules, comm_quant_mode: int) -> None:
-    rules.one_of("comm_quant_mode", comm_quant_mode, (0,), ": int8 between ranks is not computed on the host")
+def _check_transport(rules: Rules, comm_quant_mode: int) -> None:
+    if is_a3():
+        rules.one_of("comm_quant_mode", comm_quant_mode, (0, 2))
+    else:
+        rules.one_of("comm_quant_mode", comm_quant_mode, (0,), ": int8 goes by way of hierarchy alone on A2")
 
 
 def _check_rows(rules: Rules, like: Tensor, needed: dict[str, int], rows: object, **tensors: Tensor | None) -> None:

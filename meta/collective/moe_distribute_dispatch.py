@@ -1,8 +1,9 @@
 """npu_moe_distribute_dispatch and its second version: what may be passed, and what comes back.
 
-x (BS, H) are tokens, expert_ids (BS, K) their experts. A rank takes up to A = global_bs * min(its experts, K) rows.
-With quant_mode 2 they are int8, with a scale each; scales (moe_expert_num, H) are then multiplied to the rows of an
-expert first. x of int32, eight int4 in each, goes as it is, with scales (BS,).
+x (BS, H) are tokens, expert_ids (BS, K) their experts. A rank takes up to A = global_bs * min(its experts, K) rows, one
+of a shared expert as many as the ranks have tokens that send theirs to it. With quant_mode 2 they are int8, with a
+scale each; scales (shared experts + moe_expert_num, H) are then multiplied to the rows of an expert first. x of int32,
+eight int4 in each, goes as it is, with scales (BS,).
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from graph_quant.meta.collective.distribution import (
     check_batch,
     check_mask,
     check_ranks,
+    check_ranks_of_first,
     check_specials,
     check_tokens,
     check_weights,
+    limits,
+    limits_of_first,
 )
 from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.collective.layout import Layout
 from graph_quant.reference.collective.moe_distribute_dispatch import dispatch
 from torch import Tensor
 
@@ -78,21 +83,19 @@ def moe_distribute_dispatch_v2(
     known = ("", "fullmesh_v1", "fullmesh_v2") if is_a3() else ("", "fullmesh")
     rules.one_of("comm_alg", comm_alg, known, ": other ways are not computed on the host")
     shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
-    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    layout = check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
     check_specials(rules, zero_expert_num, copy_expert_num, const_expert_num)
     specials = zero_expert_num + copy_expert_num + const_expert_num
     packed = not is_a3() and comm_alg == "fullmesh"
     rules.dtype("x", x, (*HALVES, torch.int32) if packed else HALVES)
-    most = 512 if is_a3() and comm_alg != "fullmesh_v2" else 256
-    check_tokens(rules, "x", x, expert_ids, moe_expert_num + specials, most)
-    _check_quantisation(rules, x, scales, quant_mode, moe_expert_num)
-    rows, counts = _check_rest(
-        rules, x, expert_ids, x_active_mask, expert_scales, global_bs, ep_world_size, moe_expert_num
-    )
+    check_tokens(rules, "x", x, expert_ids, moe_expert_num + specials, limits(comm_alg))
+    _check_quantisation(rules, x, scales, quant_mode, layout)
+    check_mask(rules, x_active_mask, expert_ids)
+    rows, counts = _check_rest(rules, x, expert_ids, expert_scales, global_bs, layout, second=True)
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = torch.sym_max(expert_ids.size(0) * expert_ids.size(1), rows * 128)
     sizes = (rows, counts, assist)
-    plan = _plan(x, quant_mode, moe_expert_num // ep_world_size, tp_world_size, expert_scales, sizes)
+    plan = _plan(x, quant_mode, layout.local, tp_world_size, expert_scales, sizes)
     return replace(plan, specials=specials, second=True)
 
 
@@ -120,16 +123,15 @@ def moe_distribute_dispatch(
 ) -> DispatchPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
-    check_ranks(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    layout = check_ranks_of_first(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
+    check_none(rules, ", as this version has no use for it", x_active_mask=x_active_mask)
     rules.dtype("x", x, HALVES)
-    check_tokens(rules, "x", x, expert_ids, moe_expert_num, 512 if is_a3() else 256)
-    _check_quantisation(rules, x, scales, quant_mode, moe_expert_num)
-    rows, counts = _check_rest(
-        rules, x, expert_ids, x_active_mask, expert_scales, global_bs, ep_world_size, moe_expert_num
-    )
+    check_tokens(rules, "x", x, expert_ids, moe_expert_num, limits_of_first())
+    _check_quantisation(rules, x, scales, quant_mode, layout)
+    rows, counts = _check_rest(rules, x, expert_ids, expert_scales, global_bs, layout, second=False)
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = expert_ids.size(0) * expert_ids.size(1)
-    return _plan(x, quant_mode, moe_expert_num // ep_world_size, tp_world_size, expert_scales, (rows, counts, assist))
+    return _plan(x, quant_mode, layout.local, tp_world_size, expert_scales, (rows, counts, assist))
 
 
 def _plan(
@@ -157,7 +159,7 @@ def _plan(
     )
 
 
-def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mode: int, experts: int) -> None:
+def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mode: int, layout: Layout) -> None:
     rules.one_of("quant_mode", quant_mode, (0,) if x.dtype == torch.int32 else (0, 2), f" for x of {x.dtype}")
     if x.dtype == torch.int32:
         rules.require(scales is not None, lambda: "scales must be given for x of torch.int32, got None")
@@ -169,7 +171,8 @@ def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mo
         rules.require(quant_mode == 2, lambda: f"scales must be None for quant_mode {quant_mode}, got one")
         rules.dtype("scales", scales, (torch.float32,))
         rules.rank("scales", scales, 2)
-        rules.equal("scales.size(0)", scales.size(0), "moe_expert_num", experts)
+        experts = "moe_expert_num and the shared experts" if layout.shared else "moe_expert_num"
+        rules.equal("scales.size(0)", scales.size(0), experts, layout.experts + layout.shared)
         rules.equal("scales.size(1)", scales.size(1), "x.size(1)", x.size(1))
 
 
@@ -177,20 +180,17 @@ def _check_rest(
     rules: Rules,
     x: Tensor,
     expert_ids: Tensor,
-    mask: Tensor | None,
     weights: Tensor | None,
     global_bs: int,
-    ranks: int,
-    experts: int,
+    layout: Layout,
+    second: bool,
 ) -> tuple[Size, Size]:
     """How many rows a rank takes at most, and how many counts there are of them."""
     rules.equal("x.size(0)", x.size(0), "expert_ids.size(0)", expert_ids.size(0))
-    check_mask(rules, mask, expert_ids)
     if weights is not None:
         rules.require(not is_a3(), lambda: "expert_scales must be None on A3, got one")
         check_weights(rules, "expert_scales", weights, expert_ids)
-    check_batch(rules, global_bs, ranks)
-    tokens, chosen = global_bs or x.size(0) * ranks, expert_ids.size(1)
-    local = experts // ranks
-    rows = tokens * torch.sym_min(local, chosen)
-    return rows, ranks * local + (0 if weights is None else tokens * 2 * chosen * (ranks // 8))
+    check_batch(rules, global_bs, layout.ranks)
+    tokens, chosen = global_bs or x.size(0) * layout.ranks, expert_ids.size(1)
+    more = 0 if weights is None else tokens * 2 * chosen * (layout.ranks // 8)
+    return layout.rows(tokens, chosen, second), layout.ranks * layout.local + more

@@ -43,25 +43,25 @@ def quantised(row: np.ndarray, expert: int, smooth: bool) -> tuple[np.ndarray, n
     return whole.astype(np.int8), np.float32(1) / factor
 
 
-def dispatched(version: str, **more: Any) -> tuple[torch.Tensor, ...]:
+def dispatched(**more: Any) -> tuple[torch.Tensor, ...]:
     name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
-    call = getattr(torch_npu, f"npu_moe_distribute_dispatch{version}")
+    call = torch_npu.npu_moe_distribute_dispatch_v2
     return call(npu(X[RANK]), npu(IDS[RANK]), name, RANKS, RANK, EXPERTS, expert_scales=npu(WEIGHTS[RANK]), **more)
 
 
-def combined(version: str, rows: torch.Tensor, came: tuple[torch.Tensor, ...], **more: Any) -> torch.Tensor:
+def combined(rows: torch.Tensor, came: tuple[torch.Tensor, ...], **more: Any) -> torch.Tensor:
     name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
-    call = getattr(torch_npu, f"npu_moe_distribute_combine{version}")
+    call = torch_npu.npu_moe_distribute_combine_v2
     scales = {"expand_scales": came[6], **more}
     ids, weights = npu(IDS[RANK]), npu(WEIGHTS[RANK])
     result: torch.Tensor = call(rows, ids, came[2], came[4], weights, name, RANKS, RANK, EXPERTS, **scales)
     return result
 
 
-def check_dispatch(version: str) -> None:
+def check_dispatch() -> None:
     for smooth in (None, False, True):
         quant = {} if smooth is None else {"quant_mode": 2, **({"scales": npu(SMOOTH)} if smooth else {})}
-        rows, scales, info, numbers, ends, _, weights = dispatched(version, **quant)
+        rows, scales, info, numbers, ends, _, weights = dispatched(**quant)
         wanted = arrived()
         assert rows.shape == (TOKENS * RANKS * min(LOCAL, CHOSEN), WIDTH)
         for place, (rank, token, k) in enumerate(wanted):
@@ -69,15 +69,14 @@ def check_dispatch(version: str) -> None:
             if smooth is not None:
                 row, scale = quantised(row, IDS[rank][token, k], smooth)
                 assert scales[place].item() == scale
-            assert np.array_equal(rows[place].cpu().numpy(), row), (version, smooth, place)
+            assert np.array_equal(rows[place].cpu().numpy(), row), (smooth, place)
             assert weights[place].item() == WEIGHTS[rank][token, k]
-            if version:
-                assert info[3 * place : 3 * place + 3].tolist() == [rank, token, k]
+            assert info[3 * place : 3 * place + 3].tolist() == [rank, token, k]
         experts = [IDS[rank][token, k] for rank, token, k in wanted]
         assert numbers.tolist() == [experts.count(RANK * LOCAL + expert) for expert in range(LOCAL)]
         pairs = [(IDS[rank][token, k] - RANK * LOCAL) * RANKS + rank for rank, token, k in wanted]
         assert ends[: LOCAL * RANKS].tolist() == [sum(pair <= end for pair in pairs) for end in range(LOCAL * RANKS)]
-    assert dispatched(version, expert_token_nums_type=0)[3].tolist()[-1] == len(wanted)
+    assert dispatched(expert_token_nums_type=0)[3].tolist()[-1] == len(wanted)
 
 
 def back(rows: dict[tuple[int, int], np.ndarray], active: int = TOKENS) -> np.ndarray:
@@ -90,8 +89,8 @@ def back(rows: dict[tuple[int, int], np.ndarray], active: int = TOKENS) -> np.nd
     return total.astype(np.float16)
 
 
-def check_combine(version: str) -> None:
-    came = dispatched(version)
+def check_combine() -> None:
+    came = dispatched()
     experts = torch.repeat_interleave(torch.arange(LOCAL), came[3].cpu()) + RANK * LOCAL
     factors = torch.zeros(came[0].size(0)).index_copy(0, torch.arange(experts.numel()), (experts + 1).float())
     rows = came[0] * factors[:, None].half().npu()  # an expert multiplies by its number and one
@@ -100,12 +99,12 @@ def check_combine(version: str) -> None:
         for token in range(TOKENS)
         for k in range(CHOSEN)
     }
-    assert np.array_equal(combined(version, rows, came).cpu().numpy(), back(given)), version
+    assert np.array_equal(combined(rows, came).cpu().numpy(), back(given))
     mask = torch.tensor([True] * (TOKENS - 1) + [False]).npu()
-    came = dispatched(version, x_active_mask=mask)
+    came = dispatched(x_active_mask=mask)
     assert came[3].sum().item() == len(arrived(TOKENS - 1))
     same = {(token, k): X[RANK][token] for token in range(TOKENS) for k in range(CHOSEN)}
-    assert np.array_equal(combined(version, came[0], came, x_active_mask=mask).cpu().numpy(), back(same, TOKENS - 1))
+    assert np.array_equal(combined(came[0], came, x_active_mask=mask).cpu().numpy(), back(same, TOKENS - 1))
 
 
 def check_experts_that_compute_nothing() -> None:
@@ -132,10 +131,19 @@ def there_and_back(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, na
     return torch_npu.npu_moe_distribute_combine_v2(rows, ids, came[2], came[4], weights, *args, expand_scales=came[6])
 
 
+def by_shared(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: str) -> torch.Tensor:
+    """On A3: rank 0 has a shared expert, and rows come back as int8."""
+    args, shared = (name, RANKS, RANK, EXPERTS * (RANKS - 1)), {"shared_expert_rank_num": 1}
+    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args, quant_mode=2, **shared)
+    rows = (came[0].float() * came[1][:, None]).half()
+    return torch_npu.npu_moe_distribute_combine_v2(
+        rows, ids, came[2], came[4], weights, *args, comm_quant_mode=2, **shared
+    )
+
+
 def experts() -> None:
-    for version in ("", "_v2"):
-        check_dispatch(version)
-        check_combine(version)
+    check_dispatch()
+    check_combine()
     check_experts_that_compute_nothing()
 
 

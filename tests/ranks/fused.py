@@ -1,9 +1,11 @@
 """Run by every rank: operators that compute and communicate, in graphs: as eagerly, where values are known."""
 
 from typing import Any
+from unittest.mock import patch
 
 import torch
-from experts import expert_inputs, there_and_back
+import torch_npu
+from experts import by_shared, expert_inputs, there_and_back
 from products import product_inputs, together
 
 
@@ -19,3 +21,8 @@ def fused_graphs() -> None:
         for _ in range(2):
             for got, wanted in zip(compiled(*args), expected, strict=True):
                 assert torch.equal(got.cpu(), wanted.cpu()), (backend, got, wanted)
+    with patch.object(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392"):
+        x, *rest = expert_inputs()
+        wide = (x.repeat(1, 32), *rest)
+        lowered = torch.compile(by_shared, backend="npu", fullgraph=True, dynamic=False)
+        assert torch.equal(lowered(*wide).cpu(), by_shared(*wide).cpu())

@@ -2,16 +2,21 @@
 
 For each token, over its experts in their order: the row times its weight, added in float32, each rounded; the sum is
 rounded once, at the end. An expert that computes nothing adds nothing, or the token itself, or
-``alpha_1 * token + alpha_2 * v``. What shared experts gave for a token is added last, without a weight. Tokens that
-x_active_mask leaves out are zero here.
+``alpha_1 * token + alpha_2 * v``. What shared experts gave for a token is added last, without a weight: that of their
+ranks, then shared_expert_x. Tokens that x_active_mask leaves out are zero here.
+
+With comm_quant_mode 2 rows travel as int8, with a scale for every eight numbers: ``s = max|x| * (1 / 127)`` in float32,
+rounded half to even of ``x / s``, by way of float16; back, times s in the dtype of the rows, rounded to that dtype.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import torch
 from graph_quant.ge import kernel
+from graph_quant.reference.collective.layout import Layout
 from graph_quant.reference.collective.routes import by_rank, route
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
@@ -36,32 +41,46 @@ def moe_distribute_combine(
     numbers: Sequence[int],
     second: bool,
 ) -> Tensor:
-    """The tokens after their experts; ``numbers`` are ranks, rank, experts and those of each special kind."""
-    ranks, rank, experts, zero, copy, const = numbers
+    """The tokens after their experts; ``numbers`` are those of the layout, of special experts, and comm_quant_mode."""
+    layout, (zero, copy, const, comm_quant_mode) = Layout(*numbers[:5]), numbers[5:]
+    ranks, experts = layout.ranks, layout.experts
     op = "npu_moe_distribute_combine_v2" if second else "npu_moe_distribute_combine"
-    way = route(op, group, ranks, rank, experts, zero + copy + const, expert_ids, mask)
-    ends = ep_send_counts[: ranks * way.local].to(torch.int64)
-    counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(way.local, ranks).T
+    way = route(op, group, layout, zero + copy + const, expert_ids, mask, second)
+    ends = ep_send_counts[: ranks * layout.local].to(torch.int64)
+    counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(layout.local, ranks).T
     if int(counts.min()) < 0 or int(ends[-1]) > expand_x.size(0):
         raise Refusal(
             f"{op}: ep_send_counts must be what npu_moe_distribute_dispatch gave, got {ep_send_counts.tolist()[:16]}"
         )
     sent = by_rank(expand_x[: int(ends[-1])], counts.tolist())
+    if comm_quant_mode == 2:
+        sent = _through_int8(sent)
     came = way.group.all_to_all(sent.contiguous(), [int(number) for number in counts.sum(1)], way.sends)
-    rows = came.new_zeros((expert_ids.numel(), came.size(1)))
+    tokens, chosen = expert_ids.shape
+    rows = came.new_zeros((tokens * way.chosen, came.size(1)))
     rows[way.places] = came
-    adds = torch.zeros(expert_ids.numel(), dtype=torch.bool)
+    adds = torch.zeros(tokens * way.chosen, dtype=torch.bool)
     adds[way.places] = True
-    rows, adds = rows.view(*expert_ids.shape, -1).float(), adds.view_as(expert_ids)
-    _add_specials(rows, adds, expert_ids, mask, ori_x, constants, (experts + zero, copy, const))
+    rows, adds = rows.view(tokens, way.chosen, -1).float(), adds.view(tokens, way.chosen)
+    _add_specials(rows[:, :chosen], adds[:, :chosen], expert_ids, mask, ori_x, constants, (experts + zero, copy, const))
     total = torch.zeros_like(rows[:, 0])
-    for place in range(expert_ids.size(1)):
-        weighted = rows[:, place] * expert_scales[:, place, None]
-        total = torch.where(adds[:, place, None], total + weighted, total)
+    for place in range(way.chosen):
+        added = rows[:, place] * expert_scales[:, place, None] if place < chosen else rows[:, place]
+        total = torch.where(adds[:, place, None], total + added, total)
     if shared is not None:
         added = total + shared.reshape(total.shape).float()
-        total = added if mask is None else torch.where(mask[:, None], added, total)
+        active = mask if mask is None or mask.dim() == 1 else mask.any(1)
+        total = added if active is None else torch.where(active[:, None], added, total)
     return total.to(expand_x.dtype)
+
+
+def _through_int8(rows: Tensor) -> Tensor:
+    """What arrives of rows that travel as int8."""
+    width = rows.size(1)
+    blocks = torch.nn.functional.pad(rows.float(), (0, -width % 8)).unflatten(1, (-1, 8))
+    scale = blocks.abs().amax(2, keepdim=True) * torch.tensor(1 / 127, dtype=torch.float32)
+    whole = (blocks / scale).half().round().nan_to_num(nan=0.0).clamp(-128, 127)
+    return (whole.float() * scale.to(rows.dtype).float()).flatten(1)[:, :width].to(rows.dtype)
 
 
 def _add_specials(
@@ -103,12 +122,16 @@ def combine_v2(
     const_expert_alpha_1: Tensor | None,
     const_expert_alpha_2: Tensor | None,
     const_expert_v: Tensor | None,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
+    comm_quant_mode: int,
     zero_expert_num: int,
     copy_expert_num: int,
     const_expert_num: int,
 ) -> Tensor:
     """The second version, of which experts may compute nothing."""
-    numbers = [ep_world_size, ep_rank_id, moe_expert_num, zero_expert_num, copy_expert_num, const_expert_num]
+    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
     return moe_distribute_combine(*tensors, group_ep, numbers, True)
@@ -124,9 +147,13 @@ def combine(
     ep_rank_id: int,
     moe_expert_num: int,
     x_active_mask: Tensor | None,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
+    comm_quant_mode: int,
 ) -> Tensor:
     """The first version."""
-    numbers = [ep_world_size, ep_rank_id, moe_expert_num, 0, 0, 0]
+    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    numbers = [*astuple(layout), 0, 0, 0, comm_quant_mode]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None, None)
     return moe_distribute_combine(*tensors, [], group_ep, numbers, False)
 
@@ -148,13 +175,17 @@ def combine_node(
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
+    shared_expert_num: int = 1,
+    shared_expert_rank_num: int = 0,
+    comm_quant_mode: int = 0,
     comm_alg: str | None = None,
     zero_expert_num: int = 0,
     copy_expert_num: int = 0,
     const_expert_num: int = 0,
 ) -> Tensor:
     """Only the second version says by which algorithm ranks communicate."""
-    numbers = [ep_world_size, ep_rank_id, moe_expert_num, zero_expert_num, copy_expert_num, const_expert_num]
+    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
     return moe_distribute_combine(*tensors, group_ep, numbers, comm_alg is not None)

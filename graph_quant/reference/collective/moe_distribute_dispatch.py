@@ -1,6 +1,7 @@
 """npu_moe_distribute_dispatch: every token to the ranks of its experts, quantised on the way where that is asked.
 
 A rank's rows stand by expert, those of an expert by the rank they came from, those of a rank in the order of tokens.
+Shared experts get every token, and have the first rows of the scales.
 Dynamic quantisation, for each row: times the expert's scales, if given; ``s = 127 / max|x|``; rounded half to even of
 ``x * s``; its scale is ``1 / s``. Each step is float32. A row of zeros has scale 0. Rows that nobody sent are zero
 here.
@@ -9,9 +10,11 @@ here.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 import torch
 from graph_quant.ge import kernel
+from graph_quant.reference.collective.layout import Layout
 from graph_quant.reference.collective.routes import Route, by_expert, route
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
@@ -31,12 +34,12 @@ def _infer(
     quantises: bool,
     *_____: object,
 ) -> Seven:
-    ranks, experts, tp_ranks, rows, counts, assist = (numbers[place] for place in (0, 2, 4, 5, 6, 7))
+    layout, (tp_ranks, rows, counts, assist) = Layout(*numbers[:5]), numbers[6:10]
     return (
         x.new_empty((rows, x.size(1)), dtype=torch.int8 if quantises else x.dtype),
         x.new_empty((rows,), dtype=torch.float32),
         x.new_empty((assist,), dtype=torch.int32),
-        x.new_empty((experts // ranks,), dtype=torch.int64),
+        x.new_empty((layout.local,), dtype=torch.int64),
         x.new_empty((counts,), dtype=torch.int32),
         x.new_empty((tp_ranks,), dtype=torch.int32),
         x.new_empty((0 if weights is None else rows,), dtype=torch.float32),
@@ -55,15 +58,15 @@ def moe_distribute_dispatch(
     quantises: bool,
     second: bool,
 ) -> Seven:
-    """All seven results; ``numbers`` are sizes and what the plan says of them."""
-    ranks, rank, experts, specials, tp_ranks, rows, counts, assist, cumulative = numbers
+    """All seven results; ``numbers`` are those of the layout, sizes and what the plan says of them."""
+    layout, (specials, tp_ranks, rows, counts, assist, cumulative) = Layout(*numbers[:5]), numbers[5:]
     op = "npu_moe_distribute_dispatch_v2" if second else "npu_moe_distribute_dispatch"
-    way = route(op, group, ranks, rank, experts, specials, expert_ids, mask)
+    way = route(op, group, layout, specials, expert_ids, mask, second)
     come = way.come()
     takes = [int(number) for number in come.sum(1)]
     if sum(takes) > rows:
         raise Refusal(
-            f"{op}: global_bs must allow for the {sum(takes)} rows that came to rank {rank}, got room for {rows}"
+            f"{op}: global_bs must allow for the {sum(takes)} rows that came to rank {layout.rank}, got room for {rows}"
         )
     values, row_scales = _sent(x, scales, way, expert_ids, quantises)
 
@@ -78,7 +81,7 @@ def moe_distribute_dispatch(
     return (
         taken(values, rows),
         x.new_zeros(rows, dtype=torch.float32) if row_scales is None else taken(row_scales, rows),
-        _assist(way, taken, rank, assist) if second else _places_among_equals(way, expert_ids),
+        _assist(way, taken, assist) if second else _places_among_equals(way, expert_ids),
         numbers_of_experts.cumsum(0) if cumulative else numbers_of_experts,
         torch.cat([by_place, by_place.new_zeros(counts - by_place.numel())]).to(torch.int32),
         x.new_zeros(tp_ranks, dtype=torch.int32),
@@ -94,27 +97,34 @@ def _sent(
         return x[tokens], None if scales is None else scales[tokens]
     values = x[tokens].float()
     if scales is not None:
-        values = values * scales[expert_ids.flatten()[way.places].to(torch.int64)]
+        values = values * scales[_experts_of_rows(way, expert_ids)]
     largest = values.abs().amax(1, keepdim=True)
     factor = torch.full_like(largest, 127.0) / largest
     whole = (values * factor).round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int8)
     return whole, (torch.ones_like(factor) / factor).squeeze(1)
 
 
-def _assist(way: Route, taken: object, rank: int, length: int) -> Tensor:
+def _experts_of_rows(way: Route, expert_ids: Tensor) -> Tensor:
+    """The expert of each row, shared ones first."""
+    shared = way.layout.shared
+    first = torch.arange(shared).expand(expert_ids.size(0), -1)
+    return torch.cat([expert_ids.to(torch.int64) + shared, first], 1).flatten()[way.places]
+
+
+def _assist(way: Route, taken: object, length: int) -> Tensor:
     """Where each row came from: its rank, token and which of the token's experts; then nothing."""
-    from_here = torch.stack([torch.full_like(way.places, rank), way.tokens, way.places % way.chosen], 1).to(torch.int32)
+    rank = torch.full_like(way.places, way.layout.rank)
+    from_here = torch.stack([rank, way.tokens, way.choices], 1).to(torch.int32)
     triples: Tensor = taken(from_here, length // 3 + 1)  # type: ignore[operator]
     return triples.flatten()[:length].contiguous()
 
 
 def _places_among_equals(way: Route, expert_ids: Tensor) -> Tensor:
     """For each expert of each token, how many tokens before it go there."""
-    found = torch.zeros(expert_ids.numel(), dtype=torch.int32)
-    starts = way.counts.cumsum(0) - way.counts
-    experts = expert_ids.flatten()[way.places].to(torch.int64)
-    found[way.places] = (torch.arange(way.places.numel()) - starts[experts]).to(torch.int32)
-    return found
+    found = torch.zeros(expert_ids.size(0) * way.chosen, dtype=torch.int32)
+    starts = torch.repeat_interleave(way.counts.cumsum(0) - way.counts, way.counts)
+    found[way.places] = (torch.arange(way.places.numel()) - starts).to(torch.int32)
+    return found.view(-1, way.chosen)[:, : expert_ids.size(1)].flatten()
 
 
 def dispatch(
@@ -128,6 +138,8 @@ def dispatch(
     x_active_mask: Tensor | None,
     expert_scales: Tensor | None,
     tp_world_size: int,
+    shared_expert_num: int,
+    shared_expert_rank_num: int,
     quant_mode: int,
     expert_token_nums_type: int,
     specials: int,
@@ -137,8 +149,9 @@ def dispatch(
     assist: int,
 ) -> Seven:
     """Both versions; of the second, ``specials`` experts may compute nothing and are sent nothing."""
-    ranks = [ep_world_size, ep_rank_id, moe_expert_num, specials, tp_world_size]
-    numbers = [*ranks, rows, counts, assist, int(expert_token_nums_type == 0)]
+    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    sizes = [rows, counts, assist, int(expert_token_nums_type == 0)]
+    numbers = [*astuple(layout), specials, tp_world_size, *sizes]
     tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
     return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, second)
 
@@ -156,6 +169,8 @@ def dispatch_node(
     ep_rank_id: int,
     moe_expert_num: int,
     tp_world_size: int = 0,
+    shared_expert_num: int = 1,
+    shared_expert_rank_num: int = 0,
     quant_mode: int = 0,
     global_bs: int = 0,
     expert_token_nums_type: int = 1,
@@ -165,8 +180,9 @@ def dispatch_node(
     const_expert_num: int = 0,
 ) -> tuple[Tensor, ...]:
     """Only the second version says by which algorithm ranks communicate."""
-    tokens, chosen, local = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), moe_expert_num // ep_world_size
-    rows, second = tokens * min(local, chosen), comm_alg is not None
+    tokens, chosen, second = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), comm_alg is not None
+    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    rows = layout.rows(tokens, chosen, second)
     more = 0 if expert_scales is None else tokens * 2 * chosen * (ep_world_size // 8)
     return dispatch(
         x,
@@ -179,11 +195,13 @@ def dispatch_node(
         x_active_mask,
         expert_scales,
         tp_world_size,
+        shared_expert_num,
+        shared_expert_rank_num,
         quant_mode,
         expert_token_nums_type,
         specials=zero_expert_num + copy_expert_num + const_expert_num,
         second=second,
         rows=rows,
-        counts=ep_world_size * local + more,
+        counts=ep_world_size * layout.local + more,
         assist=max(x.size(0) * chosen, rows * 128) if second else x.size(0) * chosen,
     )

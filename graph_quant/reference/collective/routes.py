@@ -8,6 +8,7 @@ from itertools import accumulate, chain
 
 import torch
 from graph_quant.reference.collective.groups import Group, group_of
+from graph_quant.reference.collective.layout import Layout
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -17,9 +18,9 @@ class Route:
     """The rows that this rank sends: in the order of experts, those of an expert in the order of tokens."""
 
     group: Group
-    local: int  # experts on each rank
-    chosen: int  # experts of each token
-    places: Tensor  # of each row in the flattened expert_ids
+    layout: Layout
+    chosen: int  # experts of each token, the shared ones last
+    places: Tensor  # of each row among the experts of all tokens
     counts: Tensor  # rows for each expert, a rank after the other
 
     @property
@@ -28,21 +29,27 @@ class Route:
         return torch.div(self.places, self.chosen, rounding_mode="floor")
 
     @property
+    def choices(self) -> Tensor:
+        """Which of its token's experts each row is for."""
+        return self.places % self.chosen
+
+    @property
     def sends(self) -> list[int]:
         """Rows for each rank."""
-        return [int(number) for number in self.counts.view(-1, self.local).sum(1)]
+        return [int(part.sum()) for part in self.counts.split(self.layout.all_local)]
 
     def come(self) -> Tensor:
         """How many rows each rank has for each expert of this one: (ranks, experts)."""
-        one_each = [1] * self.group.ranks
-        return self.group.all_to_all(self.counts.view(-1, self.local).contiguous(), one_each, one_each)
+        takes = [self.layout.local] * self.layout.ranks
+        came = self.group.all_to_all(self.counts.contiguous(), self.layout.all_local, takes)
+        return came.view(self.layout.ranks, self.layout.local)
 
 
 def route(
-    op: str, group: str, ranks: int, rank: int, experts: int, specials: int, expert_ids: Tensor, mask: Tensor | None
+    op: str, group: str, layout: Layout, specials: int, expert_ids: Tensor, mask: Tensor | None, second: bool
 ) -> Route:
     """The route of some tokens; what the device does not check leads it astray, and is refused here."""
-    found = group_of(group)
+    found, ranks, rank, experts = group_of(group), layout.ranks, layout.rank, layout.experts
     if (found.ranks, found.rank) != (ranks, rank):
         raise Refusal(
             f"{op}: ep_world_size and ep_rank_id must be those of group {group!r}, {found.ranks} and {found.rank}, "
@@ -51,10 +58,15 @@ def route(
     ids = expert_ids.to(torch.int64)
     active = _active(op, mask, ids)
     _check_ids(op, ids, experts + specials)
-    flat = torch.where(active & (ids < experts), ids, experts).flatten()
-    places = torch.argsort(flat, stable=True)[: int((flat < experts).sum())]
-    counts = torch.bincount(flat, minlength=experts + 1)[:experts]
-    return Route(found, experts // ranks, ids.size(1), places, counts)
+    slots, nowhere = layout.shared_ranks + ids, layout.shared_ranks + experts
+    slots = torch.where(active & (ids < experts), slots, nowhere)
+    if layout.shared:
+        shared = layout.slots_of_shared(ids.size(0), second)
+        slots = torch.cat([slots, torch.where(active.any(1, keepdim=True), shared, nowhere)], 1)
+    flat = slots.flatten()
+    places = torch.argsort(flat, stable=True)[: int((flat < nowhere).sum())]
+    counts = torch.bincount(flat, minlength=nowhere + 1)[:nowhere]
+    return Route(found, layout, slots.size(1), places, counts)
 
 
 def _active(op: str, mask: Tensor | None, ids: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from support.call import Call, bad
 from support.tensors import bf16, f16, f32, i32
 
-X, IDS, GROUP = f16(4, 64), i32(4, 2), ("a group", 2, 0, 8)
+X, IDS, GROUP, FIRST = f16(4, 64), i32(4, 2), ("a group", 2, 0, 8), ("a group", 8, 0, 8)
 ROWS, WEIGHTS, INFO = f16(32, 64), f32(4, 2), i32(4096)
 
 
@@ -19,18 +19,19 @@ def true(*shape: int) -> torch.Tensor:
     return torch.ones(*shape, dtype=torch.bool)
 
 
-def _of_both(op: str, x: torch.Tensor, *more: Any, **options: Any) -> list[Call]:
+def _of_both(op: str, group: tuple[Any, ...], x: torch.Tensor, *more: Any, **options: Any) -> list[Call]:
     """What is refused on the way there and on the way back."""
+    ranks = group[1]
 
-    def wrong(argument: str, label: str, *group: Any, ids: torch.Tensor = IDS, **changed: Any) -> Call:
-        return bad(op, argument, label, x, ids, *more, *(group or GROUP), **{**options, **changed})
+    def wrong(argument: str, label: str, *other: Any, ids: torch.Tensor = IDS, **changed: Any) -> Call:
+        return bad(op, argument, label, x, ids, *more, *(other or group), **{**options, **changed})
 
     return [
         wrong("ep_world_size", "one rank", "a group", 1, 0, 8),
         wrong("ep_world_size", "nine ranks on A2", "a group", 9, 0, 9),
-        wrong("ep_rank_id", "a rank too many", "a group", 2, 2, 8),
-        wrong("moe_expert_num", "no expert", "a group", 2, 0, 0),
-        wrong("moe_expert_num", "three experts for two ranks", "a group", 2, 0, 3),
+        wrong("ep_rank_id", "a rank too many", "a group", ranks, ranks, 8),
+        wrong("moe_expert_num", "no expert", "a group", ranks, 0, 0),
+        wrong("moe_expert_num", "three experts for two ranks", "a group", ranks, 0, 3),
         wrong("tp_world_size", "tensor parallel", tp_world_size=2),
         wrong("expert_shard_type", "shared last", expert_shard_type=1),
         wrong("shared_expert_rank_num", "a rank for shared", shared_expert_rank_num=1),
@@ -41,61 +42,72 @@ def _of_both(op: str, x: torch.Tensor, *more: Any, **options: Any) -> list[Call]
         wrong("expert_ids.size(0)", "257 tokens", ids=i32(257, 2)),
         wrong("expert_ids.size(1)", "no expert of a token", ids=i32(4, 0)),
         wrong("expert_ids.size(1)", "nine of eight experts", ids=i32(4, 9)),
-        wrong("x_active_mask", "a mask of numbers", x_active_mask=i32(4)),
-        wrong("x_active_mask", "a mask of three dimensions", x_active_mask=true(4, 2, 1)),
-        wrong("x_active_mask.size(0)", "a short mask", x_active_mask=true(3)),
-        wrong("x_active_mask.size(1)", "a narrow mask", x_active_mask=true(4, 1)),
         wrong("global_bs", "fewer than none", global_bs=-2),
         wrong("global_bs", "seven tokens for two ranks", global_bs=7),
     ]
 
 
-def _dispatch(op: str) -> list[Call]:
+def _masks(op: str, *given: Any, **options: Any) -> list[Call]:
     return [
-        *_of_both(op, X),
-        bad(op, "x", "x float32", f32(4, 64), IDS, *GROUP),
-        bad(op, "x", "x of one dimension", f16(64), IDS, *GROUP),
-        bad(op, "x.size(0)", "more tokens than choices", f16(5, 64), IDS, *GROUP),
-        bad(op, "x.size(1)", "16 wide", f16(4, 16), IDS, *GROUP),
-        bad(op, "x.size(1)", "48 wide", f16(4, 48), IDS, *GROUP),
-        bad(op, "x.size(1)", "7200 wide", f16(4, 7200), IDS, *GROUP),
-        bad(op, "quant_mode", "static", X, IDS, *GROUP, quant_mode=1),
-        bad(op, "scales", "scales of nothing quantised", X, IDS, *GROUP, scales=f32(8, 64)),
-        bad(op, "scales", "scales float16", X, IDS, *GROUP, scales=f16(8, 64), quant_mode=2),
-        bad(op, "scales", "scales of one dimension", X, IDS, *GROUP, scales=f32(64), quant_mode=2),
-        bad(op, "scales.size(0)", "an expert too few", X, IDS, *GROUP, scales=f32(7, 64), quant_mode=2),
-        bad(op, "scales.size(1)", "narrow scales", X, IDS, *GROUP, scales=f32(8, 32), quant_mode=2),
-        bad(op, "expert_scales", "weights float16", X, IDS, *GROUP, expert_scales=f16(4, 2)),
-        bad(op, "expert_scales.size(1)", "narrow weights", X, IDS, *GROUP, expert_scales=f32(4, 1)),
-        bad(op, "expert_token_nums_type", "2", X, IDS, *GROUP, expert_token_nums_type=2),
+        bad(op, "x_active_mask", "a mask of numbers", *given, x_active_mask=i32(4), **options),
+        bad(op, "x_active_mask", "a mask of three dimensions", *given, x_active_mask=true(4, 2, 1), **options),
+        bad(op, "x_active_mask.size(0)", "a short mask", *given, x_active_mask=true(3), **options),
+        bad(op, "x_active_mask.size(1)", "a narrow mask", *given, x_active_mask=true(4, 1), **options),
     ]
 
 
-def _combine(op: str) -> list[Call]:
+def _dispatch(op: str, group: tuple[Any, ...]) -> list[Call]:
+    return [
+        *_of_both(op, group, X),
+        bad(op, "x", "x float32", f32(4, 64), IDS, *group),
+        bad(op, "x", "x of one dimension", f16(64), IDS, *group),
+        bad(op, "x.size(0)", "more tokens than choices", f16(5, 64), IDS, *group),
+        bad(op, "x.size(1)", "16 wide", f16(4, 16), IDS, *group),
+        bad(op, "x.size(1)", "48 wide", f16(4, 48), IDS, *group),
+        bad(op, "x.size(1)", "7200 wide", f16(4, 7200), IDS, *group),
+        bad(op, "quant_mode", "static", X, IDS, *group, quant_mode=1),
+        bad(op, "scales", "scales of nothing quantised", X, IDS, *group, scales=f32(8, 64)),
+        bad(op, "scales", "scales float16", X, IDS, *group, scales=f16(8, 64), quant_mode=2),
+        bad(op, "scales", "scales of one dimension", X, IDS, *group, scales=f32(64), quant_mode=2),
+        bad(op, "scales.size(0)", "an expert too few", X, IDS, *group, scales=f32(7, 64), quant_mode=2),
+        bad(op, "scales.size(1)", "narrow scales", X, IDS, *group, scales=f32(8, 32), quant_mode=2),
+        bad(op, "expert_scales", "weights float16", X, IDS, *group, expert_scales=f16(4, 2)),
+        bad(op, "expert_scales.size(1)", "narrow weights", X, IDS, *group, expert_scales=f32(4, 1)),
+        bad(op, "expert_token_nums_type", "2", X, IDS, *group, expert_token_nums_type=2),
+    ]
+
+
+def _combine(op: str, group: tuple[Any, ...]) -> list[Call]:
     given: dict[str, Any] = {"expand_scales": f32(32)}
     return [
-        *_of_both(op, ROWS, INFO, i32(8), WEIGHTS, **given),
-        bad(op, "expand_x", "rows float32", f32(32, 64), IDS, INFO, i32(8), WEIGHTS, *GROUP, **given),
-        bad(op, "expand_x.size(1)", "48 wide", f16(32, 48), IDS, INFO, i32(8), WEIGHTS, *GROUP, **given),
-        bad(op, "ep_send_counts", "counts int64", ROWS, IDS, INFO, i64(8), WEIGHTS, *GROUP, **given),
-        bad(op, "ep_send_counts", "counts of two dimensions", ROWS, IDS, INFO, i32(2, 4), WEIGHTS, *GROUP, **given),
-        bad(op, "expert_scales", "weights float16", ROWS, IDS, INFO, i32(8), f16(4, 2), *GROUP, **given),
-        bad(op, "expert_scales.size(0)", "short weights", ROWS, IDS, INFO, i32(8), f32(3, 2), *GROUP, **given),
-        bad(op, "expand_scales", "none on A2", ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP),
-        bad(op, "expand_scales", "float16", ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP, expand_scales=f16(32)),
-        bad(op, "expand_scales", "two dimensions", ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP, expand_scales=f32(32, 1)),
-        bad(op, "expand_scales.size(0)", "short", ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP, expand_scales=f32(8)),
-        bad(op, "shared_expert_x", "shared", ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP, shared_expert_x=X, **given),
-        bad(op, "comm_quant_mode", "int8", ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP, comm_quant_mode=2, **given),
+        *_of_both(op, group, ROWS, INFO, i32(8), WEIGHTS, **given),
+        bad(op, "expand_x", "rows float32", f32(32, 64), IDS, INFO, i32(8), WEIGHTS, *group, **given),
+        bad(op, "expand_x.size(1)", "48 wide", f16(32, 48), IDS, INFO, i32(8), WEIGHTS, *group, **given),
+        bad(op, "ep_send_counts", "counts int64", ROWS, IDS, INFO, i64(8), WEIGHTS, *group, **given),
+        bad(op, "ep_send_counts", "counts of two dimensions", ROWS, IDS, INFO, i32(2, 4), WEIGHTS, *group, **given),
+        bad(op, "expert_scales", "weights float16", ROWS, IDS, INFO, i32(8), f16(4, 2), *group, **given),
+        bad(op, "expert_scales.size(0)", "short weights", ROWS, IDS, INFO, i32(8), f32(3, 2), *group, **given),
+        bad(op, "expand_scales", "none on A2", ROWS, IDS, INFO, i32(8), WEIGHTS, *group),
+        bad(op, "expand_scales", "float16", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, expand_scales=f16(32)),
+        bad(op, "expand_scales", "two dimensions", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, expand_scales=f32(32, 1)),
+        bad(op, "expand_scales.size(0)", "short", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, expand_scales=f32(8)),
+        bad(op, "shared_expert_x", "shared", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, shared_expert_x=X, **given),
+        bad(op, "comm_quant_mode", "int8", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, comm_quant_mode=2, **given),
     ]
 
 
 D, C, V2 = "moe_distribute_dispatch", "moe_distribute_combine", "_v2"
 BACK: tuple[Any, ...] = (ROWS, IDS, INFO, i32(8), WEIGHTS, *GROUP)
+BACK_OF_FIRST: tuple[Any, ...] = (*BACK[:5], *FIRST)
 SCALES: dict[str, Any] = {"expand_scales": f32(32)}
 WRONG = [
-    *_dispatch(D),
-    *_dispatch(D + V2),
+    *_dispatch(D, FIRST),
+    bad(D, "x_active_mask", "without use", X, IDS, *FIRST, x_active_mask=true(4)),
+    bad(D, "ep_world_size", "264 ranks", X, IDS, "a group", 264, 0, 264),
+    bad(D, "moe_expert_num", "520 experts", X, IDS, "a group", 8, 0, 520),
+    bad(D, "experts of a rank", "25 of a rank", X, IDS, "a group", 8, 0, 200),
+    *_dispatch(D + V2, GROUP),
+    *_masks(D + V2, X, IDS, *GROUP),
     bad(D + V2, "elastic_info", "fewer ranks", X, IDS, *GROUP, elastic_info=i32(12)),
     bad(D + V2, "performance_info", "times", X, IDS, *GROUP, performance_info=i64(2)),
     bad(D + V2, "y_dtype", "Ascend 950", X, IDS, *GROUP, y_dtype=1),
@@ -108,14 +120,16 @@ WRONG = [
     bad(D + V2, "scales", "int4 scales of two", i32(4, 32), IDS, *GROUP, comm_alg="fullmesh", scales=f32(4, 1)),
     bad(D + V2, "scales.size(0)", "int4 scales short", i32(4, 32), IDS, *GROUP, comm_alg="fullmesh", scales=f32(3)),
     bad(D + V2, "x", "int4 by another way", i32(4, 32), IDS, *GROUP, scales=f32(4)),
-    *_combine(C),
-    bad(C, "expand_idx", "places int64", ROWS, IDS, i64(8), i32(8), WEIGHTS, *GROUP, **SCALES),
-    bad(C, "activation_scale", "without use", *BACK, activation_scale=f32(4), **SCALES),
-    bad(C, "weight_scale", "without use", *BACK, weight_scale=f32(4), **SCALES),
-    bad(C, "group_list", "without use", *BACK, group_list=i64(4), **SCALES),
-    bad(C, "out_dtype", "another", *BACK, out_dtype=1, **SCALES),
-    bad(C, "group_list_type", "another", *BACK, group_list_type=1, **SCALES),
-    *_combine(C + V2),
+    *_combine(C, FIRST),
+    bad(C, "x_active_mask", "without use", *BACK_OF_FIRST, x_active_mask=true(4), **SCALES),
+    bad(C, "expand_idx", "places int64", ROWS, IDS, i64(8), i32(8), WEIGHTS, *FIRST, **SCALES),
+    bad(C, "activation_scale", "without use", *BACK_OF_FIRST, activation_scale=f32(4), **SCALES),
+    bad(C, "weight_scale", "without use", *BACK_OF_FIRST, weight_scale=f32(4), **SCALES),
+    bad(C, "group_list", "without use", *BACK_OF_FIRST, group_list=i64(4), **SCALES),
+    bad(C, "out_dtype", "another", *BACK_OF_FIRST, out_dtype=1, **SCALES),
+    bad(C, "group_list_type", "another", *BACK_OF_FIRST, group_list_type=1, **SCALES),
+    *_combine(C + V2, GROUP),
+    *_masks(C + V2, *BACK, **SCALES),
     bad(C + V2, "assist_info_for_combine", "int64", ROWS, IDS, i64(8), i32(8), WEIGHTS, *GROUP, **SCALES),
     bad(C + V2, "elastic_info", "fewer ranks", *BACK, elastic_info=i32(12), **SCALES),
     bad(C + V2, "performance_info", "times", *BACK, performance_info=i64(2), **SCALES),

@@ -1,0 +1,68 @@
+"""Where the experts of a group lie: shared ones on the first ranks, the others after them, as many on each rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+Size = TypeVar("Size", int, "int | torch.SymInt")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The experts of all ranks, as one of them sees them; ``shared`` ones take ``shared_ranks`` ranks in all."""
+
+    ranks: int
+    rank: int
+    experts: int
+    shared: int = 0
+    shared_ranks: int = 0
+
+    @classmethod
+    def of(cls, ranks: int, rank: int, experts: int, shared: int, shared_ranks: int) -> Layout:
+        """The layout that an operator's arguments state: a shared expert without a rank is none."""
+        return cls(ranks, rank, experts, shared if shared_ranks else 0, shared_ranks)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether this rank has a shared expert."""
+        return self.rank < self.shared_ranks
+
+    @property
+    def local(self) -> int:
+        """Experts of this rank."""
+        return self.all_local[self.rank]
+
+    @property
+    def all_local(self) -> list[int]:
+        """Experts of each rank."""
+        others = self.ranks - self.shared_ranks
+        return [1] * self.shared_ranks + [self.experts // others] * others
+
+    @property
+    def _copies(self) -> int:
+        """Ranks of each shared expert."""
+        return self.shared_ranks // self.shared
+
+    def rows(self, tokens: Size, chosen: Size, second: bool) -> Size:
+        """Rows that this rank takes at most, of the tokens of all ranks."""
+        if not self.is_shared:
+            return tokens * torch.sym_min(self.local, chosen)  # type: ignore[no-any-return]
+        return tokens // self.ranks * -(-self.ranks // self._copies) if second else tokens // self.shared_ranks
+
+    def slots_of_shared(self, tokens: int, second: bool) -> Tensor:
+        """The rank for each shared expert of each token.
+
+        The second version gives all tokens of a rank to one copy of each. The first has one shared expert: its ranks
+        keep their tokens, the other ranks split theirs among them.
+        """
+        if second:
+            return (self.rank % self._copies + torch.arange(self.shared) * self._copies).expand(tokens, -1)
+        if self.is_shared:
+            return torch.full((tokens, 1), self.rank)
+        ends = (torch.arange(1, self.shared_ranks + 1) + self.rank) * tokens // self.shared_ranks
+        first = self.rank * tokens // self.shared_ranks
+        return torch.searchsorted(ends - first, torch.arange(tokens), right=True).unsqueeze(1)
