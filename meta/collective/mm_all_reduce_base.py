@@ -3,7 +3,8 @@
 x1 is (m, k) or (b, s, k), x2 (k, n). Both float16 or bfloat16; or x2 int8 with antiquant_scale, (1,), (n,), (1, n), or
 with antiquant_group_size a row for each group of k, and perhaps an antiquant_offset like it; or both int8 with
 dequant_scale, (1,), (n,) or (1, n), packed for float16 results and bfloat16 for bfloat16 ones, and with pertoken_scale,
-one float32 for each row of x1, float32 or bfloat16. bias is (n,), x3 like the result.
+one float32 for each row of x1, float32 or bfloat16. bias is (n,), x3 like the result. Products of both int8 may be
+added up as int8, with comm_quant_scale_1 and _2, (n,) or (1, n), of the result's dtype.
 """
 
 from __future__ import annotations
@@ -71,9 +72,6 @@ def mm_all_reduce_base(
     rules.one_of("comm_mode", comm_mode, (None, "ai_cpu"))
     rules.dtype("x1", x1, (*HALVES, torch.int8))
     check_sizes(rules, "x1", x1, x2, most=3)
-    for name, scale in (("comm_quant_scale_1", comm_quant_scale_1), ("comm_quant_scale_2", comm_quant_scale_2)):
-        if scale is not None:
-            rules.refuse(f"{name} must be None here, got one: what ranks exchange as int8 is not computed on the host")
     columns = x2.size(1)
     if x1.dtype == torch.int8:
         output = _check_integers(rules, x1, x2, dequant_scale, pertoken_scale, columns)
@@ -82,6 +80,7 @@ def mm_all_reduce_base(
         output = x1.dtype
         check_none(rules, f" for {x1.dtype} x1", dequant_scale=dequant_scale, pertoken_scale=pertoken_scale)
         _check_weights(rules, x1, x2, antiquant_scale, antiquant_offset, antiquant_group_size)
+    _check_transport(rules, x1, comm_quant_scale_1, comm_quant_scale_2, output, columns)
     check_bias(rules, bias, (torch.int32 if x1.dtype == torch.int8 else x1.dtype,), columns)
     shape = (*x1.shape[:-1], columns)
     if x3 is not None:
@@ -112,6 +111,27 @@ def _check_integers(
         rows = x1.size(0) if x1.dim() == 2 else x1.size(0) * x1.size(1)
         rules.equal("pertoken_scale.size(0)", tokens.size(0), "the rows of x1", rows)
     return torch.bfloat16 if scale.dtype == torch.bfloat16 else torch.float16
+
+
+def _check_transport(
+    rules: Rules, x1: Tensor, first: Tensor | None, second: Tensor | None, output: torch.dtype, columns: Size
+) -> None:
+    scales = {"comm_quant_scale_1": first, "comm_quant_scale_2": second}
+    if x1.dtype != torch.int8:
+        check_none(rules, f" for {x1.dtype} x1", **scales)
+    if first is None and second is None:
+        return
+    for name, scale in scales.items():
+        rules.require(scale is not None, lambda: f"{name} must be given beside the other, got None")  # noqa: B023
+        assert scale is not None
+        rules.dtype(name, scale, (output,), ", as the result is")
+        rules.rank(name, scale, 1, 2)
+        if scale.dim() == 2:
+            rules.equal(f"{name}.size(0)", scale.size(0), "1, for two dimensions", 1)
+        rules.equal(f"{name}.size(-1)", scale.size(-1), "x2.size(1)", columns)
+    assert first is not None
+    assert second is not None
+    rules.rank("comm_quant_scale_2", second, first.dim(), why=", as comm_quant_scale_1 has")
 
 
 def _check_weights(

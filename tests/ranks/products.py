@@ -91,6 +91,22 @@ def all_reduced(compiled: Callable[..., Any]) -> None:
     for scale_dtype, dtype in ((torch.float32, torch.float16), (torch.bfloat16, torch.bfloat16)):
         scales = {"dequant_scale": mine(columns, scale_dtype), "pertoken_scale": mine(tokens, torch.float32)}
         same(compiled(q1, q2, group(), bias=bias32, **scales), summed(by_token, dtype), dtype)
+        # Every rank has the same scales; some columns have more than int8 can tell.
+        first, second = 2.0 ** np.arange(2 - N, 2), np.full(N, 1.5)
+        more = {f"comm_quant_scale_{n}": torch.tensor(each).to(dtype).npu() for n, each in ((1, first), (2, second))}
+        got = compiled(q1, q2, group(), bias=bias32, **scales, **more)
+        same(got, added_as_int8(by_token, first, second, dtype), dtype)
+
+
+def added_as_int8(parts: Arrays, first: np.ndarray, second: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    half = np.float16 if dtype == torch.float16 else np.float32
+    total = np.zeros(parts[0].shape, np.int64)
+    for part in parts:
+        quotient = rounded(part, dtype).astype(half) / first.astype(half)
+        total += np.clip(np.rint(quotient.astype(np.float16)), -128, 127).astype(np.int64)
+    scaled = total.astype(np.float32) * (first.astype(np.float32) / second.astype(np.float32))
+    shared = np.clip(np.rint(scaled.astype(np.float16)), -128, 127)
+    return rounded((shared.astype(half) * second.astype(half)).astype(np.float64), dtype)
 
 
 def gathered(multiply: Callable[..., Any], scatter: Callable[..., Any]) -> None:
@@ -168,6 +184,7 @@ def together(x1: torch.Tensor, x2: torch.Tensor, q1: torch.Tensor, q2: torch.Ten
         reduce(x1, x2, name, bias=weights, x3=torch.ones_like(x1[:, :N])),
         reduce(x1, q2, name, antiquant_scale=weights, antiquant_offset=weights),
         reduce(q1, q2, name, dequant_scale=packed),
+        reduce(q1, q2, name, dequant_scale=packed, comm_quant_scale_1=weights, comm_quant_scale_2=2 * weights),
         reduce(q1, q2, name, dequant_scale=columns, pertoken_scale=tokens),
         *torch_npu.npu_all_gather_base_mm(x1, x2, name, RANKS, bias=weights),
         torch_npu.npu_mm_reduce_scatter_base(x1, x2, name, RANKS),

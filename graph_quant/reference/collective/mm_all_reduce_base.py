@@ -2,6 +2,11 @@
 
 A rank's product is rounded to the result's dtype, x3 is added to it there, on every rank, and ranks add in that dtype,
 rounding after each addition. With two ranks there is one addition; the order of more is not documented.
+
+With comm_quant_scale_1 and _2 ranks exchange int8, a scale for each column: what a rank has is divided by the first;
+the whole numbers are added up, multiplied by the first over the second and rounded again, and what comes of it is
+multiplied by the second. float16 is divided and multiplied in float16, bfloat16 in float32; whole numbers are rounded
+half to even by way of float16, and stop at the ends of int8.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ def mm_all_reduce_base(
     x3: Tensor | None,
     dequant_scale: Tensor | None,
     pertoken_scale: Tensor | None,
+    comm_quant_scale_1: Tensor | None,
+    comm_quant_scale_2: Tensor | None,
     antiquant_group_size: int,
     output: torch.dtype,
 ) -> Tensor:
@@ -38,7 +45,21 @@ def mm_all_reduce_base(
         product = values.reshape(*x1.shape[:-1], x2.size(1))
     else:
         product = float_product(x1, x2, bias)
-    return group_all_reduce(product if x3 is None else product + x3, "sum", hcom)
+    product = product if x3 is None else product + x3
+    if comm_quant_scale_1 is None or comm_quant_scale_2 is None:
+        return group_all_reduce(product, "sum", hcom)
+    return _added_as_int8(product, comm_quant_scale_1.reshape(-1), comm_quant_scale_2.reshape(-1), hcom)
+
+
+def _added_as_int8(product: Tensor, first: Tensor, second: Tensor, hcom: str) -> Tensor:
+    wide = product.float() if product.dtype == torch.bfloat16 else product
+    total = group_all_reduce(_whole(wide / first.to(wide.dtype)), "sum", hcom)
+    shared = _whole(total.float() * (first.float() / second.float()))
+    return (shared.to(wide.dtype) * second.to(wide.dtype)).to(product.dtype)
+
+
+def _whole(values: Tensor) -> Tensor:
+    return values.half().round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int32)
 
 
 @kernel("MatmulAllReduce", flops=CONTRACTION)
@@ -51,6 +72,8 @@ def mm_all_reduce_node(
     antiquant_offset: Tensor | None = None,
     dequant_scale: Tensor | None = None,
     pertoken_scale: Tensor | None = None,
+    comm_quant_scale_1: Tensor | None = None,
+    comm_quant_scale_2: Tensor | None = None,
     *,
     group: str,
     is_trans_a: bool = False,
@@ -69,6 +92,8 @@ def mm_all_reduce_node(
         x3,
         dequant_scale,
         pertoken_scale,
+        comm_quant_scale_1,
+        comm_quant_scale_2,
         antiquant_group_size,
         output,
     )

@@ -9,6 +9,7 @@ OP, GROUP = "mm_all_reduce_base", "a group"
 X1, X2 = f16(4, 64), f16(64, 16)
 Q1, Q2 = i8(4, 64), i8(64, 16)
 PACKED = torch.ones(16, dtype=torch.int64)
+INT8, SCALE = (Q1, Q2), {"dequant_scale": PACKED}
 WRONG = [
     bad(OP, "x1", "x1 float32", f32(4, 64), X2, GROUP),
     bad(OP, "x1", "x1 of one dimension", f16(64), X2, GROUP),
@@ -61,10 +62,17 @@ WRONG = [
     bad(OP, "pertoken_scale", "tokens of two", Q1, Q2, GROUP, dequant_scale=f32(16), pertoken_scale=f32(4, 1)),
     bad(OP, "pertoken_scale.size(0)", "tokens", Q1, Q2, GROUP, dequant_scale=f32(16), pertoken_scale=f32(3)),
     bad(OP, "antiquant_scale", "for int8 x1", Q1, Q2, GROUP, dequant_scale=PACKED, antiquant_scale=f16(16)),
-    bad(
-        OP, "comm_quant_scale_1", "int8 between ranks", Q1, Q2, GROUP, dequant_scale=PACKED, comm_quant_scale_1=f16(16)
-    ),
-    bad(
-        OP, "comm_quant_scale_2", "int8 between ranks", Q1, Q2, GROUP, dequant_scale=PACKED, comm_quant_scale_2=f16(16)
-    ),
+    *[
+        bad(OP, argument, label, *given, GROUP, comm_quant_scale_1=first, comm_quant_scale_2=second, **scale)
+        for argument, label, given, scale, first, second in (
+            ("comm_quant_scale_1", "int8 between ranks of floats", (X1, X2), {}, f16(16), f16(16)),
+            ("comm_quant_scale_1", "the second alone", INT8, SCALE, None, f16(16)),
+            ("comm_quant_scale_2", "the first alone", INT8, SCALE, f16(16), None),
+            ("comm_quant_scale_1", "another dtype than the result", INT8, SCALE, bf16(16), bf16(16)),
+            ("comm_quant_scale_1", "three dimensions", INT8, SCALE, f16(1, 1, 16), f16(1, 1, 16)),
+            ("comm_quant_scale_1.size(0)", "two rows", INT8, SCALE, f16(2, 16), f16(2, 16)),
+            ("comm_quant_scale_1.size(-1)", "one for all", INT8, SCALE, f16(1), f16(1)),
+            ("comm_quant_scale_2", "another shape than the first", INT8, SCALE, f16(16), f16(1, 16)),
+        )
+    ],
 ]
