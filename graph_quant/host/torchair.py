@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import capture
-from .device.gradients import NO_GRADIENT, refuse
+from .device import NO_GRADIENT, missing_gradient
 from .devices import at_home, current
 from .engine import NeedsNpuError
 
@@ -106,7 +106,7 @@ def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
 
 def _raising(operator: str) -> Callable[..., Any]:
     def backward(*_args: Any, **_kwargs: Any) -> Any:
-        raise refuse(operator)
+        raise missing_gradient(operator)
 
     return backward
 

@@ -83,10 +83,9 @@ def _torch_npu_is_there() -> None:
 
     infer_and_execute()
     if choose() is HOST:
-        from ..host import collectives
-        from ..host.device import operators
+        from ..host import collectives, device
 
-        operators.register()
+        device.register_records()
         collectives.register()
 
 

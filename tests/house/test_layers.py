@@ -40,6 +40,7 @@ DOORS = (
     "ge",
     "host.capture",
     "host.collectives",
+    "host.device",
     "host.engine",
     "host.kernels",
     "nn",

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import as_cpu
-from ..device.rng import cpu_generator, default_generator
+from ..device import cpu_generator, default_generator
 from .inference import Fresh
 from .tape import Step
 
@@ -40,8 +40,7 @@ class Call:
 
     def step(self, fresh: list[Fresh]) -> Step:
         """Return the function that makes the call and writes its results where the capture put them."""
-        from ..device.products import float32_product
-        from ..device.registry import matching_out
+        from ..device import float32_product, matching_out
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in fresh]

@@ -9,23 +9,23 @@ from torch import Tensor
 
 from ..alias import NPU, as_cpu, check_index
 from .runtime import not_permitted
-from .tape import Kernel
+from .tape import Entry
 
 
-def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> tuple[Tensor, Kernel]:
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> tuple[Tensor, Entry]:
     """Copy with conversion and broadcasting."""
     if self.size() != src.size():
         src = src.expand(self.size())
     run = partial(_seen(self, "aten::copy_", non_blocking).copy_, _seen(src, "aten::copy_", non_blocking))
-    return self, Kernel("aten::copy_", run, _on_npu(self, src))
+    return self, Entry("aten::copy_", run, _on_npu(self, src))
 
 
-def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> tuple[Tensor, Kernel]:
+def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> tuple[Tensor, Entry]:
     """The same with the arguments turned round."""
     return copy_(dst, self, non_blocking)
 
 
-def copy_from_and_resize(self: Tensor, dst: Tensor) -> tuple[Tensor, Kernel]:
+def copy_from_and_resize(self: Tensor, dst: Tensor) -> tuple[Tensor, Entry]:
     """Copy into a tensor that takes on the source's size."""
     return copy_(dst.resize_(self.size()), self)
 
@@ -39,7 +39,7 @@ def to_copy(
     pin_memory: bool | None = None,
     non_blocking: bool = False,
     memory_format: torch.memory_format | None = None,
-) -> tuple[Tensor, Kernel]:
+) -> tuple[Tensor, Entry]:
     """Convert device, dtype and memory format into new memory."""
     target = self.device if device is None else device
     if layout is not None and layout is not torch.strided:
@@ -61,7 +61,7 @@ def to_copy(
     return result, kernel._replace(operator="aten::_to_copy")
 
 
-def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> tuple[Tensor, Kernel]:
+def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> tuple[Tensor, Entry]:
     """Copy within the device."""
     return to_copy(self, memory_format=memory_format)
 
@@ -88,7 +88,7 @@ def _on_npu(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor for tensor in tensors if tensor.device.type == "npu")
 
 
-COPIES: dict[str, Callable[..., tuple[Any, Kernel]]] = {
+COPIES: dict[str, Callable[..., tuple[Any, Entry]]] = {
     "aten::_copy_from": copy_from,
     "aten::_copy_from_and_resize": copy_from_and_resize,
     "aten::_to_copy": to_copy,

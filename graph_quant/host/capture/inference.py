@@ -7,7 +7,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import NPU, check_index, extent
-from ..device.arguments import mixed_devices
+from ..device import mixed_devices
 from .runtime import not_permitted
 from .statistics import NAMES as STATISTICS
 from .statistics import on_the_cpu
@@ -89,7 +89,7 @@ class Inference:
         return record is not None and bool(record.on_any_device)
 
     def _from_cpu(self) -> RuntimeError:
-        from ..device.kernels import allows_mixed_devices
+        from ..device import allows_mixed_devices
 
         if allows_mixed_devices(self.op):
             return not_permitted(self.op.name(), "it copies a tensor from the CPU")

@@ -15,7 +15,7 @@ from . import copies
 from .calls import Call, draws
 from .inference import Inference
 from .runtime import RUNS, check_may_block, current_stream, in_branch, not_permitted, note_kernel, state_of
-from .tape import Kernel, put
+from .tape import Entry, put
 
 _NEEDS_VALUES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 # Calls that give the CPU a value, or read one from it.
@@ -36,10 +36,10 @@ def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwa
     if name in _BLOCKING:
         raise not_permitted(name, "it needs a value on the CPU")
     copy = copies.COPIES.get(name)
-    results, kernel = _capture(op, name, args, kwargs) if copy is None else copy(*args, **kwargs)
-    if kernel is not None:
-        detail = _detail(kernel, [*_tensors(results), *_written(op, args, kwargs)])
-        put(note_kernel(stream, state, name, detail), kernel)
+    results, entry = _capture(op, name, args, kwargs) if copy is None else copy(*args, **kwargs)
+    if entry is not None:
+        detail = _detail(entry, [*_tensors(results), *_written(op, args, kwargs)])
+        put(note_kernel(stream, state, name, detail), entry)
     return results
 
 
@@ -49,12 +49,12 @@ def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], result
     state = state_of(stream)
     if state == RUNS:
         return False
-    kernel = Kernel(name, run, tuple(tensors))
-    put(note_kernel(stream, state, name, _detail(kernel, list(results))), kernel)
+    entry = Entry(name, run, tuple(tensors))
+    put(note_kernel(stream, state, name, _detail(entry, list(results))), entry)
     return True
 
 
-def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Kernel | None]:
+def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Entry | None]:
     if draws(op) and in_branch(current_stream()):
         raise RuntimeError(f"{name}: RNG op during graph capture but generator is not registered: it is in a branch")
     inference = Inference(op)
@@ -72,7 +72,7 @@ def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str,
     if not inference.fresh and not op._schema.is_mutable and op.namespace == "aten":
         return results, None  # a view
     call = Call(op, args, kwargs)
-    return results, Kernel(name, call.step(inference.fresh), tuple(inference.tensors()))
+    return results, Entry(name, call.step(inference.fresh), tuple(inference.tensors()))
 
 
 def _written(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
@@ -85,9 +85,9 @@ def _written(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
     return _tensors(values)
 
 
-def _detail(kernel: Kernel, written: list[Tensor]) -> str:
+def _detail(entry: Entry, written: list[Tensor]) -> str:
     """Return the tensors of a kernel as members of a JSON object."""
-    inputs = ", ".join(dict.fromkeys(map(_described, kernel.tensors)))
+    inputs = ", ".join(dict.fromkeys(map(_described, entry.tensors)))
     outputs = ", ".join(dict.fromkeys(map(_described, written)))
     return f'"Inputs": [{inputs}], "Outputs": [{outputs}]'
 

@@ -15,7 +15,7 @@ from .memory import belongs_to_a_graph
 Step = Callable[[], object]
 
 
-class Kernel(NamedTuple):
+class Entry(NamedTuple):
     """One call on a tape."""
 
     operator: str
@@ -39,15 +39,15 @@ class Tape:
         self.steps: list[Step] = []
         self.watched: dict[int, Watched] = {}
 
-    def put(self, place: int, kernel: Kernel) -> None:
+    def put(self, place: int, entry: Entry) -> None:
         """Note a kernel down: a new one at the end, or another one for a place there is."""
         if place == len(self.steps):
-            self.operators.append(kernel.operator)
-            self.steps.append(kernel.run)
+            self.operators.append(entry.operator)
+            self.steps.append(entry.run)
         else:
-            self.steps[place] = kernel.run
-        for tensor in kernel.tensors:
-            self._watch(tensor, kernel.operator)
+            self.steps[place] = entry.run
+        for tensor in entry.tensors:
+            self._watch(tensor, entry.operator)
 
     def _watch(self, tensor: Tensor, operator: str) -> None:
         storage = tensor.untyped_storage()
@@ -96,12 +96,12 @@ def give(tensor: Tensor) -> None:
     given[storage.data_ptr()] = StorageWeakRef(storage)
 
 
-def put(place: runtime.Place, kernel: Kernel) -> None:
+def put(place: runtime.Place, entry: Entry) -> None:
     """Note a kernel down on the tape of its graph."""
     tape = tapes.get(place.model)
     if tape is None:
         tape = tapes[place.model] = Tape()
-    tape.put(place.kernel, kernel)
+    tape.put(place.kernel, entry)
 
 
 def _replay(model: int, first: int, last: int) -> int:

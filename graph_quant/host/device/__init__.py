@@ -1,5 +1,38 @@
-"""Eager PyTorch on the host NPU: every ATen operator runs on the CPU, over the same memory."""
+"""Eager PyTorch on the host NPU: every ATen operator runs on the CPU, over the same memory.
 
-from .registry import register
+Names are loaded when they are first used: operators of the records are served after those of ATen.
+"""
 
-__all__ = ["register"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...discovery import home_of
+
+if TYPE_CHECKING:
+    from .arguments import mixed_devices as mixed_devices
+    from .gradients import NO_GRADIENT as NO_GRADIENT
+    from .gradients import missing_gradient as missing_gradient
+    from .kernels import allows_mixed_devices as allows_mixed_devices
+    from .operators import register_records as register_records
+    from .products import float32_product as float32_product
+    from .registry import matching_out as matching_out
+    from .registry import register as register
+    from .rng import cpu_generator as cpu_generator
+    from .rng import default_generator as default_generator
+
+_HOMES = {
+    "arguments": ("mixed_devices",),
+    "gradients": ("NO_GRADIENT", "missing_gradient"),
+    "kernels": ("allows_mixed_devices",),
+    "operators": ("register_records",),
+    "products": ("float32_product",),
+    "registry": ("matching_out", "register"),
+    "rng": ("cpu_generator", "default_generator"),
+}
+__all__ = [name for names in _HOMES.values() for name in names]
+
+
+def __getattr__(name: str) -> Any:
+    found = globals()[name] = home_of(name, _HOMES, __name__)
+    return found

@@ -18,13 +18,13 @@ from .kernels import Kernel
 _tracing = torch._C._len_torch_dispatch_stack
 
 
-def refuse(operator: str) -> NotImplementedError:
+def missing_gradient(operator: str) -> NotImplementedError:
     """What is raised."""
     return NotImplementedError(f"{operator} has no gradient: backward() cannot go through it")
 
 
 def _refuse(gradient: Tensor, size: Sequence[int], operator: str) -> Tensor:  # noqa: ARG001
-    raise refuse(operator)
+    raise missing_gradient(operator)
 
 
 def _inferred(gradient: Tensor, size: Sequence[int], operator: str) -> Tensor:  # noqa: ARG001
@@ -70,7 +70,7 @@ class _Marked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         if not _tracing():
-            raise refuse(ctx.op.name())
+            raise missing_gradient(ctx.op.name())
         gradient = next(each for each in gradients if each is not None)
         wanted = zip(ctx.inputs, ctx.needs_input_grad[2:], strict=True)
         steps = [

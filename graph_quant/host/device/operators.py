@@ -17,7 +17,7 @@ from torch import Tensor
 _libraries: list[torch.library.Library] = []
 
 
-def register() -> None:
+def register_records() -> None:
     """Serves every record that has a reference. Calling it again changes nothing."""
     if _libraries:
         return

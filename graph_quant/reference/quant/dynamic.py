@@ -1,7 +1,7 @@
 """What the two dynamic quantisations share: where the extremes are taken, and how smoothing applies.
 
 The mode says which elements share one scale: a row (``pertoken``), the tensor (``pertensor``), or a column
-of the last two dimensions (``perchannel``). A rule turns the extremes of those elements into parameters and
+of the last two dimensions (``perchannel``). A method turns the extremes of those elements into parameters and
 applies them.
 """
 
@@ -21,7 +21,7 @@ MODES = (PERTOKEN, PERTENSOR, PERCHANNEL)
 
 
 @dataclass(frozen=True)
-class Rule:
+class Method:
     """``parameters(largest, smallest, top, destination)`` gives what ``apply(values, *parameters)`` uses."""
 
     op: str
@@ -51,7 +51,7 @@ def broadcast(parameter: torch.Tensor, mode: str) -> torch.Tensor:
 
 
 def quantise(
-    rule: Rule,
+    method: Method,
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None,
     group_index: torch.Tensor | None,
@@ -66,15 +66,15 @@ def quantise(
         smooth = smooth_scales
         if smooth is not None and mode == PERCHANNEL:
             smooth = smooth.unsqueeze(-1)
-        y, *parameters = _quantise_over(rule, x, smooth, reduced, top, destination)
+        y, *parameters = _quantise_over(method, x, smooth, reduced, top, destination)
     else:
-        y, *parameters = _quantise_tokens(rule, x, smooth_scales, group_index, top, destination)
+        y, *parameters = _quantise_tokens(method, x, smooth_scales, group_index, top, destination)
     shape = parameter_shape(x.shape, mode)
     return (y.reshape(destination.stored_shape(x.shape)), *(each.reshape(shape) for each in parameters))
 
 
 def _quantise_tokens(
-    rule: Rule,
+    method: Method,
     x: torch.Tensor,
     smooth_scales: torch.Tensor | None,
     group_index: torch.Tensor | None,
@@ -84,13 +84,13 @@ def _quantise_tokens(
     tokens = x.reshape(math.prod(x.shape[:-1]), x.size(-1))
     groups = None
     if group_index is not None and x.numel():
-        groups = group_of_row(checked_ends(rule.op, group_index, tokens.size(0)), tokens.size(0))
+        groups = group_of_row(checked_ends(method.op, group_index, tokens.size(0)), tokens.size(0))
 
     def block(rows: slice) -> Results:
         smooth = smooth_scales
         if smooth is not None and groups is not None:
             smooth = smooth[groups[rows]]
-        return _quantise_over(rule, tokens[rows], smooth, (-1,), top, destination)
+        return _quantise_over(method, tokens[rows], smooth, (-1,), top, destination)
 
     if torch.compiler.is_compiling() or x.numel() == 0:
         return block(slice(None))
@@ -98,7 +98,7 @@ def _quantise_tokens(
 
 
 def _quantise_over(
-    rule: Rule,
+    method: Method,
     x: torch.Tensor,
     smooth: torch.Tensor | None,
     reduced: tuple[int, ...],
@@ -113,5 +113,5 @@ def _quantise_over(
     else:
         values = values if smooth is None else values * smooth.float()
         largest, smallest = values.amax(reduced, keepdim=True), values.amin(reduced, keepdim=True)
-    parameters = rule.parameters(largest, smallest, top, destination)
-    return (store(rule.apply(values, *parameters), destination), *parameters)
+    parameters = method.parameters(largest, smallest, top, destination)
+    return (store(method.apply(values, *parameters), destination), *parameters)

@@ -33,7 +33,7 @@ _TILE_MEMORY = 192 * 1024 - 1024
 _BYTES, _BYTES_SMOOTHED = 13, 19
 _SHORTEST, _LONGEST, _LONGEST_SMOOTHED = 128, 16320, 12800
 
-RULE = dynamic.Rule("npu_dynamic_quant", _parameters, _apply)
+METHOD = dynamic.Method("npu_dynamic_quant", _parameters, _apply)
 
 
 def dynamic_quant(
@@ -45,7 +45,7 @@ def dynamic_quant(
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``(y, scale)``."""
-    y, scale, multiplier = dynamic.quantise(RULE, x, smooth_scales, group_index, destination, mode, dst_type_max)
+    y, scale, multiplier = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
     if x.numel() and (group_index is not None or _spills(dynamic.shared_elements(x, mode), smooth_scales is not None)):
         scale = multiplier.reciprocal()
     return y, scale

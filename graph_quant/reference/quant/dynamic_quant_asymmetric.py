@@ -29,7 +29,7 @@ def _apply(values: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor) -> t
     return values * scale.reciprocal() + offset
 
 
-RULE = dynamic.Rule("npu_dynamic_quant_asymmetric", _parameters, _apply)
+METHOD = dynamic.Method("npu_dynamic_quant_asymmetric", _parameters, _apply)
 
 
 def dynamic_quant_asymmetric(
@@ -41,7 +41,7 @@ def dynamic_quant_asymmetric(
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """``(y, scale, offset)``."""
-    y, scale, offset = dynamic.quantise(RULE, x, smooth_scales, group_index, destination, mode, dst_type_max)
+    y, scale, offset = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
     return y, scale, offset
 
 

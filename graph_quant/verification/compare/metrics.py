@@ -21,7 +21,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Deviation:
     """What lies between a reference and a graph's result. ``mismatch`` names a dtype or shape that is wrong.
 
     ``max_error`` is infinite where one side is a number and the other is not, ``sqnr`` (in dB) where there is no error.
@@ -37,7 +37,7 @@ class Difference:
     first: Place | None = None
 
 
-def compare(reference: Tensor, graph: Tensor) -> Difference:
+def compare(reference: Tensor, graph: Tensor) -> Deviation:
     """The difference of two tensors on the CPU. Two NaN count as equal, +0 and -0 do not."""
     if {reference.dtype, graph.dtype} == {torch.int64, torch.uint64}:
         graph = graph.view(reference.dtype)  # GE has UINT64 where torch has int64; the bits are the same
@@ -50,19 +50,19 @@ def compare(reference: Tensor, graph: Tensor) -> Difference:
     else:
         same = _same_bits(reference, graph)
     if not mismatch and bool(same.all()):
-        return Difference(True, reference.numel())
+        return Deviation(True, reference.numel())
     return _measure(reference, graph, same, mismatch)
 
 
-def different(mismatch: str, total: int = 0) -> Difference:
+def different(mismatch: str, total: int = 0) -> Deviation:
     """The difference of results that cannot be compared value by value."""
-    return Difference(False, total, total, math.inf, math.inf, -math.inf, mismatch)
+    return Deviation(False, total, total, math.inf, math.inf, -math.inf, mismatch)
 
 
-def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> Difference:
+def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> Deviation:
     total, differing = reference.numel(), int((~same).sum())
     if not differing:
-        return Difference(False, total, mismatch=mismatch)
+        return Deviation(False, total, mismatch=mismatch)
     expected, got = _values(reference), _values(graph)
     error = (expected - got).abs()
     error = torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
@@ -71,7 +71,7 @@ def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> D
     position = int((~same).reshape(-1).nonzero()[0])
     index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), reference.shape))
     first = Place(index, _item(reference, position), _item(graph, position))
-    return Difference(
+    return Deviation(
         False, total, differing, float(error.max()), float(error.mean()), _decibel(signal, noise), mismatch, first
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..compare.metrics import Difference
+from ..compare.metrics import Deviation
 from ..compare.quantised import Distribution
 from ..compare.source import Line
 from ..errors import VerificationError
@@ -35,7 +35,7 @@ class Thresholds:
     max_error: float | None = None
     min_sqnr: float | None = None
 
-    def accept(self, difference: Difference) -> bool:
+    def accept(self, difference: Deviation) -> bool:
         """Whether a result is near enough to its reference."""
         if difference.equal:
             return True
@@ -71,7 +71,7 @@ class NodeReport:
     fx: str
     op: str
     status: Status
-    difference: Difference
+    difference: Deviation
     dtype: str
     shape: tuple[int, ...]
     ge: tuple[GeName, ...] = ()
@@ -103,7 +103,7 @@ class OutputReport:
 
     name: str
     status: Status
-    difference: Difference
+    difference: Deviation
     dtype: str
     shape: tuple[int, ...]
     note: str = ""

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..compare.metrics import Difference
+from ..compare.metrics import Deviation
 from . import words
 from .report import FAILING, GraphReport, NodeReport, OutputReport, Report, Status
 
@@ -87,7 +87,7 @@ def _cells(node: NodeReport) -> list[Text]:
     ]
 
 
-def _measures(difference: Difference) -> tuple[str, str, str, str]:
+def _measures(difference: Deviation) -> tuple[str, str, str, str]:
     if difference.equal:
         return "equal", "0", "0", "∞"
     if difference.mismatch and difference.first is None:

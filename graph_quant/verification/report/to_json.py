@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from ..compare.metrics import Difference
+from ..compare.metrics import Deviation
 from .report import GraphReport, NodeReport, OutputReport, Report
 
 VERSION = 1
@@ -88,7 +88,7 @@ def _output(output: OutputReport) -> dict[str, Any]:
     }
 
 
-def _difference(difference: Difference) -> dict[str, Any]:
+def _difference(difference: Deviation) -> dict[str, Any]:
     first = difference.first
     return {
         "equal": difference.equal,

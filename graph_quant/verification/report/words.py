@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..compare.metrics import Difference
+from ..compare.metrics import Deviation
 
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
@@ -39,7 +39,7 @@ def result_type(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{short}[{','.join(map(str, shape))}]"
 
 
-def wrong(difference: Difference) -> str:
+def wrong(difference: Deviation) -> str:
     """What is wrong with a result, in a phrase."""
     if difference.equal:
         return "equal bits"
@@ -52,7 +52,7 @@ def wrong(difference: Difference) -> str:
     return f"{difference.mismatch}; {text}" if difference.mismatch else text
 
 
-def measures(difference: Difference) -> str:
+def measures(difference: Deviation) -> str:
     """The errors and the SQNR."""
     largest, mean = number(difference.max_error), number(difference.mean_error)
     return f"max error {largest}, mean error {mean}, SQNR {decibel(difference.sqnr)} dB"

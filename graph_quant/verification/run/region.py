@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from ...destination import INT4
-from ..compare.metrics import Difference, compare, different, dtype_name
+from ..compare.metrics import Deviation, compare, different, dtype_name
 from ..compare.quantised import elements
 from ..report.report import Decomposition, GraphReport, OutputReport, Report, Status
 from .eager import Digest, Eager, digest, separate, undisturbed
@@ -170,7 +170,7 @@ class Judge:
             dtype, shape = INT4.name, (*shape[:-1], shape[-1] * INT4.packing)
         return OutputReport(name, status, difference, dtype, shape, note)
 
-    def _difference(self, eager: Any, graph: Any) -> tuple[Difference, bool]:
+    def _difference(self, eager: Any, graph: Any) -> tuple[Deviation, bool]:
         """What lies between two results, also where one is no tensor or elsewhere; and whether they hold int4."""
         if not isinstance(eager, Tensor) or not isinstance(graph, Tensor):
             return different(f"{_kind(graph)} instead of {_kind(eager)}"), False

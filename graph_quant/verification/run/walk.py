@@ -14,7 +14,7 @@ from torch import Tensor, fx
 
 from ...destination import INT4
 from ...ge import module_path
-from ..compare.metrics import Difference, compare, dtype_name
+from ..compare.metrics import Deviation, compare, dtype_name
 from ..compare.operators import communicates, compute, is_operator, is_random, is_uninitialised, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
 from ..compare.source import line_of
@@ -141,7 +141,7 @@ class Walk(fx.Interpreter):
             distribution=distribution(destination, *shown) if destination and not difference.mismatch else None,
         )
 
-    def _status(self, difference: Difference, own: Difference) -> Status:
+    def _status(self, difference: Deviation, own: Deviation) -> Status:
         if difference.equal:
             return Status.EQUAL
         if self._thresholds.accept(difference):
@@ -162,7 +162,7 @@ class Walk(fx.Interpreter):
                     fx=f"{n.name}[{position}]" if several else n.name,
                     op=name_of(n),
                     status=status,
-                    difference=Difference(False, tensor.numel()),
+                    difference=Deviation(False, tensor.numel()),
                     dtype=dtype_name(tensor),
                     shape=tuple(tensor.shape),
                     ge=self._lowering.ge_names(n.name),
