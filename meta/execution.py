@@ -41,7 +41,9 @@ def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
         return results
     inputs = {each.untyped_storage().data_ptr() for each in record.tensors(values).values()}
 
-    def returned(promised: Result | str | int | None, result: Any) -> Any:
+    def returned(promised: Result | str | int | type[int] | None, result: Any) -> Any:
+        if promised is int:
+            return int(result)
         if isinstance(promised, str):
             return record.argument(promised, values)
         return _settled(result, inputs) if isinstance(promised, Result) else promised

@@ -48,7 +48,8 @@ class Result:
     dtype: torch.dtype
 
 
-Results = tuple[Result | str | int | None, ...]
+# ``int`` itself is a number that only the computation tells.
+Results = tuple[Result | str | int | type[int] | None, ...]
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Plan:
     """How a call is carried out.
 
     A string among the results is the argument (x, out[1]) that comes back itself; a number comes back as it is, and
-    None is a result that was not asked for.
+    None is a result that was not asked for. ``int`` is a number that the reference gives: without data there is none.
     ``int4_arguments`` are those whose int32 hold eight int4 each.
     """
 
@@ -151,7 +152,11 @@ class Operator:
         made = [self._empty(result, values, like) for result in plan.results]
         return self.as_returned(made)
 
-    def _empty(self, result: Result | str | int | None, values: Sequence[Any], like: Tensor) -> Tensor | int | None:
+    def _empty(
+        self, result: Result | str | int | type[int] | None, values: Sequence[Any], like: Tensor
+    ) -> Tensor | int | None:
+        if isinstance(result, type):
+            raise TypeError(f"{self.title}: a number that only data tells has no value where a call is traced")
         if result is None or isinstance(result, int):
             return result
         if isinstance(result, str):

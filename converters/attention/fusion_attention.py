@@ -12,12 +12,14 @@ from torchair.ge._ge_graph import Tensor
 LAYOUTS = ("BSH", "BNSD")
 
 
-def _check(op: str, input_layout: str, prefix: Sequence[int] | None, sink: Tensor | None) -> None:
+def _check(op: str, input_layout: str, prefix: Sequence[int] | None, sink: Tensor | None, keep_prob: float) -> None:
     if input_layout not in LAYOUTS:
         raise RuntimeError(f"{op}: input_layout must be BSH or BNSD in a graph, got {input_layout!r}; or run eagerly")
     for name, value in (("prefix", prefix), ("sink", sink)):
         if value is not None:
             raise RuntimeError(f"{op}: {name} must be None in a graph, got {type(value).__name__}; or run eagerly")
+    if keep_prob != 1:
+        raise RuntimeError(f"{op}: keep_prob must be 1 in a graph, got {keep_prob}; or run eagerly")
 
 
 @lowers("npu_fusion_attention")
@@ -30,6 +32,7 @@ def lower(
     pse: Tensor | None,
     atten_mask: Tensor | None,
     scale: float,
+    keep_prob: float,
     pre_tockens: int,
     next_tockens: int,
     inner_precise: int,
@@ -38,7 +41,7 @@ def lower(
     sink: Tensor | None,
 ) -> Sequence[Any]:
     """The GE node of one call, its results in torch's order."""
-    _check("npu_fusion_attention", input_layout, prefix, sink)
+    _check("npu_fusion_attention", input_layout, prefix, sink, keep_prob)
     largest, total, softmax, out = ge.FlashAttentionScore(
         query, key, value, pse, None, None, atten_mask, None, None, None, None, None,
         head_num=head_num,
@@ -67,6 +70,7 @@ def lower_grad(
     softmax_in: Tensor | None,
     attention_in: Tensor,
     scale_value: float,
+    keep_prob: float,
     pre_tockens: int,
     next_tockens: int,
     inner_precise: int,
@@ -75,7 +79,7 @@ def lower_grad(
     sink: Tensor | None,
 ) -> Sequence[Any]:
     """The GE node of one call, and an empty gradient of the sink."""
-    _check("npu_fusion_attention_grad", input_layout, prefix, sink)
+    _check("npu_fusion_attention_grad", input_layout, prefix, sink, keep_prob)
     gradients = ge.FlashAttentionScoreGrad(
         query, key, value, dy, pse, None, None, atten_mask, softmax_max, softmax_sum, softmax_in, attention_in,
         None, None, None, None, None,

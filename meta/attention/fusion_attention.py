@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from graph_quant.meta.attention.fusion_rules import Given, check, result_shape, rows_shape, weights
+from graph_quant.meta.attention.fusion_rules import Given, check, draws, result_shape, rows_shape, weights
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
@@ -86,6 +86,11 @@ def _backward(rules: Rules, given: Given) -> list[Result]:
     check(rules, given)
     _check_rope(rules, given)
     query = given["query"]
+    for name in ("seed", "offset"):
+        if isinstance(given[name], Tensor):
+            rules.dtype(name, given[name], (torch.int64,))
+        elif given[name] is None and draws(given):
+            rules.refuse(f"{name} must be given where keep_prob is below 1, got None")
     for name in ("softmax_max", "softmax_sum", "attention_in"):
         if given[name] is None:
             rules.refuse(f"{name} must be given, got None")
@@ -114,6 +119,13 @@ def _planning(names: tuple[str, ...]) -> Any:
     def plan(rules: Rules, *values: Any) -> Plan:
         given = _given(names, values)
         results = _forward(rules, given)
+        if draws(given):
+            if not rules.is_eager:
+                rules.refuse(
+                    "keep_prob must be 1, or dropout_mask given, where a call is traced or captured, which would keep "
+                    f"seed and offset of the first mask; npu_fusion_attention_v3 draws, got {given['keep_prob']}"
+                )
+            return Plan((*results, int, int, weights(given)))
         dropped = given["dropout_mask"] is not None
         counts = (given["seed"], given["offset"], weights(given)) if dropped else (0, 0, 0)
         return Plan((*results, *counts))

@@ -1,7 +1,4 @@
-"""What npu_fusion_attention and its later forms may be passed, but for the shift of scores.
-
-Dropout is by bits that the caller gives: those that the operator would draw come from a generator of the device.
-"""
+"""What npu_fusion_attention and its later forms may be passed, but for the shift of scores."""
 
 from __future__ import annotations
 
@@ -173,12 +170,6 @@ def _check_dropout(rules: Rules, given: Given) -> None:
     keep, bits = given["keep_prob"], given.get("dropout_mask")
     rules.require(0 < keep <= 1, lambda: f"keep_prob must lie in (0, 1], got {keep}")
     if bits is None:
-        rules.require(
-            keep == 1,
-            lambda: (
-                f"keep_prob must be 1 without bits in dropout_mask, which the device's generator would draw, got {keep}"
-            ),
-        )
         return
     rules.require(keep < 1, lambda: f"dropout_mask must be None where keep_prob is 1, got {type(bits).__name__}")
     rules.dtype("dropout_mask", bits, (torch.uint8,))
@@ -187,6 +178,11 @@ def _check_dropout(rules: Rules, given: Given) -> None:
         bits.numel() * 8 >= count,
         lambda: f"dropout_mask must have a bit for each of {count} weights, got {bits.numel()} bytes",
     )
+
+
+def draws(given: Given) -> bool:
+    """Whether the operator draws which weights it drops."""
+    return bool(given["keep_prob"] < 1) and given.get("dropout_mask") is None
 
 
 def weights(given: Given) -> Any:

@@ -36,9 +36,17 @@ def randperm_out(n: int, *, out: Tensor) -> Tensor:
     return torch.ops.aten.randperm.generator_out(n, generator=None, out=out)  # type: ignore[no-any-return]
 
 
+def dropout_with_byte_mask(x: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout whose mask has a byte for each element, by the operator that has a gradient."""
+    if not train or p == 0 or x.numel() == 0:
+        return x
+    return torch.ops.npu._dropout_with_byte_mask(x, p)[0]  # type: ignore[no-any-return]
+
+
 COMPOSED: dict[str, Callable[..., Any]] = {
     "aten::native_dropout": native_dropout,
     "aten::native_dropout.out": native_dropout_out,
+    "npu::dropout_with_byte_mask": dropout_with_byte_mask,
     "aten::randperm": randperm,
     "aten::randperm.out": randperm_out,
 }

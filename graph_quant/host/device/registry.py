@@ -98,7 +98,9 @@ def register() -> None:
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
     npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:
-        npu.impl(name, _DEVICE, _refusal(name), False)
+        npu.impl(name, _DEVICE, COMPOSED.get(name) or _refusal(name), False)
+        if name in COMPOSED:
+            npu.impl(name, _AUTOGRAD, COMPOSED[name], False)
     _libraries.extend((aten, npu))
     atb.refuse_by_name()
     keep_quiet()

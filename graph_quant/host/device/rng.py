@@ -4,17 +4,15 @@ A generator of torch_npu holds a seed and an offset. Each random call gets a CPU
 pair and moves the offset on, so that seeding, saving and restoring states work as they do on a device.
 """
 
-from threading import Lock
-
 import torch
 
+from ...reference.draws import moved_on
 from ..devices import current
 
 # Offsets of torch_npu's generators are multiples of four.
 _STEP = 4
 _MIX = 0x9E3779B97F4A7C15
 _MASK = (1 << 63) - 1
-_moving_on = Lock()
 
 
 def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
@@ -22,11 +20,9 @@ def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
     if generator is not None and generator.device.type == "cpu":
         raise RuntimeError("Expected a 'npu' device type for generator but found 'cpu'")
     source = generator if generator is not None else default_generator()
-    with _moving_on:
-        offset = source.get_offset()
-        source.set_offset(offset + _STEP)
+    seed, offset = moved_on(source, _STEP)
     drawing = torch.Generator()
-    drawing.manual_seed((source.initial_seed() ^ (offset * _MIX)) & _MASK)
+    drawing.manual_seed((seed ^ (offset * _MIX)) & _MASK)
     return drawing
 
 

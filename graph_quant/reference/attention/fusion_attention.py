@@ -1,4 +1,4 @@
-"""npu_fusion_attention and its gradient: softmax(scale * (q k + pse), masked) v, dropped where bits are given.
+"""npu_fusion_attention and its gradient: softmax(scale * (q k + pse), masked) v, dropped where bits say so.
 
 A sink is a score a head that takes weight and gives nothing; the sum of exponentials is with it.
 Scores, weights and their sum are float32; weights are rounded to query's dtype for the product with value, and so are
@@ -34,6 +34,7 @@ def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[
     out = torch.zeros(*q.shape[:3], v.size(3))
     largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
     pairs = call.sequences(q, k)
+    bits = call.kept_weights(pairs)
     for sequence, (queries, keys) in enumerate(pairs):
         if not queries.length or not keys.length:
             continue
@@ -45,7 +46,7 @@ def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[
         row_total = weights.sum(-1, keepdim=True)
         if call.sink is not None:
             row_total += (call.sink[:, None, None] - row_largest).exp_()
-        kept = _rounded(call.dropped(weights, pairs, sequence), query.dtype)
+        kept = _rounded(call.dropped(weights, bits, pairs, sequence), query.dtype)
         result = (kept @ widened(_at(v, keys), q.size(1)).float()).div_(row_total)
         if void is not None:
             result.masked_fill_(void.unsqueeze(-1), 0.0)
@@ -68,6 +69,7 @@ def backward(
     q, k, v = call.heads_first(query, key, value)
     gradient, result = (heads_first(each, call.input_layout, call.head_num).float() for each in (dy, attention_in))
     pairs = call.sequences(q, k)
+    bits = call.kept_weights(pairs)
     largest, total = (call.rows(each, pairs) for each in (softmax_max, softmax_sum))
     gradients = torch.zeros(q.shape), torch.zeros(k.shape), torch.zeros(v.shape)
     of_shift = torch.zeros(0 if call.pse is None else call.pse.shape)
@@ -81,7 +83,8 @@ def backward(
         if void is not None:
             weights.masked_fill_(void.unsqueeze(-1), 0.0)
         upstream = _at(gradient, queries)
-        of_weights = upstream @ widened(_at(v, keys), q.size(1)).float().mT
+        products = upstream @ widened(_at(v, keys), q.size(1)).float().mT
+        of_weights = call.dropped(products, bits, pairs, sequence)
         row = (upstream * _at(result, queries)).sum(-1, keepdim=True)
         exact = weights * (of_weights - row)
         if call.sink is not None:
@@ -93,7 +96,7 @@ def backward(
         _at(gradients[0], queries).copy_(of_scores @ widened(_at(k, keys), q.size(1)).float() * call.scale)
         of_keys = of_scores.mT @ _at(q, queries).float() * call.scale
         _at(gradients[1], keys).copy_(_narrowed(of_keys, k.size(1)))
-        of_values = _rounded(weights, query.dtype).mT @ upstream
+        of_values = _rounded(call.dropped(weights, bits, pairs, sequence), query.dtype).mT @ upstream
         _at(gradients[2], keys).copy_(_narrowed(of_values, k.size(1)))
     dq, dk, dv = (arranged(each.to(query.dtype), call.input_layout).contiguous() for each in gradients)
     return dq, dk, dv, of_shift.to(query.dtype if call.pse is None else call.pse.dtype), of_sink

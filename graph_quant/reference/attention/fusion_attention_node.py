@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
+from graph_quant.reference.draws import next_draw
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fusion_attention import backward, forward
-from .training import COPIES, Training
+from .training import COPIES, Draw, Training
 
 OP = "npu_fusion_attention"
 Given = dict[str, Any]
@@ -21,7 +22,7 @@ _AS_GIVEN = (
 )  # fmt: skip
 
 
-def _call(op: str, scale: float, given: Given) -> Training:
+def _call(op: str, scale: float, given: Given, draw: Draw | None) -> Training:
     """The call; later forms of the operator say some of it by other names, and more."""
     return Training(
         op,
@@ -34,6 +35,7 @@ def _call(op: str, scale: float, given: Given) -> Training:
         pse_type=given.get("pse_type", 1),
         starts=((given.get("q_start_idx") or [0])[0], (given.get("kv_start_idx") or [0])[0]),
         dropout_mask=given.get("dropout_mask"),
+        draw=draw,
         **{name: given[name] for name in _AS_GIVEN},
     )
 
@@ -48,21 +50,23 @@ def _with_rope(given: Given, name: str) -> Tensor:
 
 
 def compute(**given: Any) -> tuple[Any, ...]:
-    """All results; the fourth is empty, and the rest are of dropout, which the plan says."""
-    call = _call(OP, given["scale"], given)
+    """All results; the fourth is empty, and the rest are of dropout: seed and offset where bits are drawn."""
+    draw = next_draw() if given["keep_prob"] < 1 and given.get("dropout_mask") is None else None
+    call = _call(OP, given["scale"], given, draw)
     out, largest, total = forward(call, _with_rope(given, "query"), _with_rope(given, "key"), given["value"])
-    return out, largest, total, out.new_empty(0), 0, 0, 0
+    return out, largest, total, out.new_empty(0), *(draw or (0, 0)), 0
 
 
 def compute_v3(**given: Any) -> tuple[Tensor, ...]:
     """All results, seed and offset among them as tensors."""
-    nothing = torch.zeros(1, dtype=torch.int64)
-    return (*compute(**given)[:4], nothing, nothing.clone())
+    *results, seed, offset, _ = compute(**given)
+    return (*results, torch.tensor([seed]), torch.tensor([offset]))
 
 
 def compute_gradients(**given: Any) -> tuple[Tensor, ...]:
     """The gradients of query, key, value, pse and sink."""
-    call = _call(f"{OP}_grad", given["scale_value"], given)
+    draw = (int(given["seed"]), int(given["offset"])) if given["keep_prob"] < 1 else None
+    call = _call(f"{OP}_grad", given["scale_value"], given, draw)
     rest = (given[name] for name in ("value", "dy", "softmax_max", "softmax_sum", "attention_in"))
     return backward(call, _with_rope(given, "query"), _with_rope(given, "key"), *rest)
 

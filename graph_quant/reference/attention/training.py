@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from graph_quant.reference.draws import drawn_bits, unpacked
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -26,6 +27,8 @@ COPIES = 8
 _ROW_FIX = 2
 PREFIX_TABLE, BAND_LAST, BAND_FIRST = 6, 7, 8
 TABLES = (2, 3, 4, PREFIX_TABLE)
+# Seed and offset of the generator that drew a mask.
+Draw = tuple[int, int]
 
 
 def widened(x: Tensor, heads: int) -> Tensor:
@@ -56,6 +59,7 @@ class Training:
     starts: tuple[int, int] = (0, 0)
     keep_prob: float = 1.0
     dropout_mask: Tensor | None = None
+    draw: Draw | None = None
 
     @property
     def is_packed(self) -> bool:
@@ -68,12 +72,6 @@ class Training:
         if self.pse is None:
             return None
         return Shift(self.pse, self.pse_type, self.is_packed, self.head_num, self.starts)
-
-    @cached_property
-    def _kept_bits(self) -> Tensor | None:
-        if self.dropout_mask is None:
-            return None
-        return (self.dropout_mask.view(-1, 1) >> torch.arange(8, dtype=torch.uint8) & 1).flatten()
 
     def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The three as (batch, head, token, channel)."""
@@ -114,12 +112,19 @@ class Training:
         void = hidden if self.inner_precise & _ROW_FIX else by_place
         return scores, None if void is None else void.all(-1)
 
-    def dropped(self, weights: Tensor, pairs: Pairs, sequence: int) -> Tensor:
-        """The weights that the bits given keep, enlarged, and zeros."""
-        if self._kept_bits is None:
+    def kept_weights(self, pairs: Pairs) -> Tensor | None:
+        """Whether each weight is kept, those of all sequences one after the other; None where all are."""
+        count = self.head_num * sum(queries.length * keys.length for queries, keys in pairs)
+        if self.dropout_mask is not None:
+            return unpacked(self.dropout_mask, count)
+        return None if self.draw is None else unpacked(drawn_bits(*self.draw, count, self.keep_prob), count)
+
+    def dropped(self, weights: Tensor, kept: Tensor | None, pairs: Pairs, sequence: int) -> Tensor:
+        """The weights of one sequence that are kept, enlarged, and zeros."""
+        if kept is None:
             return weights
-        kept = of_sequence(self._kept_bits, pairs, sequence, self.head_num)
-        return weights * torch.tensor(1.0 / self.keep_prob, dtype=torch.float32) * kept
+        enlarged = weights * torch.tensor(1.0 / self.keep_prob, dtype=torch.float32)
+        return enlarged * of_sequence(kept, pairs, sequence, self.head_num)
 
     def _hidden(self, pairs: Pairs, sequence: int) -> tuple[Tensor | None, Tensor | None]:
         mask = self.atten_mask

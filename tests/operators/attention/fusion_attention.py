@@ -36,7 +36,6 @@ GOOD: list[Call] = [
 WRONG: list[Call] = [
     bad(NAME, "input_layout", "NTD", Q, K, K, 4, "NTD"),
     bad(NAME, "head_num", "no heads", Q, K, K, 0, "BNSD"),
-    bad(NAME, "keep_prob", "dropout without bits", Q, K, K, *FOUR, keep_prob=0.9),
     bad(NAME, "keep_prob", "nothing kept", Q, K, K, *FOUR, keep_prob=0.0, dropout_mask=u8(15)),
     bad(
         NAME,

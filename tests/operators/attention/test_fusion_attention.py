@@ -293,3 +293,114 @@ def test_exponentials_of_hidden_scores_are_those_of_others() -> None:
     low = torch.finfo(torch.float32).min
     numbers = torch.tensor([0.0, -1.0, -87.3, -88.0, -103.9, -104.0, -104.1, low, -torch.inf, torch.nan]).repeat(7)
     torch.testing.assert_close(exponentials(numbers.clone()), numbers.exp(), rtol=0, atol=0, equal_nan=True)
+
+
+def dropped(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Attention whose weights are kept, four thirds of them, or not; one key head for each two of query."""
+    shared = query.size(1) // key.size(1)
+    weights = (query @ key.repeat_interleave(shared, 1).mT * 0.25).softmax(-1)
+    return (weights * kept / 0.75) @ value.repeat_interleave(shared, 1)
+
+
+FORMS = {
+    "1": torch_npu.npu_fusion_attention,
+    "2": torch_npu.npu_fusion_attention_v2,
+    "3": torch.ops.npu.npu_fusion_attention_v3,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", ["BNSD", "TND"])
+def test_gradients_drop_what_was_drawn_and_dropped(form: str, layout: str) -> None:
+    """The mask is that of seed and offset which come back, as NumPy unpacks it."""
+    given = f32(1, 4, 6, 16), f32(1, 2, 9, 16), f32(1, 2, 9, 16)
+    ours = [each.npu().requires_grad_() for each in given]
+    theirs = [each.double().requires_grad_() for each in given]
+    packed = layout == "TND"
+    args = [each[0].transpose(0, 1) for each in ours] if packed else ours
+    lengths = {"actual_seq_qlen": [6], "actual_seq_kvlen": [9]} if packed else {}
+    if form == "3":
+        lengths = {name: torch.tensor(value) for name, value in lengths.items()}
+    torch.npu.manual_seed(12)
+    torch.rand(3, device="npu")
+    out, _, _, _, *numbers = FORMS[form](*args, 4, layout, scale=0.25, keep_prob=0.75, **lengths)
+    seed, offset = (int(each) for each in numbers[:2])
+    assert (seed, offset) == (12, 4)
+    assert form == "3" or numbers[2] == 4 * 6 * 9
+    mask = torch_npu._npu_dropout_gen_mask(ours[0], [4 * 6 * 9], 0.25, seed, offset)
+    kept = torch.from_numpy(np.unpackbits(mask.cpu().numpy(), count=4 * 6 * 9, bitorder="little"))
+    wanted = dropped(*theirs, kept.reshape(1, 4, 6, 9))
+    found = out.transpose(0, 1).unsqueeze(0) if packed else out
+    torch.testing.assert_close(found.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
+    out.square().sum().backward()
+    wanted.square().sum().backward()
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-14
+
+
+def test_two_sequences_have_masks_one_after_the_other() -> None:
+    query, key = f32(5, 2, 16), f32(10, 2, 16)
+    ends = {"actual_seq_qlen": [2, 5], "actual_seq_kvlen": [4, 10]}
+    torch.npu.manual_seed(5)
+    out, *_ = torch_npu.npu_fusion_attention(
+        query.npu(), key.npu(), key.npu(), 2, "TND", scale=0.25, keep_prob=0.75, **ends
+    )
+    mask = torch_npu._npu_dropout_gen_mask(query.npu(), [2 * (2 * 4 + 3 * 6)], 0.25, 5, 0)
+    kept = torch.from_numpy(np.unpackbits(mask.cpu().numpy(), bitorder="little"))[:52]
+    parts = [
+        (query[:2], key[:4], kept[:16].reshape(2, 2, 4)),
+        (query[2:], key[4:], kept[16:].reshape(2, 3, 6)),
+    ]
+    wanted = torch.cat(
+        [
+            dropped(*(each.transpose(0, 1)[None].double() for each in (q, k, k)), bits[None])[0].transpose(0, 1)
+            for q, k, bits in parts
+        ]
+    )
+    torch.testing.assert_close(out.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_replays_of_the_third_form_draw_and_their_gradients_drop_the_same() -> None:
+    given = [f32(1, 2, 6, 16).npu() for _ in range(4)]
+    graph = torch.npu.NPUGraph()
+    call = torch.ops.npu.npu_fusion_attention_v3
+    gradient = torch.ops.npu.npu_fusion_attention_grad_v3
+
+    def run() -> torch.Tensor:
+        out, largest, total, empty, seed, offset = call(*given[:3], 2, "BNSD", keep_prob=0.5)
+        kept = {"softmax_max": largest, "softmax_sum": total, "softmax_in": empty, "attention_in": out}
+        found = gradient(*given, 2, "BNSD", **kept, keep_prob=0.5, seed=seed, offset=offset)
+        return torch.stack([out, *found[:3]])
+
+    torch.npu.manual_seed(9)
+    wanted = [run(), run()]
+    with torch.npu.graph(graph):
+        out = run()
+    torch.npu.manual_seed(9)
+    for each in wanted:
+        graph.replay()
+        assert torch.equal(out, each)
+    assert not torch.equal(*wanted)
+
+
+def test_numbers_of_a_draw_are_refused_where_a_graph_would_keep_them() -> None:
+    q = f32(1, 2, 6, 16).npu()
+    with (
+        pytest.raises(RuntimeError, match="keep_prob must be 1, or dropout_mask given"),
+        torch.npu.graph(torch.npu.NPUGraph()),
+    ):
+        torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", keep_prob=0.5)
+
+
+def test_a_graph_refuses_the_mask_that_its_node_is_not_given() -> None:
+    q, mask = f32(1, 2, 6, 16).npu(), torch.zeros(16, dtype=torch.uint8).npu()
+    torch._dynamo.reset()
+
+    @torch.compile(backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
+    def attend(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", keep_prob=0.5, dropout_mask=mask)[0]
+
+    with pytest.raises(Exception, match="keep_prob must be 1 in a graph"):
+        attend(q, mask)

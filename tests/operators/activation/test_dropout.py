@@ -1,0 +1,112 @@
+"""Dropout: masks drawn by the npu's generator, their size and packing, and what they do."""
+
+import numpy as np
+import pytest
+import torch
+import torch_npu
+from graph_quant.refusals import Refusal
+
+from support.tensors import f16, f32, i8
+
+
+def bits(mask: torch.Tensor, count: int) -> torch.Tensor:
+    """NumPy's own unpacking."""
+    return torch.from_numpy(np.unpackbits(mask.cpu().numpy(), count=count, bitorder="little")).bool()
+
+
+@pytest.mark.parametrize("count", [0, 1, 128, 129, 1000])
+def test_a_mask_has_a_bit_for_each_element_in_multiples_of_16_bytes(count: int) -> None:
+    mask = torch_npu._npu_dropout_gen_mask(f32(1).npu(), [count], 0.3, 5, 4)
+    assert (mask.dtype, mask.numel()) == (torch.uint8, (count + 127) // 128 * 16)
+
+
+def test_as_many_are_dropped_as_p_says() -> None:
+    for p in (0.0, 0.1, 0.5, 0.9, 1.0):
+        mask = torch_npu._npu_dropout_gen_mask(f32(1).npu(), [400, 500], p, 5, 4)
+        # Of 200,000 draws a share is off by 2^-10 at one standard deviation.
+        assert abs(float(bits(mask, 200_000).double().mean()) - (1 - p)) < 2**-7 * (0 < p < 1) + 2**-40
+
+
+@pytest.mark.parametrize("x", [f32(3, 50), f16(7, 31)], ids=["float32", "float16"])
+def test_what_is_kept_is_enlarged_and_so_is_its_gradient(x: torch.Tensor) -> None:
+    torch.manual_seed(7)
+    given = x.npu().requires_grad_()
+    y, mask = torch_npu._npu_dropout(given, 0.25)
+    kept = bits(mask, x.numel()).reshape(x.shape)
+    assert 0.6 < float(kept.float().mean()) < 0.9
+    assert torch.equal(y.detach().cpu(), torch.where(kept, x / 0.75, 0))
+    gradient = f32(*x.shape).to(x.dtype)
+    y.backward(gradient.npu())
+    assert given.grad is not None
+    assert torch.equal(given.grad.cpu(), torch.where(kept, gradient / 0.75, 0))
+    again, same = torch_npu.npu_dropout_do_mask(given.detach(), mask, 0.25)
+    assert torch.equal(again, y.detach())
+    assert torch.equal(same, mask)
+
+
+def test_masks_follow_the_seed() -> None:
+    x = f32(300).npu()
+
+    def draw() -> list[torch.Tensor]:
+        return [torch_npu._npu_dropout(x, 0.5)[1].cpu() for _ in range(2)]
+
+    torch.manual_seed(3)
+    first = draw()
+    torch.npu.manual_seed(3)
+    second = draw()
+    assert all(map(torch.equal, first, second))
+    assert not torch.equal(*first)
+    generator = torch.npu.default_generators[0]
+    generator.manual_seed(11)
+    generator.set_offset(8)
+    drawn = torch_npu._npu_dropout(x, 0.5)[1]
+    assert torch.equal(drawn, torch_npu._npu_dropout_gen_mask(x, [300], 0.5, 11, 8))
+    assert generator.get_offset() == 20
+
+
+def test_bytes() -> None:
+    x = f32(9, 40).npu().requires_grad_()
+    y = torch_npu.dropout_with_byte_mask(x, 0.5, True)
+    y.sum().backward()
+    assert x.grad is not None
+    assert set(x.grad.unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(y.detach(), x.detach() * x.grad)
+    assert torch_npu.dropout_with_byte_mask(x, 0.5, False) is x
+    assert not torch_npu.dropout_with_byte_mask(x, 1.0, True).any()
+    _, mask = torch_npu._dropout_with_byte_mask(x, 0.5)
+    assert mask.shape == x.shape
+    assert set(mask.unique().tolist()) == {0, 1}
+
+
+def test_each_replay_draws_anew() -> None:
+    x = f32(300).npu()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        y, mask = torch_npu._npu_dropout(x, 0.5)
+    masks = []
+    for _ in range(2):
+        torch.npu.manual_seed(4)
+        graph.replay()
+        graph.replay()
+        masks.append(mask.clone())
+    torch.npu.manual_seed(4)
+    masks.append(torch_npu._npu_dropout(x, 0.5)[1])
+    assert torch.equal(masks[0], masks[1])
+    assert not torch.equal(masks[0], masks[2])
+    assert torch.equal(y.cpu() != 0, bits(mask, 300))
+
+
+WRONG = {
+    "p": lambda: torch_npu._npu_dropout(f32(4).npu(), 1.5),
+    "input": lambda: torch_npu._npu_dropout(i8(4).npu(), 0.5),
+    "size": lambda: torch_npu._npu_dropout_gen_mask(f32(4).npu(), [-4], 0.5, 1, 0),
+    "offset": lambda: torch_npu._npu_dropout_gen_mask(f32(4).npu(), [4], 0.5, 1, -4),
+    "mask.size(0)": lambda: torch_npu.npu_dropout_backward(f32(200).npu(), i8(16).npu().view(torch.uint8), 0.5),
+    "mask": lambda: torch_npu.npu_dropout_do_mask(f32(4).npu(), i8(16).npu(), 0.5),
+}
+
+
+@pytest.mark.parametrize("argument", WRONG)
+def test_refuses(argument: str) -> None:
+    with pytest.raises(Refusal, match=f"dropout.*: {argument.replace('(', '.').replace(')', '.')} must"):
+        WRONG[argument]()
