@@ -104,6 +104,17 @@ class Rules:
         if not _one_symbol(size, other):
             self.require(size == other, lambda: f"{name} must equal {other_name}, got {size} and {other}")
 
+    def same_shape(self, argument: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+        """Two tensors have the same sizes."""
+        self.rank(argument, tensor, other.dim(), why=f", as {other_name} has")
+        for dim, size in enumerate(other.shape):
+            self.equal(f"{argument}.size({dim})", tensor.size(dim), f"{other_name}.size({dim})", size)
+
+    def like(self, argument: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
+        """Two tensors have the same dtype and sizes."""
+        self.dtype(argument, tensor, (other.dtype,), f", the dtype of {other_name}")
+        self.same_shape(argument, tensor, other_name, other)
+
     def one_or(self, name: str, size: Size, other_name: str, other: Size) -> None:
         """A size is one, or the same as another."""
         if not _one_symbol(size, other):

@@ -1,6 +1,8 @@
 """npu_rotary_mul becomes RotaryMul, or RotaryPositionEmbedding where a mode or a matrix is given, which TorchAir drops.
 
-Coefficients of another dtype than the input are cast to its own, as eager execution does.
+Its gradient becomes RotaryPositionEmbeddingGrad, the kernel of eager mode; TorchAir's converter drops the mode there,
+too, and takes neither symbolic sizes nor widths that 64 does not divide. Tensors of another dtype than the input are
+cast to its own, as eager execution does.
 """
 
 from __future__ import annotations
@@ -19,6 +21,16 @@ def lower(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | 
     if rotary_mode == MODES[0] and rotate is None:
         return ge.RotaryMul(x, r1, r2)
     return ge.RotaryPositionEmbedding(x, r1, r2, mode=MODES.index(rotary_mode), rotate=rotate)
+
+
+@lowers("npu_rotary_mul_backward")
+def lower_backward(grad: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str) -> tuple[Tensor, Tensor, Tensor]:
+    """The GE nodes of one call."""
+    dy, cos, sin = (_like(each, x.meta.dtype) for each in (grad, r1, r2))
+    results: tuple[Tensor, Tensor, Tensor] = ge.RotaryPositionEmbeddingGrad(
+        dy, cos, sin, x, mode=MODES.index(rotary_mode)
+    )
+    return results
 
 
 def _like(coefficients: Tensor, dtype: torch.dtype) -> Tensor:

@@ -25,13 +25,6 @@ def _check_parameters(rules: Rules, gamma: Tensor, beta: Tensor, name: str, x: T
     check_weight(rules, "beta", beta, name, x)
 
 
-def _check_same_shape(rules: Rules, name: str, tensor: Tensor, other_name: str, other: Tensor) -> None:
-    rules.rank(name, tensor, other.dim(), why=f", as {other_name} has")
-    for dim in range(other.dim()):
-        rules.equal(f"{name}.size({dim})", tensor.size(dim), f"{other_name}.size({dim})", other.size(dim))
-    rules.not_empty(name, tensor)
-
-
 @operator("npu_add_layer_norm", reference=reference.add_layer_norm)
 def add_layer_norm(
     rules: Rules,
@@ -48,7 +41,8 @@ def add_layer_norm(
     is_mixed = x1.dtype != x2.dtype
     allowed = FLOATS if x1.dtype == torch.float32 else (x1.dtype, torch.float32)
     rules.dtype("x2", x2, allowed, f" beside x1 of {x1.dtype}")
-    _check_same_shape(rules, "x2", x2, "x1", x1)
+    rules.same_shape("x2", x2, "x1", x1)
+    rules.not_empty("x2", x2)
     kinds = (torch.float32,) if is_mixed else tuple(dict.fromkeys((x1.dtype, torch.float32)))
     rules.dtype("gamma", gamma, kinds, f" beside x1 of {x1.dtype} and x2 of {x2.dtype}")
     _check_parameters(rules, gamma, beta, "x1", x1)
@@ -70,7 +64,8 @@ def deep_norm(
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 2, 8)
     rules.dtype("gx", gx, (x.dtype,), ", the dtype of x")
-    _check_same_shape(rules, "gx", gx, "x", x)
+    rules.same_shape("gx", gx, "x", x)
+    rules.not_empty("gx", gx)
     rules.dtype("gamma", gamma, (x.dtype,), ", the dtype of x")
     rules.rank("gamma", gamma, 1, x.dim() - 1)
     _check_parameters(rules, gamma, beta, "x", x)

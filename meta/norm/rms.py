@@ -24,10 +24,7 @@ def check_terms(rules: Rules, x1: Tensor, x2: Tensor, allowed: tuple[torch.dtype
     """The two terms of a sum are alike."""
     rules.dtype("x1", x1, allowed)
     rules.rank("x1", x1, 1, 8)
-    rules.dtype("x2", x2, (x1.dtype,), ", the dtype of x1")
-    rules.rank("x2", x2, x1.dim(), why=", as x1 has")
-    for dim in range(x1.dim()):
-        rules.equal(f"x2.size({dim})", x2.size(dim), f"x1.size({dim})", x1.size(dim))
+    rules.like("x2", x2, "x1", x1)
 
 
 def check_sum(rules: Rules, x1: Tensor, x2: Tensor, gamma: Tensor, allowed: tuple[torch.dtype, ...] = FLOATS) -> None:

@@ -227,6 +227,12 @@ def test_14_rotary_mul_lowers_its_mode() -> None:
     assert node(graph, "RotaryPositionEmbedding").attr["mode"].i == 1
 
 
+def test_14_rotary_mul_lowers_the_mode_of_its_gradient() -> None:
+    x, r = f16(2, 3, 4, 64), f16(1, 3, 1, 64)
+    graph = lower(lambda x, r1, r2: torch.ops.npu.npu_rotary_mul_backward(x, x, r1, r2, "interleave"), x, r, r.clone())
+    assert node(graph, "RotaryPositionEmbeddingGrad").attr["mode"].i == 1
+
+
 def test_18_fusion_attention_lowers_its_shift() -> None:
     graph = lower(
         lambda q, pse: torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", pse=pse)[0],

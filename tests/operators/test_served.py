@@ -16,7 +16,6 @@ EAGER_ELSEWHERE = {
     "npu::_npu_dtype_cast_backward",
     "npu::npu_dtype_cast_backward",
     "npu::npu_gather_backward",
-    "npu::npu_gelu_backward",
     "npu::npu_linear",
 }
 

@@ -79,11 +79,6 @@ def gelu_grad(dy: Tensor, x: Tensor, y: Tensor | None = None) -> Tensor:  # noqa
     return aten.gelu_backward(dy, x)
 
 
-@kernel("GeluGradV2")
-def gelu_grad_v2(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
-    return aten.gelu_backward(dy, x, approximate=approximate)
-
-
 @kernel("Swish", flops=5)
 def swish(x: Tensor, *, scale: float = 1.0) -> Tensor:
     return functional.silu(x) if scale == 1.0 else x * torch.sigmoid(scale * x)
@@ -92,12 +87,6 @@ def swish(x: Tensor, *, scale: float = 1.0) -> Tensor:
 @kernel("SiluGrad")
 def silu_grad(dy: Tensor, x: Tensor) -> Tensor:
     return aten.silu_backward(dy, x)
-
-
-@kernel("SwishGrad")
-def swish_grad(grad: Tensor, x: Tensor, y: Tensor | None = None, *, scale: float = 1.0) -> Tensor:  # noqa: ARG001
-    gate = torch.sigmoid(scale * x)
-    return grad * gate * (1 + scale * x * (1 - gate))
 
 
 @kernel("GLU")

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
+from graph_quant.reference.checks import value_check
 from graph_quant.reference.moe.routing_map import IN, OUT, chosen_first, rows_in, so_many_experts, zeros_and_ones
 from graph_quant.reference.moe.token_permute import summed
 from graph_quant.reference.moe.token_permute_grad import gradients
+from graph_quant.refusals import Refusal
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
@@ -80,11 +83,23 @@ def unpermute_with_routing_map_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """The gradients of the rows and of the probabilities."""
     pairs, tokens = out_index.size(0), unpermuted_tokens_grad.size(0)
-    places = rows_in(ROWS_GRAD, "out_index", out_index, pairs)
-    token_of = rows_in(ROWS_GRAD, "permuted_token_id", permuted_token_id, tokens) if drop_and_pad else permuted_token_id
+    places, token_of = rows_in(ROWS_GRAD, "out_index", out_index, pairs), permuted_token_id
+    if drop_and_pad:
+        places = each_row_once(ROWS_GRAD, "out_index", places)
+        token_of = rows_in(ROWS_GRAD, "permuted_token_id", permuted_token_id, tokens)
     if routing_map is not None and probs is not None and not drop_and_pad:
         routing_map = so_many_experts(ROWS_GRAD, routing_map, pairs // tokens)
     return of_rows(unpermuted_tokens_grad, places, token_of, routing_map, permuted_tokens, probs, drop_and_pad)
+
+
+@value_check
+def each_row_once(op: str, name: str, index: Tensor) -> Tensor:
+    """``index``, of numbers below its length, refused where it names a row twice: another would not be written."""
+    _, first = np.unique(index.numpy(), return_index=True)
+    if len(first) < len(index):
+        again = int(np.setdiff1d(np.arange(len(index)), first)[0])
+        raise Refusal(f"{op}: {name}[{again}] must be a row that no other names, got {int(index[again])}")
+    return index
 
 
 def of_rows(
@@ -99,7 +114,7 @@ def of_rows(
     """``unpermute_with_routing_map_grad`` of what is right."""
     grad, rows = unpermuted_tokens_grad, out_index.size(0)
     if drop_and_pad:
-        token_of_row = torch.empty_like(permuted_token_id).scatter(0, out_index.long(), permuted_token_id)
+        token_of_row = torch.zeros_like(permuted_token_id).scatter(0, out_index.long(), permuted_token_id)
         return _of_padded_rows(grad, token_of_row.long(), permuted_tokens, probs)
     experts_a_token = rows // grad.size(0)
     if probs is None or routing_map is None:

@@ -23,6 +23,12 @@ GOOD = [
     good("swiglu", "no rows", f16(0, 6)),
     good("swiglu", "no columns", f16(3, 0)),
     good("swiglu", "transposed", f16(6, 4).t()),
+    good("swiglu_backward", "as public models", bf16(32, 32), bf16(32, 64)),
+    good("swiglu_backward", "the first dimension", f32(2, 3), f32(4, 3), dim=0),
+    good("swiglu_backward", "a dimension between", f16(2, 3, 3), f16(2, 6, 3), dim=-2),
+    good("swiglu_backward", "no rows", f16(0, 3), f16(0, 6)),
+    good("swiglu_backward", "no columns", f16(3, 0), f16(3, 0)),
+    good("swiglu_backward", "transposed", f16(3, 4).t(), f16(6, 4).t()),
 ]
 WRONG = [
     bad("swiglu", "input", "float64", f64(2, 4)),
@@ -39,7 +45,10 @@ WRONG = [
     bad("swiglu_backward", "half of input.size(1)", "gradient as long as the input", f32(2, 4), f32(2, 4)),
     bad("swiglu_backward", "grad_output.size(0)", "gradient of other rows", f32(3, 2), f32(2, 4)),
 ]
-GOLDEN: dict[str, Case] = {"swiglu": (lambda x: torch_npu.npu_swiglu(x), (bf16(6, 16),))}
+GOLDEN: dict[str, Case] = {
+    "swiglu": (lambda x: torch_npu.npu_swiglu(x), (bf16(6, 16),)),
+    "swiglu_backward": (lambda g, x: torch.ops.npu.npu_swiglu_backward(g, x), (bf16(6, 8), bf16(6, 16))),
+}
 
 
 def expected(x: torch.Tensor, dim: int = -1) -> Any:

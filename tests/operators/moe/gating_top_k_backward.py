@@ -8,13 +8,18 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import numbers, rounded
-from support.call import Statement, bad
+from support.call import Statement, bad, good
 from support.generated import FLOATS, Draw
 from support.tensors import bf16, f16, f32, i8
 
 NAME = "moe_gating_top_k_backward"
 CHOSEN = torch.tensor([[0, 3], [2, 1], [3, 0]], dtype=torch.int32)
 SCORES = torch.full((3, 4), 0.25)
+GOOD = [
+    good(NAME, "float16", SCORES, f16(3, 2), CHOSEN),
+    good(NAME, "renormed", SCORES, bf16(3, 2), CHOSEN, renorm=1),
+    good(NAME, "by sigmoid, scaled", SCORES, f32(3, 2), CHOSEN, norm_type=1, routed_scaling_factor=2.5),
+]
 WRONG = [
     bad(NAME, "x_norm", "scores float16", f16(3, 4), f16(3, 2), CHOSEN),
     bad(NAME, "x_norm", "scores of three dimensions", f32(1, 3, 4), f16(3, 2), CHOSEN),
@@ -67,3 +72,4 @@ def expected(scores: Any, grad: Any, chosen: Any, renorm: int, norm_type: int, r
 
 # Of the largest gradient, an eighth at least: the last bit of bfloat16, and the roundings of float32 of what comes in.
 STATEMENTS = {f"npu_{NAME}": Statement(expected, calls(), bound=2.0**-8, sample=20)}
+GOLDEN = {NAME: (lambda s, g, at: torch.ops.npu.npu_moe_gating_top_k_backward(s, g, at), (SCORES, f16(3, 2), CHOSEN))}

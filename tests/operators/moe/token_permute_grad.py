@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import rounded
-from support.call import Statement, bad
+from support.call import Statement, bad, good
 from support.generated import FLOATS, Draw
 from support.rules import floats
 from support.tensors import f16, f32, i8
@@ -21,7 +21,29 @@ MAP = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 1, 1]], dtype=torch.int
 HALF = torch.float16
 ROWS_OF = (PLACES, 8, HALF)
 FOUR = [4, 16]
+# The tokens of three rows for each expert, and of the rows of MAP, expert by expert.
+PADDED = torch.tensor([0, 1, 2, 1, 2, 3, 0, 1, 3], dtype=torch.int32)
+ROTATED = (torch.arange(9, dtype=torch.int32) + 4) % 9
+IDS = torch.tensor([0, 2, 1, 2, 3, 0, 1, 3], dtype=torch.int32)
 WEIGHED = (f16(8, 16), f16(4, 3))
+GOOD = [
+    good(TOKENS_V2, "float16", f16(8, 16), PLACES, 4, HALF, 2),
+    good(TOKENS_V2, "rows dropped", f32(5, 16), PLACES, 8, torch.float32, 1),
+    good(TOKENS_V2, "no rows", f16(0, 16), PLACES, 4, HALF, 2),
+    good(TOKENS, "float16", f16(4, 16), f16(8, 16), PLACES.reshape(4, 2), PLACES),
+    good(TOKENS, "an expert a token", f32(8, 16), f32(8, 16), PLACES, PLACES),
+    good(ROWS_V2, "no probabilities", f16(8, 16), *ROWS_OF),
+    good(ROWS_V2, "rows dropped", f16(4, 16), PLACES, 5, HALF, f16(4, 2), permuted_tokens=f16(5, 16)),
+    good(ROWS_V2, "float32 probabilities", f16(4, 16), *ROWS_OF, f32(4, 2), permuted_tokens=f16(8, 16)),
+    good(ROWS, "no probabilities", f16(8, 16), f16(8, 16), PLACES),
+    good(ROWS, "probabilities", f32(8, 16), f32(4, 16), PLACES, f32(4, 2)),
+    good(MAP_TOKENS, "no probabilities", f16(8, 16), None, PLACES, MAP, 3, 4, False),
+    good(MAP_TOKENS, "probabilities", f16(8, 16), f16(8), PLACES, MAP, 3, 4, False),
+    good(MAP_TOKENS, "padded", f32(9, 16), f32(9), PADDED, MAP, 3, 4, True),
+    good(MAP_ROWS, "no probabilities", f16(4, 16), PLACES, PLACES, MAP, None, None, False, FOUR),
+    good(MAP_ROWS, "probabilities", f16(4, 16), PLACES, IDS, MAP, *WEIGHED, False, FOUR),
+    good(MAP_ROWS, "padded", f32(4, 16), ROTATED, PADDED, MAP, f32(9, 16), f32(4, 3), True, FOUR),
+]
 WRONG = [
     bad(TOKENS_V2, "padded_mode", "padded", f16(8, 16), PLACES, 4, HALF, 2, True),
     bad(TOKENS_V2, "grad_permuted_tokens", "integers", i8(8, 16), PLACES, 4, torch.int8, 2),
@@ -71,6 +93,7 @@ WRONG = [
 ]
 WRONG_VALUES = [
     bad(MAP_TOKENS, "sorted_indices[7]", "no such row", f16(8, 16), None, PLACES + 1, MAP, 3, 4, False),
+    bad(MAP_ROWS, "out_index[3]", "a row twice", f32(4, 16), PADDED, PADDED, MAP, None, None, True, FOUR),
     bad(MAP_ROWS, "out_index[7]", "no such row", f16(4, 16), PLACES + 1, PLACES, MAP, None, None, False, FOUR),
 ]
 
@@ -118,4 +141,20 @@ def rows_grad(grad: Any, places: Any, count: int, dtype: Any, probs: Any, permut
 STATEMENTS = {
     f"npu_{TOKENS_V2}": Statement(tokens_grad, of_tokens(), sample=20),
     f"npu_{ROWS_V2}": Statement(rows_grad, of_rows(), sample=20),
+}
+npu = torch.ops.npu
+GOLDEN = {
+    TOKENS_V2: (lambda g, at: npu.npu_moe_token_permute_grad_v2(g, at, 4, HALF, 2), (f16(8, 16), PLACES)),
+    ROWS_V2: (
+        lambda g, at, p, x: npu.npu_moe_token_unpermute_grad_v2(g, at, 8, HALF, p, permuted_tokens=x),
+        (f16(4, 16), PLACES, f16(4, 2), f16(8, 16)),
+    ),
+    MAP_TOKENS: (
+        lambda g, p, at, m: npu.npu_moe_token_permute_with_routing_map_grad(g, p, at, m, 3, 4, False),
+        (f16(8, 16), f16(8), PLACES, MAP),
+    ),
+    MAP_ROWS: (
+        lambda g, at, to, m, x, p: npu.npu_moe_token_unpermute_with_routing_map_grad(g, at, to, m, x, p, False, FOUR),
+        (f16(4, 16), PLACES, IDS, MAP, *WEIGHED),
+    ),
 }

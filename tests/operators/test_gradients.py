@@ -1,4 +1,4 @@
-"""Gradients of experts' operators: those of the same formulas in plain torch, and in a graph those of eager mode."""
+"""Gradients of operators: those of the same formulas in plain torch, and in a graph those of eager mode."""
 
 import os
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch_npu
 import torchair
+from torch.nn import functional
 
 from support.tensors import f32
 
@@ -75,7 +76,27 @@ def gated(x: torch.Tensor, norm_type: int, renorm: int) -> torch.Tensor:
 
 
 def swish_gate(x: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.silu(x[:, :3]) * x[:, 3:]
+    return functional.silu(x[:, :3]) * x[:, 3:]
+
+
+def root_mean_square(x: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma
+
+
+def deep(x: torch.Tensor, gx: torch.Tensor, beta: torch.Tensor, gamma: torch.Tensor) -> torch.Tensor:
+    return functional.layer_norm(0.3 * x + gx, gamma.shape, gamma, beta, 1e-6)
+
+
+def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    return x * cos + torch.cat([-x[..., 3:], x[..., :3]], -1) * sin
+
+
+def turned_in_pairs(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    return x * cos + torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2) * sin
+
+
+def geglu(x: torch.Tensor) -> torch.Tensor:
+    return x[:, :3] * functional.gelu(x[:, 3:], approximate="tanh")
 
 
 def unpermuted_by_map(rows: torch.Tensor, probs: torch.Tensor, index: torch.Tensor, padded: bool) -> torch.Tensor:
@@ -130,6 +151,23 @@ CASES: dict[str, tuple[Function, Function, list[tuple[int, ...]]]] = {
         [(4, 5)],
     ),
     "swiglu": (torch_npu.npu_swiglu, swish_gate, [(4, 6)]),
+    "rms norm": (lambda x, g: torch_npu.npu_rms_norm(x, g)[0], root_mean_square, [(4, 6), (6,)]),
+    "deep norm": (lambda *given: torch_npu.npu_deep_norm(*given)[2], deep, [(4, 6), (4, 6), (6,), (6,)]),
+    "rotary half": (torch_npu.npu_rotary_mul, turned, [(2, 3, 4, 6), (1, 3, 1, 6), (1, 3, 1, 6)]),
+    "rotary interleave": (
+        lambda x, cos, sin: torch_npu.npu_rotary_mul(x, cos, sin, "interleave"),
+        turned_in_pairs,
+        [(2, 3, 4, 6), (2, 1, 1, 6), (2, 1, 1, 6)],
+    ),
+    "gelu": (torch_npu.npu_gelu, functional.gelu, [(4, 6)]),
+    "gelu by tanh": (
+        lambda x: torch_npu.npu_gelu(x, approximate="tanh"),
+        lambda x: functional.gelu(x, approximate="tanh"),
+        [(4, 6)],
+    ),
+    "fast gelu": (torch_npu.npu_fast_gelu, lambda x: x * torch.sigmoid(1.702 * x), [(4, 6)]),
+    "silu": (torch_npu.npu_silu, functional.silu, [(4, 6)]),
+    "geglu": (lambda x: torch_npu.npu_geglu(x)[0], geglu, [(4, 6)]),
 }
 
 

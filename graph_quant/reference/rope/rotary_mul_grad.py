@@ -1,0 +1,37 @@
+"""The gradient of npu_rotary_mul, in float32, each result rounded once.
+
+``dx = grad * cos + turned back(grad * sin)``, where pairs (a, b) turn back into (b, -a); dcos and dsin are the sums of
+``grad * x`` and ``grad * rotated(x)`` over what was broadcast. In which order a device adds is its tiling's business:
+two orders differ by at most n/2 units in the last place of the sum of n magnitudes.
+"""
+
+from __future__ import annotations
+
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.rope.rotation import MODES, rotated
+from torch import Tensor
+
+
+def rotary_mul_backward(
+    grad: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(dx, dr1, dr2)``."""
+    given, at, cos, sin = (each.to(x.dtype).float() for each in (grad, x, r1, r2))
+    dx = given * cos - rotated(given * sin, rotary_mode)
+    dcos, dsin = (_over_broadcast(given * each, r1) for each in (at, rotated(at, rotary_mode)))
+    return dx.to(x.dtype), dcos.to(x.dtype), dsin.to(x.dtype)
+
+
+def _over_broadcast(x: Tensor, like: Tensor) -> Tensor:
+    # Contiguous, for torch adds in the order of memory, and a graph may see another one than eager execution.
+    return x.contiguous().sum_to_size(like.shape)
+
+
+@kernel("RotaryPositionEmbeddingGrad", flops=8)
+def rotary_position_embedding_grad(
+    dy: Tensor, cos: Tensor, sin: Tensor, x: Tensor, *, mode: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``mode`` 0 is half, 1 interleave; the others are for Ascend 950."""
+    if mode not in (0, 1):
+        raise NotImplementedError(f"RotaryPositionEmbeddingGrad: mode {mode} has no host kernel, only 0 and 1")
+    return rotary_mul_backward(dy, x, cos, sin, MODES[mode])
