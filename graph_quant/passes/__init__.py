@@ -7,7 +7,7 @@ edges, inputs and outputs are never touched. ``GRAPH_QUANT_PASSES`` switches the
 
 from __future__ import annotations
 
-from .choice import NAMES, OFF, VARIABLE, current, use
-from .run import Step, run
+from .hook import OFF, VARIABLE, current, use
+from .run import NAMES, Step, run
 
 __all__ = ["NAMES", "OFF", "VARIABLE", "Step", "current", "run", "use"]

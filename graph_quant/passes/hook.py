@@ -1,18 +1,54 @@
-"""Sends every GE graph that TorchAir makes through the passes, and notes what they did beside it."""
+"""Sends every GE graph that TorchAir makes through passes, and notes what they did beside it.
+
+Which passes: all, none, or those of a list.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from . import choice
 from .graph import standing
 from .known import Given
-from .run import Step, run
+from .run import NAMES, Step, run
 from .sizes import ONE, Size, number, symbol
 
-__all__ = ["all_replaced", "install", "standing", "steps_of"]
+__all__ = ["OFF", "VARIABLE", "all_replaced", "current", "install", "standing", "steps_of", "use"]
+ALL, OFF = "on", "off"
+VARIABLE = "GRAPH_QUANT_PASSES"
+_chosen: ContextVar[tuple[str, ...] | None] = ContextVar("graph_quant_passes", default=None)
 _NOTED = "_graph_quant_passes"
+
+
+def current() -> tuple[str, ...]:
+    """The names of the passes that a graph made now goes through, in their order."""
+    chosen = _chosen.get()
+    return _parsed(os.environ.get(VARIABLE, ""), VARIABLE) if chosen is None else chosen
+
+
+@contextmanager
+def use(passes: str) -> Iterator[None]:
+    """Send the graphs that are made inside this block through ``passes``: "on", "off", or names with commas."""
+    token = _chosen.set(_parsed(passes, "graph_quant.passes.use"))
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def _parsed(setting: str, source: str) -> tuple[str, ...]:
+    words = [word.strip().lower() for word in setting.split(",") if word.strip()]
+    if words in ([], [ALL]):
+        return NAMES
+    if words == [OFF]:
+        return ()
+    unknown = [word for word in words if word not in NAMES]
+    if unknown:
+        raise ValueError(f"{source}: must be {ALL}, {OFF} or some of {', '.join(NAMES)}, got {unknown[0]!r}")
+    return tuple(name for name in NAMES if name in words)
 
 
 def install(concrete_graph: Any) -> None:
@@ -34,7 +70,7 @@ def all_replaced(ge_graph: Any) -> dict[str, str]:
 def _with_passes(optimize: Callable[..., Any]) -> Callable[..., Any]:
     def optimize_graph_without_runtime(self: Any, *args: Any, observer: Any = None, **kwargs: Any) -> Any:
         done = optimize(self, *args, observer=observer, **kwargs)
-        names = choice.current()
+        names = current()
         if names:
             graph = self.graph
             told = None if observer is None else lambda name: observer.dump_gegraph(graph, f"graph_after_{name}")

@@ -21,8 +21,10 @@ _MODULES: dict[str, Any] = {
     "shapes": shapes,
     "dead": dead,
 }
+# In the order in which they run.
+NAMES = tuple(_MODULES)
 _ROUNDS = 4
-__all__ = ["Step", "rules", "rules_shape", "run"]
+__all__ = ["NAMES", "Step", "rules", "rules_shape", "run"]
 
 
 @dataclass

@@ -66,7 +66,9 @@ def _make_backends_one_at_a_time() -> None:
 
     def in_turn(*args: object, **kwargs: object) -> object:
         with turn:
-            return make(*args, **kwargs)
+            made = make(*args, **kwargs)
+            vars(dynamo)["_get_global_npu_backend"] = make
+            return made
 
     vars(dynamo)["_get_global_npu_backend"] = in_turn
 

@@ -33,26 +33,78 @@ from ...ge import (
 from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded
 from . import inputs
 from .errors import GraphError, NodeError, UnsupportedGraphError
-from .order import execution_order
 
 # Names that mean something else in the code that FX generates.
 _RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
+# Nodes without outputs, which run for what others see of them.
+_SEEN_ELSEWHERE = frozenset({"HcomSend"})
 _STRUCTURAL = frozenset((*INPUT_TYPES, *CONST_TYPES, OUTPUT_TYPE, "ConstPlaceHolder"))
 
 
 def missing_kernels(graph: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:
     """The nodes that the outputs need and that have no kernel."""
-    return _missing(execution_order(_name(graph), _read(graph, sources)))
+    return _missing(_execution_order(_name(graph), _read(graph, sources)))
 
 
 def import_graph(graph: Any, sources: Mapping[str, Source] | None = None) -> fx.GraphModule:
     """The GraphModule of a GraphDef. Raises UnsupportedGraphError naming every node without a kernel."""
     nodes = _read(graph, sources)
-    ordered = execution_order(_name(graph), nodes)
+    ordered = _execution_order(_name(graph), nodes)
     missing = _missing(ordered)
     if missing:
         raise UnsupportedGraphError(_name(graph), missing)
     return _Importer(_name(graph), nodes).build(ordered)
+
+
+def _execution_order(graph: str, nodes: Sequence[Node]) -> list[Node]:
+    """Nodes behind the outputs, by data or control, in file order as far as dependencies allow."""
+    by_name = {node.name: node for node in nodes}
+    if len(by_name) < len(nodes):
+        twice = next(node.name for node in nodes if by_name[node.name] is not node)
+        raise GraphError(f"{graph}: two nodes are named {twice!r}")
+    needed = _needed(graph, nodes, by_name)
+    ordered: list[Node] = []
+    state: dict[str, bool] = {}
+    for root in nodes:
+        stack = [(root.name, False)] if root.name in needed else []
+        while stack:
+            name, expanded = stack.pop()
+            if expanded:
+                state[name] = True
+                ordered.append(by_name[name])
+                continue
+            if name in state:
+                if not state[name]:
+                    raise GraphError(f"{graph}: {by_name[name].describe()} depends on itself")
+                continue
+            state[name] = False
+            stack.append((name, True))
+            waiting = [source for source in by_name[name].producers if not state.get(source)]
+            stack.extend((source, False) for source in reversed(waiting))
+    return ordered
+
+
+def _needed(graph: str, nodes: Sequence[Node], by_name: dict[str, Node]) -> set[str]:
+    frontier = [node.name for node in nodes if node.type == OUTPUT_TYPE]
+    if not frontier:
+        raise GraphError(f"{graph}: it has no {OUTPUT_TYPE} node")
+    if len(frontier) > 1:
+        raise GraphError(
+            f"{graph}: it has {len(frontier)} {OUTPUT_TYPE} nodes, {', '.join(frontier[:4])}; one is allowed"
+        )
+    frontier += [node.name for node in nodes if node.type in _SEEN_ELSEWHERE]
+    needed = set(frontier)
+    while frontier:
+        node = by_name[frontier.pop()]
+        for source in node.producers:
+            if source not in by_name:
+                raise GraphError(
+                    f"{graph}: {node.describe()} takes an input from {source!r}, which is not in the graph"
+                )
+            if source not in needed:
+                needed.add(source)
+                frontier.append(source)
+    return needed
 
 
 def _read(graph: Any, sources: Mapping[str, Source] | None) -> list[Node]:
