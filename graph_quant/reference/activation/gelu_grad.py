@@ -44,6 +44,6 @@ def silu_backward(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
 @kernel("SwishGrad", flops=7)
 def swish_grad(grad: Tensor, x: Tensor, y: Tensor | None = None, *, scale: float = 1.0) -> Tensor:  # noqa: ARG001
     """``grad * (s + scale * x * s * (1 - s))`` with s the logistic function of ``scale * x``."""
-    wide = x.float()
+    wide, given = (each if each.dtype == torch.float64 else each.float() for each in (x, grad))
     gate = torch.sigmoid(scale * wide)
-    return (grad.float() * gate * (1.0 + scale * wide * (1.0 - gate))).to(x.dtype)
+    return (given * gate * (1.0 + scale * wide * (1.0 - gate))).to(x.dtype)
