@@ -198,6 +198,7 @@ SEAMS: tuple[Seam, ...] = (
         "torch.ops._c10d_functional",
         "torch.distributed.ProcessGroup._end_coalescing",
         "torch.distributed.ProcessGroup._get_backend",
+        "torch.distributed.ProcessGroup._reduce_scatter_base",
         "torch.distributed.ProcessGroup._start_coalescing",
     ),
     *_seams(

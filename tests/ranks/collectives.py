@@ -92,6 +92,9 @@ def reductions() -> None:
         if op == dist.ReduceOp.AVG and dtype not in FLOATS:
             refused(lambda x=x: dist.all_reduce(x, dist.ReduceOp.AVG), "all_reduce", "of floats", str(dtype))
             continue
+        if op == dist.ReduceOp.PRODUCT and dtype in (torch.bfloat16, torch.int16):
+            refused(lambda x=x: dist.all_reduce(x, dist.ReduceOp.PRODUCT), "all_reduce", str(dtype), "got product")
+            continue
         if dtype != torch.uint8:
             dist.reduce_scatter_tensor(kept, x, op)
             equal(kept, values[RANK])
@@ -127,7 +130,33 @@ def reductions() -> None:
     equal(uneven, *((4, 7) if RANK else (2,)))
     torch_npu.distributed.reduce_scatter_tensor_uneven(uneven, npu(1, 2 + RANK, 3), [1, 2])
     equal(uneven, *((5, 6) if RANK else (2,)))
+    uneven_product = (uneven, npu(1, 2, 3), [1, 2], dist.ReduceOp.PRODUCT)
+    refused(lambda: torch_npu.distributed.reduce_scatter_tensor_uneven(*uneven_product), "uneven", "got product")
     refused(lambda: dist.all_reduce(npu(1, dtype=torch.int32), dist.ReduceOp.BXOR), "all_reduce", "bxor")
+    multiplied()
+
+
+def multiplied() -> None:
+    """Sums of what was multiplied first, in place but where torch_npu flattens lists."""
+    threefold = dist._make_nccl_premul_sum(3.0)
+    x, parts, kept, out = npu(1 + RANK, 4), npu(1 + RANK, 2), npu(0), npu(0)
+    work = dist.all_reduce(x, async_op=True)
+    dist.all_reduce(x, threefold)
+    equal(x, 2 * 3 * 3, 2 * 3 * 8)  # the earlier one was first
+    work.wait()
+    dist.reduce_scatter_tensor(kept, parts, threefold)
+    equal(kept, 12 if RANK else 9)
+    equal(parts, 3 * (1 + RANK), 6)
+    given = [npu(1), npu(2 + RANK)]
+    dist.reduce_scatter(out, given, threefold)
+    equal(out, 15 if RANK else 6)
+    equal(given[0], 1)
+    dist.all_reduce_coalesced(many := [npu(1), npu(2)], threefold)
+    equal(many[1], 12)
+    half = npu(1, dtype=torch.float16)
+    dist.reduce(half, 0, threefold)
+    equal(half, 3 if RANK else 6)
+    refused(lambda: dist.all_reduce(npu(1, dtype=torch.int32), threefold), "premul_sum", "torch.int32")
 
 
 def moves() -> None:

@@ -30,6 +30,10 @@ class HostHccl(ProcessGroupGloo):
         """Refuse all that is asked for after this: the group is destroyed."""
         self._failures.end()
 
+    def settle(self) -> None:
+        """Return when all that was asked for has ended, well or badly."""
+        self._queue.settle()
+
     def start_coalescing(self) -> None:
         """From here on, what is asked for becomes one work."""
         self._coalesced = []

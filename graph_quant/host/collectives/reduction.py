@@ -32,13 +32,14 @@ _TORCH: dict[str, Callable[..., Tensor]] = {
 }
 _GLOO_REDUCES = frozenset({torch.float32, torch.float16, torch.int32, torch.int64})
 _RANK_BY_RANK = frozenset({torch.bfloat16, torch.int8, torch.int16})
+_NO_PRODUCT = frozenset({torch.bfloat16, torch.int16})
 # torch_npu lets HCCL reduce them as int32 where every rank keeps all.
 _WIDENED = frozenset({torch.uint8, torch.bool})
 
 
 @cache
-def named(collective: str, operation: int, dtype: torch.dtype) -> str:
-    """Return the name of a reduction, which must be one that HCCL has for the dtype."""
+def named(collective: str, operation: int, dtype: torch.dtype, uneven: bool = False) -> str:
+    """Return the name of a reduction, which must be one that HCCL has for the dtype, for uneven parts perhaps."""
     name = _NUMBERED.get(int(operation))
     if name is None:
         known = ", ".join(KINDS)
@@ -48,6 +49,9 @@ def named(collective: str, operation: int, dtype: torch.dtype) -> str:
         raise RuntimeError(f"hccl {collective}: {dtype} cannot be reduced")
     if name == "avg" and not dtype.is_floating_point:
         raise RuntimeError(f"hccl {collective}: an average must be of floats, got {dtype}")
+    if name == "product" and (uneven or dtype in _NO_PRODUCT):
+        what = "of uneven parts" if uneven else f"of {dtype}"
+        raise RuntimeError(f"hccl {collective}: a reduction {what} must be sum, min, max or avg, got product")
     if dtype == torch.bool:  # a sum of truths is true, not two
         return {"sum": "max", "product": "min"}.get(name, name)
     return name

@@ -45,7 +45,7 @@ def reduce_scatter(
 ) -> Plan:
     """Reduce tensors, of which each rank keeps its part: the rows of `splits`, or as many as every other."""
     check_dense(name, [*outputs, *givens])
-    kind, rank = named(name, operation, givens[0].dtype), group.rank()
+    kind, rank = named(name, operation, givens[0].dtype, bool(splits)), group.rank()
     counts = [_counts(name, output, given, splits, group) for output, given in zip(outputs, givens, strict=True)]
     data = [shared(given).view(-1) for given in givens]
     kept = [shared(output).view(-1) for output in outputs]

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
 from ...reference.collective.groups import find_with
-from . import exchanges, moves, reductions
+from . import exchanges, moves, premultiplied, reductions
 from .backend import HostHccl
 from .groups import finder
 
@@ -27,6 +27,7 @@ def register() -> None:
     _let_groups_coalesce()
     _let_groups_end()
     _unwrap_backends()
+    premultiplied.serve(_backend)
 
 
 def _create(options: Any, _: object) -> HostHccl:

@@ -59,6 +59,10 @@ class AsyncWork(Work):
         self._future.wait()  # who has waited takes the future for completed
         return True
 
+    def end(self) -> None:
+        """Return when the collective has ended, well or badly."""
+        self._done.wait()
+
     def synchronize(self) -> None:
         """Wait: memory is the only thing there is to synchronise with."""
         self.wait()
@@ -185,6 +189,11 @@ class Queue:
     def is_idle(self) -> bool:
         """Tell whether all that was asked for has ended, with what is chained to it."""
         return self._last is None or (self._last.is_completed() and not self._performing)
+
+    def settle(self) -> None:
+        """Return when all that was asked for has ended."""
+        if self._last is not None and not self.is_here():
+            self._last.end()
 
     def is_here(self) -> bool:
         """Tell whether this is the group's thread, in what is chained to a collective: it cannot wait for itself."""
