@@ -44,3 +44,17 @@ import graph_quant
     done = run_python(code, GRAPH_QUANT_HOST="auto")
     last = done.stderr.strip().splitlines()[-1]
     assert "an earlier `import torch` failed in this process and cannot be tried again: restart Python" in last
+
+
+def test_a_queue_that_a_script_asks_for_is_not_started(run_python) -> None:
+    code = """
+import graph_quant, os, torch, torch_npu
+from pathlib import Path
+
+os.environ["TASK_QUEUE_ENABLE"] = "2"
+torch.npu.set_device(0)
+print((torch.ones(2).npu() + 1).tolist())
+print("acl_thread" in {(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()})
+"""
+    done = run_python(code)
+    assert done.stdout.splitlines() == ["[2.0, 2.0]", "False"], done.stderr

@@ -11,6 +11,7 @@ import torch
 
 _EXPECTED = ("require processing for 32 padding size",)
 CHIP = "GRAPH_QUANT_SOC"
+_QUEUE = "TASK_QUEUE_ENABLE"
 
 
 def keep_quiet() -> None:
@@ -23,13 +24,25 @@ def keep_quiet() -> None:
         if device._initialized or device._is_internal_in_bad_fork:
             start()
             return
-        with _expected_lines_dropped(), _known_chips_named():
+        with _expected_lines_dropped(), _known_chips_named(), _without_queue():
             start()
             if device._initialized:
                 torch.empty(1, device="npu")
                 device.empty_cache()  # the process may yet choose another device
 
     device._lazy_init = quiet_start
+
+
+@contextmanager
+def _without_queue() -> Iterator[None]:
+    """Let torch_npu, which asks once, know that nothing is queued to its own thread, whatever a script wants since."""
+    wanted = os.environ.get(_QUEUE)
+    os.environ[_QUEUE] = "0"
+    try:
+        yield
+    finally:
+        if wanted is not None:
+            os.environ[_QUEUE] = wanted
 
 
 @contextmanager
