@@ -273,11 +273,13 @@ def test_experts(write, scheme: str) -> None:
         (lambda t, _: t.update({"layers.w8a8.input_scale": torch.rand(K)}), "w8a8.input_scale: it must be one value"),
         (lambda t, _: t["layers.w8a8.input_scale"].zero_(), "layers.w8a8: its scale of inputs must be above 0"),
         (lambda t, _: t.update({"layers.w8a8.quant_bias": torch.ones(3)}), "its integer bias must have 64 elements"),
+        (lambda t, _: t["layers.w8a8.weight_offset"].add_(1), "layers.w8a8.weight_offset: it must be zero"),
         (lambda _, d: d.clear(), "no quant_method; understood are msModelSlim, compressed-tensors and torchao"),
     ],
     ids=[
         *("scheme", "scale", "strange", "offset", "plain", "scale too short", "scale NaN", "weight", "bias of none"),
-        *("no bias", "bias too short", "int4 too large", "scales of inputs", "input scale 0", "quant_bias", "format"),
+        *("no bias", "bias too short", "int4 too large", "scales of inputs", "input scale 0", "quant_bias"),
+        *("offset of W8A8", "format"),
     ],
 )
 def test_what_is_not_understood_is_named_and_changes_nothing(write, change, message: str) -> None:
@@ -288,6 +290,95 @@ def test_what_is_not_understood_is_named_and_changes_nothing(write, change, mess
     with pytest.raises(CheckpointError, match=message):
         load_quantised(model, write(tensors, quant_model_description=description))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def by_the_library(weights: dict[str, object], inputs: dict[str, object] | None, **rest: object) -> dict[str, object]:
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": inputs, **rest}
+    return {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"a": group}}
+
+
+INT4 = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 32}
+TOKENS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": True, "strategy": "token"}
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "message"),
+    [
+        (by_the_library({**INT4, "strategy": "block"}, None), {}, "its strategy block is not among"),
+        (by_the_library({**INT4, "group_size": 64}, None), {}, "group of 64 must have 2 for each row, got 4"),
+        (by_the_library(INT4, {**TOKENS, "type": "float"}), {}, "activations must be integers"),
+        (by_the_library(INT4, {**TOKENS, "dynamic": False}), {}, "stored scales must be of a tensor of 8 bits"),
+        (by_the_library(INT4, {**TOKENS, "strategy": "group"}), {}, "must be symmetric and by token"),
+        (by_the_library({**INT4, "symmetric": False}, None), {}, "weights must be symmetric integers"),
+        (by_the_library(INT4, None, output_activations=TOKENS), {}, "output_activations are not served"),
+        (
+            by_the_library(INT4, None),
+            {"weight_scale": scales(N // 4, 4 * 4)},
+            "weight_scale: it must have as many",
+        ),
+        (by_the_library(INT4, None), {"weight_shape": torch.tensor([N, 2 * K])}, "weight_shape: it must be"),
+        (by_the_library(INT4, None), {"weight_packed": torch.ones(N, 9, dtype=torch.int32)}, "does not hold"),
+        (by_the_library(INT4, None), {"weight_g_idx": torch.arange(K).flip(0) // 32}, "weight_g_idx: weights with it"),
+        ({**by_the_library(INT4, None), "format": "mixed-precision"}, {}, "its format None is not among"),
+    ],
+    ids=[
+        *("blocks", "group size", "float activations", "static token", "activation groups", "offset", "outputs"),
+        *("transposed scale", "shape", "packed", "order", "format of a group"),
+    ],
+)
+def test_schemes_of_compressed_tensors_that_are_not_served_are_named(write, config, more, message: str) -> None:
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+
+    model = Model(["int4"]).bfloat16()
+    tensors = plain_tensors(model)
+    parts = {"weight_packed": pack_to_int32(integers(4), 4), "weight_scale": scales(K // 32), **more}
+    tensors |= {f"layers.int4.{part}": tensor for part, tensor in parts.items()}
+    with pytest.raises(CheckpointError, match=message):
+        load_quantised(model, write(tensors, config={"quantization_config": config}))
+
+
+def test_the_closest_target_of_compressed_tensors_counts(write) -> None:
+    from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+
+    model = Model(["int8", "int4"]).bfloat16()
+    tensors, int8, int4 = plain_tensors(model), integers(8), integers(4)
+    tensors |= {"layers.int8.weight": int8, "layers.int8.weight_scale": (wide := scales())}
+    tensors |= {"layers.int4.weight_packed": pack_to_int32(int4, 4), "layers.int4.weight_scale": (each := scales(4))}
+    config = {**by_the_library({**INT4, "num_bits": 8, "strategy": "channel"}, TOKENS), "format": "mixed-precision"}
+    groups = config["config_groups"]
+    groups["a"]["format"] = "int-quantized"
+    groups["b"] = {"targets": ["re:.*int4"], "weights": INT4, "format": "pack-quantized"}
+    load_quantised(model, write(tensors, config={"quantization_config": config}))
+    assert [type(each).__name__ for each in model.layers.values()] == ["DynamicW8A8Linear", "W4A16Linear"]
+    with torch.no_grad():
+        check(model, tensors, {"int8": restored(int8, wide), "int4": restored(int4, each.bfloat16())}, 0.05)
+
+
+def test_an_output_layer_that_is_the_embedding(write) -> None:
+    def tied() -> nn.ModuleDict:
+        model = nn.ModuleDict({"embed": nn.Embedding(N, K), "inner": nn.Linear(K, N, bias=False)})
+        model["head"] = nn.Linear(K, N, bias=False)
+        model["head"].weight = model["embed"].weight
+        return model.bfloat16()
+
+    elements, scale, embedding = integers(8), scales(), torch.randn(N, K).bfloat16()
+    inner = {"inner.weight": elements, "inner.weight_scale": scale}
+    description = {"inner.weight": "W8A8_DYNAMIC", "embed.weight": "FLOAT"}
+    model = tied()
+    folder = write({**inner, "embed.weight": embedding}, quant_model_description=description)
+    assert load_quantised(model, folder) == ["inner"]
+    assert model["head"].weight is model["embed"].weight
+    assert torch.equal(model["embed"].weight, embedding)
+    stored = {**inner, "head.weight": elements.clone(), "head.weight_scale": scale.clone()}
+    with pytest.raises(CheckpointError, match=r"holds no embed\.weight"):
+        load_quantised(tied(), write(stored, quant_model_description={**description, "head.weight": "W8A8_DYNAMIC"}))
+
+
+def test_a_model_without_storage_is_named(write) -> None:
+    model = Model(["w8a16"]).bfloat16()
+    tensors, description, _ = msmodelslim(model)
+    with pytest.raises(CheckpointError, match=r"embed\.weight of the model has no storage"):
+        load_quantised(model.to("meta"), write(tensors, quant_model_description=description))
 
 
 def test_files_that_are_damaged_or_double_are_named(write) -> None:

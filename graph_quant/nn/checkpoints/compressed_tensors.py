@@ -15,7 +15,10 @@ from graph_quant.nn.checkpoints.files import Files, one_or_rows
 from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
 from torch import Tensor
 
+_ANY = "Linear"
 _FORMATS = ("int-quantized", "pack-quantized")
+_MIXED = "mixed-precision"  # each group states its own
+_STRATEGIES = ("tensor", "channel", "group")
 
 
 class CompressedTensors:
@@ -29,20 +32,24 @@ class CompressedTensors:
         if not all("targets" in group and group.get("weights") for group in self._groups):
             raise CheckpointError(f"{files.folder}: each of its config_groups must have targets and weights")
         self._ignored = config.get("ignore") or []
-        written = config.get("format")
-        if written not in _FORMATS:
-            raise CheckpointError(f"{files.folder}: its format {written} is not among {', '.join(_FORMATS)}")
+        told = config.get("format")
+        for written in [group.get("format") for group in self._groups] if told == _MIXED else [told]:
+            if written not in _FORMATS:
+                raise CheckpointError(f"{files.folder}: its format {written} is not among {', '.join(_FORMATS)}")
 
     def is_quantised(self, linear: str) -> bool:
         """Whether a group names ``linear``, and nothing ignores it."""
         return not any(_matches(pattern, linear) for pattern in self._ignored) and self._group(linear) is not None
 
     def _group(self, linear: str) -> Mapping[str, Any] | None:
-        for group in self._groups:
-            if any(target == "Linear" or _matches(target, linear) for target in group["targets"]):
-                found: Mapping[str, Any] = group
-                return found
-        return None
+        """The group that names ``linear`` most closely: by its whole name, by a pattern, or as any linear."""
+        found = [
+            (target.startswith("re:") + 2 * (target == _ANY), target, place)
+            for place, group in enumerate(self._groups)
+            for target in group["targets"]
+            if target == _ANY or _matches(target, linear)
+        ]
+        return self._groups[min(found)[2]] if found else None
 
     def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
         """The weight of ``linear``, which is (n, k)."""
@@ -52,11 +59,18 @@ class CompressedTensors:
         if weights.get("type") != "int" or weights.get("num_bits") not in (4, 8) or not weights.get("symmetric"):
             told = {name: weights.get(name) for name in ("num_bits", "type", "symmetric")}
             raise CheckpointError(f"{linear}.weight: weights must be symmetric integers of 4 or 8 bits, got {told}")
-        integers = self._integers(linear, shape)
+        if group.get("output_activations") is not None:
+            raise CheckpointError(f"{linear}: quantised output_activations are not served")
+        integers = self._integers(linear, weights["num_bits"], shape)
         scale = one_or_rows(f"{linear}.weight_scale", self._files.take(f"{linear}.weight_scale"), shape[0])
+        _check_groups(linear, weights, scale, shape[1])
         if inputs is None:
             return Stored(weights["num_bits"], integers, scale, Activations.FLOAT)
+        if inputs.get("type") != "int":
+            raise CheckpointError(f"{linear}: activations must be integers, got {dict(inputs)}")
         if not inputs.get("dynamic"):
+            if inputs.get("num_bits") != 8 or inputs.get("strategy") != "tensor":
+                raise CheckpointError(f"{linear}: stored scales must be of a tensor of 8 bits, got {dict(inputs)}")
             return self._static(linear, integers, scale)
         if inputs.get("strategy") != "token" or not inputs.get("symmetric", True):
             raise CheckpointError(f"{linear}: dynamic activations must be symmetric and by token, got {dict(inputs)}")
@@ -72,7 +86,7 @@ class CompressedTensors:
             raise CheckpointError(f"{linear}.input_zero_point: it must have one element, got {zero.numel()}")
         return Stored(8, integers, scale, Activations.STATIC, 8, input_scale, zero)
 
-    def _integers(self, linear: str, shape: tuple[int, int]) -> Tensor:
+    def _integers(self, linear: str, bits: int, shape: tuple[int, int]) -> Tensor:
         packed = self._files.take_if_there(f"{linear}.weight_packed")
         if packed is None:
             found = self._files.take(f"{linear}.weight")
@@ -80,14 +94,16 @@ class CompressedTensors:
                 told = f"{found.dtype} {tuple(found.shape)}"
                 raise CheckpointError(f"{linear}.weight: it must be int8 of shape {shape}, got {told}")
             return found
-        self._files.take_if_there(f"{linear}.weight_shape")
+        stated = self._files.take_if_there(f"{linear}.weight_shape")
+        if stated is not None and tuple(stated.tolist()) != shape:
+            raise CheckpointError(f"{linear}.weight_shape: it must be {shape}, got {tuple(stated.tolist())}")
         for name in ("weight_g_idx", "weight_zero_point"):
             extra = self._files.take_if_there(f"{linear}.{name}")
             if extra is not None and bool((extra if name == "weight_zero_point" else extra + 1).any()):
                 raise CheckpointError(f"{linear}.{name}: weights with it are not served")
-        bits = 32 * packed.size(1) // shape[1] if shape[1] else 0
-        if bits not in (4, 8) or packed.size(0) != shape[0]:
-            raise CheckpointError(f"{linear}.weight_packed: {tuple(packed.shape)} does not hold {shape}")
+        if packed.dtype != torch.int32 or tuple(packed.shape) != (shape[0], -(-shape[1] * bits // 32)):
+            held = f"{packed.dtype} {tuple(packed.shape)}"
+            raise CheckpointError(f"{linear}.weight_packed: {held} does not hold {shape} of {bits} bits")
         parts = [(packed >> place) & ((1 << bits) - 1) for place in range(0, 32, bits)]
         return (torch.stack(parts, -1).reshape(shape[0], -1)[:, : shape[1]] - (1 << (bits - 1))).to(torch.int8)
 
@@ -104,4 +120,14 @@ class CompressedTensors:
 def _matches(pattern: str, linear: str) -> bool:
     if pattern.startswith("re:"):
         return re.match(pattern.removeprefix("re:"), linear) is not None
-    return linear == pattern or linear.endswith(f".{pattern}")
+    return linear == pattern
+
+
+def _check_groups(linear: str, weights: Mapping[str, Any], scale: Tensor, inputs: int) -> None:
+    strategy, size = weights.get("strategy"), weights.get("group_size")
+    if strategy not in _STRATEGIES:
+        raise CheckpointError(f"{linear}.weight: its strategy {strategy} is not among {', '.join(_STRATEGIES)}")
+    groups = inputs // size if strategy == "group" and size else 1
+    if scale.size(1) != groups:
+        told = f"{strategy} of {size}" if size else strategy
+        raise CheckpointError(f"{linear}.weight_scale: {told} must have {groups} for each row, got {scale.size(1)}")

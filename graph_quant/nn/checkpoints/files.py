@@ -75,7 +75,7 @@ class Files:
 
 def as_rows(name: str, tensor: Tensor, rows: int) -> Tensor:
     """``tensor`` in float32, (rows, as many as there are)."""
-    if not tensor.numel() or tensor.numel() % rows:
+    if not tensor.numel() or (tensor.numel() != rows and (tensor.dim() != 2 or tensor.size(0) != rows)):
         raise CheckpointError(
             f"{name}: it must have as many elements for each of {rows} rows, got {list(tensor.shape)}"
         )

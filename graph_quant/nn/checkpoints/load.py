@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -54,6 +54,8 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
     """
     files = Files(Path(path))
     form = _format(files)
+    if without := next((name for name, tensor in model.state_dict().items() if tensor.is_meta), None):
+        raise CheckpointError(f"{without} of the model has no storage: make the model on a device, or call to_empty")
     replacements: dict[str, nn.Module] = {}
     inside: list[str] = []
     for name, module in model.named_modules():
@@ -63,7 +65,8 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
             inside.append(name)
             found: nn.Module | None = _experts(form, files, name, module)
         else:
-            found = _linear(form, files, name, module) if type(module) is nn.Linear else None
+            is_own = type(module) is nn.Linear and not _is_another(model, name, files)
+            found = _linear(form, files, name, module) if is_own else None
         if found is not None:
             replacements[name] = found.to(next(module.parameters()).device).train(module.training)
     plain = _plain(model, files, replacements)
@@ -151,7 +154,7 @@ def _plain(model: nn.Module, files: Files, replaced: dict[str, nn.Module]) -> di
         if any(name.startswith(f"{module}.") for module in replaced):
             continue
         if name not in files:
-            if _is_tied(model, name, files):
+            if _is_tied(model, name, files, replaced):
                 continue
             raise CheckpointError(f"{files.folder}: it holds no {name}")
         stored = files.take(name)
@@ -164,8 +167,18 @@ def _plain(model: nn.Module, files: Files, replaced: dict[str, nn.Module]) -> di
     return found
 
 
-def _is_tied(model: nn.Module, name: str, files: Files) -> bool:
-    """Whether a parameter is another one that is stored, as an output layer that shares the embedding's weight."""
-    own = dict(model.named_parameters(remove_duplicate=False)).get(name)
-    named = model.named_parameters(remove_duplicate=False)
-    return own is not None and any(other is own and key in files for key, other in named if key != name)
+def _is_another(model: nn.Module, linear: str, files: Files) -> bool:
+    """Whether nothing is stored of a linear whose weight is another's."""
+    stored = any(name.startswith(f"{linear}.") for name in files.names)
+    return not stored and _is_tied(model, f"{linear}.weight", files, ())
+
+
+def _is_tied(model: nn.Module, name: str, files: Files, replaced: Collection[str]) -> bool:
+    """Whether a parameter is another one that is loaded, as an output layer that shares the embedding's weight."""
+    named = dict(model.named_parameters(remove_duplicate=False))
+    own = named.get(name)
+    return own is not None and any(
+        other is own and key in files and key.rpartition(".")[0] not in replaced
+        for key, other in named.items()
+        if key != name
+    )

@@ -51,9 +51,9 @@ class MsModelSlim:
             raise CheckpointError(f"{linear}.weight: its scheme {scheme} is not among {', '.join(sorted(_SCHEMES))}")
         bits, activation_bits, activations = _SCHEMES[scheme]
         integers = _elements(linear, self._files.take(f"{linear}.weight"), bits, shape)
+        self._check_symmetric(linear)
         if activations is Activations.STATIC:
             return self._static(linear, integers)
-        self._check_symmetric(linear)
         scale = self._files.take_rows(f"{linear}.weight_scale", shape[0])
         has_assist = f"{linear}.scale_bias" in self._files
         return Stored(
@@ -71,7 +71,6 @@ class MsModelSlim:
         if result_scale.dtype == torch.int64:  # the bits of float32
             result_scale = (result_scale & 0xFFFFFFFF).to(torch.uint32).view(torch.float32)
         input_scale = self._one(f"{linear}.input_scale")
-        files.take_if_there(f"{linear}.weight_offset")
         rows = integers.size(0)
         result_scale = as_rows(f"{linear}.deq_scale", result_scale, rows)
         has_scale = f"{linear}.weight_scale" in files
@@ -115,7 +114,7 @@ def _elements(linear: str, stored: Tensor, bits: int, shape: tuple[int, int]) ->
         raise CheckpointError(f"{linear}.weight: it must be int8, got {stored.dtype}")
     if tuple(stored.shape) == shape:
         return stored
-    if bits == 4 and tuple(stored.shape) == (shape[0] // 2, shape[1]):
+    if bits == 4 and (2 * stored.size(0), *stored.shape[1:]) == shape:
         low, high = (stored << 4) >> 4, stored >> 4
         return torch.stack([low, high], 1).reshape(shape)
     raise CheckpointError(f"{linear}.weight: it must be of shape {shape}, got {tuple(stored.shape)}")

@@ -60,6 +60,8 @@ class Stored:
             raise CheckpointError(f"{linear}.weight: integers of {self.bits} bits must lie in [{low}, {high}]")
         if inputs % self.scale.size(1):
             raise CheckpointError(f"{linear}: {self.scale.size(1)} groups of scales must divide {inputs} inputs")
+        if self.activations is Activations.STATIC and self.group_size is not None:
+            raise CheckpointError(f"{linear}: stored scales of activations go with one scale for each output")
         one_each = {"scale of the result": self.result_scale, "integer bias": self.integer_bias, "assist": self.assist}
         for name, tensor in one_each.items():
             if tensor is not None and tensor.numel() != outputs:

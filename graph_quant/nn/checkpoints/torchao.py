@@ -27,7 +27,12 @@ class TorchAo:
 
     def _described(self, linear: str) -> dict[str, Any]:
         remark = self._files.remarks.get(f"{linear}.weight")
-        found: dict[str, Any] = {} if remark is None else json.loads(remark)
+        try:
+            found = {} if remark is None else json.loads(remark)
+        except json.JSONDecodeError as error:
+            raise CheckpointError(f"{linear}.weight: what the header says of it is no JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise CheckpointError(f"{linear}.weight: what the header says of it must be an object of JSON")
         return found
 
     def is_quantised(self, linear: str) -> bool:
