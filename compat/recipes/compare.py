@@ -10,11 +10,13 @@ from typing import Any
 
 import graph_quant  # noqa: F401  (before torch)
 import torch
+from torch import Tensor
 
 from ..outcome import Outcome, Verdict, of_process
 from ..suites import A3, title
 from .configurations import RECIPES, Recipe
-from .tiny import reference_logits, write
+from .routing import OtherRouting, Routed, routed_alike
+from .tiny import last_logits, reference, write
 
 # By the largest logit. bfloat16 keeps 8 bits: two layers of it against float32 stay within a few units. Activations of
 # 8 bits are off by half a step in 127 at every linear, which comes on top.
@@ -74,11 +76,27 @@ def _equal(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> bool:
 
 def _near_transformers(label: str, recipe: Recipe, place: Path, steps: list[dict[str, Any]]) -> Outcome:
     first = steps[0]
-    ends = [0, *first["ends"]]
-    prompts = [first["tokens"][start:end].tolist() for start, end in pairwise(ends)]
-    expected = reference_logits(recipe, place, prompts)
-    got = first["logits"].reshape(expected.shape)
-    error = ((got - expected).abs().max() / expected.abs().max()).item()
-    is_near = error < (BOUND if recipe.bits is None else QUANTISED_BOUND)
+    places = list(pairwise([0, *first["ends"]]))
+    prompts = [first["tokens"][start:end].tolist() for start, end in places]
+    model = reference(recipe, place)
+    bound = BOUND if recipe.bits is None else QUANTISED_BOUND
+    error = _off(first["logits"], [last_logits(model, prompt) for prompt in prompts])
     reason = f"off transformers in float32 by {error:.3f} of the largest logit"
-    return Outcome(label, Verdict.PASSED if is_near else Verdict.FAILED, reason)
+    if error < bound:
+        return Outcome(label, Verdict.PASSED, reason)
+    layers = [Routed(*each) for each in first["routed"]]
+    try:
+        expected = []
+        for prompt, place_of_it in zip(prompts, places, strict=True):
+            with routed_alike(model, [layer.of(*place_of_it) for layer in layers], bound):
+                expected.append(last_logits(model, prompt))
+    except OtherRouting as other:
+        return Outcome(label, Verdict.FAILED, f"{reason}; {other}")
+    error = _off(first["logits"], expected)
+    reason += f", by {error:.3f} where float32 takes the experts that bfloat16's inputs of the router give"
+    return Outcome(label, Verdict.PASSED if error < bound else Verdict.FAILED, reason)
+
+
+def _off(got: Tensor, expected: list[Tensor]) -> float:
+    wanted = torch.stack(expected)
+    return ((got.reshape(wanted.shape) - wanted).abs().max() / wanted.abs().max()).item()

@@ -22,6 +22,8 @@ class Recipe:
     unquantised: tuple[str, ...] = ("kv_b_proj",)  # linears that stay as they are
     for_a3: bool = False  # by its README
     shares_experts: bool = False  # each rank has some of the experts; else a part of every expert
+    parallel: Mapping[str, int] = field(default_factory=dict)  # sizes of groups that are not all ranks
+    has_own_runner: bool = False  # in its folder, with settings of another form
 
 
 _COMMON = {
@@ -122,6 +124,9 @@ _GLM_5 = {
     "norm_topk_prob": True,
     "first_k_dense_replace": 1,
     "mlp_layer_types": ["dense", "sparse"],
+    "moe_layer_freq": 1,
+    "scoring_func": "sigmoid",
+    "topk_method": "noaux_tc",
     "index_n_heads": 32,
     "index_head_dim": 128,
     "index_topk": 2048,
@@ -177,7 +182,98 @@ _GPT_OSS = {
         "original_max_position_embeddings": 4096,
     },
 }
+_HY3 = {
+    **_COMMON,
+    **_WIDE,
+    "architectures": ["HYV3ForCausalLM"],
+    "model_type": "hy_v3",
+    "intermediate_size": 512,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "num_experts": 16,
+    "num_experts_per_tok": 8,
+    "num_shared_experts": 1,
+    "moe_intermediate_size": 64,
+    "expert_hidden_dim": 64,
+    "first_k_dense_replace": 1,
+    "mlp_layer_types": ["dense", "sparse"],
+    "num_nextn_predict_layers": 0,
+    "rope_parameters": {"rope_theta": 11158840.0, "rope_type": "default"},
+}
+_QWEN3_5 = {
+    **_COMMON,
+    "architectures": ["Qwen3_5MoeForCausalLM"],
+    "model_type": "qwen3_5_moe_text",
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "moe_intermediate_size": 128,
+    "shared_expert_intermediate_size": 128,
+    "num_experts": 8,
+    "num_experts_per_tok": 4,
+    "layer_types": ["linear_attention", "full_attention"],
+    "full_attention_interval": 2,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000000.0,
+        "partial_rotary_factor": 0.25,
+        "mrope_section": [11, 11, 10],
+        "mrope_interleaved": True,
+    },
+}
+_GEMMA_4 = {
+    **_COMMON,
+    **_WIDE,
+    "architectures": ["Gemma4ForCausalLM"],
+    "model_type": "gemma4_text",
+    "intermediate_size": 512,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "num_key_value_heads": 2,
+    "num_global_key_value_heads": 2,
+    "head_dim": 256,
+    "global_head_dim": 512,
+    "tie_word_embeddings": True,
+    "sliding_window": 1024,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "attention_k_eq_v": True,
+    "enable_moe_block": True,
+    "num_experts": 16,
+    "top_k_experts": 8,
+    "moe_intermediate_size": 64,
+    "hidden_size_per_layer_input": 0,
+    "final_logit_softcapping": 30.0,
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25},
+    },
+}
+# To transformers a Llama whose attention has biases.
+_PANGU = {
+    **_COMMON,
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "intermediate_size": 512,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "attention_bias": True,
+    "rope_theta": 16000000.0,
+    "rope_scaling": {"type": "linear", "factor": 1.0},  # none: the recipe looks for a type where transformers 5 has one
+    "rms_norm_eps": 1e-5,
+}
 RECIPES = {
+    "hy3": Recipe("hy3", _HY3, for_a3=True, shares_experts=True),
+    "qwen3_5": Recipe("qwen3.5", _QWEN3_5, for_a3=True),
+    "gemma_4": Recipe(
+        "gemma_4", _GEMMA_4, for_a3=True, shares_experts=True, parallel={"attn_tp_size": 1, "dense_tp_size": 1}
+    ),
+    "kimi_k2_thinking": Recipe(
+        "kimi_k2_thinking", {**_KIMI, **_WIDE}, for_a3=True, shares_experts=True, parallel={"attn_tp_size": 1}
+    ),
+    "pangu_7b": Recipe("pangu_7b", _PANGU, modes=("eager", "ge_graph", "acl_graph"), has_own_runner=True),
     "gpt_oss": Recipe("gpt_oss", _GPT_OSS, modes=("eager",)),
     "kimi_k2": Recipe("kimi_k2", _KIMI, for_a3=True),
     "qwen3": Recipe("qwen3_8b", _QWEN3),
@@ -198,6 +294,8 @@ RECIPES = {
         for_a3=True,
         shares_experts=True,
     ),
-    "glm_5": Recipe("glm_5", _GLM_5, for_a3=True, shares_experts=True),
-    "longcat_flash": Recipe("longcat_flash", _LONGCAT, for_a3=True, shares_experts=True),
+    "glm_5": Recipe("glm_5", _GLM_5, for_a3=True, shares_experts=True, parallel={"attn_tp_size": 1}),
+    "longcat_flash": Recipe(
+        "longcat_flash", _LONGCAT, for_a3=True, shares_experts=True, parallel={"o_proj_tp_size": 2}
+    ),
 }

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import yaml
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from .checkpoint import quantise
@@ -23,6 +24,7 @@ _TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "<|im_start|>assistant\n"
 )
+_PROMPT, _NEW, _BATCH = 64, 4, 2
 
 
 def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
@@ -37,7 +39,14 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
         config["quantization_config"] = _quantisation(recipe, *recipe.bits)
         (folder / "config.json").write_text(json.dumps(config))
     (folder / "generation_config.json").write_text(json.dumps({**ids, "do_sample": False}))
-    settings = {
+    settings = (_settings_of_own_runner if recipe.has_own_runner else _settings)(recipe, mode, folder, ranks)
+    path = folder / "settings.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def _settings(recipe: Recipe, mode: str, folder: Path, ranks: int) -> dict[str, Any]:
+    return {
         "model_config": {
             "model_name": recipe.model,
             "model_path": str(folder),
@@ -45,17 +54,36 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
             "with_ckpt": True,
             "custom_params": dict(recipe.custom),
         },
-        "data_config": {"dataset": "default", "input_truncated_len": 64},
+        "data_config": {"dataset": "default", "input_truncated_len": _PROMPT},
         "parallel_config": {
             "world_size": ranks,
-            **dict.fromkeys(("attn_tp_size", "dense_tp_size", "embed_tp_size", "lmhead_tp_size"), ranks),
-            "moe_tp_size": 1 if recipe.shares_experts else ranks,
+            **_groups(ranks, "attn", "dense", "embed", "lmhead"),
+            **_groups(1 if recipe.shares_experts else ranks, "moe"),
+            **recipe.parallel,
         },
-        "scheduler_config": {"max_new_tokens": 4, "batch_size": 2},
+        "scheduler_config": {"max_new_tokens": _NEW, "batch_size": _BATCH},
     }
-    path = folder / "settings.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    return path
+
+
+def _settings_of_own_runner(recipe: Recipe, mode: str, folder: Path, ranks: int) -> dict[str, Any]:
+    return {
+        "model_name": recipe.model,
+        "model_path": str(folder),
+        "exe_mode": mode,
+        "world_size": ranks,
+        "model_config": {"with_ckpt": True, "enable_online_split_weight": True},
+        "data_config": {
+            "dataset": "default",
+            "input_max_len": _PROMPT,
+            "max_new_tokens": _NEW,
+            "batch_size": _BATCH,
+        },
+        "parallel_config": _groups(ranks, "attn", "moe", "embed", "lmhead"),
+    }
+
+
+def _groups(ranks: int, *parts: str) -> dict[str, int]:
+    return {f"{part}_tp_size": ranks for part in parts}
 
 
 def _plain(recipe: Recipe, folder: Path) -> Path:
@@ -63,11 +91,17 @@ def _plain(recipe: Recipe, folder: Path) -> Path:
     return folder if recipe.bits is None else folder / "plain"
 
 
-def reference_logits(recipe: Recipe, folder: Path, prompts: list[list[int]]) -> torch.Tensor:
-    """What transformers computes in float32 for the last token of each prompt, with the weights in ``folder``."""
-    model = AutoModelForCausalLM.from_pretrained(_plain(recipe, folder), dtype=torch.float32).eval()
+def reference(recipe: Recipe, folder: Path) -> nn.Module:
+    """The model in transformers in float32, with the weights in ``folder``."""
+    model: nn.Module = AutoModelForCausalLM.from_pretrained(_plain(recipe, folder), dtype=torch.float32)
+    return model.eval()
+
+
+def last_logits(model: nn.Module, prompt: list[int]) -> torch.Tensor:
+    """What ``model`` computes for the last token of a prompt."""
     with torch.no_grad():
-        return torch.stack([model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts])
+        logits: torch.Tensor = model(torch.tensor([prompt])).logits[0, -1]
+    return logits
 
 
 def _weights(folder: Path, config: Mapping[str, Any]) -> None:

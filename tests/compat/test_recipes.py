@@ -4,11 +4,14 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
 
 from compat.recipes.checkpoint import quantise
 from compat.recipes.operators import named, to_markdown
+from compat.recipes.routing import OtherRouting, Routed, routed_alike
 
 PLUGIN = Path(__file__).parents[2] / "compat" / "recipes" / "plugin"
 LINEAR, EXPERT = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.experts.0.gate_proj"
@@ -68,6 +71,40 @@ def test_the_operator_of_the_extension(run_python: Callable[..., subprocess.Comp
         "npu_swiglu_clip_quant: x must be torch.bfloat16, got torch.float16",
         "npu_swiglu_clip_quant: x.size(1) must be a multiple of 64, got 48",
     ]
+
+
+class TopRouter(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        best, chosen = x.topk(1, -1)
+        return best, chosen
+
+
+class Routing(nn.Module):
+    """Each token times the number of its largest channel, plus 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = TopRouter()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (self.router(x)[1] + 1)
+
+
+def test_a_tie_is_decided_as_the_recipe_did_and_nothing_else_is() -> None:
+    model, own = Routing(), torch.tensor([[1.0, 0.99], [0.2, 0.9]])
+    rounded, experts = torch.tensor([[0.98, 0.99], [0.2, 0.9]]), torch.tensor([[1], [1]], dtype=torch.int32)
+    with routed_alike(model, [Routed(rounded, experts)], bound=0.05):
+        assert torch.equal(model(own), own * 2)
+    assert torch.equal(model(own), own * torch.tensor([[1], [2]]))
+    for wrong, message in (
+        (Routed(rounded, experts * 0), "with the same inputs transformers takes other experts"),
+        (Routed(rounded * 1.2, experts), r"what the recipe routed is off by 0\.19\d of the largest"),
+        (Routed(rounded, experts).of(0, 1), r"the recipe routed \(1, 2\), transformers \(2, 2\)"),
+    ):
+        with pytest.raises(OtherRouting, match=message), routed_alike(model, [wrong], bound=0.05):
+            model(own)
+    with pytest.raises(OtherRouting, match="the recipe routed 0 times, transformers 1"), routed_alike(model, [], 0.05):
+        pass
 
 
 def test_a_recipe_is_told_by_the_operators_that_it_names(tmp_path: Path) -> None:
