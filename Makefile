@@ -47,6 +47,7 @@ coverage: $(READY)
 	$(BIN)/python tests/host/opinfo.py
 	$(BIN)/python tests/engine/coverage.py
 	cd tests && ../$(BIN)/python -m engine.core_aten
+	GRAPH_QUANT_RANDOM_GRAPHS=5000 $(BIN)/python -m pytest tests/passes/test_random_graphs.py
 	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_families.py
 	GRAPH_QUANT_MODELS=all $(BIN)/python -m pytest tests/models/test_as_they_are.py
 	GRAPH_QUANT_CAPTURED_MODELS=llama,qwen,moe GRAPH_QUANT_REPLAYS=1000 $(BIN)/python -m pytest tests/models/test_captured.py

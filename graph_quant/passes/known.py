@@ -121,6 +121,7 @@ class Infer:
             try:
                 found = RULES[op.type](call)
             except (
+                ArithmeticError,
                 IndexError,
                 TypeError,
                 ValueError,

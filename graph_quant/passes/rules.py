@@ -8,11 +8,11 @@ from math import prod
 
 from ..ge import OF_DESC
 from .known import LONGEST, NOTHING, Call, Known, rule
-from .sizes import ONE, Size, Sizes, number, symbol
+from .sizes import ONE, Size, Sizes, number, product, symbol
 
 # The integers that are followed, as struct writes them.
 FORMATS = {"int64": "q", "int32": "i"}
-_LARGEST = 2**31 - 1
+RANGES = {"int32": range(-(2**31), 2**31), "int64": range(-(2**63), 2**63)}
 
 
 @rule("Const", "Constant")
@@ -49,10 +49,14 @@ def cumsum(call: Call) -> Known:
 @rule("Cast")
 def cast(call: Call) -> Known:
     dtype = call.dtype("dst_type")
-    value = call["x"].value
-    if dtype not in FORMATS or (dtype == "int32" and any((each.number or 0) > _LARGEST for each in value or ())):
-        value = None
-    return Known(dtype, call["x"].shape, value)
+    whole = call["x"].dtype in FORMATS and dtype in FORMATS
+    return Known(dtype, call["x"].shape, held(dtype, call["x"].value) if whole else None)
+
+
+def held(dtype: str | None, value: Sizes | None) -> Sizes | None:
+    """The elements, unless a dtype cannot hold one of them: it wraps around, and is not followed. Sizes never do."""
+    numbers = RANGES.get(dtype or "", range(0))
+    return None if value is None or any((each.number or 0) not in numbers for each in value) else value
 
 
 @rule("Add", "Sub", "Mul")
@@ -60,12 +64,12 @@ def arithmetic(call: Call) -> Known:
     one, two = call["x1"], call["x2"]
     dtype = one.dtype if one.dtype == two.dtype else None
     shape = broadcast(one.shape, two.shape)
-    value = None
-    if dtype in FORMATS and one.value and two.value:
-        lengths = len(one.value), len(two.value)
-        if lengths[0] == lengths[1] or 1 in lengths:
-            value = _elementwise(call.op.type, one.value, two.value)
-    return Known(dtype, shape, value)
+    if dtype not in FORMATS or shape is None or not one.value or not two.value:
+        return Known(dtype, shape)
+    # As many as the longer one has, unless both are spread over more dimensions.
+    if product(shape) != number(max(len(one.value), len(two.value))):
+        return Known(dtype, shape)
+    return Known(dtype, shape, held(dtype, _elementwise(call.op.type, one.value, two.value)))
 
 
 def _elementwise(kind: str, one: Sizes, two: Sizes) -> Sizes:

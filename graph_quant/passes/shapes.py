@@ -9,9 +9,8 @@ from .constants import constant
 from .graph import Graph
 from .known import RULES
 from .reshapes import expressed
+from .rules import RANGES
 from .sizes import Sizes
-
-_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 def run(graph: Graph) -> None:
@@ -37,12 +36,11 @@ def _state_shape(graph: Graph, op: Any) -> None:
 def _compute_once(graph: Graph, op: Any, first: dict[tuple[str, Sizes, Sizes], str]) -> None:
     result = f"{op.name}:0"
     known = graph.known(result)
-    if known.value is None or known.dtype not in _RANGES or known.shape is None or len(known.shape) > 1:
+    if known.value is None or known.dtype not in RANGES or known.shape is None or len(known.shape) > 1:
         return
     numbers = known.numbers
     if numbers is None:
         graph.replace(result, first.setdefault((known.dtype, known.shape, known.value), result))
         return
-    low, high = _RANGES[known.dtype]
-    if op.type != "Data" and all(low <= each <= high for each in numbers) and graph.readers.get(result):
+    if op.type != "Data" and all(each in RANGES[known.dtype] for each in numbers) and graph.readers.get(result):
         graph.replace(result, constant(graph, known.dtype, numbers, is_scalar=not known.shape))

@@ -331,3 +331,35 @@ def test_what_may_be_seen_elsewhere_stays_though_nothing_reads_it(kind: str) -> 
     graph = made.output(made.op("Relu", {"x": x}))
     passes.run(graph, ("dead",))
     assert types(graph) == ["Neg", kind, "Relu"]
+
+
+def test_integers_beyond_their_dtype_are_left_to_the_graph() -> None:
+    """Sums and casts wrap around; what was computed without wrapping must not come back by a wider dtype."""
+    made = Building()
+    narrow = made.op("Cast", {"x": made.const([-(2**40)])}, dst_type="int32")
+    largest = made.const([2**31 - 1], torch.int32)
+    total = made.op("Add", {"x1": largest, "x2": made.const([1], torch.int32)})
+    longest = made.op("Mul", {"x1": made.const([2**62]), "x2": made.const([4])})
+    less = made.op("Sub", {"x1": longest, "x2": made.const([1])})
+    wide = [made.op("Cast", {"x": each}, dst_type="int64") for each in (narrow, total)]
+    lean(made.output(*(made.op("Neg", {"x": each}) for each in (*wide, less))))
+
+
+def test_numbers_that_are_spread_over_a_matrix_are_not_taken_for_its_rows() -> None:
+    made = Building()
+    spread = made.op("Add", {"x1": made.const([[1], [2], [3]]), "x2": made.const([10, 20, 30])})
+    lean(made.output(made.op("Neg", {"x": made.op("Reshape", {"x": spread, "shape": made.const([9])})})))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_number_without_dimensions_is_reduced(keep: bool) -> None:
+    made = Building()
+    x = made.data()
+    total = made.op("ReduceSum", {"x": x, "axes": made.const([0])}, keep_dims=keep)
+    lean(made.output(made.op("Unsqueeze", {"x": total}, axes=[0])), torch.tensor(2.0))
+
+
+def test_a_number_that_is_cut_off_is_not_the_number() -> None:
+    made = Building()
+    x = made.op("Cast", {"x": made.op("Cast", {"x": made.const([-1])}, dst_type="uint8")}, dst_type="int64")
+    lean(made.output(made.op("Neg", {"x": x})))
