@@ -151,6 +151,9 @@ SEAMS: tuple[Seam, ...] = (
             )
         ),
         "torch._dynamo.source.ConstantSource",
+        "torch._dynamo.assume_constant_result",
+        "torch._dynamo.disable",
+        "torch._compile._disable_dynamo __dynamo_disable",
         "torch.export._trace",
         "torch.compiler._compile_session_context",
         "torch.fx.experimental.symbolic_shapes.ShapeEnv _suppress_guards_tls",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from ..discovery import ENTRY_POINTS
 from ..dumps import DumpError, MissingInputError, SizeError, TooLargeError
 from ..ge import GeError, printable
+from .without_dynamo import leave_dynamo_unloaded
 
 if TYPE_CHECKING:
     from ..dumps import Dump
@@ -54,7 +55,7 @@ def complain(message: str) -> int:
 
 def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Dump:
     """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
-    _leave_device_alone()
+    _load_little()
     from ..dumps import load
 
     with progress(f"reading {Path(path).name}") as report:
@@ -65,10 +66,11 @@ def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Du
     return dump
 
 
-def _leave_device_alone() -> None:
-    """Keep torch from loading torch_npu, which a dump does not need; other packages' operators come with it."""
+def _load_little() -> None:
+    """Keep torch from loading torch_npu and Dynamo, which no dump needs; other packages' operators come with them."""
     if "torch" not in sys.modules and not entry_points(group=ENTRY_POINTS):
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        leave_dynamo_unloaded()
 
 
 @contextmanager

@@ -8,6 +8,6 @@ edges, inputs and outputs are never touched. ``GRAPH_QUANT_PASSES`` switches the
 from __future__ import annotations
 
 from .hook import OFF, VARIABLE, current, use
-from .run import NAMES, Step, run
+from .run import NAMES, Step, held, run
 
-__all__ = ["NAMES", "OFF", "VARIABLE", "Step", "current", "run", "use"]
+__all__ = ["NAMES", "OFF", "VARIABLE", "Step", "current", "held", "run", "use"]

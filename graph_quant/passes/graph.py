@@ -24,13 +24,17 @@ class Reader(NamedTuple):
 
 
 class Graph:
-    """The nodes of a GraphDef by name. An output is named as in the file: ``node:place``."""
+    """The nodes of a GraphDef by name. An output is named as in the file: ``node:place``.
 
-    def __init__(self, graph_def: Any, given: Mapping[str, Given] | None = None) -> None:
+    Nodes with control edges are ``pinned``: never touched, unless it is asked what passes would do with them.
+    """
+
+    def __init__(self, graph_def: Any, given: Mapping[str, Given] | None = None, *, pinned: bool = True) -> None:
         self.graph_def = graph_def
         self.ops: dict[str, Any] = {op.name: op for op in graph_def.op}
         self.readers: dict[str, list[Reader]] = {}
         self.pinned: set[str] = set()
+        self._pins = pinned
         # What the pass that runs did: results that stand for others, nodes that are not as they were, how often.
         self.replaced: dict[str, str] = {}
         self.changed: set[str] = set()
@@ -47,7 +51,8 @@ class Graph:
     def _note(self, op: Any) -> None:
         for place, reference in enumerate(op.input):
             if reference.endswith(":-1"):
-                self.pinned.update((op.name, reference[:-3]))
+                if self._pins:
+                    self.pinned.update((op.name, reference[:-3]))
             elif reference:
                 self.readers.setdefault(reference, []).append(Reader(op.name, place))
 
@@ -73,6 +78,10 @@ class Graph:
         """The nodes of some types that passes may change; changes meanwhile do not disturb."""
         found = [op for op in self.ops.values() if op.type in types and op.name not in self.pinned]
         return (op for op in found if op.name in self.ops)
+
+    def read_nodes(self) -> set[str]:
+        """The nodes of which some result is read."""
+        return {reference.rpartition(":")[0] for reference, readers in self.readers.items() if readers}
 
     def maker(self, reference: str) -> Any:
         """The node that an output belongs to."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ge import OUTPUT_TYPE, build, topological
-from . import casts, constants, dead, equal, int4, reshapes, rules, rules_shape, shapes, transposes
+from . import casts, constants, dead, equal, int4, known, reshapes, rules, rules_shape, shapes, transposes
 from .graph import Graph
 from .known import Given
 
@@ -24,7 +24,7 @@ _MODULES: dict[str, Any] = {
 # In the order in which they run.
 NAMES = tuple(_MODULES)
 _ROUNDS = 4
-__all__ = ["NAMES", "Step", "rules", "rules_shape", "run"]
+__all__ = ["NAMES", "Step", "held", "rules", "rules_shape", "run"]
 
 
 @dataclass
@@ -46,12 +46,29 @@ def run(
     steps = {name: Step(name) for name in names}
     if not names or not any(op.type == OUTPUT_TYPE for op in graph_def.op):
         return list(steps.values())
-    graph = Graph(graph_def, given)
-    for _ in range(_ROUNDS):
-        if not any([_apply(graph, steps[name], observe) for name in names]):
-            break
+    _until_nothing_changes(Graph(graph_def, given), steps, observe)
     _sort(graph_def)
     return list(steps.values())
+
+
+def held(graph_def: Any, names: Sequence[str]) -> list[str]:
+    """The nodes that passes would take out of a GraphDef but for their control edges. The GraphDef is changed."""
+    run(graph_def, names)
+    pinned = Graph(graph_def).pinned
+    if not pinned:
+        return []
+    graph = Graph(graph_def, pinned=False)
+    read = graph.read_nodes()
+    computed = [op.name for op in graph_def.op if op.name in pinned & read and op.type in known.RULES]
+    _until_nothing_changes(graph, {name: Step(name) for name in names}, None)
+    needed = graph.read_nodes()
+    return [name for name in computed if name not in needed]
+
+
+def _until_nothing_changes(graph: Graph, steps: Mapping[str, Step], observe: Callable[[str], None] | None) -> None:
+    for _ in range(_ROUNDS):
+        if not any([_apply(graph, step, observe) for step in steps.values()]):
+            break
 
 
 def _apply(graph: Graph, step: Step, observe: Callable[[str], None] | None) -> bool:

@@ -150,3 +150,24 @@ def test_an_index_out_of_range_does_not_end_the_process(command, tmp_path):
     code, _, error = command("replay", path, "-o", tmp_path / "out")
     assert code == 2
     assert "indices must lie in [0, 10), got 1099511627776" in error
+
+
+def test_dumps_are_looked_at_without_the_compiler(run_python, tmp_path):
+    path = tmp_path / "dump.txt"
+    path.write_text(data("x", -1, 8, meta="s0, 8") + SHAPE + doubled(3))
+    code = f"""
+import sys
+from graph_quant.cli import main
+assert main(["inspect", {str(path)!r}, "-o", "shown"]) == 0
+assert "torch._dynamo.convert_frame" not in sys.modules
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+import torch
+from torch._dynamo import variables
+from torch._subclasses.fake_tensor import FakeTensorMode
+assert variables is sys.modules["torch._dynamo.variables"] and variables.__spec__.name == variables.__name__
+assert torch.compile(lambda x: x + 1, backend="eager", fullgraph=True)(torch.ones(1)).item() == 2
+assert FakeTensorMode.__torch_dispatch__.__wrapped__.__dynamo_disable._torchdynamo_disable
+"""
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) * 1024 < 300_000_000

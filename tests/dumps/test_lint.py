@@ -131,3 +131,57 @@ def test_a_transpose_that_a_product_cannot_do_is_said(tmp_path):
     assert len(kept) == 1
     assert kept[0].startswith("gives the axes in the order [0, 2, 1, 3]: ")
     assert kept[0].endswith("can exchange the last two alone")
+
+
+NEGATED = NODE.format("Neg", "Neg", 'input: "Cast_1:0" input_desc { name: "x" }', "DT_FLOAT", "")
+KEPT = (
+    ROUNDED.replace("value { i: 27 }", "value { i: 11 }")
+    .replace("DT_BF16", "DT_DOUBLE")
+    .replace(
+        'op { name: "NetOutput" type: "NetOutput" input: "Cast_1:0"',
+        NEGATED + 'op { name: "NetOutput" type: "NetOutput" input: "Neg:0"',
+    )
+)
+AXES = (
+    'op { name: "axes" type: "Const" attr { key: "value" value { t { desc { dtype: DT_INT32 shape { dim: 2 } } '
+    'data: "\\001\\000\\000\\000\\000\\000\\000\\000" } } } '
+    'output_desc { name: "y" dtype: DT_INT32 shape { dim: 2 } } }\n'
+)
+PRODUCT = "".join(
+    (
+        NODE.format("arg0_1", "Data", 'attr { key: "index" value { i: 0 } }', "DT_FLOAT", META),
+        AXES,
+        NODE.format(
+            "turned",
+            "Transpose",
+            'input: "arg0_1:0" input: "axes:0" input_desc { name: "x" } input_desc { name: "perm" }',
+            "DT_FLOAT",
+            "",
+        ),
+        NODE.format(
+            "MatMul",
+            "MatMul",
+            'input: "arg0_1:0" input: "turned:0" input_desc { name: "x1" } input_desc { name: "x2" }',
+            "DT_FLOAT",
+            "",
+        ),
+        'op { name: "NetOutput" type: "NetOutput" input: "MatMul:0" input_desc { name: "input0" } }\n',
+    )
+)
+
+
+def _kept(path: Path, text: str, waits_for: str) -> dict[str, str]:
+    """What is said of ``text`` where a node with an effect waits for another."""
+    given = 'input: "arg0_1:0" {} input_desc {{ name: "x" }}'.format(f'input: "{waits_for}:-1"' if waits_for else "")
+    effect = NODE.format("Print", "Print", given, "DT_FLOAT", "")
+    path.write_text(text.replace('op { name: "NetOutput"', effect + 'op { name: "NetOutput"'))
+    return {each.node: each.message for each in dumps.load(path).lint() if each.rule.id == "kept-node"}
+
+
+@pytest.mark.parametrize(("text", "node"), [(KEPT, "Cast_1"), (PRODUCT, "turned")])
+def test_what_only_a_control_edge_keeps_from_the_passes_is_said(tmp_path, text, node):
+    path = tmp_path / "dump.txt"
+    assert not _kept(path, text, "")
+    message = "computes nothing new and stays, for Print waits for it: passes keep the order of nodes"
+    assert _kept(path, text, node) == {node: message}
+    assert not _kept(path, text, "arg0_1")

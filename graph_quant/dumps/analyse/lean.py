@@ -14,10 +14,25 @@ if TYPE_CHECKING:
 
 def lean(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]:
     """A copy of the dump's GraphDef after passes, and what each did."""
-    graph_def = type(dump.graph_def)()
-    graph_def.CopyFrom(dump.graph_def)
+    graph_def = _copy(dump)
     with passes.use(through):
         return graph_def, passes.run(graph_def, passes.current())
+
+
+def held(dump: Dump) -> dict[str, str]:
+    """The nodes that the passes would take out but for a control edge, with that edge in words."""
+    edges: dict[str, str] = {}
+    for node in dump.order:
+        for before in node.controls:
+            edges.setdefault(node.name, f"it waits for {before}")
+            edges.setdefault(before, f"{node.name} waits for it")
+    return {name: edges[name] for name in passes.held(_copy(dump), passes.NAMES)} if edges else {}
+
+
+def _copy(dump: Dump) -> Any:
+    graph_def = type(dump.graph_def)()
+    graph_def.CopyFrom(dump.graph_def)
+    return graph_def
 
 
 def before_and_after(dump: Dump, after: Dump, steps: list[passes.Step]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ge import KEEPING, TRANSPOSING, Node
+from .lean import held
 from .lint import Severity, rule
 
 if TYPE_CHECKING:
@@ -15,15 +16,19 @@ if TYPE_CHECKING:
 @rule(
     "kept-node",
     Severity.NOTE,
-    why="the passes take out what undoes itself, and put transposes into products, only where every bit stays",
-    way_out="compute in one dtype from end to end, or exchange the last two axes alone, if the model allows it",
+    why="the passes take out what undoes itself, and put transposes into products, where every bit and order stays",
+    way_out="compute in one dtype from end to end, exchange the last two axes alone, or order fewer calls by hand, "
+    "if the model allows it",
 )
 def kept_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Casts and transposes that no pass can take out."""
+    """Casts and transposes that no pass can take out, and nodes that only a control edge keeps."""
+    ordered = held(dump)
     for node in dump.order:
         message = _rounded(dump, node) if node.type == "Cast" else _in_other_order(dump, node)
         if message:
             yield node.name, message
+        elif node.name in ordered:
+            yield node.name, f"computes nothing new and stays, for {ordered[node.name]}: passes keep the order of nodes"
 
 
 def _rounded(dump: Dump, node: Node) -> str | None:
