@@ -252,7 +252,12 @@ SEAMS: tuple[Seam, ...] = (
         "torch_npu._C._npu_getDevice",
     ),
     *_seams("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
-    *_seams("operators of ATB are missing", "torch_npu.op_plugin.atb._atb_ops"),
+    *_seams(
+        "operators of ATB are missing",
+        "torch_npu.op_plugin.atb._atb_ops",
+        "torch._C._jit_get_schemas_for_operator",
+    ),
+    *_seams("dropout_with_byte_mask is missing", "torch.ops.npu._dropout_with_byte_mask"),
     *_seams(
         "the engine inductor does not start", "torch_npu._inductor", "torch._inductor.decomposition.decompositions"
     ),

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 import torch
 
+_RING = (
+    "Tensor q_nope, Tensor q_rope, Tensor k_nope, Tensor k_rope, Tensor value, Tensor mask, Tensor seqlen, "
+    "int head_num, int kv_head_num, *, Tensor? pre_out=None, Tensor? prev_lse=None, float qk_scale=1, "
+    "str? kernel_type=None, str? mask_type=None, str? input_layout=None, str? calc_type=None"
+)
+_LOAD = (
+    "Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor context_lens, *, Tensor? seq_starts=None, "
+    "bool cumsum=False"
+)
 SCHEMAS = {
     "_npu_paged_attention": (
         "(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float scale_value, "
@@ -25,8 +34,41 @@ SCHEMAS = {
         "(Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, Tensor slot_indices) -> ()"
     ),
     "_npu_reshape_and_cache_siso": "(Tensor key, Tensor(a!) key_cache, Tensor slot_indices) -> ()",
+    "_npu_flash_attention_unpad": (
+        "(Tensor query, Tensor key, Tensor value, Tensor seq_len, float scale_value, int num_heads, int num_kv_heads, "
+        "Tensor(a!) out) -> ()"
+    ),
+    "_npu_flash_attention_unpad_v2": (
+        "(Tensor query, Tensor key, Tensor value, Tensor seq_len, float scale_value, int num_heads, int num_kv_heads, "
+        "*, int? kernel_type=0, Tensor(a!) out) -> ()"
+    ),
+    "_npu_flash_attention_qlens": (
+        "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor mask, Tensor seq_len, "
+        "Tensor context_lens, int num_kv_heads, int num_heads, float scale_value, Tensor(a!) out) -> ()"
+    ),
+    "_npu_paged_attention_splitfuse": (
+        "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor context_lens, Tensor mask, "
+        "Tensor seq_len, int num_kv_heads, int num_heads, float scale_value, Tensor(a!) out) -> ()"
+    ),
+    "_npu_paged_attention_mla": (
+        "(Tensor query, Tensor key_cache, int num_kv_heads, int num_heads, float scale_value, Tensor block_table, "
+        "Tensor context_lens, int mla_vheadsize, Tensor(a!) out) -> ()"
+    ),
+    "npu_ring_mla": f"({_RING}) -> (Tensor, Tensor)",
+    "npu_ring_mla.out": (f"({_RING}, Tensor(a!) output, Tensor(b!) softmax_lse) -> (Tensor(a!), Tensor(b!))"),
+    "npu_paged_cache_load": f"({_LOAD}) -> (Tensor, Tensor)",
+    "npu_paged_cache_load.out": f"({_LOAD}, Tensor(a!) key, Tensor(b!) value) -> (Tensor(a!), Tensor(b!))",
+    "_npu_matmul_add_fp32": "(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
+    "_npu_rotary_embedding": (
+        "(Tensor positions, Tensor(a!) query, Tensor(b!) key, int head_size, Tensor cos_sin_cache, bool is_neox_style) "
+        "-> ()"
+    ),
+    "_npu_quantize_per_tensor": "(Tensor x, Tensor scale, Tensor zero_point, Tensor(a!) y) -> ()",
 }
 _library = torch.library.Library("atb", "FRAGMENT")
 for _name, _schema in SCHEMAS.items():
-    if not hasattr(torch.ops.atb, _name):
+    _base, _, _overload = _name.partition(".")
+    # Looked up without torch.ops, which would keep what overloads there are so far.
+    _known = torch._C._jit_get_schemas_for_operator(f"atb::{_base}")
+    if _overload not in [each.overload_name for each in _known]:
         _library.define(_name + _schema)

@@ -1,4 +1,4 @@
-"""ATB's _npu_paged_attention with its workspace query, and _npu_flash_attention: what may be passed.
+"""ATB's _npu_paged_attention with its workspace query, and _npu_flash_attention with its kin: what may be passed.
 
 Queries, keys, values and out are float16 or bfloat16, all of one dtype. Paged: query and out are (sequences, heads,
 channels), the caches (blocks, block size, fewer heads, channels), block_table (sequences, columns), context_lens has a
@@ -12,14 +12,14 @@ from __future__ import annotations
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
+from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.attention import atb as reference
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 
 
-def _check_heads(rules: Rules, num_heads: int, num_kv_heads: int) -> None:
+def check_heads(rules: Rules, num_heads: int, num_kv_heads: int) -> None:
     rules.at_least("num_kv_heads", num_kv_heads, 1)
     rules.require(
         num_heads > 0 and num_heads % num_kv_heads == 0,
@@ -27,7 +27,7 @@ def _check_heads(rules: Rules, num_heads: int, num_kv_heads: int) -> None:
     )
 
 
-def _check_lengths(rules: Rules, name: str, lengths: Tensor) -> None:
+def check_lengths(rules: Rules, name: str, lengths: Tensor) -> None:
     rules.dtype(name, lengths, (torch.int32,))
     rules.rank(name, lengths, 1)
 
@@ -43,7 +43,7 @@ def _check_paged(
     context_lens: Tensor,
     out: Tensor,
 ) -> None:
-    _check_heads(rules, num_heads, num_kv_heads)
+    check_heads(rules, num_heads, num_kv_heads)
     rules.dtype("query", query, HALVES)
     named = {"query": (query, num_heads, 3), "key_cache": (key_cache, num_kv_heads, 4)}
     named |= {"value_cache": (value_cache, num_kv_heads, 4), "out": (out, num_heads, 3)}
@@ -58,7 +58,7 @@ def _check_paged(
     rules.equal("out.size(-1)", out.size(-1), "value_cache.size(-1)", value_cache.size(-1))
     rules.dtype("block_table", block_table, (torch.int32,))
     rules.rank("block_table", block_table, 2)
-    _check_lengths(rules, "context_lens", context_lens)
+    check_lengths(rules, "context_lens", context_lens)
     for name, tensor in (("block_table", block_table), ("context_lens", context_lens)):
         rules.equal(f"{name}.size(0)", tensor.size(0), "query.size(0)", query.size(0))
 
@@ -104,6 +104,37 @@ def paged_attention_get_workspace(
     return Plan((Result((0,), torch.uint8),))
 
 
+def check_packed(rules: Rules, query: Tensor, heads: dict[str, tuple[Tensor, int]]) -> dict[str, Size]:
+    """Tensors of as many tokens, (token, head, channel) or with both in one; of each the channels of all heads."""
+    widths: dict[str, Size] = {}
+    for name, (tensor, count) in heads.items():
+        rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
+        rules.rank(name, tensor, 2, 3)
+        rules.equal(f"{name}.size(0)", tensor.size(0), "query.size(0)", query.size(0))
+        if tensor.dim() == 3:
+            rules.equal(f"{name}.size(1)", tensor.size(1), "its heads", count)
+        width = tensor.size(-1)
+        widths[name] = width * count if tensor.dim() == 3 else width
+        rules.require(
+            widths[name] % count == 0,
+            lambda name=name, count=count: f"{name}.size(-1) must be a multiple of its heads, {count}",  # type: ignore[misc]
+        )
+    return widths
+
+
+def _check_themselves(
+    rules: Rules, query: Tensor, key: Tensor, value: Tensor, seq_len: Tensor, heads: tuple[int, int], out: Tensor
+) -> None:
+    num_heads, num_kv_heads = heads
+    check_heads(rules, num_heads, num_kv_heads)
+    rules.dtype("query", query, HALVES)
+    named = {"query": (query, num_heads), "key": (key, num_kv_heads), "value": (value, num_kv_heads)}
+    widths = check_packed(rules, query, {**named, "out": (out, num_heads)})
+    rules.equal("key.size(-1)", widths["key"] * num_heads, "the channels of query", widths["query"] * num_kv_heads)
+    rules.equal("out.size(-1)", widths["out"] * num_kv_heads, "the channels of value", widths["value"] * num_heads)
+    check_lengths(rules, "seq_len", seq_len)
+
+
 @operator("atb::_npu_flash_attention", reference=reference.flash_attention, on_any_device=("seq_len",))
 def flash_attention(
     rules: Rules,
@@ -118,28 +149,46 @@ def flash_attention(
     out: Tensor,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    _check_heads(rules, num_heads, num_kv_heads)
-    rules.dtype("query", query, HALVES)
-    widths = {}
-    heads = {"query": (query, num_heads), "key": (key, num_kv_heads), "value": (value, num_kv_heads)}
-    for name, (tensor, count) in {**heads, "out": (out, num_heads)}.items():
-        rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
-        rules.rank(name, tensor, 2, 3)
-        rules.equal(f"{name}.size(0)", tensor.size(0), "query.size(0)", query.size(0))
-        if tensor.dim() == 3:
-            rules.equal(f"{name}.size(1)", tensor.size(1), "its heads", count)
-        width = tensor.size(-1)
-        widths[name] = width * count if tensor.dim() == 3 else width
-        rules.require(
-            widths[name] % count == 0,
-            lambda name=name, count=count: f"{name}.size(-1) must be a multiple of its heads, {count}",  # type: ignore[misc]
-        )
-    rules.equal("key.size(-1)", widths["key"] * num_heads, "the channels of query", widths["query"] * num_kv_heads)
-    rules.equal("out.size(-1)", widths["out"] * num_kv_heads, "the channels of value", widths["value"] * num_heads)
+    _check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
     rules.rank("mask", mask, 2, 3)
     rules.equal("mask.size(-2)", mask.size(-2), "mask.size(-1)", mask.size(-1))
-    _check_lengths(rules, "seq_len", seq_len)
     if mask.dim() == 3:
         rules.one_or("mask.size(0)", mask.size(0), "seq_len.size(0)", seq_len.size(0))
+    return Plan(())
+
+
+@operator("atb::_npu_flash_attention_unpad", reference=reference.flash_attention_unpad, on_any_device=("seq_len",))
+def flash_attention_unpad(
+    rules: Rules,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_len: Tensor,
+    scale_value: float,  # noqa: ARG001
+    num_heads: int,
+    num_kv_heads: int,
+    out: Tensor,
+) -> Plan:
+    """The plan of a call that the library allows; any other call is refused."""
+    _check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
+    return Plan(())
+
+
+@operator("atb::_npu_flash_attention_unpad_v2", reference=reference.flash_attention_unpad, on_any_device=("seq_len",))
+def flash_attention_unpad_v2(
+    rules: Rules,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_len: Tensor,
+    scale_value: float,  # noqa: ARG001
+    num_heads: int,
+    num_kv_heads: int,
+    kernel_type: int | None,
+    out: Tensor,
+) -> Plan:
+    """The same with a choice of kernels, of which A2 and A3 have one."""
+    rules.require(not kernel_type, lambda: f"kernel_type must be 0, others are of Atlas 300I, got {kernel_type}")
+    _check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     return Plan(())

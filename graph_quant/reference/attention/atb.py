@@ -1,10 +1,13 @@
 """Attention as ATB has it: one token of each sequence over a paged cache, and whole sequences one after the other.
 
 In float32 but for weights, which are rounded to the dtype of the values before the second product; the result is
-rounded once. Results are written to ``out``; what no sequence reaches there stays as it is.
+rounded once. Results are written to ``out``; what no sequence reaches there stays as it is. A mask of float16 is added
+to the scores; of bfloat16 the kernels for whole sequences make -3e38 of each 1 first.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import torch
 from graph_quant.refusals import Refusal
@@ -14,8 +17,10 @@ from .arithmetic import Arithmetic
 from .core import Cached, Rows, Sight, attend
 from .paging import Pages, blocks_of
 
+BFLOAT16_HIDES = -3e38
 
-def _lengths(op: str, name: str, given: Tensor, most: int) -> list[int]:
+
+def lengths_of(op: str, name: str, given: Tensor, most: int) -> list[int]:
     lengths: list[int] = given.tolist()
     for place, length in enumerate(lengths):
         if not 0 <= length <= most:
@@ -36,7 +41,7 @@ def paged_attention(
     """Writes the attention of each token of ``query`` (sequences, heads, channels) over its own sequence."""
     op, (blocks, size) = "_npu_paged_attention", key_cache.shape[:2]
     arithmetic = Arithmetic(scale_value, value_cache.dtype)
-    for place, length in enumerate(_lengths(op, "context_lens", context_lens, block_table.size(1) * size)):
+    for place, length in enumerate(lengths_of(op, "context_lens", context_lens, block_table.size(1) * size)):
         if length:
             chosen = blocks_of(op, block_table, place, length, size, blocks)
             keys, values = (Pages(each.flatten(2), chosen, length, num_kv_heads) for each in (key_cache, value_cache))
@@ -48,6 +53,44 @@ def paged_attention(
 def no_workspace(query: Tensor) -> Tensor:
     """A workspace of no bytes: the host computes without one."""
     return torch.empty(0, dtype=torch.uint8, device=query.device)
+
+
+def heads_of_packed(x: Tensor, heads: int) -> Tensor:
+    """Tokens (token, head * channel) or (token, head, channel), heads first."""
+    return x.reshape(x.size(0), heads, -1).transpose(0, 1)
+
+
+def check_sum(op: str, name: str, lengths: Sequence[int], tokens: int) -> None:
+    if sum(lengths) > tokens:
+        raise Refusal(f"{op}: the sum of {name} must not exceed {tokens}, the tokens, got {sum(lengths)}")
+
+
+def _over_themselves(
+    op: str,
+    tensors: tuple[Tensor, Tensor, Tensor],
+    shifts: Callable[[int, int], Tensor | None],
+    lengths: Sequence[int],
+    scale: float,
+    num_heads: int,
+    num_kv_heads: int,
+    out: Tensor,
+) -> None:
+    """Writes the attention of sequences over themselves; ``shifts`` gives what is added to the scores of each."""
+    query, key, value = tensors
+    check_sum(op, "seq_len", lengths, query.size(0))
+    q, k, v = (
+        heads_of_packed(query, num_heads),
+        heads_of_packed(key, num_kv_heads),
+        heads_of_packed(value, num_kv_heads),
+    )
+    start = 0
+    for place, length in enumerate(lengths):
+        part = slice(start, start + length)
+        keys, values = (Cached([Rows(each[:, part])]) for each in (k, v))
+        sight = Sight(shifts(place, length))
+        found, _ = attend(q[:, part], keys, values, sight, Arithmetic(scale, value.dtype))
+        out[part] = found.transpose(0, 1).to(out.dtype).reshape(length, *out.shape[1:])
+        start += length
 
 
 def flash_attention(
@@ -62,19 +105,29 @@ def flash_attention(
     out: Tensor,
 ) -> tuple[()]:
     """Writes the attention of sequences over themselves; ``mask`` is added to their scores."""
-    lengths = _lengths("_npu_flash_attention", "seq_len", seq_len, mask.size(-1))
-    if sum(lengths) > query.size(0):
-        raise Refusal(
-            f"_npu_flash_attention: the sum of seq_len must not exceed {query.size(0)}, the tokens, got {sum(lengths)}"
-        )
-    heads = (num_heads, num_kv_heads, num_kv_heads)
-    q, k, v = (x.reshape(x.size(0), n, -1).transpose(0, 1) for x, n in zip((query, key, value), heads, strict=True))
-    masks, start = mask.reshape(-1, *mask.shape[-2:]), 0
-    for place, length in enumerate(lengths):
-        part = slice(start, start + length)
-        shift = masks[place if masks.size(0) > 1 else 0, :length, :length].unsqueeze(0)
-        keys, values = (Cached([Rows(each[:, part])]) for each in (k, v))
-        found, _ = attend(q[:, part], keys, values, Sight(shift), Arithmetic(scale_value, value.dtype))
-        out[part] = found.transpose(0, 1).to(out.dtype).reshape(length, *out.shape[1:])
-        start += length
+    op, masks = "_npu_flash_attention", mask.reshape(-1, *mask.shape[-2:])
+
+    def shift(place: int, length: int) -> Tensor:
+        given = masks[place if masks.size(0) > 1 else 0, :length, :length].unsqueeze(0)
+        return given.float() * BFLOAT16_HIDES if given.dtype == torch.bfloat16 else given
+
+    lengths = lengths_of(op, "seq_len", seq_len, mask.size(-1))
+    _over_themselves(op, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads, out)
+    return ()
+
+
+def flash_attention_unpad(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_len: Tensor,
+    scale_value: float,
+    num_heads: int,
+    num_kv_heads: int,
+    out: Tensor,
+) -> tuple[()]:
+    """Writes the attention of sequences over themselves, without a mask."""
+    op = "_npu_flash_attention_unpad"
+    lengths = lengths_of(op, "seq_len", seq_len, query.size(0))
+    _over_themselves(op, (query, key, value), lambda *_: None, lengths, scale_value, num_heads, num_kv_heads, out)
     return ()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch_npu
+from graph_quant.refusals import Refusal
 from hypothesis import strategies as st
 
 from support.generated import Draw, run
@@ -93,7 +94,7 @@ def sequences(draw: Draw) -> tuple[Any, ...]:
     tokens = sum(lengths) + draw(st.integers(0, 2))
     rows = [make(tokens, heads, width) for heads, width in ((4, 16), (2, 16), (2, 8), (4, 8))]
     query, key, value, out = (row.flatten(1) if flat else row for row in rows)
-    mask = torch.full((4, 4), -10000.0).triu(1).to(query.dtype)
+    mask = torch.full((4, 4), 1.0 if make is bf16 else -10000.0).triu(1).to(query.dtype)
     mask = draw(st.sampled_from([mask, mask[None], torch.stack([mask, mask.mT, mask])[: len(lengths)]]))
     return query / 4, key, value, mask, ints(*lengths), 0.25, 4, 2, out
 
@@ -107,7 +108,8 @@ def test_sequences_attend_to_themselves() -> None:
         q, k, v = (floats(x).reshape(tokens, n, -1) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
         for place, length in enumerate(lengths.tolist()):
             part = slice(start, start + length)
-            masks = floats(mask).reshape(-1, 4, 4)
+            # In bfloat16 a mask is of ones, which the kernel makes lower than any score.
+            masks = floats(mask).reshape(-1, 4, 4) * (-3e38 if mask.dtype == torch.bfloat16 else 1.0)
             own = masks[place if len(masks) > 1 else 0, :length, :length]
             near(out[part].reshape(length, heads, -1), attended(q[part], k[part], v[part], scale, own))
             start += length
@@ -211,5 +213,218 @@ def test_wrong_calls_are_refused(op: str, argument: str) -> None:
 
 
 def test_other_names_say_what_is_missing() -> None:
-    with pytest.raises(NotImplementedError, match="atb::_npu_paged_attention_mla cannot run on the host NPU"):
-        torch_npu._npu_paged_attention_mla()
+    with pytest.raises(NotImplementedError, match="atb::_npu_paged_attention_quant cannot run on the host NPU"):
+        torch_npu._npu_paged_attention_quant()
+
+
+def test_a_mask_of_ones_hides_in_bfloat16_where_one_of_float16_is_added() -> None:
+    """What the library's kernels make of masks: ones times -3e38, and minus infinity as it is."""
+    causal = np.triu(np.full((3, 3), -np.inf), 1)
+    for make, hides in ((bf16, 1.0), (f16, -torch.inf)):
+        query, key, value, out = (make(3, 2, 16) for _ in range(4))
+        mask = torch.zeros(3, 3).masked_fill_(torch.from_numpy(np.isinf(causal)), hides).to(query.dtype)
+        torch.ops.atb._npu_flash_attention(query, key, value, mask, ints(3), 0.25, 2, 2, out)
+        near(out, attended(floats(query), floats(key), floats(value), 0.25, causal))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_sequences_without_a_mask(flat: bool) -> None:
+    def agrees(lengths: list[int]) -> None:
+        query, key, value, out = bf16(9, 4, 16), bf16(9, 2, 16), bf16(9, 2, 8), bf16(9, 4, 8)
+        before, given = out.clone(), [query, key, value]
+        if flat:
+            given, out = [each.flatten(1) for each in given], out.flatten(1)
+        torch.ops.atb._npu_flash_attention_unpad_v2(*given, ints(*lengths), 0.25, 4, 2, out=out)
+        start, found = 0, out.reshape(9, 4, 8)
+        for length in lengths:
+            part = slice(start, start + length)
+            if length:
+                near(found[part], attended(*(floats(each[part]) for each in (query, key, value)), 0.25))
+            start += length
+        assert torch.equal(found[start:], before[start:])
+
+    run(agrees, st.lists(st.integers(0, 4), min_size=1, max_size=2))
+
+
+def pages(table: Any, cache: torch.Tensor, place: int, length: int) -> Any:
+    size = cache.size(1)
+    where = [(int(table[place, token // size]), token % size) for token in range(length)]
+    return np.stack([floats(cache[at]) for at in where])
+
+
+@st.composite
+def lengths_of_two(draw: Draw) -> list[tuple[int, int]]:
+    """How many queries, and how many keys, each of two sequences has."""
+    keys = [draw(st.integers(1, 6)) for _ in range(2)]
+    return [(draw(st.integers(0, min(count, 4))), count) for count in keys]
+
+
+@pytest.mark.parametrize("name", ["_npu_paged_attention_splitfuse", "_npu_flash_attention_qlens"])
+def test_the_last_tokens_of_sequences_attend_to_their_pages(name: str) -> None:
+    causal_by_table = name.endswith("qlens")
+
+    def agrees(lengths: list[tuple[int, int]]) -> None:
+        table, key_cache, value_cache = ints([3, 0, 1], [2, 2, 1]), bf16(4, 2, 2, 16), bf16(4, 2, 2, 8)
+        query, out = bf16(8, 4, 16), bf16(8, 4, 8)
+        before, mask = out.clone(), bf16(8, 6)
+        if causal_by_table:
+            mask = torch.ones(128, 128, dtype=torch.bfloat16).triu(1)
+        given = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "block_table": table, "mask": mask}
+        given |= {"seq_len": ints(*(q for q, _ in lengths)), "context_lens": ints(*(k for _, k in lengths))}
+        getattr(torch.ops.atb, name)(**given, num_kv_heads=2, num_heads=4, scale_value=0.25, out=out)
+        start = 0
+        for place, (queries, keys) in enumerate(lengths):
+            part = slice(start, start + queries)
+            start += queries
+            if not queries:
+                continue
+            key, value = (pages(table, cache, place, keys) for cache in (key_cache, value_cache))
+            shift: Any = floats(mask[part, :keys]) if not causal_by_table else 0.0
+            if causal_by_table:
+                shift = np.triu(np.full((queries, keys), -np.inf), 1 + keys - queries)
+            near(out[part], attended(floats(query[part]), key, value, 0.25, shift))
+        assert torch.equal(out[start:], before[start:])
+
+    run(agrees, lengths_of_two())
+
+
+def test_one_cache_holds_keys_and_their_values() -> None:
+    query, cache, table, out = f16(2, 4, 16), f16(4, 2, 1, 16), ints([3, 0], [2, 1]), f16(2, 4, 8)
+    torch_npu._npu_paged_attention_mla(
+        query.npu(), cache.npu(), 1, 4, 0.25, table.npu(), ints(3, 4), 8, found := out.npu()
+    )
+    for place, length in enumerate((3, 4)):
+        key = pages(table, cache, place, length)
+        near(found[place].cpu(), attended(floats(query[place])[None], key, key[..., :8], 0.25)[0])
+
+
+def ring(causal: bool, lengths: Any, calc_type: str, **more: Any) -> tuple[Any, dict[str, Any]]:
+    query, key, value = bf16(5, 2, 192) / 8, bf16(7, 2, 192) / 8, bf16(7, 2, 128)
+    table = torch.ones(512, 512, dtype=torch.bfloat16).triu(1)
+    parts = [part.contiguous() for whole in (query, key) for part in whole.split([128, 64], -1)]
+    args = [each.npu() for each in (*parts, value, table)]
+    options = {"mask_type": "mask_type_triu" if causal else "no_mask", "calc_type": calc_type, "qk_scale": 0.125}
+    return (query, key, value), {"args": (*args, lengths, 2, 2), "kwargs": options | more}
+
+
+def both(query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
+    """The attention of one sequence and the logarithm of its sums, in float64."""
+    scores = np.einsum("qhd,khd->hqk", query, key).astype(np.float64) * 0.125 + mask
+    return attended(query, key, value, 0.125, mask), np.log(np.exp(scores).sum(-1))
+
+
+def test_a_ring_of_parts_gives_what_all_keys_give() -> None:
+    """First the tokens over themselves, then over what came before: as over all keys at once."""
+    lengths, prefix = [2, 3], [0, 4]
+    (query, key, value), call = ring(True, ints(*lengths), "calc_type_first_ring")
+    out, lse = torch_npu.atb.npu_ring_mla(*call["args"], **call["kwargs"])
+    first = [(floats(each[:2]), floats(each[2:5])) for each in (query, key, value)]
+    for place, part in enumerate((slice(2), slice(2, 5))):
+        hidden = np.triu(np.full((lengths[place],) * 2, -np.inf), 1)
+        wanted, sums = both(*(each[place] for each in first), hidden)
+        near(out[part].cpu(), wanted)
+        near(lse[:, part].cpu(), sums)
+    (_, later, values), again = ring(False, torch.stack([ints(*lengths), ints(*prefix)]), "calc_type_default")
+    q_parts, kept = call["args"][:2], out.clone()
+    torch_npu.atb.npu_ring_mla(
+        *q_parts, *again["args"][2:], **again["kwargs"], pre_out=out, prev_lse=lse, output=out, softmax_lse=lse
+    )
+    assert torch.equal(out[:2], kept[:2])
+    keys, all_values = (np.concatenate([floats(x[2:5]), floats(y[:4])]) for x, y in ((key, later), (value, values)))
+    hidden = np.concatenate([np.triu(np.full((3, 3), -np.inf), 1), np.zeros((3, 4))], -1)
+    wanted, sums = both(floats(query[2:]), keys, all_values, hidden)
+    near(out[2:].cpu(), wanted)
+    near(lse[:, 2:].cpu(), sums)
+
+
+def test_tokens_are_loaded_from_the_block_of_their_start_on() -> None:
+    key_cache, value_cache, table = f16(5, 4, 1, 32), f16(5, 4, 1, 16), ints([4, 2, 0], [1, 3, 3])
+    starts = ints(5, 0)
+    caches = key_cache.npu(), value_cache.npu(), table.npu()
+    for lengths, cumsum in ((ints(6, 3), False), (ints(0, 6, 9), True)):
+        found = torch_npu.atb.npu_paged_cache_load(*caches, lengths.npu(), seq_starts=starts.npu(), cumsum=cumsum)
+        for cache, loaded in zip((key_cache, value_cache), found, strict=True):
+            wanted = torch.cat([cache[2], cache[0, :2], cache[1, :3]])
+            assert torch.equal(loaded.cpu(), wanted)
+        out = [torch.zeros(12, 1, width, dtype=torch.float16).npu() for width in (32, 16)]
+        torch_npu.atb.npu_paged_cache_load(
+            *caches, lengths.npu(), seq_starts=starts.npu(), cumsum=cumsum, key=out[0], value=out[1]
+        )
+        assert all(torch.equal(each[:9], one) for each, one in zip(out, found, strict=True))
+        assert not any(each[9:].any() for each in out)
+
+
+def test_a_product_is_added_in_float32() -> None:
+    x, weight, total = bf16(6, 3), bf16(6, 5), torch.ones(3, 5)
+    torch_npu._npu_matmul_add_fp32(x.npu(), weight.npu(), found := total.npu())
+    wanted = floats(x).astype(np.float64).T @ floats(weight) + 1
+    # Six products of bfloat16 are exact in float32; their sum is rounded.
+    np.testing.assert_allclose(found.cpu().numpy(), wanted, rtol=0, atol=2.0**-21 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("neox", [True, False])
+def test_heads_are_rotated_by_halves_or_by_neighbours(neox: bool) -> None:
+    query, key, table, positions = f16(3, 64), f16(3, 32), f16(9, 32).float(), torch.tensor([8, 0, 3])
+    given = [each.npu() for each in (query, key)]
+    torch_npu._npu_rotary_embedding(positions.npu(), *given, 32, table.npu(), neox)
+    for before, after in zip((query, key), given, strict=True):
+        wanted = np.empty(before.shape)
+        for row, place in enumerate(positions.tolist()):
+            for head in range(0, before.size(1), 32):
+                for pair in range(16):
+                    one, other = (pair, pair + 16) if neox else (2 * pair, 2 * pair + 1)
+                    x, y = (float(before[row, head + at]) for at in (one, other))
+                    cos, sin = float(table[place, pair]), float(table[place, 16 + pair])
+                    wanted[row, head + one], wanted[row, head + other] = x * cos - y * sin, y * cos + x * sin
+        np.testing.assert_allclose(floats(after.cpu()), wanted, rtol=2.0**-10, atol=2.0**-10)
+
+
+@pytest.mark.parametrize("make", [f16, bf16])
+def test_quotients_are_rounded_to_half_precision_before_they_are_integers(make: Any) -> None:
+    x, scale, zero = make(4, 3, 8) * 9, make(3, 8).abs() + 0.5, i8(3, 8)
+    for offset in (zero, zero[:0]):
+        torch_npu._npu_quantize_per_tensor(x.npu(), scale.npu(), offset.npu(), y := i8(4, 3, 8).npu())
+        quotient = (floats(x) / floats(scale)).astype(np.float16)
+        if offset.numel():
+            quotient = quotient + offset.numpy().astype(np.float16)
+        wanted = np.rint(np.clip(quotient.astype(np.float32), -128, 127))
+        assert np.array_equal(y.cpu().numpy(), wanted)
+
+
+REFUSED: dict[str, Any] = {
+    "kernel_type": lambda: torch.ops.atb._npu_flash_attention_unpad_v2(
+        f16(3, 16), f16(3, 16), f16(3, 16), ints(3), 1.0, 1, 1, kernel_type=2, out=f16(3, 16)
+    ),
+    "the values of mask": lambda: torch_npu.atb.npu_ring_mla(
+        *(call := ring(True, ints(2, 3), "calc_type_first_ring")[1])["args"][:5],
+        call["args"][5] * -10000,
+        *call["args"][6:],
+        **call["kwargs"],
+    ),
+    "sequence 0 must have keys": lambda: torch_npu.atb.npu_ring_mla(
+        *(call := ring(False, torch.stack([ints(5), ints(0)]), "calc_type_first_ring")[1])["args"], **call["kwargs"]
+    ),
+    "pre_out": lambda: torch_npu.atb.npu_ring_mla(
+        *(call := ring(False, ints(5), "calc_type_default")[1])["args"], **call["kwargs"]
+    ),
+    "positions": lambda: torch.ops.atb._npu_rotary_embedding(
+        torch.tensor([4]), f16(1, 16), f16(1, 16), 16, f16(4, 16), True
+    ),
+    "cos_sin_cache.size": lambda: torch.ops.atb._npu_rotary_embedding(
+        torch.tensor([3]), f16(1, 32), f16(1, 32), 32, f16(4, 16), True
+    ),
+    "block_table": lambda: torch.ops.atb.npu_paged_cache_load(
+        f16(2, 4, 1, 16), f16(2, 4, 1, 16), ints([0, 2]), ints(6)
+    ),
+    "scale.size": lambda: torch.ops.atb._npu_quantize_per_tensor(f16(3, 4), f16(3), i8(0), i8(3, 4)),
+    "seq_len": lambda: torch.ops.atb._npu_flash_attention_qlens(
+        f16(3, 16), f16(2, 2, 1, 16), f16(2, 2, 1, 16), ints([0, 1]), torch.full((128, 128), -torch.inf).triu(1).half(),
+        ints(3), ints(2), 1, 1, 1.0, f16(3, 16)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_the_rest_refuses(words: str) -> None:
+    with pytest.raises(Refusal, match=words.replace("(", ".")):
+        REFUSED[words]()

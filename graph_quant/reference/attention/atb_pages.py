@@ -1,0 +1,138 @@
+"""Attention as ATB has it of several tokens of each sequence over a paged cache, and with one cache for both.
+
+Queries are the last tokens of their sequences. Arithmetic as in ``atb``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+from .arithmetic import Arithmetic
+from .atb import check_sum, heads_of_packed, lengths_of, paged_attention
+from .core import Cached, Sight, attend
+from .paging import Pages, blocks_of
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """Keys and values in blocks, and the blocks of each sequence."""
+
+    op: str
+    key: Tensor
+    value: Tensor
+    table: Tensor
+    heads: int
+
+    def of(self, place: int, length: int) -> tuple[Cached, Cached]:
+        blocks, size = self.key.shape[:2]
+        chosen = blocks_of(self.op, self.table, place, length, size, blocks)
+        keys, values = (Pages(each.flatten(2), chosen, length, self.heads) for each in (self.key, self.value))
+        return Cached([keys]), Cached([values])
+
+    @property
+    def most(self) -> int:
+        return self.table.size(1) * self.key.size(1)
+
+
+def _over_pages(
+    cache: _Cache,
+    query: Tensor,
+    lengths: tuple[Sequence[int], Sequence[int]],
+    sights: Callable[[slice, int], Sight],
+    scale: float,
+    out: Tensor,
+) -> None:
+    """Writes the attention of the last tokens of sequences, packed heads first in ``query``, over their pages."""
+    check_sum(cache.op, "seq_len", lengths[0], query.size(1))
+    start = 0
+    for place, (queries, keys) in enumerate(zip(*lengths, strict=True)):
+        part = slice(start, start + queries)
+        start += queries
+        if not queries or not keys:
+            continue
+        if queries > keys:
+            raise Refusal(f"{cache.op}: seq_len[{place}] must be at most context_lens[{place}], {keys}, got {queries}")
+        arithmetic = Arithmetic(scale, cache.value.dtype)
+        found, _ = attend(query[:, part], *cache.of(place, keys), sights(part, keys), arithmetic)
+        out[part] = found.transpose(0, 1).to(out.dtype).reshape(queries, *out.shape[1:])
+
+
+def splitfuse(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_table: Tensor,
+    context_lens: Tensor,
+    mask: Tensor,
+    seq_len: Tensor,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,
+    out: Tensor,
+) -> tuple[()]:
+    """Each query has a row of ``mask``, which is added to its scores."""
+    cache = _Cache("_npu_paged_attention_splitfuse", key_cache, value_cache, block_table, num_kv_heads)
+    keys = lengths_of(cache.op, "context_lens", context_lens, min(cache.most, mask.size(1)))
+    lengths = lengths_of(cache.op, "seq_len", seq_len, query.size(0)), keys
+
+    def sight(part: slice, count: int) -> Sight:
+        return Sight(mask[part, :count].unsqueeze(0))
+
+    _over_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
+    return ()
+
+
+def qlens(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_table: Tensor,
+    mask: Tensor,
+    seq_len: Tensor,
+    context_lens: Tensor,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,
+    out: Tensor,
+) -> tuple[()]:
+    """Each query sees the keys up to its own place; ``mask`` is the kernel's table."""
+    cache = _Cache("_npu_flash_attention_qlens", key_cache, value_cache, block_table, num_kv_heads)
+    check_triangle(cache.op, mask)
+    keys = lengths_of(cache.op, "context_lens", context_lens, cache.most)
+    lengths = lengths_of(cache.op, "seq_len", seq_len, query.size(0)), keys
+
+    def sight(part: slice, count: int) -> Sight:
+        queries = part.stop - part.start
+        return Sight(hidden=torch.ones(1, queries, count, dtype=torch.bool).triu(1 + count - queries))
+
+    _over_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
+    return ()
+
+
+def check_triangle(op: str, mask: Tensor) -> None:
+    """A table that hides what is above its diagonal: by 1 in bfloat16, by -10000 or less in float16."""
+    hides = mask == 1 if mask.dtype == torch.bfloat16 else mask <= -10000
+    wanted = torch.ones(mask.shape[-2:], dtype=torch.bool).triu(1)
+    if not (torch.equal(hides, wanted.expand_as(hides)) and torch.equal(mask != 0, hides)):
+        value = "1" if mask.dtype == torch.bfloat16 else "at most -10000"
+        raise Refusal(f"{op}: the values of mask must be {value} above its diagonal and 0 elsewhere")
+
+
+def paged_mla(
+    query: Tensor,
+    key_cache: Tensor,
+    num_kv_heads: int,
+    scale_value: float,
+    block_table: Tensor,
+    context_lens: Tensor,
+    mla_vheadsize: int,
+    out: Tensor,
+) -> tuple[()]:
+    """One token of each sequence; its values are the first channels of its keys."""
+    values = key_cache[..., :mla_vheadsize]
+    return paged_attention(query, key_cache, values, num_kv_heads, scale_value, block_table, context_lens, out)
