@@ -90,8 +90,19 @@ def late() -> None:
     dist.barrier()
 
 
+def captured_anew() -> None:
+    """Each size is captured into the memory of the one before, of which a tape keeps none."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: functional.all_gather_tensor(x, 0, dist.group.WORLD) + 1, backend="npugraph_ex")
+    for size in (2, 3, 5, 8):
+        x = torch.full((size, 2), float(RANK)).npu()
+        torch._dynamo.mark_dynamic(x, 0)
+        assert compiled(x)[:, 0].tolist() == [1.0] * size + [2.0] * size
+
+
 def graphs() -> None:
     agree("npu", messages)
     agree("npu", but_messages, dynamic=True)
     agree("npugraph_ex", everything)
+    captured_anew()
     late()

@@ -1,6 +1,7 @@
 """The backend hccl of a group on the host: HCCL's calls on npu tensors, carried by Gloo."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -54,10 +55,10 @@ class HostHccl(ProcessGroupGloo):
         """Run a collective in its turn: before this returns, or while the caller goes on; noted down in a capture."""
         self._failures.check(plan.call.name)
         limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
-        if recording.recording[0] and recording.note(
-            f"hccl::{plan.call.name}", lambda: self._in_turn(plan, limit), plan.tensors, results
-        ):
-            return finished(results)
+        if recording.recording[0]:
+            noted = replace(plan, tensors=())  # a tape keeps no npu tensors: their memory is the graph's
+            if recording.note(f"hccl::{plan.call.name}", lambda: self._in_turn(noted, limit), plan.tensors, results):
+                return finished(results)
         if self._queue.is_here():
             self._run(plan, limit)
             return self._kept(finished(results))
@@ -97,13 +98,15 @@ class HostHccl(ProcessGroupGloo):
         if peer == self.rank():
             raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
 
-        def start() -> Work:
-            self._failures.check(name)
-            return PostedWork(self._start(name, tensor, peer, tag), tensor, self._explainer(name, peer), self._limit)
+        data = shared(tensor)
 
-        if recording.recording[0] and recording.note(f"hccl::{name}", lambda: start().wait(), [tensor], [tensor]):
+        def start(kept: Tensor) -> Work:
+            self._failures.check(name)
+            return PostedWork(self._start(name, data, peer, tag), kept, self._explainer(name, peer), self._limit)
+
+        if recording.recording[0] and recording.note(f"hccl::{name}", lambda: start(data).wait(), [tensor], [tensor]):
             return finished([tensor])
-        return self._kept(start())
+        return self._kept(start(tensor))
 
     def _explainer(self, name: str, peer: int | None) -> Callable[[str, timedelta], str]:
         whom = "any rank" if peer is None else f"rank {peer}"
@@ -111,7 +114,7 @@ class HostHccl(ProcessGroupGloo):
         return lambda said, limit: self._failures.explain(what, said, limit)
 
     def _start(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Any:
-        data = [as_bytes(shared(tensor))]
+        data = [as_bytes(tensor)]
         gloo: Gloo = super()
         if name == "send":
             return gloo.send(data, peer, tag)
