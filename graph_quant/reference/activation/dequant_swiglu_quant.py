@@ -22,8 +22,8 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.activation.gates import gated
-from graph_quant.reference.blocks import by_row_blocks, row_blocks
-from graph_quant.reference.grouping import COUNTS, SPARSE, spans
+from graph_quant.reference.blocks import row_blocks
+from graph_quant.reference.grouping import COUNTS, SPARSE, Span, spans
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
@@ -51,9 +51,7 @@ def dequant_swiglu_quant(
     """The quantised rows and, for dynamic quantisation, their scales."""
     gate = activate_left, quant_mode, swiglu_mode, clamp_limit, glu_alpha, glu_bias
     tensors = x, weight_scale, activation_scale, bias, quant_scale, quant_offset
-    if group_index is None:
-        return _rows(*tensors, *gate)
-    return swiglu_of_groups(*tensors, group_index, *gate, torch.compiler.is_compiling())
+    return swiglu_of_rows(*tensors, group_index, *gate, torch.compiler.is_compiling())
 
 
 def _infer(x: Tensor, *_: object) -> Pair:
@@ -63,14 +61,14 @@ def _infer(x: Tensor, *_: object) -> Pair:
 
 
 @opaque(_infer)
-def swiglu_of_groups(
+def swiglu_of_rows(
     x: Tensor,
     weight_scale: Tensor | None,
     activation_scale: Tensor | None,
     bias: Tensor | None,
     quant_scale: Tensor | None,
     quant_offset: Tensor | None,
-    group_index: Tensor,
+    group_index: Tensor | None,
     activate_left: bool,
     quant_mode: int,
     swiglu_mode: int,
@@ -79,19 +77,28 @@ def swiglu_of_groups(
     glu_bias: float,
     fused: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Rows in groups. A step of its own, whose course depends on where the groups lie; compiled code fuses each."""
-    kind = SPARSE if group_index.dim() == 2 else COUNTS
-    groups = spans(_OP, group_index, kind, group_index.size(0), x.size(0), "group_index")
+    """Rows in groups, or one group of all rows. A step of its own, whose course depends on where the groups lie.
+
+    Compiled code fuses what is done to some rows, so few that what lies between its two passes stays in the cache.
+    """
     y, scale = _infer(x)
-    y.zero_()
-    scale.zero_()
-    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, quant_scale, quant_offset, quant_mode, True)
+    given, all_y = (each.reshape(scale.numel(), each.size(-1)) for each in (x, y))
+    all_scales = scale.view(-1)
+    if group_index is None:
+        groups = [Span(0, 0, scale.numel())]
+    else:
+        kind = SPARSE if group_index.dim() == 2 else COUNTS
+        groups = spans(_OP, group_index, kind, group_index.size(0), x.size(0), "group_index")
+        y.zero_()
+        scale.zero_()
+    quantising = quant_scale, quant_offset, quant_mode, group_index is not None
+    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, *quantising)
     gate = activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias
     for group in groups:
-        height = group.end - group.start
-        for rows in row_blocks(group.start, group.end, 0 if fused else x.size(1)):
-            compute = _fused() if fused and height > 1 else _group
-            y[rows], scale[rows] = compute(x[rows], parameters.of_group(rows, group.weight), *gate)
+        # Fused, little lies between, and each call costs some time of its own.
+        for rows in row_blocks(group.start, group.end, x.size(-1) // (16 if fused else 1)):
+            compute = _fused() if fused and rows.stop - rows.start > 1 else _group
+            all_y[rows], all_scales[rows] = compute(given[rows], parameters.of_group(rows, group.weight), *gate)
     return y, scale
 
 
@@ -104,29 +111,6 @@ def _group(x: Tensor, parameters: _Parameters, activate_left: bool, *gate: Any) 
 def _fused() -> Callable[..., Pair]:
     # Half-precision operators that were fused would keep float32 between them.
     return torch.compile(_group, dynamic=True, options={"emulate_precision_casts": True})
-
-
-def _rows(
-    x: Tensor,
-    weight_scale: Tensor | None,
-    activation_scale: Tensor | None,
-    bias: Tensor | None,
-    quant_scale: Tensor | None,
-    quant_offset: Tensor | None,
-    activate_left: bool,
-    quant_mode: int,
-    *gate: Any,
-) -> Pair:
-    """Rows without groups."""
-    rows = x.reshape(x.shape[:-1].numel(), x.size(-1))
-    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, quant_scale, quant_offset, quant_mode, False)
-
-    def block(place: slice) -> Pair:
-        return parameters.quantised(gated(parameters.restored(rows, place, 0), activate_left, *gate), 0)
-
-    whole = torch.compiler.is_compiling() or not x.numel()
-    y, scale = block(slice(None)) if whole else by_row_blocks(block, rows.size(0), x.size(-1))
-    return y.reshape(*x.shape[:-1], x.size(-1) // 2), scale.reshape(x.shape[:-1])
 
 
 @dataclass(frozen=True)
