@@ -151,6 +151,8 @@ def _offline(options: argparse.Namespace) -> int:
         print(printable(line, 600))
     if options.json:
         _write(options.json, report.to_json())
+    if not report.compared:
+        raise UsageError(f"{options.data}: no node of the graph could be compared with what is in this folder")
     return 1 if report.wrong else 0
 
 

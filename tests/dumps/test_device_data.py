@@ -124,3 +124,75 @@ def test_a_folder_without_tensors_is_refused(command, model, tmp_path):
     code, _, error = command("verify", model[0], "--data", tmp_path)
     assert (code, error.count("\n")) == (2, 1)
     assert "there are no dumped tensors in this folder" in error
+
+
+NODE = (
+    'op {{ name: "{}" type: "{}" {} output_desc {{ name: "y" dtype: {} shape {{ dim: 2 dim: 2 }} layout: "ND" }} }}\n'
+)
+INPUT = 'attr { key: "index" value { i: 0 } }'
+FED = 'input: "x:0" input_desc { name: "x" }'
+END = 'op { name: "NetOutput" type: "NetOutput" input: "neg:0" input_desc { name: "input0" } }\n'
+LONG = torch.tensor([[1, 2], [3, 2**53 + 1]])
+HALF = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float16)
+BRAIN = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.bfloat16).float()
+GREAT = torch.tensor([[1.0, float("inf")], [3.0, 4.0]])
+ZERO = torch.zeros(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "result", "verdict"),
+    [
+        ("DT_INT64", LONG, -LONG, "equal bits"),
+        ("DT_INT64", LONG, -LONG + torch.tensor([[0, 0], [0, 1]]), "wrong"),  # float64 cannot tell
+        ("DT_FLOAT", GREAT, torch.tensor([[-1.0, 5.0], [-3.0, -4.0]]), "wrong"),  # infinite, and so is any share of it
+        ("DT_FLOAT", -GREAT, torch.tensor([[1.0, 5.0], [3.0, 4.0]]).neg(), "wrong"),
+        ("DT_FLOAT", ZERO, ZERO, "within rounding"),  # -0 has other bits
+        ("DT_FLOAT", ZERO, -ZERO, "equal bits"),
+        ("DT_FLOAT", ZERO, ZERO.to(torch.int32), "wrong"),
+        ("DT_FLOAT", HALF.float(), -HALF, "wrong"),
+        ("DT_FLOAT16", HALF, -HALF.float(), "equal bits"),  # as tools write what NumPy lacks
+        ("DT_BF16", BRAIN, -BRAIN, "equal bits"),
+        ("DT_BF16", BRAIN, -BRAIN * 1.0001, "wrong"),  # no bfloat16
+        ("DT_BF16", GREAT, torch.tensor([[-1.0, torch.finfo(torch.float32).min], [-3.0, -4.0]]), "wrong"),
+        ("DT_FLOAT16", HALF, -HALF.reshape(4), "equal bits"),
+        ("DT_FLOAT16", HALF, -HALF.reshape(4, 1), "wrong"),
+        ("DT_FLOAT16", HALF, -HALF.reshape(1, 2, 2), "equal bits"),
+        ("DT_FLOAT16", HALF, -HALF[:1], "wrong"),
+        ("DT_FLOAT16", HALF, torch.full((2, 2), float("nan"), dtype=torch.float16), "wrong"),
+    ],
+)
+def test_equal_is_said_of_equal_tensors_alone(command, tmp_path, dtype, given, result, verdict):
+    path, folder = tmp_path / "graph.txt", tmp_path / "data"
+    path.write_text(NODE.format("x", "Data", INPUT, dtype) + NODE.format("neg", "Neg", FED, dtype) + END)
+    folder.mkdir()
+    stem = f"Neg.neg.1.2.{TIME}"
+    write(folder, stem, "input", 0, given, "npy")
+    write(folder, stem, "output", 0, result, "npy")
+    code, out, error = command("verify", path, "--data", folder)
+    assert out.splitlines()[-1] == f"1 nodes: 1 {verdict}", error
+    assert code == (verdict == "wrong")
+
+
+def test_bytes_are_as_many_as_the_graph_states(command, tmp_path):
+    path, folder = tmp_path / "graph.txt", tmp_path / "data"
+    path.write_text(NODE.format("x", "Data", INPUT, "DT_FLOAT") + NODE.format("neg", "Neg", FED, "DT_FLOAT") + END)
+    folder.mkdir()
+    stem = f"Neg.neg.1.2.{TIME}"
+    write(folder, stem, "input", 0, ZERO, "bin")
+    write(folder, stem, "output", 0, -ZERO.double(), "bin")
+    code, _, error = command("verify", path, "--data", folder)
+    assert (code, error.count("\n")) == (2, 1)
+    assert "32 bytes are no float32[2, 2]" in error
+
+
+def test_a_file_that_may_be_of_two_nodes_is_of_none(command, tmp_path):
+    path, folder = tmp_path / "graph.txt", tmp_path / "data"
+    twins = NODE.format("a/neg", "Neg", FED, "DT_FLOAT") + NODE.format("a.neg", "Neg", FED, "DT_FLOAT")
+    path.write_text(NODE.format("x", "Data", INPUT, "DT_FLOAT") + twins + END.replace("neg:0", "a/neg:0"))
+    folder.mkdir()
+    for side in ("input", "output"):
+        write(folder, f"Neg.a_neg.1.2.{TIME}", side, 0, ZERO, "npy")
+    code, out, error = command("verify", path, "--data", folder)
+    assert "with a file name that is another node's, too" in out
+    assert (code, error.count("\n")) == (2, 1)
+    assert "no node of the graph could be compared" in error

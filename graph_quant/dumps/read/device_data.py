@@ -33,6 +33,9 @@ _RAW = re.compile(r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+\.\d+\.\d{10,}(?:\.\d
 _OUTPUT = re.compile(r"(?P<name>[\w-]+)\.(?P<place>\d{1,4})\.\d{10,}\.npy$")
 _OTHER = re.compile(r"[^\w-]")
 _HEADER = 8
+# GE gives a tensor's memory whole blocks of 32 bytes, and one more.
+_PADDING = 64
+_NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.bool}
 
 
 def file_name(node: str) -> str:
@@ -98,30 +101,42 @@ def _load(stored: Stored, dtype: str, shape: tuple[int, ...] | None) -> torch.Te
         return _as(tensor, dtype, shape)
     with stored.path.open("rb") as file:
         file.seek(stored.offset)
-        content = file.read(stored.size) if stored.size else file.read()
-    return _decoded(content, stored.dtype or dtype, stored.shape or shape)
+        content = file.read(stored.size) if stored.kind == "raw" else file.read()
+    return _decoded(content, stored.dtype or dtype, stored.shape or shape, _PADDING if stored.kind == "raw" else 0)
 
 
 def _as(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
-    """An array with the dtype of the graph, where NumPy has none of that name and holds its bits."""
+    """An array with the dtype of the graph, where it has the bits of one that NumPy lacks, or its values in a wider.
+
+    It has the shape of the graph where it is flat or leaves sizes of 1 out. What else a file states, it keeps.
+    """
     wanted = from_desc(TO_DESC[dtype]) if dtype in TO_DESC and dtype != UNDEFINED else tensor.dtype
-    if wanted != tensor.dtype and wanted.itemsize == tensor.element_size() and not tensor.is_floating_point():
-        tensor = tensor.view(wanted)
-    return tensor.reshape(shape) if shape is not None and tensor.numel() == _count(shape) else tensor
+    if wanted != tensor.dtype:
+        if wanted.itemsize == tensor.element_size() and not tensor.is_floating_point() and wanted in _NOT_IN_NUMPY:
+            tensor = tensor.view(wanted)
+        elif wanted.is_floating_point and torch.promote_types(wanted, tensor.dtype) == tensor.dtype:
+            narrow = tensor.to(wanted)
+            kept = (narrow.to(tensor.dtype) == tensor) | tensor.isnan()
+            tensor = narrow if bool(kept.all()) else tensor
+    if shape is None or tensor.numel() != _count(shape):
+        return tensor
+    same = [size for size in tensor.shape if size != 1] == [size for size in shape if size != 1]
+    return tensor.reshape(shape) if same or tensor.dim() == 1 else tensor
 
 
-def _decoded(content: bytes, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+def _decoded(content: bytes, dtype: str, shape: tuple[int, ...] | None, padding: int) -> torch.Tensor:
+    """Bytes as a tensor; up to ``padding`` of them may follow it."""
+    per_byte, stored = (2, torch.uint8) if dtype == "int4" else (1, from_desc(TO_DESC[dtype]))
+    if shape is not None:
+        size = -(-_count(shape) // per_byte) * stored.itemsize
+        if not size <= len(content) <= size + padding:
+            raise ValueError(f"{len(content)} bytes are no {dtype}{list(shape)}")
+        content = content[:size]
+    flat = torch.frombuffer(bytearray(content), dtype=stored) if content else torch.empty(0, dtype=stored)
     if dtype == "int4":
-        packed = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(torch.int8)
-        halves = torch.stack(((packed << 4) >> 4, packed >> 4), -1).reshape(-1)
-        flat = halves[: _count(shape)] if shape is not None else halves
-    else:
-        flat = torch.frombuffer(bytearray(content), dtype=from_desc(TO_DESC[dtype]))
-    if shape is None:
-        return flat
-    if flat.numel() < _count(shape):
-        raise ValueError(f"{len(content)} bytes are no {dtype}{list(shape)}")
-    return flat[: _count(shape)].reshape(shape)
+        packed = flat.to(torch.int8)
+        flat = torch.stack(((packed << 4) >> 4, packed >> 4), -1).reshape(-1)
+    return flat if shape is None else flat[: _count(shape)].reshape(shape)
 
 
 def _count(shape: Iterable[int]) -> int:
