@@ -64,6 +64,10 @@ class Rules:
         """Refuses the call."""
         raise Refusal(f"{self.op}: {message}")
 
+    def refuse_for(self, chip: str) -> NoReturn:
+        """Refuses every call, because ``chip`` alone has a kernel for the operator."""
+        self.refuse(f"it must run on {chip}, which alone has a kernel for it, got Ascend A2 or A3")
+
     def one_device(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """All tensors of the call are on one device."""
         expected = None

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
 
 
-def _refuse(rules: Rules, chip: str) -> NoReturn:
-    rules.refuse(f"it must run on {chip}, which alone has a kernel for it, got Ascend A2 or A3")
-
-
-@operator("npu_transpose_quant_batchmatmul")
-def transpose_quant_batchmatmul(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
-    _refuse(rules, "Ascend 950")
-
-
+@operator("npu_add_quant_matmul")
+@operator("npu_add_quant_matmul_")
 @operator("npu_quant_conv2d")
-def quant_conv2d(rules: Rules, *_values: Any) -> Plan:
+@operator("npu_transpose_quant_batchmatmul")
+def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refused."""
-    _refuse(rules, "Ascend 950")
-
-
-@operator("npu_quant_matmul_dequant")
-def quant_matmul_dequant(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
-    _refuse(rules, "Ascend 310P")
+    rules.refuse_for("Ascend 950")
 
 
 @operator("npu_quant_grouped_matmul_dequant")
-def quant_grouped_matmul_dequant(rules: Rules, *_values: Any) -> Plan:
+@operator("npu_quant_matmul_dequant")
+def on_310p(rules: Rules, *_values: Any) -> Plan:
     """Refused."""
-    _refuse(rules, "Ascend 310P")
+    rules.refuse_for("Ascend 310P")

@@ -1,0 +1,19 @@
+"""Norms and hyper-connections that CANN has kernels for on Ascend 950 alone, as its documents say: refused for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_quant.meta.operator import Plan, operator
+from graph_quant.meta.rules import Rules
+
+
+@operator("npu_add_rms_norm_dynamic_mx_quant")
+@operator("npu_mhc_pre")
+@operator("npu_mhc_pre_backward")
+@operator("npu_mhc_sinkhorn")
+@operator("npu_mhc_sinkhorn_backward")
+@operator("npu_rms_norm_dynamic_mx_quant")
+def on_950(rules: Rules, *_values: Any) -> Plan:
+    """Refused."""
+    rules.refuse_for("Ascend 950")

@@ -1,0 +1,20 @@
+"""Quantisations that CANN has kernels for on Ascend 950 alone, as its documents say: refused with that reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graph_quant.meta.operator import Plan, operator
+from graph_quant.meta.rules import Rules
+
+
+@operator("npu_anti_mx_quant")
+@operator("npu_dynamic_block_mx_quant")
+@operator("npu_dynamic_dual_level_mx_quant")
+@operator("npu_dynamic_mx_quant")
+@operator("npu_dynamic_mx_quant_with_dual_axis")
+@operator("npu_grouped_dynamic_block_quant")
+@operator("npu_grouped_dynamic_mx_quant")
+def on_950(rules: Rules, *_values: Any) -> Plan:
+    """Refused."""
+    rules.refuse_for("Ascend 950")

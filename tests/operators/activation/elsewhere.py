@@ -1,0 +1,9 @@
+"""Calls of operators that other chips than A2 and A3 have kernels for, as their documents make them."""
+
+from support.call import bad
+from support.tensors import bf16
+
+WRONG = [
+    bad("swiglu_mx_quant", "Ascend 950", "as the document", bf16(2, 64)),
+    bad("swiglu_mx_quant_with_dual_axis", "Ascend 950", "as the document", bf16(2, 64)),
+]
