@@ -62,6 +62,7 @@ coverage: $(READY)
 # missing are left out.
 CHECKOUTS ?= ../checkouts
 compat: $(READY)
+	$(BIN)/python -m pip install --quiet einops
 	$(BIN)/python -m compat $(CHECKOUTS) --write
 
 clean:

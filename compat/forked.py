@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import runpy
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -14,6 +15,8 @@ import torch
 import torch._dynamo.config
 import torch_npu  # noqa: F401
 import torchair  # noqa: F401
+
+from .outcome import TOO_LONG
 
 _TOOLS = Path(__file__).with_name("bin").resolve()
 
@@ -33,15 +36,36 @@ def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
     _leave(0)
 
 
-def run_tests(given: tuple[str, list[str], int | None], folder: str, printed: str, gigabytes: float) -> None:
+def run_tests(given: tuple[str, list[str], int | None, float], folder: str, printed: str, gigabytes: float) -> None:
     """Run pytest with options, for tests that import from their checkout; its output goes to the file ``printed``."""
-    checkout, options, sample = given
+    checkout, options, sample, seconds = given
     _apart(folder, printed, gigabytes)
     sys.path.insert(0, checkout)
     os.environ["PATH"] = os.pathsep.join([str(_TOOLS), os.environ.get("PATH", "")])
     import pytest
 
-    _leave(int(pytest.main(options, plugins=[] if sample is None else [Sample(sample)])))
+    plugins: list[object] = [Stop(seconds)] if sample is None else [Stop(seconds), Sample(sample)]
+    _leave(int(pytest.main(options, plugins=plugins)))
+
+
+class Stop:
+    """A plugin of pytest that stops a test after so many seconds; it is heard between two calls of Python."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def pytest_runtest_setup(self) -> None:
+        """As pytest calls it."""
+        signal.signal(signal.SIGALRM, _stop)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def pytest_runtest_teardown(self) -> None:
+        """As pytest calls it."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _stop(*_signal: object) -> None:
+    raise TimeoutError(TOO_LONG)
 
 
 class Sample:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 _LONGEST_REASON = 160
+# What a test is told that is stopped alone, so that the others of its file are run.
+TOO_LONG = "the test takes too long on the host"
 
 
 class Verdict(Enum):

@@ -19,6 +19,7 @@ class Job:
     code: str = ""
     ranks: Example | None = None
     tests: Path | None = None
+    environment: tuple[tuple[str, str], ...] = ()  # of tests that are for another chip or another CANN
     sample: int | None = None  # of its tests, evenly from among them
     folder: Path | None = None
     recipe: tuple[str, int] | None = None  # its name, and how many ranks
@@ -30,7 +31,7 @@ class Suite:
 
     ``patterns`` are files of tests in it, of each of which a ``sample`` of so many tests may be run; ``recipes`` are
     models, ``layers`` a project with quantised layers; else it has documents with examples, of which ``of_ranks`` are
-    those for several ranks.
+    those for several ranks. Of the files only those are run that contain ``mentioning``, in ``environment``.
     """
 
     name: str
@@ -38,6 +39,8 @@ class Suite:
     root: str
     patterns: tuple[str, ...] = ()
     sample: int | None = None
+    mentioning: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
     recipes: tuple[tuple[str, int], ...] = ()
     layers: str = ""
     of_ranks: bool = False
@@ -61,9 +64,15 @@ class Suite:
                     yield Job(self.name, each.name, each.code, each if each.of_ranks else None)
             return
         for path in _matching(root, self.patterns):
-            yield Job(
-                self.name, str(path.relative_to(root)), tests=path, sample=self.sample, folder=checkouts / self.checkout
-            )
+            if self.mentioning in path.read_text(encoding="utf-8"):
+                yield Job(
+                    self.name,
+                    str(path.relative_to(root)),
+                    tests=path,
+                    environment=self.environment,
+                    sample=self.sample,
+                    folder=checkouts / self.checkout,
+                )
 
     def _program(self, checkouts: Path, case: str) -> str:
         called = f"check({self.layers!r}, Path({str((checkouts / self.checkout).resolve())!r}), {case!r})"
@@ -99,6 +108,22 @@ SUITES = (
     Suite("documents", "op-plugin", "docs/zh/custom_APIs"),
     Suite("documents-ranks", "op-plugin", "docs/zh/custom_APIs", of_ranks=True),
     Suite("op-plugin", "op-plugin", "test/test_custom_ops", ("test_*.py",)),
+    Suite(
+        "op-plugin-a3",
+        "op-plugin",
+        "test/test_custom_ops",
+        ("test_*.py",),
+        mentioning="Ascend910_93",
+        environment=tuple(A3.items()),
+    ),
+    Suite(
+        "op-plugin-cann9",
+        "op-plugin",
+        "test/test_custom_ops",
+        ("test_*.py",),
+        mentioning="9.0.0",
+        environment=(("GRAPH_QUANT_CANN", "9.0.0"),),
+    ),
     Suite("torchair-captured", "torchair", "npugraph_ex/tests", ("smoke/*_test.py", "st/*_test.py")),
     Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),
     Suite("pytorch", "pytorch", "test", ("npu/test_*graph*.py", "test_npu_format*.py", "custom_ops/test_*.py")),

@@ -16,7 +16,7 @@ Results = Mapping[str, Sequence[Outcome]]
 
 
 def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
-    """Figures by suite, then what was compared of what passed, and the reason for everything that did not."""
+    """Figures by suite, then what was compared of what passed, and the reasons for everything that did not."""
     heads = ["suite", "run", *(verdict.value for verdict in _COLUMNS)]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for suite, outcomes in results.items():
@@ -33,6 +33,11 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
         if rest:
             lines += [f"## {suite}: what does not pass", "", "| what | how | why |", "|---|---|---|"]
             lines += [f"| {_cell(each.name)} | {each.verdict.value} | {_cell(each.reason)} |" for each in rest]
+            lines.append("")
+        reasons = Counter(each.reason for each in outcomes if each.verdict is Verdict.SKIPPED)
+        if reasons:
+            lines += [f"## {suite}: why tests skip themselves", "", "| tests | why |", "|---|---|"]
+            lines += [f"| {count} | {_cell(reason)} |" for reason, count in reasons.most_common()]
             lines.append("")
     return "\n".join(lines)
 

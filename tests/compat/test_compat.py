@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from compat.documents import examples, runnable
-from compat.forked import Sample
-from compat.outcome import Outcome, Verdict, judged, of_process, reason_in
+from compat.forked import Sample, Stop
+from compat.outcome import TOO_LONG, Outcome, Verdict, judged, of_process, reason_in
+from compat.running import Limits, run
+from compat.suites import SUITES
 from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
 
 ROOT = Path(__file__).parents[2]
@@ -162,11 +165,11 @@ def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(t
     known = to_json({"op-plugin": [Outcome("test_x.py::test_wrong", Verdict.PASSED)]}, {})
     table.write_text(known)
 
-    def run(*suites: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "compat", str(tmp_path), "--write", "--table", str(table), *suites]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    def command(*suites: str) -> subprocess.CompletedProcess[str]:
+        arguments = [sys.executable, "-m", "compat", str(tmp_path), "--write", "--table", str(table), *suites]
+        return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
 
-    done = run("--suite", "documents", "--suite", "op-plugin")
+    done = command("--suite", "documents", "--suite", "op-plugin")
     assert done.returncode == 1, done.stderr
     assert "documents: 2 run, 2 passed" in done.stdout
     assert "op-plugin: 4 run, 1 passed, 2 failed, 1 skipped by itself" in done.stdout
@@ -175,7 +178,7 @@ def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(t
     assert "op-plugin: test_x.py::test_wrong passed before and now: failed" in done.stdout
     assert "3 of 3: " in done.stderr
     assert table.read_text() == known
-    done = run("--suite", "documents")
+    done = command("--suite", "documents")
     assert done.returncode == 0, done.stderr
     written = json.loads(table.read_text())["suites"]
     assert written["op-plugin"] == {"test_x.py::test_wrong": ["passed", ""]}
@@ -187,6 +190,35 @@ def test_a_sample_is_taken_evenly(count: int, left: list[object]) -> None:
     items: list[object] = list(range(10))
     Sample(count).pytest_collection_modifyitems(items)
     assert items == left
+
+
+def test_a_test_that_takes_for_ever_is_stopped_alone() -> None:
+    stop = Stop(0.01)
+    stop.pytest_runtest_setup()
+    with pytest.raises(TimeoutError, match=TOO_LONG):
+        while True:
+            pass
+    stop.seconds = 0.2
+    stop.pytest_runtest_setup()
+    stop.pytest_runtest_teardown()
+    time.sleep(0.3)
+
+
+def test_files_for_another_chip_are_run_as_on_that_chip(tmp_path: Path) -> None:
+    tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
+    tests.mkdir(parents=True)
+    (tests / "test_x.py").write_text(
+        "import torch_npu\ndef test_name():\n    assert 'Ascend910_93' in torch_npu.npu.get_device_name()\n"
+    )
+    (tests / "test_y.py").write_text("def test_nothing(): pass\n")
+    suite = next(each for each in SUITES if each.name == "op-plugin-a3")
+    [(_, outcomes)] = run(suite.jobs(tmp_path), Limits(240, 8), 1)
+    assert outcomes == [Outcome("test_x.py::test_name", Verdict.PASSED)]
+
+
+def test_reasons_to_skip_are_counted() -> None:
+    told = to_markdown({"one": [Outcome(name, Verdict.SKIPPED, "another chip") for name in "ab"]}, {})
+    assert "## one: why tests skip themselves\n\n| tests | why |\n|---|---|\n| 2 | another chip |\n" in told
 
 
 def test_a_folder_without_checkouts_is_told_in_one_line(tmp_path: Path) -> None:
