@@ -1,0 +1,1 @@
+"""Operators that are of no model in particular: products, casts, views and their kin."""
