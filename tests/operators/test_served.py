@@ -12,11 +12,8 @@ def operators() -> list[served.Served]:
 # These go another way eagerly: format_cast is the device's own, the others belong to autograd, which calls ATen here.
 EAGER_ELSEWHERE = {
     "npu::npu_format_cast",
-    "npu::_npu_dtype_cast",
-    "npu::_npu_dtype_cast_backward",
     "npu::npu_dtype_cast_backward",
     "npu::npu_gather_backward",
-    "npu::npu_linear",
 }
 
 
