@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from ...dispatcher import overload
 from .. import recording
 from ..devices import at_home
-from . import absent, atb, attention, autograd, copies, integers, kernels, products, recurrent, sparse
+from . import absent, atb, attention, autograd, copies, integers, kernels, products, recurrent, repeats, sparse
 from .dropout import COMPOSED as DROPOUT
 from .numbers import with_numbers
 from .startup import keep_quiet
@@ -197,7 +197,8 @@ def _differentiable(op: OpOverload) -> kernels.Kernel:
     if op.name() in recurrent.NAMES:
         return recurrent.without_dropout(op, autograd.differentiable(op))
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
-        return kernels.composite(op, out_variant(op.name(), op))
+        composed = kernels.composite(op, out_variant(op.name(), op))
+        return repeats.summed_in_float32(composed) if op.name() == repeats.NAME else composed
     return autograd.differentiable(op)
 
 
