@@ -34,6 +34,8 @@ _ERROR_LINE = re.compile(
 _TOLD_BY_PYTEST = re.compile(r"^E +(?P<told>\S.*)$", re.MULTILINE)
 # Dynamo tells what an operator said of a call behind its own words.
 _BEHIND_DYNAMO = re.compile(r"failed to run FX node with fake tensors.*: got (?P<kind>\w+)\((['\"])(?P<said>.*)\2\)")
+# A replayed operator tells beside the runtime's number what it refuses: after its own name.
+_BEHIND_REPLAY = re.compile(r"^replay: \w+::(?P<op>\w+)\S* \(kernel \d+\): (?P<said>(?P=op): .*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ def reason_in(text: str) -> str:
     """The last error that a traceback tells, in one line."""
     found = [match["error"] for match in _ERROR_LINE.finditer(text)]
     found += [f"{match['kind']}: {match['said']}" for match in _BEHIND_DYNAMO.finditer(text)]
+    found += [f"Refusal: {match['said']}" for match in _BEHIND_REPLAY.finditer(text)]
     found = found or [match["told"] for match in _TOLD_BY_PYTEST.finditer(text)]
     line = found[-1] if found else next((each for each in reversed(text.splitlines()) if each.strip()), "")
     return _without_addresses(line.strip())[:_LONGEST_REASON]

@@ -130,6 +130,14 @@ def test_a_reason_is_what_the_operator_said_of_a_traced_call() -> None:
     assert judged(told) is Verdict.REFUSED
 
 
+def test_a_reason_is_what_the_operator_said_of_a_replay() -> None:
+    told = "RuntimeError: replay: AclmdlRIExecuteAsync, error code is 107000\n{}\n[DEBUG] more\n"
+    refused = told.format("replay: npu::npu_x (kernel 0): npu_x: lengths must add up to 2, got 3")
+    assert reason_in(refused) == "Refusal: npu_x: lengths must add up to 2, got 3"
+    assert judged(refused) is Verdict.REFUSED
+    assert judged(told.format("replay: npu::npu_x (kernel 0): no memory")) is Verdict.FAILED
+
+
 def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     old = {
         "one": [Outcome("a", Verdict.PASSED), Outcome("b", Verdict.FAILED, "why")],
