@@ -48,6 +48,12 @@ def test_a_rank_that_is_killed_is_named_by_the_other() -> None:
     assert "replay: hccl::all_reduce" in captured
 
 
+def test_a_graph_does_not_keep_the_threads_of_its_group() -> None:
+    done = run("--ranks", "2", str(HERE / "start.py"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[rank 0] 0", "[rank 1] 1"]
+
+
 def test_the_first_failure_stops_all_with_its_exit_code() -> None:
     code = "import os, sys, time; print(os.getpid(), flush=True); os.environ['RANK'] == '0' and time.sleep(600); "
     done = run("--ranks", "2", "-c", code + "time.sleep(0.5); print('x', file=sys.stderr); sys.exit(7)")

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
+from weakref import ref
 
 from torch import Tensor
 from torch.distributed import ProcessGroupGloo, Work
@@ -30,6 +31,7 @@ class HostHccl(ProcessGroupGloo):
     def end(self) -> None:
         """Refuse all that is asked for after this: the group is destroyed."""
         self._failures.end()
+        self._queue.end()
 
     def settle(self) -> None:
         """Return when all that was asked for has ended, well or badly."""
@@ -56,8 +58,9 @@ class HostHccl(ProcessGroupGloo):
         self._failures.check(plan.call.name)
         limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
         if recording.recording[0]:
-            noted = replace(plan, tensors=())  # a tape keeps no npu tensors: their memory is the graph's
-            if recording.note(f"hccl::{plan.call.name}", lambda: self._in_turn(noted, limit), plan.tensors, results):
+            noted = replace(plan, tensors=())
+            later = self._later(plan.call.name, lambda hccl: hccl._in_turn(noted, limit))
+            if recording.note(f"hccl::{plan.call.name}", later, plan.tensors, results):
                 return finished(results)
         if self._queue.is_here():
             self._run(plan, limit)
@@ -69,6 +72,22 @@ class HostHccl(ProcessGroupGloo):
         if now and self._coalesced is None:
             work.wait()
         return self._kept(work)
+
+    def _later(self, name: str, run: Callable[["HostHccl"], object]) -> Callable[[], None]:
+        """Return what a tape keeps of a call: no npu tensors, whose memory is the graph's, and not the group.
+
+        A group whose threads live on when it was destroyed may end the process badly.
+        """
+        group, failures = ref(self), self._failures
+
+        def later() -> None:
+            failures.check(name)
+            hccl = group()
+            if hccl is None:
+                raise RuntimeError(f"hccl {name}: the group that this was captured with is gone")
+            run(hccl)
+
+        return later
 
     def carry_out(self, plan: Plan) -> None:
         """Run a collective in its turn, before this returns."""
@@ -99,14 +118,15 @@ class HostHccl(ProcessGroupGloo):
             raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
 
         data = shared(tensor)
+        if recording.recording[0]:
+            later = self._later(name, lambda hccl: hccl._posted(name, data, data, peer, tag).wait())
+            if recording.note(f"hccl::{name}", later, [tensor], [tensor]):
+                return finished([tensor])
+        return self._kept(self._posted(name, data, tensor, peer, tag))
 
-        def start(kept: Tensor) -> Work:
-            self._failures.check(name)
-            return PostedWork(self._start(name, data, peer, tag), kept, self._explainer(name, peer), self._limit)
-
-        if recording.recording[0] and recording.note(f"hccl::{name}", lambda: start(data).wait(), [tensor], [tensor]):
-            return finished([tensor])
-        return self._kept(start(tensor))
+    def _posted(self, name: str, data: Tensor, kept: Tensor, peer: int | None, tag: int) -> Work:
+        self._failures.check(name)
+        return PostedWork(self._start(name, data, peer, tag), kept, self._explainer(name, peer), self._limit)
 
     def _explainer(self, name: str, peer: int | None) -> Callable[[str, timedelta], str]:
         whom = "any rank" if peer is None else f"rank {peer}"

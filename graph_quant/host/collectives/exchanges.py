@@ -16,14 +16,14 @@ def all_to_all_single(group: Gloo, output: Tensor, given: Tensor, takes: Sequenc
     """Exchange rows: `sends[i]` of them go to rank i, `takes[i]` come from it; all the same number where empty."""
     name = "all_to_all_single"
     check_dense(name, [output, given])
-    ranks, size = group.size(), given.dtype.itemsize
+    ranks, rank, size = group.size(), group.rank(), given.dtype.itemsize
     out_rows, in_rows = elements_of_ranks(name, output, takes, ranks), elements_of_ranks(name, given, sends, ranks)
     to, of = as_bytes(shared(output)), as_bytes(shared(given))
     out_bytes, in_bytes = [count * size for count in out_rows], [count * size for count in in_rows]
 
     def settle(rows: Sequence[Tensor], splits: Splits) -> None:
         for part, row, counts in zip(to.split(out_bytes), rows, splits, strict=True):
-            begin = sum(counts[: group.rank()]) * size
+            begin = sum(counts[:rank]) * size
             part.copy_(row[begin : begin + part.numel()])
 
     call = Call(name, given.dtype, 0, 0, tuple(in_rows), tuple(out_rows))
@@ -37,11 +37,11 @@ def all_to_all(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor])
     check_dense(name, [*outputs, *givens])
     data, of = [as_bytes(shared(output)) for output in outputs], [as_bytes(shared(given)) for given in givens]
     sends, takes = tuple(given.numel() for given in givens), tuple(output.numel() for output in outputs)
-    size = givens[0].dtype.itemsize
+    rank, size = group.rank(), givens[0].dtype.itemsize
 
     def settle(rows: Sequence[Tensor], splits: Splits) -> None:
         for part, row, counts in zip(data, rows, splits, strict=True):
-            begin = sum(room(count * size) for count in counts[: group.rank()])
+            begin = sum(room(count * size) for count in counts[:rank])
             part.copy_(row[begin : begin + part.numel()])
 
     def move(gloo: Gloo) -> None:

@@ -22,8 +22,9 @@ class Failures:
             raise RuntimeError(f"{self._who(collective)}: {self._why_not}")
 
     def end(self) -> None:
-        """From here on, the group is destroyed."""
+        """From here on, the group is destroyed, and its store is not kept."""
         self._why_not = "the group was destroyed"
+        self._store = None
 
     def explain(self, collective: str, said: str, limit: timedelta) -> str:
         """Return what went wrong in a collective of which Gloo has `said` something."""
@@ -40,7 +41,7 @@ class Failures:
     def _lateness(self, collective: str, limit: timedelta) -> str:
         why = f"not every rank arrived within {limit.total_seconds():g} s"
         others = self._notes()
-        with suppress(RuntimeError):  # the store may have ended with its rank
+        with suppress(RuntimeError, AttributeError):  # the store may have ended with its rank, or with the group
             self._store.set(_note_of(self._rank), f"in {collective} {why}")
         return "; ".join([why, *others])
 
@@ -56,7 +57,7 @@ class Failures:
         try:
             gone = [rank for rank in others if self._store.check([_note_of(rank)])]
             return [f"rank {rank} has given up: {self._store.get(_note_of(rank)).decode()}" for rank in gone]
-        except RuntimeError:
+        except (RuntimeError, AttributeError):
             return []
 
 

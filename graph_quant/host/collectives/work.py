@@ -171,7 +171,7 @@ class Queue:
     """The collectives of a group, first come first served."""
 
     def __init__(self) -> None:
-        self._waiting: SimpleQueue[AsyncWork] = SimpleQueue()
+        self._waiting: SimpleQueue[AsyncWork | None] = SimpleQueue()
         self._last: AsyncWork | None = None
         self._thread: Thread | None = None
         self._performing = False
@@ -190,6 +190,11 @@ class Queue:
         """Tell whether all that was asked for has ended, with what is chained to it."""
         return self._last is None or (self._last.is_completed() and not self._performing)
 
+    def end(self) -> None:
+        """Let the thread end after what was asked for: nothing more will be."""
+        if self._thread is not None:
+            self._waiting.put(None)
+
     def settle(self) -> None:
         """Return when all that was asked for has ended."""
         if self._last is not None and not self.is_here():
@@ -204,6 +209,8 @@ class Queue:
         torch.npu.set_device(device)  # type: ignore[attr-defined]
         while True:
             work = self._waiting.get()
+            if work is None:
+                return
             self._performing = True
             work.perform()
             self._performing = False
