@@ -1,6 +1,6 @@
 """repeat_interleave by a tensor in half precision: its gradient is summed in float32, as RepeatInterleaveGrad does.
 
-PyTorch's own is the gradient of index_select, which rounds after each term.
+PyTorch's own is the gradient of index_select, which rounds after each term where single numbers are repeated.
 """
 
 from __future__ import annotations
