@@ -1,6 +1,6 @@
 """Products with a number, alone or added to a tensor, in half precision.
 
-ATen rounds the result alone. TorchAir rounds the product of sub before, and the number of mul.Scalar, addcmul and
+ATen rounds the result alone. TorchAir rounds the product of sub before, and the number of mul, addcmul and
 addcdiv to the tensors' type; where half precision has no such number, these are computed in float32 here.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from graph_quant.converters.aten.precision import in_float32, is_rounded
+from graph_quant.converters import UPSTREAM
+from graph_quant.converters.aten.precision import in_float32, is_number, is_rounded
 from graph_quant.converters.lowering import converts, in_type
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
@@ -32,6 +33,14 @@ def mul(x: Tensor, number: Any, meta_outputs: Any = None) -> Tensor:
     if is_rounded(number, meta_outputs.dtype):
         return in_float32(ge.Mul, meta_outputs.dtype, x, number)
     return ge.Mul(*in_type(meta_outputs.dtype, x, number))
+
+
+@converts(aten.mul.Tensor)
+def product(x: Any, other: Any, meta_outputs: Any = None) -> Tensor:
+    """Mul; a second factor without dimensions is a number, which may be of a wider type, or known to the run alone."""
+    if is_number(other) and is_rounded(other, meta_outputs.dtype):
+        return in_float32(ge.Mul, meta_outputs.dtype, x, other)
+    return UPSTREAM[aten.mul.Tensor](x, other, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]
 
 
 @converts(aten.addcmul.default)

@@ -10,7 +10,6 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 _HALVES = {DataType.DT_FLOAT16: torch.float16, DataType.DT_BF16: torch.bfloat16}
-_WIDER = (DataType.DT_FLOAT, DataType.DT_DOUBLE)
 
 
 def is_rounded(number: Any, dtype: Any) -> bool:
@@ -18,8 +17,13 @@ def is_rounded(number: Any, dtype: Any) -> bool:
     if dtype not in _HALVES:
         return False
     if isinstance(number, Tensor):
-        return number.dtype in _WIDER
+        return number.dtype not in (dtype, DataType.DT_BOOL)
     return torch.tensor(float(number), dtype=_HALVES[dtype]).item() != float(number)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a tensor without dimensions, or a number that the run is given."""
+    return isinstance(value, Tensor) and not (isinstance(value.meta, torch.Tensor) and value.meta.dim())
 
 
 def in_float32(make: Any, dtype: Any, *values: Any) -> Tensor:

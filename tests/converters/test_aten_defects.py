@@ -37,11 +37,21 @@ CASES: Calls = {
     "a product with a number": (lambda x: torch.addcmul(x, x, x, value=0.1), (MANY,)),
     "a quotient with a number": (lambda x: torch.ops.aten.addcdiv(x, x * 7, x.abs() + 0.3, value=0.1), (MANY,)),
     "a multiple by a number": (lambda x: torch.ops.aten.mul.Scalar(x, 0.1), (MANY,)),
+    "a multiple by a wider number": (lambda x: x * x.float().mean(), (MANY + 0.3,)),
+    "a multiple by a count": (lambda x, n: x * n.max(), (MANY, COUNTS)),
     "a quotient by a number": (lambda x: x / 0.1, (MANY,)),
     "a quotient by a number, rounded down": (lambda x: torch.div(x, 0.1, rounding_mode="floor"), (MANY,)),
     "truth of bytes": (lambda x: torch.any(x), (torch.tensor([0, 3], dtype=torch.uint8),)),
     "bounds that are one": (lambda x: functional.hardtanh(x, 0.0, 0.0), (torch.tensor([1.0, float("nan")]),)),
 }
+FACTOR = 0.7978845608028654
+
+
+def test_a_number_of_a_module_is_a_factor_as_it_is() -> None:
+    """With open sizes Dynamo makes such numbers inputs of the graph."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: FACTOR * x, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=True)
+    assert torch.equal(compiled(MANY.npu()).cpu(), FACTOR * MANY)
 
 
 @pytest.mark.parametrize("name", CASES)
