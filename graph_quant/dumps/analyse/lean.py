@@ -1,4 +1,4 @@
-"""What the passes make of a dump: the graph after them, and what each did."""
+"""What the passes make of a dump: the graph after them, and what each did. Their modules are loaded when they run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ... import passes
-
 if TYPE_CHECKING:
+    from ... import passes
     from ..dump import Dump
 
 
 def lean(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]:
     """A copy of the dump's GraphDef after passes, and what each did."""
+    from ... import passes
+
     graph_def = _copy(dump)
     with passes.use(through):
         return graph_def, passes.run(graph_def, passes.current())
@@ -26,7 +27,11 @@ def held(dump: Dump) -> dict[str, str]:
         for before in node.controls:
             edges.setdefault(node.name, f"it waits for {before}")
             edges.setdefault(before, f"{node.name} waits for it")
-    return {name: edges[name] for name in passes.held(_copy(dump), passes.NAMES)} if edges else {}
+    if not edges:
+        return {}
+    from ... import passes
+
+    return {name: edges[name] for name in passes.held(_copy(dump), passes.NAMES)}
 
 
 def _copy(dump: Dump) -> Any:

@@ -9,7 +9,7 @@ function is the CPU's, where the kernel has a polynomial that is off by a few un
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 
 A1, A2 = -0.0713548162726002527220, -1.5957691216057308

@@ -7,7 +7,7 @@ CPU's, and a device may differ by a few units in the last place of float32.
 from __future__ import annotations
 
 import torch
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 
 aten = torch.ops.aten

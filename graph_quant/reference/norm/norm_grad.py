@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from torch import Tensor
 
 

@@ -7,7 +7,7 @@ two orders differ by at most n/2 units in the last place of the sum of n magnitu
 
 from __future__ import annotations
 
-from graph_quant.ge.kernels import kernel
+from graph_quant.ge import kernel
 from graph_quant.reference.rope.rotation import MODES, rotated
 from torch import Tensor
 
