@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,12 +17,16 @@ FRAMEWORK = Framework(
     roots=("sglang",),
     real=frozenset(
         f"{_NPU}.{name}"
-        for name in ("utils", "quantization.linear_method_npu", "quantization.moe_methods", "moe.matmul", "moe.quant")
+        for name in (
+            *("utils", "moe.matmul", "moe.quant"),
+            *(f"quantization.{file}" for file in ("linear_method_npu", "moe_methods", "awq_kernels", "gptq_kernels")),
+        )
     ),
     folder="python",
     answers={"sglang.srt.utils.is_npu": lambda: True},
 )
 _GROUP = 32
+_AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def _method(file: str, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -78,10 +83,51 @@ def _w4a16_experts() -> Layer:
     return _experts(_method("moe_methods", "NPUWNA16Int4MoEMethod"), layer, weights, None)
 
 
+def _w4a4_experts() -> Layer:
+    weights = Weights.random(4, EXPERTS)
+    layer = module(w13_weight=weights.integers, w13_weight_scale=weights.scale.float())
+    return _experts(_method("moe_methods", "NPUW4A4Int4MoEMethod"), layer, weights, 4)
+
+
+def _plain_experts() -> Layer:
+    weights = Weights.random(8, EXPERTS)
+    layer = module(w13_weight=weights.meant.bfloat16())
+    return _experts(_method("moe_methods", "NPUUnquantMoEMethod"), layer, weights, None)
+
+
+def _of_gptq() -> Layer:
+    """As GPTQ stores it: inputs packed, and zeros one below what they mean."""
+    weights, x = Weights.random(4), tokens()
+    config = SimpleNamespace(checkpoint_format="gptq", weight_bits=4, group_size=_GROUP)
+    method = _method("gptq_kernels", "GPTQLinearAscendKernel", config)
+    scales = _by_group(weights)
+    zeros = _eights(torch.full_like(scales, -1, dtype=torch.int8))
+    layer = module(qweight=_eights(weights.integers).T.contiguous(), qzeros=zeros, scales=scales)
+    method.process_weights_after_loading(layer)
+    return judged(method.apply(layer, x.npu()), x, weights, None)
+
+
+def _of_awq() -> Layer:
+    """As AWQ stores it: outputs packed, in an order of its own."""
+    weights, x = Weights.random(4), tokens()
+    method = _method("awq_kernels", "AWQAscendLinearKernel", SimpleNamespace(pack_factor=8))
+    scales = _by_group(weights)
+    columns = weights.integers.T.unflatten(-1, (-1, 8))[..., _AWQ_ORDER].flatten(-2)
+    zeros = _eights(torch.zeros_like(scales, dtype=torch.int8))
+    layer = module(qweight=_eights(columns), qzeros=zeros, scales=scales)
+    method.process_weights_after_loading(layer)
+    return judged(method.apply(layer, x.npu()), x, weights, None)
+
+
+def _by_group(weights: Weights) -> Tensor:
+    return weights.scale.T.expand(INPUTS // _GROUP, OUTPUTS).contiguous()
+
+
 def _eights(integers: Tensor) -> Tensor:
     """Eight inputs to an int32, each 8 above its value, as compressed-tensors packs them."""
     shifts = torch.arange(0, 32, 4)
-    return ((integers.long() + 8).unflatten(-1, (-1, 8)) << shifts).sum(-1).to(torch.int32)
+    packed = ((integers.long() + 8).unflatten(-1, (-1, 8)) << shifts).sum(-1)
+    return (packed - ((packed >> 31) << 32)).to(torch.int32)
 
 
 CASES = {
@@ -91,4 +137,8 @@ CASES = {
     "W8A8 experts": _w8a8_experts,
     "W4A8 experts": _w4a8_experts,
     "W4A16 experts": _w4a16_experts,
+    "W4A4 experts": _w4a4_experts,
+    "experts in bfloat16": _plain_experts,
+    "GPTQ linear": _of_gptq,
+    "AWQ linear": _of_awq,
 }

@@ -19,7 +19,7 @@ FRAMEWORK = Framework(
     real=frozenset(
         {
             *(f"{_METHODS}.{name}" for name in ("base", "registry", "w8a8_dynamic", "w8a8_static", "w8a16")),
-            f"{_METHODS}.w4a4_laos_dynamic",
+            *(f"{_METHODS}.{name}" for name in ("w4a4_laos_dynamic", "w4a4_flatquant", "w8a8_pdmix")),
             "vllm_ascend.quantization.quant_type",
             "vllm_ascend.quantization.tp_weight_switch",
         }
@@ -43,14 +43,27 @@ def _linear(file: str, name: str, bits: int, input_bits: int | None) -> Layer:
     return judged(method.apply(layer, x.npu()), x, weights, None if input_bits is None else step_of(x, input_bits))
 
 
-def _w8a8_static() -> Layer:
+def _w8a8_static(file: str, name: str, *, decodes: bool = True) -> Layer:
+    """``decodes`` is for a method that takes another way where prompts are read."""
     weights, x = Weights.random(8), tokens().clamp(-3, 3)
-    method = _method("w8a8_static", "AscendW8A8LinearMethod")
+    method = _method(file, name)
     layer = module(**weights.static_parameters(torch.int8))
     layer.params_dtype = torch.bfloat16  # type: ignore[assignment]
     method.process_weights_after_loading(layer)
+    layer.is_kv_consumer = decodes  # type: ignore[assignment]
     _define_quantize()
-    return judged(method.apply(layer, x.npu()), x, weights, INPUT_SCALE)
+    return judged(method.apply(layer, x.npu()), x, weights, INPUT_SCALE if decodes else step_of(x, 8))
+
+
+def _flatquant() -> Layer:
+    """Inputs are turned by two orthogonal matrices of which weights have the inverse, so any weights will do."""
+    weights, x = Weights.random(4), tokens()
+    left, right = (torch.linalg.qr(torch.randn(size, size)).Q.bfloat16() for size in (8, 8))
+    method = _method("w4a4_flatquant", "AscendW4A4FlatQuantDynamicLinearMethod")
+    layer = module(**weights.parameters(), left_trans=left, right_trans=right, clip_ratio=torch.ones(1))
+    method.process_weights_after_loading(layer)
+    turned = (left.float().T @ x.float().unflatten(-1, (8, 8)) @ right.float()).flatten(-2)
+    return judged(method.apply(layer, x.npu()), turned.bfloat16(), weights, step_of(turned, 4))
 
 
 def _define_quantize() -> None:
@@ -64,7 +77,10 @@ def _define_quantize() -> None:
 
 CASES = {
     "W8A8_DYNAMIC linear": lambda: _linear("w8a8_dynamic", "AscendW8A8DynamicLinearMethod", 8, 8),
-    "W8A8 linear": _w8a8_static,
+    "W8A8 linear": lambda: _w8a8_static("w8a8_static", "AscendW8A8LinearMethod"),
+    "W8A8_MIX linear, prompts": lambda: _w8a8_static("w8a8_pdmix", "AscendW8A8PDMixLinearMethod", decodes=False),
+    "W8A8_MIX linear, tokens": lambda: _w8a8_static("w8a8_pdmix", "AscendW8A8PDMixLinearMethod"),
     "W8A16 linear": lambda: _linear("w8a16", "AscendW8A16LinearMethod", 8, None),
     "W4A4_DYNAMIC linear": lambda: _linear("w4a4_laos_dynamic", "AscendW4A4LaosDynamicLinearMethod", 4, 4),
+    "W4A4_FLATQUANT_DYNAMIC linear": _flatquant,
 }
