@@ -37,6 +37,7 @@ OF_OPERATORS = {
     "FusedInferAttentionScore": "npu_fused_infer_attention_score",
     "FusedQuantMatMul": "npu_quant_matmul_gelu",
     "GatherPaKvCache": "npu_gather_pa_kv_cache_functional",
+    "GeluMul": "npu_gelu_mul",
     "GeluQuant": "npu_gelu_quant",
     "GeGluGradV2": "npu_geglu_grad",
     "GeGluV2": "npu_geglu",

@@ -1,0 +1,17 @@
+"""npu_gelu_mul: the gelu of the first half of each row times the second, in float32, rounded once.
+
+Both forms of gelu are those of ``gates``: the polynomial and the order of the A2/A3 kernel.
+"""
+
+from __future__ import annotations
+
+from graph_quant.ge.kernels import kernel
+from graph_quant.reference.activation.gates import GELU_ERF, GELU_TANH, activated
+from torch import Tensor
+
+
+@kernel("GeluMul", flops=20)
+def gelu_mul(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """``gelu(a) * b`` of the halves of the last dimension."""
+    gate, other = x.float().chunk(2, -1)
+    return (activated(gate, GELU_TANH if approximate == "tanh" else GELU_ERF) * other).to(x.dtype)
