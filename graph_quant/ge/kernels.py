@@ -70,7 +70,7 @@ def shelves() -> Shelves:
     return Shelves(
         declared=r'^@(?:\w+_)?kernel\(\s*(?P<names>"[^)=]*?)\s*(?:,\s*\w+=|,?\s*\))',
         called=("kernel(", "declare("),
-        imported=r"\bimport\b.*\bkernels?\b|\bkernels\b.*\bimport\b",
+        imported=r"\bimport\b.*\bkernels?\b|\bkernels\b.*\bimport\b|KERNELS\[.*\] = ",
     )
 
 
