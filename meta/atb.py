@@ -17,6 +17,10 @@ _LOAD = (
     "Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor context_lens, *, Tensor? seq_starts=None, "
     "bool cumsum=False"
 )
+_PAGED_V2 = (
+    "Tensor query, Tensor key_cache, Tensor block_table, SymInt[] context_lens, *, Tensor? value_cache=None, "
+    "Tensor? mask=None, int num_kv_heads=0, int num_heads=0, float scale_value=1.0, int mask_type=0"
+)
 SCHEMAS = {
     "_npu_paged_attention": (
         "(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float scale_value, "
@@ -26,6 +30,8 @@ SCHEMAS = {
         "(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float scale_value, "
         "Tensor block_table, Tensor context_lens, Tensor(a!) out) -> Tensor"
     ),
+    "_npu_paged_attention_v2.out": f"({_PAGED_V2}, Tensor? workspace=None, Tensor(a!) out) -> Tensor(a!)",
+    "_npu_paged_attention_v2_get_workspace": f"({_PAGED_V2}, Tensor(a!) out) -> Tensor",
     "_npu_flash_attention": (
         "(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor seq_len, float scale_value, int num_heads, "
         "int num_kv_heads, Tensor(a!) out) -> ()"

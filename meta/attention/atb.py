@@ -9,6 +9,8 @@ Lengths are int32, and may be on the CPU.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.operator import Plan, Result, operator
@@ -17,6 +19,8 @@ from graph_quant.reference.attention import atb as reference
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
+MOST_CHANNELS = 576
+WIDE, MOST_IN_WIDE_BLOCK = 256, 128
 
 
 def check_heads(rules: Rules, num_heads: int, num_kv_heads: int) -> None:
@@ -32,7 +36,16 @@ def check_lengths(rules: Rules, name: str, lengths: Tensor) -> None:
     rules.rank(name, lengths, 1)
 
 
-def _check_paged(
+def _check_channels(rules: Rules, name: str, cache: Tensor) -> None:
+    _, size, _, width = cache.shape
+    rules.require(width <= MOST_CHANNELS, lambda: f"{name}.size(-1) must be at most {MOST_CHANNELS}, got {width}")
+    rules.require(
+        width <= WIDE or size <= MOST_IN_WIDE_BLOCK,
+        lambda: f"{name}.size(1) must be at most {MOST_IN_WIDE_BLOCK} above {WIDE} channels, got {size}",
+    )
+
+
+def check_paged(
     rules: Rules,
     query: Tensor,
     key_cache: Tensor,
@@ -40,7 +53,6 @@ def _check_paged(
     num_kv_heads: int,
     num_heads: int,
     block_table: Tensor,
-    context_lens: Tensor,
     out: Tensor,
 ) -> None:
     check_heads(rules, num_heads, num_kv_heads)
@@ -51,6 +63,8 @@ def _check_paged(
         rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
         rules.rank(name, tensor, rank)
         rules.equal(f"{name}.size(-2)", tensor.size(-2), "its heads", heads)
+        if rank == 4:
+            _check_channels(rules, name, tensor)
     rules.equal("key_cache.size(-1)", key_cache.size(-1), "query.size(-1)", query.size(-1))
     for dim in range(2):
         rules.equal(f"value_cache.size({dim})", value_cache.size(dim), f"key_cache.size({dim})", key_cache.size(dim))
@@ -58,9 +72,19 @@ def _check_paged(
     rules.equal("out.size(-1)", out.size(-1), "value_cache.size(-1)", value_cache.size(-1))
     rules.dtype("block_table", block_table, (torch.int32,))
     rules.rank("block_table", block_table, 2)
+    rules.equal("block_table.size(0)", block_table.size(0), "query.size(0)", query.size(0))
+
+
+def _check_paged(rules: Rules, query: Tensor, *others: Any, context_lens: Tensor, workspace: Tensor | None) -> None:
+    check_paged(rules, query, *others)
     check_lengths(rules, "context_lens", context_lens)
-    for name, tensor in (("block_table", block_table), ("context_lens", context_lens)):
-        rules.equal(f"{name}.size(0)", tensor.size(0), "query.size(0)", query.size(0))
+    rules.equal("context_lens.size(0)", context_lens.size(0), "query.size(0)", query.size(0))
+    check_workspace(rules, workspace)
+
+
+def check_workspace(rules: Rules, workspace: Tensor | None) -> None:
+    if workspace is not None:
+        rules.dtype("workspace", workspace, (torch.uint8,))
 
 
 @operator("atb::_npu_paged_attention", reference=reference.paged_attention, on_any_device=("context_lens",))
@@ -78,10 +102,8 @@ def paged_attention(
     workspace: Tensor | None,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    if workspace is not None:
-        rules.dtype("workspace", workspace, (torch.uint8,))
-    heads = (num_kv_heads, num_heads)
-    _check_paged(rules, query, key_cache, value_cache, *heads, block_table, context_lens, out)
+    given = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
+    _check_paged(rules, *given, context_lens=context_lens, workspace=workspace)
     return Plan(())
 
 
@@ -99,8 +121,8 @@ def paged_attention_get_workspace(
     out: Tensor,
 ) -> Plan:
     """The same call, asked how much room it needs: none here."""
-    heads = (num_kv_heads, num_heads)
-    _check_paged(rules, query, key_cache, value_cache, *heads, block_table, context_lens, out)
+    given = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
+    _check_paged(rules, *given, context_lens=context_lens, workspace=None)
     return Plan((Result((0,), torch.uint8),))
 
 

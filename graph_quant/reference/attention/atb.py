@@ -28,6 +28,29 @@ def lengths_of(op: str, name: str, given: Tensor, most: int) -> list[int]:
     return lengths
 
 
+def over_pages(
+    op: str,
+    query: Tensor,
+    caches: tuple[Tensor, Tensor],
+    num_kv_heads: int,
+    scale: float,
+    block_table: Tensor,
+    lengths: Sequence[int],
+    out: Tensor,
+    mask: Tensor | None = None,
+) -> None:
+    """Writes the attention of one token of each sequence; ``mask`` (sequence, head, 1, key) is added to its scores."""
+    blocks, size = caches[0].shape[:2]
+    arithmetic = Arithmetic(scale, caches[1].dtype)
+    for place, length in enumerate(lengths):
+        if length:
+            chosen = blocks_of(op, block_table, place, length, size, blocks)
+            keys, values = (Pages(each.flatten(2), chosen, length, num_kv_heads) for each in caches)
+            sight = Sight(None if mask is None else mask[place, ..., :length])
+            found, _ = attend(query[place][:, None], Cached([keys]), Cached([values]), sight, arithmetic)
+            out[place] = found.squeeze(1).to(out.dtype).reshape(out.shape[1:])
+
+
 def paged_attention(
     query: Tensor,
     key_cache: Tensor,
@@ -39,15 +62,36 @@ def paged_attention(
     out: Tensor,
 ) -> tuple[()]:
     """Writes the attention of each token of ``query`` (sequences, heads, channels) over its own sequence."""
-    op, (blocks, size) = "_npu_paged_attention", key_cache.shape[:2]
-    arithmetic = Arithmetic(scale_value, value_cache.dtype)
-    for place, length in enumerate(lengths_of(op, "context_lens", context_lens, block_table.size(1) * size)):
-        if length:
-            chosen = blocks_of(op, block_table, place, length, size, blocks)
-            keys, values = (Pages(each.flatten(2), chosen, length, num_kv_heads) for each in (key_cache, value_cache))
-            found, _ = attend(query[place][:, None], Cached([keys]), Cached([values]), Sight(), arithmetic)
-            out[place] = found.squeeze(1).to(out.dtype).reshape(out.shape[1:])
+    op = "_npu_paged_attention"
+    lengths = lengths_of(op, "context_lens", context_lens, block_table.size(1) * key_cache.size(1))
+    over_pages(op, query, (key_cache, value_cache), num_kv_heads, scale_value, block_table, lengths, out)
     return ()
+
+
+def paged_attention_v2(
+    query: Tensor,
+    key_cache: Tensor,
+    block_table: Tensor,
+    context_lens: Sequence[int],
+    value_cache: Tensor,
+    mask: Tensor | None,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,
+    has_mask: bool,
+    out: Tensor,
+) -> Tensor:
+    """The same, with ``mask`` added to the scores; (head, 1, key) is one for all sequences."""
+    op, most = "_npu_paged_attention_v2", block_table.size(1) * key_cache.size(1)
+    given = None
+    if has_mask and mask is not None:
+        given, most = mask.expand(query.size(0), num_heads, 1, -1), min(most, mask.size(-1))
+        if max(context_lens) < 1:
+            raise Refusal(f"{op}: context_lens must have a length above 0 beside a mask, got {list(context_lens)}")
+    lengths = lengths_of(op, "context_lens", torch.tensor(context_lens), most)
+    caches = (key_cache, value_cache)
+    over_pages(op, query, caches, num_kv_heads or num_heads, scale_value, block_table, lengths, out, given)
+    return out
 
 
 def no_workspace(query: Tensor) -> Tensor:

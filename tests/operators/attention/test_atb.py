@@ -64,6 +64,82 @@ def test_a_token_attends_to_its_own_pages() -> None:
     run(agrees, paged_calls())
 
 
+@st.composite
+def masked_calls(draw: Draw) -> tuple[tuple[Any, ...], Any, int]:
+    """A call of _npu_paged_attention, a mask or none, and what the second version calls its kind."""
+    make = draw(st.sampled_from([f16, bf16]))
+    args = paged(make, [draw(st.integers(1, 6)), *(draw(st.integers(0, 6)) for _ in range(2))])
+    mask = draw(st.sampled_from([make(3, 4, 1, 6), make(4, 1, 7)]))
+    return args, mask, draw(st.sampled_from([0, 2]))
+
+
+def test_a_mask_of_each_head_is_added_to_its_scores() -> None:
+    def agrees(call: tuple[tuple[Any, ...], Any, int]) -> None:
+        (query, key_cache, value_cache, kv_heads, heads, scale, table, lengths, out), mask, kind = call
+        before, given = out.clone(), {"num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
+        given |= {"value_cache": value_cache, "mask": mask, "mask_type": kind, "out": out}
+        found = torch.ops.atb._npu_paged_attention_v2(query, key_cache, table, lengths.tolist(), **given)
+        assert found.data_ptr() == out.data_ptr()
+        for place, length in enumerate(lengths.tolist()):
+            if not length:
+                assert torch.equal(out[place], before[place])
+                continue
+            key, value = (pages(table, cache, place, length) for cache in (key_cache, value_cache))
+            own = floats(mask if mask.dim() == 3 else mask[place])[..., :length] * (kind == 2)
+            for head in range(heads):
+                part = slice(head // 2, head // 2 + 1)
+                wanted = attended(
+                    floats(query[place])[None, head : head + 1], key[:, part], value[:, part], scale, own[head]
+                )
+                near(out[place, head], wanted[0, 0])
+
+    run(agrees, masked_calls())
+
+
+def paged_v2(**changed: Any) -> Any:
+    query, key_cache, value_cache, kv_heads, heads, scale, table, lengths, out = paged()
+    given = {"query": query, "key_cache": key_cache, "block_table": table, "context_lens": lengths.tolist()}
+    given |= {"value_cache": value_cache, "num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
+    given |= {"mask": f16(3, 4, 1, 6), "mask_type": 2, "out": out} | changed
+    return torch.ops.atb._npu_paged_attention_v2(**given)
+
+
+def test_without_a_number_of_heads_of_keys_each_head_has_its_own() -> None:
+    caches = {"key_cache": f16(4, 2, 4, 16), "value_cache": f16(4, 2, 4, 8)}
+    same = caches | {"query": f16(3, 4, 16), "mask_type": 0}
+    assert torch.equal(
+        paged_v2(**same, num_kv_heads=0, out=(out := f16(3, 4, 8)).clone()),
+        paged_v2(**same, num_kv_heads=4, out=out.clone()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "changed"),
+    [
+        ("value_cache", {"value_cache": None}),
+        ("mask_type", {"mask_type": 1}),
+        ("mask must be given", {"mask": None}),
+        ("mask must be", {"mask": bf16(3, 4, 1, 6)}),
+        ("mask", {"mask": f16(1, 6)}),
+        ("mask.size(-3)", {"mask": f16(3, 1, 1, 6)}),
+        ("mask.size(-2)", {"mask": f16(3, 4, 2, 6)}),
+        ("mask.size(0)", {"mask": f16(2, 4, 1, 6)}),
+        ("the number of context_lens", {"context_lens": [1, 2]}),
+        ("context_lens[0]", {"mask": f16(3, 4, 1, 4)}),
+        ("context_lens[1]", {"mask_type": 0, "context_lens": [1, 7, 1]}),
+        ("context_lens must have", {"context_lens": [0, 0, 0]}),
+        ("num_heads", {"num_heads": 0, "num_kv_heads": 1}),
+        ("workspace", {"workspace": f16(1)}),
+        ("key_cache.size(-1)", {"query": f16(3, 4, 592), "key_cache": f16(4, 2, 2, 592)}),
+        ("key_cache.size(1)", {"query": f16(3, 4, 272), "key_cache": f16(4, 144, 2, 272)}),
+    ],
+)
+def test_wrong_calls_of_the_second_version_are_refused(message: str, changed: dict[str, Any]) -> None:
+    with pytest.raises(RuntimeError) as refusal:
+        paged_v2(**changed)
+    assert str(refusal.value).startswith(f"_npu_paged_attention_v2: {message}")
+
+
 def test_lengths_may_be_on_either_device_and_a_workspace_is_left_alone() -> None:
     args = [each.npu() if isinstance(each, torch.Tensor) else each for each in paged()]
     results = []

@@ -1,0 +1,72 @@
+"""ATB's _npu_paged_attention_v2 with its workspace query: lengths are numbers, and a mask may be added to the scores.
+
+Tensors as for _npu_paged_attention. ``mask_type`` 2 takes a mask of query's dtype, (sequences, heads, 1, keys) or
+(heads, 1, keys), as long as the longest sequence; 0 none. Without ``num_kv_heads`` there are as many as ``num_heads``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
+from graph_quant.meta.attention.atb import check_paged, check_workspace
+from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention import atb as reference
+from torch import Tensor
+
+NO_MASK, ALIBI = 0, 2
+NAMES = (
+    "query", "key_cache", "block_table", "context_lens", "value_cache", "mask", "num_kv_heads", "num_heads",
+    "scale_value", "mask_type", "workspace", "out",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MaskedPlan(Plan):
+    """``has_mask``: the mask is added; else the library does not look at it."""
+
+    has_mask: bool
+
+
+def _check_mask(rules: Rules, query: Tensor, mask: Tensor | None) -> None:
+    if mask is None:
+        rules.refuse(f"mask must be given in mask_type {ALIBI}, got None")
+    rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
+    rules.rank("mask", mask, 3, 4)
+    rules.equal("mask.size(-3)", mask.size(-3), "query.size(1)", query.size(1))
+    rules.equal("mask.size(-2)", mask.size(-2), "one token", 1)
+    if mask.dim() == 4:
+        rules.equal("mask.size(0)", mask.size(0), "query.size(0)", query.size(0))
+
+
+def _plan(rules: Rules, *values: Any) -> MaskedPlan:
+    given = dict(zip(NAMES, values, strict=True))
+    query, value_cache, heads = given["query"], given["value_cache"], given["num_heads"]
+    if value_cache is None:
+        rules.refuse("value_cache must be given, got None")
+    tensors = (query, given["key_cache"], value_cache)
+    check_paged(rules, *tensors, given["num_kv_heads"] or heads, heads, given["block_table"], given["out"])
+    rules.equal("the number of context_lens", len(given["context_lens"]), "query.size(0)", query.size(0))
+    check_workspace(rules, given["workspace"])
+    rules.one_of("mask_type", given["mask_type"], (NO_MASK, ALIBI))
+    has_mask = given["mask_type"] == ALIBI
+    if has_mask:
+        _check_mask(rules, query, given["mask"])
+    return MaskedPlan(("out",), has_mask)
+
+
+def _plan_workspace(rules: Rules, *values: Any) -> Plan:
+    """The same call, asked how much room it needs: none here."""
+    *given, out = values
+    _plan(rules, *given, None, out)
+    return Plan((Result((0,), torch.uint8),))
+
+
+operator("atb::_npu_paged_attention_v2.out", reference=reference.paged_attention_v2)(taking(("rules", *NAMES), _plan))
+operator("atb::_npu_paged_attention_v2_get_workspace", reference=reference.no_workspace)(
+    taking(("rules", *(name for name in NAMES if name != "workspace")), _plan_workspace)
+)
