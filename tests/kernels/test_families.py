@@ -48,6 +48,12 @@ def agree(result: torch.Tensor, expected: torch.Tensor, bound: float) -> None:
     return None
 
 
+def shares_memory(arguments: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:
+    given = [each for argument in arguments for each in several(argument) if isinstance(each, torch.Tensor)]
+    begins = {each.untyped_storage().data_ptr() for each in given if each.numel()}
+    return any(result.numel() and result.untyped_storage().data_ptr() in begins for result in results)
+
+
 def test_every_kernel_is_tried() -> None:
     """A type is tried here or, where it is of an operator of the package, with that operator's calls."""
     assert {*TRIALS, *OF_OPERATORS} == set(KERNELS)
@@ -81,6 +87,7 @@ def test_a_kernel_gives_what_another_statement_gives(op_type: str) -> None:
         try:
             results = several(KERNELS[op_type].function(*arguments, **attributes))
             assert len(results) == len(wanted)
+            assert KERNELS[op_type].may_alias or not shares_memory(arguments, results), "undeclared memory of an input"
             for result, other in zip(results, wanted, strict=True):
                 agree(result, other, bound)
         except Exception as error:

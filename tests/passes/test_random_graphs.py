@@ -238,7 +238,7 @@ def written(maker: Maker) -> None:
     for _ in range(maker.draw.randint(0, 2)):
         names.append(_again(maker, names[-1], value))
     kept = maker.add(value, "Abs", {"x": maker.draw.choice(names)})
-    copied = maker.add(value.double(), "Cast", {"x": maker.draw.choice(names)}, dst_type="float64")
+    copied = maker.add(value, "Cast", {"x": maker.draw.choice(names)}, dst_type="float32")
     update = maker.made.const(torch.full((1, *value.shape[1:]), 7.0), torch.float32)
     index = maker.made.const([[maker.draw.randrange(value.size(0))]])
     fed = {"var": maker.draw.choice(names), "indices": index, "updates": update}

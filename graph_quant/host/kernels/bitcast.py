@@ -12,7 +12,7 @@ from ...ge import from_attr, kernel
 from ...reference.blocks import BLOCK_ELEMENTS
 
 
-@kernel("Bitcast", view=True)
+@kernel("Bitcast", may_alias=True, view=True)
 def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa: A002
     """The same bits as another type; a change of width adds or removes a last dimension, or scales it."""
     if type == INT4.ge_attr:

@@ -120,7 +120,7 @@ def cast(x: Tensor, *, dst_type: int) -> Tensor:
     dtype = from_attr(dst_type)
     if x.is_complex() and not dtype.is_complex:
         x = torch.view_as_real(x)[..., 0]
-    return x.to(dtype)
+    return x.to(dtype, copy=True)
 
 
 @kernel("Exp")
@@ -233,7 +233,7 @@ def add_all(x: Sequence[Tensor]) -> Tensor:
     total = x[0]
     for term in x[1:]:
         total = total + term
-    return total
+    return total if len(x) > 1 else total.clone()
 
 
 @kernel("ClipByValueV2", "ClipByValue")
@@ -251,11 +251,11 @@ def make_complex(real: Tensor, imag: Tensor) -> Tensor:
     return torch.complex(real, imag)
 
 
-@kernel("Real")
+@kernel("Real", may_alias=True)
 def real_part(input: Tensor) -> Tensor:  # noqa: A002
     return torch.view_as_real(input)[..., 0] if input.is_complex() else input
 
 
-@kernel("Imag")
+@kernel("Imag", may_alias=True)
 def imaginary_part(input: Tensor) -> Tensor:  # noqa: A002
     return torch.view_as_real(input)[..., 1] if input.is_complex() else torch.zeros_like(input)

@@ -54,12 +54,12 @@ def places(mask: Sequence[int], indices: Sequence[Tensor]) -> tuple[Tensor | sli
     return tuple(next(following) if chosen else slice(None) for chosen in mask)
 
 
-@kernel("Index")
+@kernel("Index", may_alias=True)
 def index(x: Tensor, indexed_sizes: Sizes, indexed_strides: Sizes, indices: Sequence[Tensor]) -> Tensor:  # noqa: ARG001
     return x[places(indexed_sizes.ints, indices)]
 
 
-@kernel("IndexByTensor")
+@kernel("IndexByTensor", may_alias=True)
 def index_by_tensor(x: Tensor, indices: Sequence[Tensor], *, indices_mask: Sequence[int] = ()) -> Tensor:
     return x[places(indices_mask, indices)]
 

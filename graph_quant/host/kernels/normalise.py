@@ -62,7 +62,7 @@ def batch_norm(
     """The running statistics are inputs that GE updates in place."""
     one_each(x.size(1), "channels", weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     y, mean, rstd = torch.native_batch_norm(x, weight, bias, running_mean, running_var, is_training, momentum, epsilon)
-    return y, running_mean, running_var, mean, rstd
+    return y, running_mean.clone(), running_var.clone(), mean, rstd
 
 
 @kernel("BNTrainingUpdateGrad", "BN3DTrainingUpdateGrad")

@@ -28,9 +28,10 @@ def reduce_mean(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
 
 @kernel("ReduceProd", flops=REDUCTION)
 def reduce_prod(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
+    product = x
     for axis in sorted((each % max(x.dim(), 1) for each in _axes(x, axes)), reverse=True):
-        x = torch.prod(x, axis, keep_dims, dtype=x.dtype)
-    return x
+        product = torch.prod(product, axis, keep_dims, dtype=x.dtype)
+    return x.clone() if product is x else product
 
 
 @kernel("ReduceProdD", flops=REDUCTION)
@@ -50,12 +51,12 @@ def reduce_min(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
 
 @kernel("ReduceAll", flops=REDUCTION)
 def reduce_all(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
-    return torch.all(x, _axes(x, axes), keep_dims) if x.dim() else x.bool()
+    return torch.all(x, _axes(x, axes), keep_dims) if x.dim() else x != 0
 
 
 @kernel("ReduceAny", flops=REDUCTION)
 def reduce_any(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
-    return torch.any(x, _axes(x, axes), keep_dims) if x.dim() else x.bool()
+    return torch.any(x, _axes(x, axes), keep_dims) if x.dim() else x != 0
 
 
 @kernel("ReduceLogSumExp", flops=REDUCTION)
