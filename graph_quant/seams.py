@@ -259,7 +259,10 @@ SEAMS: tuple[Seam, ...] = (
     ),
     *_seams("dropout_with_byte_mask is missing", "torch.ops.npu._dropout_with_byte_mask"),
     *_seams(
-        "the engine inductor does not start", "torch_npu._inductor", "torch._inductor.decomposition.decompositions"
+        "the engine inductor does not start",
+        "torch_npu._inductor",
+        "torch._inductor.decomposition.decompositions",
+        "torch._inductor.lowering.make_fallback",
     ),
     # TorchAir
     *_seams(

@@ -100,7 +100,12 @@ def _load_inductor() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "triton-ascend is not installed")
         importlib.import_module("torch_npu._inductor")
-    importlib.import_module("torch._inductor.decomposition").decompositions[int8_product.STEP] = int8_product.as_int_mm
+    decompositions = importlib.import_module("torch._inductor.decomposition").decompositions
+    if int8_product.STEP not in decompositions:
+        # What is not decomposed is called as it is; Inductor takes no operator for both unless it is told to.
+        lowering = importlib.import_module("torch._inductor.lowering")
+        lowering.make_fallback(int8_product.STEP, override_decomp=True)
+        decompositions[int8_product.STEP] = int8_product.as_int_mm
 
 
 def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:

@@ -29,9 +29,11 @@ def _over_broadcast(x: Tensor, like: Tensor) -> Tensor:
 
 @kernel("RotaryPositionEmbeddingGrad", flops=8)
 def rotary_position_embedding_grad(
-    dy: Tensor, cos: Tensor, sin: Tensor, x: Tensor, *, mode: int = 0
+    dy: Tensor, cos: Tensor, sin: Tensor, x: Tensor | None = None, *, mode: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``mode`` 0 is half, 1 interleave; the others are for Ascend 950."""
+    if x is None:
+        raise NotImplementedError("RotaryPositionEmbeddingGrad: without x it has no host kernel")
     if mode not in (0, 1):
         raise NotImplementedError(f"RotaryPositionEmbeddingGrad: mode {mode} has no host kernel, only 0 and 1")
     return rotary_mul_backward(dy, x, cos, sin, MODES[mode])
