@@ -31,12 +31,14 @@ def lines(run: DryRun, chip: str | None = None) -> Iterator[str]:
 
 def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
     operators = _number(graph.operators.total(), "operator")
+    is_one = graph.operators.total() == 1
     if graph.dump is None:
-        yield f"{graph.name}: {operators}, captured as they are: {_counted(graph.operators)}"
+        yield f"{graph.name}: {operators}, captured as {'it is' if is_one else 'they are'}: {_counted(graph.operators)}"
     else:
         kinds = Counter(node.type for node in graph.dump.order if node.type not in _NOT_COUNTED)
         inside = f"{kinds.total()} of them inside: {_counted(kinds)}" if kinds else "none of them inside"
-        yield f"{graph.name}: {operators} become {_number(len(graph.dump.order), 'GE node')}, {inside}"
+        nodes = _number(len(graph.dump.order), "GE node")
+        yield f"{graph.name}: {operators} {'becomes' if is_one else 'become'} {nodes}, {inside}"
     yield from _several("has no converter, or it refuses", graph.unlowered)
     yield from _several("has no kernel on the host; an NPU has its own", graph.no_kernel)
     yield from _several("multiplies in floating point", graph.floats)

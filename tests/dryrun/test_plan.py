@@ -153,6 +153,7 @@ def test_a_script_goes_on_with_zeros_of_the_right_shape(tmp_path: Path, capsys) 
     out = capsys.readouterr().out
     assert "(3, 8) npu 0.0\n(4, 8) npu 0.0\n" in out
     assert "1 graph, lowered and not run" in out
+    assert ": 1 operator becomes " in out
     assert out.endswith("everything lowers\n")
 
 

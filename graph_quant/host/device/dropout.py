@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,6 +43,12 @@ def dropout_with_byte_mask(x: Tensor, p: float, train: bool) -> Tensor:
     return torch.ops.npu._dropout_with_byte_mask(x, p)[0]  # type: ignore[no-any-return]
 
 
+def dropout_gen_mask(size: Sequence[int], p: float, *, device: torch.device | None = None, **_options: Any) -> Tensor:
+    """A mask of bits that the device's generator draws; whatever dtype is asked for, it is uint8."""
+    drawn_for = torch.empty(size, dtype=torch.float16, device=device or NPU)
+    return torch.ops.npu._npu_dropout(drawn_for, p)[1]  # type: ignore[no-any-return]
+
+
 COMPOSED: dict[str, Callable[..., Any]] = {
     "aten::native_dropout": native_dropout,
     "aten::native_dropout.out": native_dropout_out,
@@ -50,3 +56,5 @@ COMPOSED: dict[str, Callable[..., Any]] = {
     "aten::randperm": randperm,
     "aten::randperm.out": randperm_out,
 }
+# Those that are given no tensor, so that no device's kernel is asked for.
+FACTORIES: dict[str, Callable[..., Any]] = {"npu::npu_dropout_gen_mask": dropout_gen_mask}

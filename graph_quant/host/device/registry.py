@@ -14,6 +14,7 @@ from .. import recording
 from ..devices import at_home
 from . import absent, atb, attention, autograd, copies, integers, kernels, products, recurrent, repeats, sparse
 from .dropout import COMPOSED as DROPOUT
+from .dropout import FACTORIES
 from .numbers import with_numbers
 from .startup import keep_quiet
 
@@ -101,6 +102,8 @@ def register() -> None:
         npu.impl(name, _DEVICE, COMPOSED.get(name) or _refusal(name), False)
         if name in COMPOSED:
             npu.impl(name, _AUTOGRAD, COMPOSED[name], False)
+    for name, kernel in FACTORIES.items():
+        npu.impl(name, "CompositeImplicitAutograd", kernel, False)
     _libraries.extend((aten, npu))
     atb.refuse_by_name()
     keep_quiet()

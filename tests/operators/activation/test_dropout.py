@@ -1,5 +1,7 @@
 """Dropout: masks drawn by the npu's generator, their size and packing, and what they do."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +66,27 @@ def test_masks_follow_the_seed() -> None:
     assert generator.get_offset() == 20
 
 
+def test_a_mask_is_drawn_for_no_tensor() -> None:
+    torch.npu.manual_seed(3)
+    drawn = torch_npu.npu_dropout_gen_mask([3, 100], p=0.5, dtype=torch.float16, device=torch.device("npu"))
+    again = torch_npu.npu_dropout_gen_mask([300], 0.5)
+    torch.npu.manual_seed(3)
+    expected = [torch_npu._npu_dropout(f32(300).npu(), 0.5)[1] for _ in range(2)]
+    assert torch.equal(drawn, expected[0])
+    assert torch.equal(again, expected[1])
+    assert drawn.device.type == "npu"
+
+
+def test_a_mask_for_no_tensor_is_drawn_anew_in_each_replay() -> None:
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        mask = torch_npu.npu_dropout_gen_mask([300], 0.5)
+    graph.replay()
+    first = mask.clone()
+    graph.replay()
+    assert not torch.equal(mask, first)
+
+
 def test_bytes() -> None:
     x = f32(9, 40).npu().requires_grad_()
     y = torch_npu.dropout_with_byte_mask(x, 0.5, True)
@@ -98,6 +121,7 @@ def test_each_replay_draws_anew() -> None:
 
 WRONG = {
     "p": lambda: torch_npu._npu_dropout(f32(4).npu(), 1.5),
+    "p without a tensor": lambda: torch_npu.npu_dropout_gen_mask([4], 1.5),
     "input": lambda: torch_npu._npu_dropout(i8(4).npu(), 0.5),
     "size": lambda: torch_npu._npu_dropout_gen_mask(f32(4).npu(), [-4], 0.5, 1, 0),
     "offset": lambda: torch_npu._npu_dropout_gen_mask(f32(4).npu(), [4], 0.5, 1, -4),
@@ -108,5 +132,5 @@ WRONG = {
 
 @pytest.mark.parametrize("argument", WRONG)
 def test_refuses(argument: str) -> None:
-    with pytest.raises(Refusal, match=f"dropout.*: {argument.replace('(', '.').replace(')', '.')} must"):
+    with pytest.raises(Refusal, match=f"dropout.*: {re.escape(argument.partition(' ')[0])} must"):
         WRONG[argument]()
