@@ -21,6 +21,15 @@ _PAGED_V2 = (
     "Tensor query, Tensor key_cache, Tensor block_table, SymInt[] context_lens, *, Tensor? value_cache=None, "
     "Tensor? mask=None, int num_kv_heads=0, int num_heads=0, float scale_value=1.0, int mask_type=0"
 )
+_LATENT = (
+    "Tensor q_nope, Tensor q_rope, Tensor ctkv, Tensor k_rope, Tensor block_tables, SymInt[] context_lens, "
+    "int q_headnum, float qk_scale, int kv_headnum"
+)
+_LATENT_OPTIONS = (
+    "*, Tensor? mask=None, SymInt[]? qseqlen=None, Tensor? qk_descale=None, Tensor? pv_descale=None, "
+    "str? mask_type=None, str? calc_type=None, str? cache_mode=None"
+)
+_LATENT_LSE = f"{_LATENT}, bool return_lse, {_LATENT_OPTIONS}"
 SCHEMAS = {
     "_npu_paged_attention": (
         "(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float scale_value, "
@@ -60,6 +69,13 @@ SCHEMAS = {
         "(Tensor query, Tensor key_cache, int num_kv_heads, int num_heads, float scale_value, Tensor block_table, "
         "Tensor context_lens, int mla_vheadsize, Tensor(a!) out) -> ()"
     ),
+    "npu_multi_head_latent_attention": f"({_LATENT}, {_LATENT_OPTIONS}) -> Tensor",
+    "npu_multi_head_latent_attention.out": f"({_LATENT}, {_LATENT_OPTIONS}, Tensor(a!) output) -> Tensor(a!)",
+    "npu_multi_head_latent_attention.lse": f"({_LATENT_LSE}, Tensor? workspace=None) -> (Tensor, Tensor)",
+    "npu_multi_head_latent_attention.lse_out": (
+        f"({_LATENT_LSE}, Tensor? workspace=None, Tensor(a!) output, Tensor(b!) lse) -> (Tensor(a!), Tensor(b!))"
+    ),
+    "_npu_multi_head_latent_attention_get_workspace.lse": f"({_LATENT_LSE}) -> Tensor",
     "npu_ring_mla": f"({_RING}) -> (Tensor, Tensor)",
     "npu_ring_mla.out": (f"({_RING}, Tensor(a!) output, Tensor(b!) softmax_lse) -> (Tensor(a!), Tensor(b!))"),
     "npu_paged_cache_load": f"({_LOAD}) -> (Tensor, Tensor)",

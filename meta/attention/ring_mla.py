@@ -38,7 +38,8 @@ class RingPlan(Plan):
     is_causal: bool
 
 
-def _check_shape(rules: Rules, name: str, tensor: Tensor, shape: tuple[Size, ...]) -> None:
+def check_shape(rules: Rules, name: str, tensor: Tensor, shape: tuple[Size, ...]) -> None:
+    """A tensor has the sizes that follow from other arguments."""
     rules.rank(name, tensor, len(shape))
     for dim, size in enumerate(shape):
         rules.equal(f"{name}.size({dim})", tensor.size(dim), "what the others say", size)
@@ -56,7 +57,7 @@ def _check(rules: Rules, given: dict[str, Any]) -> RingPlan:
     sizes |= {"k_nope": (key, kv_heads, WIDE), "k_rope": (key, kv_heads, NARROW), "value": (key, kv_heads, WIDE)}
     for name, (like, count, width) in sizes.items():
         rules.dtype(name, given[name], (query.dtype,), ", the dtype of q_nope")
-        _check_shape(rules, name, given[name], (like.size(0), count, width))
+        check_shape(rules, name, given[name], (like.size(0), count, width))
     seqlen = given["seqlen"]
     rules.dtype("seqlen", seqlen, (torch.int32,))
     rules.require(seqlen.device.type in ("cpu", "meta"), lambda: f"seqlen must be on the CPU, got {seqlen.device}")
@@ -85,7 +86,7 @@ def _check_before(rules: Rules, given: dict[str, Any]) -> None:
             rules.refuse(f"{name} must be None in calc_type_first_ring, got a tensor")
         else:
             rules.dtype(name, given[name], (dtype,))
-            _check_shape(rules, name, given[name], shape)
+            check_shape(rules, name, given[name], shape)
 
 
 def _check_mask(rules: Rules, given: dict[str, Any]) -> None:
@@ -115,7 +116,7 @@ def _plan_into(rules: Rules, *values: Any) -> RingPlan:
     ):
         assert isinstance(result, Result)
         rules.dtype(name, tensor, (result.dtype,))
-        _check_shape(rules, name, tensor, result.shape)
+        check_shape(rules, name, tensor, result.shape)
     return RingPlan(("output", "softmax_lse"), plan.is_causal)
 
 

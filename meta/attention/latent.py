@@ -1,0 +1,124 @@
+"""ATB's npu_multi_head_latent_attention, its forms with logarithms and its workspace query: what may be passed.
+
+Queries are (sequences, heads, 512) and (sequences, heads, 64), caches (blocks, 128, 1, 512) and (blocks, 128, 1, 64),
+or, as "nzcache", in parts of 16 channels; float16 or bfloat16, all of one dtype. Several tokens of a sequence, and
+caches of int8, are not served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
+from graph_quant.meta.attention.atb import HALVES, check_workspace
+from graph_quant.meta.attention.ring_mla import check_shape
+from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention import latent as reference
+
+LATENT, ROTATED, PART = 512, 64, 16
+HEADS = (8, 16, 32, 64, 128)
+MOST_SEQUENCES = 8192
+TENSORS = (
+    "q_nope", "q_rope", "ctkv", "k_rope", "block_tables", "context_lens", "q_headnum", "qk_scale", "kv_headnum",
+)  # fmt: skip
+OPTIONS = ("mask", "qseqlen", "qk_descale", "pv_descale", "mask_type", "calc_type", "cache_mode")
+PLAIN = (*TENSORS, *OPTIONS)
+WITH_LSE = (*TENSORS, "return_lse", *OPTIONS)
+_NAME = "atb::npu_multi_head_latent_attention"
+
+
+@dataclass(frozen=True)
+class LatentPlan(Plan):
+    """``has_lse``: the logarithms of the sums of exponentials are given."""
+
+    has_lse: bool
+
+
+def _check_caches(rules: Rules, given: dict[str, Any]) -> None:
+    in_parts = given["cache_mode"] == "nzcache"
+    for name, width in {"ctkv": LATENT, "k_rope": ROTATED}.items():
+        rules.dtype(name, given[name], (given["q_nope"].dtype,), ", the dtype of q_nope")
+        blocks = given["ctkv"].size(0)
+        block = (width // PART, reference.BLOCK, PART) if in_parts else (reference.BLOCK, 1, width)
+        check_shape(rules, name, given[name], (blocks, *block))
+
+
+def _check(rules: Rules, given: dict[str, Any], calc_types: tuple[str, ...]) -> bool:
+    """Whether the call is one of a ring, which gives logarithms."""
+    heads, query, scale = given["q_headnum"], given["q_nope"], given["qk_scale"]
+    rules.one_of("q_headnum", heads, HEADS)
+    rules.equal("kv_headnum", given["kv_headnum"], "one head of keys", 1)
+    rules.require(0 < scale <= 1, lambda: f"qk_scale must lie in (0, 1], got {scale}")
+    served = {"mask_type": ("undefined",), "calc_type": calc_types, "cache_mode": ("krope_ctkv", "nzcache")}
+    for name, allowed in served.items():
+        if given[name] is not None:
+            rules.one_of(name, given[name], allowed)
+    rules.dtype("q_nope", query, HALVES)
+    check_shape(rules, "q_nope", query, (query.size(0), heads, LATENT))
+    rules.dtype("q_rope", given["q_rope"], (query.dtype,), ", the dtype of q_nope")
+    check_shape(rules, "q_rope", given["q_rope"], (query.size(0), heads, ROTATED))
+    _check_caches(rules, given)
+    table = given["block_tables"]
+    rules.dtype("block_tables", table, (torch.int32,))
+    check_shape(rules, "block_tables", table, (query.size(0), table.size(-1)))
+    rules.require(
+        query.size(0) <= MOST_SEQUENCES, lambda: f"q_nope.size(0) must be at most {MOST_SEQUENCES}, got {query.size(0)}"
+    )
+    rules.equal("the number of context_lens", len(given["context_lens"]), "q_nope.size(0)", query.size(0))
+    return bool(given["calc_type"] == "calc_type_ring")
+
+
+def _plan(rules: Rules, *values: Any) -> Plan:
+    given = dict(zip(PLAIN, values, strict=True))
+    _check(rules, given, ("calc_type_undefined",))
+    return Plan((Result(tuple(given["q_nope"].shape), given["q_nope"].dtype),))
+
+
+def _plan_into(rules: Rules, *values: Any) -> Plan:
+    *given, output = values
+    _plan(rules, *given)
+    rules.like("output", output, "q_nope", given[0])
+    return Plan(("output",))
+
+
+def _plan_lse(rules: Rules, *values: Any) -> LatentPlan:
+    *given, workspace = values
+    named = dict(zip(WITH_LSE, given, strict=True))
+    is_ring = _check(rules, named, ("calc_type_undefined", "calc_type_ring"))
+    check_workspace(rules, workspace)
+    has_lse, query = is_ring and named["return_lse"], named["q_nope"]
+    lse = Result((query.size(0), query.size(1), 1), query.dtype) if has_lse else None
+    return LatentPlan((Result(tuple(query.shape), query.dtype), lse), has_lse)
+
+
+def _plan_lse_into(rules: Rules, *values: Any) -> LatentPlan:
+    *given, output, lse = values
+    plan = _plan_lse(rules, *given)
+    named = dict(zip(WITH_LSE, given[:-1], strict=True))
+    rules.require(named["return_lse"], lambda: "return_lse must be True where lse is given, got False")
+    query = named["q_nope"]
+    rules.like("output", output, "q_nope", query)
+    rules.dtype("lse", lse, (query.dtype,), ", the dtype of q_nope")
+    check_shape(rules, "lse", lse, (query.size(0), query.size(1), 1))
+    return LatentPlan(("output", "lse"), plan.has_lse)
+
+
+def _plan_workspace(rules: Rules, *values: Any) -> Plan:
+    """The same call, asked how much room it needs: none here."""
+    _plan_lse(rules, *values, None)
+    return Plan((Result((0,), torch.uint8),))
+
+
+operator(_NAME, reference=reference.compute)(taking(("rules", *PLAIN), _plan))
+operator(f"{_NAME}.out", reference=reference.into)(taking(("rules", *PLAIN, "output"), _plan_into))
+operator(f"{_NAME}.lse", reference=reference.compute_both)(taking(("rules", *WITH_LSE, "workspace"), _plan_lse))
+operator(f"{_NAME}.lse_out", reference=reference.into_both)(
+    taking(("rules", *WITH_LSE, "workspace", "output", "lse"), _plan_lse_into)
+)
+operator("atb::_npu_multi_head_latent_attention_get_workspace.lse", reference=reference.no_room)(
+    taking(("rules", *WITH_LSE), _plan_workspace)
+)
