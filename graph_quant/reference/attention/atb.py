@@ -86,7 +86,7 @@ def paged_attention_v2(
     given = None
     if has_mask and mask is not None:
         given, most = mask.expand(query.size(0), num_heads, 1, -1), min(most, mask.size(-1))
-        if max(context_lens) < 1:
+        if max(context_lens, default=0) < 1:
             raise Refusal(f"{op}: context_lens must have a length above 0 beside a mask, got {list(context_lens)}")
     lengths = lengths_of(op, "context_lens", torch.tensor(context_lens), most)
     caches = (key_cache, value_cache)

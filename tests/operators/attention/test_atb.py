@@ -104,6 +104,9 @@ def paged_v2(**changed: Any) -> Any:
     return torch.ops.atb._npu_paged_attention_v2(**given)
 
 
+NO_TABLE = torch.empty(0, 3, dtype=torch.int32)
+
+
 def test_without_a_number_of_heads_of_keys_each_head_has_its_own() -> None:
     caches = {"key_cache": f16(4, 2, 4, 16), "value_cache": f16(4, 2, 4, 8)}
     same = caches | {"query": f16(3, 4, 16), "mask_type": 0}
@@ -128,6 +131,16 @@ def test_without_a_number_of_heads_of_keys_each_head_has_its_own() -> None:
         ("context_lens[0]", {"mask": f16(3, 4, 1, 4)}),
         ("context_lens[1]", {"mask_type": 0, "context_lens": [1, 7, 1]}),
         ("context_lens must have", {"context_lens": [0, 0, 0]}),
+        (
+            "context_lens must have",
+            {
+                "context_lens": [],
+                "query": f16(0, 4, 16),
+                "out": f16(0, 4, 8),
+                "mask": f16(4, 1, 6),
+                "block_table": NO_TABLE,
+            },
+        ),
         ("num_heads", {"num_heads": 0, "num_kv_heads": 1}),
         ("workspace", {"workspace": f16(1)}),
         ("key_cache.size(-1)", {"query": f16(3, 4, 592), "key_cache": f16(4, 2, 2, 592)}),
