@@ -179,6 +179,7 @@ SEAMS: tuple[Seam, ...] = (
         "torch._guards.TracingContext",
         "torch.utils._pytree.tree_flatten_with_path",
     ),
+    *_seams("masks of npu_dropout_gen_mask cannot be drawn", "torch.ops.npu._npu_dropout"),
     *_seams("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
     *_seams(
         "attention with a shift of its scores, or with dropout, cannot be computed",
