@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build, topological, visible
 from .errors import DumpError
 from .read.callers import role
-from .read.contents import GE_KINDS, PLANNED_KINDS, Progress
+from .read.contents import CUT_OFF, GE_KINDS, PLANNED_KINDS, Progress
 from .read.formats import read
 
 if TYPE_CHECKING:
@@ -202,6 +202,11 @@ class Dump:
         from .analyse.diff import compare
 
         return compare(self, other)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the file stops in the middle of a graph."""
+        return CUT_OFF in self.missing
 
     def lint(self, ignore: Sequence[str] = ()) -> list[Finding]:
         """What is wrong or wasteful in the graph, rule by rule."""

@@ -130,7 +130,8 @@ def test_a_file_that_stops_in_a_node_is_read_up_to_there(tmp_path):
     dump = dumps.load(tmp_path / "cut")
     assert [node.name for node in dump.order] == ["image", "chosen", "weight", "conv_relu"]
     assert dump.missing[0] == "the file ends inside a node: that node and what follows"
-    assert dump.lint() == []
+    assert [(finding.rule.id, finding.node) for finding in dump.lint()] == [("cut-off", "conv_relu")]
+    assert dump.lint(["cut-off"]) == []
 
 
 def test_graphs_that_call_each_other_are_refused(tmp_path):

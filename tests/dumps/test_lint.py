@@ -12,6 +12,7 @@ from graph_quant.dumps import Severity, rules
 DATA = Path(__file__).parent / "data"
 INT4 = (DATA / "upstream_group_quant_int4.txt").read_text()
 MATMUL = (DATA / "upstream_quant_matmul_bad_scale.txt").read_text()
+PROTO = (DATA / "small_ge_proto.txt").read_text()
 BLOCK = (DATA / "upstream_block_original.txt").read_text()
 
 NODE = 'op {{ name: "{}" type: "{}" {} output_desc {{ name: "y" dtype: {} layout: "ND" {} }} }}\n'
@@ -35,6 +36,7 @@ FIRES = {
     "redundant-chain": (INT4, "Reshape_1", "9 nodes pack int4; Const [0, …, -1, 8], Reshape and Bitcast"),
     "needless-node": (INT4, "Reshape_1", "reshapes to the shape it has"),
     "no-output": (INT4.replace('"NetOutput"', '"Identity"'), "Identity", "the graph has no NetOutput"),
+    "cut-off": (PROTO[: PROTO.index("src_format")], "conv_relu", "4 were read and checked, no more"),
     "mixed-dtypes": (
         INT4.replace("GroupQuant", "AscendQuantV2")
         .replace("DT_FLOAT16", "DT_FLOAT", 2)
@@ -114,7 +116,7 @@ def test_folders(command, tmp_path):
 def test_an_unknown_rule_is_refused(command):
     code, _, error = command("lint", DATA / "upstream_group_quant_int4.txt", "--ignore", "nonsense")
     assert code == 2
-    assert "there is no lint rule nonsense; the rules are float-desc, int4-width" in error
+    assert "there is no lint rule nonsense; the rules are cut-off, float-desc, int4-width" in error
 
 
 def test_the_rules_can_be_read(command):

@@ -98,6 +98,20 @@ def no_output(dump: Dump) -> Iterator[tuple[str, str]]:
 
 
 @rule(
+    "cut-off",
+    Severity.ERROR,
+    why="the file ends before the graph does, so that nothing is known of the rest",
+    way_out="dump the graph again, or copy the whole file; --ignore cut-off checks what there is",
+    anywhere=True,
+)
+def cut_off(dump: Dump) -> Iterator[tuple[str, str]]:
+    """A file that stops in the middle."""
+    if dump.is_cut_off:
+        last = dump.order[-1].name if dump.order else ""
+        yield last, f"the file ends inside a node: {len(dump.order)} were read and checked, no more"
+
+
+@rule(
     "unreachable",
     Severity.NOTE,
     why="no output depends on it, by data or by control; it costs compile time at best",

@@ -14,6 +14,8 @@ Progress = Callable[[float], None]
 GE_KINDS = {"ge_proto", "ge_onnx", "ge_readable"}
 # Those among them that hold what GE's passes note on nodes for each other.
 PLANNED_KINDS = {"ge_proto", "ge_onnx"}
+# What is missing of a file that stops in the middle.
+CUT_OFF = "the file ends inside a node: that node and what follows"
 
 
 @dataclass

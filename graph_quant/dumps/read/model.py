@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from ...ge import schema
 from ..errors import DumpError
-from .contents import Progress
+from .contents import CUT_OFF, Progress
 from .txt import chunks, merge
 
 
@@ -27,7 +27,7 @@ def read_model_text(text: str, progress: Progress) -> tuple[list[Any], list[str]
             merge(text, model)
         else:
             merge(cut, model)
-            return _graphs(model), ["the file ends inside a node: that node and what follows"]
+            return _graphs(model), [CUT_OFF]
     return _graphs(model), []
 
 
