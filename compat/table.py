@@ -59,8 +59,10 @@ def steps_back(before: Mapping[str, Any], results: Results) -> Iterable[str]:
     """What passed in the last table and does not any more; what was not run this time is not judged."""
     for suite, outcomes in results.items():
         known = before.get("suites", {}).get(suite, {})
+        passed = {name for name, (verdict, _) in known.items() if verdict == Verdict.PASSED.value}
+        passed |= {name.partition("::")[0] for name in passed}  # a file, whose tests may not be reached any more
         for each in outcomes:
-            if known.get(each.name, [""])[0] == Verdict.PASSED.value and each.verdict is not Verdict.PASSED:
+            if each.name in passed and each.verdict is not Verdict.PASSED:
                 yield f"{suite}: {each.name} passed before and now: {each.verdict.value} {each.reason}".rstrip()
 
 
@@ -86,8 +88,15 @@ def with_the_rest(
     return dict(sorted({**kept, **results}.items()))
 
 
-def _updated(old: Iterable[Outcome], new: Iterable[Outcome]) -> list[Outcome]:
-    return list({each.name: each for each in (*old, *new)}.values())
+def _updated(old: Iterable[Outcome], new: Sequence[Outcome]) -> list[Outcome]:
+    """``new``, and of ``old`` what was not run: of a file that was run, a test may be gone, or have stopped it once."""
+    files = {_file(each) for each in new}
+    kept = [each for each in old if _file(each) not in files]
+    return [*kept, *new]
+
+
+def _file(outcome: Outcome) -> str:
+    return outcome.name.partition("::")[0]
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -156,6 +156,16 @@ def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
     assert part == {"one": [old["one"][0], Outcome("b", Verdict.PASSED)], "two": old["two"]}
 
 
+def test_a_file_that_is_run_again_leaves_nothing_of_its_last_run() -> None:
+    stopped, run_through = [Outcome("x.py", Verdict.CRASHED)], [Outcome("x.py::test", Verdict.PASSED)]
+    other = Outcome("y.py", Verdict.FAILED)
+    before = json.loads(to_json({"one": [*stopped, other]}, {}))
+    assert with_the_rest(before, {"one": run_through}, is_part=True)["one"] == [other, *run_through]
+    before = json.loads(to_json({"one": [*run_through, other]}, {}))
+    assert with_the_rest(before, {"one": stopped}, is_part=True)["one"] == [other, *stopped]
+    assert list(steps_back(before, {"one": stopped})) == ["one: x.py passed before and now: crashed"]
+
+
 def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(tmp_path: Path) -> None:
     pages = tmp_path / "op-plugin" / "docs" / "zh" / "custom_APIs"
     pages.mkdir(parents=True)
