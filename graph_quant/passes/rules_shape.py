@@ -38,7 +38,13 @@ def reshape(call: Call) -> Known:
 
 
 def reshaped(given: Sizes | None, wanted: Sizes) -> Sizes | None:
-    """The shape that Reshape makes: 0 copies a size of the input, and one -1 is inferred."""
+    """The shape that Reshape makes: 0 copies a size of the input, and one -1 is inferred.
+
+    Of nothing, with nothing to infer, 0 is 0.
+    """
+    is_empty = given is not None and any(size.number == 0 for size in given)
+    if is_empty and all(size.number != -1 for size in wanted):
+        return wanted
     found: list[Size | None] = []
     for axis, size in enumerate(wanted):
         if size.number == 0:

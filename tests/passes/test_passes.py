@@ -168,6 +168,13 @@ def test_a_size_that_may_be_zero_is_not_inferred_beside_another() -> None:
     assert types(graph).count("Pack") == 1
 
 
+def test_a_reshape_of_nothing_copies_no_size() -> None:
+    made = Building()
+    groups = made.op("Reshape", {"x": made.data(0, 6, 10), "shape": made.const([1, 0, 1])})
+    graph = made.output(made.op("Unsqueeze", {"x": groups}, axes=[3]))
+    assert lean(graph, torch.randn(0, 6, 10)) == ["Reshape", "Unsqueeze"]
+
+
 def _product(kind: str, attribute: str, *, turned: bool, **attributes: Any) -> Any:
     made = Building()
     x1, x2 = made.data(3, 4), made.data(5, 4)
