@@ -53,6 +53,8 @@ def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
     """``cache`` with ``values`` (B, 1, S, channels) where ``index`` says, written in place; below 0 is nowhere."""
     if torch.compiler.is_compiling():
         return cache.copy_(kv_cache_rows(cache, values, index, mode))
+    if not cache.is_contiguous():
+        return cache.copy_(written(cache.contiguous(), values, index, mode))
     batches, _, length, width = values.shape
     rows = values.reshape(-1, width)
     if mode == NORM:

@@ -5,6 +5,7 @@ import torch
 import torch_npu
 
 from operators.cache.kv_rmsnorm_rope_cache import call, slots
+from support.tensors import bf16
 
 
 def test_the_first_version_writes_its_caches_and_gives_them_back() -> None:
@@ -35,3 +36,21 @@ def test_a_slot_behind_the_cache_is_refused(device: str) -> None:
     args = [each.to(device) for each in call(index=slots(0, 24, 1))]
     with pytest.raises(RuntimeError, match=r"npu_kv_rmsnorm_rope_cache: index\[1\] must lie in \[-1, 23\], got 24"):
         torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA")
+
+
+@pytest.mark.parametrize("mode", ["PA", "PA_NZ", "PA_BLK_BNSD", "Norm"])
+def test_caches_that_lie_apart_are_written_where_they_lie(mode: str) -> None:
+    norm = {"batch": 2, "length": 2, "k": bf16(2, 1, 6, 64), "ckv": bf16(2, 1, 6, 512)}
+    blocks = {"batch": 1, "length": 11, "index": slots(8, 0)}
+    given = {"Norm": {**norm, "index": slots(1, 2, 3, -1).view(2, 2)}, "PA_BLK_BNSD": blocks}
+    args = [each.npu() for each in call(**given.get(mode, {"index": slots(5, -1, 0)}))]
+    _, _, *expected = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode=mode)
+    around = [torch.zeros(each.size(0), 2, *each.shape[1:3], 2 * each.size(3)).to(each) for each in args[5:7]]
+    places = [each[:, 1, ..., : each.size(-1) // 2] for each in around]
+    for place, cache in zip(places, args[5:7], strict=True):
+        place.copy_(cache)
+    torch_npu.npu_kv_rmsnorm_rope_cache_v2(*args[:5], *places, cache_mode=mode)
+    for whole, place, right in zip(around, places, expected, strict=True):
+        assert torch.equal(place, right)
+        place.zero_()
+        assert not whole.any()
