@@ -27,7 +27,7 @@ from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.collective.layout import Layout
-from graph_quant.reference.collective.moe_distribute_dispatch import dispatch
+from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, sent_weights
 from torch import Tensor
 
 
@@ -131,7 +131,8 @@ def moe_distribute_dispatch(
     rows, counts = _check_rest(rules, x, expert_ids, expert_scales, global_bs, layout, second=False)
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = expert_ids.size(0) * expert_ids.size(1)
-    return _plan(x, quant_mode, layout.local, tp_world_size, expert_scales, (rows, counts, assist))
+    weights = sent_weights(expert_scales, second=False)
+    return _plan(x, quant_mode, layout.local, tp_world_size, weights, (rows, counts, assist))
 
 
 def _plan(
@@ -188,9 +189,9 @@ def _check_rest(
     """How many rows a rank takes at most, and how many counts there are of them."""
     rules.equal("x.size(0)", x.size(0), "expert_ids.size(0)", expert_ids.size(0))
     if weights is not None:
-        rules.require(not is_a3(), lambda: "expert_scales must be None on A3, got one")
+        rules.require(not (second and is_a3()), lambda: "expert_scales must be None on A3, got one")
         check_weights(rules, "expert_scales", weights, expert_ids)
     check_batch(rules, global_bs, layout.ranks)
     tokens, chosen = global_bs or x.size(0) * layout.ranks, expert_ids.size(1)
-    more = 0 if weights is None else tokens * 2 * chosen * (layout.ranks // 8)
+    more = 0 if sent_weights(weights, second) is None else tokens * 2 * chosen * (layout.ranks // 8)
     return layout.rows(tokens, chosen, second), layout.ranks * layout.local + more

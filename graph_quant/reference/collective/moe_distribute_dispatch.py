@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 
 import torch
+from graph_quant.chip import is_a3
 from graph_quant.ge import kernel
 from graph_quant.reference.collective.layout import Layout
 from graph_quant.reference.collective.routes import Route, by_expert, route
@@ -127,6 +128,11 @@ def _places_among_equals(way: Route, expert_ids: Tensor) -> Tensor:
     return found.view(-1, way.chosen)[:, : expert_ids.size(1)].flatten()
 
 
+def sent_weights(expert_scales: Tensor | None, second: bool) -> Tensor | None:
+    """What goes with the rows: on A3 the kernels of the first version take weights and do not read them."""
+    return expert_scales if second or not is_a3() else None
+
+
 def dispatch(
     x: Tensor,
     expert_ids: Tensor,
@@ -152,7 +158,7 @@ def dispatch(
     layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     sizes = [rows, counts, assist, int(expert_token_nums_type == 0)]
     numbers = [*astuple(layout), specials, tp_world_size, *sizes]
-    tensors = (x, expert_ids, scales, x_active_mask, expert_scales)
+    tensors = (x, expert_ids, scales, x_active_mask, sent_weights(expert_scales, second))
     return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, second)
 
 
@@ -183,7 +189,7 @@ def dispatch_node(
     tokens, chosen, second = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), comm_alg is not None
     layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     rows = layout.rows(tokens, chosen, second)
-    more = 0 if expert_scales is None else tokens * 2 * chosen * (ep_world_size // 8)
+    more = 0 if sent_weights(expert_scales, second) is None else tokens * 2 * chosen * (ep_world_size // 8)
     return dispatch(
         x,
         expert_ids,
