@@ -28,7 +28,6 @@ TENSORS = (
 OPTIONS = ("mask", "qseqlen", "qk_descale", "pv_descale", "mask_type", "calc_type", "cache_mode")
 PLAIN = (*TENSORS, *OPTIONS)
 WITH_LSE = (*TENSORS, "return_lse", *OPTIONS)
-_NAME = "atb::npu_multi_head_latent_attention"
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,14 @@ def _plan_workspace(rules: Rules, *values: Any) -> Plan:
     return Plan((Result((0,), torch.uint8),))
 
 
-operator(_NAME, reference=reference.compute)(taking(("rules", *PLAIN), _plan))
-operator(f"{_NAME}.out", reference=reference.into)(taking(("rules", *PLAIN, "output"), _plan_into))
-operator(f"{_NAME}.lse", reference=reference.compute_both)(taking(("rules", *WITH_LSE, "workspace"), _plan_lse))
-operator(f"{_NAME}.lse_out", reference=reference.into_both)(
+operator("atb::npu_multi_head_latent_attention", reference=reference.compute)(taking(("rules", *PLAIN), _plan))
+operator("atb::npu_multi_head_latent_attention.out", reference=reference.into)(
+    taking(("rules", *PLAIN, "output"), _plan_into)
+)
+operator("atb::npu_multi_head_latent_attention.lse", reference=reference.compute_both)(
+    taking(("rules", *WITH_LSE, "workspace"), _plan_lse)
+)
+operator("atb::npu_multi_head_latent_attention.lse_out", reference=reference.into_both)(
     taking(("rules", *WITH_LSE, "workspace", "output", "lse"), _plan_lse_into)
 )
 operator("atb::_npu_multi_head_latent_attention_get_workspace.lse", reference=reference.no_room)(
