@@ -82,7 +82,7 @@ def test_what_the_cpu_lacks_is_refused_by_name() -> None:
         torch.batch_norm_backward_reduce(x, x, stats, stats, stats, True, True, True)
 
 
-@pytest.mark.parametrize("name", ["_npu_group_topk", "atb.npu_ring_mla"])
+@pytest.mark.parametrize("name", ["_npu_group_topk", "atb.npu_self_attention_prefix_encoder"])
 def test_operators_of_atb_are_refused_by_name(name) -> None:
     module = torch_npu.atb if name.startswith("atb.") else torch_npu
     with pytest.raises(NotImplementedError, match=f"atb::{name.removeprefix('atb.')} cannot run on the host NPU"):
