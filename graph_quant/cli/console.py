@@ -53,9 +53,9 @@ def complain(message: str) -> int:
     return UNREADABLE
 
 
-def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Dump:
+def open_dump(path: str, source: str | None = None, *, infer: bool = True, compiles: bool = False) -> Dump:
     """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
-    _load_little()
+    _load_little(compiles)
     from ..dumps import load
 
     with progress(f"reading {Path(path).name}") as report:
@@ -66,11 +66,15 @@ def open_dump(path: str, source: str | None = None, *, infer: bool = True) -> Du
     return dump
 
 
-def _load_little() -> None:
-    """Keep torch from loading torch_npu and Dynamo, which no dump needs; other packages' operators come with them."""
+def _load_little(compiles: bool) -> None:
+    """Keep torch from loading torch_npu, which no dump needs, and Dynamo, which only an engine may need.
+
+    Other packages' operators come with torch_npu.
+    """
     if "torch" not in sys.modules and not entry_points(group=ENTRY_POINTS):
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-        leave_dynamo_unloaded()
+        if not compiles:
+            leave_dynamo_unloaded()
 
 
 @contextmanager

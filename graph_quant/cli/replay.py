@@ -64,7 +64,7 @@ def _at_most(more_bytes: int) -> Iterator[None]:
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     sizes = parse_sizes(args.size)
-    dump = open_dump(args.dump)
+    dump = open_dump(args.dump, compiles=args.engine == "inductor")
     from ..dumps import read_tensors, replay, write_tensors
 
     given = read_tensors(args.inputs) if args.inputs else {}

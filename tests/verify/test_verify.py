@@ -244,17 +244,17 @@ def test_random_numbers_are_not_compared() -> None:
 
 
 def test_an_operator_that_the_reference_lacks() -> None:
-    def project(x: Tensor, weight: Tensor) -> Tensor:
-        return torch_npu.npu_linear(x, weight) * 2
+    def spread(grad: Tensor, index: Tensor) -> Tensor:
+        return torch.ops.npu.npu_gather_backward(grad, [3, 8], 1, index, False) * 2
 
-    x, weight = torch.randn(3, 8).npu(), torch.randn(4, 8).npu()
+    grad, index = torch.randn(3, 2).npu(), torch.tensor([[0, 3], [1, 1], [7, 2]]).npu()
     with capture() as report:
-        result = torch.compile(project, backend=torchair.get_npu_backend())(x, weight)
+        result = torch.compile(spread, backend=torchair.get_npu_backend())(grad, index)
     found = statuses(report)
     assert report.ok
-    assert found["npu_linear"] is Status.UNKNOWN
+    assert found["npu_gather_backward"] is Status.UNKNOWN
     assert found["mul"] is Status.EQUAL
-    torch.testing.assert_close(result.cpu(), torch.nn.functional.linear(x.cpu(), weight.cpu()) * 2)
+    assert torch.equal(result.cpu(), torch.zeros(3, 8).scatter_add(1, index.cpu(), grad.cpu()) * 2)
 
 
 def test_every_graph_of_a_function_that_breaks() -> None:
