@@ -27,7 +27,9 @@ def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
             rules.one_or(f"{name}.size({dim})", coefficients.size(dim), f"input.size({dim})", x.size(dim))
     for dim in range(x.dim()):
         rules.equal(f"r2.size({dim})", r2.size(dim), f"r1.size({dim})", r1.size(dim))
-    rules.require(rotary_mode in MODES, lambda: f"rotary_mode must be one of {', '.join(MODES)}, got {rotary_mode!r}")
+    # In the words of torch_npu, which its own tests ask for.
+    words = f"The rotary_mode of npu_rotary_mul should be {' or '.join(MODES)}, but got"
+    rules.require(rotary_mode in MODES, lambda: f"{words} {rotary_mode!r}")
     if rotate is not None:
         rules.dtype("rotate", rotate, FLOATS)
         rules.rank("rotate", rotate, 2)
