@@ -80,10 +80,11 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (make(rows, width) * scale, make(width), epsilon), {}
 
 
-# A float32 sum of 128 squares is off by 64 units of 2**-24 at most; the last rounding, to bfloat16, by half of 2**-8.
+# A float32 sum of 128 squares is off by 64 units of 2**-24 at most. Two numbers so near to each other can stand on
+# both sides of a rounding to bfloat16, and come out a unit apart: 2**-7 of a number just above a power of two.
 STATEMENTS = {
-    "npu_rms_norm": Statement(statement(False), with_data(), bound=2**-8),
-    "npu_gemma_rms_norm": Statement(statement(True), with_data(), bound=2**-8),
+    "npu_rms_norm": Statement(statement(False), with_data(), bound=2**-7),
+    "npu_gemma_rms_norm": Statement(statement(True), with_data(), bound=2**-7),
 }
 CALLS = {"npu_rms_norm": calls(), "npu_gemma_rms_norm": calls()}
 
