@@ -10,7 +10,6 @@ from graph_quant.meta.rules import Rules
 
 @operator("npu_add_quant_matmul")
 @operator("npu_add_quant_matmul_")
-@operator("npu_quant_conv2d")
 @operator("npu_transpose_quant_batchmatmul")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refused."""

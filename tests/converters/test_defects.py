@@ -358,3 +358,14 @@ def test_36_later_forms_of_fusion_attention_are_inferred() -> None:
         query, query, value, out, 2, "TND", softmax_max=largest, softmax_sum=total, attention_in=out, **ends_of
     )
     assert [tuple(each.shape) for each in gradients] == [(3, 2, 16), (3, 2, 16), (3, 2, 8), (0,), (0,), (0,), (0,)]
+
+
+def test_37_quant_conv2d_tells_the_node_float16() -> None:
+    graph = lower(
+        lambda x, w, s: torch_npu.npu_quant_conv2d(x, w, s, [1, 1], [0, 0], [1, 1], 1, 0, "rint", 5),
+        i8(1, 2, 4, 4),
+        i8(3, 2, 2, 2),
+        packed(3),
+        dynamic=False,
+    )
+    assert node(graph, "QuantConv2D").attr["dtype"].i == 1

@@ -10,10 +10,12 @@ def operators() -> list[served.Served]:
 
 
 # These go another way eagerly: format_cast is the device's own, the others belong to autograd, which calls ATen here.
+# The document of quant_conv2d allows static graphs alone.
 EAGER_ELSEWHERE = {
     "npu::npu_format_cast",
     "npu::npu_dtype_cast_backward",
     "npu::npu_gather_backward",
+    "npu::npu_quant_conv2d",
 }
 
 

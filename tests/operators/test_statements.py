@@ -22,11 +22,12 @@ def _is_half(result: Any) -> bool:
 @pytest.mark.parametrize("op", STATEMENTS)
 def test_gives_what_its_statement_gives(op: str) -> None:
     statement = STATEMENTS[op]
+    compute = statement.computed or overload(op)
 
     def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         args, kwargs = call
         expected = arrays(statement.expected(*args, **kwargs))
-        computed = arrays(overload(op)(*args, **kwargs))
+        computed = arrays(compute(*args, **kwargs))
         for one, other in zip(computed, expected, strict=True):
             assert one.shape == other.shape
             if statement.bound and one.dtype.kind == "f":

@@ -28,12 +28,14 @@ class Statement:
     `expected(*args, **kwargs)` takes the torch tensors of an allowed call and gives an array, or one for each result.
     `bound` says how far a float result may be from it, relative to the largest magnitude of the result, and why is for
     the table to say; 0 means the same bits. `sample` is how many calls are tried unless the long version is asked for.
+    `computed` is called for the operator where that runs in graphs alone.
     """
 
     expected: Callable[..., Any]
     calls: st.SearchStrategy[tuple[tuple[Any, ...], dict[str, Any]]]
     bound: float = 0.0
     sample: int | None = None
+    computed: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ A table says, for the operators it is of:
 `WRONG_EAGERLY` calls that are refused eagerly, and in a graph are mended by a cast
 `WRONG_VALUES`  calls whose index holds a value that is refused where data is
 `GOLDEN`        functions whose GE graph is kept as text
+`STATIC`        those of them that are allowed in static graphs alone
 `CALLS`         by operator, a strategy that draws calls near the edges of the rules
 `STATEMENTS`    by operator, a `Statement`: the rule once more in NumPy, and allowed calls with data
 """
@@ -28,6 +29,7 @@ __all__ = [
     "GOOD",
     "INT4",
     "STATEMENTS",
+    "STATIC",
     "WRONG",
     "WRONG_EAGERLY",
     "WRONG_VALUES",
@@ -61,5 +63,6 @@ WRONG = _all("WRONG")
 WRONG_EAGERLY = _all("WRONG_EAGERLY")
 WRONG_VALUES = _all("WRONG_VALUES")
 GOLDEN: dict[str, Case] = _merged("GOLDEN")
+STATIC: set[str] = {name for table in _TABLES for name in getattr(table, "STATIC", ())}
 CALLS: dict[str, st.SearchStrategy[Any]] = _merged("CALLS")
 STATEMENTS: dict[str, Statement] = _merged("STATEMENTS")

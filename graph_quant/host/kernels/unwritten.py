@@ -5,7 +5,7 @@ from ...ge import CONTRACTION, CONVOLUTION, declare
 declare("Flatten", view=True)
 declare("QuantMatmul", flops=CONTRACTION)
 declare("FullyConnection", "Conv2DV2", "Conv3DV2", "ExtendConv2D", "DepthwiseConv2D", "Conv2DCompress", "Convolution",
-        "ConvolutionDepthwise", "QuantConv2D", "QuantConv3D", flops=CONVOLUTION)  # fmt: skip
+        "ConvolutionDepthwise", "QuantConv3D", flops=CONVOLUTION)  # fmt: skip
 # What GE adds to move tensors between formats, memories and streams.
 declare("TransData", "MemcpyAsync", "MemcpyAddrAsync", "ReadSelect", "WriteSelect", "StridedRead", "StridedWrite",
         "Send", "Recv", "SendNotify", "RecvNotify", "StreamActive", "StreamSwitch", "StreamMerge", "LabelSet",

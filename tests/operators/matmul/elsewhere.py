@@ -19,9 +19,6 @@ WRONG = [
         perm_x2=[0, 1, 2],
         perm_y=[1, 0, 2],
     ),
-    bad(
-        "quant_conv2d", "Ascend 950", "as the document", i8(1, 4, 8, 8), i8(2, 4, 3, 3), f32(2), [1, 1], [0, 0], [1, 1]
-    ),
     bad("add_quant_matmul_", "Ascend 950", "as the document", f32(4, 8), i8(4, 16), i8(16, 8), f32(8)),
     bad("add_quant_matmul", "Ascend 950", "not in place", f32(4, 8), i8(4, 16), i8(16, 8), f32(8)),
     bad("quant_matmul_dequant", "Ascend 310P", "as the document", f16(4, 32), i8(16, 32), f32(16)),
