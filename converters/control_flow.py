@@ -7,7 +7,6 @@ steps are not counted when the graph is built is refused with the way out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -16,23 +15,13 @@ from torch.fx import Graph, GraphModule, Node
 aten = torch.ops.aten
 _COND, _SCAN = torch.ops.higher_order.cond, torch.ops.higher_order.scan
 _LOOP = torch.ops.higher_order.while_loop
+CONTROL_FLOW = (_COND, _SCAN, _LOOP)
 MOST_STEPS = 256
-
-
-def mend(compiler: ModuleType) -> None:
-    """Let TorchAir's compiler see none of them."""
-    compile_module = compiler._NpuFxCompiler._get_compiled_gm
-
-    def without_control_flow(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
-        flatten(gm)
-        return compile_module(self, gm, example_inputs)
-
-    compiler._NpuFxCompiler._get_compiled_gm = without_control_flow
 
 
 def flatten(module: GraphModule) -> None:
     """Put what branches and steps compute in their place."""
-    found = [node for node in module.graph.nodes if node.target in (_COND, _SCAN, _LOOP)]
+    found = [node for node in module.graph.nodes if node.target in CONTROL_FLOW]
     for node in found:
         if node.target is _LOOP:
             raise NotImplementedError(

@@ -88,9 +88,10 @@ def converter(name: str) -> Callable[..., Any]:
     """What TorchAir calls to lower an operator: its arguments are bound, its plan asked for, its nodes made."""
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
-        record, lowering = RECORDS[name], LOWERINGS.get(name)
+        record = RECORDS[name]
         values = record.bind(args, kwargs)
         plan = record.plan([spec(value) for value in values])
+        lowering = LOWERINGS.at_hand(name) or LOWERINGS.get(name)
         if lowering is not None:
             return record.call(lowering, plan, values)
         return one_node(NODES[name])(plan, **dict(zip(record.arguments, values, strict=True)))

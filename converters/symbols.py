@@ -34,7 +34,6 @@ _PROMISES = (
 
 def mend(converter: ModuleType, compiler: ModuleType) -> None:
     """Let TorchAir build graphs with such sizes."""
-    vars(converter)["is_zero_element_tensor"] = is_empty
     vars(converter)["get_used_sym_value_mapping"] = _known_or_refused(converter.get_used_sym_value_mapping)
     known = compiler._is_binary_operator
     vars(compiler)["_is_binary_operator"] = lambda target: target in _COMPARISONS or known(target)
@@ -43,11 +42,6 @@ def mend(converter: ModuleType, compiler: ModuleType) -> None:
     converter.register_fx_node_ge_converter(torch.sym_ite)(_of_sizes(ge.SelectV2))
     for promise in _PROMISES:
         converter.register_fx_node_ge_converter(promise)(_nothing)
-
-
-def is_empty(tensor: Any) -> bool:
-    """Whether a tensor is known to have no elements when the graph is built."""
-    return isinstance(tensor, torch.Tensor) and any(isinstance(size, int) and size == 0 for size in tensor.size())
 
 
 def _known_or_refused(mapping: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
@@ -115,12 +115,15 @@ def _text(path: Path) -> str | None:
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
-class Table(MutableMapping[str, Entry]):
+class Table(dict[str, Entry]):
     """One table: by name, loaded when a name is asked for, whole where it is gone through."""
 
+    # What a name stands for where that is loaded already, else None.
+    at_hand = dict.get
+
     def __init__(self, shelves: Shelves) -> None:
+        super().__init__()
         self._shelves = shelves
-        self._entries: dict[str, Entry] = {}
 
     def look_in(self, *packages: str) -> None:
         """Find what the modules below ``packages`` declare."""
@@ -128,33 +131,51 @@ class Table(MutableMapping[str, Entry]):
 
     def add(self, name: str, entry: Entry) -> None:
         """Declare a name, which nothing else may."""
-        if name in self._entries:
+        if dict.__contains__(self, name):
             raise ValueError(f"two declarations of {name}")
-        self._entries[name] = entry
+        self[name] = entry
 
     def names(self) -> set[str]:
         """The names that are known, without loading what they stand for."""
-        return self._shelves.names() | set(self._entries)
+        return self._shelves.names() | set(dict.__iter__(self))
 
-    def at_hand(self, name: str) -> Entry | None:
-        """What a name stands for where that is loaded already."""
-        return self._entries.get(name)
+    def __missing__(self, name: str) -> Entry:
+        self._shelves.load(name)
+        if not dict.__contains__(self, name):
+            raise KeyError(name)
+        return self[name]
 
-    def __getitem__(self, name: str) -> Entry:
-        if name not in self._entries:
+    def __contains__(self, name: object) -> bool:
+        if not dict.__contains__(self, name) and isinstance(name, str):
             self._shelves.load(name)
-        return self._entries[name]
+        return dict.__contains__(self, name)
 
-    def __setitem__(self, name: str, entry: Entry) -> None:
-        self._entries[name] = entry
-
-    def __delitem__(self, name: str) -> None:
-        del self._entries[name]
+    def get(self, name: str, default: Any = None) -> Any:
+        """What a name stands for, or ``default``."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
 
     def __iter__(self) -> Iterator[str]:
         self._shelves.load_all()
-        return iter(self._entries)
+        return super().__iter__()
 
     def __len__(self) -> int:
         self._shelves.load_all()
-        return len(self._entries)
+        return super().__len__()
+
+    def keys(self) -> Any:
+        """All names."""
+        self._shelves.load_all()
+        return super().keys()
+
+    def values(self) -> Any:
+        """What all names stand for."""
+        self._shelves.load_all()
+        return super().values()
+
+    def items(self) -> Any:
+        """All names and what they stand for."""
+        self._shelves.load_all()
+        return super().items()

@@ -11,19 +11,19 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from graph_quant import chip
 from graph_quant.discovery import Shelves, Table
 from graph_quant.dispatcher import overload
-from graph_quant.meta import trace
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
 from torch import Tensor
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 __all__ = [
     "NODES",
@@ -121,7 +121,7 @@ class Operator:
         """The plan of a call that the documents allow; any other is refused. Asked again, a trace is told the same."""
         if self.rules is None:
             raise TypeError(f"{self.title} has no rules of its own")
-        return trace.remembered(self.name, values, self._make_plan)
+        return _remembered(self.name, values, self._make_plan)
 
     def _make_plan(self, values: Sequence[Any]) -> Plan:
         assert self.rules is not None
@@ -196,6 +196,50 @@ class Operator:
         unknown = [name for name in _parameters(function)[0] if name not in known]
         if unknown:
             raise TypeError(f"{self.name}: {function.__name__} asks for {', '.join(unknown)}, which the record lacks")
+
+
+# The plans of each trace: Dynamo, AOTAutograd and the lowering infer the same call in turn.
+_plans: WeakKeyDictionary[FakeTensorMode, dict[Hashable, Any]] = WeakKeyDictionary()
+
+
+def _remembered(operator: str, values: Sequence[Any], make: Callable[[Sequence[Any]], Plan]) -> Plan:
+    """What ``make(values)`` gave for a call of the same layout in the same trace, or gives now."""
+    mode = _mode(values)
+    if mode is None:
+        return make(values)
+    key = (operator, *map(_layout, values))
+    plans = _plans.setdefault(mode, {})
+    if key in plans:
+        known: Plan = plans[key]
+        return known
+    plan = make(values)
+    # A rule that was asked while guards are suppressed left none, and has to be asked again.
+    if mode.shape_env is None or not mode.shape_env._suppress_guards_tls():
+        plans[key] = plan
+    return plan
+
+
+def _mode(values: Sequence[Any]) -> FakeTensorMode | None:
+    for value in values:
+        if isinstance(value, FakeTensor):
+            return value.fake_mode
+        if isinstance(value, (list, tuple)) and (mode := _mode(value)) is not None:
+            return mode
+    return None
+
+
+def _layout(value: Any) -> Hashable:
+    """What a rule can see of a value, in a form that is compared without a guard."""
+    if isinstance(value, torch.Tensor):
+        return (value.dtype, value.device, *map(_size, value.shape), *map(_size, value.stride()))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_layout, value))
+    return _size(value)
+
+
+def _size(size: Any) -> Hashable:
+    # A number and the type it came as: 1, 1.0 and True are equal but not the same to a rule.
+    return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else (type(size), size)
 
 
 @functools.cache

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..ge import Node
-from ..host.engine import missing_kernels, source_of, sources_of
+from ..ge import Node, sources_of
+from ..host.engine import missing_kernels
+from ..start.compiling import source_of
 from .findings import Spot
 
 

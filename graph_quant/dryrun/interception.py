@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..dumps import from_graph
-from ..host.engine import source_of
+from ..start.compiling import source_of
 from .findings import DryGraph, DryRun, Spot
 from .gaps import eager_gaps, kernel_gaps
 from .precision import float_contractions, float_islands

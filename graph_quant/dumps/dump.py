@@ -252,6 +252,6 @@ def from_graph(graph: Any) -> Dump:
 
 def _live_sources(graph: Any) -> dict[str, Source]:
     """What the host noted beside a graph while TorchAir lowered it."""
-    from ..host.engine import sources_of
+    from ..ge import sources_of
 
     return sources_of(graph)

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ..discovery import home_of
 
 if TYPE_CHECKING:
-    from .attributes import decoded as decoded
     from .attributes import default_of as default_of
     from .attributes import in_words as in_words
-    from .attributes import plain as plain
     from .attributes import set_attribute as set_attribute
     from .attributes import shown_names as shown_names
     from .attributes import visible as visible
@@ -40,8 +38,13 @@ if TYPE_CHECKING:
     from .graph import Output as Output
     from .graph import Source as Source
     from .graph import build as build
+    from .graph import decoded as decoded
     from .graph import module_path as module_path
+    from .graph import note_output_devices as note_output_devices
+    from .graph import output_devices_of as output_devices_of
+    from .graph import plain as plain
     from .graph import read_nodes as read_nodes
+    from .graph import sources_of as sources_of
     from .graph import topological as topological
     from .graph import weight_path as weight_path
     from .kernels import CONSTANT_KERNELS as CONSTANT_KERNELS
@@ -64,25 +67,27 @@ if TYPE_CHECKING:
     from .registrations import Parameter as Parameter
     from .registrations import is_known as is_known
     from .registrations import registration as registration
-    from .sizes import Number as Number
-    from .sizes import Sizes as Sizes
-    from .sizes import given_sizes as given_sizes
-    from .sizes import list_of_sizes as list_of_sizes
-    from .sizes import one_size as one_size
-    from .sizes import to_sizes as to_sizes
-    from .sizes import to_tensor as to_tensor
-    from .torch_dtypes import decode_tensor as decode_tensor
-    from .torch_dtypes import from_attr as from_attr
-    from .torch_dtypes import from_desc as from_desc
-    from .torch_dtypes import word_of as word_of
     from .types import TRANSPOSING as TRANSPOSING
+    from .values import LONGEST_SIZES as LONGEST_SIZES
+    from .values import Fed as Fed
+    from .values import Number as Number
+    from .values import Sizes as Sizes
+    from .values import choose as choose
+    from .values import decode_tensor as decode_tensor
+    from .values import from_attr as from_attr
+    from .values import from_desc as from_desc
+    from .values import given_sizes as given_sizes
+    from .values import is_folded as is_folded
+    from .values import list_of_sizes as list_of_sizes
+    from .values import one_size as one_size
+    from .values import to_sizes as to_sizes
+    from .values import to_tensor as to_tensor
+    from .values import word_of as word_of
 
 _HOMES = {
     "attributes": (
-        "decoded",
         "default_of",
         "in_words",
-        "plain",
         "set_attribute",
         "shown_names",
         "visible",
@@ -115,8 +120,13 @@ _HOMES = {
         "Output",
         "Source",
         "build",
+        "decoded",
         "module_path",
+        "note_output_devices",
+        "output_devices_of",
+        "plain",
         "read_nodes",
+        "sources_of",
         "topological",
         "weight_path",
     ),
@@ -146,22 +156,24 @@ _HOMES = {
         "is_known",
         "registration",
     ),
-    "sizes": (
+    "types": ("TRANSPOSING",),
+    "values": (
+        "LONGEST_SIZES",
+        "Fed",
         "Number",
         "Sizes",
-        "given_sizes",
-        "list_of_sizes",
-        "to_sizes",
-        "to_tensor",
-        "one_size",
-    ),
-    "torch_dtypes": (
+        "choose",
         "decode_tensor",
         "from_attr",
         "from_desc",
+        "given_sizes",
+        "is_folded",
+        "list_of_sizes",
+        "one_size",
+        "to_sizes",
+        "to_tensor",
         "word_of",
     ),
-    "types": ("TRANSPOSING",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 

@@ -1,4 +1,4 @@
-"""Attributes of GE nodes: out of protobuf, into protobuf, and into words."""
+"""Attributes of GE nodes: into protobuf, and into words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from . import dtypes
 from .errors import GeError, printable
+from .graph import plain
 from .registrations import Attribute, registration
 
 # Integer attributes that hold a ge::DataType.
@@ -33,35 +34,6 @@ _PLANS = re.compile(
     r"|.*_(?:kernelname|pattern)$|input_para_type|optionalInputMode|wspMode|core_type|ub_atomic|has_infered|current_aipp"
     r"|peerIndex|anchorIndex|parentId|need_|infer_|hasbias|kernelNum|(?:Src|Dst)T$|T(?:params|indices|axis)?$"
 )
-
-
-def plain(attribute: Any) -> Any:
-    """The Python value of an AttrDef; bytes become text, messages their own text form."""
-    kind = attribute.WhichOneof("value")
-    if kind is None:
-        return None
-    value = getattr(attribute, kind)
-    if kind in ("s", "bt", "expression"):
-        return value.decode("utf-8", "backslashreplace")
-    if kind == "list":
-        for field, items in value.ListFields():
-            if field.name != "val_type":
-                return [item.decode("utf-8", "backslashreplace") if isinstance(item, bytes) else item for item in items]
-        return []
-    if kind == "list_list_int":
-        return [list(row.list_i) for row in value.list_list_i]
-    if kind == "list_list_float":
-        return [list(row.list_f) for row in value.list_list_f]
-    return value
-
-
-def decoded(attribute: Any) -> Any:
-    """As ``plain``, and a tensor as a torch tensor; dtypes stay ``ge::DataType`` numbers."""
-    if attribute.WhichOneof("value") != "t":
-        return plain(attribute)
-    from .torch_dtypes import decode_tensor
-
-    return decode_tensor(attribute.t)
 
 
 def in_words(name: str, attribute: Any) -> str:

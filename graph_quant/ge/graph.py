@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from .attributes import decoded
 from .dtypes import TO_DESC
 from .errors import GeError
 
@@ -26,6 +25,11 @@ END_TYPES = {OUTPUT_TYPE, "End"}
 MODULE_PATH = "_module_path"
 _SELF = re.compile(r"^L\[['\"]\w+['\"]\](?:\.__self__)?")
 _ITEM = re.compile(r"(?:\._(?:modules|parameters|buffers))?\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
+
+
+# What TorchAir knows while it lowers and its graph does not say is noted beside the graph.
+_SOURCES = "_graph_quant_sources"
+_DEVICES = "_graph_quant_output_devices"
 
 
 class Output(NamedTuple):
@@ -118,6 +122,52 @@ class Node:
     def describe(self) -> str:
         """Node, FX node and Python line in one phrase, as messages show them."""
         return ", ".join(part for part in (f"GE node {self.name!r} ({self.type})", self.source.sentence()) if part)
+
+
+def plain(attribute: Any) -> Any:
+    """The Python value of an AttrDef; bytes become text, messages their own text form."""
+    kind = attribute.WhichOneof("value")
+    if kind is None:
+        return None
+    value = getattr(attribute, kind)
+    if kind in ("s", "bt", "expression"):
+        return value.decode("utf-8", "backslashreplace")
+    if kind == "list":
+        for field, items in value.ListFields():
+            if field.name != "val_type":
+                return [item.decode("utf-8", "backslashreplace") if isinstance(item, bytes) else item for item in items]
+        return []
+    if kind == "list_list_int":
+        return [list(row.list_i) for row in value.list_list_i]
+    if kind == "list_list_float":
+        return [list(row.list_f) for row in value.list_list_f]
+    return value
+
+
+def decoded(attribute: Any) -> Any:
+    """As ``plain``, and a tensor as a torch tensor; dtypes stay ``ge::DataType`` numbers."""
+    if attribute.WhichOneof("value") != "t":
+        return plain(attribute)
+    from .values import decode_tensor
+
+    return decode_tensor(attribute.t)
+
+
+def sources_of(graph: Any) -> dict[str, Source]:
+    """What was noted of where the nodes of a graph in memory come from, by their names."""
+    noted: dict[str, Source] = vars(graph).setdefault(_SOURCES, {})
+    return noted
+
+
+def note_output_devices(graph: Any, types: list[str]) -> None:
+    """Note beside a graph in memory on which device each output was traced."""
+    vars(graph)[_DEVICES] = types
+
+
+def output_devices_of(graph: Any) -> list[str]:
+    """The device type of each output, as traced; empty where it was not noted."""
+    noted: list[str] = vars(graph).get(_DEVICES, [])
+    return noted
 
 
 def module_path(meta: Mapping[str, Any]) -> str:

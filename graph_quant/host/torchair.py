@@ -1,29 +1,21 @@
-"""The seams of TorchAir: where it calls CANN, the host answers.
-
-TorchAir's own code stays as it is. What is replaced are the entry points of its C++ module, the executor that its
-graphs create, and two of its methods that are wrapped to note where nodes come from.
-"""
+"""What TorchAir's compilers take for granted of a device, on the host: signals, streams and memory."""
 
 from __future__ import annotations
 
 import signal
-import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from . import capture
-from .device import NO_GRADIENT, missing_gradient
 from .devices import at_home, current
 from .engine import NeedsNpuError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import ModuleType
 
-    from torch.fx import GraphModule
 
 _HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _handlers_before_import: dict[int, Any] = {}
@@ -35,39 +27,6 @@ def remember_signals() -> None:
         _handlers_before_import[number] = signal.getsignal(number)
 
 
-def install() -> None:
-    """Let TorchAir lower and run graphs on the host. Kernels are loaded with the first graph."""
-    backend = sys.modules["torchair.core._backend"]
-    native = vars(backend)["_torchair"]
-    native.InitializeGraphEngine = lambda options: None  # noqa: ARG005
-    native.FinalizeGraphEngine = lambda: None
-    native.check_cann_compat = lambda op_type, inputs, attributes: ""  # noqa: ARG005
-    native.get_registered_ir_def = _registered_ir
-    native.export = _export
-    vars(backend)["TorchNpuGraph"] = _make_executor
-    restore_signals(vars(backend)["_signal_handler"])
-    _wrap(sys.modules["torchair._ge_concrete_graph.fx2ge_converter"], sys.modules["torchair.npu_fx_compiler"])
-
-
-def _make_executor(name: str = "") -> Any:
-    from .engine import HostGraph
-
-    return HostGraph(name)
-
-
-def _registered_ir(op_type: str) -> Any:
-    from .engine import registered_ir
-
-    return registered_ir(op_type)
-
-
-def _export(serialized_model: bytes, options: Mapping[str, str]) -> None:
-    """Write the model where TorchAir's export asks for it; an .air file is the serialised ModelDef."""
-    path = Path(options["export_path_dir"]) / options["export_name"]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(serialized_model)
-
-
 def restore_signals(replaced_by: Callable[..., Any]) -> None:
     """Put back the signal handlers: TorchAir's ignore the signal after closing a device that is not there."""
     if threading.current_thread() is not threading.main_thread():
@@ -77,38 +36,6 @@ def restore_signals(replaced_by: Callable[..., Any]) -> None:
         if signal.getsignal(number) is replaced_by:
             before = _handlers_before_import.get(number)
             signal.signal(number, defaults[number] if before is None else before)
-
-
-def _wrap(converter: Any, compiler: Any) -> None:
-    from .engine import knowing_weights, note_provenance
-
-    note_provenance(converter.GeConcreteGraph)
-    compiler._compile_graph_with_aot = knowing_weights(compiler._compile_graph_with_aot)
-    _check_before_lowering(compiler._NpuFxCompiler)
-    # The same event for a profiler; without one it costs nothing, where the other takes as long as a small kernel.
-    compiler.record_function = torch._C._profiler._RecordFunctionFast
-
-
-def _check_before_lowering(compiler: type) -> None:
-    """Make TorchAir's compiler check its configuration before it lowers a graph."""
-    compiler._gen_compiled_gm = _checking(compiler._gen_compiled_gm)  # type: ignore[attr-defined]
-
-
-def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
-    def _gen_compiled_gm(self: Any, gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
-        check_config(self.config)
-        for node in gm.graph.find_nodes(op="call_function", target=NO_GRADIENT):
-            return _raising(str(node.args[2]))  # nothing of such a graph is ever computed
-        return generate(self, gm, *args, **kwargs)
-
-    return _gen_compiled_gm
-
-
-def _raising(operator: str) -> Callable[..., Any]:
-    def backward(*_args: Any, **_kwargs: Any) -> Any:
-        raise missing_gradient(operator)
-
-    return backward
 
 
 def refuse_static_kernels(module: ModuleType) -> None:
@@ -151,13 +78,3 @@ def give_what_is_written(captured: ModuleType) -> None:
         process(self, graph_key, *args)
 
     graph.process_input = process_input
-
-
-def check_config(config: Any) -> None:
-    """Raise NeedsNpuError for the first setting of a CompilerConfig that a host cannot honour."""
-    if config.aoe_config.aoe_mode.value is not None:
-        raise NeedsNpuError("aoe_config.aoe_mode, which tunes kernels on a device,")
-    if config.dump_config.enable_dump.value == "1":
-        raise NeedsNpuError(
-            "dump_config.enable_dump, which copies tensors out of device kernels,", "use debug.data_dump"
-        )

@@ -7,7 +7,7 @@ edges, inputs and outputs are never touched. ``GRAPH_QUANT_PASSES`` switches the
 
 from __future__ import annotations
 
-from .hook import OFF, VARIABLE, current, use
+from .hook import OFF, VARIABLE, current, simplify, use
 from .run import NAMES, Step, held, run
 
-__all__ = ["NAMES", "OFF", "VARIABLE", "Step", "current", "held", "run", "use"]
+__all__ = ["NAMES", "OFF", "VARIABLE", "Step", "current", "held", "run", "simplify", "use"]

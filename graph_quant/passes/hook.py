@@ -1,44 +1,27 @@
-"""Sends every GE graph that TorchAir makes through passes, and notes what they did beside it.
+"""Sends a GE graph that TorchAir makes through passes, and notes what they did beside it.
 
 Which passes: all, none, or those of a list.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import functools
+from contextlib import AbstractContextManager
 from typing import Any
 
+from ..settings import Setting
 from .graph import standing
 from .known import Given
 from .run import NAMES, Step, run
 from .sizes import ONE, Size, number, symbol
 
-__all__ = ["OFF", "VARIABLE", "all_replaced", "current", "install", "standing", "steps_of", "use"]
+__all__ = ["OFF", "VARIABLE", "all_replaced", "current", "simplify", "standing", "steps_of", "use"]
 ALL, OFF = "on", "off"
 VARIABLE = "GRAPH_QUANT_PASSES"
-_chosen: ContextVar[tuple[str, ...] | None] = ContextVar("graph_quant_passes", default=None)
 _NOTED = "_graph_quant_passes"
 
 
-def current() -> tuple[str, ...]:
-    """The names of the passes that a graph made now goes through, in their order."""
-    chosen = _chosen.get()
-    return _parsed(os.environ.get(VARIABLE, ""), VARIABLE) if chosen is None else chosen
-
-
-@contextmanager
-def use(passes: str) -> Iterator[None]:
-    """Send the graphs that are made inside this block through ``passes``: "on", "off", or names with commas."""
-    token = _chosen.set(_parsed(passes, "graph_quant.passes.use"))
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-
-
+@functools.cache
 def _parsed(setting: str, source: str) -> tuple[str, ...]:
     words = [word.strip().lower() for word in setting.split(",") if word.strip()]
     if words in ([], [ALL]):
@@ -51,9 +34,14 @@ def _parsed(setting: str, source: str) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name in words)
 
 
-def install(concrete_graph: Any) -> None:
-    """Let TorchAir's GeConcreteGraph go on with the passes after its own."""
-    concrete_graph.optimize_graph_without_runtime = _with_passes(concrete_graph.optimize_graph_without_runtime)
+_setting = Setting(VARIABLE, _parsed)
+# The names of the passes that a graph made now goes through, in their order.
+current = _setting.current
+
+
+def use(passes: str) -> AbstractContextManager[None]:
+    """Send the graphs that are made inside this block through ``passes``: "on", "off", or names with commas."""
+    return _setting.use(passes, "graph_quant.passes.use")
 
 
 def steps_of(ge_graph: Any) -> list[Step]:
@@ -67,17 +55,11 @@ def all_replaced(ge_graph: Any) -> dict[str, str]:
     return {old: new for step in steps_of(ge_graph) for old, new in step.replaced.items()}
 
 
-def _with_passes(optimize: Callable[..., Any]) -> Callable[..., Any]:
-    def optimize_graph_without_runtime(self: Any, *args: Any, observer: Any = None, **kwargs: Any) -> Any:
-        done = optimize(self, *args, observer=observer, **kwargs)
-        names = current()
-        if names:
-            graph = self.graph
-            told = None if observer is None else lambda name: observer.dump_gegraph(graph, f"graph_after_{name}")
-            vars(graph)[_NOTED] = run(graph, names, _inputs(self), told)
-        return done
-
-    return optimize_graph_without_runtime
+def simplify(concrete_graph: Any, names: tuple[str, ...], observer: Any) -> None:
+    """Send the graph that TorchAir's GeConcreteGraph holds through passes; the observer dumps what each leaves."""
+    graph = concrete_graph.graph
+    told = None if observer is None else lambda name: observer.dump_gegraph(graph, f"graph_after_{name}")
+    vars(graph)[_NOTED] = run(graph, names, _inputs(concrete_graph), told)
 
 
 def _inputs(concrete_graph: Any) -> dict[str, Given]:

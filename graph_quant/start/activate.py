@@ -200,10 +200,8 @@ def _torchair_is_there() -> None:
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.install()
+        torchair.restore_signals(vars(sys.modules["torchair.core._backend"])["_signal_handler"])
     lower_operators()
-    from ..passes import hook
-    from .views import mend_views
+    from .compiling import extend
 
-    mend_views()
-    hook.install(sys.modules["torchair._ge_concrete_graph.fx2ge_converter"].GeConcreteGraph)
+    extend(on_host=choose() is HOST)

@@ -8,22 +8,22 @@ order by the sizes that were traced. Here sizes are equal where their expression
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any
 
 from ..passes.hook import size_of
 from ..passes.sizes import number
 
-_HOME = "torchair._ge_concrete_graph.continguous"
+HOME = "torchair._ge_concrete_graph.continguous"
 
 
-def mend_views() -> None:
-    """Let TorchAir compare sizes by their expressions."""
-    home, users = sys.modules[_HOME], sys.modules[f"{_HOME}_utils"]
+def mend(state: Callable[[Any, Any], Any]) -> None:
+    """Let TorchAir compare sizes by their expressions, and ``state`` state views where an operator needs them."""
+    home, users = sys.modules[HOME], sys.modules[f"{HOME}_utils"]
     vars(home)["get_sym_node_from_graph"] = _sym_node
     for module in (home, users):
-        vars(module)["optimize_view"] = put_view
+        vars(module)["optimize_view"] = state
     vars(users)["set_meta_tensor_info"] = _contiguous_meta
 
 
@@ -42,15 +42,9 @@ def _expression(size: Any) -> Any:
 
 def put_view(given: Any, graph: Any) -> Any:
     """State the views that were put off before an operator reads ``given``."""
-    if isinstance(given, sys.modules[_HOME].ValuePack):
-        given = given.npu
-    if isinstance(given, (list, tuple)):
-        return [put_view(each, graph) for each in given]
-    if not hasattr(given, "view_faketensor"):
-        return given
     view, meta = given.view_faketensor, given.meta
     shape, stride = list(view.meta.size()), list(view.meta.stride())
-    stored = sys.modules[_HOME].gen_contiguous_stride(view.srcshape)
+    stored = sys.modules[HOME].gen_contiguous_stride(view.srcshape)
     if same(shape, view.srcshape) and same(stride, stored):
         return given
     made = vars(graph).setdefault("view_operator_map", {})
@@ -62,7 +56,7 @@ def put_view(given: Any, graph: Any) -> Any:
 
 
 def _stated(given: Any, source: list[Any], shape: list[Any], stride: list[Any], graph: Any) -> Any:
-    home = sys.modules[_HOME]
+    home = sys.modules[HOME]
     axes = [axis for axis, size in enumerate(shape) if not _equal(size, 1) and not _equal(stride[axis], 0)]
 
     def compared(one: int, other: int) -> int:
@@ -87,7 +81,7 @@ def _compared(one: Any, other: Any) -> int:
         return 0
     if _is_multiple(one, other) or _is_multiple(other, one):
         return 1 if _is_multiple(one, other) else -1
-    hint = sys.modules[_HOME].hint_int
+    hint = sys.modules[HOME].hint_int
     return int(hint(one)) - int(hint(other))
 
 
@@ -99,7 +93,7 @@ def _is_multiple(one: Any, other: Any) -> bool:
 
 def _sym_node(source: Any, size: Any, graph: Any) -> Any:
     """The GE node that has a size: noted with the view, or asked of what the view is of."""
-    home, view = sys.modules[_HOME], source.view_faketensor
+    home, view = sys.modules[HOME], source.view_faketensor
     if str(size) in view.mapsym:
         name, _, place = view.mapsym[str(size)].rpartition(":")
         return home.Tensor(next(op for op in reversed(graph.op) if op.name == name), int(place))
@@ -111,6 +105,6 @@ def _sym_node(source: Any, size: Any, graph: Any) -> Any:
 
 def _contiguous_meta(argument: Any) -> Any:
     shape = argument.symsize
-    stride = sys.modules[_HOME].gen_contiguous_stride(shape)
+    stride = sys.modules[HOME].gen_contiguous_stride(shape)
     meta = argument.meta
     return meta if same(list(meta.stride()), stride) else meta.as_strided(shape, stride, 0)

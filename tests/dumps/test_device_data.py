@@ -12,7 +12,7 @@ from graph_quant import dumps
 from graph_quant.dumps import replay
 from graph_quant.dumps.read import device_data
 from graph_quant.ge import dtypes
-from graph_quant.ge.torch_dtypes import word_of
+from graph_quant.ge.values import word_of
 
 from tests.support.layered import layered
 

@@ -73,7 +73,7 @@ def test_all_missing_types_are_reported_at_once() -> None:
 
 
 def test_shape_mismatch_names_the_node() -> None:
-    from graph_quant.host.engine.engines import make_callable
+    from graph_quant.host.engine import make_callable
 
     graph = _graph(
         ("first", "Relu", ["x=x:0"]),

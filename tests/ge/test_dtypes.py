@@ -6,7 +6,7 @@ import pytest
 import torch
 import torchair  # noqa: F401 (its modules are importable once it is)
 from graph_quant.ge import dtypes
-from graph_quant.ge.torch_dtypes import from_attr, from_desc, word_of
+from graph_quant.ge.values import from_attr, from_desc, word_of
 from torchair._ge_concrete_graph.ge_ir_pb2 import DataType as ProtoDataType
 from torchair.ge._ge_graph import DataType
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 # Of the passes only their door: what they do to a graph is no part of what a call means.
-MOST_TO_COMPILE, MOST_TO_REPEAT = 31, 13
+MOST_TO_COMPILE, MOST_TO_REPEAT = 20, 12
 OFF = {**os.environ, "GRAPH_QUANT_PASSES": "off"}
 
 WALK = """

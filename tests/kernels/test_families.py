@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from graph_quant.ge.sizes import Sizes, to_tensor
+from graph_quant.ge.values import Sizes, to_tensor
 from graph_quant.host.engine import import_graph
 from graph_quant.host.kernels import KERNELS
 

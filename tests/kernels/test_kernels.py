@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graph_quant.ge.sizes import Sizes, list_of_sizes, one_size
+from graph_quant.ge.values import Sizes, list_of_sizes, one_size
 from graph_quant.host.kernels import KERNELS
 from graph_quant.reference.draws import words
 from hypothesis import given

@@ -12,7 +12,7 @@ from typing import Any
 CODE = """
 import json
 import graph_quant, torch, torch_npu
-from graph_quant.ge.sizes import list_of_sizes
+from graph_quant.ge.values import list_of_sizes
 from graph_quant.host.kernels import KERNELS
 
 t = torch.randn

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from graph_quant.ge.sizes import Sizes, list_of_sizes, one_size, to_sizes, to_tensor
+from graph_quant.ge.values import Sizes, list_of_sizes, one_size, to_sizes, to_tensor
 from graph_quant.host.kernels import KERNELS, SIZE_KERNELS
 
 INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from graph_quant import passes
-from graph_quant.ge.torch_dtypes import word_of
+from graph_quant.ge.values import word_of
 
 from support.building import Building, results
 from support.tensors import SEED

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from graph_quant.ge import dtypes
 from graph_quant.ge.attributes import set_attribute
-from graph_quant.ge.torch_dtypes import word_of
+from graph_quant.ge.values import word_of
 from graph_quant.host.engine import import_graph
 from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 

@@ -9,8 +9,7 @@ import torch
 from graph_quant.ge.attributes import set_attribute
 from graph_quant.ge.dtypes import TO_DESC
 from graph_quant.ge.kernels import Kernel
-from graph_quant.ge.sizes import Sizes, to_tensor
-from graph_quant.ge.torch_dtypes import word_of
+from graph_quant.ge.values import Sizes, to_tensor, word_of
 from torchair.ge._ge_graph import GraphDef
 
 

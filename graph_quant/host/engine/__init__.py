@@ -14,28 +14,23 @@ from ...discovery import home_of
 if TYPE_CHECKING:
     from .engines import EAGER as EAGER
     from .engines import current as current
-    from .engines import make_callable as make_callable
     from .engines import use as use
     from .errors import GraphError as GraphError
     from .errors import NeedsNpuError as NeedsNpuError
     from .errors import NodeError as NodeError
     from .errors import UnsupportedGraphError as UnsupportedGraphError
     from .executor import HostGraph as HostGraph
+    from .executor import make_callable as make_callable
     from .importer import import_graph as import_graph
     from .importer import missing_kernels as missing_kernels
     from .ir import registered_ir as registered_ir
-    from .provenance import knowing_weights as knowing_weights
-    from .provenance import note_provenance as note_provenance
-    from .provenance import source_of as source_of
-    from .provenance import sources_of as sources_of
 
 _HOMES = {
-    "engines": ("EAGER", "current", "make_callable", "use"),
+    "engines": ("EAGER", "current", "use"),
     "errors": ("GraphError", "NeedsNpuError", "NodeError", "UnsupportedGraphError"),
-    "executor": ("HostGraph",),
+    "executor": ("HostGraph", "make_callable"),
     "importer": ("import_graph", "missing_kernels"),
     "ir": ("registered_ir",),
-    "provenance": ("knowing_weights", "note_provenance", "source_of", "sources_of"),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 

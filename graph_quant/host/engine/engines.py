@@ -5,88 +5,42 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
-import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from types import TracebackType
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import fx
 
-from ...ge import Node
 from ...reference.matmul import int8_product
-from .errors import NodeError
+from ...settings import Setting
 
 EAGER, INDUCTOR = "eager", "inductor"
 ENGINES = (EAGER, INDUCTOR)
 VARIABLE = "GRAPH_QUANT_ENGINE"
 
 Run = Callable[..., Sequence[torch.Tensor]]
-_chosen: ContextVar[str | None] = ContextVar("graph_quant_engine", default=None)
 
 
-def current() -> str:
-    """The engine of a graph made now."""
-    chosen = _chosen.get()
-    if chosen is not None:
-        return chosen
-    return _checked(os.environ.get(VARIABLE, "").strip().lower() or EAGER, VARIABLE)
-
-
-@contextmanager
-def use(engine: str) -> Iterator[None]:
-    """Run graphs that are first called inside this block by ``engine``."""
-    token = _chosen.set(_checked(engine, "graph_quant.host.engine.use"))
-    try:
-        yield
-    finally:
-        _chosen.reset(token)
-
-
-def _checked(engine: str, source: str) -> str:
+@functools.cache
+def _parsed(text: str, source: str) -> str:
+    engine = text.strip().lower() or EAGER
     if engine not in ENGINES:
         raise ValueError(f"{source}: the engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     return engine
 
 
-def make_callable(module: fx.GraphModule, engine: str) -> Run:
-    """The graph's function of its inputs; errors name the node that raised them."""
-    eager = _naming_nodes(module)
-    return _with_inductor(module, eager) if engine == INDUCTOR else eager
+_setting = Setting(VARIABLE, _parsed)
+# The engine of a graph made now.
+current = _setting.current
 
 
-def _naming_nodes(module: fx.GraphModule) -> Run:
-    forward = module.forward
-    code = module.forward.__func__.__code__  # type: ignore[attr-defined]
-
-    def run(*inputs: Any) -> Sequence[torch.Tensor]:
-        try:
-            return forward(*inputs)  # type: ignore[no-any-return]
-        except Exception as error:
-            node = _failing_node(module, code, error.__traceback__)
-            if node is None:
-                raise
-            raise NodeError(node, error) from error
-
-    return run
-
-
-def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> Node | None:
-    """The GE node whose line of the generated code was running."""
-    while trace is not None and trace.tb_frame.f_code is not code:
-        trace = trace.tb_next
-    lines = module._lineno_map
-    if trace is None or lines is None:
-        return None
-    line = trace.tb_lineno - module._prologue_start
-    index = next((lines[at] for at in range(line, 0, -1) if lines.get(at) is not None), None)
-    if index is None:
-        return None
-    return list(module.graph.nodes)[index].meta.get("ge")
+def use(engine: str) -> AbstractContextManager[None]:
+    """Run graphs that are first called inside this block by ``engine``."""
+    return _setting.use(engine, "graph_quant.host.engine.use")
 
 
 def _has_unknown_sizes(module: fx.GraphModule) -> bool:
@@ -108,7 +62,8 @@ def _load_inductor() -> None:
         decompositions[int8_product.STEP] = int8_product.as_int_mm
 
 
-def _with_inductor(module: fx.GraphModule, eager: Run) -> Run:
+def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
+    """The graph compiled by Inductor; ``eager`` is asked what an error is about."""
     _load_inductor()
     # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
     exact: dict[str, Any] = {"emulate_precision_casts": True}

@@ -119,7 +119,8 @@ def _name(graph: Any) -> str:
 
 
 def _missing(nodes: Sequence[Node]) -> list[Node]:
-    return [node for node in nodes if node.type not in KERNELS and node.type not in _STRUCTURAL]
+    computing = (node for node in nodes if node.type not in _STRUCTURAL)
+    return [node for node in computing if KERNELS.at_hand(node.type) is None and node.type not in KERNELS]
 
 
 class _Importer:

@@ -3,8 +3,19 @@
 Asking here fills the tables of ``graph_quant.ge.kernels`` with what a graph needs of them.
 """
 
-from ...ge import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Input, Kernel, facts, look_in
-from .choice import LONGEST_SIZES, Fed, choose, is_folded
+from ...ge import (
+    CONSTANT_KERNELS,
+    KERNELS,
+    LONGEST_SIZES,
+    SIZE_KERNELS,
+    Fed,
+    Input,
+    Kernel,
+    choose,
+    facts,
+    is_folded,
+    look_in,
+)
 
 __all__ = [
     "CONSTANT_KERNELS",

@@ -1,4 +1,7 @@
-"""Results with the elements of an input in another shape or order. They may share its memory."""
+"""Results with the elements of an input in another shape, order or type. They may share its memory.
+
+Bitcast also packs and unpacks int4.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge import Sizes, TooMuchError, kernel
+from ... import int4
+from ...destination import INT4
+from ...dispatcher import step
+from ...ge import Sizes, from_attr, kernel
+from ...reference.blocks import BLOCK_ELEMENTS
 
 
 @kernel("Reshape", may_alias=True, view=True)
@@ -123,108 +130,6 @@ def view_copy(
     return result
 
 
-@kernel("StridedSlice", may_alias=True, flops=0)
-def strided_slice(
-    x: Tensor,
-    begin: Sizes,
-    end: Sizes,
-    strides: Sizes | None = None,
-    *,
-    begin_mask: int = 0,
-    end_mask: int = 0,
-    ellipsis_mask: int = 0,
-    new_axis_mask: int = 0,
-    shrink_axis_mask: int = 0,
-) -> Tensor:
-    """Python's indexing: bit i of a mask changes the meaning of entry i of begin, end and strides."""
-    steps = (1,) * len(begin.ints) if strides is None else strides.ints
-    axis = 0
-    for at, (first, last, step) in enumerate(zip(begin.ints, end.ints, steps, strict=True)):
-        bit = 1 << at
-        if ellipsis_mask & bit:
-            after = sum(1 for later in range(at + 1, len(begin.ints)) if not new_axis_mask & (1 << later))
-            axis = x.dim() - after
-        elif new_axis_mask & bit:
-            x = x.unsqueeze(axis)
-            axis += 1
-        elif shrink_axis_mask & bit:
-            x = x.select(axis, first)
-        else:
-            x = _cut(x, axis, None if begin_mask & bit else first, None if end_mask & bit else last, step)
-            axis += 1
-    return x
-
-
-@kernel("StridedSliceV2", may_alias=True)
-def strided_slice_v2(
-    x: Tensor, begin: Sizes, end: Sizes, axes: Sizes | None = None, strides: Sizes | None = None
-) -> Tensor:
-    positions = range(len(begin.ints)) if axes is None else axes.ints
-    steps = (1,) * len(begin.ints) if strides is None else strides.ints
-    for axis, first, last, step in zip(positions, begin.ints, end.ints, steps, strict=True):
-        x = _cut(x, axis, first, last, step)
-    return x
-
-
-def _cut(x: Tensor, axis: int, first: int | None, last: int | None, step: int) -> Tensor:
-    if step > 0:
-        return torch.ops.aten.slice.Tensor(x, axis, first, last, step)  # type: ignore[no-any-return]
-    picked = (
-        torch.arange(x.size(axis))[slice(first, last)]
-        if step == 1
-        else torch.tensor(list(range(x.size(axis)))[slice(first, last, step)], dtype=torch.int64)
-    )
-    return x.index_select(axis, picked)
-
-
-@kernel("Slice", may_alias=True, flops=0)
-def slice_sizes(x: Tensor, offsets: Sizes, size: Sizes) -> Tensor:
-    for axis, (first, count) in enumerate(zip(offsets.ints, size.ints, strict=True)):
-        x = x.narrow(axis, first, x.size(axis) - first if count == -1 else count)
-    return x
-
-
-# A dump may ask for as many parts as it likes; no graph has so many.
-_MOST_PARTS = 1 << 14
-
-
-def _check_parts(count: int) -> None:
-    if not 0 < count <= _MOST_PARTS:
-        raise TooMuchError(f"a tensor is split into 1 to {_MOST_PARTS} parts, got {count}")
-
-
-@kernel("SplitV", may_alias=True, flops=0)
-def split_sizes(x: Tensor, size_splits: Sizes, split_dim: Sizes) -> list[Tensor]:
-    axis, sizes = split_dim.ints[0], list(size_splits.ints)
-    if -1 in sizes:
-        sizes[sizes.index(-1)] = x.size(axis) - sum(size for size in sizes if size != -1)
-    return list(torch.split(x, sizes, axis))
-
-
-@kernel("Split", may_alias=True, flops=0)
-def split(split_dim: Sizes, x: Tensor, *, num_split: int) -> list[Tensor]:
-    return split_attribute(x, split_dim=split_dim.ints[0], num_split=num_split)
-
-
-@kernel("SplitD", may_alias=True, flops=0)
-def split_attribute(x: Tensor, *, split_dim: int, num_split: int) -> list[Tensor]:
-    _check_parts(num_split)
-    if x.size(split_dim) % num_split:
-        raise ValueError(f"size {x.size(split_dim)} cannot be split into {num_split} equal parts")
-    if x.size(split_dim) == 0:
-        return [x] * num_split
-    return list(torch.split(x, x.size(split_dim) // num_split, split_dim))
-
-
-@kernel("Unpack", may_alias=True, flops=0)
-def unpack(x: Tensor, *, num: int, axis: int = 0) -> list[Tensor]:
-    if x.size(axis) != num:
-        raise ValueError(f"size {x.size(axis)} cannot be unpacked into {num}")
-    if num:
-        _check_parts(num)
-    return list(x.unbind(axis))
-
-
 @kernel("ReverseV2")
 def reverse(x: Tensor, axis: Sizes) -> Tensor:
     return x.flip(list(axis.ints))
@@ -243,3 +148,46 @@ def tril(x: Tensor, *, diagonal: int = 0) -> Tensor:
 @kernel("Triu")
 def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
     return torch.triu(x, diagonal)
+
+
+@kernel("Bitcast", may_alias=True, view=True)
+def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa: A002
+    """The same bits as another type; a change of width adds or removes a last dimension, or scales it."""
+    if type == INT4.ge_attr:
+        elements = int4.unpack(x)
+        return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
+    dtype = from_attr(type)
+    if x.dtype == dtype == torch.int8:
+        # int8 have no reason to become int8: these are int4, two to a byte.
+        packed = int4.pack_pairs(x)
+        return packed if keep_dim else packed.squeeze(-1)
+    if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
+        packed = _pack_int4(x)
+        return packed if keep_dim else packed.squeeze(-1)
+    if x.element_size() == dtype.itemsize:
+        return x.view(dtype)
+    if x.element_size() < dtype.itemsize:
+        joined = x.contiguous().view(dtype)
+        return joined if keep_dim else joined.squeeze(-1)
+    parts = x.contiguous().unsqueeze(-1).view(dtype)
+    return parts.flatten(-2) if keep_dim else parts
+
+
+def _pack(elements: Tensor) -> Tensor:
+    blocks = [int4.pack(block) for block in elements.reshape(-1).split(BLOCK_ELEMENTS)]
+    return torch.cat(blocks).reshape([*elements.shape[:-1], elements.size(-1) // INT4.packing])
+
+
+def _fake_pack(elements: Tensor) -> Tensor:
+    width = elements.size(-1) // INT4.packing
+    return elements.new_empty([*elements.shape[:-1], width], dtype=torch.int32)
+
+
+_step = step("pack_int4(Tensor elements) -> Tensor", _pack, _fake_pack)
+
+
+def _pack_int4(elements: Tensor) -> Tensor:
+    """``elements`` packed eight to an int32; outside compiled code in blocks that stay in cache."""
+    if torch.compiler.is_compiling():
+        return int4.pack(elements)
+    return _step(elements)  # type: ignore[no-any-return]
