@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import runpy
@@ -56,6 +57,10 @@ class Stop:
 
     def pytest_runtest_setup(self) -> None:
         """As pytest calls it."""
+        # The traceback of a test that failed goes round in a cycle, and holds the tensors that it failed with; what
+        # they leave is kept for the npu, where the host, which has the same memory, does not get it.
+        gc.collect()
+        torch.npu.empty_cache()
         signal.signal(signal.SIGALRM, _stop)
         signal.setitimer(signal.ITIMER_REAL, self.seconds)
 

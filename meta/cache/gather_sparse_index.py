@@ -1,15 +1,17 @@
-"""npu_gather_sparse_index: what may be passed, and what comes back.
+"""npu_gather_sparse_index and its gradient: what may be passed, and what comes back.
 
 Rows of input, of any dtype but the smallest floats, by index, int32 or int64 of at most seven dimensions; the result
-has at most eight.
+has at most eight. The gradient is for an index of one dimension, as aclnnIndexAddV2, which adds it up, takes no other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules
-from graph_quant.reference.cache.gather_sparse_index import gather_sparse_index as reference
+from graph_quant.meta.rules import FLOATS, Rules, Size
+from graph_quant.reference.cache import gather_sparse_index as reference
 from torch import Tensor
 
 DTYPES = (
@@ -19,7 +21,7 @@ DTYPES = (
 MOST_OF_INDEX, MOST = 7, 8
 
 
-@operator("npu_gather_sparse_index", reference=reference)
+@operator("npu_gather_sparse_index", reference=reference.gather_sparse_index)
 def gather_sparse_index(rules: Rules, input: Tensor, index: Tensor) -> Plan:  # noqa: A002
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("input", input, DTYPES)
@@ -29,3 +31,16 @@ def gather_sparse_index(rules: Rules, input: Tensor, index: Tensor) -> Plan:  # 
     rank = input.dim() + index.dim() - 1
     rules.require(rank <= MOST, lambda: f"input and index must have {MOST + 1} dimensions at most, got {rank + 1}")
     return Plan((Result((*index.shape, *input.shape[1:]), input.dtype),))
+
+
+@operator("npu_gather_sparse_index_backward", reference=reference.gather_sparse_index_backward)
+def gather_sparse_index_backward(rules: Rules, grad: Tensor, self_sizes: Sequence[Size], index: Tensor) -> Plan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.dtype("grad", grad, FLOATS)
+    rules.dtype("index", index, (torch.int32, torch.int64))
+    rules.rank("index", index, 1, why=" for a gradient")
+    rules.require(len(self_sizes) >= 1, lambda: "self_sizes must have a size at least, got none")
+    rules.rank("grad", grad, len(self_sizes), why=", as self_sizes has sizes")
+    for dim, size in enumerate((index.size(0), *self_sizes[1:])):
+        rules.equal(f"grad.size({dim})", grad.size(dim), "index.size(0)" if dim == 0 else f"self_sizes[{dim}]", size)
+    return Plan((Result(tuple(self_sizes), grad.dtype),))
