@@ -29,7 +29,7 @@ _SHOWN_TYPES = 4
 _DEEPEST = 64
 
 
-class Call(NamedTuple):
+class Callee(NamedTuple):
     """A graph that a node calls, and what it is to that node: ``f``, ``then_branch``, ``body``."""
 
     role: str
@@ -59,7 +59,7 @@ class Dump:
         except GeError as error:
             raise DumpError(str(error)) from None
         self._inference: Inference | None = None
-        self.calls: dict[str, list[Call]] = {}
+        self.calls: dict[str, list[Callee]] = {}
         self.uncalled: list[Dump] = []
         if others:
             self._link(sources, {other.name: other for other in others})
@@ -75,7 +75,7 @@ class Dump:
                     if name in above or len(above) > _DEEPEST:
                         raise DumpError(f"{node.name}: the graphs call each other in a circle, through {name}")
                     called = role(node.type, place, len(names) > 1)
-                    dump.calls.setdefault(node.name, []).append(Call(called, get(name, above)))
+                    dump.calls.setdefault(node.name, []).append(Callee(called, get(name, above)))
 
         def get(name: str, above: tuple[str, ...]) -> Dump:
             if name not in made:

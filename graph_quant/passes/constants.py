@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ge import CONST_TYPES, TO_DESC
 from .graph import Graph, standing
-from .rules import FORMATS
+from .results import FORMATS
 
 Key = tuple[str, int, tuple[int, ...], bytes, bytes]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..ge import CONST_TYPES, INPUT_TYPES
 from .graph import Graph
-from .known import RULES
+from .known import TOLD
 
 
 def run(graph: Graph) -> None:
     """Drop computations without readers. Inputs stay, whose places are counted, and every type that is not known."""
-    droppable = (RULES.keys() | CONST_TYPES) - INPUT_TYPES
+    droppable = (TOLD.keys() | CONST_TYPES) - INPUT_TYPES
     waiting = [op.name for op in graph.ops.values() if op.type not in droppable]
     needed: set[str] = set()
     while waiting:

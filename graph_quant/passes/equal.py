@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ge import CONST_TYPES
 from .graph import Graph
-from .known import RULES
+from .known import TOLD
 
 _UNTOLD = ("_readable_value",)
 Key = tuple[str, tuple[str, ...], tuple[tuple[str, bytes], ...]]
@@ -15,7 +15,7 @@ Key = tuple[str, tuple[str, ...], tuple[tuple[str, bytes], ...]]
 def run(graph: Graph) -> None:
     """Let readers of equal results read the first. Producers stand before their readers, so one walk is enough."""
     first: dict[Key, str] = {}
-    for op in graph.of_type(*(RULES.keys() - CONST_TYPES)):
+    for op in graph.of_type(*(TOLD.keys() - CONST_TYPES)):
         kept = first.setdefault(_key(op), op.name)
         if kept != op.name:
             for place in range(len(op.output_desc)):

@@ -1,7 +1,7 @@
 """What is proved of the outputs of a graph before it runs: dtype, shape, and the numbers in small integer tensors.
 
-It rests on GE's rules for each node type (``rules``), never on descs of computed values, which TorchAir leaves open or
-writes for a view that it put off. An output of which nothing is proved is an empty ``Known``.
+It rests on what GE says of each node type (``results``), never on descs of computed values, which TorchAir leaves open
+or writes for a view that it put off. An output of which nothing is proved is an empty ``Known``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Given(NamedTuple):
 NOTHING = Known()
 
 
-class Call:
+class FedNode:
     """A node, and what is known of its inputs by their names."""
 
     def __init__(self, op: Any, inputs: Mapping[str, Known]) -> None:
@@ -66,15 +66,15 @@ class Call:
         return OF_ATTRIBUTE.get(self.attribute(attribute))
 
 
-Rule = Callable[[Call], Known | list[Known]]
-RULES: dict[str, Rule] = {}
+Telling = Callable[[FedNode], Known | list[Known]]
+TOLD: dict[str, Telling] = {}
 
 
-def rule(*types: str) -> Callable[[Rule], Rule]:
+def tells(*types: str) -> Callable[[Telling], Telling]:
     """Makes the decorated function what is known of the results of GE node types, all of them without side effects."""
 
-    def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(types, function))
+    def register(function: Telling) -> Telling:
+        TOLD.update(dict.fromkeys(types, function))
         return function
 
     return register
@@ -99,7 +99,7 @@ class Infer:
                 stack.pop()
                 continue
             waiting = [each for each in op.input if each and not each.endswith(":-1") and each not in self._found]
-            if waiting and op.type in RULES:
+            if waiting and op.type in TOLD:
                 stack.extend(waiting)
                 continue
             self._conclude(op)
@@ -114,12 +114,12 @@ class Infer:
     def _conclude(self, op: Any) -> None:
         if op.type in ("Data", "RefData"):
             found: Known | list[Known] = self._input(op)
-        elif op.type in RULES:
+        elif op.type in TOLD:
             references = [each for each in op.input if not each.endswith(":-1")]
             fed = zip((desc.name for desc in op.input_desc), references, strict=False)
-            call = Call(op, {name: self._found[each] for name, each in fed if each})
+            call = FedNode(op, {name: self._found[each] for name, each in fed if each})
             try:
-                found = RULES[op.type](call)
+                found = TOLD[op.type](call)
             except (
                 ArithmeticError,
                 IndexError,

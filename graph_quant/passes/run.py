@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ge import OUTPUT_TYPE, build, topological
-from . import casts, constants, dead, equal, int4, known, reshapes, rules, rules_shape, shapes, transposes
+from . import casts, constants, dead, equal, int4, known, reshapes, results, results_of_shapes, shapes, transposes
 from .graph import Graph
 from .known import Given
 
@@ -24,7 +24,7 @@ _MODULES: dict[str, Any] = {
 # In the order in which they run.
 NAMES = tuple(_MODULES)
 _ROUNDS = 4
-__all__ = ["NAMES", "Step", "held", "rules", "rules_shape", "run"]
+__all__ = ["NAMES", "Step", "held", "results", "results_of_shapes", "run"]
 
 
 @dataclass
@@ -59,7 +59,7 @@ def held(graph_def: Any, names: Sequence[str]) -> list[str]:
         return []
     graph = Graph(graph_def, pinned=False)
     read = graph.read_nodes()
-    computed = [op.name for op in graph_def.op if op.name in pinned & read and op.type in known.RULES]
+    computed = [op.name for op in graph_def.op if op.name in pinned & read and op.type in known.TOLD]
     _until_nothing_changes(graph, {name: Step(name) for name in names}, None)
     needed = graph.read_nodes()
     return [name for name in computed if name not in needed]

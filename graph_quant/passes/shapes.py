@@ -7,9 +7,9 @@ from typing import Any
 from ..ge import CONST_TYPES
 from .constants import constant
 from .graph import Graph
-from .known import RULES
+from .known import TOLD
 from .reshapes import expressed
-from .rules import RANGES
+from .results import RANGES
 from .sizes import Sizes
 
 
@@ -18,7 +18,7 @@ def run(graph: Graph) -> None:
     for op in graph.of_type("Reshape"):
         _state_shape(graph, op)
     first: dict[tuple[str, Sizes, Sizes], str] = {}
-    for op in graph.of_type("Data", *RULES):
+    for op in graph.of_type("Data", *TOLD):
         if op.type not in CONST_TYPES:
             _compute_once(graph, op, first)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.collective.layout import Layout
+from graph_quant.reference.collective.layout import ExpertLayout
 from torch import Tensor
 
 _RANKS_OF_A2 = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
@@ -15,7 +15,7 @@ _RANKS_OF_FIRST_ON_A3 = (8, 16, 32, 64, 128, 144, 256, 288)
 Shared = tuple[int, int, int]  # expert_shard_type, shared_expert_num and shared_expert_rank_num
 
 
-def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared) -> Layout:
+def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared) -> ExpertLayout:
     """The group and its experts, of the second version: as many on every rank that has no shared one."""
     if is_a3():
         rules.require(2 <= ranks <= 768, lambda: f"ep_world_size must be from 2 to 768, got {ranks}")
@@ -38,7 +38,9 @@ def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int
     return layout
 
 
-def check_ranks_of_first(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared) -> Layout:
+def check_ranks_of_first(
+    rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared
+) -> ExpertLayout:
     """The group and its experts, of the first version: of whole servers."""
     if is_a3():
         rules.one_of("ep_world_size", ranks, _RANKS_OF_FIRST_ON_A3)
@@ -61,7 +63,7 @@ def check_ranks_of_first(rules: Rules, ranks: int, rank: int, experts: int, tp_r
 
 def _check_layout(
     rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared, most: int
-) -> Layout:
+) -> ExpertLayout:
     rules.require(0 <= rank < ranks, lambda: f"ep_rank_id must be from 0 to {ranks - 1}, got {rank}")
     rules.require(1 <= experts <= most, lambda: f"moe_expert_num must be from 1 to {most}, got {experts}")
     rules.one_of("tp_world_size", tp_ranks, (0, 1))
@@ -74,7 +76,7 @@ def _check_layout(
         experts % others == 0,
         lambda: f"moe_expert_num must be a multiple of the ranks without shared experts, got {experts} and {others}",
     )
-    return Layout.of(ranks, rank, experts, number, on_ranks)
+    return ExpertLayout.of(ranks, rank, experts, number, on_ranks)
 
 
 @dataclass(frozen=True)

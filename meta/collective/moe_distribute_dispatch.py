@@ -26,7 +26,7 @@ from graph_quant.meta.collective.distribution import (
 from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.collective.layout import Layout
+from graph_quant.reference.collective.layout import ExpertLayout
 from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, sent_weights
 from torch import Tensor
 
@@ -160,7 +160,7 @@ def _plan(
     )
 
 
-def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mode: int, layout: Layout) -> None:
+def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mode: int, layout: ExpertLayout) -> None:
     rules.one_of("quant_mode", quant_mode, (0,) if x.dtype == torch.int32 else (0, 2), f" for x of {x.dtype}")
     if x.dtype == torch.int32:
         rules.require(scales is not None, lambda: "scales must be given for x of torch.int32, got None")
@@ -183,7 +183,7 @@ def _check_rest(
     expert_ids: Tensor,
     weights: Tensor | None,
     global_bs: int,
-    layout: Layout,
+    layout: ExpertLayout,
     second: bool,
 ) -> tuple[Size, Size]:
     """How many rows a rank takes at most, and how many counts there are of them."""

@@ -22,7 +22,7 @@ _MOST_TENSORS, _MOST_GROUPS, _INNER_LIMIT = 128, 1024, 65535
 
 
 @dataclass(frozen=True)
-class Layout:
+class GroupedLayout:
     """What the shapes say: the results, and the depth k and width n of each product."""
 
     shapes: tuple[tuple[Size, ...], ...]
@@ -45,7 +45,7 @@ def layout(
     may_pack_k: bool,
     *,
     cuts: bool = False,
-) -> Layout:
+) -> GroupedLayout:
     """The layout of a call; int32 tensors hold int4, weights along k only where ``may_pack_k``.
 
     ``cuts`` says that the results are as many as the weights although there is one x.
@@ -66,7 +66,7 @@ def layout(
             rules.equal(f"n of weight[{place}]", width, "n of weight[0]", widths[0])
         rows = x[0].size(0) if len(x) == 1 else sum(each.size(0) for each in x)
         shapes = ((rows, widths[0]),)
-    return Layout(shapes, depths, widths, one_weight, along_k)
+    return GroupedLayout(shapes, depths, widths, one_weight, along_k)
 
 
 def _check_split(rules: Rules, group_type: int, split_item: int) -> None:

@@ -17,7 +17,7 @@ from graph_quant.meta.matmul.grouped_layout import (
     PAIRS,
     ROWS,
     SPARSE,
-    Layout,
+    GroupedLayout,
     check_expected_rows,
     check_group_list,
     layout,
@@ -121,7 +121,7 @@ def _check_groups(
     group_type: int,
     kind: int,
     group_list: Tensor | None,
-    places: Layout,
+    places: GroupedLayout,
     x: Tensors,
     weight: Tensors,
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.meta.matmul.grouped_dtypes import bias_dtypes, scale_dtypes
-from graph_quant.meta.matmul.grouped_layout import Layout
+from graph_quant.meta.matmul.grouped_layout import GroupedLayout
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.matmul.grouped_matmul import given
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
@@ -22,7 +22,7 @@ _DEEPEST_SPLIT, _SPLIT_UNIT = 18432, 64
 class Parameters:
     """Checks the lists of one call."""
 
-    def __init__(self, rules: Rules, form: str, layout: Layout, weights: Tensors, output: torch.dtype) -> None:
+    def __init__(self, rules: Rules, form: str, layout: GroupedLayout, weights: Tensors, output: torch.dtype) -> None:
         self.rules, self.form, self.layout, self.output = rules, form, layout, output
         self.weights = weights
         self.lead: tuple[Size, ...] = (weights[0].size(0),) if layout.one_weight else ()

@@ -19,7 +19,7 @@ from ...ge import BITS, CONST_TYPES, CONTRACTION, CONVOLUTION, END_TYPES, OUTSID
 from ...host.kernels import facts
 from ..graph.placement import placement
 from ..graph.shapes import Dim, TensorType
-from .symbols import check_symbols
+from .open_sizes import check_symbols
 
 if TYPE_CHECKING:
     from ..dump import Dump

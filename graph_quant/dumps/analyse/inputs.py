@@ -11,7 +11,7 @@ import torch
 from ...ge import INPUT_TYPES, TO_DESC, Node, from_desc
 from ..errors import DumpError, MissingInputError, SizeError, TooLargeError
 from ..graph.shapes import Stated, evaluate, stated, symbols_in
-from .symbols import check_symbols
+from .open_sizes import check_symbols
 
 if TYPE_CHECKING:
     from ..dump import Dump

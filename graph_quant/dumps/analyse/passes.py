@@ -61,7 +61,7 @@ def _rank(path: Path) -> int:
 
 
 @dataclass
-class Step:
+class PassChange:
     """What one pass did. ``fused`` maps a new node to those it was made of."""
 
     before: Pass
@@ -99,10 +99,10 @@ def _counted(all_: Sequence[str] | dict[str, list[str]], shown: Sequence[str]) -
     return printable(", ".join(shown), 400) + more
 
 
-def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> Step:
+def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
     """What changed from one dump to the next."""
     difference = before.diff(after)
-    result = Step(*passes)
+    result = PassChange(*passes)
     gone = {node.name for node in difference.removed}
     for node in after.order:
         made_of = [name for name in placement(after, node).origins if name in gone and name != node.name]
@@ -132,7 +132,7 @@ def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> Step:
     return result
 
 
-def _no_longer_quantised(before: Dump, after: Dump, result: Step, renamed: dict[str, str]) -> Iterator[str]:
+def _no_longer_quantised(before: Dump, after: Dump, result: PassChange, renamed: dict[str, str]) -> Iterator[str]:
     """Operators that computed on quantised tensors before a pass and have a successor that does not."""
     became = {old: new for new, olds in result.fused.items() for old in olds} | renamed
     for node in before.order:
@@ -151,7 +151,7 @@ def computes_quantised(dump: Dump, node: Node) -> bool:
     return sum(found.dtype in QUANTISED for found in reads) > 0 and node.type not in ("TransData", "Cast", "Reshape")
 
 
-def travels(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step]) -> dict[str, list[str]]:
+def travels(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange]) -> dict[str, list[str]]:
     """For every operator of the first dump, what became of it: new types, fusions, and its end, with the pass."""
     into = [{old: new for new, olds in one.fused.items() for old in olds if old != new} for one in steps]
     told: dict[str, list[str]] = {}
@@ -166,7 +166,7 @@ def travels(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step]) -> dict[s
 
 
 def _travel(
-    name: str, dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[Step], into: Sequence[dict[str, str]]
+    name: str, dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange], into: Sequence[dict[str, str]]
 ) -> Iterator[str]:
     for one, fused, (_, before), (_, after) in zip(steps, into, dumps, dumps[1:], strict=False):
         if one.lowered:
@@ -192,12 +192,12 @@ class History:
 
     name: str
     passes: list[Pass]
-    steps: list[Step]
+    steps: list[PassChange]
     sizes: list[int]
     paths: dict[str, list[str]]
 
     @property
-    def first_unquantised(self) -> Step | None:
+    def first_unquantised(self) -> PassChange | None:
         """The first pass after which a quantised operator is no longer quantised."""
         return next((each for each in self.steps if each.unquantised), None)
 
@@ -244,7 +244,7 @@ def history(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
         if (before.kind == "fx") == (after.kind == "fx"):
             steps.append(step(before, after, (earlier, later)))
         else:
-            steps.append(Step(earlier, later, lowered=_lowered(after)))
+            steps.append(PassChange(earlier, later, lowered=_lowered(after)))
     sizes = [sum(len(graph.nodes) for graph in dump.graphs()) for _, dump in dumps]
     paths = travels(dumps, steps)
     return History(name, [each for each, _ in dumps], steps, sizes, paths)

@@ -11,7 +11,7 @@ from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, 
 from ...host.kernels import Fed, choose, is_folded
 from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
-from .shapes import Layout, Stated, TensorType, stated
+from .shapes import MemoryLayout, Stated, TensorType, stated
 from .symbolic import without_export
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Run:
         self._fed = fed or {}
         self._constants = {node.name for node in order if node.type in CONST_TYPES}
         self._outputs: dict[str, tuple[Value | None, ...]] = {}
-        self._laid_out: dict[tuple[int, Layout], TensorType] = {}
+        self._laid_out: dict[tuple[int, MemoryLayout], TensorType] = {}
 
     def visit(self, node: Node) -> None:
         found: tuple[Value | None, ...] = ()
@@ -257,7 +257,7 @@ class _Run:
         if first is not None and first.items is not None:
             self.result.values[node.name] = first.items
 
-    def _kept_as(self, found: TensorType, layout: Layout) -> TensorType:
+    def _kept_as(self, found: TensorType, layout: MemoryLayout) -> TensorType:
         """The type with its layout; one object for equal ones."""
         if layout == found.layout:
             return found

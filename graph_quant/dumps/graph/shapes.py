@@ -39,7 +39,7 @@ _UNTOLD = {"", "ND", "FORMAT_RESERVED", "RESERVED"}
 
 
 @dataclass(frozen=True)
-class Layout:
+class MemoryLayout:
     """How a device keeps a tensor: the order of its axes, and the format and shape of its blocks where it has any."""
 
     axes: str
@@ -52,7 +52,7 @@ class Layout:
         return " ".join(part for part in ("" if self.axes in _UNTOLD else self.axes, kept) if part)
 
 
-PLAIN = Layout("ND")
+PLAIN = MemoryLayout("ND")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TensorType:
     dtype: str
     shape: tuple[Dim, ...] | None
     inferred: bool = True
-    layout: Layout = PLAIN
+    layout: MemoryLayout = PLAIN
 
     def __str__(self) -> str:
         sizes = "…" if self.shape is None else ", ".join(map(dim_text, self.shape))
@@ -86,7 +86,7 @@ class Stated:
     dims: tuple[int, ...] | None
     meta: tuple[str, ...] | None
     is_size: bool
-    layout: Layout = PLAIN
+    layout: MemoryLayout = PLAIN
 
     @property
     def is_complete(self) -> bool:
@@ -111,15 +111,15 @@ def stated(desc: Any) -> Stated:
     return Stated(OF_DESC.get(desc.dtype, UNDEFINED), dims, meta, bool(size), layout)
 
 
-def _unblocked(desc: Any, dims: tuple[int, ...] | None) -> tuple[tuple[int, ...] | None, Layout]:
+def _unblocked(desc: Any, dims: tuple[int, ...] | None) -> tuple[tuple[int, ...] | None, MemoryLayout]:
     """The sizes that a tensor has by itself, and how it is kept."""
     if desc.layout in _PLAIN_FORMATS:
-        return dims, PLAIN if desc.layout in _UNTOLD else Layout(desc.layout)
+        return dims, PLAIN if desc.layout in _UNTOLD else MemoryLayout(desc.layout)
     axes = desc.attr["origin_format"].s.decode("utf-8", "backslashreplace") if "origin_format" in desc.attr else "ND"
     own = tuple(desc.attr["origin_shape"].list.i) if "origin_shape" in desc.attr else ()
     if not own:  # a format alone, with the sizes the tensor has by itself
-        return dims, Layout(axes, printable(desc.layout, 40))
-    return (None if own == (UNKNOWN_RANK,) else own), Layout(axes, printable(desc.layout, 40), dims or ())
+        return dims, MemoryLayout(axes, printable(desc.layout, 40))
+    return (None if own == (UNKNOWN_RANK,) else own), MemoryLayout(axes, printable(desc.layout, 40), dims or ())
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def file_name(node: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTensor:
     """A tensor in a file: all of a ``npy`` or ``bin``, or a part of GE's own."""
 
     path: Path
@@ -61,7 +61,7 @@ class DeviceData:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise DumpError(f"{folder}: there is no such folder")
-        self._found: dict[tuple[str, str, int], Stored] = {}
+        self._found: dict[tuple[str, str, int], StoredTensor] = {}
         for path in sorted(folder.rglob("*")):
             self._add(path)
         if not self._found:
@@ -71,9 +71,9 @@ class DeviceData:
     def _add(self, path: Path) -> None:
         if found := _CONVERTED.match(path.name):
             key = found["name"], found["side"], int(found["place"])
-            self._found.setdefault(key, Stored(path, found["kind"]))
+            self._found.setdefault(key, StoredTensor(path, found["kind"]))
         elif found := _OUTPUT.match(path.name):
-            self._found.setdefault((found["name"], "output", int(found["place"])), Stored(path, "npy"))
+            self._found.setdefault((found["name"], "output", int(found["place"])), StoredTensor(path, "npy"))
         elif (found := _RAW.match(path.name)) and path.is_file():
             for side, place, stored in _parts(path):
                 self._found.setdefault((found["name"], side, place), stored)
@@ -92,7 +92,7 @@ class DeviceData:
 
 
 @lru_cache(maxsize=64)
-def _load(stored: Stored, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+def _load(stored: StoredTensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
     if stored.kind == "npy":
         found = np.load(stored.path, allow_pickle=False)
         if found.dtype.kind not in "biufc":
@@ -175,7 +175,7 @@ def _message() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("graph_quant.DumpData"))
 
 
-def _parts(path: Path) -> list[tuple[str, int, Stored]]:
+def _parts(path: Path) -> list[tuple[str, int, StoredTensor]]:
     """The tensors of one of GE's own files, inputs before outputs."""
     try:
         total = path.stat().st_size
@@ -191,6 +191,6 @@ def _parts(path: Path) -> list[tuple[str, int, Stored]]:
     for side, tensors in (("input", message.input), ("output", message.output)):
         for place, tensor in enumerate(tensors):
             word = OF_DESC.get(tensor.data_type, UNDEFINED)
-            parts.append((side, place, Stored(path, "raw", offset, tensor.size, word, tuple(tensor.shape.dim))))
+            parts.append((side, place, StoredTensor(path, "raw", offset, tensor.size, word, tuple(tensor.shape.dim))))
             offset += tensor.size
     return parts if offset <= total else []

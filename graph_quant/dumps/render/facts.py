@@ -23,7 +23,7 @@ LONGEST = 2000
 
 
 @dataclass
-class Facts:
+class NodeFacts:
     """The facts of the nodes of one graph, which are numbered from ``start``."""
 
     dump: Dump

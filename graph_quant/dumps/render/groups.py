@@ -10,7 +10,7 @@ from ..graph.outline import Item
 from .facts import LONGEST
 
 if TYPE_CHECKING:
-    from ..dump import Call, Dump
+    from ..dump import Callee, Dump
 
 # Their first input is a table, and what is looked up stands behind it.
 _TABLES = {"Gather", "GatherV2", "GatherNd", "Embedding"}
@@ -65,7 +65,7 @@ class Groups:
             times = child.times if child.alike else None
             self._item(graph, child, self._add(child.label, child.kind, group, times=times, differs=differs))
 
-    def _call(self, graph: Dump, node: Node, calls: Iterable[Call]) -> None:
+    def _call(self, graph: Dump, node: Node, calls: Iterable[Callee]) -> None:
         """A called graph stands within its first caller."""
         new = [call for call in calls if not self._has(call.graph)]
         if not new:

@@ -15,7 +15,7 @@ from ..analyse.cost import Costs
 from ..analyse.diff import Difference
 from ..graph.called import parameters
 from ..graph.text import node_line
-from .facts import LONGEST, Facts
+from .facts import LONGEST, NodeFacts
 from .groups import Groups
 from .lines import summary_lines
 from .script import script
@@ -110,7 +110,7 @@ def _side(dump: Dump, costs: Costs, name: str, timing: Timing | None = None) -> 
     starts, groups = _starts(dump), Groups(dump)
     nodes: list[dict[str, Any]] = []
     for graph in dump.graphs():
-        known = Facts(graph, costs.of(graph) or Costs(graph), starts[id(graph)], timing)
+        known = NodeFacts(graph, costs.of(graph) or Costs(graph), starts[id(graph)], timing)
         for node in graph.order:
             facts = known.of(node)
             facts["group"] = groups.of(graph, node)

@@ -22,7 +22,7 @@ class Fresh(NamedTuple):
     tensor: Tensor
 
 
-class Inference:
+class MetaCall:
     """One call on the meta device, and the npu tensors that its arguments and results stand for."""
 
     def __init__(self, op: OpOverload) -> None:

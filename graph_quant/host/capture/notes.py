@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 
 from . import copies
 from .calls import Call, draws
-from .inference import Inference
+from .inference import MetaCall
 from .runtime import RUNS, check_may_block, current_stream, in_branch, not_permitted, note_kernel, state_of
 from .tape import Entry, put
 
@@ -57,7 +57,7 @@ def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], result
 def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Entry | None]:
     if draws(op) and in_branch(current_stream()):
         raise RuntimeError(f"{name}: RNG op during graph capture but generator is not registered: it is in a branch")
-    inference = Inference(op)
+    inference = MetaCall(op)
     try:
         results = inference.results(args, kwargs)
     except NotImplementedError as error:

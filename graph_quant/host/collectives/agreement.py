@@ -37,7 +37,7 @@ _pack = struct.Struct(f"{_NUMBERS}q").pack_into
 
 
 @dataclass(frozen=True)
-class Call:
+class Announced:
     """What a rank is about to do, as the others are told."""
 
     name: str
@@ -60,7 +60,7 @@ class Told:
     data: Sequence[Tensor] | None
 
 
-class Table:
+class Announcements:
     """The calls of the ranks of a group, a row each, and after it as much data as a row has room for."""
 
     def __init__(self, ranks: int) -> None:
@@ -76,7 +76,7 @@ class Table:
             [row.data.cast("B") for row in self._numbers],
         )
 
-    def exchange(self, gloo: Gloo, call: Call, given: Sequence[Tensor], limit: timedelta) -> Told:
+    def exchange(self, gloo: Gloo, call: Announced, given: Sequence[Tensor], limit: timedelta) -> Told:
         """Return when all ranks have come to this call; raise on every rank where their calls do not fit."""
         ranks = self._ranks
         *begins, told = places(given)
@@ -110,12 +110,12 @@ class Table:
                     )
 
 
-def _call(row: list[int], ranks: int) -> Call:
+def _call(row: list[int], ranks: int) -> Announced:
     name, dtype, elements, detail, _, *splits = row
-    return Call(NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]))
+    return Announced(NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]))
 
 
-def _alike(call: Call) -> tuple[object, ...]:
+def _alike(call: Announced) -> tuple[object, ...]:
     return (call.name, call.dtype, call.elements, call.detail)
 
 

@@ -11,11 +11,11 @@ from torch.distributed import ProcessGroupGloo, Work
 
 from .. import recording
 from . import exchanges, moves, reductions
-from .agreement import Table, Told
+from .agreement import Announcements, Told
 from .failures import Failures
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, shared
-from .plan import Plan
+from .plan import Collective
 from .work import DONE, AsyncWork, JoinedWork, PostedWork, Queue, finished
 
 
@@ -24,7 +24,7 @@ class HostHccl(ProcessGroupGloo):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str) -> None:
         super().__init__(store, rank, size, timeout)
-        self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Table(size)
+        self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Announcements(size)
         self._coalesced: list[Work] | None = None
         self._failures = Failures(store, name, rank, size)
 
@@ -53,7 +53,7 @@ class HostHccl(ProcessGroupGloo):
             self._coalesced.append(work)
         return work
 
-    def perform(self, plan: Plan, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
+    def perform(self, plan: Collective, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
         """Run a collective in its turn: before this returns, or while the caller goes on; noted down in a capture."""
         self._failures.check(plan.call.name)
         limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
@@ -89,18 +89,18 @@ class HostHccl(ProcessGroupGloo):
 
         return later
 
-    def carry_out(self, plan: Plan) -> None:
+    def carry_out(self, plan: Collective) -> None:
         """Run a collective in its turn, before this returns."""
         self._in_turn(plan, self._limit)
 
-    def _in_turn(self, plan: Plan, limit: timedelta) -> None:
+    def _in_turn(self, plan: Collective, limit: timedelta) -> None:
         self._failures.check(plan.call.name)
         if self._queue.is_here() or self._queue.is_idle():
             self._run(plan, limit)
         else:
             self._queue.submit(AsyncWork(lambda: self._run(plan, limit), plan.call.name, [], plan.tensors)).wait()
 
-    def _run(self, plan: Plan, limit: timedelta) -> None:
+    def _run(self, plan: Collective, limit: timedelta) -> None:
         try:
             told = Told((), None)
             if self.size() > 1:

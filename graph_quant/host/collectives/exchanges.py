@@ -5,14 +5,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .agreement import Call, room
+from .agreement import Announced, room
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, shared
-from .plan import Plan, Splits
+from .plan import Collective, Splits
 from .splits import elements_of_ranks
 
 
-def all_to_all_single(group: Gloo, output: Tensor, given: Tensor, takes: Sequence[int], sends: Sequence[int]) -> Plan:
+def all_to_all_single(
+    group: Gloo, output: Tensor, given: Tensor, takes: Sequence[int], sends: Sequence[int]
+) -> Collective:
     """Exchange rows: `sends[i]` of them go to rank i, `takes[i]` come from it; all the same number where empty."""
     name = "all_to_all_single"
     check_dense(name, [output, given])
@@ -26,12 +28,12 @@ def all_to_all_single(group: Gloo, output: Tensor, given: Tensor, takes: Sequenc
             begin = sum(counts[:rank]) * size
             part.copy_(row[begin : begin + part.numel()])
 
-    call = Call(name, given.dtype, 0, 0, tuple(in_rows), tuple(out_rows))
+    call = Announced(name, given.dtype, 0, 0, tuple(in_rows), tuple(out_rows))
     move = lambda gloo: _done(gloo.alltoall_base(to, of, out_bytes, in_bytes))  # noqa: E731
-    return Plan(call, [output, given], [of], settle, move)
+    return Collective(call, [output, given], [of], settle, move)
 
 
-def all_to_all(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Plan:
+def all_to_all(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Collective:
     """Exchange tensors: the i-th goes to rank i."""
     name = "all_to_all"
     check_dense(name, [*outputs, *givens])
@@ -51,7 +53,7 @@ def all_to_all(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor])
         for part, came in zip(data, to.split(out_bytes), strict=True):
             part.copy_(came)
 
-    return Plan(Call(name, givens[0].dtype, 0, 0, sends, takes), [*outputs, *givens], of, settle, move)
+    return Collective(Announced(name, givens[0].dtype, 0, 0, sends, takes), [*outputs, *givens], of, settle, move)
 
 
 def _done(work: torch.distributed.Work) -> None:

@@ -6,19 +6,19 @@ import torch
 from torch import Tensor
 from torch.distributed import GatherOptions, ScatterOptions
 
-from .agreement import Call, places
+from .agreement import Announced, places
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, shared
-from .plan import Plan, Splits, pieces
+from .plan import Collective, Splits, pieces
 from .splits import check_parts
 
 
-def barrier() -> Plan:
+def barrier() -> Collective:
     """Wait for all: that they agree to is all there is."""
-    return Plan(Call("barrier"))
+    return Collective(Announced("barrier"))
 
 
-def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Plan:
+def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Collective:
     """Gather into a list; where sizes differ, each rank broadcasts its part."""
     name = "all_gather"
     check_dense(name, [*outputs, given])
@@ -38,11 +38,11 @@ def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Plan:
             if part.numel():
                 gloo.broadcast(part, rank).wait()
 
-    call = Call(name, given.dtype, 0, 0, (given.numel(),) * len(outputs), sizes)
-    return Plan(call, [*outputs, given], [own], settle, move)
+    call = Announced(name, given.dtype, 0, 0, (given.numel(),) * len(outputs), sizes)
+    return Collective(call, [*outputs, given], [own], settle, move)
 
 
-def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Plan:
+def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Collective:
     """Gather into tensors, one part after the other."""
     name = "all_gather_into_tensor"
     check_dense(name, [*outputs, *givens])
@@ -60,11 +60,11 @@ def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], givens: Seque
         for whole, given in zip(wholes, data, strict=True):
             gloo.allgather(whole, given).wait()
 
-    call = Call(name, givens[0].dtype, sum(map(Tensor.numel, givens)))
-    return Plan(call, [*outputs, *givens], data, settle, move)
+    call = Announced(name, givens[0].dtype, sum(map(Tensor.numel, givens)))
+    return Collective(call, [*outputs, *givens], data, settle, move)
 
 
-def broadcast(group: Gloo, tensor: Tensor, root: int) -> Plan:
+def broadcast(group: Gloo, tensor: Tensor, root: int) -> Collective:
     """Give all ranks what the root has."""
     check_dense("broadcast", [tensor])
     data = as_bytes(shared(tensor))
@@ -72,12 +72,12 @@ def broadcast(group: Gloo, tensor: Tensor, root: int) -> Plan:
     def settle(rows: Sequence[Tensor], _: Splits) -> None:
         data.copy_(rows[root][: data.numel()])
 
-    call = Call("broadcast", tensor.dtype, tensor.numel(), root)
+    call = Announced("broadcast", tensor.dtype, tensor.numel(), root)
     given = [data] if group.rank() == root else []
-    return Plan(call, [tensor], given, settle, lambda gloo: _done(gloo.broadcast(data, root)))
+    return Collective(call, [tensor], given, settle, lambda gloo: _done(gloo.broadcast(data, root)))
 
 
-def gather(outputs: Sequence[Tensor], given: Tensor, root: int) -> Plan:
+def gather(outputs: Sequence[Tensor], given: Tensor, root: int) -> Collective:
     """Give the root what all ranks have."""
     check_dense("gather", [*outputs, given])
     data, own = [as_bytes(shared(output)) for output in outputs], as_bytes(shared(given))
@@ -88,12 +88,12 @@ def gather(outputs: Sequence[Tensor], given: Tensor, root: int) -> Plan:
         for part, row in zip(data, rows, strict=False):
             part.copy_(row[: part.numel()])
 
-    call = Call("gather", given.dtype, given.numel(), root)
+    call = Announced("gather", given.dtype, given.numel(), root)
     move = lambda gloo: _done(gloo.gather([data] if data else [], [own], options))  # noqa: E731
-    return Plan(call, [*outputs, given], [own], settle, move)
+    return Collective(call, [*outputs, given], [own], settle, move)
 
 
-def scatter(group: Gloo, output: Tensor, givens: Sequence[Tensor], root: int) -> Plan:
+def scatter(group: Gloo, output: Tensor, givens: Sequence[Tensor], root: int) -> Collective:
     """Give each rank its part of what the root has."""
     check_dense("scatter", [output, *givens])
     data, own = [as_bytes(shared(given)) for given in givens], as_bytes(shared(output))
@@ -104,9 +104,9 @@ def scatter(group: Gloo, output: Tensor, givens: Sequence[Tensor], root: int) ->
     def settle(rows: Sequence[Tensor], _: Splits) -> None:
         own.copy_(rows[root][place : place + own.numel()])
 
-    call = Call("scatter", output.dtype, output.numel(), root)
+    call = Announced("scatter", output.dtype, output.numel(), root)
     move = lambda gloo: _done(gloo.scatter([own], [data] if data else [], options))  # noqa: E731
-    return Plan(call, [output, *givens], data, settle, move)
+    return Collective(call, [output, *givens], data, settle, move)
 
 
 def _done(work: torch.distributed.Work) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .agreement import Call, Told, places
+from .agreement import Announced, Told, places
 from .gloo import Gloo
 
 Splits = Sequence[Sequence[int]]  # elements that each rank sends to each
@@ -16,13 +16,13 @@ def _nothing(_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Collective:
     """A collective. `given` is what other ranks may need: what `settle` finds in `Told` where that is little.
 
     Where it is more, `move` carries it.
     """
 
-    call: Call
+    call: Announced
     tensors: Sequence[Tensor] = ()  # kept until the collective has run
     given: Sequence[Tensor] = ()
     settle: Callable[[Sequence[Tensor], Splits], None] = lambda *_: None

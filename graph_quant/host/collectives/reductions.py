@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from .agreement import Call
+from .agreement import Announced
 from .gloo import Gloo
 from .memory import check_dense, shared
-from .plan import Plan, Splits, pieces
+from .plan import Collective, Splits, pieces
 from .reduction import KINDS, all_reduce, combine, named
 from .splits import check_parts, elements_of_ranks
 
 
 def reduced(
     group: Gloo, tensors: Sequence[Tensor], operation: int, name: str = "all_reduce", root: int | None = None
-) -> Plan:
+) -> Collective:
     """all_reduce, and reduce where only the root keeps the result."""
     check_dense(name, tensors)
     kinds = [named(name, operation, tensor.dtype) for tensor in tensors]
@@ -31,8 +31,8 @@ def reduced(
             all_reduce(gloo, tensor if keeps else tensor.clone(), kind)
 
     detail = KINDS.index(kinds[0]) + (0 if root is None else len(KINDS) * root)
-    call = Call(name, tensors[0].dtype, sum(map(Tensor.numel, tensors)), detail)
-    return Plan(call, tensors, data, settle, move)
+    call = Announced(name, tensors[0].dtype, sum(map(Tensor.numel, tensors)), detail)
+    return Collective(call, tensors, data, settle, move)
 
 
 def reduce_scatter(
@@ -42,7 +42,7 @@ def reduce_scatter(
     operation: int,
     name: str,
     splits: Sequence[int] = (),
-) -> Plan:
+) -> Collective:
     """Reduce tensors, of which each rank keeps its part: the rows of `splits`, or as many as every other."""
     check_dense(name, [*outputs, *givens])
     kind, rank = named(name, operation, givens[0].dtype, bool(splits)), group.rank()
@@ -62,7 +62,7 @@ def reduce_scatter(
 
     sizes = tuple(counts[0]) if splits else ()
     # Told to all as what this rank sends to each; that all split alike follows from what each takes.
-    call = Call(
+    call = Announced(
         name,
         givens[0].dtype,
         sum(map(Tensor.numel, givens)),
@@ -70,7 +70,7 @@ def reduce_scatter(
         sizes,
         sizes and (sizes[rank],) * len(sizes),
     )
-    return Plan(call, [*outputs, *givens], data, settle, move)
+    return Collective(call, [*outputs, *givens], data, settle, move)
 
 
 def _counts(name: str, output: Tensor, given: Tensor, splits: Sequence[int], group: Gloo) -> list[int]:

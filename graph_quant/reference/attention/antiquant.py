@@ -22,7 +22,7 @@ def elements(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class CacheScales:
     """The scale and offset of a key or value cache, and how they are laid out."""
 
     mode: int

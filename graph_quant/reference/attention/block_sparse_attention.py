@@ -15,12 +15,12 @@ from torch import Tensor
 
 from . import spans
 from .layouts import arranged, heads_first
-from .spans import Span
+from .spans import Tokens
 
 OP = "npu_block_sparse_attention"
 
 
-def _spans(name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Span]:
+def _spans(name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Tokens]:
     if layout == "TND":
         return spans.packed(OP, name, list(accumulate(lengths or ())), x.size(2))
     return spans.batched(OP, name, lengths, x.size(0), x.size(2), -1)

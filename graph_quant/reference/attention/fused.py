@@ -13,7 +13,7 @@ from .core import Cached, Part, Rows, Sight, attend
 from .layouts import arranged, heads_first
 from .post_quant import quantised
 from .results import result_dtype, value_channels
-from .spans import Span
+from .spans import Tokens
 
 _ROW_FIX = 2
 _LATENT, _CAUSAL = 512, 3
@@ -56,7 +56,7 @@ def _with_rope(x: Tensor, rope: Tensor | None, numbers: Numbers) -> Tensor:
     return torch.cat([first.float(), second.float()], dim=-1)
 
 
-def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Span]:
+def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Tokens]:
     batches, tokens = query.size(0), query.size(2)
     if numbers.is_packed:
         return spans.packed(numbers.op, numbers.name("actual_seq_lengths"), numbers.actual_seq_lengths or (), tokens)
@@ -65,7 +65,7 @@ def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Sp
     return spans.batched(numbers.op, numbers.name("actual_seq_lengths"), lengths, batches, tokens, padding)
 
 
-def _check_packed(operands: Operands, numbers: Numbers, tokens: int, queries: list[Span], source: _Source) -> None:
+def _check_packed(operands: Operands, numbers: Numbers, tokens: int, queries: list[Tokens], source: _Source) -> None:
     """The kernel of packed sequences takes no token beside them, and in mode 3 no more queries than keys."""
     is_latent = operands.query_rope is not None and operands.query.size(-1) == _LATENT
     if not numbers.is_packed or is_latent or operands.key.dtype != operands.query.dtype:
@@ -107,7 +107,7 @@ class _Source:
             most = operands.block_table.size(1) * numbers.block_size
             name = numbers.name("actual_seq_lengths_kv")
             lengths = spans.per_batch(numbers.op, name, numbers.actual_seq_lengths_kv, sequences, most)
-            self.spans = [Span(batch, 0, length) for batch, length in enumerate(lengths)]
+            self.spans = [Tokens(batch, 0, length) for batch, length in enumerate(lengths)]
         if len(self.spans) != sequences:
             raise Refusal(
                 f"{numbers.op}: {numbers.name('actual_seq_lengths_kv')} must have as many elements as "
@@ -117,7 +117,7 @@ class _Source:
     def _heads_first(self, x: Tensor) -> Tensor:
         return antiquant.elements(heads_first(x, self.numbers.layout, self.numbers.kv_heads))
 
-    def _spans(self) -> list[Span]:
+    def _spans(self) -> list[Tokens]:
         op, name = self.numbers.op, self.numbers.name("actual_seq_lengths_kv")
         lengths = self.numbers.actual_seq_lengths_kv
         batches, tokens = self.key.size(0), self.key.size(2)
@@ -126,7 +126,7 @@ class _Source:
         padding = -1 if lengths is None else _padding(self.operands.kv_padding_size)
         return spans.batched(op, name, lengths, batches, tokens, padding)
 
-    def sequence(self, index: int) -> tuple[Cached, Cached, Span]:
+    def sequence(self, index: int) -> tuple[Cached, Cached, Tokens]:
         """The keys and values of sequence ``index``, and where they stand in masks."""
         span = self.spans[index]
         blocks = None
@@ -136,14 +136,14 @@ class _Source:
             blocks = self._blocks(index, span.length)
             key, value, rope = self._paged(blocks, span.length)
         parts = [key] if rope is None else [key, rope]
-        seen = Span(span.batch, span.start, span.stop + self.prefix_length)
+        seen = Tokens(span.batch, span.start, span.stop + self.prefix_length)
         return (
             Cached(parts, self._dequantiser(self.key_parameters, seen, key, blocks)),
             Cached([value], self._dequantiser(self.value_parameters, seen, value, blocks)),
             seen,
         )
 
-    def _unpaged(self, span: Span) -> tuple[Part, Part, Part | None]:
+    def _unpaged(self, span: Tokens) -> tuple[Part, Part, Part | None]:
         place = (span.batch, slice(None), slice(span.start, span.stop))
         key = self._after_prefix(self.key[place], self.operands.key_shared_prefix)
         value = self._after_prefix(self.value[place], self.operands.value_shared_prefix)
@@ -167,7 +167,7 @@ class _Source:
         return torch.cat([self._heads_first(prefix)[0, :, : self.prefix_length], x], dim=1)
 
     def _dequantiser(
-        self, parameters: antiquant.Parameters | None, seen: Span, x: Part, blocks: Tensor | None
+        self, parameters: antiquant.CacheScales | None, seen: Tokens, x: Part, blocks: Tensor | None
     ) -> antiquant.Dequantiser | None:
         if parameters is None:
             return None
@@ -185,16 +185,16 @@ def _prefix_length(operands: Operands, numbers: Numbers) -> int:
 
 def _parameters(
     operands: Operands, numbers: Numbers
-) -> tuple[antiquant.Parameters | None, antiquant.Parameters | None]:
+) -> tuple[antiquant.CacheScales | None, antiquant.CacheScales | None]:
     """How key and value are dequantised: by scales of their own, by the halves of one tensor, or not at all."""
     if operands.query.dtype == torch.int8:
         return None, None
     if operands.key_antiquant_scale is not None and operands.value_antiquant_scale is not None:
         return (
-            antiquant.Parameters(
+            antiquant.CacheScales(
                 numbers.key_antiquant_mode, operands.key_antiquant_scale, operands.key_antiquant_offset
             ),
-            antiquant.Parameters(
+            antiquant.CacheScales(
                 numbers.value_antiquant_mode, operands.value_antiquant_scale, operands.value_antiquant_offset
             ),
         )
@@ -202,13 +202,13 @@ def _parameters(
     if scale is None:
         return None, None
     key, value = (
-        antiquant.Parameters(numbers.antiquant_mode, scale[half], None if offset is None else offset[half])
+        antiquant.CacheScales(numbers.antiquant_mode, scale[half], None if offset is None else offset[half])
         for half in (0, 1)
     )
     return key, value
 
 
-def _arithmetic(operands: Operands, numbers: Numbers, query: Span) -> Arithmetic:
+def _arithmetic(operands: Operands, numbers: Numbers, query: Tokens) -> Arithmetic:
     if operands.query.dtype != torch.int8:
         is_quantised = operands.value.dtype in (torch.int8, torch.int32)
         return Arithmetic(numbers.scale, torch.float32 if is_quantised else operands.value.dtype)
@@ -260,10 +260,10 @@ class _Sight:
         given = None if mask is None else _given(mask, is_decode)
         self.mask = masks.Mask(mode, given, numbers.pre_tokens, numbers.next_tokens)
 
-    def of(self, sequence: int, query: Span, key: Span, keys: int) -> Sight:
+    def of(self, sequence: int, query: Tokens, key: Tokens, keys: int) -> Sight:
         """What the queries of one sequence see."""
         by_place = self.mask.by_place(query.length, keys)
-        by_mask = self.mask.by_mask(Span(sequence, query.start, query.stop), key)
+        by_mask = self.mask.by_mask(Tokens(sequence, query.start, query.stop), key)
         if self.tree is not None:
             by_mask = self.tree.hidden(sequence, query.length, keys)
         hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
@@ -276,7 +276,7 @@ class _Sight:
             None if looked_for is None else looked_for.all(-1).unsqueeze(0),
         )
 
-    def _shift(self, sequence: int, query: Span, key: Span) -> Tensor | None:
+    def _shift(self, sequence: int, query: Tokens, key: Tokens) -> Tensor | None:
         shift = self.operands.pse_shift
         if shift is None:
             return None

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .core import exponentials
 from .layouts import arranged, heads_first
-from .spans import Span
+from .spans import Tokens
 from .training import Training, widened
 
 
@@ -20,7 +20,7 @@ def _narrowed(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(0, (heads, -1)).sum(1)
 
 
-def _at(x: Tensor, span: Span) -> Tensor:
+def _at(x: Tensor, span: Tokens) -> Tensor:
     return x[span.batch, :, span.start : span.stop]
 
 

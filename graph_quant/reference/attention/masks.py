@@ -17,7 +17,7 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .spans import Span
+from .spans import Tokens
 
 TABLE = 2048
 MASK_ALONE, TREE = 1, 9
@@ -79,7 +79,7 @@ class Mask:
     pre_tokens: int
     next_tokens: int
 
-    def by_mask(self, query: Span, key: Span) -> Tensor | None:
+    def by_mask(self, query: Tokens, key: Tokens) -> Tensor | None:
         """The keys that the tensor given hides, (query, key)."""
         if self.given is None:
             return None

@@ -5,20 +5,20 @@ from __future__ import annotations
 from torch import Tensor
 
 from . import paging, spans
-from .spans import Span
+from .spans import Tokens
 
 BSND, TND, PAGED = "BSND", "TND", "PA_BSND"
 CAUSAL = 3
 
 
-def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[Span]:
+def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[Tokens]:
     """The tokens of each sequence, counted over those of all."""
     given, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
     if layout == TND:
         return spans.packed(op, name, given or (), query.size(0))
     tokens = query.size(1)
     batched = spans.batched(op, name, given, query.size(0), tokens, -1)
-    return [Span(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
+    return [Tokens(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
 
 
 class Keys:
@@ -42,7 +42,7 @@ class Keys:
         else:
             most = block_table.size(1) * self.block_size
             chosen = spans.per_batch(op, name, given, block_table.size(0), most)
-            self.spans = [Span(batch, 0, length) for batch, length in enumerate(chosen)]
+            self.spans = [Tokens(batch, 0, length) for batch, length in enumerate(chosen)]
 
     def rows(self, of: Tensor, sequence: int) -> Tensor:
         """What ``of`` has for the tokens of a sequence, one row each; ``of`` stands as the keys do."""

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .spans import Span
+from .spans import Tokens
 
-Pairs = Sequence[tuple[Span, Span]]
+Pairs = Sequence[tuple[Tokens, Tokens]]
 ROWS = 1024
 SHIFT_FIRST, SLOPE, SLOPE_OF_ROOT = 1, 2, 3
 SLOPES = (SLOPE, SLOPE_OF_ROOT)

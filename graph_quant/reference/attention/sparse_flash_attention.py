@@ -21,7 +21,7 @@ from torch import Tensor
 from .arithmetic import Arithmetic
 from .core import HIDDEN
 from .sequences import BSND, Keys, query_spans
-from .spans import Span
+from .spans import Tokens
 
 OP = "npu_sparse_flash_attention"
 FOREVER = 2**63 - 1
@@ -79,7 +79,7 @@ Rows = Callable[[int], tuple[Tensor, Tensor]]
 
 
 def attended(
-    op: str, heads: Tensor, indices: Tensor, queries: Sequence[Span], keys: Keys, rows: Rows, numbers: Sparseness
+    op: str, heads: Tensor, indices: Tensor, queries: Sequence[Tokens], keys: Keys, rows: Rows, numbers: Sparseness
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result of each query and head in float32, its largest score and its sum of exponentials."""
     out = torch.zeros(*heads.shape[:2], heads.size(2) - ROPE)

@@ -20,7 +20,7 @@ from . import masks, spans
 from .core import HIDDEN
 from .layouts import heads_first
 from .shift import Pairs, Shift, of_sequence
-from .spans import Span
+from .spans import Tokens
 
 # The kernels keep a row's maximum and sum eight times, for the sake of alignment.
 COPIES = 8
@@ -80,10 +80,10 @@ class Training:
         keys, values = (heads_first(each, self.input_layout, kv_heads) for each in (key, value))
         return first, keys, values
 
-    def sequences(self, query: Tensor, key: Tensor) -> list[tuple[Span, Span]]:
+    def sequences(self, query: Tensor, key: Tensor) -> list[tuple[Tokens, Tokens]]:
         """The tokens of query and of key of each sequence; ends of 0 after others are of none."""
         if not self.is_packed:
-            return [(Span(b, 0, query.size(2)), Span(b, 0, key.size(2))) for b in range(query.size(0))]
+            return [(Tokens(b, 0, query.size(2)), Tokens(b, 0, key.size(2))) for b in range(query.size(0))]
         ends = self.actual_seq_qlen or ()
         used = max((place + 1 for place, end in enumerate(ends) if end), default=0)
         queries = spans.packed(self.op, "actual_seq_qlen", ends[:used], query.size(2))

@@ -12,7 +12,7 @@ Size = TypeVar("Size", int, "int | torch.SymInt")
 
 
 @dataclass(frozen=True)
-class Layout:
+class ExpertLayout:
     """The experts of all ranks, as one of them sees them; ``shared`` ones take ``shared_ranks`` ranks in all."""
 
     ranks: int
@@ -22,7 +22,7 @@ class Layout:
     shared_ranks: int = 0
 
     @classmethod
-    def of(cls, ranks: int, rank: int, experts: int, shared: int, shared_ranks: int) -> Layout:
+    def of(cls, ranks: int, rank: int, experts: int, shared: int, shared_ranks: int) -> ExpertLayout:
         """The layout that an operator's arguments state: a shared expert without a rank is none."""
         return cls(ranks, rank, experts, shared if shared_ranks else 0, shared_ranks)
 

@@ -16,7 +16,7 @@ from dataclasses import astuple
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.collective.layout import Layout
+from graph_quant.reference.collective.layout import ExpertLayout
 from graph_quant.reference.collective.routes import by_rank, route
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
@@ -42,7 +42,7 @@ def moe_distribute_combine(
     second: bool,
 ) -> Tensor:
     """The tokens after their experts; ``numbers`` are those of the layout, of special experts, and comm_quant_mode."""
-    layout, (zero, copy, const, comm_quant_mode) = Layout(*numbers[:5]), numbers[5:]
+    layout, (zero, copy, const, comm_quant_mode) = ExpertLayout(*numbers[:5]), numbers[5:]
     ranks, experts = layout.ranks, layout.experts
     op = "npu_moe_distribute_combine_v2" if second else "npu_moe_distribute_combine"
     way = route(op, group, layout, zero + copy + const, expert_ids, mask, second)
@@ -130,7 +130,7 @@ def combine_v2(
     const_expert_num: int,
 ) -> Tensor:
     """The second version, of which experts may compute nothing."""
-    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
@@ -152,7 +152,7 @@ def combine(
     comm_quant_mode: int,
 ) -> Tensor:
     """The first version."""
-    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     numbers = [*astuple(layout), 0, 0, 0, comm_quant_mode]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None, None)
     return moe_distribute_combine(*tensors, [], group_ep, numbers, False)
@@ -184,7 +184,7 @@ def combine_node(
     const_expert_num: int = 0,
 ) -> Tensor:
     """Only the second version says by which algorithm ranks communicate."""
-    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)

@@ -15,7 +15,7 @@ from dataclasses import astuple
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.ge import kernel
-from graph_quant.reference.collective.layout import Layout
+from graph_quant.reference.collective.layout import ExpertLayout
 from graph_quant.reference.collective.routes import Route, by_expert, route
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
@@ -35,7 +35,7 @@ def _infer(
     quantises: bool,
     *_____: object,
 ) -> Seven:
-    layout, (tp_ranks, rows, counts, assist) = Layout(*numbers[:5]), numbers[6:10]
+    layout, (tp_ranks, rows, counts, assist) = ExpertLayout(*numbers[:5]), numbers[6:10]
     return (
         x.new_empty((rows, x.size(1)), dtype=torch.int8 if quantises else x.dtype),
         x.new_empty((rows,), dtype=torch.float32),
@@ -60,7 +60,7 @@ def moe_distribute_dispatch(
     second: bool,
 ) -> Seven:
     """All seven results; ``numbers`` are those of the layout, sizes and what the plan says of them."""
-    layout, (specials, tp_ranks, rows, counts, assist, cumulative) = Layout(*numbers[:5]), numbers[5:]
+    layout, (specials, tp_ranks, rows, counts, assist, cumulative) = ExpertLayout(*numbers[:5]), numbers[5:]
     op = "npu_moe_distribute_dispatch_v2" if second else "npu_moe_distribute_dispatch"
     way = route(op, group, layout, specials, expert_ids, mask, second)
     come = way.come()
@@ -155,7 +155,7 @@ def dispatch(
     assist: int,
 ) -> Seven:
     """Both versions; of the second, ``specials`` experts may compute nothing and are sent nothing."""
-    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     sizes = [rows, counts, assist, int(expert_token_nums_type == 0)]
     numbers = [*astuple(layout), specials, tp_world_size, *sizes]
     tensors = (x, expert_ids, scales, x_active_mask, sent_weights(expert_scales, second))
@@ -187,7 +187,7 @@ def dispatch_node(
 ) -> tuple[Tensor, ...]:
     """Only the second version says by which algorithm ranks communicate."""
     tokens, chosen, second = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), comm_alg is not None
-    layout = Layout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
+    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     rows = layout.rows(tokens, chosen, second)
     more = 0 if sent_weights(expert_scales, second) is None else tokens * 2 * chosen * (ep_world_size // 8)
     return dispatch(

@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 
 import torch
 from graph_quant.reference.collective.groups import Group, group_of
-from graph_quant.reference.collective.layout import Layout
+from graph_quant.reference.collective.layout import ExpertLayout
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -18,7 +18,7 @@ class Route:
     """The rows that this rank sends: in the order of experts, those of an expert in the order of tokens."""
 
     group: Group
-    layout: Layout
+    layout: ExpertLayout
     chosen: int  # experts of each token, the shared ones last
     places: Tensor  # of each row among the experts of all tokens
     counts: Tensor  # rows for each expert, a rank after the other
@@ -46,7 +46,7 @@ class Route:
 
 
 def route(
-    op: str, group: str, layout: Layout, specials: int, expert_ids: Tensor, mask: Tensor | None, second: bool
+    op: str, group: str, layout: ExpertLayout, specials: int, expert_ids: Tensor, mask: Tensor | None, second: bool
 ) -> Route:
     """The route of some tokens; what the device does not check leads it astray, and is refused here."""
     found, ranks, rank, experts = group_of(group), layout.ranks, layout.rank, layout.experts

@@ -12,7 +12,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(frozen=True)
-class Place:
+class FirstDifference:
     """Where two results differ first, in row-major order, and what stands there."""
 
     index: tuple[int, ...]
@@ -34,7 +34,7 @@ class Deviation:
     mean_error: float = 0.0
     sqnr: float = math.inf
     mismatch: str = ""
-    first: Place | None = None
+    first: FirstDifference | None = None
 
 
 def compare(reference: Tensor, graph: Tensor) -> Deviation:
@@ -70,7 +70,7 @@ def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> D
     signal = float(expected.abs().nan_to_num(posinf=0.0).square().sum())
     position = int((~same).reshape(-1).nonzero()[0])
     index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), reference.shape))
-    first = Place(index, _item(reference, position), _item(graph, position))
+    first = FirstDifference(index, _item(reference, position), _item(graph, position))
     return Deviation(
         False, total, differing, float(error.max()), float(error.mean()), _decibel(signal, noise), mismatch, first
     )

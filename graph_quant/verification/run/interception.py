@@ -15,8 +15,8 @@ from ...start.preload import HOST, chosen
 from ..compare.operators import writes
 from ..report.report import ChangedByPass, GraphReport, OutputReport, Report, Status, Thresholds
 from .blame import changing_pass
-from .lowering import Lowering, lowering_of, noting
-from .observe import ExtraOutputs, Recorder, is_recordable, on_host
+from .lowering import LoweredNodes, lowering_of, noting
+from .observe import EngineRun, ExtraOutputs, is_recordable, on_host
 from .passes import watched
 from .progress import Progress, silent
 from .region import Judge, Region, inside
@@ -95,10 +95,10 @@ class _VerifiedGraph:
         self._call = 0
         self._progress = progress
         self._compile = compile_graph
-        self._lowering: Lowering = lowering_of(compiled)
+        self._lowering: LoweredNodes = lowering_of(compiled)
         self._writes = any(writes(node) for node in module.graph.nodes)
         self._recordable = is_recordable(compiled)
-        self._run = Recorder(compiled) if self._recordable else ExtraOutputs(module, compiled, compile_graph)
+        self._run = EngineRun(compiled) if self._recordable else ExtraOutputs(module, compiled, compile_graph)
 
     def __call__(self, *args: Any) -> Any:
         if self._left == self._call:

@@ -14,7 +14,7 @@ _NOTES = "_graph_quant_lowering"
 
 
 @dataclass
-class Lowering:
+class LoweredNodes:
     """By the name of an FX node: the GE nodes made for it, and its results that they yield, by their position."""
 
     nodes: dict[str, list[Any]] = field(default_factory=dict)
@@ -31,9 +31,9 @@ class Lowering:
                 yield fx_node, position, Output(tensor.node.name, tensor.index)
 
 
-def lowering_of(concrete_graph: Any) -> Lowering:
+def lowering_of(concrete_graph: Any) -> LoweredNodes:
     """What was noted for a GeConcreteGraph."""
-    noted: Lowering = vars(concrete_graph).get(_NOTES) or Lowering()
+    noted: LoweredNodes = vars(concrete_graph).get(_NOTES) or LoweredNodes()
     return noted
 
 
@@ -57,7 +57,7 @@ def noting(parse_node: Callable[..., Any]) -> Callable[..., Any]:
         node = getattr(self._converter_ctx, "node", None)
         if node is not None:
             made = list(self.graph.op[before:])
-            notes = vars(self).setdefault(_NOTES, Lowering())
+            notes = vars(self).setdefault(_NOTES, LoweredNodes())
             notes.nodes[node.name] = made
             notes.results[node.name] = _made_here(outputs, {op.name for op in made})
         return outputs

@@ -38,7 +38,7 @@ def is_recordable(concrete_graph: Any) -> bool:
     return isinstance(concrete_graph.graph._executor, HostGraph) and current() == EAGER
 
 
-class Recorder:
+class EngineRun:
     """Runs a TorchAir graph on the engine and keeps the results that FX nodes have."""
 
     def __init__(self, concrete_graph: Any) -> None:

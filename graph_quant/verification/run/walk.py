@@ -21,7 +21,7 @@ from ..compare.source import line_of
 from ..errors import VerificationError
 from ..report.report import NodeReport, Status, Thresholds
 from .eager import Digest, digest
-from .lowering import Lowering
+from .lowering import LoweredNodes
 from .observe import Observed, on_host
 from .progress import Told
 
@@ -39,7 +39,7 @@ class Walk(fx.Interpreter):
     """
 
     def __init__(
-        self, module: fx.GraphModule, observed: Observed, lowering: Lowering, thresholds: Thresholds, told: Told
+        self, module: fx.GraphModule, observed: Observed, lowering: LoweredNodes, thresholds: Thresholds, told: Told
     ) -> None:
         super().__init__(module)
         self.nodes: list[NodeReport] = []

@@ -1,23 +1,23 @@
-"""GE's rules for nodes that compute sizes, or give another shape to the same elements."""
+"""Of nodes that compute sizes, or give another shape to the same elements."""
 
 from __future__ import annotations
 
 from ..ge import OF_ATTRIBUTE, TO_ATTRIBUTE
-from .known import LONGEST, NOTHING, Call, Known, rule
+from .known import LONGEST, NOTHING, FedNode, Known, tells
 from .sizes import ONE, Size, Sizes, number, product
 
 _BITS = {"int4": 4, "int8": 8, "uint8": 8, "int32": 32, "float32": 32, "int64": 64, "uint64": 64}
 
 
-@rule("Shape")
-def shape_of(call: Call) -> Known:
+@tells("Shape")
+def shape_of(call: FedNode) -> Known:
     dtype = OF_ATTRIBUTE.get(call.attribute("dtype", TO_ATTRIBUTE["int32"]))
     shape = call["x"].shape
     return Known(dtype, None if shape is None else (number(len(shape)),), shape)
 
 
-@rule("Pack")
-def pack(call: Call) -> Known:
+@tells("Pack")
+def pack(call: FedNode) -> Known:
     parts = list(call.inputs.values())
     dtype = parts[0].dtype if all(part.dtype == parts[0].dtype for part in parts) else None
     if call.attribute("axis", 0) != 0 or len(parts) != call.attribute("N") or parts[0].shape is None:
@@ -28,8 +28,8 @@ def pack(call: Call) -> Known:
     return Known(dtype, (number(len(parts)), *parts[0].shape), value)
 
 
-@rule("Reshape")
-def reshape(call: Call) -> Known:
+@tells("Reshape")
+def reshape(call: FedNode) -> Known:
     x, wanted = call["x"], call["shape"].value
     plainly = call.attribute("axis", 0) == 0 and call.attribute("num_axes", -1) == -1
     if wanted is None or not plainly:
@@ -61,8 +61,8 @@ def reshaped(given: Sizes | None, wanted: Sizes) -> Sizes | None:
     return None if inferred is None else tuple(inferred if size is None else size for size in found)
 
 
-@rule("Unsqueeze")
-def unsqueeze(call: Call) -> Known:
+@tells("Unsqueeze")
+def unsqueeze(call: FedNode) -> Known:
     x, axes = call["x"], call.attribute("axes", [])
     if x.shape is None:
         return Known(x.dtype)
@@ -72,8 +72,8 @@ def unsqueeze(call: Call) -> Known:
     return Known(x.dtype, tuple(ONE if axis in added else next(rest) for axis in range(rank)), x.value)
 
 
-@rule("Squeeze")
-def squeeze(call: Call) -> Known:
+@tells("Squeeze")
+def squeeze(call: FedNode) -> Known:
     x, axes = call["x"], call.attribute("axis", [])
     if x.shape is None or not axes:
         return Known(x.dtype)
@@ -81,16 +81,16 @@ def squeeze(call: Call) -> Known:
     return Known(x.dtype, tuple(size for axis, size in enumerate(x.shape) if axis not in removed), x.value)
 
 
-@rule("Transpose")
-def transpose(call: Call) -> Known:
+@tells("Transpose")
+def transpose(call: FedNode) -> Known:
     x, order = call["x"], call["perm"].numbers
     if x.shape is None or order is None:
         return Known(x.dtype)
     return Known(x.dtype, tuple(x.shape[axis] for axis in order))
 
 
-@rule("Bitcast")
-def bitcast(call: Call) -> Known:
+@tells("Bitcast")
+def bitcast(call: FedNode) -> Known:
     x, dtype = call["x"], call.dtype("type")
     before, after = _BITS.get(x.dtype or ""), _BITS.get(dtype or "")
     if x.shape is None or before is None or after is None or call.attribute("keep_dim", False):

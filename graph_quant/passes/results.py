@@ -1,4 +1,4 @@
-"""GE's rules for the dtypes and shapes of what its nodes compute."""
+"""The dtypes and shapes of what GE nodes compute."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ..ge import OF_DESC
-from .known import LONGEST, NOTHING, Call, Known, rule
+from .known import LONGEST, NOTHING, FedNode, Known, tells
 from .sizes import ONE, Size, Sizes, number, product, symbol
 
 # The integers that are followed, as struct writes them.
@@ -15,8 +15,8 @@ FORMATS = {"int64": "q", "int32": "i"}
 RANGES = {"int32": range(-(2**31), 2**31), "int64": range(-(2**63), 2**63)}
 
 
-@rule("Const", "Constant")
-def constant(call: Call) -> Known:
+@tells("Const", "Constant")
+def constant(call: FedNode) -> Known:
     tensor = call.op.attr["value"].t
     shape = tuple(tensor.desc.shape.dim)
     dtype = OF_DESC.get(tensor.desc.dtype)
@@ -26,28 +26,28 @@ def constant(call: Call) -> Known:
     return Known(dtype, tuple(map(number, shape)), value)
 
 
-@rule("Identity")
-def same(call: Call) -> Known:
+@tells("Identity")
+def same(call: FedNode) -> Known:
     return call["x"]
 
 
-@rule("Neg", "Abs", "Cos", "Sin", "Exp", "Sqrt", "Rsqrt", "Swish", "Relu", "Sigmoid", "Tanh", "Gelu", "LogicalNot")
-def unary(call: Call) -> Known:
+@tells("Neg", "Abs", "Cos", "Sin", "Exp", "Sqrt", "Rsqrt", "Swish", "Relu", "Sigmoid", "Tanh", "Gelu", "LogicalNot")
+def unary(call: FedNode) -> Known:
     return Known(call["x"].dtype, call["x"].shape)
 
 
-@rule("SoftmaxV2")
-def softmax(call: Call) -> Known:
+@tells("SoftmaxV2")
+def softmax(call: FedNode) -> Known:
     return Known(None if call.attribute("half_to_float") else call["x"].dtype, call["x"].shape)
 
 
-@rule("Cumsum")
-def cumsum(call: Call) -> Known:
+@tells("Cumsum")
+def cumsum(call: FedNode) -> Known:
     return Known(call["x"].dtype, call["x"].shape)
 
 
-@rule("Cast")
-def cast(call: Call) -> Known:
+@tells("Cast")
+def cast(call: FedNode) -> Known:
     dtype = call.dtype("dst_type")
     whole = call["x"].dtype in FORMATS and dtype in FORMATS
     return Known(dtype, call["x"].shape, held(dtype, call["x"].value) if whole else None)
@@ -59,8 +59,8 @@ def held(dtype: str | None, value: Sizes | None) -> Sizes | None:
     return None if value is None or any((each.number or 0) not in numbers for each in value) else value
 
 
-@rule("Add", "Sub", "Mul")
-def arithmetic(call: Call) -> Known:
+@tells("Add", "Sub", "Mul")
+def arithmetic(call: FedNode) -> Known:
     one, two = call["x1"], call["x2"]
     dtype = one.dtype if one.dtype == two.dtype else None
     shape = broadcast(one.shape, two.shape)
@@ -80,19 +80,19 @@ def _elementwise(kind: str, one: Sizes, two: Sizes) -> Sizes:
     return tuple(a - b if kind == "Sub" else a * b for a, b in pairs)
 
 
-@rule("RealDiv", "Maximum", "Minimum", "Pow", "Div", "FloorDiv", "FloorMod", "LogicalAnd", "LogicalOr")
-def binary(call: Call) -> Known:
+@tells("RealDiv", "Maximum", "Minimum", "Pow", "Div", "FloorDiv", "FloorMod", "LogicalAnd", "LogicalOr")
+def binary(call: FedNode) -> Known:
     one, two = call["x1"], call["x2"]
     return Known(one.dtype if one.dtype == two.dtype else None, broadcast(one.shape, two.shape))
 
 
-@rule("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
-def comparison(call: Call) -> Known:
+@tells("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
+def comparison(call: FedNode) -> Known:
     return Known("bool", broadcast(call["x1"].shape, call["x2"].shape))
 
 
-@rule("SelectV2")
-def select(call: Call) -> Known:
+@tells("SelectV2")
+def select(call: FedNode) -> Known:
     then, other = call["then"], call["else"]
     shape = broadcast(call["condition"].shape, broadcast(then.shape, other.shape))
     return Known(then.dtype if then.dtype == other.dtype else None, shape)
@@ -113,8 +113,8 @@ def broadcast(one: Sizes | None, two: Sizes | None) -> Sizes | None:
     return tuple(found)
 
 
-@rule("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
-def reduction(call: Call) -> Known:
+@tells("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
+def reduction(call: FedNode) -> Known:
     x, axes = call["x"], call["axes"].numbers
     if x.shape is None or not axes:
         return Known(x.dtype)
@@ -124,8 +124,8 @@ def reduction(call: Call) -> Known:
     return Known(x.dtype, tuple(size for axis, size in enumerate(x.shape) if axis not in reduced))
 
 
-@rule("ConcatV2")
-def concatenation(call: Call) -> Known:
+@tells("ConcatV2")
+def concatenation(call: FedNode) -> Known:
     parts = [known for name, known in call.inputs.items() if name != "concat_dim"]
     dtype = parts[0].dtype if all(part.dtype == parts[0].dtype for part in parts) else None
     axis, shapes = call["concat_dim"].numbers, [part.shape for part in parts]
@@ -142,8 +142,8 @@ def concatenation(call: Call) -> Known:
     return Known(dtype, (*whole[0][:at], joined, *whole[0][at + 1 :]), value)
 
 
-@rule("StridedSliceV2")
-def strided_slice(call: Call) -> Known:
+@tells("StridedSliceV2")
+def strided_slice(call: FedNode) -> Known:
     x = call["x"]
     masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     begin, end, axes, strides = (call[name].numbers for name in ("begin", "end", "axes", "strides"))
@@ -159,8 +159,8 @@ def strided_slice(call: Call) -> Known:
     return Known(x.dtype, tuple(shape))
 
 
-@rule("GatherV2", "Gather")
-def gather(call: Call) -> Known:
+@tells("GatherV2", "Gather")
+def gather(call: FedNode) -> Known:
     x, indices = call["x"], call["indices"]
     axis = call["axis"].numbers if call.op.type == "GatherV2" else [0]
     if x.shape is None or indices.shape is None or not axis or call.attribute("batch_dims"):
@@ -172,8 +172,8 @@ def gather(call: Call) -> Known:
     return Known(x.dtype, (*x.shape[:at], *indices.shape, *x.shape[at + 1 :]), value)
 
 
-@rule("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def matrix_product(call: Call) -> Known:
+@tells("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+def matrix_product(call: FedNode) -> Known:
     one, two = call["x1"], call["x2"]
     name = "adj" if call.op.type.startswith("Batch") else "transpose"
     turned = [call.attribute(f"{name}_{each}", False) for each in ("x1", "x2")]
@@ -189,21 +189,21 @@ def _multiplied(one: Sizes | None, two: Sizes | None, turned: Sequence[bool]) ->
     return None if batches is None else (*batches, rows, columns)
 
 
-@rule("QuantBatchMatmulV3")
-def quantised_product(call: Call) -> Known:
+@tells("QuantBatchMatmulV3")
+def quantised_product(call: FedNode) -> Known:
     turned = [call.attribute(name, False) for name in ("transpose_x1", "transpose_x2")]
     return Known(call.dtype("dtype"), _multiplied(call["x1"].shape, call["x2"].shape, turned))
 
 
-@rule("DynamicQuant")
-def dynamic_quantisation(call: Call) -> list[Known]:
+@tells("DynamicQuant")
+def dynamic_quantisation(call: FedNode) -> list[Known]:
     shape = call["x"].shape
     scales = None if shape is None or call.attribute("quant_mode", "pertoken") != "pertoken" else shape[:-1]
     return [Known(call.dtype("dst_type"), shape), Known("float32", scales)]
 
 
-@rule("Range")
-def counting(call: Call) -> Known:
+@tells("Range")
+def counting(call: FedNode) -> Known:
     start, limit, delta = call["start"], call["limit"], call["delta"]
     if start.numbers == [0] and delta.numbers == [1] and limit.value is not None:
         size = limit.value[0]
@@ -212,11 +212,11 @@ def counting(call: Call) -> Known:
     return NOTHING
 
 
-@rule("Fill")
-def filled(call: Call) -> Known:
+@tells("Fill")
+def filled(call: FedNode) -> Known:
     return Known(call["value"].dtype, call["dims"].value)
 
 
-@rule("BroadcastTo")
-def broadcast_to(call: Call) -> Known:
+@tells("BroadcastTo")
+def broadcast_to(call: FedNode) -> Known:
     return Known(call["x"].dtype, call["shape"].value)
