@@ -72,10 +72,16 @@ def token_unpermute_for_autograd(
     padded_mode: bool,
     restore_shape: Sequence[int] | None,  # noqa: ARG001
 ) -> Plan:
-    """What torch_npu's differentiable operator calls on the device; its rules are those of npu_moe_token_unpermute."""
+    """What torch_npu's differentiable operator calls on the device; its rules are those of npu_moe_token_unpermute.
+
+    The rows come back themselves, for the gradient of probs; without probs nothing is kept. A trace is told of rows
+    apart: what it calls functional gives none of its arguments back.
+    """
     rules = replace(rules, op="npu_moe_token_unpermute")
     result = _check_unpermute(rules, permuted_tokens, sorted_indices, probs, padded_mode)
-    return Plan((result, Result(tuple(permuted_tokens.shape), permuted_tokens.dtype)))
+    if not rules.is_eager:
+        return Plan((result, Result(tuple(permuted_tokens.shape), permuted_tokens.dtype)))
+    return Plan((result, None if probs is None else "permuted_tokens"))
 
 
 def _check_unpermute(

@@ -89,4 +89,4 @@ def token_unpermute_for_autograd(
     permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """What torch_npu's differentiable operator calls: the result, and the rows kept for the gradient."""
-    return token_unpermute(permuted_tokens, sorted_indices, probs), permuted_tokens.clone()
+    return token_unpermute(permuted_tokens, sorted_indices, probs), permuted_tokens

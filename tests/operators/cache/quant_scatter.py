@@ -99,5 +99,5 @@ def data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (x, places, updates.half(), scales, zeros), {}
 
 
-STATEMENTS = {OP: Statement(expected, data())}
+STATEMENTS = {OP: Statement(expected, data()), f"{OP}_": Statement(expected, data(), sample=10)}
 GOLDEN = {"quant_scatter": (lambda *args: torch_npu.npu_quant_scatter(*args), (X, PLACES, ROWS, SCALES))}

@@ -67,6 +67,8 @@ WRONG = [
     wrong("bias", "a8w4 without bias", first, X, W4, P),
     wrong("bias", "a8w4 with int32 bias", first, X, W4, P, bias=small32(3, 16)),
     wrong("bias.size(1)", "bias too narrow", first, X, W4, P, bias=f32(3, 8)),
+    wrong("bias", "bias of one dimension", first, X, W4, P, bias=f32(3)),
+    wrong("weight_scale.size(1)", "no stretch", first, X, W4, packed(16, 0).view(3, 0, 16), bias=B),
     wrong("x_dtype", "of Ascend 950", second, X, W, x_dtype=24),
     wrong("weight_dtype", "of Ascend 950", second, X, W, weight_dtype=24),
     wrong("weight_scale_dtype", "of Ascend 950", second, X, W, weight_scale_dtype=24),

@@ -73,6 +73,8 @@ WRONG = [
     wrong("output_dtype", "int4 to int8", A4W4, output_dtype=torch.int8),
     wrong("x1", "int4 of three dimensions", A4W4, x1=i32(1, 3, 128)),
     wrong("x1.size(0)", "no int4 row", A4W4, x1=i32(0, 128), pertoken_scale=f32(0, 1)),
+    wrong("x2", "int4 x2 of three dimensions", A4W4, x2=i32(1, 1024, 32)),
+    wrong("x2.size(1)", "no int4 column", A8W4, x2=i32(512, 0), scale=packed(0, rows=2), offset=f32(0)),
     wrong("x2.size(0)", "int4 x2 not turned", A4W4, x2=i32(1024, 32)),
     wrong("k must be", "int4 depth", A4W4, x1=i32(3, 64), x2=i32(256, 64).t(), scale=f32(2, 256), offset=f16(2, 256)),
     wrong("n must be", "int4 columns", A4W4, x2=i32(128, 128).t(), scale=f32(4, 128), offset=f16(4, 128)),

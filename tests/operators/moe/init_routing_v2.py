@@ -86,6 +86,7 @@ WRONG = [
     bad(OP, "offset", "offset not quantised", f16(6, 16), E8, expert_num=8, offset=f32(1)),
     bad(OP, "scale", "static without scale", f16(6, 16), E8, expert_num=8, offset=f32(1), quant_mode=0),
     bad(OP, "offset", "static without offset", f16(6, 16), E8, expert_num=8, scale=f32(1), quant_mode=0),
+    bad(OP, "scale", "static in half", f16(6, 16), E8, expert_num=8, scale=f16(1), offset=f32(1), quant_mode=0),
     bad(OP, "scale.size(0)", "two scales", f16(6, 16), E8, expert_num=8, scale=f32(2), offset=f32(1), quant_mode=0),
     bad(
         OP,

@@ -62,6 +62,7 @@ WRONG = [
     bad(OUT, "routing_map", "map int32", f16(8, 16), PLACES, FOUR, routing_map=TWO.int()),
     bad(OUT, "routing_map", "no map for the probabilities", f16(8, 16), PLACES, FOUR, probs=f16(4, 3)),
     bad(OUT, "probs", "probabilities of another dtype", f16(8, 16), PLACES, FOUR, probs=f32(4, 3), routing_map=TWO),
+    bad(OUT, "probs.size(1)", "of no expert", f16(8, 16), PLACES, FOUR, probs=f16(4, 0), routing_map=TWO),
     bad(OUT, "probs.size(0)", "probabilities short", f16(8, 16), PLACES, FOUR, probs=f16(3, 3), routing_map=TWO),
     bad(OUT, "probs.size(1)", "of other experts", f16(8, 16), PLACES, FOUR, probs=f16(4, 2), routing_map=TWO),
     bad(OUT, "multiple of restore_shape[0]", "tokens of several numbers", f16(8, 16), PLACES, [3, 16]),
@@ -86,7 +87,16 @@ def golden_in() -> Case:
     return call, (bf16(4, 16), TWO)
 
 
-GOLDEN = {"moe_token_permute_with_routing_map": golden_in()}
+def golden_out() -> Case:
+    def call(rows: torch.Tensor, places: torch.Tensor, routing_map: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
+        return torch_npu.npu_moe_token_unpermute_with_routing_map(
+            rows, places, FOUR, probs=probs, routing_map=routing_map
+        )
+
+    return call, (bf16(8, 16), PLACES, TWO, bf16(4, 3))
+
+
+GOLDEN = {IN: golden_in(), OUT: golden_out()}
 
 
 @st.composite

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import rounded
+from support.call import Call as Refused
 from support.call import Statement, bad, good
 from support.generated import FLOATS, Draw
 from support.rules import floats
@@ -26,6 +27,12 @@ PADDED = torch.tensor([0, 1, 2, 1, 2, 3, 0, 1, 3], dtype=torch.int32)
 ROTATED = (torch.arange(9, dtype=torch.int32) + 4) % 9
 IDS = torch.tensor([0, 2, 1, 2, 3, 0, 1, 3], dtype=torch.int32)
 WEIGHED = (f16(8, 16), f16(4, 3))
+
+
+def refused_rows(argument: str, label: str, rows: torch.Tensor, probs: torch.Tensor) -> Refused:
+    return bad(MAP_ROWS, argument, label, f16(4, 16), PLACES, IDS, MAP, rows, probs, False, FOUR)
+
+
 GOOD = [
     good(TOKENS_V2, "float16", f16(8, 16), PLACES, 4, HALF, 2),
     good(TOKENS_V2, "rows dropped", f32(5, 16), PLACES, 8, torch.float32, 1),
@@ -60,6 +67,7 @@ WRONG = [
     bad(ROWS_V2, "padded_mode", "padded", f16(4, 16), *ROWS_OF, f16(4, 2), True),
     bad(ROWS_V2, "permuted_tokens_dtype", "another dtype", f16(8, 16), PLACES, 8, torch.float32),
     bad(ROWS_V2, "permuted_tokens", "no rows for the probabilities", f16(4, 16), *ROWS_OF, f16(4, 2)),
+    bad(ROWS_V2, "permuted_tokens", "rows float32", f16(4, 16), *ROWS_OF, f16(4, 2), permuted_tokens=f32(8, 16)),
     bad(ROWS_V2, "permuted_tokens_size_0", "more rows", f16(8, 16), PLACES, 9, HALF, None, permuted_tokens=f16(8, 16)),
     bad(ROWS_V2, "probs", "integers", f16(4, 16), *ROWS_OF, i8(4, 2), permuted_tokens=f16(8, 16)),
     bad(ROWS_V2, "probs", "one dimension", f16(4, 16), *ROWS_OF, f16(4), permuted_tokens=f16(8, 16)),
@@ -68,9 +76,11 @@ WRONG = [
     bad(ROWS, "permuted_tokens", "another dtype", f32(8, 16), f16(8, 16), PLACES),
     bad(ROWS, "permuted_tokens", "one dimension", f16(8), f16(8, 16), PLACES),
     bad(ROWS, "permuted_tokens.size(1)", "another width", f16(8, 15), f16(8, 16), PLACES),
+    bad(MAP_TOKENS, "permuted_token_out_grad", "no rows", None, f16(8), PLACES, MAP, 3, 4, False),
     bad(MAP_TOKENS, "permuted_token_out_grad", "integers", i8(8, 16), None, PLACES, MAP, 3, 4, False),
     bad(MAP_TOKENS, "permuted_token_out_grad", "one dimension", f16(8), None, PLACES, MAP, 3, 4, False),
     bad(MAP_TOKENS, "sorted_indices", "places int64", f16(8, 16), None, PLACES.long(), MAP, 3, 4, False),
+    bad(MAP_TOKENS, "sorted_indices", "places of two dimensions", f16(8, 16), None, PLACES[None], MAP, 3, 4, False),
     bad(MAP_TOKENS, "sorted_indices.size(0)", "places short", f16(8, 16), None, PLACES[:7], MAP, 3, 4, False),
     bad(MAP_TOKENS, "routing_map", "map int32", f16(8, 16), None, PLACES, MAP.int(), 3, 4, False),
     bad(MAP_TOKENS, "tokens_num", "other tokens", f16(8, 16), None, PLACES, MAP, 3, 5, False),
@@ -81,6 +91,13 @@ WRONG = [
     bad(MAP_TOKENS, "probs_grad", "two dimensions", f16(8, 16), f16(8, 1), PLACES, MAP, 3, 4, False),
     bad(MAP_TOKENS, "probs_grad.size(0)", "short", f16(8, 16), f16(7), PLACES, MAP, 3, 4, False),
     bad(MAP_ROWS, "unpermuted_tokens_grad", "integers", i8(4, 16), PLACES, PLACES, MAP, None, None, False, FOUR),
+    bad(MAP_ROWS, "unpermuted_tokens_grad", "one dimension", f16(4), PLACES, PLACES, *[None] * 3, False, FOUR),
+    bad(MAP_ROWS, "unpermuted_tokens_grad.size(1)", "no width", f16(4, 0), PLACES, PLACES, *[None] * 3, False, FOUR),
+    refused_rows("probs.size(0)", "fewer tokens", f16(8, 16), f16(3, 3)),
+    refused_rows("permuted_tokens", "rows float32", f32(8, 16), f16(4, 3)),
+    refused_rows("permuted_tokens", "rows of one dimension", f16(8), f16(4, 3)),
+    refused_rows("permuted_tokens.size(0)", "a row too few", f16(7, 16), f16(4, 3)),
+    refused_rows("permuted_tokens.size(1)", "another width", f16(8, 15), f16(4, 3)),
     bad(MAP_ROWS, "out_index", "int64", f16(4, 16), PLACES.long(), PLACES, MAP, None, None, False, FOUR),
     bad(MAP_ROWS, "permuted_token_id.size(0)", "short", f16(4, 16), PLACES, PLACES[:7], MAP, None, None, False, FOUR),
     bad(MAP_ROWS, "unpermuted_tokens_grad.size(0)", "uneven", f16(3, 16), PLACES, PLACES, *[None] * 3, False, FOUR),
@@ -138,7 +155,116 @@ def rows_grad(grad: Any, places: Any, count: int, dtype: Any, probs: Any, permut
     return rounded(out, dtype), None if weights is None else rounded(weights, probs.dtype)
 
 
+@st.composite
+def of_tokens_first(draw: Draw) -> Call:
+    (grad, places, tokens, dtype, k), _ = draw(of_tokens())
+    experts = torch.zeros((tokens, k) if k > 1 else (tokens,), dtype=torch.int32)
+    return (torch.zeros(tokens, grad.size(1), dtype=dtype), grad, experts, places), {}
+
+
+def tokens_grad_first(tokens: Any, grad: Any, experts: Any, places: Any) -> Any:
+    k = experts.shape[1] if experts.dim() == 2 else 1
+    return tokens_grad(grad, places, len(tokens), tokens.dtype, k)
+
+
+@st.composite
+def of_rows_first(draw: Draw) -> Call:
+    (grad, places, count, dtype), given = draw(of_rows())
+    rows = given["permuted_tokens"]
+    rows = torch.zeros(count, grad.size(1), dtype=dtype) if rows is None else rows
+    return (rows, grad, places), {"probs": given["probs"]}
+
+
+def rows_grad_first(rows: Any, grad: Any, places: Any, probs: Any) -> tuple[Any, ...]:
+    return rows_grad(grad, places, len(rows), rows.dtype, probs, None if probs is None else rows)
+
+
+def drawn_map(data: Data, tokens: int, experts: int, k: int) -> torch.Tensor:
+    order = np.argsort(data.random.random((tokens, experts)), axis=1)
+    chosen = np.zeros((tokens, experts), np.int8)
+    np.put_along_axis(chosen, order[:, :k], 1, axis=1)
+    return torch.from_numpy(chosen).to(data.one_of(torch.int8, torch.bool))
+
+
+@st.composite
+def by_map(draw: Draw) -> tuple[Data, torch.Tensor, torch.Tensor, torch.Tensor, bool]:
+    """A map, where the pairs of each token went or the token of each padded row, and whether rows are padded."""
+    data = Data(draw)
+    tokens, experts, padded = data.one_of(1, 3, 6), data.one_of(1, 2, 5), data.one_of(True, False)
+    k = data.one_of(*range(1, experts + 1))
+    routing_map = drawn_map(data, tokens, experts, k)
+    if padded:
+        capacity = data.one_of(1, tokens)
+        token_of = np.concatenate([data.random.permutation(tokens)[:capacity] for _ in range(experts)])
+        rows = np.arange(experts * capacity)
+        return data, routing_map, torch.from_numpy(rows.astype(np.int32)), torch.from_numpy(token_of).int(), padded
+    rows = data.random.permutation(tokens * k).astype(np.int32)
+    return data, routing_map, torch.from_numpy(rows), torch.zeros(tokens * k, dtype=torch.int32), padded
+
+
+@st.composite
+def of_tokens_by_map(draw: Draw) -> Call:
+    data, routing_map, places, token_of, padded = draw(by_map())
+    dtype, rows = data.one_of(*FLOATS), len(places)
+    probs_grad = data.eighths(dtype, rows) if data.one_of(True, False) else None
+    tokens, experts = routing_map.shape
+    grad = data.eighths(dtype, rows, data.one_of(1, 8, 9))
+    return (grad, probs_grad, token_of if padded else places, routing_map, experts, tokens, padded), {}
+
+
+def tokens_grad_by_map(grad: Any, probs_grad: Any, index: Any, routing_map: Any, *sizes: Any) -> tuple[Any, ...]:
+    """Row by row: its token, and the expert whose row it is."""
+    experts, tokens, padded = sizes
+    out, weights = np.zeros((tokens, grad.shape[1]), np.float32), np.zeros((tokens, experts), np.float32)
+    for row, token, expert in pairs_of(index, index, routing_map, len(grad), padded):
+        out[token] += floats(grad)[row]
+        if probs_grad is not None:
+            weights[token, expert] = floats(probs_grad)[row]
+    return rounded(out, grad.dtype), None if probs_grad is None else rounded(weights, grad.dtype)
+
+
+def pairs_of(places: Any, token_of: Any, routing_map: Any, rows: int, padded: bool) -> list[tuple[int, int, int]]:
+    if padded:
+        capacity = rows // routing_map.shape[1]
+        return [(row, int(token_of[row]), row // capacity) for row in range(rows)]
+    taken = [
+        (token, expert) for token, one in enumerate(routing_map.tolist()) for expert, is_in in enumerate(one) if is_in
+    ]
+    return [(int(place), *pair) for place, pair in zip(places, taken, strict=True)]
+
+
+@st.composite
+def of_rows_by_map(draw: Draw) -> Call:
+    data, routing_map, places, token_of, padded = draw(by_map())
+    dtype, width = data.one_of(*FLOATS), data.one_of(1, 8, 9)
+    grad = data.eighths(dtype, len(routing_map), width)
+    weighted = data.one_of(True, False)
+    rows = data.eighths(dtype, len(places), width) if weighted else None
+    probs = data.eighths(dtype, *routing_map.shape) if weighted else None
+    if padded:
+        places = torch.from_numpy(data.random.permutation(len(places)).astype(np.int32))
+        token_of = token_of[places]
+    return (grad, places, token_of, routing_map, rows, probs, padded, list(grad.shape)), {}
+
+
+def rows_grad_by_map(
+    grad: Any, places: Any, token_of: Any, routing_map: Any, permuted: Any, probs: Any, padded: bool, _: Any
+) -> tuple[Any, ...]:
+    out = np.zeros((len(places), grad.shape[1]), np.float32)
+    weights = np.zeros(routing_map.shape, np.float32)
+    tokens = dict(zip(places.tolist(), token_of.tolist(), strict=True))
+    for row, token, expert in pairs_of(places, tokens, routing_map, len(places), padded):
+        out[row] = floats(grad)[token] * (1 if probs is None else floats(probs)[token, expert])
+        if probs is not None:
+            weights[token, expert] = np.sum(floats(permuted)[row] * floats(grad)[token])
+    return rounded(out, grad.dtype), None if probs is None else rounded(weights, probs.dtype)
+
+
 STATEMENTS = {
+    f"npu_{TOKENS}": Statement(tokens_grad_first, of_tokens_first(), sample=10),
+    f"npu_{ROWS}": Statement(rows_grad_first, of_rows_first(), sample=10),
+    f"npu_{MAP_TOKENS}": Statement(tokens_grad_by_map, of_tokens_by_map(), sample=20),
+    f"npu_{MAP_ROWS}": Statement(rows_grad_by_map, of_rows_by_map(), sample=20),
     f"npu_{TOKENS_V2}": Statement(tokens_grad, of_tokens(), sample=20),
     f"npu_{ROWS_V2}": Statement(rows_grad, of_rows(), sample=20),
 }
