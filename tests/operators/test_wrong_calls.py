@@ -1,12 +1,22 @@
 """Every rule of the constraint table refuses its wrong call, eagerly and when traced, naming the argument."""
 
+import ast
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
+from graph_quant import meta
+from graph_quant.refusals import Refusal
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from support.calls import WRONG, WRONG_EAGERLY, WRONG_VALUES, Call
 
+# Those whose tables are to have a wrong call for each rule; a file's rules that other tests break are not counted.
+FAMILIES = ("matmul", "moe")
+BROKEN_ELSEWHERE = {"matmul/matmul_add_fp32.py": "test_atb.py", "matmul/quant_conv2d.py": "test_quant_conv2d.py"}
 BY_OPERATOR: dict[str, list[Call]] = {}
 for each in WRONG:
     BY_OPERATOR.setdefault(each.op, []).append(each)
@@ -85,3 +95,42 @@ def test_index_values_are_refused_where_data_is(call: Call, device: str) -> None
 def test_index_values_are_not_read_by_inference(call: Call) -> None:
     args, kwargs = call.on("meta")
     call.overload(*args, **kwargs)
+
+
+def rules_of(module: Path) -> Iterator[ast.Call]:
+    """The places where a rule is stated."""
+    for call in ast.walk(ast.parse(module.read_text())):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            owner = call.func.value
+            if isinstance(owner, ast.Name) and owner.id == "rules":
+                yield call
+
+
+def refusing_lines(call: Call) -> set[tuple[str, int]]:
+    """Where in the records a wrong call was refused."""
+    record = meta.RECORDS[meta.full(call.op)]
+    try:
+        record.plan(record.bind(*call.on("cpu")))
+    except Refusal as refusal:
+        frames = traceback.walk_tb(refusal.__traceback__)
+        return {(frame.f_code.co_filename, line) for frame, line in frames}
+    return set()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_rule_refuses_a_call_of_the_tables(family: str) -> None:
+    folder = Path(meta.__file__).parent
+    refused = set().union(*(refusing_lines(call) for call in (*WRONG, *WRONG_EAGERLY) if is_of(family, call)))
+    silent = [
+        f"{module.name}:{rule.lineno}"
+        for module in sorted((folder / family).glob("*.py"))
+        if f"{family}/{module.name}" not in BROKEN_ELSEWHERE
+        for rule in rules_of(module)
+        if not any((str(module), line) in refused for line in range(rule.lineno, (rule.end_lineno or 0) + 1))
+    ]
+    assert silent == []
+
+
+def is_of(family: str, call: Call) -> bool:
+    rules = meta.RECORDS[meta.full(call.op)].rules
+    return rules is not None and f".{family}." in rules.__module__

@@ -35,6 +35,7 @@ GOOD = [
 WRONG = [
     *both("input float16", "input", f16(2, 5, 32), PLACES, ROWS, SCALES),
     *both("input of two dimensions", "input", i8(2, 32), PLACES, bf16(2, 32), SCALES),
+    *both("scales of nine dimensions", "quant_scales", X, PLACES, ROWS, bf16(*[1] * 8, 32)),
     *both("updates float32", "updates", X, PLACES, f32(2, 2, 32), SCALES),
     *both("updates of another rank", "updates", X, PLACES, bf16(2, 32), SCALES),
     *both("the batch as axis", "axis", X, PLACES, bf16(2, 5, 32), SCALES, axis=0),
