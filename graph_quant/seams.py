@@ -195,7 +195,6 @@ SEAMS: tuple[Seam, ...] = (
         "ranks cannot talk to each other",
         "torch._C._distributed_c10d._create_work_from_future",
         "torch.distributed.Backend._plugins",
-        "torch.distributed.Work._source_rank",
         "torch.distributed._functional_collectives.all_gather_tensor",
         "torch.distributed._functional_collectives.all_reduce",
         "torch.nn.Module _buffers",

@@ -1,6 +1,7 @@
 """Run by both of two ranks: every collective of c10d on npu tensors, against values from its definition."""
 
 import os
+import time
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -132,6 +133,8 @@ def reductions() -> None:
     equal(uneven, *((5, 6) if RANK else (2,)))
     uneven_product = (uneven, npu(1, 2, 3), [1, 2], dist.ReduceOp.PRODUCT)
     refused(lambda: torch_npu.distributed.reduce_scatter_tensor_uneven(*uneven_product), "uneven", "got product")
+    long = [npu(*[0] * (1 + RANK), dtype=torch.int64), [npu(1, dtype=torch.int64), npu(2, 3, dtype=torch.int64)]]
+    refused(lambda: dist.reduce_scatter(*long), "reduce_scatter: uneven parts of torch.int64 cannot be reduced")
     refused(lambda: dist.all_reduce(npu(1, dtype=torch.int32), dist.ReduceOp.BXOR), "all_reduce", "bxor")
     multiplied()
 
@@ -183,6 +186,7 @@ def moves() -> None:
     dist.gather(npu(7 + RANK), parts, 0)
     if parts:
         equal(torch.cat(parts), 7, 8)
+    refused(lambda: dist.group.WORLD.gather([], [npu(1)], dist.GatherOptions()), "gather", "COMPATIBLE_IMPL is 1")
     # Rank 0 sends one row and three, rank 1 two and none.
     sends, takes = ([1, 3], [1, 2]) if RANK == 0 else ([2, 0], [3, 0])
     given, out = torch.full((sum(sends), 2), 10.0 + RANK).npu(), torch.empty(sum(takes), 2, device="npu")
@@ -200,22 +204,44 @@ def point_to_point() -> None:
     x = npu(3 + RANK, dtype=torch.bfloat16)
     if RANK == 0:
         dist.send(x, 1)
-        dist.recv(x)
+        dist.recv(x, 1)
         equal(x, 3)
     else:
         got = torch.zeros_like(x)
         dist.recv(got, 0)
         equal(got, 3)
         dist.send(got, 0)
+    refused(lambda: dist.recv(x), "recv", "the rank that a message comes from")
+    message(npu(1, 2, 3), npu(0, 0), "rank 0 sends 3 elements of torch.float32 to rank 1, which takes 2 elements")
+    message(npu(1, 2), npu(0, 0, 0), "sends 2 elements", "takes 3 elements")
+    message(npu(1), npu(0, dtype=torch.int32), "float32 to rank 1", "of torch.int32")
+    message(npu(), npu())
+    first, second = npu(1 - RANK), npu(2 * (1 - RANK))
+    send_or_take = dist.isend if RANK == 0 else dist.irecv
+    works = [send_or_take(x, 1 - RANK, tag=tag) for x, tag in ((first, RANK), (second, 1 - RANK))]
+    while not works[1].is_completed():
+        time.sleep(0.001)
+    works[0].wait()
+    equal(torch.cat([first, second, works[1].get_future().wait()[0]]), 1, 2, 2)  # HCCL does not look at tags
     out, other = npu(0), 1 - RANK
     both = [dist.P2POp(dist.isend, npu(RANK), other), dist.P2POp(dist.irecv, out, other)]
     own = npu(0)
     both += [dist.P2POp(dist.isend, npu(RANK + 7), RANK), dist.P2POp(dist.irecv, own, RANK)]
-    for work in dist.batch_isend_irecv(both):
-        work.wait()
+    (work,) = dist.batch_isend_irecv(both)
+    equal(torch.cat(work.get_future().wait()), RANK, other)
     equal(torch.cat([out, own]), other, RANK + 7)
     lonely = [dist.P2POp(dist.isend, npu(1), RANK)]
     refused(lambda: dist.batch_isend_irecv(lonely), "batch_isend_irecv", "to itself", "[(1,)] and []")
+
+
+def message(given: torch.Tensor, into: torch.Tensor, *words: str) -> None:
+    """Rank 0 gives rank 1 something; where both do not mean the same, both are told."""
+    move = (lambda: dist.send(given, 1)) if RANK == 0 else lambda: dist.recv(into, 0)
+    if words:
+        refused(move, *words)
+    else:
+        move()
+        assert torch.equal(given, into)
 
 
 def coalesced() -> None:
@@ -297,6 +323,16 @@ def mistakes() -> None:
         lambda: dist.all_to_all_single(torch.zeros(2).npu(), torch.zeros(sum(splits)).npu(), None, splits), "sends 2"
     )
     refused(lambda: dist.all_reduce(torch.zeros(2, 2).npu().t()), "all_reduce", "contiguous")
+    whole, integer = torch.zeros(LONG).npu(), torch.zeros(LONG // 2, dtype=torch.int32).npu()
+    dtypes = ("the dtype of the inputs, got torch.int32 and torch.float32",)
+    refused(lambda: dist.reduce_scatter_tensor(integer, whole), "reduce_scatter_tensor", *dtypes)
+    refused(lambda: dist.all_gather_into_tensor(integer, npu(*[1] * (LONG // 4))), "all_gather_into_tensor", *dtypes)
+    gathered = (npu(1, 2, dtype=torch.int32), npu(1))
+    refused(lambda: torch_npu.distributed.all_gather_into_tensor_uneven(*gathered, [1, 1]), "all_gather", *dtypes)
+    many = [torch.zeros(2 + RANK).npu(), torch.zeros(3 - RANK).npu()]
+    refused(lambda: dist.all_reduce_coalesced(many), "all_reduce", "the ranks differ", "5 elements in tensors of form")
+    if RANK == 0:
+        refused(lambda: dist.scatter(npu(1), [npu(1, 2), npu(3, 4)], 0), "scatter", "of one size, got 2 and 1 elements")
     dist.all_reduce(x := npu(1))
     equal(x, 2)  # the group is as good as before
     late = dist.new_group(timeout=timedelta(seconds=1))
@@ -327,7 +363,7 @@ PARTS = (
 )  # fmt: skip
 torch.npu.set_device(RANK)
 dist.init_process_group("hccl", timeout=timedelta(seconds=60))
-assert dist.get_backend() == "hccl"
+assert dist.get_backend() == dist.group.WORLD._get_backend(torch.device("npu")).name() == "hccl"
 assert torch_npu.distributed.is_hccl_available()
 for part in PARTS:
     part()

@@ -1,4 +1,4 @@
-"""Run by every rank: it joins the others, they add up what they have, eagerly and in a captured graph, and leave."""
+"""Run by every rank: it joins the others, they add up and send what they have, eagerly and captured, and leave."""
 
 import os
 from pathlib import Path
@@ -15,6 +15,13 @@ with torch.npu.graph(graph):
     dist.all_reduce(x)
 graph.replay()
 assert x.item() == dist.get_world_size() ** 2
+rank, ranks = dist.get_rank(), dist.get_world_size()
+came = torch.zeros(1).npu()
+for work in dist.batch_isend_irecv(
+    [dist.P2POp(dist.isend, x, (rank + 1) % ranks), dist.P2POp(dist.irecv, came, (rank - 1) % ranks)]
+):
+    work.wait()
+assert came.item() == x.item()
 dist.destroy_process_group()
 # The graph still lives; threads of the group and its store do not, which could be in the way of the process's end.
 threads = {task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")}

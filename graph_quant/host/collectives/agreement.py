@@ -9,6 +9,7 @@ from ctypes import memmove
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import accumulate
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ NAMES = [
 ]
 DTYPES = sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str)
 _NAME, _DTYPE = ({value: place for place, value in enumerate(values)} for values in (NAMES, DTYPES))
-_NUMBERS = 5  # name, dtype, elements, detail, bytes told
+_NUMBERS = 6  # name, dtype, elements, detail, form, bytes told
 _LITTLE = 4096
 _pack = struct.Struct(f"{_NUMBERS}q").pack_into
 
@@ -46,9 +47,11 @@ class Announced:
     detail: int = 0  # the reduction or the root
     sends: tuple[int, ...] = ()  # elements for each rank, where they may differ
     takes: tuple[int, ...] = ()  # elements from each rank
+    form: int = 0  # which tensors they are, where there are several
 
     def __str__(self) -> str:
         what = f"{self.name} of {self.dtype}, {self.elements} elements"
+        what += f" in tensors of form {self.form:08x}" if self.form else ""
         return f"{what} (reduction or root {self.detail})" if self.detail else what
 
 
@@ -80,7 +83,7 @@ class Announcements:
         """Return when all ranks have come to this call; raise on every rank where their calls do not fit."""
         ranks = self._ranks
         *begins, told = places(given)
-        _pack(self._own_bytes, 0, _NAME[call.name], _DTYPE[call.dtype], call.elements, call.detail, told)
+        _pack(self._own_bytes, 0, _NAME[call.name], _DTYPE[call.dtype], call.elements, call.detail, call.form, told)
         self._own_numbers[_NUMBERS:] = (*call.sends, *call.takes) or 0
         if told <= _LITTLE:
             for place, tensor in zip(begins, given, strict=True):
@@ -111,12 +114,17 @@ class Announcements:
 
 
 def _call(row: list[int], ranks: int) -> Announced:
-    name, dtype, elements, detail, _, *splits = row
-    return Announced(NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]))
+    name, dtype, elements, detail, form, _, *splits = row
+    return Announced(NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]), form)
 
 
 def _alike(call: Announced) -> tuple[object, ...]:
-    return (call.name, call.dtype, call.elements, call.detail)
+    return (call.name, call.dtype, call.elements, call.detail, call.form)
+
+
+def form(tensors: Sequence[Tensor]) -> int:
+    """Return a number for the dtypes and sizes of several tensors; for one, whose dtype and size are told, 0."""
+    return 0 if len(tensors) == 1 else crc32(repr([(str(each.dtype), each.numel()) for each in tensors]).encode())
 
 
 def room(length: int) -> int:

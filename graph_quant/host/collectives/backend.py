@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from threading import Lock
 from typing import Any, cast
 from weakref import ref
 
@@ -14,9 +16,10 @@ from . import exchanges, moves, reductions
 from .agreement import Announcements, Told
 from .failures import Failures
 from .gloo import Gloo
-from .memory import as_bytes, check_dense, shared
+from .memory import check_dense, shared
+from .messages import Mailbox, Message, Post
 from .plan import Collective
-from .work import DONE, AsyncWork, JoinedWork, PostedWork, Queue, finished
+from .work import DONE, AsyncWork, JoinedWork, Queue, finished
 
 
 class HostHccl(ProcessGroupGloo):
@@ -27,6 +30,12 @@ class HostHccl(ProcessGroupGloo):
         self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Announcements(size)
         self._coalesced: list[Work] | None = None
         self._failures = Failures(store, name, rank, size)
+        self._one_at_a_time = Lock()
+        self._mail = Mailbox()
+
+    def name(self) -> str:
+        """Return what torch_npu calls the backend, not what carries it."""
+        return "hccl"
 
     def end(self) -> None:
         """Refuse all that is asked for after this: the group is destroyed."""
@@ -102,43 +111,34 @@ class HostHccl(ProcessGroupGloo):
 
     def _run(self, plan: Collective, limit: timedelta) -> None:
         try:
-            told = Told((), None)
-            if self.size() > 1:
-                told = self._table.exchange(self, plan.call, plan.given, limit)
-            plan.finish(self, told)
+            with self._one_at_a_time:
+                told = Told((), None)
+                if self.size() > 1:
+                    told = self._table.exchange(self, plan.call, plan.given, limit)
+                plan.finish(self, told)
         except RuntimeError as error:
             if str(error).startswith("hccl "):
                 raise
             raise RuntimeError(self._failures.explain(plan.call.name, str(error), limit)) from None
 
-    def post(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Work:
-        """Start to send or receive; peers are not asked first, since each pair keeps its own order."""
+    def post(self, name: str, tensor: Tensor, peer: int, tag: int = 0) -> Work:
+        """Start to send or receive; only nodes of graphs have tags, which must fit."""
         check_dense(name, [tensor])
         if peer == self.rank():
             raise RuntimeError(f"hccl {name}: rank {peer} cannot send to or receive from itself")
 
         data = shared(tensor)
         if recording.recording[0]:
-            later = self._later(name, lambda hccl: hccl._posted(name, data, data, peer, tag).wait())
+            later = self._later(name, lambda hccl: hccl._posted(Post(name, data, data, peer, tag)).wait())
             if recording.note(f"hccl::{name}", later, [tensor], [tensor]):
                 return finished([tensor])
-        return self._kept(self._posted(name, data, tensor, peer, tag))
+        return self._kept(self._posted(Post(name, data, tensor, peer, tag)))
 
-    def _posted(self, name: str, data: Tensor, kept: Tensor, peer: int | None, tag: int) -> Work:
-        self._failures.check(name)
-        return PostedWork(self._start(name, data, peer, tag), kept, self._explainer(name, peer), self._limit)
-
-    def _explainer(self, name: str, peer: int | None) -> Callable[[str, timedelta], str]:
-        whom = "any rank" if peer is None else f"rank {peer}"
-        what = f"{name} ({'to' if name == 'send' else 'from'} {whom})"
-        return lambda said, limit: self._failures.explain(what, said, limit)
-
-    def _start(self, name: str, tensor: Tensor, peer: int | None, tag: int) -> Any:
-        data = [as_bytes(tensor)]
-        gloo: Gloo = super()
-        if name == "send":
-            return gloo.send(data, peer, tag)
-        return gloo.recv_anysource(data, tag) if peer is None else gloo.recv(data, peer, tag)
+    def _posted(self, post: Post) -> Work:
+        self._failures.check(post.name)
+        what = f"{post.name} ({'to' if post.sends else 'from'} rank {post.peer})"
+        explain = partial(self._failures.explain, what)
+        return Message(post, self.rank(), self._mail.start(super(), post), explain, self._limit)
 
     # What torch_npu asks of the backend itself.
 
@@ -152,7 +152,7 @@ class HostHccl(ProcessGroupGloo):
         _give_oneself([post for post in posts if post[2] == self.rank()])
         others = [post for post in posts if post[2] != self.rank()]
         return JoinedWork(
-            [self.post("send" if kind == "isend" else "recv", tensor, peer, 0) for kind, tensor, peer in others]
+            [self.post("send" if kind == "isend" else "recv", tensor, peer) for kind, tensor, peer in others]
         )
 
     def allgather(self, outputs: Any, inputs: Any, *options: Any, **more: Any) -> Work:

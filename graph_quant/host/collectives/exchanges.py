@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .agreement import Announced, room
 from .gloo import Gloo
-from .memory import as_bytes, check_dense, shared
+from .memory import as_bytes, check_pairs, shared
 from .plan import Collective, Splits
 from .splits import elements_of_ranks
 
@@ -17,7 +17,7 @@ def all_to_all_single(
 ) -> Collective:
     """Exchange rows: `sends[i]` of them go to rank i, `takes[i]` come from it; all the same number where empty."""
     name = "all_to_all_single"
-    check_dense(name, [output, given])
+    check_pairs(name, [output], [given])
     ranks, rank, size = group.size(), group.rank(), given.dtype.itemsize
     out_rows, in_rows = elements_of_ranks(name, output, takes, ranks), elements_of_ranks(name, given, sends, ranks)
     to, of = as_bytes(shared(output)), as_bytes(shared(given))
@@ -36,7 +36,7 @@ def all_to_all_single(
 def all_to_all(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Collective:
     """Exchange tensors: the i-th goes to rank i."""
     name = "all_to_all"
-    check_dense(name, [*outputs, *givens])
+    check_pairs(name, outputs, givens)
     data, of = [as_bytes(shared(output)) for output in outputs], [as_bytes(shared(given)) for given in givens]
     sends, takes = tuple(given.numel() for given in givens), tuple(output.numel() for output in outputs)
     rank, size = group.rank(), givens[0].dtype.itemsize

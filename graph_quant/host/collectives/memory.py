@@ -1,6 +1,6 @@
 """Npu tensors as Gloo takes them: CPU tensors over the same memory, which whoever uses them keeps alive."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -30,6 +30,16 @@ def check_dense(collective: str, tensors: Iterable[Tensor]) -> None:
             raise RuntimeError(
                 f"hccl {collective}: tensors must be contiguous, got strides {tuple(tensor.stride())} "
                 f"for shape {tuple(tensor.size())}"
+            )
+
+
+def check_pairs(collective: str, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> None:
+    """Refuse outputs of another dtype than what they come from, and tensors that HCCL refuses."""
+    check_dense(collective, [*outputs, *givens])
+    for output, given in zip(outputs, givens, strict=False):
+        if output.dtype != given.dtype:
+            raise RuntimeError(
+                f"hccl {collective}: outputs must have the dtype of the inputs, got {output.dtype} and {given.dtype}"
             )
 
 

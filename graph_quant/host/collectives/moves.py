@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.distributed import GatherOptions, ScatterOptions
 
-from .agreement import Announced, places
+from .agreement import Announced, form, places
 from .gloo import Gloo
-from .memory import as_bytes, check_dense, shared
+from .memory import as_bytes, check_dense, check_pairs, shared
 from .plan import Collective, Splits, pieces
 from .splits import check_parts
 
@@ -21,7 +21,7 @@ def barrier() -> Collective:
 def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Collective:
     """Gather into a list; where sizes differ, each rank broadcasts its part."""
     name = "all_gather"
-    check_dense(name, [*outputs, given])
+    check_pairs(name, outputs, [given] * len(outputs))
     sizes = tuple(output.numel() for output in outputs)
     data, own = [as_bytes(shared(output)) for output in outputs], as_bytes(shared(given))
 
@@ -45,7 +45,7 @@ def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Collective:
 def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Collective:
     """Gather into tensors, one part after the other."""
     name = "all_gather_into_tensor"
-    check_dense(name, [*outputs, *givens])
+    check_pairs(name, outputs, givens)
     for output, given in zip(outputs, givens, strict=True):
         check_parts(name, output, given, group.size())
     data = [as_bytes(shared(given)) for given in givens]
@@ -60,7 +60,7 @@ def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], givens: Seque
         for whole, given in zip(wholes, data, strict=True):
             gloo.allgather(whole, given).wait()
 
-    call = Announced(name, givens[0].dtype, sum(map(Tensor.numel, givens)))
+    call = Announced(name, givens[0].dtype, sum(map(Tensor.numel, givens)), form=form(givens))
     return Collective(call, [*outputs, *givens], data, settle, move)
 
 
@@ -79,7 +79,8 @@ def broadcast(group: Gloo, tensor: Tensor, root: int) -> Collective:
 
 def gather(outputs: Sequence[Tensor], given: Tensor, root: int) -> Collective:
     """Give the root what all ranks have."""
-    check_dense("gather", [*outputs, given])
+    check_pairs("gather", outputs, [given] * len(outputs))
+    _check_sizes("gather", outputs, given)
     data, own = [as_bytes(shared(output)) for output in outputs], as_bytes(shared(given))
     options = GatherOptions()
     options.rootRank = root
@@ -95,7 +96,9 @@ def gather(outputs: Sequence[Tensor], given: Tensor, root: int) -> Collective:
 
 def scatter(group: Gloo, output: Tensor, givens: Sequence[Tensor], root: int) -> Collective:
     """Give each rank its part of what the root has."""
-    check_dense("scatter", [output, *givens])
+    check_pairs("scatter", [output] * len(givens), givens)
+    check_dense("scatter", [output])
+    _check_sizes("scatter", givens, output)
     data, own = [as_bytes(shared(given)) for given in givens], as_bytes(shared(output))
     options = ScatterOptions()
     options.rootRank = root
@@ -107,6 +110,11 @@ def scatter(group: Gloo, output: Tensor, givens: Sequence[Tensor], root: int) ->
     call = Announced("scatter", output.dtype, output.numel(), root)
     move = lambda gloo: _done(gloo.scatter([own], [data] if data else [], options))  # noqa: E731
     return Collective(call, [output, *givens], data, settle, move)
+
+
+def _check_sizes(name: str, parts: Sequence[Tensor], own: Tensor) -> None:
+    if wrong := [part.numel() for part in parts if part.numel() != own.numel()]:
+        raise RuntimeError(f"hccl {name}: all parts must be of one size, got {wrong[0]} and {own.numel()} elements")
 
 
 def _done(work: torch.distributed.Work) -> None:

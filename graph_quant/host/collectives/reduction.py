@@ -47,6 +47,8 @@ def named(collective: str, operation: int, dtype: torch.dtype, uneven: bool = Fa
     widened = frozenset() if collective.startswith("reduce_scatter") else _WIDENED
     if dtype not in _GLOO_REDUCES | _RANK_BY_RANK | widened:
         raise RuntimeError(f"hccl {collective}: {dtype} cannot be reduced")
+    if uneven and dtype == torch.int64:  # its HcclReduceScatterV has not what HcclReduceScatter has
+        raise RuntimeError(f"hccl {collective}: uneven parts of {dtype} cannot be reduced")
     if name == "avg" and not dtype.is_floating_point:
         raise RuntimeError(f"hccl {collective}: an average must be of floats, got {dtype}")
     if name == "product" and (uneven or dtype in _NO_PRODUCT):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from .agreement import Announced
+from .agreement import Announced, form
 from .gloo import Gloo
-from .memory import check_dense, shared
+from .memory import check_dense, check_pairs, shared
 from .plan import Collective, Splits, pieces
 from .reduction import KINDS, all_reduce, combine, named
 from .splits import check_parts, elements_of_ranks
@@ -31,7 +31,7 @@ def reduced(
             all_reduce(gloo, tensor if keeps else tensor.clone(), kind)
 
     detail = KINDS.index(kinds[0]) + (0 if root is None else len(KINDS) * root)
-    call = Announced(name, tensors[0].dtype, sum(map(Tensor.numel, tensors)), detail)
+    call = Announced(name, tensors[0].dtype, sum(map(Tensor.numel, tensors)), detail, form=form(tensors))
     return Collective(call, tensors, data, settle, move)
 
 
@@ -44,7 +44,7 @@ def reduce_scatter(
     splits: Sequence[int] = (),
 ) -> Collective:
     """Reduce tensors, of which each rank keeps its part: the rows of `splits`, or as many as every other."""
-    check_dense(name, [*outputs, *givens])
+    check_pairs(name, outputs, givens)
     kind, rank = named(name, operation, givens[0].dtype, bool(splits)), group.rank()
     counts = [_counts(name, output, given, splits, group) for output, given in zip(outputs, givens, strict=True)]
     data = [shared(given).view(-1) for given in givens]
@@ -69,6 +69,7 @@ def reduce_scatter(
         KINDS.index(kind),
         sizes,
         sizes and (sizes[rank],) * len(sizes),
+        form(givens),
     )
     return Collective(call, [*outputs, *givens], data, settle, move)
 

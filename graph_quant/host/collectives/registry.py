@@ -1,5 +1,6 @@
 """Puts the backend in HCCL's place: its creator, and c10d's operators on npu tensors."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -176,6 +177,11 @@ def _reduce_scatter_many(
 def _gather(
     outputs: list[list[Tensor]], inputs: list[Tensor], group: Any, root: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
+    if os.environ.get("TORCH_NPU_USE_COMPATIBLE_IMPL") != "1":
+        raise RuntimeError(
+            "hccl gather: a group gathers to one rank only where TORCH_NPU_USE_COMPATIBLE_IMPL is 1; "
+            "torch.distributed.gather does without"
+        )
     kept = outputs[0] if outputs else []
     return _boxed(_hccl(group).perform(moves.gather(kept, inputs[0], root), kept, not async_op, timeout))
 
@@ -213,16 +219,16 @@ def _barrier(_: Tensor, group: Any, __: list[int], async_op: bool = True, timeou
     return _boxed(_hccl(group).perform(moves.barrier(), [], not async_op, timeout))
 
 
-def _send(tensors: list[Tensor], group: Any, target: int, tag: int) -> Any:
-    return _boxed(_hccl(group).post("send", tensors[0], target, tag))
+def _send(tensors: list[Tensor], group: Any, target: int, _: int) -> Any:
+    return _boxed(_hccl(group).post("send", tensors[0], target))
 
 
-def _recv(tensors: list[Tensor], group: Any, source: int, tag: int) -> Any:
-    return _boxed(_hccl(group).post("recv", tensors[0], source, tag))
+def _recv(tensors: list[Tensor], group: Any, source: int, _: int) -> Any:
+    return _boxed(_hccl(group).post("recv", tensors[0], source))
 
 
-def _recv_any(tensors: list[Tensor], group: Any, tag: int) -> Any:
-    return _boxed(_hccl(group).post("recv", tensors[0], None, tag))
+def _recv_any(*_: object) -> Any:
+    raise RuntimeError("hccl recv: HCCL must be told the rank that a message comes from, got none")
 
 
 _KERNELS: dict[str, Callable[..., Any]] = {

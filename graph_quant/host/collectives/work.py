@@ -84,47 +84,6 @@ class AsyncWork(Work):
         return self._future
 
 
-class PostedWork(Work):
-    """A message between two ranks, which Gloo carries; what goes wrong is said in this backend's words."""
-
-    def __init__(self, posted: Any, tensor: Tensor, explain: Callable[[str, timedelta], str], limit: timedelta) -> None:
-        super().__init__()
-        self._posted, self._tensor, self._explain, self._limit = posted, tensor, explain, limit
-        _not_waited_for.add(self)
-
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Return when the message has come or gone."""
-        limit = timeout if timeout > timedelta(0) else self._limit
-        try:
-            return bool(self._posted.wait(limit))
-        except RuntimeError as error:
-            raise RuntimeError(self._explain(str(error), limit)) from None
-        finally:
-            _not_waited_for.discard(self)
-
-    def synchronize(self) -> None:
-        """Wait: memory is the only thing there is to synchronise with."""
-        self.wait()
-
-    def is_completed(self) -> bool:
-        """Tell whether the message has come or gone."""
-        return bool(self._posted.is_completed())
-
-    def is_success(self) -> bool:
-        """Tell whether it has come or gone well."""
-        return bool(self._posted.is_completed())
-
-    def source_rank(self) -> int:
-        """Return the rank that the message came from."""
-        return int(self._posted._source_rank())
-
-    _source_rank = source_rank
-
-    def result(self) -> list[Tensor]:
-        """Return the tensor that is sent or received."""
-        return [self._tensor]
-
-
 class JoinedWork(Work):
     """Several works, which whoever waits for this one waits for."""
 
@@ -153,6 +112,11 @@ class JoinedWork(Work):
     def result(self) -> list[Tensor]:
         """Return the tensors that they write."""
         return [tensor for work in self._works for tensor in work.result()]
+
+    def get_future(self) -> "torch.futures.Future[Any]":
+        """Return the future of the tensors that they write."""
+        ended = torch.futures.collect_all([work.get_future() for work in self._works])
+        return ended.then(lambda all_: [tensor for future in all_.value() for tensor in future.value()])
 
 
 def finished(results: list[Tensor]) -> Work:
