@@ -56,7 +56,7 @@ coverage: $(READY)
 	$(BIN)/python tests/ranks/torch_tests.py --ranks 4
 	GRAPH_QUANT_STARTS=200 $(BIN)/python -m pytest tests/ranks/test_starts.py
 	cd tests && ../$(BIN)/python -m capture.opinfo
-	GRAPH_QUANT_EXAMPLES=40 $(BIN)/python -m pytest tests/capture/test_options.py
+	GRAPH_QUANT_EXAMPLES=40 $(BIN)/python -m pytest tests/capture/test_options.py tests/operators/test_graph_mode.py tests/operators/test_wrong_calls.py
 
 # CHECKOUTS holds checkouts of op-plugin, torchair, pytorch (Ascend's), vllm-ascend, sglang and cann-recipes-infer; those that are
 # missing are left out.

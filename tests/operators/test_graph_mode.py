@@ -3,6 +3,7 @@
 What kernels of A2 and A3 lack is refused.
 """
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,8 @@ def tensors(results: Any) -> list[torch.Tensor]:
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_same_bits_as_eager(op: str, dynamic: bool) -> None:
     calls = BY_OPERATOR[op]
+    if not (dynamic or "GRAPH_QUANT_EXAMPLES" in os.environ):
+        calls = calls[::2]  # the others are compiled with open sizes alone
     expected = [call.overload(*args, **kwargs) for call in calls for args, kwargs in [call.on("npu")]]
     given = [call.on("npu") for call in calls]
     results = compiled(calls, dynamic)(given)
