@@ -1,0 +1,139 @@
+"""npu_nsa_select_attention: each token attends to the blocks of keys that were chosen for it, and its gradient.
+
+In float32, but for weights, which are rounded to the dtype of the values before the second product. With a mask a token
+sees no key behind its own place in the sequence. In the gradient weights come from the maxima and sums of the forward
+call; weights and the gradient of scores are rounded to the dtype before their products, as the unit that multiplies
+takes nothing else. A device adds up the gradients of keys in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from graph_quant.reference.checks import value_check
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+OP = "npu_nsa_select_attention"
+TIMES = 8
+
+
+@value_check
+def blocks_within(chosen: Tensor, count: int) -> Tensor:
+    """``chosen``, refused where one of them is not a block of its sequence."""
+    wrong = (chosen < 0) | (chosen >= count)
+    if bool(wrong.any()):
+        raise Refusal(
+            f"{OP}: topk_indices must lie in [0, {count}), the blocks of a sequence, got {int(chosen[wrong][0])}"
+        )
+    return chosen
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token: its place, the keys that are chosen for each head of them, and where it may not look."""
+
+    place: int
+    chosen: Tensor
+    hidden: Tensor | None
+
+
+def _tokens(
+    topk_indices: Tensor,
+    size: int,
+    is_masked: bool,
+    actual_seq_qlen: Sequence[int],
+    actual_seq_kvlen: Sequence[int],
+) -> Iterator[Token]:
+    within = torch.arange(size, device=topk_indices.device)
+    first, first_key = 0, 0
+    for last, last_key in zip(actual_seq_qlen, actual_seq_kvlen, strict=True):
+        blocks = blocks_within(topk_indices[first:last].long(), (last_key - first_key) // size)
+        for place in range(first, last):
+            keys = (blocks[place - first].unsqueeze(-1) * size + within).flatten(1)
+            yield Token(place, keys + first_key, keys > place - first if is_masked else None)
+        first, first_key = last, last_key
+
+
+def _grouped(rows: Tensor, heads: int) -> Tensor:
+    """A token's (heads, channels) as (heads of keys, heads for each, channels)."""
+    return rows.float().reshape(heads, -1, rows.size(-1))
+
+
+def _taken(cache: Tensor, token: Token) -> Tensor:
+    """(heads of keys, chosen keys, channels)."""
+    heads = torch.arange(cache.size(1), device=cache.device).unsqueeze(1)
+    return cache[token.chosen, heads].float()
+
+
+def _scores(query: Tensor, keys: Tensor, token: Token, scale: float) -> Tensor:
+    scores = query @ keys.transpose(-2, -1)
+    if token.hidden is not None:
+        scores = scores.masked_fill(token.hidden.unsqueeze(1), torch.finfo(torch.float32).min)
+    return scores * scale
+
+
+def select_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    select_block_size: int,
+    atten_mask: Tensor | None,
+    actual_seq_qlen: Sequence[int],
+    actual_seq_kvlen: Sequence[int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(attention_out, softmax_max, softmax_sum)``."""
+    heads = key.size(1)
+    out = query.new_empty((*query.shape[:2], value.size(2)))
+    largest, total = (query.new_empty((*query.shape[:2], TIMES), dtype=torch.float32) for _ in range(2))
+    given = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
+    for token in _tokens(*given):
+        scores = _scores(_grouped(query[token.place], heads), _taken(key, token), token, scale_value)
+        most = scores.amax(-1, keepdim=True)
+        weights = (scores - most).exp()
+        whole = weights.sum(-1, keepdim=True)
+        weights = (weights / whole).to(value.dtype).float()
+        out[token.place] = (weights @ _taken(value, token)).reshape(query.size(1), -1).to(query.dtype)
+        largest[token.place] = most.reshape(-1, 1)
+        total[token.place] = whole.reshape(-1, 1)
+    return out, largest, total
+
+
+def select_attention_grad(
+    grad: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_out: Tensor,
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    topk_indices: Tensor,
+    scale_value: float,
+    select_block_size: int,
+    atten_mask: Tensor | None,
+    actual_seq_qlen: Sequence[int],
+    actual_seq_kvlen: Sequence[int],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of query, key and value."""
+    heads, kind = key.size(1), query.dtype
+    found = torch.empty_like(query)
+    of_keys, of_values = (torch.zeros(each.shape, dtype=torch.float32, device=each.device) for each in (key, value))
+    columns = torch.arange(heads, device=key.device).unsqueeze(1)
+    given = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
+    for token in _tokens(*given):
+        at, keys = token.place, _taken(key, token)
+        rows = _grouped(query[at], heads)
+        moments = [each[at, :, 0].reshape(heads, -1, 1) for each in (softmax_max, softmax_sum)]
+        weights = (_scores(rows, keys, token, scale_value) - moments[0]).exp() / moments[1]
+        upstream = _grouped(grad[at], heads)
+        spread = (upstream * _grouped(attention_out[at], heads)).sum(-1, keepdim=True)
+        slopes = (weights * (upstream @ _taken(value, token).transpose(-2, -1) - spread)).to(kind).float()
+        found[at] = (slopes @ keys * scale_value).reshape(query.shape[1:]).to(kind)
+        places = token.chosen, columns.expand_as(token.chosen)
+        of_keys.index_put_(places, slopes.transpose(-2, -1) @ rows * scale_value, accumulate=True)
+        of_values.index_put_(places, weights.to(kind).float().transpose(-2, -1) @ upstream, accumulate=True)
+    return found, of_keys.to(kind), of_values.to(kind)
