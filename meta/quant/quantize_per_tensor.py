@@ -12,9 +12,18 @@ from torch import Tensor
 MOST_DIMS = 8
 
 
-@operator("atb::_npu_quantize_per_tensor", reference=quantise)
+# The device of scale is looked at after its dimensions, as ATB does.
+@operator("atb::_npu_quantize_per_tensor", reference=quantise, on_any_device=("scale",))
 def quantize_per_tensor(rules: Rules, x: Tensor, scale: Tensor, zero_point: Tensor, y: Tensor) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
+    for name, tensor in (("x", x), ("scale", scale), ("zero_point", zero_point), ("y", y)):
+        rules.require(
+            tensor.dim() <= MOST_DIMS,
+            lambda name=name, tensor=tensor: (  # type: ignore[misc]
+                f"{name}: ATB tensor supports at most {MOST_DIMS} dimensions, but got {tensor.dim()}"
+            ),
+        )
+    rules.one_device({"x": x, "scale": scale})
     rules.dtype("x", x, (torch.float16, torch.bfloat16))
     rules.dtype("scale", scale, (x.dtype,), ", the dtype of x")
     rules.dtype("zero_point", zero_point, (torch.int8,))

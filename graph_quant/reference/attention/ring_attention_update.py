@@ -17,10 +17,10 @@ TIMES = 8
 
 @value_check
 def one_number(name: str, softmax: Tensor) -> Tensor:
-    """The numbers that stand eight times each, refused where the eight differ."""
+    """Numbers that stand eight times each, refused where the eight differ."""
     if bool((softmax != softmax[..., :1]).any()):
         raise Refusal(f"{OP}: the last dimension of {name} must hold one number {TIMES} times, got others")
-    return softmax[..., 0]
+    return softmax
 
 
 @value_check
@@ -55,10 +55,11 @@ def ring_attention_update(
     input_softmax_layout: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(attn_out, softmax_max, softmax_sum)``."""
-    before, now = one_number("prev_softmax_max", prev_softmax_max), one_number("cur_softmax_max", cur_softmax_max)
+    before = one_number("prev_softmax_max", prev_softmax_max)[..., 0]
+    now = one_number("cur_softmax_max", cur_softmax_max)[..., 0]
     largest = torch.maximum(before, now)
-    first = one_number("prev_softmax_sum", prev_softmax_sum) * (before - largest).exp()
-    second = one_number("cur_softmax_sum", cur_softmax_sum) * (now - largest).exp()
+    first = one_number("prev_softmax_sum", prev_softmax_sum)[..., 0] * (before - largest).exp()
+    second = one_number("cur_softmax_sum", cur_softmax_sum)[..., 0] * (now - largest).exp()
     total = first + second
     weights = first / total, second / total
     if input_layout == "SBH":
