@@ -55,8 +55,8 @@ def block_sparse_attention(
         len(block_shape) >= 2 and block_shape[0] > 0 and block_shape[1] > 0 and block_shape[1] % KEYS == 0,
         lambda: f"block_shape must be queries and keys of a block, the second a multiple of {KEYS}, got {block_shape}",
     )
-    longest = _longest(rules, query, key, q_input_layout, actual_seq_lengths, actual_seq_lengths_kv)
-    _check_mask(rules, block_sparse_mask, query, block_shape, longest)
+    whole = longest(rules, query, key, q_input_layout, actual_seq_lengths, actual_seq_lengths_kv)
+    check_mask(rules, block_sparse_mask, query, block_shape, whole)
     return Plan((Result(tuple(query.shape), query.dtype), Result((*query.shape[:-1], 1), torch.float32)))
 
 
@@ -73,7 +73,7 @@ def _check_heads(rules: Rules, query: Tensor, key: Tensor, layout: str, kv_heads
     rules.equal("key.size(-1)", key.size(-1), "query.size(-1)", query.size(-1))
 
 
-def _longest(
+def longest(
     rules: Rules,
     query: Tensor,
     key: Tensor,
@@ -95,7 +95,7 @@ def _longest(
     return len(lengths), max(lengths), max(key_lengths)
 
 
-def _check_mask(
+def check_mask(
     rules: Rules, mask: Tensor, query: Tensor, block_shape: Sequence[int], longest: tuple[Any, Any, Any]
 ) -> None:
     rules.dtype("block_sparse_mask", mask, (torch.int8,))

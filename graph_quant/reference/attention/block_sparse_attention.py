@@ -20,13 +20,13 @@ from .spans import Tokens
 OP = "npu_block_sparse_attention"
 
 
-def _spans(name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Tokens]:
+def spans_of(op: str, name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Tokens]:
     if layout == "TND":
-        return spans.packed(OP, name, list(accumulate(lengths or ())), x.size(2))
-    return spans.batched(OP, name, lengths, x.size(0), x.size(2), -1)
+        return spans.packed(op, name, list(accumulate(lengths or ())), x.size(2))
+    return spans.batched(op, name, lengths, x.size(0), x.size(2), -1)
 
 
-def _hidden(mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int) -> Tensor:
+def hidden_by(op: str, mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int) -> Tensor:
     """(head, query, key), of one sequence."""
     shown = mask[sequence].bool()
     hidden = shown.logical_not().repeat_interleave(block_shape[0], 1)[:, :queries]
@@ -35,7 +35,7 @@ def _hidden(mask: Tensor, block_shape: Sequence[int], sequence: int, queries: in
     if bool(blind.any()):
         head, query = (int(each) for each in blind.nonzero()[0])
         block = query // block_shape[0]
-        raise Refusal(f"{OP}: block_sparse_mask[{sequence}][{head}][{block}] must show a block of keys, got none")
+        raise Refusal(f"{op}: block_sparse_mask[{sequence}][{head}][{block}] must show a block of keys, got none")
     return hidden
 
 
@@ -55,14 +55,16 @@ def block_sparse_attention(
     q, k, v = (heads_first(each, q_input_layout, 1) for each in (query, key, value))
     shared = q.size(1) // k.size(1)
     out, logarithms = torch.zeros(q.shape), torch.zeros(*q.shape[:3], 1)
-    queries = _spans("actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
-    keys = _spans("actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
+    queries = spans_of(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
+    keys = spans_of(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
     for sequence, (rows, columns) in enumerate(zip(queries, keys, strict=True)):
         if not rows.length or not columns.length:
             continue
         wide = [x[columns.batch, :, columns.start : columns.stop].repeat_interleave(shared, 0).float() for x in (k, v)]
         scores = q[rows.batch, :, rows.start : rows.stop].float() @ wide[0].mT * scale_value
-        scores.masked_fill_(_hidden(block_sparse_mask, block_shape, sequence, rows.length, columns.length), -torch.inf)
+        scores.masked_fill_(
+            hidden_by(OP, block_sparse_mask, block_shape, sequence, rows.length, columns.length), -torch.inf
+        )
         largest = scores.amax(-1, keepdim=True)
         weights = (scores - largest).exp()
         total = weights.sum(-1, keepdim=True)
