@@ -1,0 +1,122 @@
+"""The lightning indexer in its warm-up: what its softmax needs, and its loss against attention with the gradients.
+
+A token's scores are ``sum over heads of w relu(q k)``, for the keys that it sees: those up to its own place, counted
+from the last. The target is the mean over heads of attention's weights, ``exp(scale q k - max) / sum``; the loss is the
+divergence of Kullback and Leibler of the indexer's softmax from it, probabilities below 1e-8 taken for that in the
+logarithms. The gradient of the scores is the difference of both. In float32; what is multiplied by queries and keys is
+rounded to their dtype first. In which order a device adds, and adds up the gradients of keys, is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+LEAST = 1e-8
+Ends = Sequence[int] | None
+
+
+def _sequences(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int, ...]]:
+    if layout == "BSND":
+        yield from ((place,) for place in range(x.size(0)))
+        return
+    first = 0
+    for last in ends or ():
+        yield (slice(first, last),)
+        first = last
+
+
+def _hidden(scores: Tensor) -> Tensor:
+    rows, keys = scores.shape[-2:]
+    return torch.ones(rows, keys, dtype=torch.bool, device=scores.device).triu(keys - rows + 1)
+
+
+def _products(query: Tensor, key: Tensor) -> Tensor:
+    """(heads, rows, keys) of (rows, heads, channels) and (keys, heads or one, channels)."""
+    return query.transpose(0, 1).float() @ key.permute(1, 2, 0).float()
+
+
+def _scores(query: Tensor, key: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """The scores of one sequence, (rows, keys), and the products of each head behind their relu."""
+    seen = _products(query, key).relu_()
+    scores = (seen * weights.t().unsqueeze(-1).float()).sum(0)
+    return scores.masked_fill_(_hidden(scores), -torch.inf), seen
+
+
+def softmax_lse(
+    query_index: Tensor,
+    key_index: Tensor,
+    weights: Tensor,
+    actual_seq_qlen: Ends,
+    actual_seq_klen: Ends,
+    layout: str,
+) -> tuple[Tensor, Tensor]:
+    """The largest score of each token, and the sum of the exponentials of what the others are below it."""
+    largest, total = [], []
+    spans = (
+        _sequences(layout, query_index, actual_seq_qlen),
+        _sequences(layout, key_index, actual_seq_klen),
+    )
+    for at, over in zip(*spans, strict=True):
+        if not query_index[at].size(0):
+            continue
+        scores, _ = _scores(query_index[at], key_index[over], weights[at])
+        largest.append(scores.amax(-1))
+        total.append((scores - largest[-1].unsqueeze(-1)).exp_().sum(-1))
+    if layout == "BSND":
+        return torch.stack(largest).unsqueeze(1), torch.stack(total).unsqueeze(1)
+    return torch.cat(largest).unsqueeze(0), torch.cat(total).unsqueeze(0)
+
+
+def _target(query: Tensor, key: Tensor, largest: Tensor, total: Tensor, scale: float) -> Tensor:
+    """The mean over heads of attention's weights, of one sequence; maxima and sums are (heads, rows, 1)."""
+    scores = _products(query, key).mul_(scale)
+    scores.masked_fill_(_hidden(scores), -torch.inf)
+    return (scores - largest).exp_().div_(total).sum(0) * (1.0 / query.size(1))
+
+
+def grad_kl_loss(
+    query: Tensor,
+    key: Tensor,
+    query_index: Tensor,
+    key_index: Tensor,
+    weights: Tensor,
+    softmax_max: Tensor,
+    softmax_sum: Tensor,
+    softmax_max_index: Tensor,
+    softmax_sum_index: Tensor,
+    scale_value: float,
+    query_rope: Tensor | None,
+    key_rope: Tensor | None,
+    actual_seq_qlen: Ends,
+    actual_seq_klen: Ends,
+    layout: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of query_index, key_index and weights, and the loss."""
+    if query_rope is not None and key_rope is not None:
+        query, key = torch.cat([query, query_rope], -1), torch.cat([key, key_rope], -1)
+    if layout == "TND":
+        # Tokens first, as everywhere else.
+        softmax_max, softmax_sum = softmax_max.transpose(0, 1), softmax_sum.transpose(0, 1)
+        softmax_max_index, softmax_sum_index = softmax_max_index[0], softmax_sum_index[0]
+    else:
+        softmax_max, softmax_sum = softmax_max.transpose(1, 2), softmax_sum.transpose(1, 2)
+        softmax_max_index, softmax_sum_index = softmax_max_index[:, 0], softmax_sum_index[:, 0]
+    found = [torch.zeros_like(each) for each in (query_index, key_index, weights)]
+    loss = torch.zeros(1, device=query.device)
+    spans = _sequences(layout, query_index, actual_seq_qlen), _sequences(layout, key_index, actual_seq_klen)
+    for at, over in zip(*spans, strict=True):
+        moments = [each[at].transpose(0, 1) for each in (softmax_max, softmax_sum)]
+        wanted = _target(query[at], key[over], moments[0], moments[1], scale_value)
+        scores, seen = _scores(query_index[at], key_index[over], weights[at])
+        given = (scores - softmax_max_index[at].unsqueeze(-1)).exp_() / softmax_sum_index[at].unsqueeze(-1)
+        loss += (wanted * (wanted.clamp_min(LEAST).log() - given.clamp_min(LEAST).log())).sum()
+        slopes = given - wanted
+        found[2][at] = (slopes * seen).sum(-1).t().to(weights.dtype)
+        each = (slopes * weights[at].t().unsqueeze(-1).float() * (seen > 0)).to(query_index.dtype).float()
+        found[0][at] = (each @ key_index[over][:, 0].float()).transpose(0, 1).to(query_index.dtype)
+        sums = (each.transpose(-2, -1) @ query_index[at].transpose(0, 1).float()).sum(0)
+        found[1][over] = sums.unsqueeze(1).to(key_index.dtype)
+    return found[0], found[1], found[2], loss
