@@ -18,7 +18,7 @@ help:
 setup: $(READY)
 
 # torch goes first and by its exact version: the packages after it accept what is installed.
-$(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/*)
+$(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/* graph_quant/native/*.c)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --editable '.[dev]'
@@ -66,4 +66,4 @@ compat: $(READY)
 	$(BIN)/python -m compat $(CHECKOUTS) --write
 
 clean:
-	rm -rf build dist *.egg-info graph_quant/host/lib $(VENV)
+	rm -rf build dist *.egg-info graph_quant/host/lib graph_quant/native/*.so $(VENV)

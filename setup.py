@@ -1,4 +1,4 @@
-"""Builds the host NPU (a small C library under CANN's names) into the package."""
+"""Builds the host NPU (a small C library under CANN's names) and the package's own machine code into the package."""
 
 import runpy
 import shutil
@@ -11,6 +11,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.extension import Extension
 
 SHIM = Path("graph_quant/host/shim")
+NATIVE = Path("graph_quant/native")
+NATIVE_LIBRARY = "libgraph_quant_native.so"
 # torch_npu's libraries ask for the aliases by name too; each is an empty library that leads to the runtime.
 LIBRARY = runpy.run_path("graph_quant/host/library.py")
 RUNTIME, ALIASES = LIBRARY["RUNTIME"], LIBRARY["ALIASES"]
@@ -23,8 +25,8 @@ class BuildHostNpu(build_ext):
     """Compiles the shim instead of a Python extension module."""
 
     def run(self) -> None:
-        package = Path(self.get_finalized_command("build_py").build_lib) / "graph_quant/host"
-        target = (SHIM.parent if self.inplace or self.editable_mode else package) / "lib"
+        root = Path() if self.inplace or self.editable_mode else Path(self.get_finalized_command("build_py").build_lib)
+        target = root / "graph_quant/host/lib"
         target.mkdir(parents=True, exist_ok=True)
         compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
         if compiler is None:
@@ -42,6 +44,11 @@ class BuildHostNpu(build_ext):
         for alias in ALIASES:
             runtime = ["-Wl,--no-as-needed", f"-L{target}", "-lascendcl", "-Wl,-rpath,$ORIGIN"]
             self.link(compiler, target, alias, ["-x", "c", "/dev/null", "-x", "none"], runtime)
+        # A product and a sum are rounded one after the other, as torch rounds them.
+        native = root / NATIVE
+        native.mkdir(parents=True, exist_ok=True)
+        sources = [str(source) for source in sorted(NATIVE.glob("*.c"))]
+        self.link(compiler, native, NATIVE_LIBRARY, sources, ["-ffp-contract=off"])
 
     def link(self, compiler: str, target: Path, name: str, sources: list[str], libraries: list[str]) -> None:
         command = [compiler, *COMPILE, f"-Wl,-soname,{name}", "-o", str(target / name), *sources, *libraries]
@@ -50,13 +57,14 @@ class BuildHostNpu(build_ext):
 
     def get_outputs(self) -> list[str]:
         library = Path(self.build_lib) / "graph_quant/host/lib"
-        return [str(library / name) for name in (RUNTIME, *ALIASES)]
+        native = str(Path(self.build_lib) / NATIVE / NATIVE_LIBRARY)
+        return [*(str(library / name) for name in (RUNTIME, *ALIASES)), native]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
 
     def get_source_files(self) -> list[str]:
-        return [str(path) for path in sorted(SHIM.iterdir())]
+        return [str(path) for path in (*sorted(SHIM.iterdir()), *sorted(NATIVE.glob("*.c")))]
 
 
 class AnyPythonWheel(bdist_wheel):

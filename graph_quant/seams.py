@@ -168,6 +168,7 @@ SEAMS: tuple[Seam, ...] = (
         "kernels of the engine are missing",
         "torch._int_mm",
         "torch.cpu._is_vnni_supported",
+        "torch.cpu._is_amx_tile_supported",
         "torch.ops.aten._softmax_backward_data",
         "torch.ops.aten._log_softmax_backward_data",
         "torch.ops.aten._upsample_nearest_exact2d_backward",

@@ -26,7 +26,7 @@ LAYERS = [
     {"quant_params", "int4", "chip"},
     {"destination"},
     {"ge", "refusals", "pages"},
-    {"discovery", "dispatcher", "settings"},
+    {"discovery", "dispatcher", "native", "settings"},
 ]
 ROOMS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
+from graph_quant import native
 from graph_quant.dispatcher import step
 
 # float32 is exact up to 2**24, and a product of two int8 is at most 2**14: so many of them can be summed exactly.
@@ -13,6 +14,13 @@ _EXACT_DEPTH = 2**24 // 2**14
 
 # Without such instructions torch._int_mm is a scalar loop, a hundred times slower than float32 blocks.
 _HAS_INT8_DOT_PRODUCT = bool(torch.cpu._is_vnni_supported())
+# Where there are tiles of a processor's own for it, torch._int_mm takes them.
+_HAS_TILES = bool(torch.cpu._is_amx_tile_supported())
+
+
+def is_native(x1: torch.Tensor, x2: torch.Tensor) -> bool:
+    """Whether code of the package's own multiplies these: it reads a weight where it lies, and repacks nothing."""
+    return not _HAS_TILES and native.takes(x1, x2)
 
 
 def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
@@ -38,6 +46,8 @@ def _int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 
 def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
+    if is_native(x1, x2):
+        return native.int8_product(x1, x2)
     if _HAS_INT8_DOT_PRODUCT:
         return torch._int_mm(_plain_strides(x1), _plain_strides(x2))
     total = x1.new_zeros((x1.size(0), x2.size(1)), dtype=torch.int32)
@@ -68,7 +78,7 @@ def as_int_mm(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     """The step as ATen's own operator, which compiled code calls without Python, where nothing of it is left open."""
     sizes = (*x1.shape, *x2.shape, *x1.stride(), *x2.stride())
     is_settled = _HAS_INT8_DOT_PRODUCT and x1.dim() == x2.dim() == 2 and all(isinstance(size, int) for size in sizes)
-    if not (is_settled and all(sizes) and _are_plain(x1) and _are_plain(x2)):
+    if is_native(x1, x2) or not (is_settled and all(sizes) and _are_plain(x1) and _are_plain(x2)):
         return NotImplemented
     return torch._int_mm(x1, x2)
 

@@ -18,6 +18,7 @@ from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_rescaled import dequantised, int8_rescaled
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE, grouped
 from graph_quant.reference.matmul.rescaling import to_int8
 
@@ -37,10 +38,13 @@ def quant_matmul(
     """The product. int4 operands come as int32; ``packed_along_k`` says that x2 is (k/8, n), not (k, n/8)."""
     if form != WHOLE:
         return grouped(form, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
+    takes_floats = output is BFLOAT16 or (output is FLOAT16 and pertoken_scale is not None)
+    if takes_floats and x1.dtype == torch.int8 and (bias is None or bias.dtype != torch.int32):
+        return int8_rescaled(x1, x2, scale, pertoken_scale, bias, output.storage)
     accumulator, bias = accumulated(x1, x2, bias, packed_along_k)
     if output is INT32:
         return accumulator
-    if output is BFLOAT16 or pertoken_scale is not None:
+    if takes_floats:
         return dequantised(accumulator, scale, pertoken_scale, bias).to(output.storage)
     params = scale if scale.dtype == torch.int64 else quant_params.encode(scale, offset)
     params = params.reshape(-1)
@@ -60,16 +64,6 @@ def accumulated(
     if bias is None or bias.dtype != torch.int32:
         return accumulator, bias
     return accumulator + bias, None
-
-
-def dequantised(
-    accumulator: torch.Tensor, scale: torch.Tensor, pertoken_scale: torch.Tensor | None, bias: torch.Tensor | None
-) -> torch.Tensor:
-    """The product times the scale of its column, and of its row, plus a float bias, in float32."""
-    values = accumulator.float() * scale.float()
-    if pertoken_scale is not None:
-        values = values * pertoken_scale.unsqueeze(-1)
-    return values if bias is None else values + bias.float()
 
 
 @kernel("QuantBatchMatmulV3", flops=CONTRACTION, exact=True)

@@ -1,0 +1,75 @@
+"""The int8 product and its rescaling to half precision in one step, where code of the package's own does both."""
+
+from __future__ import annotations
+
+import torch
+from graph_quant import native
+from graph_quant.dispatcher import step
+from graph_quant.reference.matmul.int8_product import int8_matmul, is_native
+
+
+def dequantised(
+    accumulator: torch.Tensor, scale: torch.Tensor, pertoken_scale: torch.Tensor | None, bias: torch.Tensor | None
+) -> torch.Tensor:
+    """The product times the scale of its column, and of its row, plus a float bias, in float32."""
+    values = accumulator.float() * scale.float()
+    if pertoken_scale is not None:
+        values = values * pertoken_scale.unsqueeze(-1)
+    return values if bias is None else values + bias.float()
+
+
+def int8_rescaled(
+    x1: torch.Tensor,
+    x2: torch.Tensor,
+    scale: torch.Tensor,
+    pertoken_scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """``dequantised`` of the product of int8 tensors, rounded to ``dtype``; a bias is float."""
+    vectors = [each for each in (scale, pertoken_scale, bias) if each is not None]
+    if not is_native(x1, x2) or any(each.dim() != 1 for each in vectors):
+        return dequantised(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
+    if type(x1) is type(x2) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
+        return _rescaled(x1, x2, scale, pertoken_scale, bias, dtype)
+    return STEP(x1, x2, scale, pertoken_scale, bias, dtype)  # type: ignore[no-any-return]
+
+
+def _rescaled(
+    x1: torch.Tensor,
+    x2: torch.Tensor,
+    scale: torch.Tensor,
+    pertoken_scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    rows, columns = x1.size(0), x2.size(1)
+    fits = scale.numel() in (1, columns) and (bias is None or bias.numel() == columns)
+    fits = fits and (pertoken_scale is None or pertoken_scale.numel() == rows)
+    if not (fits and is_native(x1, x2)):  # compiled code may have laid them out otherwise
+        return dequantised(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
+    return native.int8_product(x1, x2, dtype, *(_floats(each) for each in (scale, pertoken_scale, bias)))
+
+
+def _floats(x: torch.Tensor | None) -> torch.Tensor | None:
+    return None if x is None else x.float().contiguous()
+
+
+def _shape_only(
+    x1: torch.Tensor,
+    x2: torch.Tensor,
+    scale: torch.Tensor,
+    pertoken_scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    del scale, pertoken_scale, bias
+    return x1.new_empty((x1.size(0), x2.size(1)), dtype=dtype)
+
+
+STEP = step(
+    "int8_rescaled(Tensor x1, Tensor x2, Tensor scale, Tensor? pertoken_scale, Tensor? bias, ScalarType dtype)"
+    " -> Tensor",
+    _rescaled,
+    _shape_only,
+)
