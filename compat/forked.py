@@ -8,6 +8,7 @@ import resource
 import runpy
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 
@@ -50,10 +51,14 @@ def run_tests(given: tuple[str, list[str], int | None, float], folder: str, prin
 
 
 class Stop:
-    """A plugin of pytest that stops a test after so many seconds; it is heard between two calls of Python."""
+    """A plugin of pytest that gives each test half of the seconds that are left, and ``least`` of them at least.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    A test is stopped between two calls of Python.
+    """
+
+    def __init__(self, seconds: float, least: float = 1.0) -> None:
+        self.end = time.monotonic() + seconds
+        self.least = least
 
     def pytest_runtest_setup(self) -> None:
         """As pytest calls it."""
@@ -62,7 +67,7 @@ class Stop:
         gc.collect()
         torch.npu.empty_cache()
         signal.signal(signal.SIGALRM, _stop)
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        signal.setitimer(signal.ITIMER_REAL, max(self.least, (self.end - time.monotonic()) / 2))
 
     def pytest_runtest_teardown(self) -> None:
         """As pytest calls it."""

@@ -71,8 +71,7 @@ def _outcomes(job: Job, limits: Limits) -> list[Outcome]:
             more = {**dict(job.environment), "PYTHONPATH": str(job.folder)}
             code, output = _process(["run", "-m", "pytest", *options], job.tests.parent, limits.seconds, more)
         else:
-            # One test that takes for ever leaves half of the time to the others.
-            given = (str(job.folder), options, job.sample, limits.seconds / 2)
+            given = (str(job.folder), options, job.sample, limits.seconds)
             code, output = _forked("run_tests", given, str(job.tests.parent), limits)
         if report.exists() and (found := list(_cases(job.name, report))):
             return found

@@ -64,12 +64,15 @@ class Suite:
                     yield Job(self.name, each.name, each.code, each if each.of_ranks else None)
             return
         for path in _matching(root, self.patterns):
-            if self.mentioning in path.read_text(encoding="utf-8"):
+            text = path.read_text(encoding="utf-8")
+            if self.mentioning in text:
+                # Ranks that take a device each, and ask for no count of them first, wait for ever for one that is not.
+                devices = _DEVICES if "set_device(rank" in text and "MultiNPU" not in text else ()
                 yield Job(
                     self.name,
                     str(path.relative_to(root)),
                     tests=path,
-                    environment=self.environment,
+                    environment=self.environment + devices if self.environment else (),
                     sample=self.sample,
                     folder=checkouts / self.checkout,
                 )
@@ -83,6 +86,7 @@ class Suite:
         return (checkouts / self.checkout / self.root).is_dir()
 
 
+_DEVICES = (("GRAPH_QUANT_DEVICES", "16"),)
 # What makes the host's chip an A3.
 A3 = {"GRAPH_QUANT_SOC": "Ascend910_9392"}
 

@@ -1,6 +1,7 @@
 """Other people's files are found, run apart, judged and compared with the last table."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -211,14 +212,37 @@ def test_a_sample_is_taken_evenly(count: int, left: list[object]) -> None:
 
 
 def test_a_test_that_takes_for_ever_is_stopped_alone() -> None:
-    stop = Stop(0.01)
+    stop = Stop(0.02, least=0.01)
     stop.pytest_runtest_setup()
     with pytest.raises(TimeoutError, match=TOO_LONG):
         time.sleep(60)
-    stop.seconds = 0.2
     stop.pytest_runtest_setup()
     stop.pytest_runtest_teardown()
-    time.sleep(0.3)
+    time.sleep(0.05)
+
+
+def test_each_test_has_half_of_the_time_that_is_left() -> None:
+    stop = Stop(1000)
+    for most in (500, 500):
+        stop.pytest_runtest_setup()
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+        stop.pytest_runtest_teardown()
+        assert most - 10 < left <= most
+    stop.end -= 600
+    stop.pytest_runtest_setup()
+    left, _ = signal.getitimer(signal.ITIMER_REAL)
+    stop.pytest_runtest_teardown()
+    assert 190 < left <= 200
+
+
+def test_ranks_that_ask_for_no_count_have_devices(tmp_path: Path) -> None:
+    tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
+    tests.mkdir(parents=True)
+    ranks = "# Ascend910_93\ntorch_npu.npu.set_device(rank)\n"
+    (tests / "test_ranks.py").write_text(ranks)
+    (tests / "test_count.py").write_text(f"# skipIfUnsupportMultiNPU(8)\n{ranks}")
+    suite = next(each for each in SUITES if each.name == "op-plugin-a3")
+    assert [dict(job.environment).get("GRAPH_QUANT_DEVICES") for job in suite.jobs(tmp_path)] == [None, "16"]
 
 
 def test_files_for_another_chip_are_run_as_on_that_chip(tmp_path: Path) -> None:

@@ -10,13 +10,18 @@ from torch import Tensor
 
 
 def attn_softmax(scores: Tensor) -> Tensor:
-    """``scores``, over the last dimension."""
-    return scores.copy_(torch.softmax(scores.float(), -1))
+    """``scores``, over the last dimension. Batch by batch: scores are large, and what is done in place saves room."""
+    for part in scores if scores.dim() > 1 else (scores,):
+        part.copy_(torch.softmax(part.float(), -1))
+    return scores
 
 
 def attn_softmax_backward(weights: Tensor, grad_output: Tensor, values: Tensor) -> Tensor:
     """``weights * (g - sum(g * weights))``, where g is grad_output times the values."""
-    gradient = (grad_output.float() @ values.float().transpose(-2, -1)).to(weights.dtype).float()
-    kept = weights.float()
-    gradient = gradient - (gradient * kept).sum(-1, keepdim=True)
-    return weights.copy_(gradient.mul_(kept))
+    given = (weights, grad_output, values) if weights.dim() == 3 else (weights[None], grad_output[None], values[None])
+    for part, upstream, seen in zip(*given, strict=True):
+        gradient = (upstream.float() @ seen.float().t()).to(weights.dtype).float()
+        kept = part.float()
+        gradient = gradient - (gradient * kept).sum(-1, keepdim=True)
+        part.copy_(gradient.mul_(kept))
+    return weights
