@@ -57,6 +57,11 @@ SCHEMAS = {
         "(Tensor query, Tensor key, Tensor value, Tensor seq_len, float scale_value, int num_heads, int num_kv_heads, "
         "*, int? kernel_type=0, Tensor(a!) out) -> ()"
     ),
+    "_npu_flash_attention_v2.out": (
+        "(Tensor query, Tensor key, Tensor value, SymInt[] seq_len, *, Tensor? mask=None, Tensor? slopes=None, "
+        "int kernel_type=0, int mask_type=2, float scale_value=1, int num_heads=0, int num_kv_heads=0, Tensor(a!) out) "
+        "-> Tensor(a!)"
+    ),
     "_npu_flash_attention_qlens": (
         "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor mask, Tensor seq_len, "
         "Tensor context_lens, int num_kv_heads, int num_heads, float scale_value, Tensor(a!) out) -> ()"

@@ -144,7 +144,7 @@ def check_packed(rules: Rules, query: Tensor, heads: dict[str, tuple[Tensor, int
     return widths
 
 
-def _check_themselves(
+def check_themselves(
     rules: Rules, query: Tensor, key: Tensor, value: Tensor, seq_len: Tensor, heads: tuple[int, int], out: Tensor
 ) -> None:
     num_heads, num_kv_heads = heads
@@ -171,7 +171,7 @@ def flash_attention(
     out: Tensor,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    _check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
+    check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
     rules.rank("mask", mask, 2, 3)
     rules.equal("mask.size(-2)", mask.size(-2), "mask.size(-1)", mask.size(-1))
@@ -193,7 +193,7 @@ def flash_attention_unpad(
     out: Tensor,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    _check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
+    check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     return Plan(())
 
 
@@ -212,5 +212,5 @@ def flash_attention_unpad_v2(
 ) -> Plan:
     """The same with a choice of kernels, of which A2 and A3 have one."""
     rules.require(not kernel_type, lambda: f"kernel_type must be 0, others are of Atlas 300I, got {kernel_type}")
-    _check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
+    check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     return Plan(())

@@ -109,7 +109,7 @@ def check_sum(op: str, name: str, lengths: Sequence[int], tokens: int) -> None:
         raise Refusal(f"{op}: the sum of {name} must not exceed {tokens}, the tokens, got {sum(lengths)}")
 
 
-def _over_themselves(
+def over_themselves(
     op: str,
     tensors: tuple[Tensor, Tensor, Tensor],
     shifts: Callable[[int, int], Tensor | None],
@@ -156,7 +156,7 @@ def flash_attention(
         return given.float() * BFLOAT16_HIDES if given.dtype == torch.bfloat16 else given
 
     lengths = lengths_of(op, "seq_len", seq_len, mask.size(-1))
-    _over_themselves(op, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads, out)
+    over_themselves(op, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads, out)
     return ()
 
 
@@ -173,5 +173,5 @@ def flash_attention_unpad(
     """Writes the attention of sequences over themselves, without a mask."""
     op = "_npu_flash_attention_unpad"
     lengths = lengths_of(op, "seq_len", seq_len, query.size(0))
-    _over_themselves(op, (query, key, value), lambda *_: None, lengths, scale_value, num_heads, num_kv_heads, out)
+    over_themselves(op, (query, key, value), lambda *_: None, lengths, scale_value, num_heads, num_kv_heads, out)
     return ()

@@ -1,0 +1,81 @@
+"""ATB's _npu_flash_attention_v2: the attention of sequences over themselves under a mask with slopes, or none.
+
+Arithmetic is that of _npu_flash_attention. A mask of ALiBi is added to the scores as it is. Of a compressed one the
+kernel makes ``slope * (mask + what a block of 128 lies further left)``: for a mask that falls by one from key to key,
+which all are refused but, ``slope * (mask[0, 0] + query - key)``. What stands above the diagonal is read within its
+block of 128, and hidden behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+from .atb import BFLOAT16_HIDES, lengths_of, over_themselves
+
+OP = "_npu_flash_attention_v2"
+NORM, ALIBI, COMPRESSED = 1, 2, 4
+SIDE, BLOCK = 256, 128
+# What is added to a score so that no score that float16 knows is seen beside another.
+HIDES = -10000.0
+
+
+def _check_hidden(mask: Tensor) -> None:
+    above = torch.ones(mask.shape[-2:], dtype=torch.bool, device=mask.device).triu(1)
+    if bool((mask[..., above].float() > HIDES).any()):
+        raise Refusal(f"{OP}: mask must be {HIDES:.0f} or less above its diagonal, where blocks are left out, got more")
+
+
+def _check_falling(mask: Tensor) -> None:
+    places = torch.arange(SIDE, device=mask.device, dtype=torch.float32)
+    wanted = mask[0, 0].float() + places.unsqueeze(1) - places
+    if not torch.equal(mask.float().tril(), wanted.tril()):
+        raise Refusal(f"{OP}: a compressed mask must fall by one from key to key up to its diagonal, got another")
+
+
+def _decompressed(mask: Tensor, slopes: Tensor, length: int) -> Tensor:
+    """(heads, queries, keys)."""
+    places = torch.arange(length, device=mask.device)
+    rows, columns = places.unsqueeze(1), places.unsqueeze(0)
+    steps = mask[0, 0].float() + (rows - columns)
+    in_block = mask[rows % BLOCK, columns % BLOCK].float()
+    steps = torch.where(columns > rows, in_block, steps)
+    shifts = steps * slopes.reshape(-1, 1, 1)
+    return shifts.masked_fill(columns // BLOCK > rows // BLOCK, -torch.inf)
+
+
+def flash_attention_v2(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seq_len: Sequence[int],
+    mask: Tensor,
+    slopes: Tensor | None,
+    mask_type: int,
+    scale_value: float,
+    num_heads: int,
+    num_kv_heads: int,
+    out: Tensor,
+) -> Tensor:
+    """Writes to ``out``."""
+
+    def shift(place: int, length: int) -> Tensor:
+        if slopes is not None:
+            return _decompressed(mask, slopes, length)
+        if mask_type == ALIBI:
+            return (mask if mask.dim() == 3 else mask[place])[:, :length, :length].float()
+        whole = mask.reshape(-1, *mask.shape[-2:])
+        part = whole[place if whole.size(0) > 1 else 0, :length, :length].unsqueeze(0)
+        return part.float() * BFLOAT16_HIDES if part.dtype == torch.bfloat16 else part
+
+    if mask_type == COMPRESSED:
+        _check_falling(mask)
+    elif mask_type == ALIBI:
+        _check_hidden(mask)
+    most = query.size(0) if mask_type == COMPRESSED else mask.size(-1)
+    lengths = lengths_of(OP, "seq_len", torch.tensor(list(seq_len)), most)
+    over_themselves(OP, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads or num_heads, out)
+    return out
