@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts, in_type, taken_in
 from graph_quant.ge import TO_ATTRIBUTE, word_of
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -24,6 +23,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, meta_
     if weights is None:
         counted = ge.Bincount(numbers, bins, ge.Fill([0], ge.Const(0, dtype=DataType.DT_INT32)))
         return ge.Cast(counted, dst_type=DataType.DT_INT64)
+    if x.meta.size(0) == 0:  # ATen gives counts, and no sums of weights
+        return ge.Fill([minlength], ge.Const(0, dtype=DataType.DT_INT64))
     return ge.Bincount(numbers, bins, in_type(meta_outputs.dtype, weights))
 
 
@@ -64,12 +65,3 @@ def cumprod(x: Tensor, dim: int, *, dtype: Any = None, meta_outputs: Any = None)
     """Cumprod in the type of the result; a number is its own product."""
     numbers = in_type(meta_outputs.dtype, x)
     return ge.Cumprod(numbers, dim % x.rank) if x.rank else ge.Identity(numbers)
-
-
-@decomposes(aten.var_mean.correction)
-def var_mean(
-    x: torch.Tensor, dim: Any = None, *, correction: float | None = None, keepdim: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Variance and mean, each by its own nodes."""
-    axes = list(dim) if dim else list(range(x.dim()))
-    return torch.var(x, axes, correction=correction, keepdim=keepdim), torch.mean(x, axes, keepdim)

@@ -80,10 +80,32 @@ def gelu(x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> T
     return ge.GeluV2(x, approximate=approximate)
 
 
+@converts(aten.gelu_backward.default)
+def gelu_backward(grad: Tensor, x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> Tensor:
+    """GeluGradV2, which knows both forms; TorchAir's node has the error function's gradient for either."""
+    return ge.GeluGradV2(*in_type(meta_outputs.dtype, grad, x), approximate=approximate)
+
+
 @converts(aten.hardtanh.default)
 def hardtanh(x: Tensor, min_val: Any = -1, max_val: Any = 1, meta_outputs: Any = None) -> Tensor:
     """ClipByValueV2, also where both bounds are the same: what is no number stays none."""
     return ge.ClipByValueV2(*in_type(meta_outputs.dtype, x, min_val, max_val))
+
+
+@converts(aten.nan_to_num.default)
+def nan_to_num(
+    x: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    meta_outputs: Any = None,
+) -> Tensor:
+    """NanToNum; what is not given is 0, and the ends of the type."""
+    if x.dtype not in _FLOATS:
+        return ge.Identity(x)
+    ends = torch.finfo(meta_outputs._meta.dtype)
+    largest, smallest = (ends.max if posinf is None else posinf), (ends.min if neginf is None else neginf)
+    return ge.NanToNum(x, nan=nan or 0.0, posinf=largest, neginf=smallest)
 
 
 @converts(aten.full_like.default)

@@ -1,7 +1,7 @@
 """Products with a number, alone or added to a tensor, in half precision.
 
-ATen rounds the result alone. TorchAir rounds the product of sub before, and the number of mul, addcmul and
-addcdiv to the tensors' type; where half precision has no such number, these are computed in float32 here.
+ATen rounds the result alone. TorchAir rounds the product of sub before, and the number of mul, lerp, addcmul
+and addcdiv to the tensors' type; where half precision has no such number, these are computed in float32 here.
 """
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ def product(x: Any, other: Any, meta_outputs: Any = None) -> Tensor:
     if is_number(other) and is_rounded(other, meta_outputs.dtype):
         return in_float32(ge.Mul, meta_outputs.dtype, x, other)
     return UPSTREAM[aten.mul.Tensor](x, other, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]
+
+
+@converts(aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(x: Tensor, end: Tensor, weight: Any, meta_outputs: Any = None) -> Tensor:
+    """Lerp."""
+    if not (isinstance(weight, Tensor) and not is_number(weight)) and is_rounded(weight, meta_outputs.dtype):
+        return in_float32(ge.Lerp, meta_outputs.dtype, x, end, weight)
+    return ge.Lerp(*in_type(meta_outputs.dtype, x, end, weight))
 
 
 @converts(aten.addcmul.default)

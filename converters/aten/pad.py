@@ -1,4 +1,4 @@
-"""Padding by reflection and replication, which TorchAir has for images alone, becomes PadV3."""
+"""Padding becomes PadV3: TorchAir has reflection and replication for images alone, and none by sizes that are open."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from graph_quant.converters import UPSTREAM
 from graph_quant.converters.decompositions import decomposes
-from graph_quant.converters.lowering import converts
+from graph_quant.converters.lowering import converts, in_type
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
@@ -26,16 +28,41 @@ def _pairs(rank: int, padding: Sequence[Any]) -> list[Any]:
     return [0] * (2 * (rank - len(pairs))) + [size for pair in reversed(pairs) for size in pair]
 
 
+def _paddings(x: Tensor, padding: Any) -> Tensor:
+    """The input of the node; of sizes that are open, the order of ATen's is turned round when the graph runs."""
+    if not isinstance(padding, Tensor):
+        return ge.Const(_pairs(x.rank, padding), dtype=DataType.DT_INT64)
+    order = _pairs(x.rank, range(1, len(padding.meta) + 1))
+    zero = ge.Const([0], dtype=DataType.DT_INT64)
+    return ge.Gather(ge.ConcatV2([zero, in_type(DataType.DT_INT64, padding)], 0, N=2), order)
+
+
+@converts(aten.constant_pad_nd.default)
+def constant_pad(x: Tensor, pad: Any, value: Any = 0, meta_outputs: Any = None) -> Tensor:
+    """PadV3 with a number."""
+    if not isinstance(pad, Tensor):
+        return UPSTREAM[aten.constant_pad_nd.default](x, pad, value, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]
+    return ge.PadV3(x, _paddings(x, pad), in_type(meta_outputs.dtype, value))
+
+
+@decomposes(aten.constant_pad_nd.default)
+def without_what_is_taken_away(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
+    """A padding below nothing takes elements away; of an open size the sign is that of the call that is traced."""
+    if not any(isinstance(size, torch.SymInt) and guard_or_false(size < 0) for size in pad):
+        return NotImplemented
+    kept = []
+    for at, size in enumerate(pad):
+        if guard_or_false(size < 0):
+            dim = x.dim() - 1 - at // 2
+            x = x.narrow(dim, 0, x.size(dim) + size) if at % 2 else x.narrow(dim, -size, x.size(dim) + size)
+        kept.append(0 if guard_or_false(size < 0) else size)
+    return aten.constant_pad_nd.default(x, kept, value)
+
+
 def _register(mode: str, overload: OpOverload) -> None:
     @converts(overload)
     def pad(x: Tensor, padding: Any, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-        if isinstance(padding, Tensor):
-            raise NotImplementedError(
-                f"{overload} is lowered with paddings that are known when the graph is built: "
-                "pass integers, or compile with dynamic=False"
-            )
-        pads = ge.Const(_pairs(x.rank, padding), dtype=DataType.DT_INT64)
-        return ge.PadV3(x, pads, None, mode=mode, paddings_contiguous=True)
+        return ge.PadV3(x, _paddings(x, padding), None, mode=mode, paddings_contiguous=True)
 
     pad.__name__ = pad.__qualname__ = str(overload)
 
@@ -46,7 +73,7 @@ def _take_away(overload: OpOverload) -> None:
 
     @decomposes(overload)
     def pad(x: torch.Tensor, padding: Sequence[int]) -> Any:
-        return by_index(x, padding) if any(isinstance(size, int) and size < 0 for size in padding) else NotImplemented
+        return by_index(x, padding) if any(guard_or_false(size < 0) for size in padding) else NotImplemented
 
 
 for _mode, _packets in _MODES.items():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from graph_quant.converters import UPSTREAM
 from graph_quant.converters.lowering import converts, in_type, is_static, shape_of, taken_in
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
@@ -34,6 +35,23 @@ def amax(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False, meta_outputs
 def amin(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """ReduceMin; of truth ReduceAll."""
     return _reduced(ge.ReduceAll if x.dtype == DataType.DT_BOOL else ge.ReduceMin, x, _axes(x, dim), keepdim)
+
+
+@converts(aten.sum.dim_IntList)
+def total(
+    x: Tensor,
+    dim: Sequence[int] | None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    meta_outputs: Any = None,
+) -> Tensor:
+    """ReduceSum; TorchAir asks whether there are elements, also where that is known to the run alone."""
+    if any(isinstance(size, int) and size == 0 for size in x.symsize):
+        upstream = UPSTREAM[aten.sum.dim_IntList]
+        return upstream(x, dim, keepdim, dtype=dtype, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]
+    numbers = in_type(meta_outputs.dtype, x)
+    return ge.ReduceSum(numbers, list(dim) if dim else list(range(x.rank)), keep_dims=keepdim)
 
 
 @converts(aten.any.default, aten.any.dim, aten.any.dims)
@@ -73,6 +91,31 @@ def var(
     keepdim: bool = False,
     meta_outputs: Any = None,
 ) -> Tensor:
+    """The squares of what elements differ by from their mean, divided by their number less the correction."""
+    return _spread(x, dim, correction, keepdim, meta_outputs, root=False)
+
+
+@converts(aten.std.correction)
+def std(
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    meta_outputs: Any = None,
+) -> Tensor:
+    """The root of the variance; TorchAir takes integers for a correction alone, and rounds the mean first."""
+    return _spread(x, dim, correction, keepdim, meta_outputs, root=True)
+
+
+def _spread(
+    x: Tensor,
+    dim: Sequence[int] | None,
+    correction: float | None,
+    keepdim: bool,
+    meta_outputs: Any,
+    root: bool,
+) -> Tensor:
     """ReduceMean, and ReduceStdV2Update around it; a correction that is no integer becomes a factor."""
     given = 1 if correction is None else correction
     whole = int(given) if float(given).is_integer() else 0
@@ -86,13 +129,14 @@ def var(
         numbers,
         ge.BroadcastTo(mean, shape_of(x)) if x.rank else mean,
         dim=axes,
-        if_std=False,
+        if_std=root,
         unbiased=whole != 0,
         keepdim=keepdim,
         correction=whole,
     )
     if whole != given:
-        spread = ge.Mul(spread, in_type(inner, _factor(x, axes, float(given))))
+        factor = _factor(x, axes, float(given))
+        spread = ge.Mul(spread, in_type(inner, math.sqrt(factor) if root else factor))
     return spread if inner == meta_outputs.dtype else ge.Cast(spread, dst_type=meta_outputs.dtype)
 
 

@@ -16,6 +16,17 @@ HALVES = (torch.float16, torch.bfloat16)
 SMALL = 1 << 24
 
 
+def widened(x: Tensor) -> Tensor:
+    """Half precision in float32: results of several steps are rounded once."""
+    return x.float() if x.dtype in HALVES else x
+
+
+def scaled_sum(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
+    """``x1 + alpha * x2``, rounded once: ATen's own operator rounds twice where a vector of halves is not full."""
+    wide = widened(x2)
+    return torch.addcmul(widened(x1), wide, alpha.to(wide.dtype)).to(x1.dtype)
+
+
 def too_large(x1: Tensor, x2: Tensor) -> bool:
     """Whether ``x1 @ x2`` is a product of halves to compute in float32. Symbolic sizes count as large."""
     if x1.dtype not in HALVES:

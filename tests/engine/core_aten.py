@@ -2,7 +2,7 @@
 
 The calls that PyTorch's OpInfos make of an overload are noted down, with ordinary numbers and again with NaN,
 infinities and zeros of both signs among them. Several calls share a graph, static or with symbols for sizes, and every
-result is compared with the CPU's to the bit.
+result is compared to the bit with the CPU's or, where the host NPU rounds otherwise, with its eager mode's.
 
 In `tests`:
 
@@ -78,6 +78,11 @@ class Call:
             lambda item: item.clone() if isinstance(item, torch.Tensor) else item, (self.args, self.kwargs)
         )
         return tree_leaves(self.overload(*args, **kwargs))
+
+    def on_host(self) -> list[Any]:
+        """The results of eager mode on the host NPU, which rounds some calls alike wherever elements stand."""
+        args, kwargs = self.with_tensors(lambda each: each.clone().npu())
+        return [_back(leaf) for leaf in tree_leaves(self.overload(*args, **kwargs))]
 
 
 def _described(item: Any) -> Any:
@@ -325,6 +330,8 @@ def _check_shared(chosen: list[tuple[Call, list[Any]]], dynamic: bool, outcome: 
         return
     for (call, expected), result in zip(chosen, results, strict=True):
         found = difference(_shapes(expected), _shapes(result)) if undefined else difference(expected, result)
+        if found and not undefined:
+            found = found if difference(call.on_host(), result) else ""
         outcome.agreed += not found
         if found:
             outcome.failures.append(f"{call.signature[:300]}: {found}")

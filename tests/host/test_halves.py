@@ -14,7 +14,6 @@ CASES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "mm": lambda x, w, _: x @ w,
     "linear": lambda x, w, _: linear(x.unsqueeze(0), w),
     "linear with bias": lambda x, w, b: linear(x, w, b),
-    "addmm": lambda x, w, b: torch.addmm(b, x, w, beta=0.5, alpha=2.0),
     "bmm": lambda x, w, _: torch.bmm(x.expand(2, -1, -1), w.expand(2, -1, -1)),
     "matmul": lambda x, w, _: torch.matmul(x.expand(3, -1, -1), w.mT),
 }
@@ -30,6 +29,21 @@ def test_large_products(name: str, dtype: torch.dtype) -> None:
     assert eager.dtype == dtype
     # Half a unit in the last place for the one rounding, and a little for the sums in float32.
     torch.testing.assert_close(eager.cpu().float(), expected, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("width", [48, WIDTH])
+def test_products_with_factors(width: int, dtype: torch.dtype) -> None:
+    """The product is rounded as the matrices are, as on the device, and then the sum."""
+    x, w, b = (each.to(dtype) for each in (torch.randn(width, width), torch.randn(width, width), torch.randn(width)))
+    product = x.double() @ w.double()
+    expected = 0.3 * b.double() + 2.1 * product
+    eager = torch.addmm(b.npu(), x.npu(), w.npu(), beta=0.3, alpha=2.1)
+    eps = torch.finfo(dtype).eps
+    allowed = 0.51 * eps * (2.1 * product.abs() + expected.abs()) + 1e-3
+    assert torch.all((eager.cpu().double() - expected).abs() <= allowed)
+    batch = torch.baddbmm(b.npu(), x.npu()[None], w.npu()[None], beta=0.3, alpha=2.1)
+    assert torch.equal(batch[0], eager)
 
 
 @pytest.mark.parametrize("width", [48, WIDTH])

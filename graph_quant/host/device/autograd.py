@@ -11,6 +11,13 @@ from ..alias import as_cpu, to_npu
 from .arguments import map_results
 from .kernels import Kernel
 
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+# The way of a call that a compiler traces: PyTorch's own differentiation, and what sees the call below it. The device
+# is left out, whose differentiation would be chosen again.
+_TRACED = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU) | torch._C.DispatchKeySet(
+    torch._C.DispatchKey.Python
+)
+
 
 def differentiable(op: OpOverload) -> Kernel:
     """Run `op` on npu tensors with the gradient that it has on the CPU (first order)."""
@@ -22,6 +29,8 @@ def differentiable(op: OpOverload) -> Kernel:
         if op._schema.is_mutable or not wants_gradient:
             with torch._C._AutoDispatchBelowAutograd():
                 return op(*args, **kwargs)
+        if any([type(tensor) not in _PLAIN for tensor in tensors]):
+            return op.redispatch(_TRACED, *args, **kwargs)
         recording.refuse(op)
         return _OnCpu.apply(op, kwargs, form, *flat)  # type: ignore[no-untyped-call]
 

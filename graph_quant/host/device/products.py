@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...reference import composed
+from ...reference.composed import with_factors
 from ..alias import as_cpu, to_npu
 from ..halves import HALVES, too_large
 from .kernels import Kernel
@@ -16,16 +18,16 @@ def _mm(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def _addmm(x: Tensor, x1: Tensor, x2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    total = _product(x1, x2)
-    total = total if alpha == 1 else total * alpha
-    return (total if beta == 0 else total + (x if beta == 1 else x * beta)).to(x1.dtype)
+    if (beta, alpha) != (1, 1):
+        return with_factors(x, _mm(x1, x2), beta, alpha)
+    return (_product(x1, x2) + x).to(x1.dtype)
 
 
 def _product(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.matmul(x1.float(), x2.float())
 
 
-IN_FLOAT32: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm, "aten::baddbmm": _addmm}
+IN_FLOAT32: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm": _addmm}
 
 
 GROUPED = "aten::_grouped_mm"
@@ -50,7 +52,11 @@ def product(name: str, inner: Kernel) -> Kernel:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         compute = float32_product(name, args)
-        return inner(*args, **kwargs) if compute is None else to_npu(compute(*map(as_cpu, args), **kwargs))
+        if compute is not None:
+            return to_npu(compute(*map(as_cpu, args), **kwargs))
+        if name == "aten::addmm" and (kwargs.get("beta", 1), kwargs.get("alpha", 1)) != (1, 1):
+            return composed.addmm(*args, **kwargs)
+        return inner(*args, **kwargs)
 
     return kernel
 

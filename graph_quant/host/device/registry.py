@@ -12,7 +12,25 @@ from torch._ops import OpOverload
 from ...dispatcher import overload
 from .. import recording
 from ..devices import at_home
-from . import absent, atb, attention, autograd, copies, integers, kernels, products, recurrent, repeats, sparse
+from . import (
+    absent,
+    atb,
+    attention,
+    autograd,
+    copies,
+    exponents,
+    factors,
+    integers,
+    kernels,
+    norms,
+    products,
+    recurrent,
+    repeats,
+    solvers,
+    sparse,
+    strides,
+)
+from .composed import COMPOSED as ROUNDING_ALIKE
 from .dropout import COMPOSED as DROPOUT
 from .dropout import FACTORIES
 from .numbers import with_numbers
@@ -21,7 +39,7 @@ from .startup import keep_quiet
 _DEVICE = "PrivateUse1"
 _AUTOGRAD = "AutogradPrivateUse1"
 
-COMPOSED = {**DROPOUT, **attention.COMPOSED, **copies.COMPOSED}
+COMPOSED = {**DROPOUT, **attention.COMPOSED, **copies.COMPOSED, **ROUNDING_ALIKE}
 
 # Allocation, views and storage are torch_npu's own and need no device code.
 _LEFT_TO_TORCH_NPU = frozenset(
@@ -133,6 +151,18 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = integers.through_double(kernel)
     if name in integers.DIVISIONS:
         kernel = integers.without_traps(name, kernel)
+    if name in factors.NAMES:
+        kernel = factors.rounded_once(name, kernel)
+    if name == norms.NAME:
+        kernel = norms.with_weights(kernel)
+    if name == solvers.NAME:
+        kernel = solvers.as_in_graphs(kernel)
+    if name in exponents.NAMES:
+        kernel = exponents.as_wide_as_the_base(kernel)
+    if name in strides.NAMES:
+        kernel = strides.over_contiguous(op, kernel)
+    if name in strides.IN_PLACE:
+        kernel = strides.written_back(kernel)
     if any(argument.name == "generator" for argument in op._schema.arguments):
         return kernels.random(op, kernel)
     return with_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))

@@ -12,6 +12,8 @@ from ...ge import kernel
 from .checks import same_shape
 
 aten = torch.ops.aten
+# What an attribute of float32 may be off from the number that it stands for.
+_AS_NEAR = 1e-7
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -37,7 +39,7 @@ def threshold_v2(x: Tensor, threshold: Tensor, value: Tensor | None = None) -> T
 
 @kernel("Sigmoid", flops=4)
 def sigmoid(x: Tensor) -> Tensor:
-    return torch.sigmoid(x)
+    return torch.sigmoid(x.contiguous())
 
 
 @kernel("SigmoidGrad")
@@ -52,7 +54,7 @@ def tanh_grad(y: Tensor, dy: Tensor) -> Tensor:
 
 @kernel("Elu")
 def elu(x: Tensor, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
-    return aten.elu(x, alpha, scale, input_scale)
+    return aten.elu(x.contiguous(), alpha, scale, input_scale)
 
 
 @kernel("EluGradV2")
@@ -65,28 +67,29 @@ def elu_grad(
     input_scale: float = 1.0,
     is_result: bool = False,
 ) -> Tensor:
-    return aten.elu_backward(grads, alpha, scale, input_scale, is_result, activations)
+    return aten.elu_backward(grads.contiguous(), alpha, scale, input_scale, is_result, activations.contiguous())
 
 
 @kernel("Gelu", flops=8)
 def gelu(x: Tensor) -> Tensor:
     """X times the normal distribution function, as GE defines it; a device kernel may approximate that."""
-    return functional.gelu(x)
+    return functional.gelu(x.contiguous())
 
 
 @kernel("GeluGrad")
 def gelu_grad(dy: Tensor, x: Tensor, y: Tensor | None = None) -> Tensor:  # noqa: ARG001
-    return aten.gelu_backward(dy, x)
+    return aten.gelu_backward(dy.contiguous(), x.contiguous())
 
 
 @kernel("Swish", flops=5)
 def swish(x: Tensor, *, scale: float = 1.0) -> Tensor:
+    x = x.contiguous()
     return functional.silu(x) if scale == 1.0 else x * torch.sigmoid(scale * x)
 
 
 @kernel("SiluGrad")
 def silu_grad(dy: Tensor, x: Tensor) -> Tensor:
-    return aten.silu_backward(dy, x)
+    return aten.silu_backward(dy.contiguous(), x.contiguous())
 
 
 @kernel("GLU")
@@ -111,6 +114,8 @@ def hard_swish_grad(grad: Tensor, x: Tensor) -> Tensor:
 
 @kernel("HardSigmoid")
 def hard_sigmoid(input_x: Tensor, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    if abs(alpha - 1 / 6) < _AS_NEAR and beta == 0.5:
+        return functional.hardsigmoid(input_x)
     return torch.clamp(input_x.float() * alpha + beta, 0, 1).to(input_x.dtype)
 
 
@@ -137,12 +142,29 @@ def leaky_relu_grad(gradients: Tensor, features: Tensor, *, negative_slope: floa
 
 @kernel("PRelu")
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    return torch.where(x > 0, x, weight.reshape([1, -1] + [1] * (x.dim() - 2)) * x)
+    along = [-1] if x.dim() < 2 else [1, -1] + [1] * (x.dim() - 2)
+    return torch.where(x > 0, x, weight.reshape(along) * x)
 
 
 @kernel("SoftplusV2")
 def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    return functional.softplus(x, beta, threshold)
+    return functional.softplus(x.contiguous(), beta, threshold)
+
+
+@kernel("Mish", flops=6)
+def mish(x: Tensor) -> Tensor:
+    return functional.mish(x.contiguous())
+
+
+@kernel("LogSigmoid", flops=5)
+def log_sigmoid(x: Tensor) -> Tensor:
+    return functional.logsigmoid(x.contiguous())
+
+
+@kernel("LogSigmoidGrad", flops=5)
+def log_sigmoid_grad(grads: Tensor, features: Tensor) -> Tensor:
+    # The CPU's operator reads what it kept of the way there.
+    return aten.log_sigmoid_backward(grads, features, torch.exp(-torch.abs(features)))
 
 
 @kernel("SoftmaxV2", flops=5)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, constant_kernel, from_attr, kernel
-from ..halves import HALVES
+from ..halves import scaled_sum, widened
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
@@ -66,19 +66,25 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Pow": torch.pow,
     "Sub": torch.sub,
 }
+# Strides would decide the last bits of these, of which a graph knows nothing.
+_CONTIGUOUS = frozenset({"Atan2", "Atanh", "Cosh", "Pow", "Rsqrt", "Sinh"})
 
 
 def _register_unary(op_type: str, function: Callable[[Tensor], Tensor]) -> None:
+    contiguous = op_type in _CONTIGUOUS
+
     def run(x: Tensor) -> Tensor:
-        return function(x)
+        return function(x.contiguous() if contiguous else x)
 
     run.__name__ = run.__qualname__ = op_type
     kernel(op_type, flops=6 if op_type == "Tanh" else 1)(run)
 
 
 def _register_binary(op_type: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    contiguous = op_type in _CONTIGUOUS
+
     def run(x1: Tensor, x2: Tensor) -> Tensor:
-        return function(x1, x2)
+        return function(x1.contiguous(), x2.contiguous()) if contiguous else function(x1, x2)
 
     run.__name__ = run.__qualname__ = op_type
     kernel(op_type, same=("x1", "x2"))(run)
@@ -92,7 +98,7 @@ for _type, _function in _BINARY.items():  # type: ignore[assignment]
 
 @constant_kernel("Pow")
 def power_of_constant(x1: Tensor, x2: Sizes) -> Tensor:
-    return torch.pow(x1, x2.scalar)
+    return torch.pow(x1.contiguous(), x2.scalar)
 
 
 @kernel("Trunc")
@@ -126,6 +132,8 @@ def cast(x: Tensor, *, dst_type: int) -> Tensor:
 @kernel("Exp")
 def exp(x: Tensor, *, base: float = -1.0, scale: float = 1.0, shift: float = 0.0) -> Tensor:
     power = _scaled(x, scale, shift)
+    if base == 2.0:
+        return torch.exp2(power.contiguous())
     return torch.exp(power if base == -1.0 else power * math.log(base))
 
 
@@ -179,12 +187,6 @@ def add_scalar(x: Tensor, *, value: float) -> Tensor:
     return (x + value).to(x.dtype)
 
 
-def scaled_sum(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
-    """``x1 + alpha * x2``, rounded once, as ATen's own operator does it but for short rows of half precision."""
-    wide = _wide(x2)
-    return torch.addcmul(_wide(x1), wide, alpha.to(wide.dtype)).to(x1.dtype)
-
-
 @kernel("AxpyV2")
 def axpy(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
     return scaled_sum(x1, x2, alpha)
@@ -202,20 +204,15 @@ def sxpy(x1: Tensor, x2: Tensor, alpha: Tensor | None = None) -> Tensor:
 
 @kernel("Addcdiv")
 def addcdiv(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
-    wide = _wide(input_data) + _wide(value) * _wide(x1) / _wide(x2)
+    wide = widened(input_data) + widened(value) * widened(x1) / widened(x2)
     return wide.to(input_data.dtype)
 
 
 @kernel("Addcmul")
 def addcmul(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
     # ATen's own operator rounds the product and the sum as one.
-    wide = torch.addcmul(_wide(input_data), _wide(value) * _wide(x1), _wide(x2))
+    wide = torch.addcmul(widened(input_data), widened(value) * widened(x1), widened(x2))
     return wide.to(input_data.dtype)
-
-
-def _wide(x: Tensor) -> Tensor:
-    """Half precision in float32: results of several steps are rounded once."""
-    return x.float() if x.dtype in HALVES else x
 
 
 @kernel("Lerp")

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, kernel
-from .elementwise import addcdiv, addcmul, scaled_sum
+from ..halves import scaled_sum
+from .elementwise import addcdiv, addcmul
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,

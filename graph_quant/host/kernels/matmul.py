@@ -49,3 +49,9 @@ def batch_matmul(
 @kernel("Dot")
 def dot(input_x: Tensor, input_y: Tensor) -> Tensor:
     return torch.dot(input_x, input_y)
+
+
+@kernel("MatrixTriangularSolve")
+def solve_triangular(matrix: Tensor, rhs: Tensor, *, lower: bool = True, adjoint: bool = False) -> Tensor:
+    triangle = (matrix.mH if adjoint else matrix).contiguous()
+    return torch.linalg.solve_triangular(triangle, rhs.contiguous(), upper=lower if adjoint else not lower).contiguous()

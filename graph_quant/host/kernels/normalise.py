@@ -126,8 +126,8 @@ def bn_infer_grad(grads: Tensor, scale: Tensor, batch_variance: Tensor, *, epsil
 def group_norm(
     x: Tensor, gamma: Tensor, beta: Tensor, *, num_groups: int, eps: float = 1e-4
 ) -> tuple[Tensor, Tensor, Tensor]:
-    grouped = x.float().reshape(x.size(0), num_groups, -1)
-    variance, mean = torch.var_mean(grouped, -1, correction=0)
-    normal = (grouped - mean.unsqueeze(-1)) * torch.rsqrt(variance + eps).unsqueeze(-1)
-    y = normal.reshape(x.shape) * _per_channel(gamma, x) + _per_channel(beta, x)
-    return y.to(x.dtype), mean.to(x.dtype), variance.to(x.dtype)
+    channels = x.size(1)
+    size = x.numel() // max(x.size(0) * channels, 1)
+    y, mean, _ = torch.native_group_norm(x.contiguous(), gamma, beta, x.size(0), channels, size, num_groups, eps)
+    variance = torch.var(x.float().reshape(x.size(0), num_groups, -1), -1, correction=0)
+    return y, mean.to(x.dtype), variance.to(x.dtype)

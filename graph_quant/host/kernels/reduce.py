@@ -18,12 +18,12 @@ def _axes(x: Tensor, axes: Sizes) -> list[int]:
 
 @kernel("ReduceSum", flops=REDUCTION)
 def reduce_sum(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
-    return torch.sum(x, _axes(x, axes), keep_dims, dtype=x.dtype)
+    return torch.sum(x.contiguous(), _axes(x, axes), keep_dims, dtype=x.dtype)
 
 
 @kernel("ReduceMean", flops=REDUCTION)
 def reduce_mean(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
-    return torch.mean(x, _axes(x, axes), keep_dims)
+    return torch.mean(x.contiguous(), _axes(x, axes), keep_dims)
 
 
 @kernel("ReduceProd", flops=REDUCTION)
@@ -61,7 +61,7 @@ def reduce_any(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
 
 @kernel("ReduceLogSumExp", flops=REDUCTION)
 def reduce_log_sum_exp(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
-    return torch.logsumexp(x, _axes(x, axes), keep_dims)
+    return torch.logsumexp(x.contiguous(), _axes(x, axes), keep_dims)
 
 
 @kernel("ReduceStdWithMean", flops=REDUCTION)
@@ -111,7 +111,7 @@ _INFINITE_NORM = 2147483647.0
 def lp_norm(x: Tensor, *, p: float = 2.0, axes: Sequence[int] = (), keepdim: bool = False) -> Tensor:
     """GE writes an infinite order as the largest or smallest int32."""
     order = math.copysign(math.inf, p) if abs(p) >= _INFINITE_NORM else p
-    return torch.linalg.vector_norm(x, order, list(axes) or None, keepdim)
+    return torch.linalg.vector_norm(x.contiguous(), order, list(axes) or None, keepdim)
 
 
 @kernel("ArgMaxV2")
@@ -134,6 +134,18 @@ def arg_max_with_value(x: Tensor, *, dimension: int, keep_dims: bool = False) ->
 def arg_min_with_value(x: Tensor, *, dimension: int, keep_dims: bool = False) -> tuple[Tensor, Tensor]:
     values, indices = torch.min(x, dimension, keep_dims)
     return indices.to(torch.int32), values
+
+
+@kernel("Cummax")
+def running_maximum(x: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
+    values, places = torch.cummax(x, dim)
+    return values, places
+
+
+@kernel("Cummin")
+def running_minimum(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+    values, places = torch.cummin(x, axis)
+    return values, places
 
 
 @kernel("Cumsum")

@@ -17,7 +17,7 @@ def geglu(x: Tensor, *, dim: int = -1, approximate: int = 1, activate_left: bool
     """``(other * gelu(gate), gelu(gate))``; the gate is the second half, or the first."""
     left, right = x.float().chunk(2, dim)
     gate, other = (left, right) if activate_left else (right, left)
-    activated = _tanh(gate) if approximate else functional.gelu(gate)
+    activated = _tanh(gate) if approximate else functional.gelu(gate.contiguous())
     return (other * activated).to(x.dtype), activated.to(x.dtype)
 
 

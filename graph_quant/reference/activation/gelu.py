@@ -1,6 +1,7 @@
 """npu_gelu, npu_fast_gelu and npu_silu: computed in float32, rounded once.
 
-The error and exponential functions are the CPU's; a device's may differ by a few units in the last place of float32.
+Strides decide nothing. The error and exponential functions are the CPU's; a device's may differ by a few units in the
+last place of float32.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from torch.nn import functional
 @kernel("GeluV2", flops=8)
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     """``x`` times the normal distribution function, or its approximation by a hyperbolic tangent."""
-    return functional.gelu(x, approximate=approximate)
+    return functional.gelu(x.contiguous(), approximate=approximate)
 
 
 @kernel("FastGelu", flops=5)
@@ -26,4 +27,4 @@ def fast_gelu(x: Tensor) -> Tensor:
 
 def silu(x: Tensor) -> Tensor:
     """``x / (1 + exp(-x))``."""
-    return functional.silu(x)
+    return functional.silu(x.contiguous())

@@ -234,3 +234,21 @@ def nll_loss_grad(chance: random.Random) -> Case:
     total = (counted * (target != ignored)).sum()
     attributes = {"reduction": reduction, "ignore_index": ignored}
     return Case([x, dy, target, weight, total], attributes, gradient(call, 0, dy, x), bound=4)
+
+
+@trial("Mish")
+def mish(chance: random.Random) -> Case:
+    (x,) = _floats(chance)
+    return Case([x], {}, functional.mish(x))
+
+
+@trial("LogSigmoid")
+def log_sigmoid(chance: random.Random) -> Case:
+    (x,) = _floats(chance)
+    return Case([x], {}, functional.logsigmoid(x))
+
+
+@trial("LogSigmoidGrad")
+def log_sigmoid_grad(chance: random.Random) -> Case:
+    x, dy = _floats(chance, 2)
+    return Case([dy, x], {}, gradient(functional.logsigmoid, 0, dy, x))

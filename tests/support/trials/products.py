@@ -54,3 +54,19 @@ def dot(chance: random.Random) -> Case:
     x = whole([chance.choice((0, 1, 7))], chance.choice(FLOATS[:2]))
     y = whole(x.shape, x.dtype)
     return Case([x, y], {}, torch.tensor(float((x.double() * y.double()).sum()), dtype=x.dtype))
+
+
+@trial("MatrixTriangularSolve")
+def solve_triangular(chance: random.Random) -> Case:
+    batch, rows, columns = (
+        [chance.choice((1, 3))] * chance.randint(0, 2),
+        chance.choice((1, 2, 5)),
+        chance.choice((1, 4)),
+    )
+    lower, adjoint = chance.random() < 0.5, chance.random() < 0.5
+    # Whole numbers below a diagonal of ones: their solutions are whole.
+    triangle = whole([*batch, rows, rows], torch.float32).sign()
+    triangle = (triangle.tril(-1) if lower else triangle.triu(1)) + torch.eye(rows)
+    solution = whole([*batch, rows, columns], torch.float32)
+    right = np.matmul((triangle.mT if adjoint else triangle).numpy(), solution.numpy())
+    return Case([triangle, torch.from_numpy(right)], {"lower": lower, "adjoint": adjoint}, solution)

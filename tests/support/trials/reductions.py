@@ -160,3 +160,23 @@ def cumprod(chance: random.Random) -> Case:
     total = np.cumprod(x.to(torch.int64).numpy(), axis)
     made = torch.from_numpy(total).to(x.dtype)
     return Case([x, size(axis)], {}, made)
+
+
+def _running(op_type: str, name: str, call: Callable[..., Any]) -> None:
+    @trial(op_type)
+    def make(chance: random.Random) -> Case:
+        x = whole(shape(chance, 1), chance.choice(NUMBERS)) + 0
+        axis = axis_of(chance, x.dim())
+        values = call(x.double().numpy(), axis)
+        # Of equal ones the last is named.
+        places = np.where(x.double().numpy() == values, np.arange(x.size(axis)).reshape(_along(x, axis)), -1)
+        last = np.maximum.accumulate(places, axis)
+        return Case([x], {name: axis}, (torch.from_numpy(values).to(x.dtype), torch.from_numpy(last)))
+
+
+def _along(x: torch.Tensor, axis: int) -> list[int]:
+    return [-1 if place == axis % x.dim() else 1 for place in range(x.dim())]
+
+
+_running("Cummax", "dim", np.maximum.accumulate)
+_running("Cummin", "axis", np.minimum.accumulate)

@@ -1,0 +1,146 @@
+"""Operators that are broken up as the host's eager execution breaks them up, and some that need not be whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from graph_quant.converters.decompositions import decomposes
+from graph_quant.converters.lowering import converts
+from graph_quant.reference.composed import CHOOSING, ROUNDING, solve_triangular
+from torchair._ge_concrete_graph import ge_apis as ge
+from torchair.ge._ge_graph import Tensor
+
+aten = torch.ops.aten
+
+for _name, _function in {**ROUNDING, **CHOOSING}.items():
+    _packet, _, _overload = _name.partition(".")
+    decomposes(getattr(getattr(aten, _packet), _overload or "default"))(_function)
+
+
+@decomposes(aten.celu.default)
+def celu(x: torch.Tensor, alpha: Any = 1.0) -> Any:
+    """Elu with two factors."""
+    return aten.elu.default(x, alpha, 1.0, 1.0 / alpha)
+
+
+@decomposes(aten.min.default)
+def smallest(x: torch.Tensor) -> Any:
+    """Amin over all axes."""
+    return aten.amin.default(x)
+
+
+@decomposes(aten.native_dropout_backward.default)
+def native_dropout_backward(grad: torch.Tensor, mask: torch.Tensor, scale: float) -> Any:
+    """Two products: TorchAir divides by the reciprocal, also of 0."""
+    return grad * mask * scale
+
+
+@decomposes(aten.index_add.default)
+def index_add(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: Any = 1) -> Any:
+    """A tensor without dimensions has one for a while."""
+    if x.dim():
+        return NotImplemented
+    return aten.index_add.default(x.reshape(1), dim, index.reshape(-1), source.reshape(-1), alpha=alpha).reshape(())
+
+
+@decomposes(aten.embedding_dense_backward.default)
+def embedding_dense_backward(
+    grad: torch.Tensor, indices: torch.Tensor, num_weights: Any, padding_idx: Any, scale_grad_by_freq: bool
+) -> Any:
+    """Rows added up, where their number is open: an attribute of the node has to be known before."""
+    if not isinstance(num_weights, torch.SymInt) or scale_grad_by_freq:
+        return NotImplemented
+    rows, places = grad.reshape(-1, grad.size(-1)), indices.reshape(-1)
+    rows = torch.where((places == padding_idx).unsqueeze(1), 0, rows)
+    return rows.new_zeros((num_weights, rows.size(1))).index_add(0, places, rows)
+
+
+@decomposes(aten.index_copy.default)
+def index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
+    """A tensor without dimensions has one for a while."""
+    if x.dim():
+        return NotImplemented
+    return aten.index_copy.default(x.reshape(1), dim, index.reshape(-1), source.reshape(-1)).reshape(())
+
+
+@decomposes(aten.narrow_copy.default)
+def narrow_copy(x: torch.Tensor, dim: int, start: Any, length: Any) -> Any:
+    """A slice, copied."""
+    return aten.slice.Tensor(x, dim, start, start + length).clone()
+
+
+@decomposes(aten.view_copy.default)
+def view_copy(x: torch.Tensor, size: Any) -> Any:
+    """A view, copied."""
+    return x.view(size).clone()
+
+
+@decomposes(aten.permute_copy.default)
+def permute_copy(x: torch.Tensor, dims: Any) -> Any:
+    """A permutation, copied."""
+    return x.permute(dims).clone()
+
+
+@decomposes(aten.unbind_copy.int)
+def unbind_copy(x: torch.Tensor, dim: int = 0) -> Any:
+    """Slices, copied."""
+    return [each.clone() for each in x.unbind(dim)]
+
+
+@decomposes(aten.ldexp.Tensor)
+def ldexp(x: torch.Tensor, other: torch.Tensor) -> Any:
+    """Times a power of two."""
+    return x * torch.pow(
+        torch.full((), 2.0, dtype=x.dtype if x.is_floating_point() else torch.float32, device=x.device), other
+    )
+
+
+@decomposes(aten.dist.default)
+def dist(x: torch.Tensor, other: torch.Tensor, p: Any = 2) -> Any:
+    """The norm of what two tensors differ by."""
+    return torch.linalg.vector_norm(x - other, p)
+
+
+@decomposes(aten.diagonal_scatter.default)
+def diagonal_scatter(x: torch.Tensor, src: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The elements of a diagonal replaced, which are named by their places in the flat tensor."""
+    places = torch.arange(x.numel(), device=x.device).reshape(x.shape).diagonal(offset, dim1, dim2).reshape(-1)
+    return x.reshape(-1).index_copy(0, places, src.to(x.dtype).reshape(-1)).reshape(x.shape)
+
+
+@decomposes(aten.unfold.default)
+def unfold(x: torch.Tensor, dimension: int, size: int, step: int) -> Any:
+    """Windows, of which each is gathered by its places."""
+    if not x.dim():
+        return x.reshape(1)[:size].clone()
+    dimension %= x.dim()
+    count = (x.size(dimension) - size) // step + 1
+    starts = torch.arange(count, device=x.device) * step
+    places = (starts.unsqueeze(1) + torch.arange(size, device=x.device)).reshape(-1)
+    rows = x.index_select(dimension, places)
+    return rows.unflatten(dimension, (count, size)).movedim(dimension + 1, -1)
+
+
+@decomposes(aten.linalg_solve_triangular.default)
+def solved(
+    matrix: torch.Tensor, other: torch.Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """As the node takes it."""
+    if left and not unitriangular and matrix.shape[:-2] == other.shape[:-2]:
+        return NotImplemented
+    return solve_triangular(matrix, other, upper, left, unitriangular, aten.linalg_solve_triangular.default)
+
+
+@converts(aten.linalg_solve_triangular.default)
+def solve(
+    matrix: Tensor,
+    other: Tensor,
+    *,
+    upper: bool,
+    left: bool = True,  # noqa: ARG001
+    unitriangular: bool = False,  # noqa: ARG001
+    meta_outputs: Any = None,  # noqa: ARG001
+) -> Tensor:
+    """MatrixTriangularSolve."""
+    return ge.MatrixTriangularSolve(matrix, other, lower=not upper)

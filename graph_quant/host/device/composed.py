@@ -1,0 +1,48 @@
+"""Eager calls of operators that are composed of others here as they are in graphs."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ...dispatcher import overload
+from ...reference.composed import PYTORCHS, ROUNDING
+from .kernels import Kernel
+
+
+def _of_pytorch(name: str) -> Kernel:
+    """PyTorch's own decomposition, which takes a while to import."""
+
+    @cache
+    def decomposition() -> Kernel:
+        from torch._decomp import decomposition_table
+
+        return decomposition_table[overload(name)]  # type: ignore[no-any-return]
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return decomposition()(*args, **kwargs)
+
+    return kernel
+
+
+COMPOSED: dict[str, Kernel] = {
+    **{f"aten::{name}": function for name, function in ROUNDING.items()},
+    **{f"aten::{name}": _of_pytorch(f"aten::{name}") for name in PYTORCHS},
+}
+
+
+def _in_place(name: str) -> Kernel:
+    """The same, written into the first argument."""
+    compose = COMPOSED[name]
+
+    def kernel(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return x.copy_(compose(x, *args, **kwargs))
+
+    return kernel
+
+
+_WRITTEN = ("addbmm", "addmv", "addr", "baddbmm", "logit", "renorm", "sinc", "xlogy.Tensor", "xlogy.Scalar_Other")
+COMPOSED |= {
+    f"aten::{packet}_{dot}{variant}": _in_place(f"aten::{packet}{dot}{variant}")
+    for packet, dot, variant in (name.partition(".") for name in _WRITTEN)
+}

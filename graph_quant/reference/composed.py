@@ -1,0 +1,239 @@
+"""ATen operators that are the same composition of others eagerly on the host and in graphs, so that both round alike.
+
+They take tensors of any device, also traced ones. GE has no node for them; an NPU has kernels whose order of sums and
+roundings no document states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def with_factors(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """``beta * x + alpha * product``, each product and the sum rounded: to float32 for halves, and to them at the end.
+
+    A beta of 0 ignores ``x``, also what is no number in it.
+    """
+    wide, added = (each.float() if product.dtype in _HALVES else each for each in (product, x))
+    total = wide if _is(alpha, 1) else wide * alpha
+    if _is(beta, 0):
+        return total.expand(torch.broadcast_shapes(total.shape, x.shape)).to(product.dtype)
+    return (total + (added if _is(beta, 1) else added * beta)).to(product.dtype)
+
+
+def _is(number: Any, value: int) -> bool:
+    """Whether a number is known, and this one."""
+    return isinstance(number, (int, float)) and number == value
+
+
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * x + alpha * mat1 @ mat2`` with factors; without, it is one node."""
+    if _is(beta, 1) and _is(alpha, 1):
+        return NotImplemented
+    return with_factors(x, aten.mm(mat1, mat2), beta, alpha)
+
+
+def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """The same of batches, which GE has no node for at all."""
+    return with_factors(x, aten.bmm(batch1, batch2), beta, alpha)
+
+
+def mv(x: Tensor, vec: Tensor) -> Tensor:
+    """A product with a column."""
+    if not x.is_floating_point():
+        return (x * vec).sum(1, dtype=x.dtype)
+    return aten.mm(x, vec.unsqueeze(1)).squeeze(1)
+
+
+def dot(x: Tensor, other: Tensor) -> Tensor:
+    """A row times a column."""
+    if not x.is_floating_point():
+        return (x * other).sum(dtype=x.dtype)
+    return aten.mm(x.unsqueeze(0), other.unsqueeze(1)).reshape(())
+
+
+def vdot(x: Tensor, other: Tensor) -> Tensor:
+    """The same; of complex numbers the first is conjugated."""
+    return (x.conj() * other).sum() if x.is_complex() else dot(x, other)
+
+
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * x + alpha * mat @ vec``."""
+    return with_factors(x, mv(mat, vec), beta, alpha)
+
+
+def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """Products that are added up: one, of the batches side by side."""
+    rows = batch1.transpose(0, 1).reshape(batch1.size(1), -1)
+    return with_factors(x, aten.mm(rows, batch2.reshape(-1, batch2.size(2))), beta, alpha)
+
+
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """``beta * x`` and the products of all elements of two vectors."""
+    return with_factors(x, vec1.unsqueeze(1) * vec2, beta, alpha)
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The element that stands at ``k``, counted from 1, when all are sorted; of equal ones the first."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    values, places = torch.sort(x, dim=dim, stable=True)
+    found = tuple(each.narrow(dim, k - 1, 1) for each in (values, places))
+    first, second = found if keepdim else (each.squeeze(dim) for each in found)
+    return first.clone(), second.clone()
+
+
+def median_of(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower one of the middle; what is no number is the median of its row."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    values, places = torch.sort(x, dim=dim, stable=True)
+    count = x.size(dim)
+    middle = [each.narrow(dim, (count - 1) // 2, 1) for each in (values, places)]
+    if x.is_floating_point():
+        nothing = torch.isnan(x)
+        any_nothing = nothing.any(dim, keepdim=True)
+        first = nothing.to(torch.int64).argmax(dim, keepdim=True)
+        middle = [
+            torch.where(any_nothing, torch.nan, middle[0]).to(x.dtype),
+            torch.where(any_nothing, first, middle[1]),
+        ]
+    found = middle if keepdim else [each.squeeze(dim) for each in middle]
+    return found[0].clone(), found[1].clone()
+
+
+def median(x: Tensor) -> Tensor:
+    """The median of all elements."""
+    return median_of(x.reshape(-1), 0)[0]
+
+
+def copysign(x: Any, other: Any) -> Tensor:
+    """The first without its sign, with the second's; zeros and what is no number have one as well."""
+    kind = torch.result_type(x, other)
+    kind = kind if kind.is_floating_point else torch.get_default_dtype()
+    device = x.device if isinstance(x, Tensor) else other.device
+    size, sign = (
+        each.to(kind) if isinstance(each, Tensor) else torch.full((), each, dtype=kind, device=device)
+        for each in (x, other)
+    )
+    return torch.where(signbit(sign), -size.abs(), size.abs())
+
+
+_BITS = {
+    torch.float32: torch.int32,
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float64: torch.int64,
+}
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Whether the bit of the sign is set, as in the zero below zero."""
+    return x.view(_BITS[x.dtype]) < 0 if x.dtype in _BITS else x < 0
+
+
+def fmax(x: Tensor, other: Tensor) -> Tensor:
+    """The larger one, or the one that is a number."""
+    return _of_numbers(torch.maximum, x, other)
+
+
+def fmin(x: Tensor, other: Tensor) -> Tensor:
+    """The smaller one, or the one that is a number."""
+    return _of_numbers(torch.minimum, x, other)
+
+
+def _of_numbers(choose: Callable[[Tensor, Tensor], Tensor], x: Tensor, other: Tensor) -> Tensor:
+    kind = torch.result_type(x, other)
+    x, other = torch.broadcast_tensors(x.to(kind), other.to(kind))
+    if not kind.is_floating_point:
+        return choose(x, other)
+    return torch.where(torch.isnan(other), x, torch.where(torch.isnan(x), other, choose(x, other)))
+
+
+def polar(size: Tensor, angle: Tensor) -> Tensor:
+    """Complex numbers from their size and angle."""
+    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
+
+
+def var_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Both as they are alone."""
+    mean = torch.mean(x, list(range(x.dim())) if dim is None else dim, keepdim)
+    return aten.var.correction(x, dim, correction=correction, keepdim=keepdim), mean
+
+
+def std_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """Both as they are alone."""
+    mean = torch.mean(x, list(range(x.dim())) if dim is None else dim, keepdim)
+    return aten.std.correction(x, dim, correction=correction, keepdim=keepdim), mean
+
+
+def solve_triangular(
+    matrix: Tensor, other: Tensor, upper: bool, left: bool, unitriangular: bool, solve: Callable[..., Tensor]
+) -> Tensor:
+    """What GE's node takes: the matrix on the left, its diagonal written out, as many matrices as right sides."""
+    if not left:
+        turned = solve_triangular(matrix.mT, other.mT, not upper, True, unitriangular, solve)
+        return turned.mT
+    if unitriangular:
+        ones = torch.eye(matrix.size(-1), dtype=matrix.dtype, device=matrix.device)
+        matrix = (matrix.triu(1) if upper else matrix.tril(-1)) + ones
+    batch = torch.broadcast_shapes(matrix.shape[:-2], other.shape[:-2])
+    kept = torch.contiguous_format
+    matrix, other = (each.expand(*batch, *each.shape[-2:]).clone(memory_format=kept) for each in (matrix, other))
+    return solve(matrix, other, upper=upper)
+
+
+# By the names of their overloads. Those of the first table round, those of the second choose or move, or round as the
+# CPU's own do: these are composed in graphs alone.
+ROUNDING: dict[str, Callable[..., Any]] = {
+    "addbmm": addbmm,
+    "addmv": addmv,
+    "addr": addr,
+    "baddbmm": baddbmm,
+    "dot": dot,
+    "kthvalue": kthvalue,
+    "median": median,
+    "median.dim": median_of,
+    "mv": mv,
+    "polar": polar,
+    "std_mean.correction": std_mean,
+    "var_mean.correction": var_mean,
+    "vdot": vdot,
+}
+CHOOSING: dict[str, Callable[..., Any]] = {
+    "addmm": addmm,
+    "copysign.Scalar": copysign,
+    "copysign.Tensor": copysign,
+    "fmax": fmax,
+    "fmin": fmin,
+    "signbit": signbit,
+}
+# What PyTorch's own decompositions, which serve graphs, round otherwise than its CPU kernels.
+PYTORCHS = (
+    "linalg_cross",
+    "logaddexp",
+    "logaddexp2",
+    "logit",
+    "mish_backward",
+    "renorm",
+    "silu_backward",
+    "sinc",
+    "softplus_backward",
+    "special_xlog1py",
+    "special_xlog1py.other_scalar",
+    "special_xlog1py.self_scalar",
+    "upsample_bicubic2d",
+    "upsample_bilinear2d",
+    "upsample_linear1d",
+    "upsample_trilinear3d",
+    "xlogy.Scalar_Other",
+    "xlogy.Scalar_Self",
+    "xlogy.Tensor",
+)

@@ -1,0 +1,177 @@
+"""A graph has the bits of eager mode on the host: whatever the strides, and where ATen's own kernels round by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch_npu
+from torch.nn import functional
+
+Call = Callable[[torch.Tensor], Any]
+
+ONE: dict[str, Call] = {
+    "gelu": functional.gelu,
+    "gelu with tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "npu_gelu": lambda x: torch_npu.npu_gelu(x, approximate="none"),
+    "npu_silu": torch_npu.npu_silu,
+    "npu_geglu": lambda x: torch_npu.npu_geglu(x, approximate=0)[0],
+    "silu": functional.silu,
+    "sigmoid": torch.sigmoid,
+    "softplus": functional.softplus,
+    "softplus with numbers": lambda x: functional.softplus(x * 9, 0.3, 5.0),
+    "mish": functional.mish,
+    "celu": lambda x: functional.celu(x, 0.7),
+    "hardsigmoid": functional.hardsigmoid,
+    "logsigmoid": functional.logsigmoid,
+    "exp2": torch.exp2,
+    "erfc": torch.erfc,
+    "a power": lambda x: x.abs() ** 0.3,
+    "another power": lambda x: x.abs() ** 1.7,
+    "rsqrt": lambda x: torch.rsqrt(x.abs()),
+    "sinh": torch.sinh,
+    "logit": lambda x: torch.logit(x.sigmoid()),
+    "sinc": torch.sinc,
+    "sum": lambda x: x.sum(-1),
+    "norm": lambda x: x.norm(dim=-1),
+    "lerp": lambda x: torch.lerp(x, x * 3, 0.3),
+    "lerp by tensors": lambda x: torch.lerp(x, x * 3, x),
+    "a sum with a factor": lambda x: torch.add(x, x * 3, alpha=0.3),
+    "std": lambda x: x.std(-1),
+}
+ALL: dict[str, Call] = {
+    "xlogy": lambda x: torch.xlogy(x, x.abs()),
+    "logaddexp": lambda x: torch.logaddexp(x, x * 2),
+    "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 3:6]),
+    "mv": lambda x: torch.mv(x, x[0]),
+    "dot": lambda x: torch.dot(x[0], x[1]),
+    "addmm": lambda x: torch.addmm(x[0, :7], x, x[:20, :7], beta=0.3),
+    "addmm with both": lambda x: torch.addmm(x[:, :7], x, x[:20, :7], beta=0.3, alpha=0.7),
+    "baddbmm": lambda x: torch.baddbmm(x[None, :, :7], x[None], x[None, :20, :7], alpha=0.3),
+    "addmv": lambda x: torch.addmv(x[:, 0], x, x[0], alpha=0.7),
+    "addr": lambda x: torch.addr(x, x[:, 0], x[0], alpha=0.3),
+    "var_mean": lambda x: torch.var_mean(x, -1),
+    "std without a whole correction": lambda x: torch.std(x[:4, :4].abs() + 1, 1, correction=0),
+    "group_norm": lambda x: functional.group_norm(x.reshape(1, 20, 37), 4),
+    "prelu of a row": lambda x: functional.prelu(x[0], x[1, :1].abs()),
+    "upsampling": lambda x: functional.interpolate(x[None, None], scale_factor=2.0, mode="bilinear"),
+    "min": torch.min,
+    "nan_to_num": torch.nan_to_num,
+    "median": lambda x: x.median(-1),
+    "kthvalue": lambda x: x.kthvalue(3, 0),
+    "signbit": torch.signbit,
+    "copysign": lambda x: torch.copysign(x, x.flip(0)),
+    "fmax": lambda x: torch.fmax(x, -x),
+    "ldexp": lambda x: torch.ldexp(x, torch.arange(20, device=x.device)),
+    "a triangular system": lambda x: torch.linalg.solve_triangular(
+        x[:20].float() / 9, x[:20, :3].float(), upper=False, unitriangular=True
+    ),
+    "one from the right": lambda x: torch.linalg.solve_triangular(
+        x[:20].float() / 9 + 1, x[None, :, :20].float(), upper=True, left=False
+    ),
+    "dist": lambda x: torch.dist(x, x.flip(0)),
+    "windows": lambda x: x.unfold(0, 3, 2),
+    "a diagonal": lambda x: torch.diagonal_scatter(x, x[:20, 3]),
+    "a padding by sizes": lambda x: functional.pad(x, (0, 40 - x.size(0), x.size(0) % 4, 1)),
+    "a row of one": lambda x: x[0, 0].index_add(0, torch.zeros(1, dtype=torch.int64, device=x.device), x[0, 1]),
+}
+SHIFTS: dict[str, Call] = {
+    "left": lambda n: n << (n % 5),
+    "right": lambda n: (-n) >> (n % 5),
+    "by a number": lambda n: (n << 2) + (n >> 2),
+    "of a number": lambda n: 2 << (n % 5),
+    "by name": lambda n: torch.bitwise_left_shift(n, 3),
+    "min": torch.min,
+}
+
+
+def _over_strides(calls: dict[str, Call]) -> dict[str, Call]:
+    """Each of a tensor, of every other column, of its first columns and of it transposed."""
+    views: dict[str, Call] = {
+        "": lambda x: x,
+        " of every other": lambda x: x[:, ::2],
+        " of the first": lambda x: x[:, :14],
+        " transposed": lambda x: x[:36].t(),
+    }
+    return {
+        f"{name}{which}": lambda x, call=call, view=view: call(view(x))  # type: ignore[misc]
+        for name, call in calls.items()
+        for which, view in views.items()
+    }
+
+
+def _differing(calls: dict[str, Call], x: torch.Tensor, dynamic: bool) -> list[str]:
+    torch._dynamo.reset()
+    together = torch.compile(
+        lambda x: [call(x) for call in calls.values()], fullgraph=True, dynamic=dynamic, backend="npu"
+    )
+    different = []
+    for name, graph in zip(calls, together(x), strict=True):
+        leaves = [torch.utils._pytree.tree_leaves(each) for each in (calls[name](x), graph)]
+        for one, other in zip(*leaves, strict=True):
+            same = one.dtype == other.dtype and one.shape == other.shape
+            if not same or not torch.equal(one.nan_to_num(), other.nan_to_num()):
+                different.append(name)
+    return different
+
+
+@pytest.mark.parametrize(("dtype", "dynamic"), [(torch.float32, True), (torch.bfloat16, False)])
+def test_neither_strides_nor_places_decide_bits(dtype: torch.dtype, dynamic: bool) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(37, 20).to(dtype).npu()
+    assert not _differing({**_over_strides(ONE), **ALL}, x, dynamic)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+def test_shifts(dtype: torch.dtype) -> None:
+    assert not _differing(SHIFTS, torch.arange(100).reshape(10, 10).to(dtype).npu(), True)
+
+
+def test_gradients_of_a_graph() -> None:
+    def call(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        activated = functional.gelu(x, approximate="tanh") + functional.silu(x) * functional.softplus(x)
+        rows = functional.embedding(places[:, 0], x) * functional.mish(x[:, :1])
+        return activated.gather(1, places).sum() + rows.sum() + functional.dropout(x, 1.0).sum()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="npu")
+    gradients = []
+    for function in (call, compiled):
+        x = torch.linspace(-3, 3, 40).reshape(5, 8).npu().requires_grad_()
+        function(x, torch.tensor([[0, 7], [1, 1], [4, 2], [0, 3], [2, 2]]).npu()).backward()
+        gradients.append(x.grad)
+    assert torch.equal(*gradients)  # type: ignore[arg-type]
+
+
+def test_random_tensors_like_others() -> None:
+    def call(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        drawn = torch.multinomial(x, 3)
+        again = torch.multinomial(x, 9, replacement=True)
+        waits = torch.empty_like(x).exponential_(2.0)
+        dice = torch.randint(3, 9, (500,), device=x.device)
+        return torch.rand_like(x), torch.randn_like(x), torch.empty_like(x).normal_(5, 2), waits, dice, drawn, again
+
+    torch._dynamo.reset()
+    weights = torch.tensor([0.0, 1.0, 2.0, 3.0, 0.0, 9.0]).expand(400, 6).contiguous().npu()
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="npu")
+    results = []
+    for _ in range(2):
+        torch.npu.manual_seed(1)
+        results.append([each.cpu() for each in compiled(weights)])
+    results.append([each.cpu() for each in compiled(weights)])
+    assert all(map(torch.equal, results[0], results[1]))
+    assert not any(map(torch.equal, results[0], results[2]))
+    uniform, normal, moved, waits, dice, drawn, again = results[0]
+    assert 0 <= uniform.min() < 0.01 < 0.99 < uniform.max() < 1
+    assert abs(normal.mean()) < 0.1
+    assert abs(normal.std() - 1) < 0.1
+    assert abs(moved.mean() - 5) < 0.2
+    assert abs(moved.std() - 2) < 0.2
+    assert waits.min() > 0
+    assert abs(waits.mean() - 0.5) < 0.05
+    assert set(dice.tolist()) == set(range(3, 9))
+    assert all(len(set(row)) == 3 for row in drawn.tolist())
+    assert not torch.isin(torch.cat([drawn, again], 1), torch.tensor([0, 4])).any()
+    assert abs((again == 5).float().mean() - 9 / 15) < 0.05
