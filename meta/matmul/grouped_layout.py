@@ -3,6 +3,9 @@
 group_type -1 takes as many x (two to six dimensions) as weights (k, n), and gives a result for each. 0 cuts rows: one x
 and one weight (E, k, n), or one x or several and as many weights (k, n) of the same n; one result. 2 cuts columns of
 one x, a transposed view, and rows of one weight (k, n); one result (E, m, n).
+
+Int4 lie eight to an int32 along what is the last dimension in memory: along k in a transposed view, else along n, as
+aclnn unpacks them. Only half-precision x take such a view.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.destination import INT4
 from graph_quant.meta.matmul.shapes import is_transposed
-from graph_quant.meta.rules import Rules, Size, guard_or_false, statically_known_true
+from graph_quant.meta.rules import Rules, Size, statically_known_true
 from torch import Tensor
 
 PAIRS, ROWS, COLUMNS = -1, 0, 2
@@ -46,7 +49,7 @@ def layout(
     *,
     cuts: bool = False,
 ) -> GroupedLayout:
-    """The layout of a call; int32 tensors hold int4, weights along k only where ``may_pack_k``.
+    """The layout of a call; int32 tensors hold int4, transposed views only where ``may_pack_k``.
 
     ``cuts`` says that the results are as many as the weights although there is one x.
     """
@@ -133,16 +136,28 @@ def _products(
     for place, (left, right) in enumerate(pairs):
         depth = left.size(-1) * (INT4.packing if left.dtype == torch.int32 else 1)
         rules.at_least("k", depth, 1)
-        along_k = may_pack_k and guard_or_false(right.size(-2) * INT4.packing == depth)
-        if not along_k:
+        is_int4, turned = right.dtype == torch.int32, _is_turned(right)
+        along_k = is_int4 and turned
+        if along_k and not may_pack_k:
+            strides = list(right.stride())
+            rules.refuse(f"weight[{place}] of int4 must not be a transposed view for {left.dtype} x, got {strides}")
+        elif along_k:
+            rules.equal(f"8 * weight[{place}].size(-2), a transposed view,", right.size(-2) * INT4.packing, "k", depth)
+        else:
             rules.equal(f"weight[{place}].size(-2)", right.size(-2), "k", depth)
-        width = right.size(-1) * (INT4.packing if right.dtype == torch.int32 and not along_k else 1)
+        width = right.size(-1) * (INT4.packing if is_int4 and not along_k else 1)
         _check_inner(rules, "k", depth)
-        if not (along_k or is_transposed(right)):
+        if not turned:
             _check_inner(rules, "n", width)
         depths.append(depth)
         widths.append(width)
     return along_k, tuple(depths), tuple(widths)
+
+
+def _is_turned(weight: Tensor) -> bool:
+    """A transposed view as aclnn knows it: matrices of a batch lie without a gap."""
+    whole = weight.dim() == 2 or statically_known_true(weight.stride(0) == weight.size(1) * weight.size(2))
+    return is_transposed(weight) and whole
 
 
 def _check_inner(rules: Rules, name: str, size: Size) -> None:

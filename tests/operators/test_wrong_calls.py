@@ -115,7 +115,7 @@ def rules_of(module: Path) -> Iterator[ast.Call]:
     for call in ast.walk(ast.parse(module.read_text())):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             owner = call.func.value
-            if isinstance(owner, ast.Name) and owner.id == "rules":
+            if "rules" in (getattr(owner, "id", ""), getattr(owner, "attr", "")):
                 yield call
 
 

@@ -96,7 +96,7 @@ def swiglu_of_rows(
     gate = activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias
     for group in groups:
         # Fused, little lies between, and each call costs some time of its own.
-        for rows in row_blocks(group.start, group.end, x.size(-1) // (16 if fused else 1)):
+        for rows in row_blocks(group.start, group.end, x.size(-1) // (8 if fused else 1)):
             compute = _fused() if fused and rows.stop - rows.start > 1 else _group
             all_y[rows], all_scales[rows] = compute(given[rows], parameters.of_group(rows, group.weight), *gate)
     return y, scale

@@ -190,6 +190,10 @@ GOOD = [
 ]
 
 
+def turned(weight: torch.Tensor) -> torch.Tensor:
+    return weight.mT.contiguous().mT
+
+
 def wrong(argument: str, label: str, *args: Any, **kwargs: Any) -> Any:
     return bad("grouped_matmul", argument, label, *args, **kwargs)
 
@@ -238,6 +242,17 @@ WRONG = [
         group_list=ends(1, 6, dtype=I64),
         **ROWS,
     ),
+    wrong("weight[0]", "a8w4 transposed", X4, [turned(W4[0])], **A4, **COUNTS, **HALF),
+    wrong(
+        "weight[0]",
+        "a16w4 transposed, not along k",
+        HALF_X,
+        [turned(i32(3, 16, 2))],
+        antiquant_scale=[f16(3, 16)],
+        **HALVED,
+    ),
+    wrong("weight[0].size(-2)", "a16w4 along k, not transposed", HALF_X, [i32(3, 2, 8)], **RESTORED),
+    wrong("weight[0].size(-2)", "a16w4 along k, with gaps", HALF_X, [i32(6, 8, 2)[::2].mT], **RESTORED),
     wrong("output_dtype", "another half", HALF_X, HALF_W, **HALVED, **BF16),
     wrong("output_dtype", "int8 to float32", X, W, **INT8_CALL, output_dtype=torch.float32),
     wrong("output_dtype", "a8w4 without", X4, W4, **A4, **COUNTS),
@@ -313,6 +328,15 @@ WRONG = [
     wrong("scale[0]", "scale of one dimension", X, W, **{**INT8_CALL, "scale": [packed(16)]}),
     wrong("scale[0].size(0)", "scale of two experts", X, W, **{**INT8_CALL, "scale": [packed(16, 2)]}),
     wrong("scale[0].size(1)", "scale too narrow", X, W, **{**INT8_CALL, "scale": [packed(8, 3)]}),
+    wrong(
+        "scale[0].size(1)",
+        "a8w4 without a stretch",
+        X4,
+        W4,
+        **{**A4, "scale": [packed(16, 0).view(3, 0, 16)]},
+        **COUNTS,
+        **HALF,
+    ),
     wrong("scale[0]", "a8w4 scale of two dimensions", X4, W4, **{**A4, "scale": [packed(16, 3)]}, **COUNTS, **BF16),
     wrong(
         "scale[0].size(1)",
