@@ -32,6 +32,10 @@ _ERROR_LINE = re.compile(
     r"^(?:\[rank ?\d+\]:? |E +)*(?P<error>[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
 )
 _TOLD_BY_PYTEST = re.compile(r"^E +(?P<told>\S.*)$", re.MULTILINE)
+# What multiprocessing prints before the traceback of a process.
+_RANK_FAILED = re.compile(r"^Process \w*Process-\d+:$", re.MULTILINE)
+# What a program says of a rank that has told why.
+_THAT_A_RANK_FAILED = re.compile(r"subprocess \d+ failed with exitcode")
 # Dynamo tells what an operator said of a call behind its own words.
 _BEHIND_DYNAMO = re.compile(r"failed to run FX node with fake tensors.*: got (?P<kind>\w+)\((['\"])(?P<said>.*)\2\)")
 # A replayed operator tells beside the runtime's number what it refuses: after its own name.
@@ -58,6 +62,11 @@ def of_process(name: str, code: int | None, output: str) -> Outcome:
     return Outcome(name, judged(output), reason_in(output))
 
 
+def a_rank_failed(output: str) -> bool:
+    """Whether a process that a program has started ended in an error: programs say that all is well all the same."""
+    return bool(_RANK_FAILED.search(output))
+
+
 def judged(text: str) -> Verdict:
     """Whether an error is a refusal."""
     return Verdict.REFUSED if _REFUSALS.search(reason_in(text)) else Verdict.FAILED
@@ -66,6 +75,7 @@ def judged(text: str) -> Verdict:
 def reason_in(text: str) -> str:
     """The last error that a traceback tells, in one line."""
     found = [match["error"] for match in _ERROR_LINE.finditer(text)]
+    found = [error for error in found if not _THAT_A_RANK_FAILED.search(error)] or found
     found += [f"{match['kind']}: {match['said']}" for match in _BEHIND_DYNAMO.finditer(text)]
     found += [f"Refusal: {match['said']}" for match in _BEHIND_REPLAY.finditer(text)]
     found = found or [match["told"] for match in _TOLD_BY_PYTEST.finditer(text)]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .documents import Example
-from .outcome import TOO_LONG, Outcome, Verdict, judged, of_process, reason_in
+from .outcome import TOO_LONG, Outcome, Verdict, a_rank_failed, judged, of_process, reason_in
 from .suites import A3, Job
 
 _TASKS = "compat.forked"
@@ -83,7 +83,8 @@ def _of_ranks(example: Example, script: Path, seconds: float) -> tuple[int | Non
     chip = A3 if example.for_a3 else {}
     ranks = [] if example.starts_ranks else ["--ranks", "2"]
     devices = {"GRAPH_QUANT_DEVICES": "16"} if example.starts_ranks else {}
-    return _process(["run", *ranks, str(script)], script.parent, seconds, {**chip, **devices})
+    code, output = _process(["run", *ranks, str(script)], script.parent, seconds, {**chip, **devices})
+    return (1 if code == 0 and a_rank_failed(output) else code), output
 
 
 def _forked(task: str, what: Any, folder: str, limits: Limits) -> tuple[int | None, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .outcome import Outcome, Verdict
+from .whose import WHOSE
 
 _COLUMNS = (Verdict.PASSED, Verdict.REFUSED, Verdict.FAILED, Verdict.LATE, Verdict.CRASHED, Verdict.SKIPPED)
 
@@ -32,7 +33,7 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
         rest = [each for each in outcomes if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED)]
         if rest:
             lines += [f"## {suite}: what does not pass", "", "| what | how | why |", "|---|---|---|"]
-            lines += [f"| {_cell(each.name)} | {each.verdict.value} | {_cell(each.reason)} |" for each in rest]
+            lines += [f"| {_cell(each.name)} | {each.verdict.value} | {_cell(_why(suite, each))} |" for each in rest]
             lines.append("")
         reasons = Counter(each.reason for each in outcomes if each.verdict is Verdict.SKIPPED)
         if reasons:
@@ -40,6 +41,12 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
             lines += [f"| {count} | {_cell(reason)} |" for reason, count in reasons.most_common()]
             lines.append("")
     return "\n".join(lines)
+
+
+def _why(suite: str, outcome: Outcome) -> str:
+    """What was said last, and whose it is where it is not this package's."""
+    found = [why for name, why in WHOSE.get(suite, {}).items() if outcome.name.startswith(name)]
+    return "; ".join(filter(None, [*found, outcome.reason]))
 
 
 def _cell(text: str) -> str:

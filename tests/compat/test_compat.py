@@ -11,7 +11,7 @@ import pytest
 
 from compat.documents import examples, runnable
 from compat.forked import Sample, Stop
-from compat.outcome import TOO_LONG, Outcome, Verdict, judged, of_process, reason_in
+from compat.outcome import TOO_LONG, Outcome, Verdict, a_rank_failed, judged, of_process, reason_in
 from compat.running import Limits, run
 from compat.suites import SUITES
 from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
@@ -91,6 +91,12 @@ def test_a_block_that_is_no_program_is_none() -> None:
 )
 def test_an_outcome_is_judged_by_how_a_process_ends(code, output, verdict, reason) -> None:
     assert of_process("x", code, output) == Outcome("x", verdict, reason)
+
+
+def test_an_example_whose_ranks_fail_has_failed_whatever_it_says() -> None:
+    assert a_rank_failed("Process SpawnProcess-3:\nTraceback (most recent call last):\nrun npu success.\n")
+    assert reason_in("ValueError: no\nRuntimeError: subprocess 7 failed with exitcode 1\n") == "ValueError: no"
+    assert not a_rank_failed("Process 3: ready\nrun npu success.\n")
 
 
 def test_a_reason_names_no_folder_of_this_machine() -> None:

@@ -146,6 +146,12 @@ class HostHccl(ProcessGroupGloo):
         """Return the name by which operators know this group."""
         return f"host_hccl_{self._name}"
 
+    def _window_register_and_exchange(self, *_: object) -> None:
+        raise RuntimeError(
+            "hccl: memory that other ranks write to without being asked, as npu_attention_to_ffn and "
+            "npu_ffn_to_attention do, is not served on the host"
+        )
+
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Sequence[Tensor], peers: Sequence[int]) -> Work:
         """Start all of them, and return one work for all. In a batch, HCCL lets a rank give itself something."""
         posts = list(zip(kinds, tensors, peers, strict=True))
