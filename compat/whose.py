@@ -6,11 +6,5 @@ WHOSE = {
         "torch_npu/torch_npu-npu_mm_all_reduce_base-2": (
             "the example's antiquant_scale is as long as x2 has rows; its page asks for as many as x2 has columns"
         ),
-        "torch_npu/torch_npu-npu_attention_to_ffn-": (
-            "the operator returns nothing: it leaves tokens in memory of other ranks that no operator here reads"
-        ),
-        "torch_npu/torch_npu-npu_ffn_to_attention-": (
-            "the operator returns nothing: it leaves tokens in memory of other ranks that no operator here reads"
-        ),
     },
 }
