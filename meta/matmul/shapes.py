@@ -18,18 +18,15 @@ def is_transposed(tensor: torch.Tensor) -> bool:
 
 
 def check_depth(rules: Rules, x1: torch.Tensor, x2: torch.Tensor, int4: bool) -> tuple[bool, Size]:
-    """Whether int4 x2 is packed along k, and the number of columns of the product."""
+    """Whether int4 x2 is packed along k, as it is in a transposed view alone, and the columns of the product."""
     if not int4:
         rules.equal("x2.size(-2)", x2.size(-2), "x1.size(-1)", x1.size(-1))
         return False, x2.size(-1)
-    if guard_or_false(x2.size(-2) == x1.size(-1)):
-        return True, x2.size(-1)
-    depth = x1.size(-1) * INT4.packing
-    rules.require(
-        x2.size(-2) == depth,
-        lambda: f"x2.size(-2) must equal k, {depth}, or k/8 in a transposed view, {x1.size(-1)}, got {x2.size(-2)}",
-    )
-    return False, x2.size(-1) * INT4.packing
+    along_k = is_transposed(x2)
+    depth = x1.size(-1) if along_k else x1.size(-1) * INT4.packing
+    wanted = "k/8 in a transposed view" if along_k else "k, or k/8 in a transposed view"
+    rules.require(x2.size(-2) == depth, lambda: f"x2.size(-2) must equal {wanted}, {depth}, got {x2.size(-2)}")
+    return along_k, x2.size(-1) * (1 if along_k else INT4.packing)
 
 
 def check_inner(rules: Rules, name: str, tensor: torch.Tensor) -> None:

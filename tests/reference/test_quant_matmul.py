@@ -140,7 +140,8 @@ def test_int4_operands(along_k: bool) -> None:
     left = torch.randint(-8, 8, (4, 32), generator=GENERATOR)
     right = torch.randint(-8, 8, (32, 24), generator=GENERATOR)
     x1 = torch.from_numpy(rules.pack(left.numpy()))
-    x2 = torch.from_numpy(rules.pack(right.t().numpy())).t() if along_k else torch.from_numpy(rules.pack(right.numpy()))
+    x2 = torch.from_numpy(rules.pack((right.t() if along_k else right).numpy())).contiguous()
+    x2 = x2.t() if along_k else x2
     tokens = torch.ones(4)
     y = torch_npu.npu_quant_matmul(x1, x2, torch.ones(1), pertoken_scale=tokens, output_dtype=torch.float16)
     assert np.array_equal(y.numpy(), (left.numpy() @ right.numpy()).astype(np.float16))

@@ -60,6 +60,8 @@ WRONG = [
     bad("quant_matmul", "x1.size(-1)", "int4 too deep", i32(1, 8192), i32(65536, 1), f32(8), **HALF),
     bad("quant_matmul", "x2.size(-2)", "other depth", A, i8(16, 16), packed(16)),
     bad("quant_matmul", "x1", "int4 x1 transposed", i32(2, 4).t(), i32(16, 3), f32(24), **HALF),
+    bad("quant_matmul", "x2.size(-2)", "int4 along k, not a view", i32(4, 2), i32(2, 24), f32(24), **HALF),
+    bad("quant_matmul", "x2.size(-2)", "int4 view, not along k", i32(4, 2), i32(3, 16).t(), f32(24), **HALF),
     bad("quant_matmul", "x2.size(-2)", "int4 other depth", i32(4, 2), i32(15, 3), f32(24), **HALF),
     bad("quant_matmul", "x1 and x2", "batches apart", i8(2, 4, 32), i8(3, 32, 16), packed(16)),
     bad("quant_matmul", "bias", "bias of two dimensions", A, B, packed(16), bias=small32(1, 16)),
