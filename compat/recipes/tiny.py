@@ -113,7 +113,9 @@ def _weights(folder: Path, config: Mapping[str, Any]) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name:
-                parameter.uniform_(0.5, 1.5)
+                # Some models add 1 to what they store. Twice as large, queries and keys would leave softmax one token.
+                middle = 0.0 if name.endswith("weight") and not parameter.any() else 1.0
+                parameter.uniform_(middle - 0.5, middle + 0.5)
             else:
                 parameter.normal_(0, 0.05)
     model.save_pretrained(folder)
