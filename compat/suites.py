@@ -106,7 +106,7 @@ _RECIPES = (
     *((name, ranks) for ranks in (1, 2) for name in ("qwen3", "qwen3-w8a8")),
     *((name, 2) for name in ("qwen3_moe", "deepseek_r1", "deepseek_r1-w8a8", "deepseek_r1-w4a8", "deepseek_r1-w8a8c8")),
     *((name, 2) for name in ("deepseek_v3_2_exp", "deepseek_v3_2_exp-w4a8", "glm_5", "longcat_flash", "kimi_k2")),
-    *((name, 2) for name in ("kimi_k2_thinking", "hy3", "qwen3_5", "gemma_4")),
+    *((name, 2) for name in ("kimi_k2_thinking", "hy3", "qwen3_5", "gemma_4", "step3p7_flash", "longcat_flash_lite")),
     *((name, 1) for name in ("gpt_oss", "pangu_7b")),
 )
 SUITES = (

@@ -12,7 +12,7 @@ COUNTS = (3, 0, 3)
 # A power of two, whose reciprocal is exact.
 INPUT_SCALE, INPUT_OFFSET = 2.0**-5, 3
 # A result is rounded to bfloat16, and so may be what it is added up from.
-_ROUNDING = 2.0**-7
+ROUNDING = 2.0**-7
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Weights:
     scale: Tensor
 
     @classmethod
-    def random(cls, bits: int, *leading: int) -> Weights:
+    def random(cls, bits: int, *leading: int, outputs: int = OUTPUTS, inputs: int = INPUTS) -> Weights:
         """Integers of all values but the lowest, scales that bfloat16 holds."""
         high = 2 ** (bits - 1)
-        shape = (*leading, OUTPUTS)
-        integers = torch.randint(1 - high, high, (*shape, INPUTS), dtype=torch.int8)
+        shape = (*leading, outputs)
+        integers = torch.randint(1 - high, high, (*shape, inputs), dtype=torch.int8)
         return cls(integers, (torch.rand(*shape, 1) / high + 0.5 / high).bfloat16())
 
     @property
@@ -68,6 +68,13 @@ class Weights:
         return (low | high).contiguous()
 
 
+def eights(integers: Tensor) -> Tensor:
+    """Eight inputs to an int32, each 8 above its value, as compressed-tensors packs them."""
+    shifts = torch.arange(0, 32, 4)
+    packed = ((integers.long() + 8).unflatten(-1, (-1, 8)) << shifts).sum(-1)
+    return (packed - ((packed >> 31) << 32)).to(torch.int32)
+
+
 def tokens() -> Tensor:
     """Activations."""
     return torch.randn(TOKENS, INPUTS).bfloat16()
@@ -91,7 +98,7 @@ def judged(output: Tensor, x: Tensor, weights: Weights, step: Tensor | float | N
     else:
         wanted, added = wide @ meant.T, wide.abs() @ meant.abs().T
     reach = meant.abs().sum(-1)
-    bound = added * _ROUNDING if step is None else added * _ROUNDING + 0.5 * step * reach
+    bound = added * ROUNDING if step is None else added * ROUNDING + 0.5 * step * reach
     return Layer(output, wanted, bound)
 
 

@@ -9,28 +9,44 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .layer import COUNTS, EXPERTS, INPUT_SCALE, INPUTS, OUTPUTS, Layer, Weights, judged, module, step_of, tokens
+from .layer import (
+    COUNTS,
+    EXPERTS,
+    INPUT_SCALE,
+    INPUTS,
+    OUTPUTS,
+    Layer,
+    Weights,
+    eights,
+    judged,
+    module,
+    step_of,
+    tokens,
+)
+from .sglang_experts import AWQ_ORDER, NPU, REAL
+from .sglang_experts import CASES as EXPERT_CASES
 from .standins import Framework
 
-_NPU = "sglang.srt.hardware_backend.npu"
 FRAMEWORK = Framework(
     roots=("sglang",),
     real=frozenset(
-        f"{_NPU}.{name}"
-        for name in (
-            *("utils", "moe.matmul", "moe.quant"),
-            *(f"quantization.{file}" for file in ("linear_method_npu", "moe_methods", "awq_kernels", "gptq_kernels")),
-        )
+        {
+            *(f"{NPU}.{name}" for name in ("utils", "moe.matmul", "moe.quant")),
+            *(
+                f"{NPU}.quantization.{file}"
+                for file in ("linear_method_npu", "moe_methods", "awq_kernels", "gptq_kernels")
+            ),
+            *REAL,
+        }
     ),
     folder="python",
     answers={"sglang.srt.utils.is_npu": lambda: True},
 )
 _GROUP = 32
-_AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 
 def _method(file: str, name: str, *args: Any, **kwargs: Any) -> Any:
-    return getattr(importlib.import_module(f"{_NPU}.quantization.{file}"), name)(*args, **kwargs)
+    return getattr(importlib.import_module(f"{NPU}.quantization.{file}"), name)(*args, **kwargs)
 
 
 def _linear(name: str, bits: int) -> Layer:
@@ -78,7 +94,7 @@ def _w4a16_experts() -> Layer:
     weights = Weights.random(4, EXPERTS)
     scale = weights.scale.expand(EXPERTS, OUTPUTS, INPUTS // _GROUP).contiguous()
     layer = module(
-        w13_weight=_eights(weights.integers), w13_weight_scale=scale, w13_weight_offset=torch.zeros_like(scale)
+        w13_weight=eights(weights.integers), w13_weight_scale=scale, w13_weight_offset=torch.zeros_like(scale)
     )
     return _experts(_method("moe_methods", "NPUWNA16Int4MoEMethod"), layer, weights, None)
 
@@ -101,8 +117,8 @@ def _of_gptq() -> Layer:
     config = SimpleNamespace(checkpoint_format="gptq", weight_bits=4, group_size=_GROUP)
     method = _method("gptq_kernels", "GPTQLinearAscendKernel", config)
     scales = _by_group(weights)
-    zeros = _eights(torch.full_like(scales, -1, dtype=torch.int8))
-    layer = module(qweight=_eights(weights.integers).T.contiguous(), qzeros=zeros, scales=scales)
+    zeros = eights(torch.full_like(scales, -1, dtype=torch.int8))
+    layer = module(qweight=eights(weights.integers).T.contiguous(), qzeros=zeros, scales=scales)
     method.process_weights_after_loading(layer)
     return judged(method.apply(layer, x.npu()), x, weights, None)
 
@@ -112,22 +128,15 @@ def _of_awq() -> Layer:
     weights, x = Weights.random(4), tokens()
     method = _method("awq_kernels", "AWQAscendLinearKernel", SimpleNamespace(pack_factor=8))
     scales = _by_group(weights)
-    columns = weights.integers.T.unflatten(-1, (-1, 8))[..., _AWQ_ORDER].flatten(-2)
-    zeros = _eights(torch.zeros_like(scales, dtype=torch.int8))
-    layer = module(qweight=_eights(columns), qzeros=zeros, scales=scales)
+    columns = weights.integers.T.unflatten(-1, (-1, 8))[..., AWQ_ORDER].flatten(-2)
+    zeros = eights(torch.zeros_like(scales, dtype=torch.int8))
+    layer = module(qweight=eights(columns), qzeros=zeros, scales=scales)
     method.process_weights_after_loading(layer)
     return judged(method.apply(layer, x.npu()), x, weights, None)
 
 
 def _by_group(weights: Weights) -> Tensor:
     return weights.scale.T.expand(INPUTS // _GROUP, OUTPUTS).contiguous()
-
-
-def _eights(integers: Tensor) -> Tensor:
-    """Eight inputs to an int32, each 8 above its value, as compressed-tensors packs them."""
-    shifts = torch.arange(0, 32, 4)
-    packed = ((integers.long() + 8).unflatten(-1, (-1, 8)) << shifts).sum(-1)
-    return (packed - ((packed >> 31) << 32)).to(torch.int32)
 
 
 CASES = {
@@ -141,4 +150,5 @@ CASES = {
     "experts in bfloat16": _plain_experts,
     "GPTQ linear": _of_gptq,
     "AWQ linear": _of_awq,
+    **EXPERT_CASES,
 }

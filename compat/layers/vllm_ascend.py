@@ -1,4 +1,4 @@
-"""vllm-ascend's methods for linears."""
+"""vllm-ascend's methods: for linears here, those for experts and caches beside."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 import torch_npu
 from torch import Tensor
 
+from . import vllm_ascend_caches, vllm_ascend_experts
 from .layer import INPUT_SCALE, Layer, Weights, judged, module, step_of, tokens
 from .standins import Framework
 
@@ -22,11 +23,14 @@ FRAMEWORK = Framework(
             *(f"{_METHODS}.{name}" for name in ("w4a4_laos_dynamic", "w4a4_flatquant", "w8a8_pdmix")),
             "vllm_ascend.quantization.quant_type",
             "vllm_ascend.quantization.tp_weight_switch",
+            *vllm_ascend_experts.REAL,
+            *vllm_ascend_caches.REAL,
         }
     ),
     answers={
         "vllm_ascend.utils.maybe_trans_nz": lambda weight: torch_npu.npu_format_cast(weight, _NZ),
         "vllm_ascend.utils.COMPRESSED_TENSORS_METHOD": "compressed-tensors",
+        **vllm_ascend_experts.ANSWERS,
     },
 )
 
@@ -83,4 +87,6 @@ CASES = {
     "W8A16 linear": lambda: _linear("w8a16", "AscendW8A16LinearMethod", 8, None),
     "W4A4_DYNAMIC linear": lambda: _linear("w4a4_laos_dynamic", "AscendW4A4LaosDynamicLinearMethod", 4, 4),
     "W4A4_FLATQUANT_DYNAMIC linear": _flatquant,
+    **vllm_ascend_experts.CASES,
+    **vllm_ascend_caches.CASES,
 }

@@ -23,6 +23,8 @@ class Recipe:
     for_a3: bool = False  # by its README
     shares_experts: bool = False  # each rank has some of the experts; else a part of every expert
     parallel: Mapping[str, int] = field(default_factory=dict)  # sizes of groups that are not all ranks
+    is_in_transformers: bool = True  # else its weights are those its runner makes up, and only graphs are compared
+    in_graphs: str = ""  # what it computes by other operators there than eagerly, by its own choice
     has_own_runner: bool = False  # in its folder, with settings of another form
 
 
@@ -251,6 +253,56 @@ _GEMMA_4 = {
         "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25},
     },
 }
+_LONGCAT_LITE = {
+    **_LONGCAT,
+    "architectures": ["LongcatCausalLM"],
+    "model_type": "longcat_flash_ngram",
+    "num_nextn_predict_layers": 0,
+    "emb_neighbor_num": 4,
+    "emb_split_num": 4,
+    "ngram_vocab_size_ratio": 3,
+    "rope_scaling": {"rope_type": "linear", "factor": 1.0},  # none: transformers 5 has no default for it to look up
+}
+_STEP = {
+    **_COMMON,
+    **_WIDE,
+    "architectures": ["Step3p5ForCausalLM"],
+    "model_type": "step3p5",
+    "intermediate_size": 512,
+    "num_attention_groups": 2,
+    "head_dim": 128,
+    "moe_intermediate_size": 64,
+    "moe_num_experts": 16,
+    "moe_top_k": 8,
+    "share_expert_dim": 64,
+    "moe_layers_enum": "1",
+    "layer_types": ["full_attention", "sliding_attention"],
+    "attention_other_setting": {
+        "attention_type": "sliding_attention",
+        "num_attention_heads": 6,
+        "num_attention_groups": 2,
+        "head_dim": 128,
+    },
+    "sliding_window": 32,
+    "use_qk_norm": True,
+    "use_head_wise_attn_gate": True,
+    "use_moe_router_bias": True,
+    "moe_router_activation": "sigmoid",
+    "moe_router_scaling_factor": 3.0,
+    "need_fp32_gate": True,
+    "swiglu_limits": [0.0, 7.0],
+    "swiglu_limits_shared": [0.0, 16.0],
+    "rope_theta": [5000000.0, 10000.0],
+    "partial_rotary_factors": [0.5, 1.0],
+    "yarn_only_types": ["full_attention"],
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 2.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 32.0,
+        "original_max_position_embeddings": 2048,
+    },
+}
 # To transformers a Llama whose attention has biases.
 _PANGU = {
     **_COMMON,
@@ -268,7 +320,12 @@ RECIPES = {
     "hy3": Recipe("hy3", _HY3, for_a3=True, shares_experts=True),
     "qwen3_5": Recipe("qwen3.5", _QWEN3_5, for_a3=True),
     "gemma_4": Recipe(
-        "gemma_4", _GEMMA_4, for_a3=True, shares_experts=True, parallel={"attn_tp_size": 1, "dense_tp_size": 1}
+        "gemma_4",
+        _GEMMA_4,
+        for_a3=True,
+        shares_experts=True,
+        parallel={"attn_tp_size": 1, "dense_tp_size": 1},
+        in_graphs="decodes with gelu and a product where npu_geglu is eagerly",
     ),
     "kimi_k2_thinking": Recipe(
         "kimi_k2_thinking", {**_KIMI, **_WIDE}, for_a3=True, shares_experts=True, parallel={"attn_tp_size": 1}
@@ -295,6 +352,23 @@ RECIPES = {
         shares_experts=True,
     ),
     "glm_5": Recipe("glm_5", _GLM_5, for_a3=True, shares_experts=True, parallel={"attn_tp_size": 1}),
+    "step3p7_flash": Recipe(
+        "step3p7_flash",
+        _STEP,
+        modes=("eager", "npugraph_ex"),
+        for_a3=True,
+        shares_experts=True,
+        parallel={"attn_tp_size": 1, "dense_tp_size": 1},
+        is_in_transformers=False,
+    ),
+    "longcat_flash_lite": Recipe(
+        "longcat_flash_lite",
+        _LONGCAT_LITE,
+        custom={"enable_moe_mc2_dispatch": True},  # its group is made eagerly where this is said, though it is used
+        for_a3=True,
+        shares_experts=True,
+        is_in_transformers=False,
+    ),
     "longcat_flash": Recipe(
         "longcat_flash", _LONGCAT, for_a3=True, shares_experts=True, parallel={"o_proj_tp_size": 2}
     ),

@@ -3,7 +3,7 @@
 For `graph-quant run`, alone or with --ranks. The recipe runs as it stands; what its worker returns is kept as well,
 and eagerly also what it routes to which experts.
 With RECIPE_FUSION=off TorchAir does not fuse operators by patterns, which gives other bits where a fused kernel rounds
-less.
+less. With RECIPE_ROWS=on weights of float32 that are turned are laid out in rows, as inputs of a GE graph are.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import importlib
 import os
 import runpy
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import yaml
 
 # What sends tokens to experts: the tokens come first, and these say to which.
 _ROUTING = {"npu_moe_init_routing_v2": "expert_idx", "npu_moe_distribute_dispatch_v2": "expert_ids"}
+_MADE_UP = 0.1
 
 
 Step = dict[str, Any]
@@ -59,10 +61,13 @@ def _with_executor(settings: str, is_eager: bool, steps: list[Step]) -> None:
     routed: Routing = []
     if is_eager:
         _keep_routing(routed)
+    _make_up_larger_weights()
     inference = model_worker.ModelWorker.inference
 
     def keeping(self: Any, model_inputs: Any, is_prefill: bool, *args: Any, **kwargs: Any) -> Any:
         routed.clear()
+        if os.environ.get("RECIPE_ROWS") == "on":
+            _lay_in_rows(self.model)
         result = inference(self, model_inputs, is_prefill, *args, **kwargs)
         output = result[0]
         logits = output[0] if isinstance(output, tuple) else output
@@ -118,6 +123,20 @@ def _keep_routing(routed: Routing) -> None:
             return called(*args, **kwargs)
 
         setattr(torch_npu, name, call)
+
+
+def _make_up_larger_weights() -> None:
+    """What the runner makes up without a checkpoint is within 0.001 of 0: too little to tell results apart."""
+    from executor.model_loader import dummy_loader
+
+    made_up = dummy_loader.initialize_dummy_weights
+    dummy_loader.initialize_dummy_weights = partial(made_up, low=-_MADE_UP, high=_MADE_UP)
+
+
+def _lay_in_rows(model: torch.nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.dtype == torch.float32 and not parameter.is_contiguous():
+            parameter.data = parameter.data.contiguous()
 
 
 def _without_fusion() -> None:

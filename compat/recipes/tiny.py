@@ -33,7 +33,10 @@ def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
     ids = {"eos_token_id": tokens - 2, "bos_token_id": tokens - 1, "pad_token_id": tokens - 1}
     config = {**recipe.config, **ids}
     plain = _plain(recipe, folder)
-    _weights(plain, config)
+    if recipe.is_in_transformers:
+        _weights(plain, config)
+    else:
+        (folder / "config.json").write_text(json.dumps(config))
     if recipe.bits is not None:
         quantise(plain, folder, recipe.bits[0], recipe.kv_bits is not None, recipe.unquantised)
         config["quantization_config"] = _quantisation(recipe, *recipe.bits)
@@ -51,7 +54,7 @@ def _settings(recipe: Recipe, mode: str, folder: Path, ranks: int) -> dict[str, 
             "model_name": recipe.model,
             "model_path": str(folder),
             "exe_mode": mode,
-            "with_ckpt": True,
+            "with_ckpt": recipe.is_in_transformers,
             "custom_params": dict(recipe.custom),
         },
         "data_config": {"dataset": "default", "input_truncated_len": _PROMPT},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.masks import TREE
@@ -13,7 +14,15 @@ LATENT, WIDE = 512, 192
 # The channels of a head of query and key, and of value.
 WIDTHS = ((64, 64), (128, 128), (WIDE, 128), (WIDE, WIDE))
 OF_LATENT = ("TND_NTD",)
+# torch_npu's document knows WIDTHS alone, as tilings did until November 2025. Since December (CANN 8.5 and 9) a kernel
+# of layout TND takes any width up to this, of query, key and value alike: the tiling of A2 and A3 decides.
+WIDEST, _MOST_BLOCK = 256, 512
 MODES = (0, 3, 4, TREE)
+_WIDER = (
+    "; others up to 256 are for npu_fused_infer_attention_score and v2 in layout TND without rope parts, quantised "
+    "results, or a mask in sparse_mode 0, with inner_precise 0 (2, 3 and for float16 1 too where no heads share keys), "
+    "and blocks of (blocks, up to 512 tokens, channels)"
+)
 
 
 def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
@@ -29,11 +38,13 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
         lambda: f"query must have {LATENT} channels a head, and rope parts, in layout TND_NTD, got {width}",
     )
     value = _value_width(operands, numbers)
+    if width == value <= WIDEST and _takes_any_width(operands, numbers):
+        return
     rules.require(
         (width, value) in WIDTHS,
         lambda: (
             f"query and value must have 64 or 128 channels a head, or 192 and 128 or 192, in layout "
-            f"{numbers.input_layout}, got {width} and {value}"
+            f"{numbers.input_layout}, got {width} and {value}{_WIDER if width == value <= WIDEST else ''}"
         ),
     )
     alone = numbers.num_heads == numbers.kv_heads and operands.block_table is None and numbers.layout == "TND"
@@ -43,6 +54,26 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
             "value must have 128 channels a head where heads share keys, with a block_table, in sparse_mode 4 and in "
             f"other layouts than TND, got {value}"
         ),
+    )
+
+
+def _takes_any_width(operands: Operands, numbers: Numbers) -> bool:
+    sink = operands.learnable_sink
+    precise = numbers.inner_precise == 0 or (
+        numbers.num_heads == numbers.kv_heads
+        and not (operands.query.dtype == torch.bfloat16 and numbers.inner_precise == 1)
+    )
+    return (
+        numbers.op.startswith("npu_fused_infer_attention_score")
+        and numbers.input_layout == "TND"
+        and operands.query_rope is None
+        and operands.quant_scale2 is None
+        and operands.pse_shift is None
+        and (sink is None or (sink.dtype == operands.query.dtype and numbers.inner_precise == 0))
+        and (operands.atten_mask is None) == (numbers.sparse_mode == MODES[0])
+        and numbers.sparse_mode != TREE
+        and precise
+        and (operands.block_table is None or (operands.key.dim() == 3 and numbers.block_size <= _MOST_BLOCK))
     )
 
 

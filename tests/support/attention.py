@@ -296,6 +296,8 @@ def inference_calls(draw: Draw) -> Arrays:
         layouts += [] if kind in ("prefix", "padding") else ["BSH_NBSD", "BNSD_NBSD", "BSND_BNSD"]
     given["input_layout"] = draw(st.sampled_from(layouts))
     layout = given["input_layout"].partition("_")[0]
+    if kind == "packed" and given["input_layout"] == "TND":
+        width = draw(st.sampled_from([64, 48, 256]))
     given["query"] = _laid_out(_floats(draw, dtype, batch, heads, tokens, width), layout)
     _add_cache(draw, given, kind, layout, dtype, (batch, kv_heads, keys, width), packed, tokens)
     if kind == "rope":

@@ -46,7 +46,9 @@ def prompt_calls(draw: Draw) -> tuple[tuple[Any, ...], Arrays]:
     def fits(call: Arrays) -> bool:
         unknown = {*call} - OF_PROMPT - {"softmax_lse_flag", "inner_precise"}
         tokens = call["query"].shape["BSNDH".index("S") if call["input_layout"][1] == "S" else -2]
-        return not unknown and call["input_layout"] in ("BSH", "BSND", "BNSD", "BNSD_BSND", "TND") and tokens > 1
+        known = call["input_layout"] in ("BSH", "BSND", "BNSD", "BNSD_BSND", "TND")
+        known &= call["input_layout"] != "TND" or call["query"].size(-1) == 64
+        return not unknown and known and tokens > 1
 
     given = draw(inference_calls().filter(fits))
     return (), {"scale_value" if name == "scale" else name: given[name] for name in given if name in OF_PROMPT}

@@ -118,7 +118,8 @@ FIRST_ALONE = ("antiquant_scale", "query_padding_size", "kv_padding_size", "key_
 def calls(draw: Draw) -> tuple[tuple[Any, ...], Arrays]:
     """Calls of the first version that the second can make, sometimes with a sink."""
     given = draw(inference_calls().filter(lambda call: not any(name in call for name in FIRST_ALONE)))
-    if given["input_layout"] in ("TND", "NTD_TND") and draw(st.booleans()):
+    takes_sink = given["query"].size(-1) in (64, 128) or given["query"].dtype == torch.bfloat16
+    if given["input_layout"] in ("TND", "NTD_TND") and takes_sink and draw(st.booleans()):
         given["learnable_sink"] = bf16(given["num_heads"])
     return (), {NAMES.get(name, name): value for name, value in given.items()}
 
