@@ -23,13 +23,13 @@ print("share of the bound:", check(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
 # A framework in one file: a method that multiplies as it should, and one that forgets the scale.
 METHOD = """
 import torch
-from vllm.config import get_current_vllm_config
+from vllm.forward_context import get_forward_context
 from vllm_ascend.utils import maybe_trans_nz
 from .base import Base
 
 class AscendW8A16LinearMethod(Base):
     def __init__(self):
-        assert not get_current_vllm_config().anything
+        assert not get_forward_context().anything
 
     def process_weights_after_loading(self, layer):
         layer.weight.data = layer.weight.data.t().contiguous()

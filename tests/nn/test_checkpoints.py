@@ -274,12 +274,25 @@ def test_experts(write, scheme: str) -> None:
         (lambda t, _: t["layers.w8a8.input_scale"].zero_(), "layers.w8a8: its scale of inputs must be above 0"),
         (lambda t, _: t.update({"layers.w8a8.quant_bias": torch.ones(3)}), "its integer bias must have 64 elements"),
         (lambda t, _: t["layers.w8a8.weight_offset"].add_(1), "layers.w8a8.weight_offset: it must be zero"),
+        (
+            lambda t, _: t.update({"layers.w8a16.weight_scale": scales().view(torch.int32).long()}),
+            "w8a16.weight_scale: it must be of floats, got torch.int64",
+        ),
+        (lambda t, _: t.update({"layers.w8a8.quant_bias": torch.full((N,), 0.5)}), "it must be of whole numbers"),
+        (
+            lambda t, _: t.update({"layers.w8a8.input_offset": torch.tensor([200.0])}),
+            "its offset of inputs must be an integer of 8 bits",
+        ),
+        (
+            lambda t, _: t.update({"norm.weight": torch.ones(K).to(torch.float8_e4m3fn)}),
+            "norm.weight: it is stored as torch.float8_e4m3fn",
+        ),
         (lambda _, d: d.clear(), "no quant_method; understood are msModelSlim, compressed-tensors and torchao"),
     ],
     ids=[
         *("scheme", "scale", "strange", "offset", "plain", "scale too short", "scale NaN", "weight", "bias of none"),
         *("no bias", "bias too short", "int4 too large", "scales of inputs", "input scale 0", "quant_bias"),
-        *("offset of W8A8", "format"),
+        *("offset of W8A8", "scale of bits", "fractions", "offset too large", "float8 without a scale", "format"),
     ],
 )
 def test_what_is_not_understood_is_named_and_changes_nothing(write, change, message: str) -> None:
@@ -320,10 +333,28 @@ TOKENS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": True, "str
         (by_the_library(INT4, None), {"weight_packed": torch.ones(N, 9, dtype=torch.int32)}, "does not hold"),
         (by_the_library(INT4, None), {"weight_g_idx": torch.arange(K).flip(0) // 32}, "weight_g_idx: weights with it"),
         ({**by_the_library(INT4, None), "format": "mixed-precision"}, {}, "its format None is not among"),
+        (
+            {**by_the_library(INT4, None), "transform_config": {"config_groups": {"R": {}}}},
+            {},
+            "its transform_config turns activations",
+        ),
+        (
+            {**by_the_library(INT4, None), "kv_cache_scheme": {"num_bits": 8, "type": "float"}},
+            {},
+            "its kv_cache_scheme must be symmetric static int8",
+        ),
+        (
+            {**by_the_library(INT4, None), "kv_cache_scheme": {"num_bits": 8, "type": "int"}},
+            {},
+            "holds no k_scale and v_scale",
+        ),
+        (by_the_library(INT4, {**TOKENS, "dynamic": "local"}), {}, "must be True or False, got 'local'"),
+        (by_the_library(INT4, None), {"weight_zero_point": torch.ones(8, 4, dtype=torch.int32)}, "weights with it are"),
     ],
     ids=[
         *("blocks", "group size", "float activations", "static token", "activation groups", "offset", "outputs"),
-        *("transposed scale", "shape", "packed", "order", "format of a group"),
+        *("transposed scale", "shape", "packed", "order", "format of a group", "rotations", "float8 cache"),
+        *("cache without scales", "local", "zero points"),
     ],
 )
 def test_schemes_of_compressed_tensors_that_are_not_served_are_named(write, config, more, message: str) -> None:

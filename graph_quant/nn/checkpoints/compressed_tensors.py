@@ -31,6 +31,12 @@ class CompressedTensors:
         self._groups = list((config.get("config_groups") or {}).values())
         if not all("targets" in group and group.get("weights") for group in self._groups):
             raise CheckpointError(f"{files.folder}: each of its config_groups must have targets and weights")
+        if (config.get("transform_config") or {}).get("config_groups"):
+            raise CheckpointError(f"{files.folder}: its transform_config turns activations, which is not served")
+        self._cache = config.get("kv_cache_scheme")
+        if self._cache is not None and not _is_served_cache(self._cache):
+            told = dict(self._cache)
+            raise CheckpointError(f"{files.folder}: its kv_cache_scheme must be symmetric static int8, got {told}")
         self._ignored = config.get("ignore") or []
         told = config.get("format")
         for written in [group.get("format") for group in self._groups] if told == _MIXED else [told]:
@@ -68,6 +74,8 @@ class CompressedTensors:
             return Stored(weights["num_bits"], integers, scale, Activations.FLOAT)
         if inputs.get("type") != "int":
             raise CheckpointError(f"{linear}: activations must be integers, got {dict(inputs)}")
+        if inputs.get("dynamic") not in (None, False, True):
+            raise CheckpointError(f"{linear}: dynamic activations must be True or False, got {inputs['dynamic']!r}")
         if not inputs.get("dynamic"):
             if inputs.get("num_bits") != 8 or inputs.get("strategy") != "tensor":
                 raise CheckpointError(f"{linear}: stored scales must be of a tensor of 8 bits, got {dict(inputs)}")
@@ -114,7 +122,18 @@ class CompressedTensors:
             module, _, kind = name.rpartition(".")
             if kind in ("k_scale", "v_scale"):
                 found.setdefault(module, {})[kind] = self._files.take(name)
+        if self._cache is not None and not found:
+            raise CheckpointError(f"{self._files.folder}: it has a kv_cache_scheme and holds no k_scale and v_scale")
         return found
+
+
+def _is_served_cache(scheme: Mapping[str, Any]) -> bool:
+    return (
+        scheme.get("type") == "int"
+        and scheme.get("num_bits") == 8
+        and bool(scheme.get("symmetric", True))
+        and not scheme.get("dynamic")
+    )
 
 
 def _matches(pattern: str, linear: str) -> bool:

@@ -75,6 +75,7 @@ class Files:
 
 def as_rows(name: str, tensor: Tensor, rows: int) -> Tensor:
     """``tensor`` in float32, (rows, as many as there are)."""
+    _check_float(name, tensor)
     if not tensor.numel() or (tensor.numel() != rows and (tensor.dim() != 2 or tensor.size(0) != rows)):
         raise CheckpointError(
             f"{name}: it must have as many elements for each of {rows} rows, got {list(tensor.shape)}"
@@ -84,4 +85,11 @@ def as_rows(name: str, tensor: Tensor, rows: int) -> Tensor:
 
 def one_or_rows(name: str, tensor: Tensor, rows: int) -> Tensor:
     """The same, where one element is for all rows."""
+    _check_float(name, tensor)
     return tensor.float().reshape(1, 1).expand(rows, 1) if tensor.numel() == 1 else as_rows(name, tensor, rows)
+
+
+def _check_float(name: str, tensor: Tensor) -> None:
+    """Integers may be the bits of floats, as converters write them for a kernel; which, the format does not say."""
+    if not tensor.is_floating_point():
+        raise CheckpointError(f"{name}: it must be of floats, got {tensor.dtype}")

@@ -161,7 +161,7 @@ def _plain(model: nn.Module, files: Files, replaced: dict[str, nn.Module]) -> di
         if stored.shape != tensor.shape:
             told = f"{tuple(tensor.shape)} and {tuple(stored.shape)}"
             raise CheckpointError(f"{name}: model and checkpoint must agree on its shape, got {told}")
-        if not stored.is_floating_point() and tensor.is_floating_point():
+        if tensor.is_floating_point() and (not stored.is_floating_point() or stored.dtype.itemsize == 1):
             raise CheckpointError(f"{name}: it is stored as {stored.dtype}, and its module cannot be replaced")
         found[name] = stored
     return found

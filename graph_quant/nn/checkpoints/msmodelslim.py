@@ -84,8 +84,15 @@ class MsModelSlim:
             input_scale,
             self._one(f"{linear}.input_offset"),
             result_scale.reshape(-1),
-            files.take(f"{linear}.quant_bias").to(torch.int32).reshape(-1),
+            self._integer_bias(f"{linear}.quant_bias"),
         )
+
+    def _integer_bias(self, name: str) -> Tensor:
+        stored = self._files.take(name).reshape(-1)
+        bias = stored.to(torch.int32)
+        if bool((bias != stored).any()):
+            raise CheckpointError(f"{name}: it must be of whole numbers of 32 bits, got {stored.dtype}")
+        return bias
 
     def _one(self, name: str) -> Tensor:
         """The one value of a tensor, which may be repeated."""

@@ -72,6 +72,10 @@ class Stored:
         if self.input_scale is not None and not self.input_scale > 0:
             raise CheckpointError(f"{linear}: its scale of inputs must be above 0, got {self.input_scale.item()}")
 
+        offset = self.input_offset
+        if offset is not None and not (-128 <= offset <= 127 and offset == offset.round()):
+            raise CheckpointError(f"{linear}: its offset of inputs must be an integer of 8 bits, got {offset.item()}")
+
     def restored(self) -> Tensor:
         """The weight in float32 (n, k)."""
         each = self.scale.repeat_interleave(self.integers.size(1) // self.scale.size(1), 1)
