@@ -59,7 +59,7 @@ def _cost_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
     if chip is not None:
         total, by = _least_time(graph, costs, chip)
         shares = ", ".join(f"{100 * time / total:.0f} % {what}" for what, time in sorted(by.items())) if total else ""
-        told = f"  at least {total:.1f} µs on {chip}, by peaks {SOURCE}"
+        told = f"  at least {total:.3g} µs on {chip}, by peaks {SOURCE}"
         yield f"{told} ({shares})" if shares else told
 
 

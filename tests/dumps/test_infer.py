@@ -12,6 +12,7 @@ from graph_quant.dumps.analyse.inputs import make_inputs
 from graph_quant.dumps.graph import infer
 from graph_quant.dumps.graph.shapes import evaluate
 from graph_quant.dumps.graph.symbolic import Symbols
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 DATA = Path(__file__).parent / "data"
 STORED = {"int4": "int8"}
@@ -89,6 +90,15 @@ def test_a_size_baked_into_a_dynamic_graph_is_found():
     assert {name: size for name, (size, _) in dump.inference.baked.items()} == {"s27": 8}
     assert not dump.inference.failures
     assert str(dump.inference.types["Add_3"][0]) == "float32[s77, 8, 32]"
+
+
+def test_types_are_the_same_for_one_who_traces():
+    """A plan asks while a compiler has its own fake tensors on."""
+    dump = dumps.load(DATA / "upstream_block_original.txt")
+    with FakeTensorMode():
+        inference = dump.inference
+    assert not inference.failures
+    assert str(inference.types["Add_3"][0]) == "float32[s77, 8, 32]"
 
 
 def test_a_symbol_that_only_fits_another_is_tied_to_it(live):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
+from torch.utils._python_dispatch import _disable_current_modes
+
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError
 from ...host.kernels import Fed, choose, is_folded
 from .called import parameters, returned_places
@@ -114,10 +116,12 @@ def _guesses(sizes: list[Any]) -> Iterator[tuple[str, int | str]]:
 
 def _infer(dump: Dump, order: Sequence[Node], settled: dict[str, int | str], progress: Progress | None) -> Inference:
     run = _Run(dump, order, Fakes(settled))
-    for number, node in enumerate(order):
-        run.visit(node)
-        if progress and number % 512 == 0:
-            progress(number / len(order))
+    # Whoever asks may be tracing, and the numbers of constants are read here.
+    with _disable_current_modes():
+        for number, node in enumerate(order):
+            run.visit(node)
+            if progress and number % 512 == 0:
+                progress(number / len(order))
     symbols = sorted(set(run.fakes.symbols.values) - set(settled))
     _share_symbols(run.result, symbols)
     return run.result

@@ -35,8 +35,8 @@ class CompressedTensors:
             raise CheckpointError(f"{files.folder}: its transform_config turns activations, which is not served")
         self._cache = config.get("kv_cache_scheme")
         if self._cache is not None and not _is_served_cache(self._cache):
-            told = dict(self._cache)
-            raise CheckpointError(f"{files.folder}: its kv_cache_scheme must be symmetric static int8, got {told}")
+            scheme = dict(self._cache)
+            raise CheckpointError(f"{files.folder}: its kv_cache_scheme must be symmetric static int8, got {scheme}")
         self._ignored = config.get("ignore") or []
         told = config.get("format")
         for written in [group.get("format") for group in self._groups] if told == _MIXED else [told]:
