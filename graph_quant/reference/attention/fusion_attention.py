@@ -31,7 +31,7 @@ def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The result in its layout, and of each row the largest score and the sum of exponentials."""
     q, k, v = call.heads_first(query, key, value)
-    out = torch.zeros(*q.shape[:3], v.size(3))
+    out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
     largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
@@ -52,7 +52,7 @@ def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[
             result.masked_fill_(void.unsqueeze(-1), 0.0)
         place = (queries.batch, slice(None), slice(queries.start, queries.stop))
         out[place], largest[place], total[place] = result, row_largest.squeeze(-1), row_total.squeeze(-1)
-    return arranged(out.to(query.dtype), call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
+    return arranged(out, call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
 
 
 def backward(

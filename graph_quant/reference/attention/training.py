@@ -33,7 +33,7 @@ Draw = tuple[int, int]
 
 def widened(x: Tensor, heads: int) -> Tensor:
     """``x`` of the heads of key for each head of query."""
-    return x.repeat_interleave(heads // x.size(0), 0)
+    return x if x.size(0) == heads else x.repeat_interleave(heads // x.size(0), 0)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Training:
         return 4 if sequence == seen[0] else 2
 
     def scores(self, query: Tensor, key: Tensor, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor | None]:
-        """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query)."""
+        """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query), if any."""
         products = query.float() @ widened(key, query.size(0)).float().mT
         shift = self.shift
         scores = products.mul_(self.scale) if shift is None else shift.scaled(products, self.scale, pairs, sequence)
@@ -110,7 +110,10 @@ class Training:
             return scores, None
         scores.masked_fill_(hidden, HIDDEN)
         void = hidden if self.inner_precise & _ROW_FIX else by_place
-        return scores, None if void is None else void.all(-1)
+        if void is None:
+            return scores, None
+        rows = void.all(-1)
+        return scores, rows if rows.any() else None
 
     def kept_weights(self, pairs: Pairs) -> Tensor | None:
         """Whether each weight is kept, those of all sequences one after the other; None where all are."""
