@@ -2,8 +2,11 @@
 
 The layer is Llama's, of hidden size 2048 and 5632 inside, in W8A8 scaled by token; its graph runs on the host through
 Inductor, and the layer in bfloat16 is compiled by Inductor as well. Where torchao is installed, its int8 linears scaled
-by token are measured in the same layer. Experts are called eagerly. What they do grows with the rows: with eight times
-as many experts, each with an eighth of the rows, there is as much to multiply, and more matrices to read.
+by token are measured in the same layer. What the processor allows stands beside it: the layer in bfloat16 with all but
+its products as they are, and these as fast as int8 is multiplied on many rows, with nothing quantised or rescaled.
+
+Experts are called eagerly. What they do grows with the rows: with eight times as many experts, each with an eighth of
+the rows, there is as much to multiply, and more matrices to read.
 
     python benchmarks/run.py decoder
 """
@@ -18,6 +21,7 @@ from typing import Any
 import torch
 from graph_quant.host.engine import use
 from graph_quant.nn import DynamicW8A8, DynamicW8A8Experts, quantize_
+from graph_quant.reference.matmul.int8_product import int8_matmul
 from torch import Tensor, nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
@@ -27,6 +31,7 @@ from engine import _alternating, _compiled
 CONFIG = LlamaConfig(
     hidden_size=2048, intermediate_size=5632, num_attention_heads=16, num_key_value_heads=16, attn_implementation="sdpa"
 )
+PEAK_ROWS = 1024
 
 
 class Layer(nn.Module):
@@ -60,11 +65,35 @@ def layer(tokens: int, rounds: int = 10) -> dict[str, Any]:
     functions["bfloat16"] = _by_inductor(plain, inputs)
     if find_spec("torchao") is not None:
         functions["torchao"] = _by_inductor(_by_torchao(plain), inputs)
+    compared = [name for name in functions if name != "quantised"]
+    functions |= _products(plain, tokens)
     with use("inductor"):
         times = _alternating(functions, rounds)
+    figures: dict[str, Any] = {f"{name} / quantised": round(times[name] / times["quantised"], 2) for name in compared}
+    figures["limits"] = "at least 2, 1"
+    figures["of products alone"] = round(times["bfloat16 products"] / times["int8 products"], 2)
+    if tokens > 1:  # for one token memory decides, not the processor
+        least = times["peak"] / PEAK_ROWS * tokens
+        around = times["bfloat16"] - times["bfloat16 products"]
+        figures["most possible"] = round(times["bfloat16"] / (around + least), 2)
+    return figures
+
+
+def _products(plain: nn.Module, tokens: int) -> dict[str, Callable[[], object]]:
+    """The products of the layer alone: in bfloat16, in int8, and in int8 on so many rows that nothing else counts."""
+    weights = [each.weight for each in plain.modules() if isinstance(each, nn.Linear)]
+    integers = [torch.randint(-128, 128, each.shape, dtype=torch.int8) for each in weights]
+
+    def rows(count: int, weight: Tensor) -> Tensor:
+        return torch.randint(-128, 128, (count, weight.size(1)), dtype=torch.int8).to(weight.dtype)
+
+    halves = [(rows(tokens, each), each.t()) for each in weights]
+    bytes_, many = ([(rows(count, each), each.t()) for each in integers] for count in (tokens, PEAK_ROWS))
     return {
-        f"{name} / quantised": round(times[name] / times["quantised"], 2) for name in functions if name != "quantised"
-    } | {"limits": "at least 2, 1"}
+        "bfloat16 products": lambda: [torch.mm(*pair) for pair in halves],
+        "int8 products": lambda: [int8_matmul(*pair) for pair in bytes_],
+        "peak": lambda: [torch._int_mm(*pair) for pair in many],
+    }
 
 
 def _by_inductor(model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[[], object]:

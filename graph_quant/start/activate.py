@@ -4,6 +4,7 @@ Importing this module is cheap and loads none of them; a process where they are 
 ready at once.
 """
 
+import gc
 import sys
 from functools import partial
 
@@ -74,6 +75,17 @@ def _make_backends_one_at_a_time() -> None:
 
 
 def _torch_npu_is_there() -> None:
+    # What is made here lives as long as the process. Looking for garbage among all that torch has made takes longer.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        _register()
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _register() -> None:
     _make_backends_one_at_a_time()
     if choose() is HOST:
         from ..host import capture, device

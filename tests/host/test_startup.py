@@ -58,3 +58,24 @@ print("acl_thread" in {(task / "comm").read_text().strip() for task in Path("/pr
 """
     done = run_python(code)
     assert done.stdout.splitlines() == ["[2.0, 2.0]", "False"], done.stderr
+
+
+def test_no_garbage_is_looked_for_while_the_package_registers(run_python) -> None:
+    """A look through all that torch has made took half of the package's start."""
+    code = """
+import gc, sys
+import graph_quant
+seen = []
+
+def note(phase, info):
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "_torch_npu_is_there":
+        frame = frame.f_back
+    seen.append(frame is not None)
+
+gc.callbacks.append(note)
+import torch, torch_npu
+print(any(seen), len(seen) > 0, gc.isenabled())
+"""
+    assert run_python(code).stdout == "False True True\n"
+    assert run_python("import gc; gc.disable(); import graph_quant, torch; print(gc.isenabled())").stdout == "False\n"
