@@ -18,7 +18,8 @@ from torch import fx
 from ...reference.matmul import int8_product
 from ...settings import Setting
 
-EAGER, INDUCTOR = "eager", "inductor"
+EAGER: str = "eager"
+INDUCTOR: str = "inductor"
 ENGINES = (EAGER, INDUCTOR)
 VARIABLE = "GRAPH_QUANT_ENGINE"
 
