@@ -31,6 +31,7 @@ class Case:
     smooth: bool = False
     int8_back: bool = False
     mask: bool = False
+    gave: bool = False  # shared experts on the tokens' own rank have given something
 
     @property
     def local(self) -> int:
@@ -57,6 +58,7 @@ CASES = {
     "second": Case("_v2", 6, 4, 2, 4, 1024),
     "second, quantised": Case("_v2", 6, 4, 2, 4, 1030, quantised=True, smooth=True, int8_back=True),
     "second, masked": Case("_v2", 4, 6, 1, 1, 1024, mask=True, int8_back=True),
+    "second, masked, gave": Case("_v2", 2, 4, 0, 0, 1024, mask=True, gave=True),
     "second, none shared, int8 back": Case("_v2", 2, 4, 0, 0, 1028, int8_back=True),
 }
 
@@ -74,6 +76,7 @@ class Everything:
         self.smooth = rng.random((case.shared + case.experts, case.width), dtype=F32)
         self.masks = [rng.random((TOKENS, CHOSEN)) < 0.7 for _ in range(case.ranks)]
         self.masks[1][0] = False  # a token without an expert
+        self.gave = [rng.standard_normal((TOKENS, case.width)).astype(np.float16) for _ in range(case.ranks)]
         if not case.mask:
             self.masks = [np.ones((TOKENS, CHOSEN), dtype=bool)] * case.ranks
 
@@ -105,6 +108,8 @@ class Everything:
             for shared in range(case.shared):
                 if self.masks[rank][token].any():
                     total[token] += self.back(self.x[rank][token], case.shared_rank(shared, rank, token))
+            if case.gave and self.masks[rank][token].any():
+                total[token] += self.gave[rank][token]
         return total.astype(np.float16)
 
     def back(self, row: np.ndarray, rank: int) -> np.ndarray:
@@ -132,6 +137,8 @@ def run(everything: Everything, rank: int, name: str) -> Any:
         there["scales"] = torch.tensor(everything.smooth)
     if case.mask:
         there["x_active_mask"] = back["x_active_mask"] = torch.tensor(everything.masks[rank])
+    if case.gave:
+        back["shared_expert_x"] = torch.tensor(everything.gave[rank])
     if not case.version:
         there["expert_scales"] = weights  # which A3 does not read
     came = getattr(torch_npu, f"npu_moe_distribute_dispatch{case.version}")(x, ids, *group, **there)
