@@ -129,6 +129,17 @@ SUITES = (
         mentioning="9.0.0",
         environment=(("GRAPH_QUANT_CANN", "9.0.0"),),
     ),
+    *(
+        Suite(
+            f"op-plugin-ranks{of}",
+            "op-plugin",
+            "test/test_custom_ops",
+            ("test_*.py",),
+            mentioning="skipIfUnsupportMultiNPU",
+            environment=(("GRAPH_QUANT_DEVICES", "16"), *chip.items()),
+        )
+        for of, chip in (("", {}), ("-a3", A3))
+    ),
     Suite("torchair-captured", "torchair", "npugraph_ex/tests", ("smoke/*_test.py", "st/*_test.py")),
     Suite("torchair-smoke", "torchair", "tests/smoke", ("*aclgraph*_test.py",)),
     Suite("pytorch", "pytorch", "test", ("npu/test_*graph*.py", "test_npu_format*.py", "custom_ops/test_*.py")),
