@@ -329,6 +329,7 @@ SEAMS: tuple[Seam, ...] = (
         "torchair._ge_concrete_graph.continguous.optimize_view",
         "torchair._ge_concrete_graph.continguous.get_sym_node_from_graph",
         "torchair._ge_concrete_graph.continguous._build_reshape_node",
+        "torchair._ge_concrete_graph.continguous_utils.is_view_case",
         "torchair._ge_concrete_graph.continguous_utils.set_meta_tensor_info",
     ),
     *_seams(

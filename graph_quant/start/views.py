@@ -2,7 +2,8 @@
 
 It puts views off and states each as one Reshape and Transpose where an operator needs it. Upstream it compares sizes
 by value: a graph traced with 7 tokens is compiled again for as many tokens as there are heads, and strides are put in
-order by the sizes that were traced. Here sizes are equal where their expressions are.
+order by the sizes that were traced. Here sizes are equal where their expressions are. And it takes every reshape for a
+view, also one of a transposed tensor, which copies: the transposition was lost, and with it the right answer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..passes.hook import size_of
 from ..passes.sizes import number
 
 HOME = "torchair._ge_concrete_graph.continguous"
+_RESHAPES = ("aten.view.default", "aten.reshape.default")
 
 
 def mend(state: Callable[[Any, Any], Any]) -> None:
@@ -25,6 +27,26 @@ def mend(state: Callable[[Any, Any], Any]) -> None:
     for module in (home, users):
         vars(module)["optimize_view"] = state
     vars(users)["set_meta_tensor_info"] = _contiguous_meta
+    vars(users)["is_view_case"] = _that_keep_memory(users.is_view_case)
+
+
+def _that_keep_memory(is_view: Callable[..., bool]) -> Callable[..., bool]:
+    """``is_view``, but for reshapes that copy: before those the views are stated."""
+
+    def decide(target: Any, args: Sequence[Any], meta_outputs: Any) -> bool:
+        return is_view(target, args, meta_outputs) and (str(target) not in _RESHAPES or _keeps_memory(*args[:2]))
+
+    return decide
+
+
+def _keeps_memory(given: Any, size: Any) -> bool:
+    import torch
+    from torch._dynamo.utils import detect_fake_mode
+
+    view = given.view_faketensor.meta
+    with detect_fake_mode([view]):
+        result = torch.ops.aten.reshape.default(view, getattr(size, "meta", size))
+    return bool(result.untyped_storage()._cdata == view.untyped_storage()._cdata)
 
 
 def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
