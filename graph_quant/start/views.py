@@ -41,10 +41,9 @@ def _that_keep_memory(is_view: Callable[..., bool]) -> Callable[..., bool]:
 
 def _keeps_memory(given: Any, size: Any) -> bool:
     import torch
-    from torch._dynamo.utils import detect_fake_mode
 
     view = given.view_faketensor.meta
-    with detect_fake_mode([view]):
+    with view.fake_mode:
         result = torch.ops.aten.reshape.default(view, getattr(size, "meta", size))
     return bool(result.untyped_storage()._cdata == view.untyped_storage()._cdata)
 
