@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from graph_quant.ge import sizes as values
+from graph_quant.ge import values
 from graph_quant.host.engine import HostGraph
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
