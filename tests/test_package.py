@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from graph_quant import native
 
 ROOT = Path(__file__).parent.parent
 BUILD = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
@@ -41,6 +42,7 @@ def test_it_has_everything_and_nothing_called_meta_at_the_top(wheel) -> None:
         "meta/quant/group_quant.py",
         "converters/quant/group_quant.py",
         "host/lib/libascendcl.so",
+        "native/libgraph_quant_native.so",
         "host/lib/libhccl.so",
         "dumps/render/page/main.mjs",
         "dumps/render/page.html",
@@ -83,3 +85,7 @@ def test_without_a_compiler_the_build_says_what_is_needed(tmp_path) -> None:
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode != 0
     assert "graph-quant: a C compiler is needed to build the host NPU" in done.stderr
+
+
+def test_the_clone_has_its_own_machine_code() -> None:
+    assert native.LIBRARY.exists(), "make setup builds it"

@@ -34,10 +34,6 @@ def product(x1: torch.Tensor, x2: torch.Tensor) -> np.ndarray:
     return x1.numpy().astype(np.int64) @ x2.numpy().astype(np.int64)
 
 
-def test_it_was_built() -> None:
-    assert native.LIBRARY.exists()
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size(size: tuple[int, int, int]) -> None:
     rows, columns, depth = size
