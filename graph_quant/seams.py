@@ -6,6 +6,7 @@ to be mended; ``graph-quant doctor`` asks it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import inspect
 import re
@@ -34,8 +35,7 @@ class Seam:
     def used_by(self) -> list[str]:
         """The files of the package that say the name."""
         said = re.compile(rf"\b{re.escape(self.name)}\b")
-        files = {name: path for name, path in _files() if said.search(path.read_text(encoding="utf-8"))}
-        return sorted(files)
+        return sorted(name for name, text in _texts() if self.name in text and said.search(text))
 
     def is_there(self) -> bool:
         """Whether the name can still be found."""
@@ -45,6 +45,11 @@ class Seam:
             return not attribute or attribute in inspect.getsource(found)
         except (ImportError, AttributeError, OSError, TypeError):
             return False
+
+
+@functools.cache
+def _texts() -> list[tuple[str, str]]:
+    return [(name, path.read_text(encoding="utf-8")) for name, path in _files()]
 
 
 def _files() -> Iterator[tuple[str, Path]]:

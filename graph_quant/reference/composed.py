@@ -19,8 +19,10 @@ _HALVES = (torch.float16, torch.bfloat16)
 def with_factors(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """``beta * x + alpha * product``, each product and the sum rounded: to float32 for halves, and to them at the end.
 
-    A beta of 0 ignores ``x``, also what is no number in it.
+    A beta of 0 ignores ``x``, also what is no number in it. Factors of integers are cut to integers, as ATen cuts them.
     """
+    if not product.is_floating_point() and not product.is_complex():
+        beta, alpha = (int(each) if isinstance(each, float) else each for each in (beta, alpha))
     wide, added = (each.float() if product.dtype in _HALVES else each for each in (product, x))
     total = wide if _is(alpha, 1) else wide * alpha
     if _is(beta, 0):

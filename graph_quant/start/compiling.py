@@ -53,7 +53,7 @@ def extend(*, on_host: bool) -> None:
         compiler._NpuFxCompiler._gen_compiled_gm = _checking(compiler._NpuFxCompiler._gen_compiled_gm)
     compiler._NpuFxCompiler._get_compiled_gm = _in_line(compiler._NpuFxCompiler._get_compiled_gm)
     vars(converter)["is_zero_element_tensor"] = _is_empty
-    views.mend(_stated)
+    views.mend(_stated, _keeping_memory)
     graph = converter.GeConcreteGraph
     graph.optimize_graph_without_runtime = _with_passes(graph.optimize_graph_without_runtime)
 
@@ -138,6 +138,16 @@ def _stated(given: Any, graph: Any) -> Any:
     if isinstance(given, (list, tuple)):
         return [_stated(each, graph) for each in given]
     return views.put_view(given, graph) if hasattr(given, "view_faketensor") else given
+
+
+def _keeping_memory(is_view: Callable[..., bool]) -> Callable[..., bool]:
+    """What TorchAir takes for a view, but for reshapes that copy: before those the views are stated."""
+
+    def decide(target: Any, args: Any, meta_outputs: Any) -> bool:
+        found = is_view(target, args, meta_outputs)
+        return found and (str(target) not in views.RESHAPES or views.keeps_memory(*args[:2]))
+
+    return decide
 
 
 def _with_passes(optimize: Callable[..., Any]) -> Callable[..., Any]:

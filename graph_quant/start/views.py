@@ -17,29 +17,21 @@ from ..passes.hook import size_of
 from ..passes.sizes import number
 
 HOME = "torchair._ge_concrete_graph.continguous"
-_RESHAPES = ("aten.view.default", "aten.reshape.default")
+RESHAPES = ("aten.view.default", "aten.reshape.default")
 
 
-def mend(state: Callable[[Any, Any], Any]) -> None:
-    """Let TorchAir compare sizes by their expressions, and ``state`` state views where an operator needs them."""
+def mend(state: Callable[[Any, Any], Any], decide: Callable[[Callable[..., bool]], Callable[..., bool]]) -> None:
+    """Let TorchAir compare sizes by their expressions; ``state`` states views, ``decide`` tells what is one."""
     home, users = sys.modules[HOME], sys.modules[f"{HOME}_utils"]
     vars(home)["get_sym_node_from_graph"] = _sym_node
     for module in (home, users):
         vars(module)["optimize_view"] = state
     vars(users)["set_meta_tensor_info"] = _contiguous_meta
-    vars(users)["is_view_case"] = _that_keep_memory(users.is_view_case)
+    vars(users)["is_view_case"] = decide(users.is_view_case)
 
 
-def _that_keep_memory(is_view: Callable[..., bool]) -> Callable[..., bool]:
-    """``is_view``, but for reshapes that copy: before those the views are stated."""
-
-    def decide(target: Any, args: Sequence[Any], meta_outputs: Any) -> bool:
-        return is_view(target, args, meta_outputs) and (str(target) not in _RESHAPES or _keeps_memory(*args[:2]))
-
-    return decide
-
-
-def _keeps_memory(given: Any, size: Any) -> bool:
+def keeps_memory(given: Any, size: Any) -> bool:
+    """Whether a reshape copies nothing."""
     import torch
 
     view = given.view_faketensor.meta

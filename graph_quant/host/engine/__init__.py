@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from .errors import NodeError as NodeError
     from .errors import UnsupportedGraphError as UnsupportedGraphError
     from .executor import HostGraph as HostGraph
-    from .executor import make_callable as make_callable
     from .importer import import_graph as import_graph
+    from .importer import make_callable as make_callable
     from .importer import missing_kernels as missing_kernels
     from .ir import registered_ir as registered_ir
 
 _HOMES = {
     "engines": ("EAGER", "current", "use"),
     "errors": ("GraphError", "NeedsNpuError", "NodeError", "UnsupportedGraphError"),
-    "executor": ("HostGraph", "make_callable"),
-    "importer": ("import_graph", "missing_kernels"),
+    "executor": ("HostGraph",),
+    "importer": ("import_graph", "make_callable", "missing_kernels"),
     "ir": ("registered_ir",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]

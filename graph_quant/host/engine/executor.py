@@ -6,7 +6,6 @@ import ctypes
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -15,9 +14,9 @@ from torch import fx
 from ...ge import Node, output_devices_of, sources_of
 from ..alias import NPU, kept_alias, to_npu
 from ..devices import at_home
-from .engines import INDUCTOR, Run, current, with_inductor
-from .errors import GraphError, NeedsNpuError, NodeError
-from .importer import import_graph
+from .engines import Run, current
+from .errors import GraphError, NeedsNpuError
+from .importer import import_graph, make_callable
 
 _ON_DEVICE = 1
 # Bytes up to which a plain memory copy is faster than one through torch.
@@ -86,42 +85,6 @@ class HostGraph:
 
 
 HostGraph._compute = at_home("a graph", HostGraph._compute)  # type: ignore[method-assign]
-
-
-def make_callable(module: fx.GraphModule, engine: str) -> Run:
-    """The graph's function of its inputs; errors name the node that raised them."""
-    eager = _naming_nodes(module)
-    return with_inductor(module, eager) if engine == INDUCTOR else eager
-
-
-def _naming_nodes(module: fx.GraphModule) -> Run:
-    forward = module.forward
-    code = module.forward.__func__.__code__  # type: ignore[attr-defined]
-
-    def run(*inputs: Any) -> Sequence[torch.Tensor]:
-        try:
-            return forward(*inputs)  # type: ignore[no-any-return]
-        except Exception as error:
-            node = _failing_node(module, code, error.__traceback__)
-            if node is None:
-                raise
-            raise NodeError(node, error) from error
-
-    return run
-
-
-def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> Node | None:
-    """The GE node whose line of the generated code was running."""
-    while trace is not None and trace.tb_frame.f_code is not code:
-        trace = trace.tb_next
-    lines = module._lineno_map
-    if trace is None or lines is None:
-        return None
-    line = trace.tb_lineno - module._prologue_start
-    index = next((lines[at] for at in range(line, 0, -1) if lines.get(at) is not None), None)
-    if index is None:
-        return None
-    return list(module.graph.nodes)[index].meta.get("ge")
 
 
 def _reader(node: Node) -> Convert:

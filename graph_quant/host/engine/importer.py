@@ -2,7 +2,7 @@
 
 Every FX node made from a GE node has it in ``node.meta["ge"]``. Placeholders stand in the order of the Data nodes'
 indices. Sizes travel as numbers: where a kernel wants a tensor and gets a size, or the other way round, a
-conversion is put between them.
+conversion is put between them. ``make_callable`` runs such a module, and names the node that fails.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import builtins
 import keyword
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -32,6 +33,7 @@ from ...ge import (
 )
 from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded
 from . import inputs
+from .engines import INDUCTOR, Run, with_inductor
 from .errors import GraphError, NodeError, UnsupportedGraphError
 
 # Names that mean something else in the code that FX generates.
@@ -54,6 +56,42 @@ def import_graph(graph: Any, sources: Mapping[str, Source] | None = None) -> fx.
     if missing:
         raise UnsupportedGraphError(_name(graph), missing)
     return _Importer(_name(graph), nodes).build(ordered)
+
+
+def make_callable(module: fx.GraphModule, engine: str) -> Run:
+    """The graph's function of its inputs; errors name the node that raised them."""
+    eager = _naming_nodes(module)
+    return with_inductor(module, eager) if engine == INDUCTOR else eager
+
+
+def _naming_nodes(module: fx.GraphModule) -> Run:
+    forward = module.forward
+    code = module.forward.__func__.__code__  # type: ignore[attr-defined]
+
+    def run(*inputs: Any) -> Sequence[torch.Tensor]:
+        try:
+            return forward(*inputs)  # type: ignore[no-any-return]
+        except Exception as error:
+            node = _failing_node(module, code, error.__traceback__)
+            if node is None:
+                raise
+            raise NodeError(node, error) from error
+
+    return run
+
+
+def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> Node | None:
+    """The GE node whose line of the generated code was running."""
+    while trace is not None and trace.tb_frame.f_code is not code:
+        trace = trace.tb_next
+    lines = module._lineno_map
+    if trace is None or lines is None:
+        return None
+    line = trace.tb_lineno - module._prologue_start
+    index = next((lines[at] for at in range(line, 0, -1) if lines.get(at) is not None), None)
+    if index is None:
+        return None
+    return list(module.graph.nodes)[index].meta.get("ge")
 
 
 def _execution_order(graph: str, nodes: Sequence[Node]) -> list[Node]:

@@ -38,6 +38,8 @@ OF_OPERATORS = {
     "FusedQuantMatMul": "npu_quant_matmul_gelu",
     "GatherPaKvCache": "npu_gather_pa_kv_cache_functional",
     "GeluMul": "npu_gelu_mul",
+    "MaskedSoftmaxWithRelPosBias": "npu_masked_softmax_with_rel_pos_bias",
+    "QuantConv2D": "npu_quant_conv2d",
     "GeluQuant": "npu_gelu_quant",
     "GeGluGradV2": "npu_geglu_grad",
     "GeGluV2": "npu_geglu",
@@ -129,6 +131,7 @@ STATED_ELSEWHERE = {
     "npu_mla_prolog": "operators/attention/test_mla_prolog.py",
     "npu_mla_prolog_v2": "operators/attention/test_mla_prolog.py",
     "npu_prefetch": "operators/cache/test_prefetch.py",
+    "npu_quant_conv2d": "operators/matmul/test_quant_conv2d.py",
     "npu_quantize": "reference/test_rules.py",
     "npu_trans_quant_param": "reference/test_rules.py",
 }
