@@ -17,7 +17,7 @@ import time
 start = time.perf_counter()
 import graph_quant
 own = time.perf_counter() - start
-from graph_quant.host.activate import _actions
+from graph_quant.start.activate import _actions
 
 def timed(action):
     def run():

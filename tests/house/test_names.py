@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,3 +18,11 @@ def test_no_two_classes_share_a_name() -> None:
             homes[name].append(str(path.relative_to(ROOT)))
     assert len(homes) > 100
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_benchmarks_ask_for_modules_that_are_there() -> None:
+    """Also in the scripts that they give to other processes, which nothing else reads."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py")}
+    asked = {(name, module) for name in texts for module in re.findall(r"from (graph_quant[\w.]*) import", texts[name])}
+    assert len(asked) > 10
+    assert [each for each in sorted(asked) if find_spec(each[1]) is None] == []
