@@ -84,35 +84,43 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1
 
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The element that stands at ``k``, counted from 1, when all are sorted; of equal ones the first."""
-    if not x.dim():
-        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
-    values, places = torch.sort(x, dim=dim, stable=True)
-    found = tuple(each.narrow(dim, k - 1, 1) for each in (values, places))
-    first, second = found if keepdim else (each.squeeze(dim) for each in found)
-    return first.clone(), second.clone()
+    return _as_asked(_standing(x, k - 1, dim), dim, keepdim)
 
 
 def median_of(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The lower one of the middle; what is no number is the median of its row."""
     if not x.dim():
-        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
-    values, places = torch.sort(x, dim=dim, stable=True)
-    count = x.size(dim)
-    middle = [each.narrow(dim, (count - 1) // 2, 1) for each in (values, places)]
+        return _standing(x, 0, dim)
+    values, places = _standing(x, (x.size(dim) - 1) // 2, dim)
     if x.is_floating_point():
         nothing = torch.isnan(x)
         any_nothing = nothing.any(dim, keepdim=True)
         first = nothing.to(torch.int64).argmax(dim, keepdim=True)
-        middle = [
-            torch.where(any_nothing, torch.nan, middle[0]).to(x.dtype),
-            torch.where(any_nothing, first, middle[1]),
-        ]
-    found = middle if keepdim else [each.squeeze(dim) for each in middle]
-    return found[0].clone(), found[1].clone()
+        values = torch.where(any_nothing, torch.nan, values).to(x.dtype)
+        places = torch.where(any_nothing, first, places)
+    return _as_asked((values, places), dim, keepdim)
+
+
+def _standing(x: Tensor, place: int, dim: int) -> tuple[Tensor, Tensor]:
+    """The elements at a place of each row when it is sorted, equal ones in their order, and where they were."""
+    if not x.dim():
+        return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
+    values, places = torch.sort(x, dim=dim, stable=True)
+    return values.narrow(dim, place, 1), places.narrow(dim, place, 1)
+
+
+def _as_asked(found: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """The same in memory of their own, without the dimension unless it is kept."""
+    values, places = (each if keepdim or not each.dim() else each.squeeze(dim) for each in found)
+    return values.clone(), places.clone()
 
 
 def median(x: Tensor) -> Tensor:
-    """The median of all elements."""
+    """The median of all elements; of none, what ATen's own kernel makes of NaN."""
+    if isinstance(x.numel(), int) and not x.numel():
+        whole = torch.iinfo(x.dtype).min if x.dtype in (torch.int32, torch.int64) else 0
+        made = torch.nan if x.is_floating_point() else whole
+        return torch.full((), made, dtype=x.dtype, device=x.device)
     return median_of(x.reshape(-1), 0)[0]
 
 
@@ -164,16 +172,18 @@ def polar(size: Tensor, angle: Tensor) -> Tensor:
     return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
 
 
-def var_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def _beside_the_mean(spread: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     """Both as they are alone."""
-    mean = torch.mean(x, list(range(x.dim())) if dim is None else dim, keepdim)
-    return aten.var.correction(x, dim, correction=correction, keepdim=keepdim), mean
+
+    def both(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        mean = torch.mean(x, list(range(x.dim())) if dim is None else dim, keepdim)
+        return spread(x, dim, correction=correction, keepdim=keepdim), mean
+
+    return both
 
 
-def std_mean(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """Both as they are alone."""
-    mean = torch.mean(x, list(range(x.dim())) if dim is None else dim, keepdim)
-    return aten.std.correction(x, dim, correction=correction, keepdim=keepdim), mean
+var_mean = _beside_the_mean(aten.var.correction)
+std_mean = _beside_the_mean(aten.std.correction)
 
 
 def solve_triangular(

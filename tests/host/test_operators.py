@@ -189,3 +189,9 @@ def test_lists_are_copied_between_devices() -> None:
     assert kept[0].sum() == 0
     graph.replay()
     assert [each.sum().item() for each in kept] == [3, 4]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.int8, torch.uint8])
+def test_the_median_of_nothing_is_that_of_the_cpu(dtype: torch.dtype) -> None:
+    nothing = torch.empty(0, 3, dtype=dtype)
+    torch.testing.assert_close(nothing.npu().median().cpu(), nothing.median(), rtol=0, atol=0, equal_nan=True)
