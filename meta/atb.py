@@ -30,6 +30,15 @@ _LATENT_OPTIONS = (
     "str? mask_type=None, str? calc_type=None, str? cache_mode=None"
 )
 _LATENT_LSE = f"{_LATENT}, bool return_lse, {_LATENT_OPTIONS}"
+_TOPK = (
+    "Tensor x, Tensor add_num, *, Tensor? mapping_num=None, Tensor? mapping_table=None, str? activation_type=None, "
+    "int group_num=1, int group_topk=1, int n=1, int k=1, bool is_norm=True, float scale=1, "
+    "bool enable_expert_mapping=False"
+)
+_PREFIX = (
+    "Tensor query, Tensor key, Tensor value, Tensor block_tables, SymInt[] seqlen, SymInt[] kv_seqlen, int q_headnum, "
+    "float qk_scale, int kv_headnum, *, Tensor? mask=None, Tensor? slopes=None, str? mask_type=None"
+)
 SCHEMAS = {
     "_npu_paged_attention": (
         "(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, float scale_value, "
@@ -62,6 +71,13 @@ SCHEMAS = {
         "int kernel_type=0, int mask_type=2, float scale_value=1, int num_heads=0, int num_kv_heads=0, Tensor(a!) out) "
         "-> Tensor(a!)"
     ),
+    "_npu_flash_attention_prefix_v2.out": (
+        "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor mask, SymInt[] seq_len, "
+        "SymInt[] context_lens, *, Tensor? slopes=None, int kernel_type=1, int mask_type=3, int num_kv_heads=0, "
+        "int num_heads=0, float scale_value=1, Tensor(a!) out) -> Tensor(a!)"
+    ),
+    "npu_self_attention_prefix_encoder": f"({_PREFIX}) -> Tensor",
+    "npu_self_attention_prefix_encoder.out": f"({_PREFIX}, Tensor(a!) output) -> Tensor(a!)",
     "_npu_flash_attention_qlens": (
         "(Tensor query, Tensor key_cache, Tensor value_cache, Tensor block_table, Tensor mask, Tensor seq_len, "
         "Tensor context_lens, int num_kv_heads, int num_heads, float scale_value, Tensor(a!) out) -> ()"
@@ -88,6 +104,13 @@ SCHEMAS = {
     "_npu_matmul_add_fp32": "(Tensor x, Tensor weight, Tensor(a!) C) -> ()",
     "_npu_rotary_embedding": (
         "(Tensor positions, Tensor(a!) query, Tensor(b!) key, int head_size, Tensor cos_sin_cache, bool is_neox_style) "
+        "-> ()"
+    ),
+    "_npu_group_topk": "(Tensor self, int k=0, int group_num=1, int n=1) -> ()",
+    "npu_fused_add_topk_div": f"({_TOPK}) -> (Tensor, Tensor)",
+    "npu_fused_add_topk_div.out": f"({_TOPK}, Tensor(a!) y, Tensor(b!) indices) -> (Tensor(a!), Tensor(b!))",
+    "_npu_quant_rms_norm": (
+        "(Tensor self, Tensor gamma, Tensor beta, Tensor scale, Tensor offset, Tensor(a!) output, float eps=1e-05) "
         "-> ()"
     ),
     "_npu_quantize_per_tensor": "(Tensor x, Tensor scale, Tensor zero_point, Tensor(a!) y) -> ()",

@@ -23,11 +23,13 @@ MOST_CHANNELS = 576
 WIDE, MOST_IN_WIDE_BLOCK = 256, 128
 
 
-def check_heads(rules: Rules, num_heads: int, num_kv_heads: int) -> None:
-    rules.at_least("num_kv_heads", num_kv_heads, 1)
+def check_heads(
+    rules: Rules, num_heads: int, num_kv_heads: int, names: tuple[str, str] = ("num_heads", "num_kv_heads")
+) -> None:
+    rules.at_least(names[1], num_kv_heads, 1)
     rules.require(
         num_heads > 0 and num_heads % num_kv_heads == 0,
-        lambda: f"num_heads must be a multiple of num_kv_heads, {num_kv_heads}, got {num_heads}",
+        lambda: f"{names[0]} must be a multiple of {names[1]}, {num_kv_heads}, got {num_heads}",
     )
 
 

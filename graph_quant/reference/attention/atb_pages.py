@@ -19,7 +19,7 @@ from .paging import Pages, blocks_of
 
 
 @dataclass(frozen=True)
-class _Cache:
+class PagedCache:
     """Keys and values in blocks, and the blocks of each sequence."""
 
     op: str
@@ -39,8 +39,8 @@ class _Cache:
         return self.table.size(1) * self.key.size(1)
 
 
-def _over_pages(
-    cache: _Cache,
+def over_their_pages(
+    cache: PagedCache,
     query: Tensor,
     lengths: tuple[Sequence[int], Sequence[int]],
     sights: Callable[[slice, int], Sight],
@@ -76,14 +76,14 @@ def splitfuse(
     out: Tensor,
 ) -> tuple[()]:
     """Each query has a row of ``mask``, which is added to its scores."""
-    cache = _Cache("_npu_paged_attention_splitfuse", key_cache, value_cache, block_table, num_kv_heads)
+    cache = PagedCache("_npu_paged_attention_splitfuse", key_cache, value_cache, block_table, num_kv_heads)
     keys = lengths_of(cache.op, "context_lens", context_lens, min(cache.most, mask.size(1)))
     lengths = lengths_of(cache.op, "seq_len", seq_len, query.size(0)), keys
 
     def sight(part: slice, count: int) -> Sight:
         return Sight(mask[part, :count].unsqueeze(0))
 
-    _over_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
+    over_their_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
     return ()
 
 
@@ -101,7 +101,7 @@ def qlens(
     out: Tensor,
 ) -> tuple[()]:
     """Each query sees the keys up to its own place; ``mask`` is the kernel's table."""
-    cache = _Cache("_npu_flash_attention_qlens", key_cache, value_cache, block_table, num_kv_heads)
+    cache = PagedCache("_npu_flash_attention_qlens", key_cache, value_cache, block_table, num_kv_heads)
     check_triangle(cache.op, mask)
     keys = lengths_of(cache.op, "context_lens", context_lens, cache.most)
     lengths = lengths_of(cache.op, "seq_len", seq_len, query.size(0)), keys
@@ -110,7 +110,7 @@ def qlens(
         queries = part.stop - part.start
         return Sight(hidden=torch.ones(1, queries, count, dtype=torch.bool).triu(1 + count - queries))
 
-    _over_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
+    over_their_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
     return ()
 
 

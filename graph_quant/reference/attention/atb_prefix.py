@@ -1,0 +1,153 @@
+"""ATB's attention of sequences whose first keys are in pages already: queries are the last tokens of their sequences.
+
+Arithmetic as in ``atb``. Without slopes a query sees the keys up to its own place. Of a mask for slopes, which has the
+first 256 rows and columns of a larger one, the kernel reads the second 128 rows for all keys that are not in the
+query's own block of 128, and adds 128 for each block further left; of roots, it does so to their squares. Then it
+multiplies by the slope. A mask that does not depend on the distance alone is refused: from which rows it is read is
+then a tiling's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+from .atb import heads_of_packed, lengths_of
+from .atb_pages import PagedCache, check_triangle, over_their_pages
+from .core import Sight
+
+TRIANGLE, SLOPES, ROOTS, CAUSAL = 3, 4, 5, 9
+SIDE, BLOCK = 256, 128
+
+
+def _distances(op: str, mask: Tensor) -> Tensor:
+    """What ``mask`` has for each distance of a query from a key, from 1 - SIDE on."""
+    wide = mask.float()
+    places = torch.arange(SIDE, device=mask.device)
+    found = torch.cat([wide[0].flip(0), wide[1:, 0]])
+    if not torch.equal(found[places.unsqueeze(1) - places + SIDE - 1], wide):
+        raise Refusal(f"{op}: mask[i, j] must depend on i - j alone, got another")
+    return found
+
+
+def _shifts(kind: int, distances: Tensor, slopes: Tensor, queries: int, keys: int) -> Tensor:
+    """What is added to the scores, (heads, queries, keys)."""
+    rows = torch.arange(keys - queries, keys, device=slopes.device).unsqueeze(1)
+    columns = torch.arange(keys, device=slopes.device)
+    further = (rows // BLOCK - columns // BLOCK - 1).clamp(min=0) * BLOCK
+    # What is above the diagonal is read within the query's own block, and no block behind it is looked at.
+    steps = distances[(rows - columns - further).clamp(min=1 - SIDE) + SIDE - 1]
+    rooted = torch.where(further > 0, (steps * steps + further).sqrt(), steps)
+    steps = rooted if kind == ROOTS else steps + further
+    shifts = steps * slopes.reshape(-1, 1, 1)
+    return shifts.masked_fill(columns // BLOCK > rows // BLOCK, -torch.inf)
+
+
+def prefix_attention(
+    cache: PagedCache,
+    query: Tensor,
+    names: tuple[str, str],
+    lengths: tuple[Sequence[int], Sequence[int]],
+    kind: int,
+    mask: Tensor | None,
+    slopes: Tensor | None,
+    num_heads: int,
+    scale: float,
+    out: Tensor,
+) -> Tensor:
+    """Writes to ``out``; ``names`` are what the operator calls the lengths of queries and of keys."""
+    most = (query.size(0), cache.most)
+    queries, keys = (
+        lengths_of(cache.op, name, torch.tensor(list(given)), limit)
+        for name, given, limit in zip(names, lengths, most, strict=True)
+    )
+    for place, (own, seen) in enumerate(zip(queries, keys, strict=True)):
+        if (seen - own) % BLOCK:
+            raise Refusal(
+                f"{cache.op}: {names[1]}[{place}] - {names[0]}[{place}] must be a multiple of {BLOCK}, got {seen - own}"
+            )
+    distances = None
+    if kind == TRIANGLE and mask is not None:
+        check_triangle(cache.op, mask)
+    elif kind in (SLOPES, ROOTS) and mask is not None and slopes is not None:
+        distances = _distances(cache.op, mask)
+
+    def sight(part: slice, count: int) -> Sight:
+        own = part.stop - part.start
+        if distances is not None and slopes is not None:
+            return Sight(_shifts(kind, distances, slopes, own, count))
+        return Sight(hidden=torch.ones(1, own, count, dtype=torch.bool).triu(1 + count - own))
+
+    over_their_pages(cache, heads_of_packed(query, num_heads), (queries, keys), sight, scale, out)
+    return out
+
+
+def flash_attention_prefix_v2(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_table: Tensor,
+    mask: Tensor,
+    seq_len: Sequence[int],
+    context_lens: Sequence[int],
+    slopes: Tensor | None,
+    mask_type: int,
+    num_kv_heads: int,
+    num_heads: int,
+    scale_value: float,
+    out: Tensor,
+) -> Tensor:
+    """Writes to ``out``."""
+    heads = num_kv_heads or num_heads
+    cache = paged("_npu_flash_attention_prefix_v2", key_cache, value_cache, block_table, heads)
+    lengths, names = (seq_len, context_lens), ("seq_len", "context_lens")
+    return prefix_attention(cache, query, names, lengths, mask_type, mask, slopes, num_heads, scale_value, out)
+
+
+def self_attention_prefix_encoder(
+    query: Tensor,
+    seqlen: Sequence[int],
+    kv_seqlen: Sequence[int],
+    mask_type: str | None,  # noqa: ARG001 (it is the kind)
+    kind: int,
+    **given: Any,
+) -> Tensor:
+    """The same in a tensor of its own."""
+    if sum(seqlen) != query.size(0) or not all((*seqlen, *kv_seqlen)):
+        raise Refusal(
+            f"npu_self_attention_prefix_encoder: without output the lengths must be above 0 and seqlen add up to "
+            f"{query.size(0)}, the tokens: the rest is not written, got {list(seqlen)} and {list(kv_seqlen)}"
+        )
+    given |= {"query": query, "seqlen": seqlen, "kv_seqlen": kv_seqlen, "kind": kind}
+    return self_attention_prefix_encoder_out(**given, output=torch.empty_like(query))
+
+
+def self_attention_prefix_encoder_out(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    block_tables: Tensor,
+    seqlen: Sequence[int],
+    kv_seqlen: Sequence[int],
+    q_headnum: int,
+    qk_scale: float,
+    kv_headnum: int,
+    mask: Tensor | None,
+    slopes: Tensor | None,
+    kind: int,
+    output: Tensor,
+) -> Tensor:
+    """The same in ``output``."""
+    cache = paged("npu_self_attention_prefix_encoder", key, value, block_tables, kv_headnum)
+    lengths, names = (seqlen, kv_seqlen), ("seqlen", "kv_seqlen")
+    return prefix_attention(cache, query, names, lengths, kind, mask, slopes, q_headnum, qk_scale, output)
+
+
+def paged(op: str, key: Tensor, value: Tensor, table: Tensor, heads: int) -> PagedCache:
+    """Caches whose heads may stand side by side in a row."""
+    key, value = (each.reshape(*each.shape[:2], heads, -1) for each in (key, value))
+    return PagedCache(op, key, value, table, heads)
