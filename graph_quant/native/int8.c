@@ -1,8 +1,11 @@
 /* The exact product of int8 matrices by the dot products of AVX-512 VNNI, x1 (m, k) and x2 (n, k), k side by side.
 
-Such instructions take bytes without a sign on one side. The columns of x2 are taken 128 higher, which adds 128 times
-the sum of its row of x1 to each result; that is taken off again. Nothing is packed or kept between calls. Sums wrap
-as those of int32 do.
+Such instructions take bytes without a sign on one side. Those of x2 are taken 128 higher, which adds 128 times the sum
+of its row of x1 to each result; that is taken off again. x2 is read where it lies. Sums wrap as those of int32 do.
+
+Few rows are read where they lie as well: a vector is 64 steps of depth of one row or column, and its lanes are summed
+at the end. Many rows are laid out first: a vector is sixteen rows with four steps of depth each, and meets four steps
+of a column in all its lanes, so that nothing is left to sum.
 
 Results are int32, or the half-precision number nearest to ((float)sum * scale[n] * row_scale[m] + bias[n]), each step
 rounded to float32. The compiler must not fuse the product and the sum of that: -ffp-contract=off. */
@@ -32,10 +35,13 @@ typedef void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
 
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 #define UNROLLED _Pragma("GCC unroll 8")
-/* Rows and columns of a tile: 24 sums, 4 columns and a row stay in the 32 registers. */
+#define UNROLLED16 _Pragma("GCC unroll 16")
+/* Of few rows. A tile's 24 sums, 4 columns and a row stay in the 32 registers. */
 enum { TILE_ROWS = 6, TILE_COLUMNS = 4 };
-/* Columns that are done before the next ones, and bytes of x1: what stays in the second cache. */
-enum { BLOCK_COLUMNS = 64, BLOCK_BYTES = 384 << 10 };
+/* Of many rows. Sixteen of them are a panel, 8 columns by 3 panels a tile; 32 columns of 16 bits fill a line. */
+enum { LANES = 16, TILE_PANELS = 3, PANEL_COLUMNS = 8, LINE = 32 };
+/* Few rows: columns that are done before the next ones. Bytes of x1 that stay in the second cache, few rows and many. */
+enum { BLOCK_COLUMNS = 64, BLOCK_BYTES = 384 << 10, PANELS_BYTES = 768 << 10 };
 /* How far ahead of a single row memory is asked for; a depth up to which the next columns fit the first cache. */
 enum { AHEAD = 8192, SHALLOW = 2048 };
 
@@ -143,22 +149,25 @@ VNNI static int32_t excess_of(const int8_t *row, ptrdiff_t depth)
     return _mm512_reduce_add_epi32(sum);
 }
 
-/* The upper halves, rounded to even; all bits of NaN are set, as torch sets them. */
-VNNI static inline __m256i to_bfloat16(__m512 values)
+/* The nearest half-precision numbers, a word each; all bits of bfloat16's NaN are set, as torch sets them. */
+VNNI static inline __m512i halves(__m512 values, int32_t output)
 {
+    if (output == FLOAT16)
+        return _mm512_cvtepu16_epi32(_mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     __m512i bits = _mm512_castps_si512(values);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    __m256i upper = _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
-    return _mm256_mask_mov_epi16(upper, _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q), _mm256_set1_epi16(-1));
+    return _mm512_mask_mov_epi32(_mm512_srli_epi32(rounded, 16), _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q),
+                                 _mm512_set1_epi32(0xffff));
 }
 
+/* The results of a row from its sums. */
 VNNI static void rescale(const struct product *given, const int32_t *sums, ptrdiff_t row, ptrdiff_t start,
                          ptrdiff_t stop)
 {
     uint16_t *out = (uint16_t *)given->out + row * given->columns;
-    for (ptrdiff_t n = start; n < stop; n += 16, sums += 16) {
-        const __mmask16 kept = stop - n >= 16 ? 0xffff : (__mmask16)((1u << (stop - n)) - 1);
+    for (ptrdiff_t n = start; n < stop; n += LANES, sums += LANES) {
+        const __mmask16 kept = stop - n >= LANES ? 0xffff : (__mmask16)((1u << (stop - n)) - 1);
         __m512 values = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(kept, sums));
         __m512 scale = given->scale_step ? _mm512_maskz_loadu_ps(kept, given->scale + n)
                                          : _mm512_set1_ps(given->scale[0]);
@@ -167,31 +176,45 @@ VNNI static void rescale(const struct product *given, const int32_t *sums, ptrdi
             values = _mm512_mul_ps(values, _mm512_set1_ps(given->row_scale[row]));
         if (given->bias)
             values = _mm512_add_ps(values, _mm512_maskz_loadu_ps(kept, given->bias + n));
-        _mm256_mask_storeu_epi16(out + n, kept,
-                                 given->output == FLOAT16
-                                     ? _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
-                                     : to_bfloat16(values));
+        _mm512_mask_cvtepi32_storeu_epi16(out + n, kept, halves(values, given->output));
     }
 }
 
 struct job {
     const struct product *given;
-    const int32_t *excess;
-    ptrdiff_t block_rows, blocks_down, blocks_across, taken;
+    int threads;
+    ptrdiff_t block_rows, block_columns, blocks_down, blocks_across, taken, started;
+    const int32_t *excess; /* of each row, where they are few */
+    int8_t *room;          /* where each thread lays out the rows of a block, if there are many */
+    ptrdiff_t room_of_thread;
 };
 
-VNNI static void block(const struct job *job, ptrdiff_t place)
+/* Where a block is: it has `rows` rows from `top`, and columns from `left` to `right`. */
+struct place {
+    ptrdiff_t top, rows, left, right;
+};
+
+static struct place place_of(const struct job *job, ptrdiff_t number)
 {
     const struct product *given = job->given;
-    const ptrdiff_t top = place / job->blocks_across * job->block_rows;
-    const ptrdiff_t left = place % job->blocks_across * BLOCK_COLUMNS;
-    const ptrdiff_t rows = given->rows - top < job->block_rows ? given->rows - top : job->block_rows;
-    const ptrdiff_t right = given->columns - left < BLOCK_COLUMNS ? given->columns : left + BLOCK_COLUMNS;
-    const ptrdiff_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    struct place place = {.top = number / job->blocks_across * job->block_rows,
+                          .left = number % job->blocks_across * job->block_columns};
+    place.rows = given->rows - place.top < job->block_rows ? given->rows - place.top : job->block_rows;
+    const ptrdiff_t left_over = given->columns - place.left;
+    place.right = left_over < job->block_columns ? given->columns : place.left + job->block_columns;
+    return place;
+}
+
+VNNI static void block_of_few(const struct job *job, struct place place)
+{
+    const struct product *given = job->given;
+    const ptrdiff_t left = place.left, right = place.right;
+    const ptrdiff_t tiles = (place.rows + TILE_ROWS - 1) / TILE_ROWS;
     const ptrdiff_t next = given->depth <= SHALLOW ? TILE_COLUMNS * given->x2_stride : 0;
     int32_t sums[TILE_ROWS * BLOCK_COLUMNS];
     for (ptrdiff_t t = 0; t < tiles; t++) {
-        const ptrdiff_t row = top + rows * t / tiles, count = top + rows * (t + 1) / tiles - row;
+        const ptrdiff_t row = place.top + place.rows * t / tiles;
+        const ptrdiff_t count = place.top + place.rows * (t + 1) / tiles - row;
         int32_t *out = given->output == INT32 ? (int32_t *)given->out + row * given->columns + left : sums;
         const ptrdiff_t out_stride = given->output == INT32 ? given->columns : BLOCK_COLUMNS;
         for (ptrdiff_t n = left; n < right; n += TILE_COLUMNS) {
@@ -214,16 +237,217 @@ VNNI static void block(const struct job *job, ptrdiff_t place)
     }
 }
 
-/* What a thread does: one block after the other, as long as there are any. */
+/* The transposed square of 32-bit words. */
+VNNI static inline void transpose(__m512i *v)
+{
+    __m512i t[LANES];
+    UNROLLED for (int i = 0; i < LANES; i += 4) {
+        __m512i a = _mm512_unpacklo_epi32(v[i], v[i + 1]), b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+        __m512i c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]), d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
+        t[i] = _mm512_unpacklo_epi64(a, c), t[i + 1] = _mm512_unpackhi_epi64(a, c);
+        t[i + 2] = _mm512_unpacklo_epi64(b, d), t[i + 3] = _mm512_unpackhi_epi64(b, d);
+    }
+    UNROLLED for (int i = 0; i < 4; i++) {
+        __m512i a = _mm512_shuffle_i32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_i32x4(t[i], t[i + 4], 0xdd);
+        __m512i c = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0x88);
+        __m512i d = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0xdd);
+        v[i] = _mm512_shuffle_i32x4(a, c, 0x88), v[i + 8] = _mm512_shuffle_i32x4(a, c, 0xdd);
+        v[i + 4] = _mm512_shuffle_i32x4(b, d, 0x88), v[i + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
+    }
+}
+
+/* Lays out up to sixteen rows, a vector every `step` bytes, and adds up their excess. */
+VNNI static void lay_out(const int8_t *x1, ptrdiff_t x1_stride, ptrdiff_t rows, ptrdiff_t depth, int8_t *panel,
+                         ptrdiff_t step, int32_t *excess)
+{
+    const __m512i high = _mm512_set1_epi8((char)128);
+    __m512i sum = _mm512_setzero_si512();
+    for (; depth > 0; depth -= 64, x1 += 64) {
+        const __mmask64 rest = depth >= 64 ? ~0ull : ~0ull >> (64 - depth);
+        __m512i v[LANES];
+        UNROLLED16 for (int i = 0; i < LANES; i++) v[i] = i < rows ? PART(x1 + i * x1_stride) : _mm512_setzero_si512();
+        transpose(v);
+        UNROLLED16 for (int i = 0; i < LANES; i++) {
+            if (4 * i >= depth)
+                break;
+            DOT(sum, high, v[i]);
+            _mm512_store_si512(panel, v[i]);
+            panel += step;
+        }
+    }
+    _mm512_store_si512(excess, sum);
+}
+
+typedef int32_t word __attribute__((may_alias, aligned(1)));
+
+static inline int32_t last_bytes(const int8_t *at, ptrdiff_t count)
+{
+    uint32_t bytes = 0;
+    for (ptrdiff_t i = 0; i < count; i++)
+        bytes |= (uint32_t)(uint8_t)at[i] << 8 * i;
+    return (int32_t)bytes;
+}
+
+#define PANELS_STEP(bytes) \
+    do { \
+        __m512i rows[COUNT]; \
+        UNROLLED for (int i = 0; i < COUNT; i++) rows[i] = _mm512_load_si512(panels + i * 64); \
+        UNROLLED for (int j = 0; j < PANEL_COLUMNS; j++) { \
+            __m512i column = _mm512_xor_si512(_mm512_set1_epi32(bytes), sign); \
+            UNROLLED for (int i = 0; i < COUNT; i++) DOT(sums[i][j], column, rows[i]); \
+        } \
+        panels += COUNT * 64; \
+    } while (0)
+
+/* So many panels by eight columns; what lies `next` bytes behind these is asked for. */
+#define PANELS(count) \
+    VNNI static void panels_##count(const int8_t *panels, const int32_t *excess, const int8_t *const *columns, \
+                                    ptrdiff_t depth, ptrdiff_t next, int32_t *out) \
+    { \
+        enum { COUNT = count }; \
+        __m512i sums[COUNT][PANEL_COLUMNS]; \
+        const int8_t *x2[PANEL_COLUMNS]; \
+        const __m512i sign = _mm512_set1_epi8((char)0x80); \
+        ptrdiff_t k = 0; \
+        UNROLLED for (int j = 0; j < PANEL_COLUMNS; j++) x2[j] = columns[j]; \
+        UNROLLED for (int i = 0; i < COUNT; i++) \
+            UNROLLED for (int j = 0; j < PANEL_COLUMNS; j++) \
+                sums[i][j] = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_load_si512(excess + i * LANES)); \
+        while (k + 64 <= depth) { \
+            if (next) \
+                UNROLLED for (int j = 0; j < PANEL_COLUMNS; j++) _mm_prefetch(x2[j] + k + next, _MM_HINT_T1); \
+            for (const ptrdiff_t stop = k + 64; k < stop; k += 4) \
+                PANELS_STEP(*(const word *)(x2[j] + k)); \
+        } \
+        for (; k + 4 <= depth; k += 4) \
+            PANELS_STEP(*(const word *)(x2[j] + k)); \
+        if (k < depth) \
+            PANELS_STEP(last_bytes(x2[j] + k, depth - k)); \
+        UNROLLED for (int i = 0; i < COUNT; i++) \
+            UNROLLED for (int j = 0; j < PANEL_COLUMNS; j++) \
+                _mm512_store_si512(out + (i * LINE + j) * LANES, sums[i][j]); \
+    }
+
+PANELS(1)
+PANELS(2)
+PANELS(3)
+
+typedef void (*panels)(const int8_t *, const int32_t *, const int8_t *const *, ptrdiff_t, ptrdiff_t, int32_t *);
+static const panels PANELS_OF[] = {panels_1, panels_2, panels_3};
+
+/* Sixteen rows of a column, rescaled. */
+VNNI static inline __m512i rescaled(const struct product *given, const int32_t *sums, __m512 row_scale, ptrdiff_t n)
+{
+    __m512 values = _mm512_cvtepi32_ps(_mm512_load_si512(sums));
+    values = _mm512_mul_ps(values, _mm512_set1_ps(given->scale[n * given->scale_step]));
+    if (given->row_scale)
+        values = _mm512_mul_ps(values, row_scale);
+    if (given->bias)
+        values = _mm512_add_ps(values, _mm512_set1_ps(given->bias[n]));
+    return halves(values, given->output);
+}
+
+/* Stores `rows` rows of a panel and `width` columns from n of it; sums stand column by column. */
+VNNI static void store(const struct product *given, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
+                       ptrdiff_t width)
+{
+    const __mmask32 kept = ~0u >> (LINE - width);
+    __m512i v[LANES];
+    if (given->output == INT32) {
+        for (int half = 0; half < LINE; half += LANES) {
+            UNROLLED16 for (int j = 0; j < LANES; j++) v[j] = _mm512_load_si512(sums + (half + j) * LANES);
+            transpose(v);
+            int32_t *out = (int32_t *)given->out + row * given->columns + n + half;
+            UNROLLED16 for (int i = 0; i < LANES; i++) {
+                if (i < rows)
+                    _mm512_mask_storeu_epi32(out + i * given->columns, (__mmask16)(kept >> half), v[i]);
+            }
+        }
+        return;
+    }
+    const __mmask16 all = (__mmask16)(0xffffu >> (LANES - rows));
+    const __m512 row_scale = given->row_scale ? _mm512_maskz_loadu_ps(all, given->row_scale + row) : _mm512_setzero_ps();
+    UNROLLED16 for (int j = 0; j < LANES; j++) {
+        const ptrdiff_t one = 2 * j < width ? 2 * j : 0, other = 2 * j + 1 < width ? 2 * j + 1 : 0;
+        v[j] = _mm512_or_si512(rescaled(given, sums + one * LANES, row_scale, n + one),
+                               _mm512_slli_epi32(rescaled(given, sums + other * LANES, row_scale, n + other), 16));
+    }
+    transpose(v);
+    uint16_t *out = (uint16_t *)given->out + row * given->columns + n;
+    UNROLLED16 for (int i = 0; i < LANES; i++) {
+        if (i < rows)
+            _mm512_mask_storeu_epi16(out + i * given->columns, kept, v[i]);
+    }
+}
+
+/* How the panels of a block are shared out: `count` of them from `first` for each tile. */
+#define FOR_TILES(rows) \
+    for (ptrdiff_t all = ((rows) + LANES - 1) / LANES, tiles = (all + TILE_PANELS - 1) / TILE_PANELS, t = 0, first = 0, \
+                   count = all / tiles; \
+         t < tiles; t++, first += count, count = all * (t + 1) / tiles - first)
+
+VNNI static void block_of_many(const struct job *job, struct place place, const int8_t *room)
+{
+    const struct product *given = job->given;
+    const int32_t *excess = (const int32_t *)room;
+    const ptrdiff_t panel = (given->depth + 3) / 4 * 64;
+    const ptrdiff_t n = place.left, width = place.right - n;
+    const ptrdiff_t next = job->threads * LINE * given->x2_stride; /* likely this thread's next block */
+    int32_t sums[TILE_PANELS * LINE * LANES] __attribute__((aligned(64)));
+    room += job->block_rows * sizeof *excess;
+    FOR_TILES(place.rows) {
+        for (ptrdiff_t j = 0; j < width; j += PANEL_COLUMNS) {
+            const int8_t *columns[PANEL_COLUMNS];
+            for (ptrdiff_t i = 0; i < PANEL_COLUMNS; i++)
+                columns[i] = given->x2 + (n + (j + i < width ? j + i : j)) * given->x2_stride;
+            PANELS_OF[count - 1](room + first * panel, excess + first * LANES, columns, given->depth, t ? 0 : next,
+                                 sums + j * LANES);
+        }
+        for (ptrdiff_t p = 0; p < count; p++) {
+            const ptrdiff_t row = (first + p) * LANES, rows = place.rows - row < LANES ? place.rows - row : LANES;
+            store(given, sums + p * LINE * LANES, place.top + row, rows, n, width);
+        }
+    }
+}
+
+/* Lays out the rows of a block: their excess, then their panels. */
+VNNI static void lay_out_rows(const struct job *job, struct place place, int8_t *room)
+{
+    const struct product *given = job->given;
+    const ptrdiff_t panel = (given->depth + 3) / 4 * 64;
+    int32_t *excess = (int32_t *)room;
+    room += job->block_rows * sizeof *excess;
+    FOR_TILES(place.rows) {
+        for (ptrdiff_t p = 0; p < count; p++) {
+            const ptrdiff_t row = (first + p) * LANES;
+            lay_out(given->x1 + (place.top + row) * given->x1_stride, given->x1_stride, place.rows - row, given->depth,
+                    room + first * panel + p * 64, count * 64, excess + row);
+        }
+    }
+}
+
+/* What a thread does: one block after the other, as long as there are any. Each lays out rows for itself: that takes
+less than to wait for others, and leaves them in its own cache. */
 static void work(void *shared)
 {
     struct job *job = shared;
     const ptrdiff_t blocks = job->blocks_down * job->blocks_across;
+    const ptrdiff_t thread = __atomic_fetch_add(&job->started, 1, __ATOMIC_RELAXED);
+    int8_t *room = job->room ? job->room + thread * job->room_of_thread : NULL;
+    ptrdiff_t laid_out = -1;
     for (;;) {
-        const ptrdiff_t place = __atomic_fetch_add(&job->taken, 1, __ATOMIC_RELAXED);
-        if (place >= blocks)
+        const ptrdiff_t number = __atomic_fetch_add(&job->taken, 1, __ATOMIC_RELAXED);
+        if (number >= blocks)
             return;
-        block(job, place);
+        const struct place place = place_of(job, number);
+        if (!room) {
+            block_of_few(job, place);
+            continue;
+        }
+        if (place.top != laid_out)
+            lay_out_rows(job, place, room);
+        laid_out = place.top;
+        block_of_many(job, place, room);
     }
 }
 
@@ -238,21 +462,38 @@ SHOWN int graph_quant_int8_product(const struct product *given, parallel in_thre
 {
     if (given->rows <= 0 || given->columns <= 0)
         return 0;
-    int32_t *excess = malloc((size_t)given->rows * sizeof *excess);
-    if (!excess)
-        return 1;
-    for (ptrdiff_t row = 0; row < given->rows; row++)
-        excess[row] = excess_of(given->x1 + row * given->x1_stride, given->depth);
-    const ptrdiff_t fitting = BLOCK_BYTES / (given->depth > 0 ? given->depth : 1);
-    struct job job = {.given = given, .excess = excess};
-    job.block_rows = fitting < TILE_ROWS ? TILE_ROWS : fitting;
+    /* Rows that fill a good part of their panels. */
+    const int many = 4 * given->rows >= 3 * LANES * ((given->rows + LANES - 1) / LANES);
+    const ptrdiff_t depth = given->depth > 4 ? (given->depth + 3) / 4 * 4 : 4;
+    const ptrdiff_t fitting = many ? PANELS_BYTES / depth / LANES * LANES : BLOCK_BYTES / depth;
+    const ptrdiff_t least = many ? LANES : TILE_ROWS;
+    struct job job = {.given = given, .threads = in_threads ? threads : 1};
+    job.block_rows = fitting < least ? least : fitting;
+    job.block_columns = many ? LINE : BLOCK_COLUMNS;
     job.blocks_down = (given->rows + job.block_rows - 1) / job.block_rows;
-    job.blocks_across = (given->columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
-    if (in_threads && threads > 1)
-        in_threads(work, &job, (unsigned)threads, 0);
+    job.blocks_across = (given->columns + job.block_columns - 1) / job.block_columns;
+    int32_t *excess = NULL;
+    if (many) {
+        const ptrdiff_t rows = (given->rows + job.blocks_down - 1) / job.blocks_down;
+        job.block_rows = (rows + LANES - 1) / LANES * LANES;
+        job.room_of_thread = job.block_rows * (depth + (ptrdiff_t)sizeof *excess);
+        job.room = aligned_alloc(64, (size_t)(job.room_of_thread * job.threads));
+        if (!job.room)
+            return 1;
+    } else {
+        excess = malloc((size_t)given->rows * sizeof *excess);
+        if (!excess)
+            return 1;
+        for (ptrdiff_t row = 0; row < given->rows; row++)
+            excess[row] = excess_of(given->x1 + row * given->x1_stride, given->depth);
+        job.excess = excess;
+    }
+    if (job.threads > 1)
+        in_threads(work, &job, (unsigned)job.threads, 0);
     else
         work(&job);
     free(excess);
+    free(job.room);
     return 0;
 }
 

@@ -19,10 +19,13 @@ from support import rules
 pytestmark = pytest.mark.skipif(not native.SERVES, reason="the processor has no AVX-512 VNNI, or nothing is built")
 GENERATOR = torch.Generator().manual_seed(0)
 # Rows, columns, depth: none, one, and around the 6 rows and 4 columns of a tile, the 64 columns of a block, the 64
-# bytes of a register, the 256 of a single row's step and the rows of which 384 KiB hold all.
+# bytes of a register, the 256 of a single row's step and the rows of which 384 KiB hold all. Many rows: around their
+# panels of 16, of which a tile has 3, its 8 columns, the 32 of a block, the 4 bytes of a lane, and 768 KiB.
 SIZES = [
     (1, 1, 1), (1, 4, 64), (1, 7, 63), (1, 130, 1000), (2, 5, 65), (5, 3, 128), (6, 4, 64), (7, 64, 255), (13, 65, 257),
     (12, 131, 2049), (130, 9, 4000), (97, 5, 4096), (0, 4, 8), (3, 0, 8), (3, 4, 0),
+    (12, 1, 1), (16, 8, 4), (16, 9, 64), (31, 33, 7), (33, 32, 66), (48, 40, 63), (49, 31, 130), (63, 65, 5),
+    (128, 7, 129), (200, 35, 6003), (16, 4, 0),
 ]  # fmt: skip
 
 
@@ -43,22 +46,24 @@ def test_every_size(size: tuple[int, int, int]) -> None:
 
 @pytest.mark.parametrize("left", [-128, 127])
 @pytest.mark.parametrize("right", [-128, 127])
-@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("rows", [1, 8, 16])
 def test_extremes_beyond_what_float32_holds(left: int, right: int, rows: int) -> None:
     x1, x2 = torch.full((rows, 5633), left, dtype=torch.int8), torch.full((6, 5633), right, dtype=torch.int8).t()
     x1[:, 7] += 1 if left < 0 else -1
     assert np.array_equal(native.int8_product(x1, x2).numpy(), product(x1, x2))
 
 
-def test_sums_wrap_as_int32_does() -> None:
-    x1, x2 = torch.full((2, 140_000), -128, dtype=torch.int8), torch.full((4, 140_000), -128, dtype=torch.int8).t()
+@pytest.mark.parametrize("rows", [2, 16])
+def test_sums_wrap_as_int32_does(rows: int) -> None:
+    x1, x2 = torch.full((rows, 140_000), -128, dtype=torch.int8), torch.full((4, 140_000), -128, dtype=torch.int8).t()
     assert np.array_equal(native.int8_product(x1, x2).numpy(), product(x1, x2).astype(np.int32))
 
 
-def test_strides() -> None:
+@pytest.mark.parametrize("rows", [5, 15])
+def test_strides(rows: int) -> None:
     """Rows and columns may lie anywhere; what lies between them is not read as theirs."""
-    x1, x2 = int8(9, 300)[::2, 17:217], int8(40, 260)[3::3, 11:211].t()
-    for left, right in ((x1, x2), (x1[:1].expand(5, 200), x2), (x1, x2[:, :1].expand(200, 6))):
+    x1, x2 = int8(2 * rows, 300)[::2, 17:217], int8(40, 260)[3::3, 11:211].t()
+    for left, right in ((x1, x2), (x1[:1].expand(rows, 200), x2), (x1, x2[:, :1].expand(200, 6))):
         assert native.takes(left, right)
         assert np.array_equal(native.int8_product(left, right).numpy(), product(left, right))
     assert not native.takes(x1.t(), x2.t())
@@ -78,11 +83,14 @@ def test_a_weight_that_is_written_to_counts_at_once() -> None:
 @pytest.mark.parametrize("scales", [1, 70])
 @pytest.mark.parametrize("bias", [None, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("has_tokens", [True, False])
-def test_results_are_rescaled_step_by_step(output, scales: int, bias: torch.dtype | None, has_tokens: bool) -> None:
-    x1, x2 = int8(13, 512), int8(70, 512).t()
+@pytest.mark.parametrize("rows", [5, 29])
+def test_results_are_rescaled_step_by_step(
+    output, scales: int, bias: torch.dtype | None, has_tokens: bool, rows: int
+) -> None:
+    x1, x2 = int8(rows, 512), int8(70, 512).t()
     # So wide that halves overflow, and come near nothing.
     scale = torch.randn(scales, generator=GENERATOR) * 10.0 ** torch.randint(-9, 1, (scales,), generator=GENERATOR)
-    tokens = torch.randn(13, generator=GENERATOR) if has_tokens else None
+    tokens = torch.randn(rows, generator=GENERATOR) if has_tokens else None
     added = None if bias is None else (torch.randn(70, generator=GENERATOR) * 50).to(bias)
     y = int8_rescaled.int8_rescaled(x1, x2, scale, tokens, added, output.storage)
     values = product(x1, x2).astype(np.int32).astype(np.float32) * scale.numpy()
@@ -94,8 +102,9 @@ def test_results_are_rescaled_step_by_step(output, scales: int, bias: torch.dtyp
 
 
 @pytest.mark.parametrize("output", [BFLOAT16, FLOAT16])
-def test_scales_that_are_no_numbers(output) -> None:
-    x1, x2 = int8(3, 64), int8(40, 64).t()
+@pytest.mark.parametrize("rows", [3, 16])
+def test_scales_that_are_no_numbers(output, rows: int) -> None:
+    x1, x2 = int8(rows, 64), int8(40, 64).t()
     x1[1] = 0
     scale = torch.tensor([torch.inf, -torch.inf, torch.nan, 1e-44, 3e38]).repeat(8)
     y = int8_rescaled.int8_rescaled(x1, x2, scale, None, None, output.storage)
