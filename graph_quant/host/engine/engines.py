@@ -67,8 +67,10 @@ def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
     """The graph compiled by Inductor; ``eager`` is asked what an error is about."""
     _load_inductor()
     # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
-    exact: dict[str, Any] = {"emulate_precision_casts": True}
-    compiled = torch.compile(module, backend="inductor", dynamic=_has_unknown_sizes(module), options=exact)
+    options: dict[str, Any] = {"emulate_precision_casts": True}
+    # Else hundreds of names of this package and of torch that kernels go by are looked up again at each call.
+    options["guard_filter_fn"] = torch.compiler.skip_guard_on_globals_unsafe
+    compiled = torch.compile(module, backend="inductor", dynamic=_has_unknown_sizes(module), options=options)
 
     def run(*inputs: Any) -> Sequence[torch.Tensor]:
         try:

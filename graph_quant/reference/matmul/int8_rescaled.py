@@ -52,7 +52,9 @@ def _rescaled(
 
 
 def _floats(x: torch.Tensor | None) -> torch.Tensor | None:
-    return None if x is None else x.float().contiguous()
+    if x is None or (x.dtype is torch.float32 and x.is_contiguous()):
+        return x
+    return x.float().contiguous()
 
 
 def _shape_only(
