@@ -1,0 +1,27 @@
+"""npu_grouped_matmul_add: adds to each group's matrix the product of its rows of x, transposed, and of weight.
+
+A product is summed in float32, and then added. A group without rows stays as it is, and rows behind the last group
+belong to none.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.reference.grouping import ENDS, spans
+from torch import Tensor
+
+OP = "npu_grouped_matmul_add"
+
+
+def grouped_matmul_add(summed: Tensor, x: Tensor, weight: Tensor, group_list: Tensor) -> Tensor:
+    """The sums in a tensor of their own."""
+    return grouped_matmul_add_(summed.clone(memory_format=torch.contiguous_format), x, weight, group_list)
+
+
+def grouped_matmul_add_(summed: Tensor, x: Tensor, weight: Tensor, group_list: Tensor) -> Tensor:
+    """Adds to ``summed``."""
+    groups = group_list.size(0)
+    total = summed.reshape(groups, x.size(1), weight.size(1))
+    for span in spans(OP, group_list, ENDS, groups, x.size(0)):
+        total[span.weight] += x[span.place].float().T @ weight[span.place].float()
+    return summed.copy_(total.view_as(summed))
