@@ -25,8 +25,8 @@ def grouped_matmul_add(
     x: Tensor,
     weight: Tensor,
     group_list: Tensor,
-    transpose_x: bool,  # noqa: FBT001
-    transpose_weight: bool,  # noqa: FBT001
+    transpose_x: bool,
+    transpose_weight: bool,
     group_type: int,
     group_list_type: int | None,
 ) -> Plan:

@@ -1,0 +1,88 @@
+"""npu_nsa_compress: windows of tokens become one token each, the sum of theirs by a weight for each place and head.
+
+In float32, rounded once; the order of additions is a tiling's. A sequence gives the windows that fit it, one after the
+other; what no window reaches has no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from graph_quant.refusals import Refusal
+from torch import Tensor
+
+INFER = "npu_nsa_compress_infer"
+
+
+def windows(ends: Sequence[int], window: int, stride: int) -> list[int]:
+    """Where windows begin, of sequences that end at ``ends``."""
+    return [
+        start
+        for first, last in zip([0, *ends], ends, strict=False)
+        for start in range(first, last - window + 1, stride)
+    ]
+
+
+def _places(ends: Sequence[int], window: int, stride: int, device: torch.device) -> Tensor:
+    """The tokens of each window."""
+    starts = torch.tensor(windows(ends, window, stride), dtype=torch.int64, device=device)
+    return starts.unsqueeze(1) + torch.arange(window, device=device)
+
+
+def compress(
+    tokens: Tensor, weight: Tensor, compress_block_size: int, compress_stride: int, actual_seq_len: Sequence[int]
+) -> Tensor:
+    """(windows, heads, channels)."""
+    places = _places(actual_seq_len, compress_block_size, compress_stride, tokens.device)
+    return (tokens[places].float() * weight.float().unsqueeze(-1)).sum(1).to(tokens.dtype)
+
+
+def compress_grad(
+    grad: Tensor,
+    tokens: Tensor,
+    weight: Tensor,
+    compress_block_size: int,
+    compress_stride: int,
+    actual_seq_len: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    """The gradients of tokens and of weight."""
+    places = _places(actual_seq_len, compress_block_size, compress_stride, tokens.device)
+    upstream = grad.float().unsqueeze(1)
+    of_tokens = torch.zeros(tokens.shape, device=tokens.device)
+    of_tokens.index_put_((places,), upstream * weight.float().unsqueeze(-1), accumulate=True)
+    of_weight = (upstream * tokens[places].float()).sum((0, 3))
+    return of_tokens.to(tokens.dtype), of_weight.to(weight.dtype)
+
+
+def compress_infer(
+    tokens: Tensor,
+    weight: Tensor,
+    slot_mapping: Tensor,
+    compress_block_size: int,
+    compress_stride: int,
+    page_block_size: int,
+    block_table: Tensor,
+    actual_seq_len: Sequence[int],
+    cache: Tensor,
+) -> Tensor:
+    """Writes the last window of each sequence that just filled one to its slot of ``cache``."""
+    most = block_table.size(1) * page_block_size
+    for sequence, length in enumerate(actual_seq_len):
+        if not 0 <= length <= most:
+            raise Refusal(f"{INFER}: actual_seq_len[{sequence}] must lie in [0, {most}], got {length}")
+        if length < compress_block_size or (length - compress_block_size) % compress_stride:
+            continue
+        places = torch.arange(length - compress_block_size, length, device=tokens.device)
+        blocks = _within("block_table", block_table[sequence, places // page_block_size], tokens.size(0))
+        slot = _within("slot_mapping", slot_mapping[sequence], cache.size(0))
+        window = tokens[blocks, places % page_block_size].float() * weight.float().unsqueeze(-1)
+        cache[slot] = window.sum(0).to(cache.dtype)
+    return cache
+
+
+def _within(name: str, indices: Tensor, count: int) -> Tensor:
+    wrong = (indices < 0) | (indices >= count)
+    if bool(wrong.any()):
+        raise Refusal(f"{INFER}: the values of {name} must lie in [0, {count}), got {int(indices[wrong][0])}")
+    return indices.long()

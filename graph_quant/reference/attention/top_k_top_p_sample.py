@@ -1,0 +1,95 @@
+"""npu_top_k_top_p_sample: of each row of logits the tokens that k, p and min_p leave, and one of them.
+
+k of 1 to ``ks_max``, which counts up to a multiple of four, and to the vocabulary, keeps the k largest, of equal ones
+the first; any other k keeps all. Then come probabilities: the softmax of what is kept, or with p alone of the row, in
+float32; ``input_is_logits=False`` says that logits are probabilities. p below 1 keeps the fewest, largest first, whose
+sum reaches it, from 0 down the largest alone, which then has probability 1. min_p below 1 keeps what is not below its
+share of the largest, from 1 on the largest alone. The token is the likeliest of those left, or by ``q`` that of the
+largest ``probability / (|q| + eps)``, the first column of q for the first token left, or it is drawn.
+"""
+
+from __future__ import annotations
+
+import torch
+from graph_quant.reference.draws import moved_on, words
+from torch import Tensor
+
+DRAWN = "multiNomial"
+WAYS = ("qSample", DRAWN, "None")
+MOST_KEPT, STEP = 1024, 4
+# How far one draw moves the generator: the ten that torch_npu asks for, in multiples of four.
+_DRAW = 12
+
+
+def _kept(row: Tensor, k: int, p: float, *, is_logits: bool) -> tuple[Tensor, Tensor]:
+    """The tokens that k and p leave, and their probabilities; as they stand where neither leaves one out."""
+    if p <= 0:
+        best = row.argmax().reshape(1)
+        return best, torch.ones(1) if is_logits else row[best]
+    if not k and p >= 1:
+        return torch.arange(row.numel()), row.softmax(0) if is_logits else row
+    values, places = row.sort(descending=True, stable=True)
+    if k:
+        values, places = values[:k], places[:k]
+    shares = values.softmax(0) if is_logits else values
+    if p < 1:
+        count = int((shares.cumsum(0) < p).sum()) + 1
+        shares, places = shares[:count], places[:count]
+    return places, shares
+
+
+def _likely(places: Tensor, shares: Tensor, min_p: float) -> tuple[Tensor, Tensor]:
+    """Those that min_p leaves."""
+    if min_p <= 0:
+        return places, shares
+    if min_p >= 1:
+        best = shares.argmax().reshape(1)
+        return places[best], shares[best]
+    left = shares >= shares.max() * min_p
+    return places[left], shares[left]
+
+
+def top_k_top_p_sample(
+    logits: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    q: Tensor | None,
+    eps: float | None,
+    is_need_logits: bool | None,
+    min_ps: Tensor | None,
+    ks_max: int | None,
+    input_is_logits: bool | None,
+    post_sample: str | None,
+    generator: torch.Generator | None,
+) -> tuple[Tensor, Tensor]:
+    """The token of each row, and the logits that are left, the others -inf, or 0 where they are probabilities."""
+    rows, width = logits.shape
+    is_logits = input_is_logits is not False
+    limit = min(MOST_KEPT, -(-(MOST_KEPT if ks_max is None else ks_max) // STEP) * STEP, width)
+    least = [0.0] * rows if min_ps is None else min_ps.tolist()
+    drawn = _even(rows, generator) if post_sample == DRAWN else None
+    tokens = torch.empty(rows, dtype=torch.int64)
+    # Without is_need_logits a device leaves it as it is allocated.
+    left = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)
+    for place, (row, k, p) in enumerate(zip(logits.float(), top_k.tolist(), top_p.tolist(), strict=True)):
+        seen, shares = _likely(*_kept(row, k if 1 <= k <= limit else 0, p, is_logits=is_logits), least[place])
+        if is_need_logits:
+            left[place, seen] = row[seen]
+        if q is not None:
+            shares = shares / (q[place, : shares.numel()].abs() + (1e-8 if eps is None else eps))
+        best = shares.argmax() if drawn is None else _drawn(shares, drawn[place])
+        tokens[place] = seen[best]
+    return tokens, left
+
+
+def _even(rows: int, generator: torch.Generator | None) -> Tensor:
+    """A number above 0 and below 1 for each row: the bits are the host's own, not the device's."""
+    npu = torch.npu  # type: ignore[attr-defined]
+    drawing = npu.default_generators[npu.current_device()] if generator is None else generator
+    seed, offset = moved_on(drawing, _DRAW)
+    return ((words(torch.tensor(seed), torch.tensor(offset), rows) >> 8).to(torch.float64) + 0.5) * 2.0**-24
+
+
+def _drawn(shares: Tensor, even: Tensor) -> Tensor:
+    sums = shares.double().cumsum(0)
+    return (sums <= even * sums[-1]).sum()
