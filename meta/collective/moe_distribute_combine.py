@@ -73,7 +73,7 @@ def moe_distribute_combine_v2(
     experts = moe_expert_num + zero_expert_num + copy_expert_num + const_expert_num
     _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, expand_scales, experts, limits())
     check_mask(rules, x_active_mask, expert_ids)
-    _check_info(rules, "assist_info_for_combine", assist_info_for_combine)
+    check_info(rules, "assist_info_for_combine", assist_info_for_combine)
     check_batch(rules, global_bs, ep_world_size)
     _check_transport(rules, comm_quant_mode)
     like = (expert_ids.size(0), expand_x.size(1))
@@ -131,7 +131,7 @@ def moe_distribute_combine(
     check_ranks_of_first(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
     most = limits_of_first()
     _check(rules, expand_x, expert_ids, ep_send_counts, expert_scales, expand_scales, moe_expert_num, most)
-    _check_info(rules, "expand_idx", expand_idx)
+    check_info(rules, "expand_idx", expand_idx)
     check_batch(rules, global_bs, ep_world_size)
     _check_transport(rules, comm_quant_mode)
     return Plan((Result((expert_ids.size(0), expand_x.size(1)), expand_x.dtype),))
@@ -149,7 +149,7 @@ def _check(
 ) -> None:
     rules.dtype("expand_x", expand_x, HALVES)
     check_tokens(rules, "expand_x", expand_x, expert_ids, experts, most)
-    _check_info(rules, "ep_send_counts", ep_send_counts)
+    check_info(rules, "ep_send_counts", ep_send_counts)
     check_weights(rules, "expert_scales", expert_scales, expert_ids)
     if is_a3():
         check_none(rules, " on A3", expand_scales=expand_scales)
@@ -174,7 +174,8 @@ def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int) 
     rules.equal("shared_expert_x.size(-1)", shared.size(-1), "expand_x.size(1)", like.size(1))
 
 
-def _check_info(rules: Rules, name: str, info: Tensor) -> None:
+def check_info(rules: Rules, name: str, info: Tensor) -> None:
+    """What npu_moe_distribute_dispatch gave beside the rows."""
     rules.dtype(name, info, (torch.int32,))
     rules.rank(name, info, 1)
 

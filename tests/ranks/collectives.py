@@ -22,6 +22,7 @@ from torch.distributed.distributed_c10d import _coalescing_manager
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from training import training
 from verified import verification
+from windows import windows
 
 warnings.simplefilter("ignore")
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -359,7 +360,7 @@ def mistakes() -> None:
 
 PARTS = (
     devices, reductions, moves, point_to_point, coalesced, under_way, groups, mistakes, graphs, products, experts,
-    fused_graphs, verification, parallel, training,
+    fused_graphs, windows, verification, parallel, training,
 )  # fmt: skip
 torch.npu.set_device(RANK)
 dist.init_process_group("hccl", timeout=timedelta(seconds=60))

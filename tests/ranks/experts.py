@@ -141,6 +141,14 @@ def by_shared(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: s
     )
 
 
+def normalised(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: str) -> torch.Tensor:
+    """On A3: rows come back and are normalised with what they are added to."""
+    args, x = (name, RANKS, RANK, EXPERTS), x.bfloat16()
+    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args)
+    back = came[0], ids, came[2], came[4], weights, x.unsqueeze(1), x[0]
+    return torch.cat([each.float() for each in torch_npu.npu_moe_distribute_combine_add_rms_norm(*back, *args)], 2)
+
+
 def experts() -> None:
     check_dispatch()
     check_combine()

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import torch
 import torch_npu
-from experts import by_shared, expert_inputs, there_and_back
+from experts import by_shared, expert_inputs, normalised, there_and_back
 from products import product_inputs, together
 
 
@@ -24,5 +24,6 @@ def fused_graphs() -> None:
     with patch.object(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392"):
         x, *rest = expert_inputs()
         wide = (x.repeat(1, 32), *rest)
-        lowered = torch.compile(by_shared, backend="npu", fullgraph=True, dynamic=False)
-        assert torch.equal(lowered(*wide).cpu(), by_shared(*wide).cpu())
+        for function in (by_shared, normalised):
+            lowered = torch.compile(function, backend="npu", fullgraph=True, dynamic=False)
+            assert torch.equal(lowered(*wide).cpu(), function(*wide).cpu())

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 RUN = [sys.executable, "-m", "graph_quant", "run"]
 PARTS = [
     "devices", "reductions", "moves", "point_to_point", "coalesced", "under_way", "groups", "mistakes", "graphs",
-    "products", "experts", "fused_graphs", "verification", "parallel", "training",
+    "products", "experts", "fused_graphs", "windows", "verification", "parallel", "training",
 ]  # fmt: skip
 
 

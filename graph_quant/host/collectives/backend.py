@@ -19,6 +19,7 @@ from .gloo import Gloo
 from .memory import check_dense, shared
 from .messages import Mailbox, Message, Post
 from .plan import Collective
+from .windows import Windows
 from .work import DONE, AsyncWork, JoinedWork, Queue, finished
 
 
@@ -27,11 +28,12 @@ class HostHccl(ProcessGroupGloo):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str) -> None:
         super().__init__(store, rank, size, timeout)
-        self._name, self._limit, self._queue, self._table = name, timeout, Queue(), Announcements(size)
+        self._name, self.limit, self._queue, self._table = name, timeout, Queue(), Announcements(size)
         self._coalesced: list[Work] | None = None
         self._failures = Failures(store, name, rank, size)
         self._one_at_a_time = Lock()
         self._mail = Mailbox()
+        self.windows = Windows(store, name, rank, size, timeout)
 
     def name(self) -> str:
         """Return what torch_npu calls the backend, not what carries it."""
@@ -41,6 +43,7 @@ class HostHccl(ProcessGroupGloo):
         """Refuse all that is asked for after this: the group is destroyed."""
         self._failures.end()
         self._queue.end()
+        self.windows.end()
 
     def settle(self) -> None:
         """Return when all that was asked for has ended, well or badly."""
@@ -65,7 +68,7 @@ class HostHccl(ProcessGroupGloo):
     def perform(self, plan: Collective, results: list[Tensor], now: bool = False, timeout: int = -1) -> Work:
         """Run a collective in its turn: before this returns, or while the caller goes on; noted down in a capture."""
         self._failures.check(plan.call.name)
-        limit = timedelta(milliseconds=timeout) if timeout > 0 else self._limit
+        limit = timedelta(milliseconds=timeout) if timeout > 0 else self.limit
         if recording.recording[0]:
             noted = replace(plan, tensors=())
             later = self._later(plan.call.name, lambda hccl: hccl._in_turn(noted, limit))
@@ -100,7 +103,7 @@ class HostHccl(ProcessGroupGloo):
 
     def carry_out(self, plan: Collective) -> None:
         """Run a collective in its turn, before this returns."""
-        self._in_turn(plan, self._limit)
+        self._in_turn(plan, self.limit)
 
     def _in_turn(self, plan: Collective, limit: timedelta) -> None:
         self._failures.check(plan.call.name)
@@ -138,7 +141,7 @@ class HostHccl(ProcessGroupGloo):
         self._failures.check(post.name)
         what = f"{post.name} ({'to' if post.sends else 'from'} rank {post.peer})"
         explain = partial(self._failures.explain, what)
-        return Message(post, self.rank(), self._mail.start(super(), post), explain, self._limit)
+        return Message(post, self.rank(), self._mail.start(super(), post), explain, self.limit)
 
     # What torch_npu asks of the backend itself.
 
@@ -146,11 +149,14 @@ class HostHccl(ProcessGroupGloo):
         """Return the name by which operators know this group."""
         return f"host_hccl_{self._name}"
 
-    def _window_register_and_exchange(self, *_: object) -> None:
-        raise RuntimeError(
-            "hccl: memory that other ranks write to without being asked, as npu_attention_to_ffn and "
-            "npu_ffn_to_attention do, is not served on the host"
-        )
+    def _window_register_and_exchange(self, size: int, peers: Sequence[int]) -> None:
+        """Make memory that ``peers`` write to, and find theirs."""
+        self._failures.check("_window_register_and_exchange")
+        self.windows.open(size, peers)
+
+    def _get_window_mem(self) -> Tensor:
+        """Return the memory that other ranks write to."""
+        return self.windows.own()
 
     def batch_isend_irecv(self, kinds: Sequence[str], tensors: Sequence[Tensor], peers: Sequence[int]) -> Work:
         """Start all of them, and return one work for all. In a batch, HCCL lets a rank give itself something."""

@@ -70,6 +70,15 @@ class HostGroup:
         self._hccl.post("recv", into, source, tag).wait()
         return into
 
+    def window(self, rank: int) -> Tensor:
+        """Return the bytes of another rank's window."""
+        return self._hccl.windows.of(rank)
+
+    @property
+    def limit(self) -> float:
+        """How many seconds a rank waits for another."""
+        return self._hccl.limit.total_seconds()
+
     def _check(self, name: str, rows: Sequence[int]) -> None:
         if len(rows) != self.ranks:
             raise RuntimeError(f"hccl {name}: the group has {self.ranks} ranks, got rows for {len(rows)}")

@@ -39,7 +39,7 @@ from .errors import GraphError, NodeError, UnsupportedGraphError
 # Names that mean something else in the code that FX generates.
 _RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
 # Nodes without outputs, which run for what others see of them.
-_SEEN_ELSEWHERE = frozenset({"HcomSend"})
+_SEEN_ELSEWHERE = frozenset({"HcomSend", "AttentionToFFN", "FFNToAttention"})
 _STRUCTURAL = frozenset((*INPUT_TYPES, *CONST_TYPES, OUTPUT_TYPE, "ConstPlaceHolder"))
 
 

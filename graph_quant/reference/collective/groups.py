@@ -44,6 +44,13 @@ class Group(Protocol):
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
         """What a rank gives."""
 
+    def window(self, rank: int) -> Tensor:
+        """The bytes of another rank's window, to which this rank writes without the other's doing."""
+
+    @property
+    def limit(self) -> float:
+        """How many seconds a rank waits for another."""
+
 
 _finders: list[Callable[[str], Group | None]] = []
 

@@ -24,11 +24,11 @@ from torch import Tensor
 
 
 def _infer(expand_x: Tensor, expert_ids: Tensor, *_: object) -> Tensor:
-    return expand_x.new_empty((expert_ids.size(0), expand_x.size(1)))
+    return expand_x.new_empty((expert_ids.size(0), expand_x.size(1)), dtype=torch.float32)
 
 
 @opaque(_infer, ordered=True)
-def moe_distribute_combine(
+def combined_rows(
     expand_x: Tensor,
     expert_ids: Tensor,
     ep_send_counts: Tensor,
@@ -41,7 +41,10 @@ def moe_distribute_combine(
     numbers: Sequence[int],
     second: bool,
 ) -> Tensor:
-    """The tokens after their experts; ``numbers`` are those of the layout, of special experts, and comm_quant_mode."""
+    """The tokens after their experts, not rounded.
+
+    ``numbers`` are those of the layout, of special experts, and comm_quant_mode.
+    """
     layout, (zero, copy, const, comm_quant_mode) = ExpertLayout(*numbers[:5]), numbers[5:]
     ranks, experts = layout.ranks, layout.experts
     op = "npu_moe_distribute_combine_v2" if second else "npu_moe_distribute_combine"
@@ -71,7 +74,7 @@ def moe_distribute_combine(
         added = total + shared.reshape(total.shape).float()
         active = mask if mask is None or mask.dim() == 1 else mask.any(1)
         total = added if active is None else torch.where(active[:, None], added, total)
-    return total.to(expand_x.dtype)
+    return total
 
 
 def _through_int8(rows: Tensor) -> Tensor:
@@ -134,7 +137,7 @@ def combine_v2(
     numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
-    return moe_distribute_combine(*tensors, group_ep, numbers, True)
+    return combined_rows(*tensors, group_ep, numbers, True).to(expand_x.dtype)
 
 
 def combine(
@@ -155,7 +158,7 @@ def combine(
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     numbers = [*astuple(layout), 0, 0, 0, comm_quant_mode]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None, None)
-    return moe_distribute_combine(*tensors, [], group_ep, numbers, False)
+    return combined_rows(*tensors, [], group_ep, numbers, False).to(expand_x.dtype)
 
 
 @kernel("MoeDistributeCombine", "MoeDistributeCombineV2")
@@ -188,4 +191,4 @@ def combine_node(
     numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
     given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
-    return moe_distribute_combine(*tensors, group_ep, numbers, comm_alg is not None)
+    return combined_rows(*tensors, group_ep, numbers, comm_alg is not None).to(expand_x.dtype)

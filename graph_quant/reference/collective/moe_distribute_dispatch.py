@@ -96,9 +96,12 @@ def _sent(
     tokens = way.tokens
     if not quantises:
         return x[tokens], None if scales is None else scales[tokens]
-    values = x[tokens].float()
-    if scales is not None:
-        values = values * scales[_experts_of_rows(way, expert_ids)]
+    return quantised_rows(x[tokens], None if scales is None else scales[_experts_of_rows(way, expert_ids)])
+
+
+def quantised_rows(rows: Tensor, scales: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Rows as int8, and the scale of each."""
+    values = rows.float() if scales is None else rows.float() * scales
     largest = values.abs().amax(1, keepdim=True)
     factor = torch.full_like(largest, 127.0) / largest
     whole = (values * factor).round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int8)

@@ -1,0 +1,56 @@
+"""npu_moe_distribute_combine_add_rms_norm: rows back from experts, a residual added, and its norm by root mean square.
+
+The sum over experts is not rounded before the residual is added, nor is that sum before its norm is taken; y is rounded
+after the product with rstd and again after the one with gamma. Tokens that x_active_mask leaves out, which the device
+leaves undefined, are zero here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import torch
+from graph_quant.ge import kernel
+from graph_quant.reference.collective.layout import ExpertLayout
+from graph_quant.reference.collective.moe_distribute_combine import combined_rows
+from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
+from torch import Tensor
+
+
+@kernel("MoeDistributeCombineAddRmsNorm")
+def combine_add_rms_norm(
+    expand_x: Tensor,
+    expert_ids: Tensor,
+    ep_send_counts: Tensor,
+    expert_scales: Tensor,
+    residual_x: Tensor,
+    gamma: Tensor,
+    x_active_mask: Tensor | None = None,
+    shared_expert_x: Tensor | None = None,
+    ori_x: Tensor | None = None,
+    const_expert_alpha_1: Tensor | None = None,
+    const_expert_alpha_2: Tensor | None = None,
+    const_expert_v: Tensor | None = None,
+    *,
+    group_ep: str,
+    ep_world_size: int,
+    ep_rank_id: int,
+    moe_expert_num: int,
+    norm_eps: float = 1e-6,
+    zero_expert_num: int = 0,
+    copy_expert_num: int = 0,
+    const_expert_num: int = 0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(y, rstd, x)``, x being the sum."""
+    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, 0, 0)
+    numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, 0]
+    given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
+    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
+    total = combined_rows(*tensors, group_ep, numbers, True).unsqueeze(1) + residual_x.float()
+    rstd = reciprocal_rms(total, 1, norm_eps)
+    made = rounded_twice(total, rstd, gamma), rstd, total.to(expand_x.dtype)
+    if x_active_mask is None:
+        return made
+    active = x_active_mask if x_active_mask.dim() == 1 else x_active_mask.any(1)
+    y, rstd, x = (torch.where(active[:, None, None], each, torch.zeros_like(each)) for each in made)
+    return y, rstd, x
