@@ -108,6 +108,11 @@ def reductions() -> None:
         assert long.unique().tolist() == [values[0]]
     for dtype in (torch.float64, torch.float8_e5m2, torch.uint16):
         refused(lambda dtype=dtype: dist.all_reduce(npu(1, dtype=dtype)), "all_reduce", f"{dtype} cannot be reduced")
+    for dtype, op in product(FLOATS, (dist.ReduceOp.MIN, dist.ReduceOp.MAX)):
+        x = npu(float("nan") if RANK else 0, 1, dtype=dtype).repeat(LONG)
+        dist.all_reduce(x, op)
+        assert x[::2].isnan().all()  # also of the later rank, and of many
+        assert x[1::2].eq(1).all()
     byte = {"output": npu(1, dtype=torch.uint8), "input": npu(1, 2, dtype=torch.uint8)}
     refused(lambda: dist.reduce_scatter_tensor(**byte), "reduce_scatter_tensor", "uint8 cannot be reduced")
     x = npu(100, dtype=torch.int8)

@@ -76,7 +76,8 @@ def combine(into: Tensor, parts: Sequence[Tensor], name: str) -> None:
 
 def all_reduce(gloo: Gloo, tensor: Tensor, name: str) -> None:
     """Reduce `tensor` over the ranks in place."""
-    if tensor.dtype in _GLOO_REDUCES:
+    # Gloo's least and greatest of a number and a NaN is the one or the other, as the ranks stand.
+    if tensor.dtype in _GLOO_REDUCES and not (tensor.is_floating_point() and name in ("min", "max")):
         gloo.allreduce([tensor], _GLOO[name]).wait()
         _averaged(tensor, name, gloo.size())
         return
