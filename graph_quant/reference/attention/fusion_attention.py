@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .core import exponentials
 from .layouts import arranged, heads_first
+from .shift import Pairs
 from .spans import Tokens
 from .training import Training, widened
 
@@ -31,28 +32,39 @@ def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The result in its layout, and of each row the largest score and the sum of exponentials."""
     q, k, v = call.heads_first(query, key, value)
-    out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
-    largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
-    for sequence, (queries, keys) in enumerate(pairs):
-        if not queries.length or not keys.length:
-            continue
-        scores, void = call.scores(_at(q, queries), _at(k, keys), pairs, sequence)
-        row_largest = scores.amax(-1, keepdim=True)
-        if call.sink is not None:
-            row_largest = row_largest.maximum(call.sink[:, None, None])
-        weights = exponentials(scores.sub_(row_largest))
-        row_total = weights.sum(-1, keepdim=True)
-        if call.sink is not None:
-            row_total += (call.sink[:, None, None] - row_largest).exp_()
-        kept = _rounded(call.dropped(weights, bits, pairs, sequence), query.dtype)
-        result = (kept @ widened(_at(v, keys), q.size(1)).float()).div_(row_total)
-        if void is not None:
-            result.masked_fill_(void.unsqueeze(-1), 0.0)
-        place = (queries.batch, slice(None), slice(queries.start, queries.stop))
-        out[place], largest[place], total[place] = result, row_largest.squeeze(-1), row_total.squeeze(-1)
+    if not call.is_packed and len(pairs) == 1 and q.size(2) and k.size(2):
+        result, *rows = (each.unsqueeze(0) for each in _of_sequence(call, q, k, v, pairs, 0, bits))
+        out, largest, total = result.to(query.dtype), *rows
+    else:
+        out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
+        largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
+        for sequence, (queries, keys) in enumerate(pairs):
+            if queries.length and keys.length:
+                place = (queries.batch, slice(None), slice(queries.start, queries.stop))
+                out[place], largest[place], total[place] = _of_sequence(call, q, k, v, pairs, sequence, bits)
     return arranged(out, call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
+
+
+def _of_sequence(
+    call: Training, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs, sequence: int, bits: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of one sequence the result (head, query, channel), and of each row the largest score and the sum."""
+    queries, keys = pairs[sequence]
+    scores, void = call.scores(_at(q, queries), _at(k, keys), pairs, sequence)
+    largest = scores.amax(-1, keepdim=True)
+    if call.sink is not None:
+        largest = largest.maximum(call.sink[:, None, None])
+    weights = exponentials(scores.sub_(largest))
+    total = weights.sum(-1, keepdim=True)
+    if call.sink is not None:
+        total += (call.sink[:, None, None] - largest).exp_()
+    kept = _rounded(call.dropped(weights, bits, pairs, sequence), q.dtype)
+    result = (kept @ widened(_at(v, keys), q.size(1)).float()).div_(total)
+    if void is not None:
+        result.masked_fill_(void.unsqueeze(-1), 0.0)
+    return result, largest.squeeze(-1), total.squeeze(-1)
 
 
 def backward(

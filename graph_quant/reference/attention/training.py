@@ -189,7 +189,7 @@ class Training:
                 rows[queries.start : queries.stop] = x[0, :, queries.start : queries.stop].reshape(
                     queries.length, x.size(1)
                 )
-        return rows.unsqueeze(-1).repeat_interleave(COPIES, -1)
+        return rows.unsqueeze(-1).expand(*rows.shape, COPIES).contiguous()
 
     def rows(self, kept: Tensor, pairs: Pairs) -> Tensor:
         """What ``kept`` was given."""
