@@ -7,13 +7,15 @@ from pathlib import Path
 
 import graph_quant  # noqa: F401  (before torch)
 
-from . import sglang, vllm_ascend
+from . import sglang, sglang_950, vllm_ascend, vllm_ascend_950
 from .layer import Layer
 from .standins import install
 
-__all__ = ["CASES", "check"]
+__all__ = ["CASES", "OF_ANOTHER_CHIP", "check"]
 
 CASES: Mapping[str, Mapping[str, Callable[[], Layer]]] = {"vllm-ascend": vllm_ascend.CASES, "sglang": sglang.CASES}
+# What Ascend 950 alone can compute, which is refused by name.
+OF_ANOTHER_CHIP = {"vllm-ascend": frozenset(vllm_ascend_950.CASES), "sglang": frozenset(sglang_950.CASES)}
 _FRAMEWORKS = {"vllm-ascend": vllm_ascend.FRAMEWORK, "sglang": sglang.FRAMEWORK}
 
 

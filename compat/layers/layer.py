@@ -75,9 +75,9 @@ def eights(integers: Tensor) -> Tensor:
     return (packed - ((packed >> 31) << 32)).to(torch.int32)
 
 
-def tokens() -> Tensor:
+def tokens(inputs: int = INPUTS) -> Tensor:
     """Activations."""
-    return torch.randn(TOKENS, INPUTS).bfloat16()
+    return torch.randn(TOKENS, inputs).bfloat16()
 
 
 def module(**tensors: Tensor) -> nn.Module:

@@ -23,6 +23,7 @@ from .layer import (
     step_of,
     tokens,
 )
+from .sglang_950 import CASES as CASES_OF_950
 from .sglang_experts import AWQ_ORDER, NPU, REAL
 from .sglang_experts import CASES as EXPERT_CASES
 from .standins import Framework
@@ -43,6 +44,7 @@ FRAMEWORK = Framework(
     answers={"sglang.srt.utils.is_npu": lambda: True},
 )
 _GROUP = 32
+_WIDE_GROUP = 256  # of inputs that share a scale beside int8 activations
 
 
 def _method(file: str, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -66,7 +68,7 @@ def _w8a8_static() -> Layer:
 
 
 def _experts(method: Any, layer: nn.Module, weights: Weights, bits: int | None) -> Layer:
-    x = tokens()
+    x = tokens(weights.integers.size(-1))
     method.process_weights_after_loading(layer, "w13")
     counts = torch.tensor(COUNTS).npu()
     output = method.apply(layer, x.npu(), counts, None, torch.bfloat16, "w13", 1)
@@ -88,6 +90,24 @@ def _w4a8_experts() -> Layer:
     )
     method = _method("moe_methods", "NPUW4A8Int8MoEMethod", is_per_channel_weight=True)
     return _experts(method, layer, weights, 8)
+
+
+def _w4a8_experts_by_groups() -> Layer:
+    """Two scales are multiplied and rounded to float16; sglang takes outputs to be twice the inputs."""
+    inputs = 2 * _WIDE_GROUP
+    weights = Weights.random(4, EXPERTS, outputs=2 * inputs, inputs=inputs)
+    of_groups = (1 + torch.randint(0, 3, (EXPERTS, 2 * inputs, 2)) / 4).half()
+    of_channels = weights.scale.half().float()
+    meant = weights.integers.unflatten(-1, (2, _WIDE_GROUP)) * (of_channels * of_groups).half().float()[..., None]
+    layer = module(
+        w13_weight=weights.packed(),
+        w13_weight_scale=of_channels,
+        w13_weight_scale_second=of_groups.float(),
+        w13_weight_offset_second=torch.zeros_like(of_groups),
+        w13_scale_bias=8 * meant.flatten(-2).sum(-1, keepdim=True),
+    )
+    as_numbers = Weights(meant.flatten(-2), torch.ones_like(weights.scale))
+    return _experts(_method("moe_methods", "NPUW4A8Int8MoEMethod"), layer, as_numbers, 8)
 
 
 def _w4a16_experts() -> Layer:
@@ -145,10 +165,12 @@ CASES = {
     "W4A4 dynamic linear": lambda: _linear("NPU_W4A4DynamicLinearMethod", 4),
     "W8A8 experts": _w8a8_experts,
     "W4A8 experts": _w4a8_experts,
+    "W4A8 experts by groups": _w4a8_experts_by_groups,
     "W4A16 experts": _w4a16_experts,
     "W4A4 experts": _w4a4_experts,
     "experts in bfloat16": _plain_experts,
     "GPTQ linear": _of_gptq,
     "AWQ linear": _of_awq,
     **EXPERT_CASES,
+    **CASES_OF_950,
 }

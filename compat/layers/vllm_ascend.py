@@ -9,7 +9,7 @@ import torch
 import torch_npu
 from torch import Tensor
 
-from . import vllm_ascend_caches, vllm_ascend_experts
+from . import vllm_ascend_950, vllm_ascend_caches, vllm_ascend_experts, vllm_ascend_latents
 from .layer import INPUT_SCALE, Layer, Weights, judged, module, step_of, tokens
 from .standins import Framework
 
@@ -25,12 +25,16 @@ FRAMEWORK = Framework(
             "vllm_ascend.quantization.tp_weight_switch",
             *vllm_ascend_experts.REAL,
             *vllm_ascend_caches.REAL,
+            *vllm_ascend_950.REAL,
+            *vllm_ascend_latents.REAL,
         }
     ),
     answers={
         "vllm_ascend.utils.maybe_trans_nz": lambda weight: torch_npu.npu_format_cast(weight, _NZ),
         "vllm_ascend.utils.COMPRESSED_TENSORS_METHOD": "compressed-tensors",
         **vllm_ascend_experts.ANSWERS,
+        **vllm_ascend_950.ANSWERS,
+        **vllm_ascend_latents.ANSWERS,
     },
 )
 
@@ -89,4 +93,6 @@ CASES = {
     "W4A4_FLATQUANT_DYNAMIC linear": _flatquant,
     **vllm_ascend_experts.CASES,
     **vllm_ascend_caches.CASES,
+    **vllm_ascend_latents.CASES,
+    **vllm_ascend_950.CASES,
 }

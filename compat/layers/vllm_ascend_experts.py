@@ -32,7 +32,9 @@ class Communication(Enum):
     ALLGATHER, MC2, ALLTOALL, FUSED_MC2 = range(4)
 
 
-CONTEXT = SimpleNamespace(moe_comm_method=None, moe_comm_type=Communication.ALLGATHER, capturing=False)
+CONTEXT = SimpleNamespace(
+    moe_comm_method=None, moe_comm_type=Communication.ALLGATHER, capturing=False, is_draft_model=False
+)
 CONFIG = SimpleNamespace(
     compilation_config=SimpleNamespace(mode=None),
     model_config=SimpleNamespace(enforce_eager=True, dtype=torch.bfloat16),
@@ -43,7 +45,8 @@ CONFIG = SimpleNamespace(
     cache_config=SimpleNamespace(block_size=128),
 )
 FUSION = SimpleNamespace(is_on=False)
-_ASCEND = SimpleNamespace(enable_fused_mc2=0, eplb_config=SimpleNamespace(dynamic_eplb=False))
+CHIP = SimpleNamespace(kind=Device.A3)
+_ASCEND = SimpleNamespace(enable_fused_mc2=0, eplb_config=SimpleNamespace(dynamic_eplb=False), vllm_config=CONFIG)
 REAL = (
     *(f"{_METHODS}.{name}" for name in ("w4a8", "w4a16")),
     *(f"vllm_ascend.ops.fused_moe.{name}" for name in ("moe_comm_method", "moe_mlp", "token_dispatcher")),
@@ -64,7 +67,7 @@ ANSWERS = {
     "vllm_ascend.lora.fused_moe.has_lora": lambda _: False,
     "vllm_ascend.ops.fused_moe.moe_utils.enable_fusion_gmmswigluquant": lambda: FUSION.is_on,
     "vllm_ascend.utils.AscendDeviceType": Device,
-    "vllm_ascend.utils.get_ascend_device_type": lambda: Device.A3,
+    "vllm_ascend.utils.get_ascend_device_type": lambda: CHIP.kind,
     "vllm_ascend.utils.enable_custom_op": lambda: FUSION.is_on,
     "vllm_ascend.utils.dispose_tensor": lambda _: None,
     "vllm_ascend.utils.ASCEND_QUANTIZATION_METHOD": "ascend",
@@ -77,6 +80,11 @@ def _run(
 ) -> Layer:
     CONTEXT.moe_comm_type, FUSION.is_on = by, fused
     method = getattr(importlib.import_module(f"{_METHODS}.{file}"), name)()
+    return judged_experts(applied(method, layer, experts), experts, bits)
+
+
+def applied(method: Any, layer: nn.Module, experts: Experts) -> Tensor:
+    """What ``method`` computes with ``layer``, by vllm-ascend's own way to experts and back."""
     communication = importlib.import_module("vllm_ascend.ops.fused_moe.moe_comm_method")
     config = SimpleNamespace(
         experts_per_token=experts.chosen.size(1), num_experts=EXPERTS, num_local_experts=EXPERTS, activation="silu"
@@ -89,7 +97,8 @@ def _run(
     for key, value in of_layer.items():
         setattr(layer, key, value)
     given = (experts.tokens.npu(), experts.shares.npu(), experts.chosen.npu())
-    return judged_experts(method.apply(layer, *given, None, None).routed_out, experts, bits)
+    done: Tensor = method.apply(layer, *given, None, None).routed_out
+    return done
 
 
 def _w8a8(by: Communication = Communication.ALLGATHER, *, fused: bool = False) -> Layer:

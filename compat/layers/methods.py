@@ -1,0 +1,39 @@
+"""Which methods for quantised layers a checkout has that no case runs: `python -m compat.layers.methods CHECKOUTS`."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+_FOLDERS = {
+    "vllm-ascend": "vllm_ascend/quantization/methods",
+    "sglang": "python/sglang/srt/hardware_backend/npu/quantization",
+}
+# These compute nothing: the first keeps two rotations for an indexer, the second gives layers other methods.
+_NOTHING_TO_COMPUTE = {"AscendSFAQuantAttentionMethod", "NPUMXFP8OnlineMoEMethod"}
+
+
+def without_a_case(project: str, checkout: Path) -> list[str]:
+    """Classes that are methods or kernels, and are not a base of others, that no case names."""
+    cases = [
+        node
+        for path in Path(__file__).parent.glob(f"{project.replace('-', '_')}*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    named = {node.value for node in cases if isinstance(node, ast.Constant)}
+    named |= {node.attr for node in cases if isinstance(node, ast.Attribute)}
+    found = [
+        node.name
+        for path in sorted((checkout / _FOLDERS[project]).glob("*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and node.name.endswith(("Method", "Kernel"))
+    ]
+    return [name for name in found if name not in named | _NOTHING_TO_COMPUTE]
+
+
+if __name__ == "__main__":
+    for project in _FOLDERS:
+        print(
+            f"{project}: {', '.join(without_a_case(project, Path(sys.argv[1]) / project)) or 'every method has a case'}"
+        )
