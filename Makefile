@@ -62,7 +62,7 @@ coverage: $(READY)
 # missing are left out.
 CHECKOUTS ?= ../checkouts
 compat: $(READY)
-	$(BIN)/python -m pip install --quiet accelerate datasets einops fastapi requests
+	$(BIN)/python -m pip install --quiet accelerate datasets einops fastapi pillow requests
 	$(BIN)/python -m compat $(CHECKOUTS) --write
 
 clean:

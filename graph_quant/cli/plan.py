@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sys
 import warnings
 
 from . import script
@@ -17,11 +19,14 @@ lowered: a call of it is answered with zeros of the right shapes, at once. A scr
 Told of each graph: the GE nodes, what has no converter, what has no kernel on the host, what multiplies in floating
 point, what stays unquantised between two quantised operators, and what it costs.
 
+With --ranks N, N ranks of the script run on this machine, as under `graph-quant run --ranks N`; each has its page.
+
 examples:
   graph-quant plan serve.py
   graph-quant plan serve.py --chip Ascend910B3
   graph-quant plan serve.py --json -- --layers 2
   graph-quant plan model.py --model decoder --inputs prompt
+  graph-quant plan serve.py --ranks 2
 
 exit code: 0 when all is one lowered graph or several, 1 when something breaks, is refused or has no converter,
 2 for a mistake"""
@@ -41,13 +46,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--chip", metavar="NAME", help="also the least time there by published peaks: Ascend910B3, say")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.add_argument("--ranks", type=script.count, default=0, metavar="N", help="plan N ranks of the script")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Lower, then say what was found."""
-    script.load_torchair()
-    from ..dryrun import plan_script
     from ..dumps import DumpError, chip
 
     if options.chip is not None:
@@ -55,8 +59,15 @@ def run(options: argparse.Namespace) -> int:
             chip(options.chip)
         except DumpError as error:
             raise UsageError(str(error)) from None
+    if options.ranks:
+        return _plan_ranks(options)
+    script.load_torchair()
+    from ..dryrun import plan_script
+
     try:
-        with warnings.catch_warnings():
+        # What a script prints is not part of the JSON.
+        printing = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+        with warnings.catch_warnings(), printing:
             found = plan_script(
                 options.script, options.arguments, model=options.model, inputs=options.inputs, dynamic=options.dynamic
             )
@@ -69,3 +80,12 @@ def run(options: argparse.Namespace) -> int:
     if found.is_empty:
         return 2
     return 0 if found.ok else 1
+
+
+def _plan_ranks(options: argparse.Namespace) -> int:
+    """Each rank prints its own page, with its number before every line."""
+    if options.json:
+        raise UsageError("--json is of one script, and with --ranks there are several pages")
+    from . import ranks, run
+
+    return ranks.run(script.command_of_a_rank("plan", options, "--ranks"), run.prepared(), options.ranks, good=(0, 1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from html import escape
 from pathlib import Path
@@ -15,10 +14,9 @@ FOLDER = "GRAPH_QUANT_REPORTS"  # where ranks leave their reports for the comman
 
 def verify_ranks(options: argparse.Namespace) -> int:
     """Run the ranks, then say what each has found."""
-    from . import ranks, run
+    from . import ranks, run, script
 
-    _, rest = _kept_here().parse_known_args(options.own[1:])
-    command = [sys.executable, "-m", "graph_quant", "verify", *rest, "--", *options.arguments]
+    command = script.command_of_a_rank("verify", options, "--ranks", "--json", "--html")
     with tempfile.TemporaryDirectory() as folder:
         code = ranks.run(command, {**run.prepared(), FOLDER: folder}, options.ranks, good=(0, 1))
         places = [Path(folder, str(rank)) for rank in range(options.ranks)]
@@ -31,14 +29,6 @@ def verify_ranks(options: argparse.Namespace) -> int:
             Path(path).write_text(content, encoding="utf-8")
             print(f"wrote {path}")
     return code
-
-
-def _kept_here() -> argparse.ArgumentParser:
-    """The options that ranks are not told."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for option in ("--ranks", "--json", "--html"):
-        parser.add_argument(option)
-    return parser
 
 
 def _texts(places: list[Path], suffix: str) -> list[str]:

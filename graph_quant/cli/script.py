@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from .errors import UsageError
@@ -26,6 +27,23 @@ def add_parser(
         "--dynamic", action=argparse.BooleanOptionalAction, help=f"{verb} `model` with dynamic or static shapes"
     )
     return parser
+
+
+def count(text: str) -> int:
+    """A number of things, of which there may be none."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
+    return value
+
+
+def command_of_a_rank(name: str, options: argparse.Namespace, *kept: str) -> list[str]:
+    """The same command for one rank, without those of its options that ranks are not told."""
+    here = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in kept:
+        here.add_argument(option)
+    _, rest = here.parse_known_args(options.own[1:])
+    return [sys.executable, "-m", "graph_quant", name, *rest, "--", *options.arguments]
 
 
 def load_torchair() -> None:

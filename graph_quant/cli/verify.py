@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
     parser.add_argument(
         "--calls",
-        type=_count,
+        type=script.count,
         default=1,
         metavar="N",
         help="calls of each graph whose nodes are looked at; 0: all; default: 1",
@@ -66,7 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"
     )
     parser.add_argument(
-        "--ranks", type=_count, default=0, metavar="N", help="run N ranks of the script, and verify each"
+        "--ranks", type=script.count, default=0, metavar="N", help="run N ranks of the script, and verify each"
     )
     parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
@@ -78,13 +78,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _positive(text: str) -> float:
     value = float(text)
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
         raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
     return value
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..dumps import from_graph
 from ..start.compiling import source_of
@@ -159,11 +160,21 @@ class _Zeros:
         self._module = module
 
     def __call__(self, *args: Any) -> Any:
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
-            fakes = [mode.from_tensor(each) if isinstance(each, Tensor) else each for each in args]
+        fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+        with fake as mode, torch.no_grad():
+            fakes = [mode.from_tensor(each, static_shapes=True) if isinstance(each, Tensor) else each for each in args]
             results = self._module(*fakes)
-        return [_zeros(each) if isinstance(each, Tensor) else each for each in results]
+        return [_zeros(each) if isinstance(each, Tensor) else _known(each) for each in results]
 
 
 def _zeros(fake: Tensor) -> Tensor:
-    return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device).zero_()
+    shape, strides = ([_known(size) for size in sizes] for sizes in (fake.shape, fake.stride()))
+    return torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device).zero_()
+
+
+def _known(value: Any) -> Any:
+    """A number that values of tensors decide, in which every unknown is 1: most scripts can go on with that size."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return value
+    expression = value.node.expr
+    return value.node.pytype(expression.subs(dict.fromkeys(expression.free_symbols, 1)))

@@ -60,6 +60,8 @@ def _cost_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
         total, by = _least_time(graph, costs, chip)
         shares = ", ".join(f"{100 * time / total:.0f} % {what}" for what, time in sorted(by.items())) if total else ""
         told = f"  at least {total:.3g} µs on {chip}, by peaks {SOURCE}"
+        if unknown := _of_unknown_size(graph, costs):
+            told += f", without {_number(unknown, 'node')} whose sizes are not known"
         yield f"{told} ({shares})" if shares else told
 
 
@@ -72,6 +74,12 @@ def _least_time(graph: DryGraph, costs: Costs, chip: str) -> tuple[float, dict[s
         if limit is not None:
             by[limit.by] += limit.microseconds
     return sum(by.values()), by
+
+
+def _of_unknown_size(graph: DryGraph, costs: Costs) -> int:
+    assert graph.dump is not None
+    found = [costs.nodes[node.name] for node in graph.dump.order]
+    return sum(not (isinstance(each.bytes, int) and isinstance(each.flops, int)) for each in found)
 
 
 def _costs(graph: DryGraph) -> Costs:
@@ -142,4 +150,5 @@ def _graph_as_json(graph: DryGraph, chip: str | None) -> dict[str, Any]:
         found |= {what: value if isinstance(value, int) else None for what, value in totals.items()}
         if chip is not None:
             found["microseconds"] = _least_time(graph, costs, chip)[0]
+            found["nodes_of_unknown_size"] = _of_unknown_size(graph, costs)
     return found

@@ -1,6 +1,7 @@
 """A dry run says what a model would become, and computes nothing."""
 
 import json
+import re
 from pathlib import Path
 
 import graph_quant
@@ -155,6 +156,49 @@ def test_a_script_goes_on_with_zeros_of_the_right_shape(tmp_path: Path, capsys) 
     assert "1 graph, lowered and not run" in out
     assert ": 1 operator becomes " in out
     assert out.endswith("everything lowers\n")
+
+
+UNKNOWN_SIZES = """
+import torch, torch_npu
+
+torch._dynamo.config.capture_dynamic_output_shape_ops = True
+
+@torch.compile(backend="npu", fullgraph=True, dynamic=True)
+def chosen(x, w):
+    return x[torch.nonzero(x[:, 0] > 0).flatten()] @ w
+
+print(tuple(chosen(torch.randn(8, 64).half().npu(), torch.randn(64, 32).half().npu()).shape))
+"""
+
+
+def test_sizes_that_values_decide_are_unknown_and_do_not_end_it(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "unknown.py"
+    script.write_text(UNKNOWN_SIZES)
+    assert main(["plan", str(script), "--chip", "Ascend910B3"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("(1, 32)\n")
+    assert "? B at the peak" in out
+    assert re.search(r"cost at .*: [^,]*u\d[^,]* B moved", out)
+    assert re.search(r"without \d nodes whose sizes are not known", out)
+    assert main(["plan", str(script), "--chip", "Ascend910B3", "--json"]) == 0
+    told = capsys.readouterr()
+    (graph,) = json.loads(told.out)["graphs"]  # what the script prints is beside it
+    assert "(1, 32)" in told.err
+    assert graph["bytes"] is None
+    assert graph["nodes_of_unknown_size"] > 0
+
+
+def test_the_least_time_of_a_product_by_hand(tmp_path: Path, capsys) -> None:
+    script = tmp_path / "product.py"
+    script.write_text(
+        "import torch\nmodel = torch.matmul\n"
+        "inputs = torch.empty(512, 4096).half().npu(), torch.empty(4096, 8192).half().npu()\n"
+    )
+    assert main(["plan", str(script), "--chip", "Ascend910B3", "--json", "--no-dynamic"]) == 0
+    (graph,) = json.loads(capsys.readouterr().out)["graphs"]
+    assert graph["flops"] == 2 * 512 * 4096 * 8192
+    assert graph["bytes"] == 2 * (512 * 4096 + 4096 * 8192 + 512 * 8192)
+    assert graph["microseconds"] == pytest.approx(graph["flops"] / 313e6, rel=0.01)
 
 
 def test_a_script_that_judges_its_results_ends_as_it_likes(tmp_path: Path, capsys) -> None:
