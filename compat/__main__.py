@@ -31,8 +31,8 @@ another chip's operator ends there or as skipped by itself.
 _EPILOG = """\
 The folder holds checkouts under the names of their repositories: op-plugin, torchair, pytorch (Ascend's), vllm-ascend,
 sglang, cann-recipes-infer. A suite whose checkout is missing is left out and said so. Nothing of theirs is copied.
-What they import is the user's to install: einops and pillow for some of op-plugin; accelerate, datasets, einops, fastapi and
-requests for the recipes; vllm (without its torch) for the tests of vllm-ascend.
+What they import is the user's to install: einops and pillow for some of op-plugin; accelerate, datasets, einops,
+fastapi and requests for the recipes; vllm (without its torch) for the tests of vllm-ascend.
 
 examples:
   python -m compat ../checkouts                           run everything; compare with the last table
