@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -46,14 +47,34 @@ def empty_strided(size: Any, stride: Any, meta_outputs: Any = None, **options: A
 @converts(aten.as_strided.default)
 def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: Any = None, meta_outputs: Any = None) -> Any:
     """TorchAir's node where the strides are those of the tensor in GE: rows one after the other."""
-    if not x.meta.is_contiguous():
-        raise NotImplementedError(
-            "aten.as_strided is lowered for contiguous tensors alone: call contiguous() before it, or index instead"
-        )
+    _refuse_strides("aten.as_strided", x)
     if not isinstance(size, Tensor) and not list(size):
         flat = ge.Reshape(x, [-1])
         return ge.Reshape(ge.GatherV2(flat, in_type(torch.int64, [storage_offset or 0]), [0]), [])
     return UPSTREAM[aten.as_strided.default](x, size, stride, storage_offset, meta_outputs=meta_outputs)
+
+
+@converts(aten.as_strided_scatter.default)
+def as_strided_scatter(
+    x: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, meta_outputs: Any = None
+) -> Any:
+    """ViewCopy of rows one after the other; where sizes are open TorchAir gives ``src`` a single stride."""
+    _refuse_strides("aten.as_strided_scatter", x)
+    if not src.rank:
+        src, size, stride = ge.Reshape(src, [1]), [1], [1]
+    if isinstance(size, Tensor):
+        rows = ge.Cumprod(size, in_type(torch.int64, 0), exclusive=True, reverse=True)
+    else:
+        rows = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
+    offset = 0 if storage_offset is None else storage_offset
+    return ge.ViewCopy(x, size, stride, offset, in_type(meta_outputs.dtype, src), size, rows, 0)
+
+
+def _refuse_strides(operator: str, x: Tensor) -> None:
+    if not x.meta.is_contiguous():
+        raise NotImplementedError(
+            f"{operator} is lowered for contiguous tensors alone: call contiguous() before it, or index instead"
+        )
 
 
 @converts(aten.index_select.default)

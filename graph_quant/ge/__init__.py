@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .attributes import in_words as in_words
     from .attributes import set_attribute as set_attribute
     from .attributes import shown_names as shown_names
+    from .attributes import unread as unread
     from .attributes import visible as visible
     from .dtypes import BITS as BITS
     from .dtypes import KEEPING as KEEPING
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from .graph import sources_of as sources_of
     from .graph import topological as topological
     from .graph import weight_path as weight_path
+    from .kernels import CHANNELS_FIRST as CHANNELS_FIRST
     from .kernels import CONSTANT_KERNELS as CONSTANT_KERNELS
     from .kernels import CONTRACTION as CONTRACTION
     from .kernels import CONVOLUTION as CONVOLUTION
@@ -90,6 +92,7 @@ _HOMES = {
         "in_words",
         "set_attribute",
         "shown_names",
+        "unread",
         "visible",
     ),
     "dtypes": (
@@ -131,6 +134,7 @@ _HOMES = {
         "weight_path",
     ),
     "kernels": (
+        "CHANNELS_FIRST",
         "CONSTANT_KERNELS",
         "CONTRACTION",
         "CONVOLUTION",

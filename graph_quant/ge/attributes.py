@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from . import dtypes
 from .errors import GeError, printable
-from .graph import plain
+from .graph import Node, plain
+from .kernels import Kernel, facts
 from .registrations import Attribute, registration
 
 # Integer attributes that hold a ge::DataType.
@@ -80,6 +82,38 @@ def shown_names(node: Any, *, declared: bool = False) -> list[str]:
 
 def _is_empty(attribute: Any) -> bool:
     return plain(attribute) in ("", [], None)
+
+
+def unread(node: Node, kernel: Kernel) -> list[str]:
+    """What a node is given that ``kernel`` neither takes nor may pass over: inputs, attributes with values."""
+    taken, stated, attributes = {name for name, _ in kernel.attributes}, _taken_for_granted(node.type), node.proto.attr
+    return [
+        *(name for name in node.fed if name not in facts(node.type).idle and not _is_taken(name, kernel)),
+        *(
+            f"{name}={in_words(name, attributes[name])}"
+            for name, values in stated.items()
+            if name in attributes and name not in taken and not _is_among(plain(attributes[name]), values)
+        ),
+    ]
+
+
+def _is_taken(name: str, kernel: Kernel) -> bool:
+    return any(
+        name == each.name or (each.is_dynamic and name.startswith(each.name) and name[len(each.name) :].isdigit())
+        for each in kernel.inputs
+    )
+
+
+@cache
+def _taken_for_granted(op_type: str) -> dict[str, tuple[Any, ...]]:
+    registered, known = registration(op_type), facts(op_type)
+    defaults = {each.name: (default_of(each),) for each in registered.attributes} if registered else {}
+    return {name: values for name, values in {**defaults, **known.only}.items() if name not in known.idle}
+
+
+def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
+    nothing = ("", [], None)
+    return value in values or (value in nothing and any(each in nothing for each in values))
 
 
 def default_of(attribute: Attribute) -> Any:

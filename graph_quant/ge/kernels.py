@@ -12,8 +12,8 @@ Inductor. The decorator's keywords are the ``Facts`` that costs, lint and verifi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..discovery import Shelves, Table
@@ -24,6 +24,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # weights behind each channel.
 CONTRACTION, REDUCTION, CONVOLUTION = -1, -2, -3
 
+# Tensors as torch lays them out.
+CHANNELS_FIRST: Mapping[str, tuple[Any, ...]] = {"data_format": ("NCHW", "NCDHW")}
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -33,6 +36,10 @@ class Facts:
     or CONVOLUTION.
     A ``view`` moves nothing either. ``exact`` says that its registration states exactly which dtypes its kernel takes,
     ``same`` which inputs must share one, ``packs`` that its results may be int4.
+
+    ``idle`` are attributes and inputs that change nothing on the host: how a device does it, or what others say as
+    well. ``only`` are attributes of which these values alone are computed. All others that a kernel does not take must
+    be as GE registers them by default.
     """
 
     flops: int = 1
@@ -40,6 +47,8 @@ class Facts:
     exact: bool = False
     same: tuple[str, ...] = ()
     packs: bool = False
+    idle: tuple[str, ...] = ()
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -94,9 +103,11 @@ def kernel(
     exact: bool = False,
     same: tuple[str, ...] = (),
     packs: bool = False,
+    idle: tuple[str, ...] = (),
+    only: Mapping[str, tuple[Any, ...]] = {},
 ) -> Callable[[Function], Function]:
     """Register a function as the kernel of GE op types, and what is to be known of them."""
-    declare(*types, flops=flops, view=view, exact=exact, same=same, packs=packs)
+    declare(*types, flops=flops, view=view, exact=exact, same=same, packs=packs, idle=idle, only=only)
     return _registrar(KERNELS, types, may_alias)
 
 
@@ -117,10 +128,12 @@ def declare(
     exact: bool = False,
     same: tuple[str, ...] = (),
     packs: bool = False,
+    idle: tuple[str, ...] = (),
+    only: Mapping[str, tuple[Any, ...]] = {},
 ) -> None:
     """Say what is to be known of GE op types; those that no kernel is written for need a declaration of their own."""
     for op_type in types:
-        FACTS.add(op_type, Facts(flops, view, exact, same, packs))
+        FACTS.add(op_type, Facts(flops, view, exact, same, packs, idle, only))
 
 
 def facts(op_type: str) -> Facts:

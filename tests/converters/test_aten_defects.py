@@ -55,6 +55,32 @@ def test_a_number_of_a_module_is_a_factor_as_it_is() -> None:
     assert torch.equal(compiled(MANY.npu()).cpu(), FACTOR * MANY)
 
 
+def test_two_views_of_one_memory_see_each_others_writes() -> None:
+    """Where sizes are open; the strides of what is written back are then a tensor."""
+
+    def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return y * 2
+
+    torch._dynamo.reset()
+    memory, expected = (torch.arange(32.0).reshape(8, 4) for _ in range(2))
+    memory = memory.npu()
+    compiled = torch.compile(write, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=True)
+    assert torch.equal(compiled(memory[2:6], memory[4:8]).cpu(), write(expected[2:6], expected[4:8]))
+    assert torch.equal(memory.cpu(), expected)
+
+
+def test_strides_that_a_graph_does_not_know_are_refused() -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x: x.t().as_strided_scatter(x[:1, :2], (1, 2), (3, 1), 1),
+        backend=torchair.get_npu_backend(),
+        fullgraph=True,
+    )
+    with pytest.raises(Exception, match=r"aten\.as_strided_scatter is lowered for contiguous tensors alone"):
+        compiled(X.npu())
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_graph_gives_what_eager_mode_gives(name: str) -> None:
     function, inputs = CASES[name]

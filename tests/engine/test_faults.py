@@ -102,6 +102,34 @@ def test_broken_graphs_are_refused(nodes: list[tuple[str, str, list[str]]], mess
         import_graph(_graph(*nodes))
 
 
+def _convolution(**attributes: str | int) -> GraphDef:
+    graph = _graph(("made", "Conv2D", ["x=x:0", "filter=x:0"]), ("out", "NetOutput", ["input0=made:0"]))
+    made = graph.op[1]
+    for name in ("strides", "pads"):
+        made.attr[name].list.i.extend([1] * 4)
+    for name, value in attributes.items():
+        if isinstance(value, str):
+            made.attr[name].s = value.encode()
+        else:
+            made.attr[name].i = value
+    return graph
+
+
+@pytest.mark.parametrize("attributes", [{"data_format": "NHWC"}, {"data_format": "NCHW", "offset_x": 3}])
+def test_an_attribute_that_no_kernel_reads_is_refused(attributes: dict[str, str | int]) -> None:
+    """Unless it has the value that GE takes by default, or the one that is computed."""
+    import_graph(_convolution(data_format="NCHW", offset_x=0))
+    name, value = list(attributes.items())[-1]
+    with pytest.raises(GraphError, match=rf"'made' \(Conv2D\): the host does not compute {name}={value}$"):
+        import_graph(_convolution(**attributes))
+
+
+def test_an_input_that_no_kernel_reads_is_refused() -> None:
+    graph = _graph(("made", "MatMulV2", ["x1=x:0", "x2=x:0", "offset_w=x:0"]), ("out", "NetOutput", ["input0=made:0"]))
+    with pytest.raises(GraphError, match=r"the host does not compute offset_w$"):
+        import_graph(graph)
+
+
 def test_control_edges_order_nodes_that_share_no_data() -> None:
     graph = _graph(
         ("late", "Neg", ["x=x:0", "=early:-1"]),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError, unread
 from ...host.kernels import Fed, choose, is_folded
 from .called import parameters, returned_places
 from .fakes import Fakes, Value, is_open_question
@@ -221,6 +221,8 @@ class _Run:
             if not self._dump.trusts_descs:
                 self.result.unknown_types.add(node.type)
             raise ValueError(f"the host has no kernel for {node.type}")
+        if passed_over := unread(node, kernel):
+            raise ValueError(f"the host does not compute {', '.join(passed_over)}")
         try:
             found = self.fakes.call(node, kernel, inputs, fold=fold)
         except Exception as error:

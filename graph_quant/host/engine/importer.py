@@ -30,6 +30,7 @@ from ...ge import (
     read_nodes,
     to_sizes,
     to_tensor,
+    unread,
 )
 from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded
 from . import inputs
@@ -222,6 +223,8 @@ class _Importer:
         fed = {name: self._fed(output) for name, output in node.fed.items()}
         kernel = choose(node.type, fed)
         assert kernel is not None
+        if passed_over := unread(node, kernel):
+            raise GraphError(f"{node.describe()}: the host does not compute {', '.join(passed_over)}")
         args = [self._argument(node, declared) for declared in kernel.inputs]
         stated = {parameter: _attribute(node, name) for name, parameter in kernel.attributes}
         kwargs = {parameter: value for parameter, value in stated.items() if value is not None}

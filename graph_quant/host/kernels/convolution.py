@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge import CONVOLUTION, Sizes, kernel
+from ...ge import CHANNELS_FIRST, CONVOLUTION, Sizes, kernel
 
 
 def _spatial(values: Sequence[int], rank: int) -> list[int]:
@@ -25,7 +25,7 @@ def _padding(x: Tensor, pads: Sequence[int], rank: int) -> tuple[Tensor, list[in
     return functional.pad(x, sizes), [0] * rank
 
 
-@kernel("Conv2D", "Conv3D", flops=CONVOLUTION)
+@kernel("Conv2D", "Conv3D", flops=CONVOLUTION, only=CHANNELS_FIRST)
 def convolve(
     x: Tensor,
     filter: Tensor,  # noqa: A002
@@ -50,7 +50,7 @@ def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any)
     return torch.convolution(x.float(), weight.float(), wide_bias, *settings).to(x.dtype)
 
 
-@kernel("Conv2DTranspose", "Conv3DTranspose", flops=CONVOLUTION)
+@kernel("Conv2DTranspose", "Conv3DTranspose", flops=CONVOLUTION, only=CHANNELS_FIRST)
 def convolve_transposed(
     input_size: Sizes,
     x: Tensor,
@@ -78,7 +78,7 @@ def convolve_transposed(
     return _convolution(x, filter, bias, stride, before, dilation, True, extra, groups)
 
 
-@kernel("Conv2DBackpropInput", "Conv3DBackpropInput", flops=CONVOLUTION)
+@kernel("Conv2DBackpropInput", "Conv3DBackpropInput", flops=CONVOLUTION, only=CHANNELS_FIRST)
 def convolution_input_grad(
     input_size: Sizes,
     filter: Tensor,  # noqa: A002
@@ -94,7 +94,7 @@ def convolution_input_grad(
     return _backward(out_backprop, x, filter, strides, pads, dilations, groups, rank, [True, False, False])[0]
 
 
-@kernel("Conv2DBackpropFilter", "Conv3DBackpropFilter", flops=CONVOLUTION)
+@kernel("Conv2DBackpropFilter", "Conv3DBackpropFilter", flops=CONVOLUTION, only=CHANNELS_FIRST)
 def convolution_filter_grad(
     x: Tensor,
     filter_size: Sizes,

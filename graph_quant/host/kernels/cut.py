@@ -78,7 +78,7 @@ def _check_parts(count: int) -> None:
         raise TooMuchError(f"a tensor is split into 1 to {_MOST_PARTS} parts, got {count}")
 
 
-@kernel("SplitV", may_alias=True, flops=0)
+@kernel("SplitV", may_alias=True, flops=0, idle=("num_split",))
 def split_sizes(x: Tensor, size_splits: Sizes, split_dim: Sizes) -> list[Tensor]:
     axis, sizes = split_dim.ints[0], list(size_splits.ints)
     if -1 in sizes:

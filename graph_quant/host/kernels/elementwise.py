@@ -225,7 +225,7 @@ def squared_difference(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.square(x1 - x2)
 
 
-@kernel("AddN", "AccumulateNV2")
+@kernel("AddN", "AccumulateNV2", idle=("N",))
 def add_all(x: Sequence[Tensor]) -> Tensor:
     total = x[0]
     for term in x[1:]:
@@ -243,16 +243,16 @@ def nan_to_num(x: Tensor, *, nan: float = 0.0, posinf: float | None = None, negi
     return torch.nan_to_num(x, nan, posinf, neginf)
 
 
-@kernel("Complex")
+@kernel("Complex", idle=("Tout",))
 def make_complex(real: Tensor, imag: Tensor) -> Tensor:
     return torch.complex(real, imag)
 
 
-@kernel("Real", may_alias=True)
+@kernel("Real", may_alias=True, idle=("Tout",))
 def real_part(input: Tensor) -> Tensor:  # noqa: A002
     return torch.view_as_real(input)[..., 0] if input.is_complex() else input
 
 
-@kernel("Imag", may_alias=True)
+@kernel("Imag", may_alias=True, idle=("Tout",))
 def imaginary_part(input: Tensor) -> Tensor:  # noqa: A002
     return torch.view_as_real(input)[..., 1] if input.is_complex() else torch.zeros_like(input)

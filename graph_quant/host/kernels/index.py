@@ -11,12 +11,12 @@ from ...ge import Sizes, from_attr, kernel
 from .checks import indices_within
 
 
-@kernel("Gather", flops=0)
+@kernel("Gather", flops=0, idle=("validate_indices", "is_preprocessed"))
 def gather(x: Tensor, indices: Tensor, *, batch_dims: int = 0, negative_index_support: bool = False) -> Tensor:
     return _gather(x, indices, batch_dims, batch_dims, negative_index_support)
 
 
-@kernel("GatherV2", flops=0)
+@kernel("GatherV2", flops=0, idle=("is_preprocessed",))
 def gather_axis(
     x: Tensor, indices: Tensor, axis: Sizes, *, batch_dims: int = 0, negative_index_support: bool = False
 ) -> Tensor:
@@ -43,7 +43,7 @@ def gather_elements(x: Tensor, index: Tensor, *, dim: int = 0) -> Tensor:
     return torch.gather(x, dim, index.to(torch.int64))
 
 
-@kernel("GatherNd")
+@kernel("GatherNd", idle=("negative_index_support",))
 def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
     return x[tuple(indices.to(torch.int64).unbind(-1))]
 

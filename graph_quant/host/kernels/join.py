@@ -15,21 +15,21 @@ def _joined(x: Sequence[Tensor], axis: int) -> Tensor:
     return torch.cat([each if each.dim() else each.reshape(1) for each in x], axis)
 
 
-@kernel("ConcatV2", flops=0, same=("x",))
+@kernel("ConcatV2", flops=0, same=("x",), idle=("N",))
 def concat(x: Sequence[Tensor], concat_dim: Sizes) -> Tensor:
     return _joined(x, concat_dim.ints[0])
 
 
-@kernel("Concat")
+@kernel("Concat", idle=("N",))
 def concat_axis_first(concat_dim: Sizes, x: Sequence[Tensor]) -> Tensor:
     return _joined(x, concat_dim.ints[0])
 
 
-@kernel("ConcatD", "ConcatV2D", flops=0, same=("x",))
+@kernel("ConcatD", "ConcatV2D", flops=0, same=("x",), idle=("N",))
 def concat_attribute(x: Sequence[Tensor], *, concat_dim: int) -> Tensor:
     return _joined(x, concat_dim)
 
 
-@kernel("Pack", flops=0, same=("x",))
+@kernel("Pack", flops=0, same=("x",), idle=("N",))
 def pack(x: Sequence[Tensor], *, axis: int = 0) -> Tensor:
     return torch.stack(list(x), axis)

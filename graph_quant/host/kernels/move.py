@@ -17,7 +17,7 @@ def tensor_move(x: Tensor) -> Tensor:
     return x.clone()
 
 
-@kernel("Assign", may_alias=True)
+@kernel("Assign", may_alias=True, idle=("validate_shape", "use_locking"))
 def assign(ref: Tensor, value: Tensor) -> Tensor:
     return ref.copy_(value)
 

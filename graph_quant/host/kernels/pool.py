@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge import Sizes, from_attr, kernel
+from ...ge import CHANNELS_FIRST, Sizes, from_attr, kernel
 
 
 @kernel("AdaptiveAvgPool2d")
@@ -16,7 +16,7 @@ def adaptive_avg_pool(x: Tensor, *, output_size: Sequence[int]) -> Tensor:
     return functional.adaptive_avg_pool2d(x, tuple(output_size))  # type: ignore[arg-type]
 
 
-@kernel("AvgPoolV2")
+@kernel("AvgPoolV2", only=CHANNELS_FIRST)
 def avg_pool(
     x: Tensor,
     *,
@@ -102,7 +102,7 @@ def col2im(
     )
 
 
-@kernel("AvgPoolV2Grad")
+@kernel("AvgPoolV2Grad", only=CHANNELS_FIRST)
 def avg_pool_grad(
     orig_input_shape: Sizes,
     input_grad: Tensor,
@@ -127,7 +127,7 @@ def avg_pool_grad(
     )
 
 
-@kernel("MaxPoolV3")
+@kernel("MaxPoolV3", only=CHANNELS_FIRST)
 def max_pool(
     x: Tensor,
     *,
@@ -140,7 +140,7 @@ def max_pool(
     return functional.max_pool2d(x, list(ksize[2:]), list(strides[2:]), padding, ceil_mode=ceil_mode)
 
 
-@kernel("MaxPoolWithArgmaxV3")
+@kernel("MaxPoolWithArgmaxV3", only=CHANNELS_FIRST)
 def max_pool_with_argmax(
     x: Tensor,
     *,
@@ -157,7 +157,7 @@ def max_pool_with_argmax(
     return y, where.to(from_attr(dtype))
 
 
-@kernel("MaxPool3DWithArgmaxV2")
+@kernel("MaxPool3DWithArgmaxV2", only=CHANNELS_FIRST)
 def max_pool_volume_with_argmax(
     x: Tensor,
     *,

@@ -158,5 +158,11 @@ def cumsum(x: Tensor, axis: Sizes, *, exclusive: bool = False, reverse: bool = F
 
 
 @kernel("Cumprod")
-def cumprod(x: Tensor, axis: Sizes) -> Tensor:
-    return torch.cumprod(x, axis.ints[0], dtype=x.dtype)
+def cumprod(x: Tensor, axis: Sizes, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    along = axis.ints[0]
+    values = x.flip(along) if reverse else x
+    if exclusive:
+        one = torch.ones_like(values.narrow(along, 0, min(values.size(along), 1)))
+        values = torch.cat([one, values], along).narrow(along, 0, x.size(along))
+    total = torch.cumprod(values, along, dtype=x.dtype)
+    return total.flip(along) if reverse else total

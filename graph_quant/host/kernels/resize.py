@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ...ge import Sizes, kernel
+from ...ge import CHANNELS_FIRST, Sizes, kernel
 
 _INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
@@ -31,7 +31,7 @@ def resize_nearest_grad(
     return backward(grads, list(grads.shape[2:]), [*grads.shape[:2], *size.ints])  # type: ignore[no-any-return]
 
 
-@kernel("GridSampler2D", "GridSampler3D")
+@kernel("GridSampler2D", "GridSampler3D", only=CHANNELS_FIRST)
 def grid_sampler(
     x: Tensor,
     grid: Tensor,

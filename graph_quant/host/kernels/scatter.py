@@ -26,7 +26,7 @@ def scatter_elements(
     return torch.scatter_reduce(data, axis, where, updates, _REDUCTIONS[reduction], include_self=True)
 
 
-@kernel("ScatterUpdate", may_alias=True)
+@kernel("ScatterUpdate", may_alias=True, idle=("use_locking",))
 def scatter_update(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return var.index_copy_(0, indices.to(torch.int64).reshape(-1), updates.reshape(-1, *var.shape[1:]))
 

@@ -26,6 +26,6 @@ def scatter_nd_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return scatter_nd_update_(x.clone(), indices, updates)
 
 
-@kernel("ScatterNdUpdate", may_alias=True)
+@kernel("ScatterNdUpdate", may_alias=True, idle=("use_locking",))
 def scatter_nd_update_node(var: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     return scatter_nd_update_(var, indices, updates)

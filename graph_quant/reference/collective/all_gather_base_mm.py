@@ -49,7 +49,7 @@ def all_gather_quant_mm(
     return *both, input.new_empty(0, dtype=torch.float32)
 
 
-@kernel("AllGatherMatmul", flops=CONTRACTION)
+@kernel("AllGatherMatmul", flops=CONTRACTION, idle=("comm_turn",))
 def all_gather_mm_node(
     x1: Tensor,
     x2: Tensor,
@@ -65,7 +65,7 @@ def all_gather_mm_node(
     return all_gather_base_mm(x1, x2, group, rank_size, bias, None, None, is_gather_out, x1.dtype)
 
 
-@kernel("AllGatherMatmulV2", flops=CONTRACTION)
+@kernel("AllGatherMatmulV2", flops=CONTRACTION, idle=("comm_turn", "comm_mode"))
 def all_gather_mm_v2_node(
     x1: Tensor,
     x2: Tensor,

@@ -78,7 +78,7 @@ def _shared(x: Tensor | None, weight: Tensor | None, transposed: bool) -> Tensor
     return float_product(x, weight.mT if transposed else weight, None)
 
 
-@kernel("AlltoAllvGroupedMatMul", flops=CONTRACTION)
+@kernel("AlltoAllvGroupedMatMul", flops=CONTRACTION, idle=("ep_world_size", "comm_mode"))
 def alltoallv_gmm_node(
     gmm_x: Tensor,
     gmm_weight: Tensor,
@@ -99,7 +99,7 @@ def alltoallv_gmm_node(
     return products, shared, rows
 
 
-@kernel("GroupedMatMulAlltoAllv", flops=CONTRACTION)
+@kernel("GroupedMatMulAlltoAllv", flops=CONTRACTION, idle=("ep_world_size", "comm_mode"))
 def gmm_alltoallv_node(
     gmm_x: Tensor,
     gmm_weight: Tensor,

@@ -62,7 +62,7 @@ def _whole(values: Tensor) -> Tensor:
     return values.half().round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int32)
 
 
-@kernel("MatmulAllReduce", flops=CONTRACTION)
+@kernel("MatmulAllReduce", flops=CONTRACTION, idle=("comm_turn", "comm_mode", "y_dtype"))
 def mm_all_reduce_node(
     x1: Tensor,
     x2: Tensor,

@@ -47,7 +47,7 @@ def quant_mm_reduce_scatter(
     return rows, input.new_empty(0, dtype=torch.float32)
 
 
-@kernel("MatmulReduceScatter", flops=CONTRACTION)
+@kernel("MatmulReduceScatter", flops=CONTRACTION, idle=("comm_turn",))
 def mm_reduce_scatter_node(
     x1: Tensor,
     x2: Tensor,
@@ -62,7 +62,7 @@ def mm_reduce_scatter_node(
     return mm_reduce_scatter_base(x1, x2, group, rank_size, bias, None, None, x1.dtype)
 
 
-@kernel("MatmulReduceScatterV2", flops=CONTRACTION)
+@kernel("MatmulReduceScatterV2", flops=CONTRACTION, idle=("comm_turn", "comm_mode"))
 def mm_reduce_scatter_v2_node(
     x1: Tensor,
     x2: Tensor,

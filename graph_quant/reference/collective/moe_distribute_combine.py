@@ -161,7 +161,12 @@ def combine(
     return combined_rows(*tensors, [], group_ep, numbers, False).to(expand_x.dtype)
 
 
-@kernel("MoeDistributeCombine", "MoeDistributeCombineV2")
+# Which row came from where is worked out anew: what dispatch says of it is for the device.
+@kernel(
+    "MoeDistributeCombine",
+    "MoeDistributeCombineV2",
+    idle=("expand_idx", "assist_info_for_combine", "expand_scales", "tp_send_counts", "tp_rank_id", "global_bs"),
+)
 def combine_node(
     expand_x: Tensor,
     expert_ids: Tensor,

@@ -165,7 +165,7 @@ def dispatch(
     return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, second)
 
 
-@kernel("MoeDistributeDispatch", "MoeDistributeDispatchV2", flops=0)
+@kernel("MoeDistributeDispatch", "MoeDistributeDispatchV2", flops=0, idle=("tp_rank_id", "y_dtype"))
 def dispatch_node(
     x: Tensor,
     expert_ids: Tensor,

@@ -11,13 +11,13 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
-@kernel("HcomAllReduce")
+@kernel("HcomAllReduce", idle=("fusion", "fusion_id"))
 def all_reduce(x: Tensor, *, reduction: str, group: str) -> Tensor:
     """What all ranks have, reduced: sum, prod, min or max."""
     return exchange.group_all_reduce(x, reduction, group)
 
 
-@kernel("HcomAllGather", flops=0)
+@kernel("HcomAllGather", flops=0, idle=("fusion", "fusion_id"))
 def all_gather(x: Tensor, *, rank_size: int, group: str) -> Tensor:
     """The rows of all ranks; a scalar is a row."""
     rows = x.reshape(1) if not x.dim() else x
@@ -37,7 +37,7 @@ def all_gather_v(
     return exchange.group_all_gather(x, recv_counts.ints, group)
 
 
-@kernel("HcomReduceScatter")
+@kernel("HcomReduceScatter", idle=("fusion", "fusion_id"))
 def reduce_scatter(x: Tensor, *, reduction: str, group: str, rank_size: int) -> Tensor:
     """The rows of this rank, of what all ranks have, reduced."""
     if x.size(0) % rank_size:
@@ -60,7 +60,7 @@ def reduce_scatter_v(
     return exchange.group_reduce_scatter(x, reduction, send_counts.ints, int(recv_count.ints[0]), group)
 
 
-@kernel("HcomBroadcast", flops=0)
+@kernel("HcomBroadcast", flops=0, idle=("fusion", "fusion_id"))
 def broadcast(x: Sequence[Tensor], *, root_rank: int, group: str) -> list[Tensor]:
     """What the root has, of each tensor."""
     return [exchange.group_broadcast(each, root_rank, group) for each in x]

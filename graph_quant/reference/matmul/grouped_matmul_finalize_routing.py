@@ -92,7 +92,7 @@ def grouped_matmul_finalize_routing(
     return combined_products(*routed, weight, shared_input_offset or 0, output_bs or x.size(0), kind)
 
 
-@kernel("GroupedMatmulFinalizeRouting", flops=CONTRACTION)
+@kernel("GroupedMatmulFinalizeRouting", flops=CONTRACTION, idle=("tuning_config",))
 def grouped_matmul_finalize_routing_node(
     x: Tensor,
     w: Tensor,

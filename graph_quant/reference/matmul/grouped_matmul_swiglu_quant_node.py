@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from graph_quant.destination import INT8
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_matmul_swiglu_quant import grouped_matmul_swiglu_quant_v2
 from torch import Tensor
 
 
-@kernel("GroupedMatmulSwigluQuantV2", flops=CONTRACTION)
+@kernel("GroupedMatmulSwigluQuantV2", flops=CONTRACTION, idle=("tuning_config",), only={"quant_dtype": (INT8.ge_attr,)})
 def grouped_matmul_swiglu_quant_node(
     x: Tensor,
     x_scale: Tensor,

@@ -77,7 +77,7 @@ def grouped(
     return a4w4(x1, x2, scale, offset, pertoken_scale).to(dtype)
 
 
-@kernel("QuantBatchMatmulV4", flops=CONTRACTION)
+@kernel("QuantBatchMatmulV4", flops=CONTRACTION, idle=("group_size",))
 def quant_batch_matmul_v4(
     x1: Tensor,
     x2: Tensor,

@@ -156,10 +156,15 @@ def cumprod(chance: random.Random) -> Case:
     x = whole(shape(chance, 1), chance.choice(NUMBERS), most=3)
     # Whole numbers have one zero, floats two.
     x = x.abs() if x.is_floating_point() else x
-    axis = axis_of(chance, x.dim())
-    total = np.cumprod(x.to(torch.int64).numpy(), axis)
-    made = torch.from_numpy(total).to(x.dtype)
-    return Case([x, size(axis)], {}, made)
+    axis, exclusive, reverse = axis_of(chance, x.dim()), chance.random() < 0.5, chance.random() < 0.5
+    numbers = x.to(torch.int64).numpy()
+    numbers = np.flip(numbers, axis) if reverse else numbers
+    if exclusive:
+        first, others = np.split(numbers, [1], axis)[0], np.split(numbers, [-1], axis)[0]
+        numbers = np.concatenate([np.ones_like(first), others], axis)
+    total = np.cumprod(numbers, axis)
+    made = torch.from_numpy((np.flip(total, axis) if reverse else total).copy()).to(x.dtype)
+    return Case([x, size(axis)], {"exclusive": exclusive, "reverse": reverse}, made)
 
 
 def _running(op_type: str, name: str, call: Callable[..., Any]) -> None:
