@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ge import CHANNELS_FIRST, Sizes, kernel
+from ...ge import Sizes, kernel
 from .checks import one_each, same_shape
 
 
@@ -122,7 +122,8 @@ def bn_infer_grad(grads: Tensor, scale: Tensor, batch_variance: Tensor, *, epsil
     return (grads.float() * _per_channel(factor, grads)).to(grads.dtype)
 
 
-@kernel("GroupNorm", idle=("is_training",), only=CHANNELS_FIRST)
+# TorchAir leaves the format at GE's default, and its tensors are channel-first all the same.
+@kernel("GroupNorm", idle=("is_training", "data_format"))
 def group_norm(
     x: Tensor, gamma: Tensor, beta: Tensor, *, num_groups: int, eps: float = 1e-4
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -107,7 +107,7 @@ def reduce_var_around_mean(
 _INFINITE_NORM = 2147483647.0
 
 
-@kernel("LpNormV2")
+@kernel("LpNormV2", only={"epsilon": (0,)})
 def lp_norm(x: Tensor, *, p: float = 2.0, axes: Sequence[int] = (), keepdim: bool = False) -> Tensor:
     """GE writes an infinite order as the largest or smallest int32."""
     order = math.copysign(math.inf, p) if abs(p) >= _INFINITE_NORM else p
