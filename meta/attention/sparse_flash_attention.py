@@ -22,7 +22,7 @@ WIDTH = 512
 HEADS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-def _check_parts(
+def check_parts(
     rules: Rules, query: Tensor, key: Tensor, value: Tensor | None, query_rope: Tensor | None, key_rope: Tensor | None
 ) -> None:
     for name, part, like_name, like, width in (
@@ -91,7 +91,7 @@ def sparse_flash_attention(
     form = Form(query, key, *lengths, layout_query, layout_kv, kv="kv")
     sparse_rules.check(rules, form, WIDTH, sparse_mode, pre_tokens, next_tokens)
     rules.one_of("query.size(-2)", query.size(-2), HEADS)
-    _check_parts(rules, query, key, value, query_rope, key_rope)
+    check_parts(rules, query, key, value, query_rope, key_rope)
     check_indices(rules, query, sparse_indices)
     check_blocks(rules, sparse_block_size, key, layout_kv)
     rules.require(

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import torch
 from graph_quant.reference.rounding import rounded_away
-from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .sequences import BSND, CAUSAL, Keys, query_spans
+from .sequences import BSND, CAUSAL, Keys, query_spans, within
 
 OP = "npu_lightning_indexer_grad"
 
@@ -42,7 +41,7 @@ def lightning_indexer_grad(
         own, total = keys.rows(key, sequence).squeeze(1).float(), keys.rows(of_key, sequence).squeeze(1)
         for row in range(span.start, span.stop):
             seen = keys.seen(sequence, span.length, row - span.start, mode) if mode == CAUSAL else chosen
-            places = _within(row, indices[row, : min(seen, chosen)], own.size(0))
+            places = within(OP, row, indices[row, : min(seen, chosen)], own.size(0))
             found, given = own[places], upstream[row, : places.numel()].float()
             wide = rows[row].float()
             products = (wide @ found.mT).relu_()
@@ -55,13 +54,3 @@ def lightning_indexer_grad(
         of_key.to(kind),
         rounded_away(of_weights, kind).reshape(weights.shape),
     )
-
-
-def _within(row: int, indices: Tensor, count: int) -> Tensor:
-    wrong = (indices < 0) | (indices >= count)
-    if bool(wrong.any()):
-        raise Refusal(
-            f"{OP}: sparse_indices[{row}], tokens counted one after the other, must name keys in [0, {count}), got "
-            f"{int(indices[wrong][0])}"
-        )
-    return indices.long()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import paging, spans
@@ -56,3 +57,14 @@ class Keys:
         """How many keys, from the first one on, a query sees that stands at ``position`` of ``queries``."""
         length = self.spans[sequence].length
         return length if mode != CAUSAL else max(0, length - queries + position + 1)
+
+
+def within(op: str, row: int, indices: Tensor, count: int) -> Tensor:
+    """The keys that a token chose of ``count``, all of them named: where a kernel reads an index, it reads the key."""
+    wrong = (indices < 0) | (indices >= count)
+    if bool(wrong.any()):
+        raise Refusal(
+            f"{op}: sparse_indices[{row}], tokens counted one after the other, must name keys in [0, {count}), got "
+            f"{int(indices[wrong][0])}"
+        )
+    return indices.long()
