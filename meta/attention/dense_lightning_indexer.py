@@ -23,14 +23,15 @@ ANY = 2**63 - 1
 Ends = Sequence[int] | None
 
 
-def _check_index(
+def check_index(
     rules: Rules, query: Tensor, key: Tensor, weights: Tensor, layout: str | None, sparse_mode: int | None
 ) -> None:
+    """What belongs to the indexer."""
     rules.one_of("layout", layout, ("BSND", "TND"))
     rules.one_of("sparse_mode", sparse_mode, (3,))
     rules.dtype("query_index", query, HALVES)
-    _check_operand(rules, "query_index", query, query.dtype, layout, INDEX_HEADS)
-    _check_operand(rules, "key_index", key, query.dtype, layout, (1,))
+    check_operand(rules, "query_index", query, query.dtype, layout, INDEX_HEADS)
+    check_operand(rules, "key_index", key, query.dtype, layout, (1,))
     kinds = (query.dtype, torch.float32)
     rules.dtype("weights", weights, kinds, ", the dtype of query_index or float32")
     rules.rank("weights", weights, query.dim() - 1, why=f" in layout {layout}")
@@ -38,17 +39,25 @@ def _check_index(
         rules.equal(f"weights.size({dim})", weights.size(dim), f"query_index.size({dim})", size)
 
 
-def _check_operand(
-    rules: Rules, name: str, x: Tensor, dtype: torch.dtype, layout: str | None, heads: Sequence[int]
+def check_operand(
+    rules: Rules,
+    name: str,
+    x: Tensor,
+    dtype: torch.dtype,
+    layout: str | None,
+    heads: Sequence[int],
+    channels: int = CHANNELS,
 ) -> None:
+    """A tensor of queries or keys, tokens first."""
     rules.dtype(name, x, (dtype,))
     rules.rank(name, x, 4 if layout == "BSND" else 3, why=f" in layout {layout}")
     rules.not_empty(name, x)
     rules.one_of(f"{name}.size(-2)", x.size(-2), heads)
-    rules.equal(f"{name}.size(-1)", x.size(-1), "its channels", CHANNELS)
+    rules.equal(f"{name}.size(-1)", x.size(-1), "its channels", channels)
 
 
-def _check_sequences(rules: Rules, query: Tensor, key: Tensor, layout: str | None, ends: tuple[Ends, Ends]) -> None:
+def check_sequences(rules: Rules, query: Tensor, key: Tensor, layout: str | None, ends: tuple[Ends, Ends]) -> None:
+    """Sequences of no more queries than keys."""
     rows, keys = ends
     if layout == "BSND":
         batch, tokens, others = query.size(0), query.size(1), key.size(1)
@@ -101,8 +110,8 @@ def softmax_lse(
     next_tokens: int | None,  # noqa: ARG001
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    _check_index(rules, query_index, key_index, weights, layout, sparse_mode)
-    _check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
+    check_index(rules, query_index, key_index, weights, layout, sparse_mode)
+    check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
     moment = Result(_moments(query_index, layout), torch.float32)
     return Plan((moment, moment))
 
@@ -130,12 +139,12 @@ def grad_kl_loss(
     next_tokens: int | None,  # noqa: ARG001
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    _check_index(rules, query_index, key_index, weights, layout, sparse_mode)
-    _check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
+    check_index(rules, query_index, key_index, weights, layout, sparse_mode)
+    check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
     kind = query_index.dtype
-    _check_operand(rules, "query", query, kind, layout, HEADS)
+    check_operand(rules, "query", query, kind, layout, HEADS)
     heads = query.size(-2)
-    _check_operand(rules, "key", key, kind, layout, (heads,))
+    check_operand(rules, "key", key, kind, layout, (heads,))
     for name, each, like in (("query", query, query_index), ("key", key, key_index)):
         for dim in range(each.dim() - 2):
             rules.equal(f"{name}.size({dim})", each.size(dim), f"{name}_index.size({dim})", like.size(dim))

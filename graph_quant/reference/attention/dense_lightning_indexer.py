@@ -18,7 +18,8 @@ LEAST = 1e-8
 Ends = Sequence[int] | None
 
 
-def _sequences(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int, ...]]:
+def sequences(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int, ...]]:
+    """The index of each sequence in ``x``."""
     if layout == "BSND":
         yield from ((place,) for place in range(x.size(0)))
         return
@@ -56,8 +57,8 @@ def softmax_lse(
     """The largest score of each token, and the sum of the exponentials of what the others are below it."""
     largest, total = [], []
     spans = (
-        _sequences(layout, query_index, actual_seq_qlen),
-        _sequences(layout, key_index, actual_seq_klen),
+        sequences(layout, query_index, actual_seq_qlen),
+        sequences(layout, key_index, actual_seq_klen),
     )
     for at, over in zip(*spans, strict=True):
         if not query_index[at].size(0):
@@ -106,7 +107,7 @@ def grad_kl_loss(
         softmax_max_index, softmax_sum_index = softmax_max_index[:, 0], softmax_sum_index[:, 0]
     found = [torch.zeros_like(each) for each in (query_index, key_index, weights)]
     loss = torch.zeros(1, device=query.device)
-    spans = _sequences(layout, query_index, actual_seq_qlen), _sequences(layout, key_index, actual_seq_klen)
+    spans = sequences(layout, query_index, actual_seq_qlen), sequences(layout, key_index, actual_seq_klen)
     for at, over in zip(*spans, strict=True):
         moments = [each[at].transpose(0, 1) for each in (softmax_max, softmax_sum)]
         wanted = _target(query[at], key[over], moments[0], moments[1], scale_value)
