@@ -8,6 +8,8 @@ from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
 
 
+@operator("npu_swiglu_group_quant")
+@operator("npu_swiglu_group_quant_backward")
 @operator("npu_swiglu_mx_quant")
 @operator("npu_swiglu_mx_quant_with_dual_axis")
 def on_950(rules: Rules, *_values: Any) -> Plan:

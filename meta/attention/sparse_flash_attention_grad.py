@@ -74,5 +74,5 @@ def sparse_flash_attention_grad(
         rules.rank(name, tensor, len(sums))
         for dim, size in enumerate(sums):
             rules.equal(f"{name}.size({dim})", tensor.size(dim), "that of the forward call", size)
-    given = (query, key, value, query_rope, key_rope)
-    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in given if each is not None))
+    parts = (query, key, value, query_rope, key_rope)
+    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in parts if each is not None))

@@ -8,8 +8,12 @@ from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
 
 
+@operator("npu_add_quant_gmm")
+@operator("npu_add_quant_gmm_")
 @operator("npu_add_quant_matmul")
 @operator("npu_add_quant_matmul_")
+@operator("npu_dual_level_quant_matmul")
+@operator("npu_fused_matmul")
 @operator("npu_transpose_quant_batchmatmul")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refused."""

@@ -15,6 +15,7 @@ from graph_quant.meta.rules import Rules
 @operator("npu_dynamic_mx_quant_with_dual_axis")
 @operator("npu_grouped_dynamic_block_quant")
 @operator("npu_grouped_dynamic_mx_quant")
+@operator("npu_quant_max")
 def on_950(rules: Rules, *_values: Any) -> Plan:
     """Refused."""
     rules.refuse_for("Ascend 950")

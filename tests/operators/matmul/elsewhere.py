@@ -3,7 +3,7 @@
 import torch
 
 from support.call import bad
-from support.tensors import bf16, f16, f32, i8
+from support.tensors import bf16, ends, f16, f32, i8, u8
 
 WRONG = [
     bad(
@@ -21,6 +21,20 @@ WRONG = [
     ),
     bad("add_quant_matmul_", "Ascend 950", "as the document", f32(4, 8), i8(4, 16), i8(16, 8), f32(8)),
     bad("add_quant_matmul", "Ascend 950", "not in place", f32(4, 8), i8(4, 16), i8(16, 8), f32(8)),
+    bad("add_quant_gmm_", "Ascend 950", "as the document", f32(2, 4, 8), u8(16, 4), u8(16, 8), f32(2), ends(8, 16)),
+    bad("add_quant_gmm", "Ascend 950", "not in place", f32(2, 4, 8), u8(16, 4), u8(16, 8), f32(2), ends(8, 16)),
+    bad("fused_matmul", "Ascend 950", "as the document", f16(4, 16), f16(16, 8), fused_op_type="relu"),
+    bad(
+        "dual_level_quant_matmul",
+        "Ascend 950",
+        "as the document",
+        u8(4, 256),
+        u8(8, 256),
+        f32(4, 1),
+        f32(1, 8),
+        u8(4, 8, 2),
+        u8(8, 8, 2),
+    ),
     bad("quant_matmul_dequant", "Ascend 310P", "as the document", f16(4, 32), i8(16, 32), f32(16)),
     bad(
         "quant_grouped_matmul_dequant",

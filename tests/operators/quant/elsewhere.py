@@ -13,5 +13,6 @@ WRONG = [
     bad("dynamic_mx_quant_with_dual_axis", CHIP, AS, f16(64, 64)),
     bad("grouped_dynamic_block_quant", CHIP, AS, bf16(4, 128), ends(2, 4)),
     bad("grouped_dynamic_mx_quant", CHIP, AS, bf16(4, 64), ends(2, 4)),
+    bad("quant_max", CHIP, AS, bf16(16, 128), f32(1)),
     bad("dynamic_mx_quant", CHIP, "of another dtype, too", f32(2, 64)),
 ]
