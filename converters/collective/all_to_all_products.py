@@ -1,4 +1,4 @@
-"""npu_all_to_all_matmul and npu_matmul_all_to_all: in no graph of A3."""
+"""npu_all_to_all_matmul, npu_matmul_all_to_all and its quantised form: in no graph of A2 and A3."""
 
 from __future__ import annotations
 
@@ -18,3 +18,9 @@ def refuse_all_to_all_matmul() -> NoReturn:
 def refuse_matmul_all_to_all() -> NoReturn:
     """What A3 says of it."""
     raise Refusal("npu_matmul_all_to_all: it must be called eagerly on A3, got a graph")
+
+
+@lowers("npu_quant_matmul_all_to_all")
+def refuse_quant_matmul_all_to_all() -> NoReturn:
+    """What is known of A2 is the eager call."""
+    raise Refusal("npu_quant_matmul_all_to_all: it must be called eagerly on A2, got a graph")

@@ -300,6 +300,10 @@ def under_way() -> None:
 
 
 def groups() -> None:
+    for rebuild_link in (True, False):
+        torch_npu.distributed.reinit_process_group(rebuild_link=rebuild_link)
+        dist.all_reduce(x := npu(1 + RANK))
+        equal(x, 3)
     alone = [dist.new_group([rank]) for rank in range(2)][RANK]
     dist.all_reduce(x := npu(1), group=alone)
     equal(x, 1)

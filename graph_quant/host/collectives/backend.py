@@ -149,6 +149,18 @@ class HostHccl(ProcessGroupGloo):
         """Return the name by which operators know this group."""
         return f"host_hccl_{self._name}"
 
+    def _delete_tcpstore_key(self) -> None:
+        """Forget HCCL's keys in the store, of which there are none."""
+
+    def abort_hccl_comm(self, reason: str) -> None:
+        """Start over with the same ranks: Gloo's links stay as long as they are good, and are not made anew."""
+        self.settle()
+        self._failures.check(f"abort_hccl_comm ({reason})")
+
+    def resume_hccl_comm(self, _: int) -> None:
+        """Go on after an abort."""
+        self._failures.check("resume_hccl_comm")
+
     def _window_register_and_exchange(self, size: int, peers: Sequence[int]) -> None:
         """Make memory that ``peers`` write to, and find theirs."""
         self._failures.check("_window_register_and_exchange")

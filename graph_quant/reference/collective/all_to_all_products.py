@@ -1,12 +1,15 @@
-"""npu_all_to_all_matmul and npu_matmul_all_to_all: rows of ranks become columns before a product, or back after it.
+"""npu_all_to_all_matmul, npu_matmul_all_to_all and its quantised form.
+
+Rows of ranks become columns before a product, or back after it.
 
 Products are of halves, summed in float32 with the bias, and rounded once.
 """
 
 from __future__ import annotations
 
+import torch
 from graph_quant.reference.collective.exchange import group_all_to_all
-from graph_quant.reference.collective.products import float_product
+from graph_quant.reference.collective.products import float_product, scaled_product
 from torch import Tensor
 
 
@@ -22,7 +25,24 @@ def all_to_all_matmul(
 
 def matmul_all_to_all(x1: Tensor, x2: Tensor, hcom: str, world_size: int, bias: Tensor | None) -> Tensor:
     """Of the products of all ranks, the columns of this one."""
-    columns = x2.size(1) // world_size
-    product = float_product(x1, x2, bias).view(x1.size(0), world_size, columns)
-    sent = product.transpose(0, 1).reshape(world_size * x1.size(0), columns)
-    return group_all_to_all(sent, [x1.size(0)] * world_size, [x1.size(0)] * world_size, hcom)
+    return _to_columns(float_product(x1, x2, bias), hcom, world_size)
+
+
+def quant_matmul_all_to_all(
+    x1: Tensor,
+    x2: Tensor,
+    hcom: str,
+    world_size: int,
+    bias: Tensor | None,
+    x1_scale: Tensor,
+    x2_scale: Tensor,
+    output: torch.dtype,
+) -> Tensor:
+    """The same of int8, with a scale for each row and each column; the bias is added after these."""
+    return _to_columns(scaled_product(x1, x2, x1_scale[:, None], x2_scale, bias, output), hcom, world_size)
+
+
+def _to_columns(product: Tensor, hcom: str, world_size: int) -> Tensor:
+    rows, columns = product.size(0), product.size(1) // world_size
+    sent = product.view(rows, world_size, columns).transpose(0, 1).reshape(world_size * rows, columns)
+    return group_all_to_all(sent, [rows] * world_size, [rows] * world_size, hcom)
