@@ -317,6 +317,12 @@ SEAMS: tuple[Seam, ...] = (
         "torchair.npu_fx_compiler._NpuFxCompiler._get_compiled_gm",
     ),
     *_seams(
+        "torch.manual_seed between two calls of a graph is not seen",
+        f"{_GRAPH}_GraphRngState.consume",
+        f"{_GRAPH}_GraphRngState _gen",
+        f"{_GRAPH}_GraphRngState _seed",
+    ),
+    *_seams(
         "graphs have no sizes that are known only when they run",
         f"{_CONVERTER} is_zero_element_tensor",
         f"{_CONVERTER} get_used_sym_value_mapping",

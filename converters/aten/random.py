@@ -1,15 +1,37 @@
-"""Random tensors like others, and exponential numbers: drawn as those of a given size are."""
+"""Random numbers: the distributions that eager calls draw, of the even and normal numbers that GE has nodes for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from graph_quant.converters.decompositions import decomposes
+from graph_quant.reference import distributions
 
 aten = torch.ops.aten
-# Half of the smallest distance of uniform numbers.
-_BELOW_UNIFORM = 2.0**-25
+
+
+def _of_the_device(draw: Callable[..., Any], *overloads: Any) -> None:
+    """Let a distribution stand for overloads, where no generator of its own is given."""
+
+    def drawn(*args: Any, generator: torch.Generator | None = None, **kwargs: Any) -> Any:
+        return NotImplemented if generator is not None else draw(*args, **kwargs)
+
+    decomposes(*overloads)(drawn)
+
+
+_of_the_device(distributions.uniform, aten.uniform.default)
+_of_the_device(distributions.normal, aten.normal_functional.default)
+_of_the_device(distributions.normal_around, aten.normal.Tensor_float, aten.normal.Tensor_Tensor)
+_of_the_device(distributions.normal_as_wide, aten.normal.float_Tensor)
+_of_the_device(distributions.log_normal, aten.log_normal.default)
+_of_the_device(distributions.exponential, aten.exponential.default)
+_of_the_device(distributions.geometric, aten.geometric.default)
+_of_the_device(distributions.cauchy, aten.cauchy.default)
+_of_the_device(distributions.multinomial, aten.multinomial.default)
+_of_the_device(distributions.leaky, aten.rrelu_with_noise_functional.default)
+decomposes(aten.native_dropout.default)(distributions.native_dropout)
 
 
 def _like(x: torch.Tensor, dtype: torch.dtype | None) -> dict[str, Any]:
@@ -18,7 +40,7 @@ def _like(x: torch.Tensor, dtype: torch.dtype | None) -> dict[str, Any]:
 
 @decomposes(aten.rand_like.default)
 def rand_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    """Uniform numbers."""
+    """Even numbers."""
     return torch.rand(x.shape, **_like(x, dtype))
 
 
@@ -28,57 +50,35 @@ def randn_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -
     return torch.randn(x.shape, **_like(x, dtype))
 
 
-@decomposes(aten.exponential.default)
-def exponential(x: torch.Tensor, lambd: float = 1, generator: torch.Generator | None = None) -> Any:
-    """Minus the logarithm of what uniform numbers leave of 1, over ``lambd``."""
-    return NotImplemented if generator is not None else (_exponential(x) * (1 / lambd)).to(x.dtype)
-
-
-def _exponential(x: torch.Tensor) -> torch.Tensor:
-    """In float32, and never 0: a uniform number is 0 once in so many."""
-    uniform = torch.rand(x.shape, dtype=torch.float32, device=x.device)
-    return (-torch.log1p(-uniform)).clamp(min=_BELOW_UNIFORM)
-
-
-@decomposes(aten.normal_functional.default)
-def normal(x: torch.Tensor, mean: float = 0, std: float = 1, *, generator: torch.Generator | None = None) -> Any:
+@decomposes(aten.normal.float_float)
+def normal_of_size(
+    mean: float, std: float, size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any
+) -> Any:
     """Normal numbers, stretched and moved."""
     if generator is not None:
         return NotImplemented
-    return (torch.randn(x.shape, dtype=torch.float32, device=x.device) * std + mean).to(x.dtype)
+    return distributions.normal(torch.empty(size, dtype=dtype, device=device), mean, std)
 
 
-@decomposes(aten.multinomial.default)
-def multinomial(
-    x: torch.Tensor, num_samples: int, replacement: bool = False, *, generator: torch.Generator | None = None
-) -> Any:
-    """The largest of the weights over exponential numbers; with replacement, where uniform ones stand among their sums.
-
-    TorchAir's node is given the same for both.
-    """
-    if generator is not None:
-        return NotImplemented
-    weights = x.float()
-    if not replacement or num_samples == 1:
-        return torch.topk(weights / _exponential(x), num_samples, -1).indices
-    ends = weights.cumsum(-1)
-    places = torch.rand([*x.shape[:-1], num_samples], device=x.device) * ends[..., -1:]
-    return torch.searchsorted(ends, places, right=True).clamp(max=x.size(-1) - 1)
+@decomposes(aten.randint.default)
+def randint(high: int, size: Any, *, dtype: Any = torch.int64, device: Any = None, **_: Any) -> Any:
+    """Integers below ``high``."""
+    return distributions.integers(0, high, size, dtype=dtype, device=device)
 
 
 @decomposes(aten.randint.low)
 def randint_between(low: int, high: int, size: Any, *, dtype: Any = torch.int64, device: Any = None, **_: Any) -> Any:
-    """Integers from ``low`` on: as many as there are below ``high``, moved."""
-    return torch.randint(high - low, size, dtype=dtype, device=device) + low
+    """Integers from ``low`` on, below ``high``."""
+    return distributions.integers(low, high, size, dtype=dtype, device=device)
 
 
 @decomposes(aten.randint_like.default)
 def randint_like(x: torch.Tensor, high: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     """Integers below ``high``."""
-    return torch.randint(high, x.shape, **_like(x, dtype))
+    return distributions.integers(0, high, x.shape, **_like(x, dtype))
 
 
 @decomposes(aten.randint_like.low_dtype)
 def randint_like_between(x: torch.Tensor, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     """Integers from ``low`` on, below ``high``."""
-    return torch.randint(high - low, x.shape, **_like(x, dtype)) + low
+    return distributions.integers(low, high, x.shape, **_like(x, dtype))

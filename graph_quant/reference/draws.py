@@ -1,55 +1,63 @@
-"""Random numbers from a key and a counter: Philox 4x32 in ten rounds, the same on every engine.
+"""Random numbers from a seed and an offset: where a generator of the npu stands alone decides what is drawn.
 
-Words are uint32 held in int64, so that the arithmetic is plain torch and can be traced. A draw of a device's generator
-is its seed, which is the key, and its offset, where it stands; the bits are the host's own, not the device's.
+A CPU generator that is seeded from the pair draws them, so that eager calls and graphs draw the same; the numbers are
+the host's own, not the device's. To tracers a draw is one step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Any
 
 import torch
+from graph_quant.dispatcher import step
 from torch import Tensor
+from torch._ops import OpOverload
 
-_WORD = 0xFFFFFFFF
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_WEYL = (0x9E3779B9, 0xBB67AE85)
-_ROUNDS = 10
+_MIX = 0x9E3779B97F4A7C15
+_SEEDS = (1 << 64) - 1
 # Masks of bits are kept in bytes for multiples of so many elements.
 ALIGNED = 128
-# How far one draw of a mask moves the generator: the ten that torch_npu asks for, in multiples of four.
-_MASK_STEP = 12
+# How far one draw moves a generator: the ten that torch_npu asks for, in multiples of four.
+_STEP = 12
 _moving_on = Lock()
 
 
-def words(key: Tensor, counter: Tensor, count: int) -> Tensor:
-    """``count`` random words, four from each step of the counter.
+def generator_at(seed: int, offset: int) -> torch.Generator:
+    """The CPU generator that draws what a seed and an offset stand for."""
+    mixed = (seed ^ (offset * _MIX)) & _SEEDS
+    drawing = torch.Generator()
+    drawing.manual_seed((mixed ^ mixed >> 32) & 0xFFFFFFFF)  # of a seed the CPU's generator takes so many bits
+    return drawing
 
-    A counter of two numbers is the whole 128 bits, low half first; a single number is the high half.
-    """
-    key = key.reshape(-1)[0].to(torch.int64)
-    halves = counter.reshape(-1).to(torch.int64)
-    steps = torch.arange((count + 3) // 4, dtype=torch.int64)
-    low = steps + halves[0] if halves.numel() > 1 else steps
-    high = torch.zeros_like(steps) + halves[-1]
-    lanes = [low & _WORD, (low >> 32) & _WORD, high & _WORD, (high >> 32) & _WORD]
-    keys = [key & _WORD, (key >> 32) & _WORD]
-    for _ in range(_ROUNDS):
-        first, second = lanes[0] * _MULTIPLIERS[0], lanes[2] * _MULTIPLIERS[1]
-        lanes = [
-            ((second >> 32) & _WORD) ^ lanes[1] ^ keys[0],
-            second & _WORD,
-            ((first >> 32) & _WORD) ^ lanes[3] ^ keys[1],
-            first & _WORD,
-        ]
-        keys = [(keys[0] + _WEYL[0]) & _WORD, (keys[1] + _WEYL[1]) & _WORD]
-    return torch.stack(lanes, -1).reshape(-1)[:count]
+
+def _drawn(name: str, draw: Callable[..., Tensor]) -> OpOverload:
+    """A draw of so many numbers, as a step. Of an offset that is two numbers the last one counts."""
+
+    def compute(size: Sequence[int], seed: Tensor, offset: Tensor, dtype: torch.dtype) -> Tensor:
+        drawing = generator_at(int(seed.reshape(-1)[-1]), int(offset.reshape(-1)[-1]))
+        return draw(size, generator=drawing, dtype=dtype)
+
+    def infer(size: Any, seed: Tensor, offset: Tensor, dtype: torch.dtype) -> Tensor:  # noqa: ARG001
+        return seed.new_empty(size, dtype=dtype)
+
+    return step(f"{name}(SymInt[] size, Tensor seed, Tensor offset, ScalarType dtype) -> Tensor", compute, infer)
+
+
+def _in_any_order(size: Sequence[int], *, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+    return torch.randperm(size[0], generator=generator, dtype=dtype)
+
+
+uniform = _drawn("uniform", torch.rand)
+normal = _drawn("normal", torch.randn)
+permutation = _drawn("permutation", _in_any_order)
 
 
 def kept_bits(seed: Tensor, offset: Tensor, count: int, keep: Tensor) -> Tensor:
     """One bit for each element that is kept, lowest first, in bytes padded to a multiple of 16."""
     padded = (count + ALIGNED - 1) // ALIGNED * ALIGNED
-    kept = (words(seed, offset, padded) >> 8).to(torch.float32) * 2.0**-24 < keep.float()
+    kept = uniform([padded], seed, offset, torch.float32) < keep.float()
     return (kept.reshape(-1, 8) * torch.tensor([1, 2, 4, 8, 16, 32, 64, 128])).sum(-1).to(torch.uint8)
 
 
@@ -64,15 +72,16 @@ def drawn_bits(seed: int, offset: int, count: int, keep: float) -> Tensor:
     return kept_bits(torch.tensor(seed), torch.tensor(offset), count, torch.tensor(keep, dtype=torch.float32))
 
 
-def moved_on(generator: torch.Generator, by: int) -> tuple[int, int]:
-    """Seed and offset of a generator of an npu, whose offset then moves on."""
-    with _moving_on:
-        offset = generator.get_offset()
-        generator.set_offset(offset + by)
-    return generator.initial_seed(), offset
-
-
-def next_draw() -> tuple[int, int]:
-    """Seed and offset of the next mask that the generator of the current device draws."""
+def next_draw(generator: torch.Generator | None = None) -> tuple[int, int]:
+    """Seed and offset of what a generator of an npu, or the current device's own, draws next; its offset moves on."""
     npu = torch.npu  # type: ignore[attr-defined]
-    return moved_on(npu.default_generators[npu.current_device()], _MASK_STEP)
+    drawing = npu.default_generators[npu.current_device()] if generator is None else generator
+    with _moving_on:
+        offset = drawing.get_offset()
+        drawing.set_offset(offset + _STEP)
+    return drawing.initial_seed(), offset
+
+
+def between_bounds(size: Sequence[int] | int, generator: torch.Generator | None) -> Tensor:
+    """Even numbers above 0 and below 1 that a generator of an npu draws next: the host's own, not the device's."""
+    return torch.rand(size, generator=generator_at(*next_draw(generator))).clamp(min=2.0**-25)

@@ -1,10 +1,12 @@
 """TorchAir's way from Dynamo's graph to one that runs, with what this package adds: all of it stands here, in turn.
 
 1. Dynamo's graph arrives; what it says of its weights is kept.
-2. Branches and counted loops are put in line.
+2. Branches and counted loops are put in line. Results that are views of others leave the graph, which cannot share
+   memory, and are taken when it has run.
 3. What the host cannot honour is refused.
 4. FX nodes become GE nodes. Views that were put off are stated; where each node comes from is noted, for the graph
-   does not say it. Whether a result is empty is asked without a guard.
+   does not say it. Whether a result is empty is asked without a guard. A generator's seed
+   is asked for with each call.
 5. The GE graph goes through the passes.
 6. On the host it is the engine's.
 
@@ -14,6 +16,7 @@ serves, only 2, 5 and what 4 does to views and sizes is done.
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -23,13 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 from .. import passes
 from ..converters.control_flow import CONTROL_FLOW, flatten
 from ..ge import MODULE_PATH, Source, module_path, note_output_devices, sources_of, weight_path
 from ..host.engine import NeedsNpuError
-from . import views
+from . import aliases, seeds, views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +55,10 @@ def extend(*, on_host: bool) -> None:
         _serve(sys.modules["torchair.core._backend"])
         _note(converter, compiler)
         compiler._NpuFxCompiler._gen_compiled_gm = _checking(compiler._NpuFxCompiler._gen_compiled_gm)
-    compiler._NpuFxCompiler._get_compiled_gm = _in_line(compiler._NpuFxCompiler._get_compiled_gm)
+    compiler._NpuFxCompiler._get_compiled_gm = _in_line(_sharing_memory(compiler._NpuFxCompiler._get_compiled_gm))
     vars(converter)["is_zero_element_tensor"] = _is_empty
     views.mend(_stated, _keeping_memory)
+    seeds.mend()
     graph = converter.GeConcreteGraph
     graph.optimize_graph_without_runtime = _with_passes(graph.optimize_graph_without_runtime)
 
@@ -95,6 +100,24 @@ def _in_line(compile_module: Callable[..., Any]) -> Callable[..., Any]:
         return compile_module(self, gm, example_inputs)
 
     return without_control_flow
+
+
+def _sharing_memory(compile_module: Callable[..., Any]) -> Callable[..., Any]:
+    """TorchAir's compiler of a module, whose results share memory as the module's do."""
+
+    def compile_sharing(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
+        is_run = self.config.mode.value == "max-autotune" and not self.config.export.export_mode
+        results = next(iter(gm.graph.find_nodes(op="output"))).args[0]
+        views = aliases.taken_out(gm) if is_run and any(map(_may_be_view, results)) else None
+        compiled = compile_module(self, gm, example_inputs)
+        return compiled if views is None else aliases.WithViews(compiled, views)
+
+    return compile_sharing
+
+
+def _may_be_view(result: Any) -> bool:
+    target = getattr(result, "target", None)
+    return target is operator.getitem or (isinstance(target, OpOverload) and target.is_view)
 
 
 def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:

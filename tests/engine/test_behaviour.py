@@ -273,3 +273,34 @@ def test_the_products_of_experts_have_gradients() -> None:
     torch.nn.functional.grouped_mm(*on_cpu, offs=ends).backward(torch.ones(6, 8))
     for one, other in zip(on_npu, on_cpu, strict=True):
         torch.testing.assert_close(one.grad.cpu(), other.grad)
+
+
+VIEWS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "flat": lambda y: (y, y.view(-1)),
+    "turned": lambda y: (y.t(), y),
+    "parts that overlap": lambda y: (y[:2], y[1:]),
+    "halves": lambda y: (*y.chunk(2), y * 2),
+    "repeated": lambda y: (y, y[:1].expand(4, 6), None),
+    "strided": lambda y: (y.as_strided((2, 2), (1, 6), 3), y),
+    "of what is turned itself": lambda y: (lambda z: (z, z.t().view(-1)))(y.t() + 1),
+    "of two": lambda y: (lambda z: (y, z, z[0], y.view(-1)[3:], y))(y * 2),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_share_memory_as_without_a_graph(compile_npu: Compile, name: str, dynamic: bool) -> None:
+    """What is written to one result is seen in the others."""
+
+    def function(x: torch.Tensor) -> Any:
+        return VIEWS[name](x + 1)
+
+    written = []
+    for called in (compile_npu(function, dynamic=dynamic), function):
+        results = [each for each in called(torch.arange(24.0).view(4, 6).npu()) if each is not None]
+        states = [[(each.shape, each.tolist()) for each in results]]
+        for number, result in enumerate(results):
+            result.select(0, 0).fill_(100 + number)
+            states.append([(each.shape, each.tolist()) for each in results])
+        written.append(states)
+    assert written[0] == written[1]

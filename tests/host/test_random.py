@@ -1,11 +1,12 @@
 """Random numbers on npu:0 come from the NPU's generators, and leave the CPU's alone."""
 
+import re
 import threading
 
 import pytest
 import torch
 from graph_quant.host.device import registry
-from graph_quant.host.device.dropout import COMPOSED
+from graph_quant.host.device.drawing import COMPOSED
 from torch.nn import functional
 
 
@@ -65,3 +66,90 @@ def test_no_operator_draws_from_the_cpu_generator() -> None:
         if not arguments & {"generator", "dropout", "dropout_p"} and name not in COMPOSED
     }
     assert left == set()
+
+
+DRAWN = {
+    "even": torch.rand_like,
+    "between": lambda x: torch.empty_like(x).uniform_(-1, 3),
+    "normal": lambda x: torch.randn(x.shape, device=x.device),
+    "moved": lambda x: torch.empty_like(x).normal_(5, 2),
+    "around": lambda x: torch.normal(x, 2.0),
+    "as wide": lambda x: torch.normal(1.0, x.abs()),
+    "waits": lambda x: torch.empty_like(x).exponential_(2),
+    "tries": lambda x: torch.empty_like(x).geometric_(0.3),
+    "powers": lambda x: torch.empty_like(x).log_normal_(),
+    "rays": lambda x: torch.empty_like(x).cauchy_(),
+    "coins": lambda x: torch.bernoulli(x.sigmoid()),
+    "fair coins": lambda x: torch.full_like(x, 7).bernoulli_(),
+    "fewer coins": lambda x: torch.empty_like(x).bernoulli_(0.1),
+    "dice": lambda x: torch.randint(1, 7, x.shape, device=x.device),
+    "large dice": lambda x: torch.randint(-5, 2**60, x.shape, device=x.device),
+    "order": lambda x: torch.randperm(x.size(0), device=x.device),
+    "chosen": lambda x: torch.multinomial(x.softmax(-1), 3),
+    "chosen again": lambda x: torch.multinomial(x.softmax(-1), 9, replacement=True),
+    "dropped": lambda x: functional.dropout(x, 0.3),
+    "rows dropped": lambda x: functional.dropout1d(x, 0.3),
+    "leaky": lambda x: functional.rrelu(x, training=True),
+    "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None], dropout_p=0.4),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_graph_draws_what_eager_calls_draw(name) -> None:
+    """With each call and each seed, also where the seed is set after the graph was compiled."""
+    torch._dynamo.reset()
+    x = torch.randn(17, 8, generator=torch.Generator().manual_seed(1)).npu()
+    compiled = torch.compile(DRAWN[name], backend="npu", fullgraph=True, dynamic=True)
+    drawn = []
+    for function in (compiled, DRAWN[name]):
+        results = []
+        for seed in (3, 4):
+            torch.manual_seed(seed)
+            results += [function(x).cpu(), function(x).cpu()]
+        drawn.append([*results, torch.npu.get_rng_state().cpu()])
+    assert all(map(torch.equal, *drawn))
+    numbers = [tuple(each.flatten().tolist()) for each in drawn[0][:4]]
+    assert len(set(numbers)) == 4
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
+def test_gradients_of_dropout_in_a_graph(kind) -> None:
+    torch._dynamo.reset()
+    compiled = torch.compile(functional.dropout, backend="npu", fullgraph=True, dynamic=True)
+    found = []
+    for function in (compiled, functional.dropout):
+        x = torch.ones(17, 9, dtype=kind, device="npu", requires_grad=True)
+        torch.manual_seed(5)
+        result = function(x, 0.3)
+        (result * torch.arange(9, device="npu")).sum().backward()
+        found.append((result.detach().cpu(), x.grad.cpu()))
+    assert all(map(torch.equal, *found))
+
+
+def test_large_integers_are_even_in_all_their_bits() -> None:
+    """Bit by bit: of 20,000 numbers a share is off by 2^-8 at one standard deviation."""
+    torch.manual_seed(6)
+    for bits in (20, 31, 48, 62):
+        drawn = torch.randint(0, 2**bits, (20_000,), device="npu").cpu()
+        shares = torch.stack([(drawn >> place & 1).double().mean() for place in range(bits)])
+        assert (shares - 0.5).abs().max() < 2**-6
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: x.bernoulli_(1.5), "in [0, 1]"),
+        (lambda x: torch.bernoulli(x * 2), "p_in"),
+        (lambda x: x.uniform_(2, 1), "range"),
+        (lambda x: x.exponential_(-1), "lambda"),
+        (lambda x: x.geometric_(0), "(0, 1)"),
+        (lambda x: x.normal_(0, -1), "std"),
+        (lambda x: torch.multinomial(-x, 1), "< 0"),
+        (lambda x: torch.multinomial(x, 9), "without replacement"),
+        (lambda x: torch.multinomial(x * 0, 1), "<= 0"),
+        (lambda x: torch.randint(3, 3, (2,), device=x.device), "from"),
+    ],
+)
+def test_what_no_distribution_has_is_refused(call, said) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(said)):
+        call(torch.ones(4, device="npu"))

@@ -31,15 +31,15 @@ from . import (
     strides,
 )
 from .composed import COMPOSED as ROUNDING_ALIKE
-from .dropout import COMPOSED as DROPOUT
-from .dropout import FACTORIES
+from .drawing import COMPOSED as DRAWING
+from .drawing import FACTORIES
 from .numbers import with_numbers
 from .startup import keep_quiet
 
 _DEVICE = "PrivateUse1"
 _AUTOGRAD = "AutogradPrivateUse1"
 
-COMPOSED = {**DROPOUT, **attention.COMPOSED, **copies.COMPOSED, **ROUNDING_ALIKE}
+COMPOSED = {**DRAWING, **attention.COMPOSED, **copies.COMPOSED, **ROUNDING_ALIKE}
 
 # Allocation, views and storage are torch_npu's own and need no device code.
 _LEFT_TO_TORCH_NPU = frozenset(

@@ -6,24 +6,15 @@ pair and moves the offset on, so that seeding, saving and restoring states work 
 
 import torch
 
-from ...reference.draws import moved_on
+from ...reference.draws import generator_at, next_draw
 from ..devices import current
-
-# Offsets of torch_npu's generators are multiples of four.
-_STEP = 4
-_MIX = 0x9E3779B97F4A7C15
-_MASK = (1 << 63) - 1
 
 
 def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
     """Return the CPU generator that draws the next numbers of an NPU generator (default: the device's own)."""
     if generator is not None and generator.device.type == "cpu":
         raise RuntimeError("Expected a 'npu' device type for generator but found 'cpu'")
-    source = generator if generator is not None else default_generator()
-    seed, offset = moved_on(source, _STEP)
-    drawing = torch.Generator()
-    drawing.manual_seed((seed ^ (offset * _MIX)) & _MASK)
-    return drawing
+    return generator_at(*next_draw(generator if generator is not None else default_generator()))
 
 
 def default_generator() -> torch.Generator:

@@ -11,14 +11,12 @@ largest ``probability / (|q| + eps)``, the first column of q for the first token
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.draws import moved_on, words
+from graph_quant.reference.draws import between_bounds
 from torch import Tensor
 
 DRAWN = "multiNomial"
 WAYS = ("qSample", DRAWN, "None")
 MOST_KEPT, STEP = 1024, 4
-# How far one draw moves the generator: the ten that torch_npu asks for, in multiples of four.
-_DRAW = 12
 
 
 def _kept(row: Tensor, k: int, p: float, *, is_logits: bool) -> tuple[Tensor, Tensor]:
@@ -67,7 +65,7 @@ def top_k_top_p_sample(
     is_logits = input_is_logits is not False
     limit = min(MOST_KEPT, -(-(MOST_KEPT if ks_max is None else ks_max) // STEP) * STEP, width)
     least = [0.0] * rows if min_ps is None else min_ps.tolist()
-    drawn = _even(rows, generator) if post_sample == DRAWN else None
+    drawn = between_bounds(rows, generator) if post_sample == DRAWN else None
     tokens = torch.empty(rows, dtype=torch.int64)
     # Without is_need_logits a device leaves it as it is allocated.
     left = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)
@@ -80,14 +78,6 @@ def top_k_top_p_sample(
         best = shares.argmax() if drawn is None else _drawn(shares, drawn[place])
         tokens[place] = seen[best]
     return tokens, left
-
-
-def _even(rows: int, generator: torch.Generator | None) -> Tensor:
-    """A number above 0 and below 1 for each row: the bits are the host's own, not the device's."""
-    npu = torch.npu  # type: ignore[attr-defined]
-    drawing = npu.default_generators[npu.current_device()] if generator is None else generator
-    seed, offset = moved_on(drawing, _DRAW)
-    return ((words(torch.tensor(seed), torch.tensor(offset), rows) >> 8).to(torch.float64) + 0.5) * 2.0**-24
 
 
 def _drawn(shares: Tensor, even: Tensor) -> Tensor:

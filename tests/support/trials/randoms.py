@@ -1,4 +1,4 @@
-"""Random numbers: Philox in Python's own integers, and what is made of its words."""
+"""Random numbers: NumPy's twister, and what is made of its words."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import torch
 
 from support.trials.base import FLOATS, GE_NUMBERS, Case, shape, size, sizes, tensor, trial
 
-WORD = (1 << 32) - 1
+MIX = 0x9E3779B97F4A7C15
 
 
-def words(key: int, low: int, high: int, count: int) -> list[int]:
-    """Philox 4x32 of ten rounds, as its authors define it; each step of the counter gives four words."""
-    made: list[int] = []
-    for step in range(-(-count // 4)):
-        counter = (low + step) % (1 << 64) | high << 64
-        lanes = [counter >> 32 * at & WORD for at in range(4)]
-        keys = [key & WORD, key >> 32]
-        for _ in range(10):
-            one, two = 0xD2511F53 * lanes[0], 0xCD9E8D57 * lanes[2]
-            lanes = [two >> 32 ^ lanes[1] ^ keys[0], two & WORD, one >> 32 ^ lanes[3] ^ keys[1], one & WORD]
-            keys = [keys[0] + 0x9E3779B9 & WORD, keys[1] + 0xBB67AE85 & WORD]
-        made += lanes
-    return made[:count]
+def words(key: int, offset: int, count: int) -> np.ndarray:  # type: ignore[type-arg]
+    """NumPy's Mersenne twister, started from what a seed and an offset are mixed to."""
+    mixed = (key ^ offset * MIX) % (1 << 64)
+    twister = np.random.MT19937()
+    twister._legacy_seeding((mixed >> 32 ^ mixed) % (1 << 32))  # type: ignore[attr-defined]
+    return twister.random_raw(count).astype(np.uint64)
 
 
-def uniform(key: int, low: int, high: int, count: int) -> np.ndarray:  # type: ignore[type-arg]
-    return np.array([(word >> 8) * 2.0**-24 for word in words(key, low, high, count)], np.float32)
+def uniform(key: int, offset: int, count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """As many of the lowest bits of a word, or of two for float64, as the type has digits; halves have float32's."""
+    digits = 53 if dtype == torch.float64 else 24
+    drawn = words(key, offset, count * (1 + (digits > 32)))
+    if digits > 32:
+        drawn = drawn[::2] << np.uint64(32) | drawn[1::2]
+    numbers = torch.from_numpy((drawn % np.uint64(1 << digits)).astype(np.float64) * 2.0**-digits).to(dtype)
+    numbers[numbers >= 1] = 0
+    return numbers
 
 
 def _start(chance: random.Random) -> tuple[int, int, int]:
@@ -38,59 +38,69 @@ def _start(chance: random.Random) -> tuple[int, int, int]:
 
 @trial("StatelessRandomUniformV2")
 def random_uniform(chance: random.Random) -> Case:
-    (key, low, high), full, dtype = _start(chance), shape(chance), chance.choice(FLOATS)
-    numbers = torch.from_numpy(uniform(key, low, high, math.prod(full))).reshape(full).to(dtype)
-    numbers[numbers >= 1] = 0
-    given = [sizes(full), torch.tensor([key]), torch.tensor([low, high]), size(1, torch.int32)]
+    (key, low, offset), full, dtype = _start(chance), shape(chance), chance.choice(FLOATS)
+    numbers = uniform(key, offset, math.prod(full), dtype).reshape(full)
+    given = [sizes(full), torch.tensor([key]), torch.tensor([low, offset]), size(1, torch.int32)]
     return Case(given, {"dtype": GE_NUMBERS[dtype]}, numbers)
+
+
+def _normal(even: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """Box and Muller, of eight even numbers and the next eight."""
+    radius, angle = np.sqrt(-2 * np.log1p(-even[..., :8])), 2 * np.pi * even[..., 8:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], -1)
 
 
 @trial("StatelessRandomNormalV2")
 def random_normal(chance: random.Random) -> Case:
-    (key, low, high), full, dtype = _start(chance), shape(chance), chance.choice(FLOATS)
+    """Sixteen at a time; of a rest, the last sixteen are drawn once more."""
+    (key, low, offset), full = _start(chance), (chance.randint(2, 5), chance.randint(8, 12))
     count = math.prod(full)
-    pairs = np.array(words(key, low, high, count + count % 2), np.uint64).reshape(-1, 2) >> np.uint64(8)
-    radius = np.sqrt(-2 * np.log((pairs[:, 0] + 1) * 2.0**-24))
-    angle = 2 * np.pi * pairs[:, 1] * 2.0**-24
-    both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).reshape(-1)[:count]
-    expected = torch.from_numpy(both).reshape(full).to(torch.float32).to(dtype)
-    given = [sizes(full), torch.tensor([key]), torch.tensor([low, high]), size(1, torch.int32)]
-    # float64 holds numbers that were made in float32.
-    return Case(given, {"dtype": GE_NUMBERS[dtype]}, expected, bound=8 if dtype != torch.float64 else 2.0**33)
+    even = uniform(key, offset, count + 16).double().numpy()
+    made = np.empty(count)
+    whole = count // 16 * 16
+    made[:whole] = _normal(even[:whole].reshape(-1, 16)).reshape(-1)
+    if whole < count:
+        made[-16:] = _normal(even[count:])
+    expected = torch.from_numpy(made).reshape(full).float()
+    given = [sizes(full), torch.tensor([key]), torch.tensor([low, offset]), size(1, torch.int32)]
+    return Case(given, {"dtype": GE_NUMBERS[torch.float32]}, expected, bound=64)
 
 
 @trial("StatelessBernoulli")
 def bernoulli(chance: random.Random) -> Case:
-    (key, low, high), full, chosen = _start(chance), shape(chance), chance.choice((0.0, 0.3, 1.0))
+    (key, low, offset), full, chosen = _start(chance), shape(chance), chance.choice((0.0, 0.3, 1.0))
     dtype = chance.choice((*FLOATS, torch.bool, torch.int32))
-    hits = uniform(key, low, high, math.prod(full)) < np.float32(chosen)
-    expected = torch.from_numpy(hits).reshape(full).to(dtype)
-    given = [sizes(full), torch.tensor(chosen), torch.tensor([key]), torch.tensor([low, high])]
-    return Case(given, {"dtype": GE_NUMBERS[dtype]}, expected)
+    hits = uniform(key, offset, math.prod(full)) < np.float32(chosen)
+    given = [sizes(full), torch.tensor(chosen), torch.tensor([key]), torch.tensor([low, offset])]
+    return Case(given, {"dtype": GE_NUMBERS[dtype]}, hits.reshape(full).to(dtype))
 
 
 @trial("StatelessRandperm")
 def random_permutation(chance: random.Random) -> Case:
-    (key, low, high), count = _start(chance), chance.randint(0, 40)
+    """Fisher's and Yates's shuffle."""
+    (key, low, offset), count = _start(chance), chance.randint(0, 40)
     dtype = chance.choice((torch.int64, torch.int32, torch.float32))
-    order = np.argsort(np.array(words(key, low, high, count), np.int64), kind="stable")
-    given = [size(count), torch.tensor([key]), torch.tensor([low, high])]
-    return Case(given, {"layout": 1, "dtype": GE_NUMBERS[dtype]}, torch.from_numpy(order).to(dtype))
+    order = list(range(count))
+    for place, word in enumerate(words(key, offset, max(count - 1, 0))):
+        other = place + int(word) % (count - place)
+        order[place], order[other] = order[other], order[place]
+    given = [size(count), torch.tensor([key]), torch.tensor([low, offset])]
+    return Case(given, {"layout": 1, "dtype": GE_NUMBERS[dtype]}, torch.tensor(order, dtype=dtype))
 
 
-def _mask(key: int, high: int, count: int, kept: float) -> np.ndarray:  # type: ignore[type-arg]
+def _mask(key: int, offset: int, count: int, kept: float) -> np.ndarray:  # type: ignore[type-arg]
     """Bits, lowest first, in bytes padded to a multiple of 16."""
     padded = -(-count // 128) * 128
-    return np.packbits(uniform(key, 0, high, padded) < np.float32(kept), bitorder="little")
+    return np.packbits(uniform(key, offset, padded).numpy() < np.float32(kept), bitorder="little")
 
 
 @trial("StatelessDropOutGenMask")
 def dropout_mask(chance: random.Random) -> Case:
-    (key, _, high), full, kept = _start(chance), shape(chance, most=3), chance.choice((0.0, 0.5, 1.0))
-    mask = _mask(key, high, math.prod(full), kept)
-    seeds = [torch.tensor([key]), torch.tensor([high])]
+    (key, _, offset), full, kept = _start(chance), shape(chance, most=3), chance.choice((0.0, 0.5, 1.0))
+    mask = _mask(key, offset, math.prod(full), kept)
+    seeds = [torch.tensor([key]), torch.tensor([offset])]
     if chance.random() < 0.5:
-        seeds = [torch.tensor([key]), torch.tensor([7]), torch.tensor([3, high])]
+        seeds = [torch.tensor([key]), torch.tensor([7]), torch.tensor([3, offset])]
     return Case([sizes(full), torch.tensor(kept), *seeds], {}, torch.from_numpy(mask))
 
 

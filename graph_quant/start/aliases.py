@@ -1,0 +1,144 @@
+"""Results that share memory: a GE graph has none, so that each result has memory of its own, also a view of another.
+
+What is written to one would then not be seen in the other, as it is without a graph. Here the graph makes what views
+are of, and the views are taken of it when it has run.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+# What a kept graph is called by.
+_KEPT = """
+_graph = kernel
+def kernel(*args, **kwargs):
+    return forward(None, args, _graph(*args, **kwargs))
+"""
+
+
+class WithViews:
+    """A compiled graph, followed by the views of its results."""
+
+    def __init__(self, compiled: Any, views: fx.GraphModule) -> None:
+        self._compiled, self._views = compiled, views
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """All results."""
+        return self._views(args, self._compiled(*args, **kwargs))
+
+    def __getattr__(self, name: str) -> Any:
+        """What else is asked of the graph itself."""
+        return getattr(self._compiled, name)
+
+    def get_code(self, extend_config: Any = None) -> Any:
+        """The code that is kept by TorchAir's cache, with the views behind it."""
+        code = self._compiled.get_code(extend_config)
+        if not isinstance(code, str):
+            return self
+        written = self._views.graph.python_code("_self")
+        modules = {name: each for name, each in written.globals.items() if isinstance(each, ModuleType)}
+        imported = "\n".join(f"import {each.__name__} as {name}" for name, each in modules.items())
+        return f"{code}\n{imported}\n{written.src}\n{_KEPT}"
+
+
+def taken_out(module: fx.GraphModule) -> fx.GraphModule | None:
+    """Let a graph return what results are views of in place of the views; what takes these, where there are some.
+
+    Of results that are the only one of their memory nobody sees whether they are views.
+    """
+    output = next(iter(module.graph.find_nodes(op="output")))
+    results = list(output.args[0])
+    owners = {node: _owner(node) for node in results if isinstance(node, fx.Node)}
+    shared = [owner for owner in set(owners.values()) if owner.op != "placeholder"]
+    shared = [owner for owner in shared if len({node for node, each in owners.items() if each is owner}) > 1]
+    if not shared:
+        return None
+    views = {node for node, owner in owners.items() if owner in shared and node is not owner}
+    kept = [node for node in results if node not in views]
+    kept += [owner for owner in shared if owner not in kept]
+    taken = _taking(module, results, kept, views)
+    if taken is not None:
+        output.args = (tuple(kept),)
+        module.graph.eliminate_dead_code()
+        module.recompile()
+    return taken
+
+
+def _owner(node: fx.Node) -> fx.Node:
+    """What made the memory that a node's result is in."""
+    while (source := _viewed(node)) is not None:
+        node = source
+    return node
+
+
+def _viewed(node: fx.Node) -> fx.Node | None:
+    if node.op != "call_function":
+        return None
+    if node.target is operator.getitem:
+        return node.args[0] if _viewed(node.args[0]) is not None else None  # type: ignore[arg-type,return-value]
+    is_view = isinstance(node.target, OpOverload) and node.target.is_view
+    return node.args[0] if is_view and isinstance(node.args[0], fx.Node) else None
+
+
+def _taking(
+    module: fx.GraphModule, results: Sequence[Any], kept: Sequence[Any], views: Iterable[fx.Node]
+) -> fx.GraphModule | None:
+    """A module of a graph's inputs and what it returns that gives all results; None where more than that is needed."""
+    graph = fx.Graph()
+    inputs, returned = graph.placeholder("inputs"), graph.placeholder("results")
+    known: dict[fx.Node, fx.Node] = {}
+    for place, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        known[node] = graph.call_function(operator.getitem, (inputs, place))
+    for place, node in enumerate(kept):
+        if isinstance(node, fx.Node):
+            known[node] = graph.call_function(operator.getitem, (returned, place))
+    for owner in {_owner(node) for node in views}:
+        known[owner] = _with_strides(graph, known[owner], owner)
+    wanted = _needed(views, known)
+    for node in module.graph.nodes:
+        if node in wanted:
+            if _viewed(node) is None and isinstance(node.meta.get("val"), torch.Tensor):
+                return None
+            known[node] = graph.node_copy(node, known.__getitem__)
+    plain = iter(range(len(kept)))
+    all_results = []
+    for node in results:
+        index = None if node in views else next(plain)
+        all_results.append(known[node] if node in known else graph.call_function(operator.getitem, (returned, index)))
+    graph.output(tuple(all_results))
+    graph.eliminate_dead_code()
+    return fx.GraphModule({}, graph)
+
+
+def _needed(views: Iterable[fx.Node], known: dict[fx.Node, fx.Node]) -> set[fx.Node]:
+    found: set[fx.Node] = set()
+    left = list(views)
+    while left:
+        node = left.pop()
+        if node not in found and node not in known:
+            found.add(node)
+            left.extend(node.all_input_nodes)
+    return found
+
+
+def _with_strides(graph: fx.Graph, given: fx.Node, owner: fx.Node) -> fx.Node:
+    """What a graph returns, which is contiguous, with dimensions in the order that they have without a graph."""
+    value = owner.meta["val"]
+    order = sorted(range(value.dim()), key=lambda axis: -_hint(value.stride(axis)))
+    if value.is_contiguous() or order == sorted(order):
+        return given
+    turned = graph.call_function(torch.ops.aten.permute.default, (given, order))
+    packed = graph.call_function(torch.ops.aten.contiguous.default, (turned,))
+    back = [order.index(axis) for axis in range(len(order))]
+    return graph.call_function(torch.ops.aten.permute.default, (packed, back))
+
+
+def _hint(stride: Any) -> int:
+    return stride if isinstance(stride, int) else int(stride.node.hint)
