@@ -17,7 +17,10 @@ from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
 from torch import Tensor
 
 
-@kernel("MoeDistributeCombineAddRmsNorm")
+@kernel(
+    "MoeDistributeCombineAddRmsNorm",
+    idle=("assist_info", "tp_send_counts", "tp_rank_id", "tp_world_size", "group_tp", "global_bs", "shared_expert_num"),
+)
 def combine_add_rms_norm(
     expand_x: Tensor,
     expert_ids: Tensor,
