@@ -68,11 +68,13 @@ class Suite:
             if self.mentioning in text:
                 # Ranks that take a device each, and ask for no count of them first, wait for ever for one that is not.
                 devices = _DEVICES if "set_device(rank" in text and "MultiNPU" not in text else ()
+                # A test of op-plugin with pools of processes ends in a process of its own, and not where it is forked.
+                apart = _TWO_DEVICES if "multiprocessing import Pool" in text else ()
                 yield Job(
                     self.name,
                     str(path.relative_to(root)),
                     tests=path,
-                    environment=self.environment + devices if self.environment else (),
+                    environment=self.environment + devices if self.environment else apart,
                     sample=self.sample,
                     folder=checkouts / self.checkout,
                 )
@@ -87,6 +89,7 @@ class Suite:
 
 
 _DEVICES = (("GRAPH_QUANT_DEVICES", "16"),)
+_TWO_DEVICES = (("GRAPH_QUANT_DEVICES", "2"),)
 # What makes the host's chip an A3.
 A3 = {"GRAPH_QUANT_SOC": "Ascend910_9392"}
 

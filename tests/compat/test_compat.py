@@ -251,6 +251,15 @@ def test_ranks_that_ask_for_no_count_have_devices(tmp_path: Path) -> None:
     assert [dict(job.environment).get("GRAPH_QUANT_DEVICES") for job in suite.jobs(tmp_path)] == [None, "16"]
 
 
+def test_a_pool_of_processes_is_not_forked(tmp_path: Path) -> None:
+    tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
+    tests.mkdir(parents=True)
+    (tests / "test_pool.py").write_text("from multiprocessing import Pool\n")
+    (tests / "test_x.py").write_text("import torch\n")
+    suite = next(each for each in SUITES if each.name == "op-plugin")
+    assert [bool(job.environment) for job in suite.jobs(tmp_path)] == [True, False]
+
+
 def test_files_for_another_chip_are_run_as_on_that_chip(tmp_path: Path) -> None:
     tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
     tests.mkdir(parents=True)
