@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .attributes import in_words as in_words
     from .attributes import set_attribute as set_attribute
     from .attributes import shown_names as shown_names
-    from .attributes import unread as unread
     from .attributes import visible as visible
     from .dtypes import BITS as BITS
     from .dtypes import KEEPING as KEEPING
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
     from .values import one_size as one_size
     from .values import to_sizes as to_sizes
     from .values import to_tensor as to_tensor
+    from .values import unread as unread
     from .values import word_of as word_of
 
 _HOMES = {
@@ -92,7 +92,6 @@ _HOMES = {
         "in_words",
         "set_attribute",
         "shown_names",
-        "unread",
         "visible",
     ),
     "dtypes": (
@@ -176,6 +175,7 @@ _HOMES = {
         "one_size",
         "to_sizes",
         "to_tensor",
+        "unread",
         "word_of",
     ),
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 from . import dtypes
 from .errors import GeError, printable
-from .graph import Node, plain
-from .kernels import Kernel, facts
+from .graph import plain
 from .registrations import Attribute, registration
 
 # Integer attributes that hold a ge::DataType.
@@ -29,6 +29,7 @@ _DTYPE_NAMES = {
 }
 _LONGEST = 60
 _ALWAYS = {"index"}
+_NOTHING: tuple[Any, ...] = ("", [], None)
 # What GE's passes note on nodes for each other.
 _PLANS = re.compile(
     r"OwnerGraphIsUnknown|(?:IN|OUT)PUT_IS_VAR|is_(?:input_const|first_node|last_node)|continuous_|fusion_scope|imply_type"
@@ -81,39 +82,24 @@ def shown_names(node: Any, *, declared: bool = False) -> list[str]:
 
 
 def _is_empty(attribute: Any) -> bool:
-    return plain(attribute) in ("", [], None)
+    return plain(attribute) in _NOTHING
 
 
-def unread(node: Node, kernel: Kernel) -> list[str]:
-    """What a node is given that ``kernel`` neither takes nor may pass over: inputs, attributes with values."""
-    taken, stated, attributes = {name for name, _ in kernel.attributes}, _taken_for_granted(node.type), node.proto.attr
+def not_by_default(node: Any, names: Iterable[str], only: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """Those of an OpDef's attributes, in words, that have neither GE's default nor a value that ``only`` names."""
+    allowed = {**_defaults(node.type), **only}
+    stated = {name: plain(node.attr[name]) for name in names if name in allowed}
     return [
-        *(name for name in node.fed if name not in facts(node.type).idle and not _is_taken(name, kernel)),
-        *(
-            f"{name}={in_words(name, attributes[name])}"
-            for name, values in stated.items()
-            if name in attributes and name not in taken and not _is_among(plain(attributes[name]), values)
-        ),
+        f"{name}={in_words(name, node.attr[name])}"
+        for name, value in stated.items()
+        if not any(value == each or (value in _NOTHING and each in _NOTHING) for each in allowed[name])
     ]
 
 
-def _is_taken(name: str, kernel: Kernel) -> bool:
-    return any(
-        name == each.name or (each.is_dynamic and name.startswith(each.name) and name[len(each.name) :].isdigit())
-        for each in kernel.inputs
-    )
-
-
 @cache
-def _taken_for_granted(op_type: str) -> dict[str, tuple[Any, ...]]:
-    registered, known = registration(op_type), facts(op_type)
-    defaults = {each.name: (default_of(each),) for each in registered.attributes} if registered else {}
-    return {name: values for name, values in {**defaults, **known.only}.items() if name not in known.idle}
-
-
-def _is_among(value: Any, values: tuple[Any, ...]) -> bool:
-    nothing = ("", [], None)
-    return value in values or (value in nothing and any(each in nothing for each in values))
+def _defaults(op_type: str) -> dict[str, tuple[Any, ...]]:
+    registered = registration(op_type)
+    return {each.name: (default_of(each),) for each in registered.attributes} if registered else {}
 
 
 def default_of(attribute: Attribute) -> Any:

@@ -10,19 +10,22 @@ Dtypes are decided here and nowhere else. Where torch has no such type:
 A graph with dynamic shapes computes sizes with the same operators as data. Kept as Python or symbolic integers they
 can be traced; as tensors every one of them would be data that no compiler can see through. They become tensors only
 where an operator uses them as data, and a node of which all is fed so has a kernel of its own: ``choose`` says which,
-to the engine and to the inference of dumps.
+to the engine and to the inference of dumps, and ``unread`` what of a node it would pass over.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from . import dtypes
-from .kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Kernel
+from .kernels import CONSTANT_KERNELS, FACTS, KERNELS, SIZE_KERNELS, Facts, Kernel
+
+if TYPE_CHECKING:
+    from .graph import Node
 
 _ALIKE = (
     "float32", "float16", "bfloat16", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
@@ -168,3 +171,23 @@ def is_folded(op_type: str, fed: Mapping[str, Fed]) -> bool:
     """Whether a node computes a constant that may be, or lead to, a size."""
     constants = (each.is_size and each.constant_rank is not None for each in fed.values())
     return SIZE_KERNELS.at_hand(op_type) is not None and bool(fed) and all(constants)
+
+
+def unread(node: Node, kernel: Kernel) -> list[str]:
+    """What a node is given that ``kernel`` neither takes nor may pass over: inputs, attributes with their values."""
+    known = FACTS.at_hand(node.type) or Facts()
+    taken = {*known.idle, *(name for name, _ in kernel.attributes)}
+    found = [name for name in node.fed if name not in known.idle and not _is_taken(name, kernel)]
+    others = [name for name in node.proto.attr if name not in taken and not name.startswith("_")]
+    if others:
+        from .attributes import not_by_default
+
+        found += not_by_default(node.proto, others, known.only)
+    return found
+
+
+def _is_taken(name: str, kernel: Kernel) -> bool:
+    return any(
+        name == each.name or (each.is_dynamic and name.startswith(each.name) and name[len(each.name) :].isdigit())
+        for each in kernel.inputs
+    )
