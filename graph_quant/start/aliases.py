@@ -14,7 +14,10 @@ from typing import Any
 import torch
 from torch import fx
 from torch._ops import OpOverload
+from torch.fx.experimental.symbolic_shapes import optimization_hint
 
+# A size for those that are known only when the graph runs: in which order strides fall does not hang on it.
+_SOME = 97
 # What a kept graph is called by.
 _KEPT = """
 _graph = kernel
@@ -131,14 +134,10 @@ def _needed(views: Iterable[fx.Node], known: dict[fx.Node, fx.Node]) -> set[fx.N
 def _with_strides(graph: fx.Graph, given: fx.Node, owner: fx.Node) -> fx.Node:
     """What a graph returns, which is contiguous, with dimensions in the order that they have without a graph."""
     value = owner.meta["val"]
-    order = sorted(range(value.dim()), key=lambda axis: -_hint(value.stride(axis)))
-    if value.is_contiguous() or order == sorted(order):
+    order = sorted(range(value.dim()), key=lambda axis: -optimization_hint(value.stride(axis), fallback=_SOME))
+    if order == sorted(order):
         return given
     turned = graph.call_function(torch.ops.aten.permute.default, (given, order))
     packed = graph.call_function(torch.ops.aten.contiguous.default, (turned,))
     back = [order.index(axis) for axis in range(len(order))]
     return graph.call_function(torch.ops.aten.permute.default, (packed, back))
-
-
-def _hint(stride: Any) -> int:
-    return stride if isinstance(stride, int) else int(stride.node.hint)

@@ -1,8 +1,9 @@
 """The report of several ranks, joined from theirs."""
 
+import argparse
 import json
 
-from graph_quant.cli import rank_reports
+from graph_quant.cli import rank_reports, script
 
 
 def report(rank: int, ok: bool) -> dict[str, object]:
@@ -24,5 +25,7 @@ def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> 
 
 
 def test_what_the_joined_report_becomes_is_not_told_to_ranks() -> None:
-    given = ["--ranks", "2", "x.py", "--json", "a.json", "--min-sqnr", "40", "--html=b.html"]
-    assert rank_reports._kept_here().parse_known_args(given)[1] == ["x.py", "--min-sqnr", "40"]
+    own = ["verify", "--ranks", "2", "--json", "a.json", "--min-sqnr", "40", "--html=b.html"]
+    given = argparse.Namespace(own=own, arguments=["x.py", "--json"])
+    told = script.command_of_a_rank("verify", given, "--ranks", "--json", "--html")
+    assert told[1:] == ["-m", "graph_quant", "verify", "--min-sqnr", "40", "--", "x.py", "--json"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
+from graph_quant.ge import facts
 from graph_quant.host.kernels import KERNELS, SIZE_KERNELS
 from torchair._ge_concrete_graph import ge_apis
 from torchair._ge_concrete_graph.graph_pass import _get_output_to_input_ref_idx
@@ -21,8 +22,6 @@ NEWER = {
     "MoeDistributeCombine": _EXPERTS,
     "MoeDistributeDispatch": _EXPERTS,
 }
-# Inputs that say where rows came from; the host routes them anew from the experts' indices.
-UNREAD = {"assist_info_for_combine", "expand_idx"}
 REGISTERED = sorted(name for name in KERNELS if hasattr(ge_apis, name) and not name.startswith(OWN_NAMES))
 
 
@@ -59,7 +58,7 @@ def test_declaration_matches_ge(op_type: str) -> None:
             assert declared.is_optional, declared.name
     newer = {"quant_mode", "dst_type_max"} | NEWER.get(op_type, set())
     assert {name for name, _ in kernel.attributes} <= attributes | newer
-    required = {name for name, kind in inputs if kind == "required"} - UNREAD
+    required = {name for name, kind in inputs if kind == "required"}.difference(facts(op_type).idle)
     assert required <= {declared.name for declared in kernel.inputs}
 
 

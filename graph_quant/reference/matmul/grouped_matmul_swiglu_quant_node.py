@@ -11,7 +11,12 @@ from graph_quant.reference.matmul.grouped_matmul_swiglu_quant import grouped_mat
 from torch import Tensor
 
 
-@kernel("GroupedMatmulSwigluQuantV2", flops=CONTRACTION, idle=("tuning_config",), only={"quant_dtype": (INT8.ge_attr,)})
+@kernel(
+    "GroupedMatmulSwigluQuantV2",
+    flops=CONTRACTION,
+    idle=("tuning_config", "dequant_mode"),
+    only={"quant_dtype": (INT8.ge_attr,)},
+)
 def grouped_matmul_swiglu_quant_node(
     x: Tensor,
     x_scale: Tensor,

@@ -325,7 +325,7 @@ def test_gradients_drop_what_was_drawn_and_dropped(form: str, layout: str) -> No
     torch.rand(3, device="npu")
     out, _, _, _, *numbers = FORMS[form](*args, 4, layout, scale=0.25, keep_prob=0.75, **lengths)
     seed, offset = (int(each) for each in numbers[:2])
-    assert (seed, offset) == (12, 4)
+    assert (seed, offset) == (12, 12)
     assert form == "3" or numbers[2] == 4 * 6 * 9
     mask = torch_npu._npu_dropout_gen_mask(ours[0], [4 * 6 * 9], 0.25, seed, offset)
     kept = torch.from_numpy(np.unpackbits(mask.cpu().numpy(), count=4 * 6 * 9, bitorder="little"))
