@@ -257,6 +257,12 @@ SEAMS: tuple[Seam, ...] = (
         "torch_npu._C._npu_getCurrentRawStreamNoWait",
         "torch_npu._C._npu_getDevice",
     ),
+    *_seams(
+        "generators do not go back in captured graphs",
+        "torch_npu.npu.random.get_rng_state",
+        "torch_npu.npu.random.set_rng_state",
+        "torch.accelerator._utils._get_device_index",
+    ),
     *_seams("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
     *_seams(
         "operators of ATB are missing",

@@ -21,6 +21,24 @@ def test_weights_cast_to_nz_keep_values_and_answer_their_format() -> None:
     assert torch.equal(cast.cpu(), weight.cpu())
 
 
+@pytest.mark.parametrize("acl_format", [torch_npu.Format.ND, torch_npu.Format.FRACTAL_NZ])
+def test_a_cast_to_the_format_there_is_moves_nothing(acl_format: int) -> None:
+    """As torch_npu's own does: what is written to one is seen in the other."""
+    weight = torch_npu.npu_format_cast(f32(32, 16).npu(), acl_format)
+    address = weight.data_ptr()
+    assert torch_npu.npu_format_cast(weight, acl_format).data_ptr() == address
+    assert torch_npu.npu_format_cast(weight, weight).data_ptr() == address
+    assert torch_npu.npu_format_cast_(weight, acl_format).data_ptr() == address
+
+
+@pytest.mark.parametrize("acl_format", [torch_npu.Format.ND, torch_npu.Format.FRACTAL_NZ])
+def test_gradients_pass_a_cast(acl_format: int) -> None:
+    weight = f32(32, 16).npu().requires_grad_()
+    (torch_npu.npu_format_cast(weight, acl_format) * 3).sum().backward()
+    assert weight.grad is not None
+    assert (weight.grad == 3).all()
+
+
 def test_a_weight_is_the_same_by_the_blocks_of_its_format() -> None:
     weight, x, groups = i8(2, 64, 128).npu(), i8(3, 64).npu(), torch.tensor([1, 3]).npu()
     cast = torch_npu.npu_format_cast(weight, 29)

@@ -52,7 +52,7 @@ def _home(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | Non
     found = list(dict.fromkeys(_indices((*args, *kwargs.values()))))
     if len(found) > 1 and name not in _BETWEEN_DEVICES:
         raise RuntimeError(
-            f"{name}: expected all tensors to be on the same device, but found at least two devices, "
+            f"{name}: Expected all tensors to be on the same device, but found at least two devices, "
             f"npu:{found[0]} and npu:{found[1]}!"
         )
     return found[0] if found else None

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch_npu  # noqa: F401
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 
 def captured(function, *args):
@@ -95,6 +96,47 @@ def test_a_replay_draws_the_numbers_that_eager_would_draw() -> None:
     expected = [*draw(x), *draw(x)]
     assert all(torch.equal(got, want) for got, want in zip(replayed, expected, strict=True))
     assert not torch.equal(replayed[0], replayed[2])
+
+
+def test_a_replay_goes_back_to_a_state_of_its_capture() -> None:
+    def draw() -> tuple[Tensor, ...]:
+        before = torch.rand(8, device="npu")
+        state = torch.npu.get_rng_state()
+        first = torch.nn.functional.dropout(torch.ones(8, device="npu"), 0.5)
+        torch.npu.set_rng_state(state)
+        return before, first, torch.rand(8, device="npu"), torch.rand(8, device="npu")
+
+    graph, results = captured(draw)
+    for seed in (3, 4):
+        torch.npu.manual_seed(seed)
+        graph.replay()
+        after = torch.rand(8, device="npu")
+        torch.npu.manual_seed(seed)
+        expected = [*draw(), torch.rand(8, device="npu")]
+        assert all(torch.equal(got, want) for got, want in zip([*results, after], expected, strict=True))
+
+
+def test_a_captured_checkpoint_computes_the_same_again() -> None:
+    x = torch.ones(8).npu().requires_grad_()
+
+    def gradient() -> Tensor:
+        result = checkpoint(lambda x: x * torch.rand_like(x), x, use_reentrant=False)
+        return torch.autograd.grad(result.sum(), x)[0]
+
+    graph, result = captured(gradient)
+    torch.npu.manual_seed(5)
+    graph.replay()
+    torch.npu.manual_seed(5)
+    assert torch.equal(result, gradient())
+
+
+def test_states_from_outside_of_a_capture_are_refused_in_it_and_its_own_outside() -> None:
+    outside, inside = torch.npu.get_rng_state(), []
+    with pytest.raises(NotImplementedError, match="got one that was taken before it"):
+        captured(lambda: torch.npu.set_rng_state(outside))
+    captured(lambda: inside.append(torch.npu.get_rng_state()))
+    with pytest.raises(RuntimeError, match="can be set in this capture alone"):
+        torch.npu.set_rng_state(inside[0])
 
 
 def test_a_number_on_the_cpu_is_taken_when_it_is_captured() -> None:

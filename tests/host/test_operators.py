@@ -47,7 +47,7 @@ MIXED = {
 @pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("operator", MIXED.values(), ids=MIXED)
 def test_tensors_of_two_devices_are_refused(operator) -> None:
-    with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         operator(torch.ones(3, device="npu"))
 
 

@@ -14,10 +14,11 @@ __all__ = ["give", "note", "record", "refuse", "start"]
 
 def start() -> None:
     """Note down, from now on, what the device is asked for on captured streams. Calling it again changes nothing."""
-    from . import graphs
+    from . import graphs, states
 
     record_with(sys.modules[__name__])
     graphs.mend()
+    states.mend()
 
 
 def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -126,7 +126,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 def mixed_devices(op: OpOverload | str) -> RuntimeError:
     """Say what every device of PyTorch says."""
     return RuntimeError(
-        f"{op}: expected all tensors to be on the same device, but found at least two devices, npu:{current()} and cpu!"
+        f"{op}: Expected all tensors to be on the same device, but found at least two devices, npu:{current()} and cpu!"
     )
 
 

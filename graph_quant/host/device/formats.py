@@ -12,11 +12,13 @@ import torch
 import torch_npu
 from torch import Tensor
 
+from .gradients import passing_gradient
+
 # Operators whose weights have two or three dimensions, so that a fourth or fifth is a block of FRACTAL_NZ; and those
 # among them that take blocks for granted whatever the format.
 _IN_BLOCKS, _ALWAYS_IN_BLOCKS = "npu_grouped_matmul", "npu_grouped_matmul_swiglu_quant"
 
-_NAMES = ("npu_format_cast", "_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
+_NAMES = ("_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
 
 
 def takes_blocks(title: str) -> bool:
@@ -49,14 +51,21 @@ def cast(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -
     return result.copy_(source)
 
 
+def cast_if_other(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -> Tensor:
+    """``source`` itself if it has that format, else a copy in it."""
+    return source if torch_npu.get_npu_format(source).value == acl_format else cast(source, acl_format)
+
+
 def cast_like(source: Tensor, example: Tensor, **_named_dtypes: Any) -> Tensor:
-    """A copy of ``source`` in the format of ``example``."""
-    return cast(source, torch_npu.get_npu_format(example).value)
+    """``source`` in the format of ``example``."""
+    return cast_if_other(source, torch_npu.get_npu_format(example).value)
 
 
 def cast_in_place(target: Tensor, acl_format: int, **_named_dtypes: Any) -> Tensor:
-    """Gives ``target`` memory in ``acl_format``, with the values it had."""
-    target.data = cast(target, acl_format)
+    """Gives ``target`` memory in ``acl_format``, with the values it had, unless it has such."""
+    found = cast_if_other(target, acl_format)
+    if found is not target:
+        target.data = found
     return target
 
 
@@ -69,6 +78,9 @@ def register(library: torch.library.Library) -> None:
     """Serves the casts on tensors of the host NPU."""
     for name in _NAMES:
         library.impl(name, cast, "PrivateUse1", allow_override=True)
+    library.impl("npu_format_cast", cast_if_other, "PrivateUse1", allow_override=True)
     library.impl("npu_format_cast.Tensor", cast_like, "PrivateUse1", allow_override=True)
+    for name in ("npu_format_cast", "npu_format_cast.Tensor"):
+        library.impl(name, passing_gradient(f"npu::{name}"), "AutogradPrivateUse1")
     library.impl("npu_format_cast_.acl_format", cast_in_place, "PrivateUse1", allow_override=True)
     library.impl("npu_format_cast_", cast_in_place_like, "PrivateUse1", allow_override=True)

@@ -56,6 +56,33 @@ def without_gradient(name: str) -> Kernel:
     return kernel
 
 
+def passing_gradient(name: str) -> Kernel:
+    """Serve an operator that only moves its first tensor elsewhere: its gradient is that of the result."""
+    made: OpOverload | None = None
+
+    def kernel(source: Tensor, *args: Any, **kwargs: Any) -> Any:
+        nonlocal made
+        op = made = made or overload(name)
+        if source.requires_grad and torch.is_grad_enabled():
+            return _Passed.apply(op, kwargs, source, *args)  # type: ignore[no-untyped-call]
+        with torch._C._AutoDispatchBelowAutograd():
+            return op(source, *args, **kwargs)
+
+    return kernel
+
+
+class _Passed(torch.autograd.Function):
+    """A call whose result has the values of its first tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], source: Tensor, *args: Any) -> Any:  # noqa: ARG004
+        return op(source, *args, **kwargs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return None, None, *gradients, *(None for _ in ctx.needs_input_grad[3:])
+
+
 class _Marked(torch.autograd.Function):
     """A call whose results know that there is no way back."""
 
