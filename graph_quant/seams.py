@@ -273,6 +273,7 @@ SEAMS: tuple[Seam, ...] = (
     *_seams(
         "the engine inductor does not start",
         "torch_npu._inductor",
+        "torch._inductor.compile",
         "torch._inductor.decomposition.decompositions",
         "torch._inductor.lowering.make_fallback",
     ),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .graph import Source as Source
     from .graph import build as build
     from .graph import decoded as decoded
+    from .graph import is_written as is_written
     from .graph import module_path as module_path
     from .graph import note_output_devices as note_output_devices
     from .graph import output_devices_of as output_devices_of
@@ -123,6 +124,7 @@ _HOMES = {
         "Source",
         "build",
         "decoded",
+        "is_written",
         "module_path",
         "note_output_devices",
         "output_devices_of",

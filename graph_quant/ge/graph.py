@@ -124,6 +124,11 @@ class Node:
         return ", ".join(part for part in (f"GE node {self.name!r} ({self.type})", self.source.sentence()) if part)
 
 
+def is_written(op: Any, name: str) -> bool:
+    """Whether an OpDef writes its input of a name: GE gives that input the name of an output."""
+    return bool(name) and (any(desc.name == name for desc in op.output_desc) or op.type.startswith("Inplace"))
+
+
 def plain(attribute: Any) -> Any:
     """The Python value of an AttrDef; bytes become text, messages their own text form."""
     kind = attribute.WhichOneof("value")

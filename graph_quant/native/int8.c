@@ -10,13 +10,9 @@ of a column in all its lanes, so that nothing is left to sum.
 Results are int32, or the half-precision number nearest to ((float)sum * scale[n] * row_scale[m] + bias[n]), each step
 rounded to float32. The compiler must not fuse the product and the sum of that: -ffp-contract=off. */
 
-#include <stdint.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#define SHOWN __attribute__((visibility("default")))
-
-enum output { INT32, BFLOAT16, FLOAT16 };
+#include "vectors.h"
 
 struct product {
     const int8_t *x1, *x2;
@@ -27,19 +23,13 @@ struct product {
     int32_t scale_step; /* 0 where one scale is for all columns */
 };
 
-/* As GOMP_parallel: calls the function in so many threads, or fewer. */
-typedef void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
-
-#if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 9)
-#include <immintrin.h>
+#ifdef HAS_VECTORS
 
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
-#define UNROLLED _Pragma("GCC unroll 8")
-#define UNROLLED16 _Pragma("GCC unroll 16")
 /* Of few rows. A tile's 24 sums, 4 columns and a row stay in the 32 registers. */
 enum { TILE_ROWS = 6, TILE_COLUMNS = 4 };
 /* Of many rows. Sixteen of them are a panel, 8 columns by 3 panels a tile; 32 columns of 16 bits fill a line. */
-enum { LANES = 16, TILE_PANELS = 3, PANEL_COLUMNS = 8, LINE = 32 };
+enum { TILE_PANELS = 3, PANEL_COLUMNS = 8, LINE = 32 };
 /* Few rows: columns that are done before the next ones. Bytes of x1 that stay in the second cache, few rows and many. */
 enum { BLOCK_COLUMNS = 64, BLOCK_BYTES = 384 << 10, PANELS_BYTES = 768 << 10 };
 /* How far ahead of a single row memory is asked for; a depth up to which the next columns fit the first cache. */
@@ -149,25 +139,13 @@ VNNI static int32_t excess_of(const int8_t *row, ptrdiff_t depth)
     return _mm512_reduce_add_epi32(sum);
 }
 
-/* The nearest half-precision numbers, a word each; all bits of bfloat16's NaN are set, as torch sets them. */
-VNNI static inline __m512i halves(__m512 values, int32_t output)
-{
-    if (output == FLOAT16)
-        return _mm512_cvtepu16_epi32(_mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    __m512i bits = _mm512_castps_si512(values);
-    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-    return _mm512_mask_mov_epi32(_mm512_srli_epi32(rounded, 16), _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q),
-                                 _mm512_set1_epi32(0xffff));
-}
-
 /* The results of a row from its sums. */
 VNNI static void rescale(const struct product *given, const int32_t *sums, ptrdiff_t row, ptrdiff_t start,
                          ptrdiff_t stop)
 {
     uint16_t *out = (uint16_t *)given->out + row * given->columns;
     for (ptrdiff_t n = start; n < stop; n += LANES, sums += LANES) {
-        const __mmask16 kept = stop - n >= LANES ? 0xffff : (__mmask16)((1u << (stop - n)) - 1);
+        const __mmask16 kept = first_lanes(stop - n);
         __m512 values = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(kept, sums));
         __m512 scale = given->scale_step ? _mm512_maskz_loadu_ps(kept, given->scale + n)
                                          : _mm512_set1_ps(given->scale[0]);
@@ -234,25 +212,6 @@ VNNI static void block_of_few(const struct job *job, struct place place)
         if (given->output != INT32)
             for (ptrdiff_t i = 0; i < count; i++)
                 rescale(given, sums + i * BLOCK_COLUMNS, row + i, left, right);
-    }
-}
-
-/* The transposed square of 32-bit words. */
-VNNI static inline void transpose(__m512i *v)
-{
-    __m512i t[LANES];
-    UNROLLED for (int i = 0; i < LANES; i += 4) {
-        __m512i a = _mm512_unpacklo_epi32(v[i], v[i + 1]), b = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-        __m512i c = _mm512_unpacklo_epi32(v[i + 2], v[i + 3]), d = _mm512_unpackhi_epi32(v[i + 2], v[i + 3]);
-        t[i] = _mm512_unpacklo_epi64(a, c), t[i + 1] = _mm512_unpackhi_epi64(a, c);
-        t[i + 2] = _mm512_unpacklo_epi64(b, d), t[i + 3] = _mm512_unpackhi_epi64(b, d);
-    }
-    UNROLLED for (int i = 0; i < 4; i++) {
-        __m512i a = _mm512_shuffle_i32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_i32x4(t[i], t[i + 4], 0xdd);
-        __m512i c = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0x88);
-        __m512i d = _mm512_shuffle_i32x4(t[i + 8], t[i + 12], 0xdd);
-        v[i] = _mm512_shuffle_i32x4(a, c, 0x88), v[i + 8] = _mm512_shuffle_i32x4(a, c, 0xdd);
-        v[i + 4] = _mm512_shuffle_i32x4(b, d, 0x88), v[i + 12] = _mm512_shuffle_i32x4(b, d, 0xdd);
     }
 }
 
@@ -451,10 +410,9 @@ static void work(void *shared)
     }
 }
 
-SHOWN int graph_quant_int8_serves(void)
+SHOWN int graph_quant_int8_product_serves(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
-           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+    return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
 /* 0, or 1 where memory is short. */
@@ -499,7 +457,7 @@ SHOWN int graph_quant_int8_product(const struct product *given, parallel in_thre
 
 #else
 
-SHOWN int graph_quant_int8_serves(void)
+SHOWN int graph_quant_int8_product_serves(void)
 {
     return 0;
 }

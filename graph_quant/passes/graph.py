@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
+from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, is_written
 from .known import Given, Infer, Known
 from .sizes import Sizes
 
@@ -62,7 +62,7 @@ class Graph:
             op.input[place]
             for op in self.ops.values()
             for place, desc in enumerate(op.input_desc)
-            if place < len(op.input) and _is_written(op, desc.name)
+            if place < len(op.input) and is_written(op, desc.name)
         ]
         written: set[str] = set()
         while waiting:
@@ -175,8 +175,3 @@ def standing(stands: Mapping[str, str], reference: str) -> str:
     while reference in stands:
         reference = stands[reference]
     return reference
-
-
-def _is_written(op: Any, name: str) -> bool:
-    """GE gives an input that a node writes the name of an output."""
-    return bool(name) and (any(desc.name == name for desc in op.output_desc) or op.type.startswith("Inplace"))

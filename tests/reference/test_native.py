@@ -135,7 +135,7 @@ def test_threads_share_the_work() -> None:
         "torch.set_num_threads(3)\n"
         "x1 = torch.randint(-128, 128, (37, 700), dtype=torch.int8)\n"
         "x2 = torch.randint(-128, 128, (901, 700), dtype=torch.int8)\n"
-        "assert native._threads is not None\n"
+        "assert native.library.IN_THREADS is not None\n"
         "wanted = x1.double() @ x2.double().t()\n"
         "assert all(torch.equal(native.int8_product(x1, x2.t()).double(), wanted) for _ in range(20))\n"
     )

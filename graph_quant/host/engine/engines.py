@@ -15,8 +15,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from ...ge import is_written
 from ...reference.matmul import int8_product
 from ...settings import Setting
+from .shortcuts import Shortcuts
 
 EAGER: str = "eager"
 INDUCTOR: str = "inductor"
@@ -63,21 +65,36 @@ def _load_inductor() -> None:
         decompositions[int8_product.STEP] = int8_product.as_int_mm
 
 
+def _writes_inputs(module: fx.GraphModule) -> bool:
+    nodes = [node.meta["ge"] for node in module.graph.nodes if node.op == "call_function" and "ge" in node.meta]
+    return any(is_written(node.proto, edge.name) for node in nodes for edge in node.inputs)
+
+
 def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
     """The graph compiled by Inductor; ``eager`` is asked what an error is about."""
     _load_inductor()
-    # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
-    options: dict[str, Any] = {"emulate_precision_casts": True}
+    shortcuts = None if _writes_inputs(module) else Shortcuts(_constants(module))
+
+    def by_inductor(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+        # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
+        compiled: Run = torch._inductor.compile(graph, inputs, options={"emulate_precision_casts": True})
+        return compiled if shortcuts is None else shortcuts.noting(compiled)
+
     # Else hundreds of names of this package and of torch that kernels go by are looked up again at each call.
-    options["guard_filter_fn"] = torch.compiler.skip_guard_on_globals_unsafe
-    compiled = torch.compile(module, backend="inductor", dynamic=_has_unknown_sizes(module), options=options)
+    options: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_guard_on_globals_unsafe}
+    compiled = torch.compile(module, backend=by_inductor, dynamic=_has_unknown_sizes(module), options=options)
 
     def run(*inputs: Any) -> Sequence[torch.Tensor]:
         try:
-            return compiled(*inputs)
+            return compiled(*inputs) if shortcuts is None else shortcuts.run(compiled, inputs)
         except Exception:
             # Compiled code no longer knows its nodes. Eager code does, and stops at the same fault.
             eager(*inputs)
             raise
 
     return run
+
+
+def _constants(module: fx.GraphModule) -> list[torch.Tensor]:
+    named = {node.target for node in module.graph.nodes if node.op == "get_attr"}
+    return [getattr(module, name) for name in named]

@@ -8,13 +8,14 @@ the gradients of scores for theirs.
 from __future__ import annotations
 
 import torch
+from graph_quant import native
 from torch import Tensor
 
 from .core import exponentials
-from .layouts import arranged, heads_first
+from .layouts import arranged, heads_first, room_for
 from .shift import Pairs
 from .spans import Tokens
-from .training import Training, widened
+from .training import COPIES, Training, widened
 
 
 def _narrowed(x: Tensor, heads: int) -> Tensor:
@@ -34,17 +35,33 @@ def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[
     q, k, v = call.heads_first(query, key, value)
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
-    if not call.is_packed and len(pairs) == 1 and q.size(2) and k.size(2):
-        result, *rows = (each.unsqueeze(0) for each in _of_sequence(call, q, k, v, pairs, 0, bits))
-        out, largest, total = result.to(query.dtype), *rows
-    else:
-        out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
-        largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
-        for sequence, (queries, keys) in enumerate(pairs):
-            if queries.length and keys.length:
-                place = (queries.batch, slice(None), slice(queries.start, queries.stop))
-                out[place], largest[place], total[place] = _of_sequence(call, q, k, v, pairs, sequence, bits)
+    if bits is None and call.is_plain and native.attends(q, k, v):
+        return _by_machine_code(call, q, k, v, pairs)
+    out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
+    largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
+    for sequence, (queries, keys) in enumerate(pairs):
+        if queries.length and keys.length:
+            place = (queries.batch, slice(None), slice(queries.start, queries.stop))
+            out[place], largest[place], total[place] = _of_sequence(call, q, k, v, pairs, sequence, bits)
     return arranged(out, call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
+
+
+def _by_machine_code(call: Training, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+    """The same where nothing but keys that are hidden sets scores apart from products."""
+    batch, heads, tokens, _ = q.shape
+    out = room_for(call.input_layout, batch, heads, tokens, v.size(3), q.dtype)
+    largest, total = (torch.empty(batch, heads, tokens, 1 if call.is_packed else COPIES) for _ in range(2))
+    if call.is_packed:  # tokens of no sequence, and of sequences without keys
+        for each in (out, largest, total):
+            each.zero_()
+    for sequence, (queries, keys) in enumerate(pairs):
+        if queries.length and keys.length:
+            results = (_at(each, queries) for each in (out, largest, total))
+            operands = _at(q, queries), _at(k, keys), _at(v, keys)
+            native.attend(*operands, call.scale, call.sight(pairs, sequence), *results)
+    if call.is_packed:
+        largest, total = (call.kept(each.squeeze(-1), pairs) for each in (largest, total))
+    return arranged(out, call.input_layout), largest, total
 
 
 def _of_sequence(

@@ -6,6 +6,7 @@ batch is one, and where a sequence starts and ends is said apart.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 # The layout of query, key and value, and that of the result.
@@ -43,6 +44,15 @@ def heads_first(x: Tensor, layout: str, heads: int) -> Tensor:
     if layout == "TND":
         return x.transpose(0, 1).unsqueeze(0)
     return x if layout == "BNSD" else x.unsqueeze(0)
+
+
+def room_for(layout: str, batch: int, heads: int, tokens: int, channels: int, dtype: torch.dtype) -> Tensor:
+    """Room for (batch, head, token, channel) that ``arranged`` need not copy."""
+    if layout in ("BSH", "BSND", "TND"):
+        return torch.empty(batch, tokens, heads, channels, dtype=dtype).transpose(1, 2)
+    if layout == "SBH":
+        return torch.empty(tokens, batch, heads, channels, dtype=dtype).permute(1, 2, 0, 3)
+    return torch.empty(batch, heads, tokens, channels, dtype=dtype)
 
 
 def arranged(x: Tensor, layout: str) -> Tensor:

@@ -88,7 +88,7 @@ class Mask:
 
     def by_place(self, queries: int, keys: int) -> Tensor | None:
         """The keys hidden by where they stand, (query, key)."""
-        after, before = self._reach(queries, keys)
+        after, before = self.reach(queries, keys)
         if after is None and before is None:
             return None
         distance = torch.arange(keys) - torch.arange(queries)[:, None]
@@ -97,7 +97,7 @@ class Mask:
         hidden = distance < before
         return hidden if after is None or after >= keys else hidden | (distance > after)
 
-    def _reach(self, queries: int, keys: int) -> tuple[int | None, int | None]:
+    def reach(self, queries: int, keys: int) -> tuple[int | None, int | None]:
         """How far after and before itself a query sees, counted along the keys; None is without end."""
         if self.mode == 0 and self.given is not None:
             return self.next_tokens, -self.pre_tokens

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+from graph_quant import native
 from graph_quant.reference.draws import drawn_bits, unpacked
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -65,6 +66,11 @@ class Training:
     def is_packed(self) -> bool:
         """Whether sequences stand one after the other."""
         return self.input_layout == "TND"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether scores are products alone."""
+        return self.pse is None and self.sink is None
 
     @cached_property
     def shift(self) -> Shift | None:
@@ -130,6 +136,23 @@ class Training:
         return enlarged * of_sequence(kept, pairs, sequence, self.head_num)
 
     def _hidden(self, pairs: Pairs, sequence: int) -> tuple[Tensor | None, Tensor | None]:
+        place, by_mask = self._looked(pairs, sequence)
+        queries, keys = (span.length for span in pairs[sequence])
+        by_place = None if place is None else place.by_place(queries, keys)
+        if by_place is not None and self.sparse_mode == PREFIX_TABLE and self.prefix is not None:
+            by_place = by_place & (torch.arange(keys) >= self.prefix[sequence])
+        return None if by_place is None else by_place[None], None if by_mask is None else by_mask.bool()
+
+    def sight(self, pairs: Pairs, sequence: int) -> native.Hidden:
+        """What is hidden in one sequence."""
+        if self.sparse_mode == PREFIX_TABLE:  # no two numbers say where its keys begin and end
+            return native.Hidden(self._hidden(pairs, sequence)[0], gives_zeros=True)
+        place, by_mask = self._looked(pairs, sequence)
+        last, first = (None, None) if place is None else place.reach(*(span.length for span in pairs[sequence]))
+        return native.Hidden(by_mask, first, last, bool(self.inner_precise & _ROW_FIX))
+
+    def _looked(self, pairs: Pairs, sequence: int) -> tuple[masks.Mask | None, Tensor | None]:
+        """What hides keys of one sequence by their place, and what the mask (head or 1, query, key) says of them."""
         mask = self.atten_mask
         if mask is None:
             return None, None
@@ -137,14 +160,13 @@ class Training:
         mode, (queries, keys) = self._mode(pairs, sequence), pairs[sequence]
         if mode in TABLES:
             masks.check_table(self.op, mask, mask.size(-2))
-            return self._by_table(mode, pairs, sequence), None
-        by_place = masks.Mask(mode, mask, self.pre_tockens, self.next_tockens).by_place(queries.length, keys.length)
+            return masks.Mask(3 if mode == PREFIX_TABLE else mode, None, self.pre_tockens, self.next_tockens), None
         rows = mask if mask.dim() == 4 else mask[None, None]
         part = rows[sequence if rows.size(0) > 1 else 0]
         if self._is_of_all_tokens(mask, pairs):
             part = part[:, queries.start :, keys.start :]
-        by_mask = part[:, : queries.length, : keys.length].bool()
-        return None if by_place is None else by_place[None], by_mask
+        by_mask = part[:, : queries.length, : keys.length]
+        return masks.Mask(mode, mask, self.pre_tockens, self.next_tockens), by_mask
 
     def _is_of_all_tokens(self, mask: Tensor, pairs: Pairs) -> bool:
         """Whether a mask of packed sequences is of all tokens; one of the longest sequences serves every one."""
@@ -166,16 +188,6 @@ class Training:
         least, got = max(keys - queries, 0), self.prefix[sequence]
         if not least <= got <= keys:
             raise Refusal(f"{self.op}: prefix[{sequence}] must lie in [{least}, {keys}], got {got}")
-
-    def _by_table(self, mode: int, pairs: Pairs, sequence: int) -> Tensor | None:
-        queries, keys = (span.length for span in pairs[sequence])
-        reach = masks.Mask(3 if mode == PREFIX_TABLE else mode, None, self.pre_tockens, self.next_tockens)
-        by_place = reach.by_place(queries, keys)
-        if by_place is None:
-            return None
-        if mode == PREFIX_TABLE and self.prefix is not None:
-            by_place = by_place & (torch.arange(keys) >= self.prefix[sequence])
-        return by_place[None]
 
     def kept(self, x: Tensor, pairs: Pairs) -> Tensor:
         """Rows (batch, head, token) as they are kept: those of a packed sequence by head, unless by token is asked."""

@@ -48,7 +48,7 @@ def _rescaled(
     fits = fits and (pertoken_scale is None or pertoken_scale.numel() == rows)
     if not (fits and is_native(x1, x2)):  # compiled code may have laid them out otherwise
         return dequantised(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
-    return native.int8_product(x1, x2, dtype, *(_floats(each) for each in (scale, pertoken_scale, bias)))
+    return native.int8_product(x1, x2, dtype, _floats(scale), _floats(pertoken_scale), _floats(bias))
 
 
 def _floats(x: torch.Tensor | None) -> torch.Tensor | None:

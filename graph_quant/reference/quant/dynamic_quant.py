@@ -7,11 +7,15 @@ that share a scale do not fit the device's tiles. Elements that are all zero giv
 
 from __future__ import annotations
 
+import math
+
 import torch
+from graph_quant import native
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
+from graph_quant.reference.quant.rows import rows_quantised
 
 
 def _parameters(
@@ -45,10 +49,33 @@ def dynamic_quant(
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``(y, scale)``."""
+    spills = group_index is not None or _spills(dynamic.shared_elements(x, mode), smooth_scales is not None)
+    if _is_of_rows(x, smooth_scales, group_index, destination, mode, dst_type_max):
+        y, scale = rows_quantised(x.reshape(math.prod(x.shape[:-1]), x.size(-1)), smooth_scales, spills)
+        return y.reshape(x.shape), scale.reshape(x.shape[:-1])
     y, scale, multiplier = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
-    if x.numel() and (group_index is not None or _spills(dynamic.shared_elements(x, mode), smooth_scales is not None)):
+    if x.numel() and spills:
         scale = multiplier.reciprocal()
     return y, scale
+
+
+def _is_of_rows(
+    x: torch.Tensor,
+    smooth_scales: torch.Tensor | None,
+    group_index: torch.Tensor | None,
+    destination: Destination,
+    mode: str,
+    dst_type_max: float,
+) -> bool:
+    """Whether code of the package's own quantises this."""
+    return (
+        destination is INT8
+        and mode == dynamic.PERTOKEN
+        and group_index is None
+        and not dst_type_max
+        and (smooth_scales is None or smooth_scales.dim() == 1)
+        and native.quantises(x)
+    )
 
 
 def _spills(length: int, smoothed: bool) -> bool:

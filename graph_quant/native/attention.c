@@ -1,0 +1,430 @@
+/* softmax(scale * q k, hidden) v of one sequence by AVX-512: heads of queries over as many or fewer heads of keys.
+
+Scores, weights, sums and results are float32. A score is the sum of its channels one after the other, a product and a
+sum rounded together; a result is that of its keys alike, and is divided by the sum of the weights. Weights are rounded
+to the dtype of the operands for the product with values, and not for their sum, which is that of every sixteenth
+weight, and of these sixteen. What is hidden has the least finite score.
+
+Where it is by their place that keys are hidden, they are passed over, unless a value among them is not finite: its
+weight of zero would still make a NaN. */
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vectors.h"
+
+/* Strides are in elements; those of channels are 1. */
+struct attention {
+    const void *q, *k, *v;
+    void *out;
+    float *largest, *total; /* of each row, so many copies side by side */
+    const uint8_t *mask;    /* not zero where a key is hidden; may be null */
+    ptrdiff_t q_head, q_row, k_head, k_row, v_head, v_row, out_head, out_row, rows_head, rows_row;
+    ptrdiff_t mask_head, mask_row, mask_key; /* the last is 0 or 1 */
+    ptrdiff_t heads, key_heads, queries, keys, channels, value_channels, copies;
+    ptrdiff_t first, last; /* query i sees the keys i + first to i + last */
+    float scale;
+    int32_t kind;
+    int32_t blind_gives_zeros; /* also where it is the mask that leaves no key; else such a row gives the mean */
+};
+
+#ifdef HAS_VECTORS
+
+/* Rows that are done together: their scores stay in the second cache; and so do the values of so many keys. */
+enum { MOST_ROWS = 48, SCORES = 64 << 10, CHUNK = 256 };
+static const float HIDDEN = -FLT_MAX;
+/* From here on down exp is 0 in float32. */
+static const float VANISHING = -104.0f;
+
+struct job {
+    const struct attention *given;
+    ptrdiff_t block_rows, blocks, width, depth, value_depth; /* the last three are of whole vectors */
+    float *room;
+    ptrdiff_t room_of_thread, taken, started;
+};
+
+/* Where a thread keeps what it has of a block. */
+struct room {
+    float *scores, *queries, *keys, *values, *sums;
+};
+
+static ptrdiff_t whole(ptrdiff_t count)
+{
+    return (count + LANES - 1) / LANES * LANES;
+}
+
+AVX512 static inline __m512 rounded(__m512 values, int32_t kind)
+{
+    if (kind == FLOAT32)
+        return values;
+    const __m512i bits = halves(values, kind);
+    if (kind == FLOAT16)
+        return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(bits));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+
+/* The exponential of numbers up to 0, off by less than one unit in the last place. */
+AVX512 static inline __m512 exponential(__m512 x)
+{
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)), _MM_FROUND_TO_NEAREST_INT);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e4p-1f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);
+    __m512 y = _mm512_set1_ps(0x1.6c16c2p-10f); /* 1 / 6!, and so on */
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0x1.111112p-7f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0x1.555556p-5f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0x1.555556p-3f));
+    y = _mm512_fmadd_ps(y, r, _mm512_set1_ps(0.5f));
+    y = _mm512_fmadd_ps(y, _mm512_mul_ps(r, r), r);
+    y = _mm512_scalef_ps(_mm512_add_ps(y, _mm512_set1_ps(1.0f)), n);
+    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, _mm512_set1_ps(VANISHING), _CMP_LE_OQ), _mm512_setzero_ps());
+}
+
+/* So many rows by sixteen keys, channel by channel. */
+#define SCORES_OF(count) \
+    AVX512 static void scores_##count(const float *queries, const float *keys, ptrdiff_t depth, float *out, \
+                                      ptrdiff_t width) \
+    { \
+        __m512 sums[count]; \
+        UNROLLED for (int i = 0; i < count; i++) sums[i] = _mm512_setzero_ps(); \
+        for (ptrdiff_t d = 0; d < depth; d++) { \
+            const __m512 key = _mm512_load_ps(keys + d * LANES); \
+            UNROLLED for (int i = 0; i < count; i++) \
+                sums[i] = _mm512_fmadd_ps(_mm512_set1_ps(queries[i * depth + d]), key, sums[i]); \
+        } \
+        UNROLLED for (int i = 0; i < count; i++) _mm512_store_ps(out + i * width, sums[i]); \
+    }
+
+SCORES_OF(8)
+SCORES_OF(4)
+SCORES_OF(2)
+SCORES_OF(1)
+
+/* So many rows by four vectors of channels, key by key. */
+#define WEIGHTED_OF(count) \
+    AVX512 static void weighted_##count(const float *weights, ptrdiff_t width, const float *values, ptrdiff_t depth, \
+                                        ptrdiff_t keys, float *sums, int vectors) \
+    { \
+        __m512 parts[count][4]; \
+        UNROLLED for (int i = 0; i < count; i++) \
+            UNROLLED for (int c = 0; c < 4; c++) \
+                parts[i][c] = c < vectors ? _mm512_load_ps(sums + i * depth + c * LANES) : _mm512_setzero_ps(); \
+        for (ptrdiff_t j = 0; j < keys; j++) { \
+            __m512 value[4]; \
+            UNROLLED for (int c = 0; c < 4; c++) \
+                value[c] = _mm512_load_ps(values + j * depth + (c < vectors ? c : 0) * LANES); \
+            UNROLLED for (int i = 0; i < count; i++) { \
+                const __m512 weight = _mm512_set1_ps(weights[i * width + j]); \
+                UNROLLED for (int c = 0; c < 4; c++) parts[i][c] = _mm512_fmadd_ps(weight, value[c], parts[i][c]); \
+            } \
+        } \
+        UNROLLED for (int i = 0; i < count; i++) \
+            UNROLLED for (int c = 0; c < 4; c++) \
+                if (c < vectors) \
+                    _mm512_store_ps(sums + i * depth + c * LANES, parts[i][c]); \
+    }
+
+WEIGHTED_OF(6)
+WEIGHTED_OF(4)
+WEIGHTED_OF(2)
+WEIGHTED_OF(1)
+
+/* Where a row is: of which head and query. Those of all heads that share keys stand one after the other. */
+struct place {
+    ptrdiff_t head, query;
+};
+
+static inline struct place place_of(const struct attention *given, ptrdiff_t key_head, ptrdiff_t row)
+{
+    const ptrdiff_t group = given->heads / given->key_heads;
+    return (struct place){key_head * group + row / given->queries, row % given->queries};
+}
+
+AVX512 static void read_queries(const struct job *job, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows, float *out)
+{
+    const struct attention *given = job->given;
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        const struct place place = place_of(given, key_head, first + row);
+        const ptrdiff_t at = place.head * given->q_head + place.query * given->q_row;
+        for (ptrdiff_t d = 0; d < job->depth; d += LANES)
+            _mm512_store_ps(out + row * job->depth + d,
+                            load(given->q, at + d, first_lanes(given->channels - d), given->kind));
+    }
+}
+
+/* Sixteen keys, channel by channel. */
+AVX512 static void read_keys(const struct job *job, ptrdiff_t key_head, ptrdiff_t key, float *out)
+{
+    const struct attention *given = job->given;
+    const ptrdiff_t at = key_head * given->k_head + key * given->k_row;
+    for (ptrdiff_t d = 0; d < job->depth; d += LANES) {
+        const __mmask16 kept = first_lanes(given->channels - d);
+        __m512i v[LANES];
+        UNROLLED16 for (int i = 0; i < LANES; i++)
+            v[i] = _mm512_castps_si512(
+                load(given->k, at + i * given->k_row + d, key + i < given->keys ? kept : 0, given->kind));
+        transpose(v);
+        UNROLLED16 for (int i = 0; i < LANES; i++) _mm512_store_si512(out + (d + i) * LANES, v[i]);
+    }
+}
+
+AVX512 static void read_values(const struct job *job, ptrdiff_t key_head, ptrdiff_t key, ptrdiff_t keys, float *out)
+{
+    const struct attention *given = job->given;
+    for (ptrdiff_t j = 0; j < keys; j++) {
+        const ptrdiff_t at = key_head * given->v_head + (key + j) * given->v_row;
+        for (ptrdiff_t c = 0; c < job->value_depth; c += LANES)
+            _mm512_store_ps(out + j * job->value_depth + c,
+                            load(given->v, at + c, first_lanes(given->value_channels - c), given->kind));
+    }
+}
+
+AVX512 static int are_finite(const struct attention *given, ptrdiff_t key_head, ptrdiff_t key, ptrdiff_t stop)
+{
+    const __m512i exponent = _mm512_set1_epi32(0x7f800000);
+    for (; key < stop; key++) {
+        const ptrdiff_t at = key_head * given->v_head + key * given->v_row;
+        for (ptrdiff_t c = 0; c < given->value_channels; c += LANES) {
+            const __m512i bits =
+                _mm512_castps_si512(load(given->v, at + c, first_lanes(given->value_channels - c), given->kind));
+            if (_mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, exponent), exponent))
+                return 0;
+        }
+    }
+    return 1;
+}
+
+/* Which of sixteen keys a query does not see. */
+AVX512 static inline __mmask16 hidden_keys(const struct attention *given, struct place place, ptrdiff_t key)
+{
+    const __m512i at = _mm512_add_epi32(_mm512_set1_epi32((int32_t)key),
+                                        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0));
+    const ptrdiff_t first = place.query + given->first, last = place.query + given->last;
+    __mmask16 hidden = first > INT32_MAX || last < 0 ? 0xffff : 0;
+    if (first > 0)
+        hidden |= _mm512_cmplt_epi32_mask(at, _mm512_set1_epi32((int32_t)first));
+    if (last < INT32_MAX)
+        hidden |= _mm512_cmpgt_epi32_mask(at, _mm512_set1_epi32((int32_t)last));
+    if (given->mask) {
+        const uint8_t *mask = given->mask + place.head * given->mask_head + place.query * given->mask_row;
+        if (!given->mask_key)
+            return *mask ? 0xffff : hidden;
+        const __m128i bytes = _mm_maskz_loadu_epi8(first_lanes(given->keys - key), mask + key);
+        hidden |= _mm_test_epi8_mask(bytes, bytes);
+    }
+    return hidden;
+}
+
+/* How far a row sees: to some score; to none above that of what is hidden, so that all hidden keys have a weight of one
+each; or not at all. */
+enum sight { SEES, SEES_NOTHING_HIGHER, BLIND };
+
+/* Makes weights of the scores from `start` to `stop`, or of all where hidden keys have any. */
+AVX512 static enum sight weigh(const struct attention *given, struct place place, float *scores, ptrdiff_t start,
+                        ptrdiff_t stop)
+{
+    const __m512 least = _mm512_set1_ps(-INFINITY);
+    __m512 most = least;
+    __mmask16 wrong = 0, seen = 0;
+    int hides = start > 0 || stop < given->keys;
+    for (ptrdiff_t j = start; j < stop; j += LANES) {
+        const __mmask16 kept = first_lanes(stop - j), hidden = hidden_keys(given, place, j) & kept;
+        __m512 score = _mm512_mul_ps(_mm512_load_ps(scores + j), _mm512_set1_ps(given->scale));
+        score = _mm512_mask_mov_ps(score, hidden, _mm512_set1_ps(HIDDEN));
+        score = _mm512_mask_mov_ps(least, kept, score);
+        _mm512_store_ps(scores + j, score);
+        most = _mm512_max_ps(most, score);
+        wrong |= _mm512_cmp_ps_mask(score, score, _CMP_UNORD_Q);
+        hides |= hidden != 0;
+        seen |= kept & ~hidden;
+    }
+    float largest = wrong ? NAN : _mm512_reduce_max_ps(most);
+    const enum sight sight = !hides || !(largest <= HIDDEN) ? SEES : seen ? SEES_NOTHING_HIGHER : BLIND;
+    if (sight != SEES) {
+        largest = HIDDEN;
+        for (ptrdiff_t j = 0; j < given->keys; j++)
+            if (j < start || j >= stop)
+                scores[j] = HIDDEN;
+        start = 0, stop = given->keys;
+    }
+    __m512 sum = _mm512_setzero_ps();
+    for (ptrdiff_t j = start; j < stop; j += LANES) {
+        const __m512 weight = exponential(_mm512_sub_ps(_mm512_load_ps(scores + j), _mm512_set1_ps(largest)));
+        sum = _mm512_mask_add_ps(sum, first_lanes(stop - j), sum, weight);
+        _mm512_store_ps(scores + j, rounded(weight, given->kind));
+    }
+    const float total = _mm512_reduce_add_ps(sum);
+    const ptrdiff_t at = place.head * given->rows_head + place.query * given->rows_row;
+    for (ptrdiff_t copy = 0; copy < given->copies; copy++)
+        given->largest[at + copy] = largest, given->total[at + copy] = total;
+    return sight;
+}
+
+/* Adds the values of these keys, as far as they are laid out, to the sums of the rows. */
+AVX512 static void add_values(const struct job *job, const float *weights, const float *values, ptrdiff_t keys,
+                              ptrdiff_t rows, float *sums)
+{
+    const ptrdiff_t depth = job->value_depth, width = job->width;
+    for (ptrdiff_t c = 0; c < depth; c += 4 * LANES) {
+        const int vectors = depth - c < 4 * LANES ? (int)((depth - c) / LANES) : 4;
+        for (ptrdiff_t row = 0, count; row < rows; row += count) {
+            const float *of_rows = weights + row * width;
+            float *out = sums + row * depth + c;
+            const ptrdiff_t left = rows - row;
+            count = left >= 6 ? 6 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            (count == 6   ? weighted_6
+             : count == 4 ? weighted_4
+             : count == 2 ? weighted_2
+                          : weighted_1)(of_rows, width, values + c, depth, keys, out, vectors);
+        }
+    }
+}
+
+AVX512 static void add_keys(const struct job *job, struct room room, ptrdiff_t key_head, ptrdiff_t first_row,
+                            ptrdiff_t rows, ptrdiff_t start, ptrdiff_t stop)
+{
+    float *sums = room.sums + first_row * job->value_depth;
+    memset(sums, 0, (size_t)(rows * job->value_depth) * sizeof *sums);
+    for (ptrdiff_t key = start; key < stop; key += CHUNK) {
+        const ptrdiff_t keys = stop - key < CHUNK ? stop - key : CHUNK;
+        read_values(job, key_head, key, keys, room.values);
+        add_values(job, room.scores + first_row * job->width + key, room.values, keys, rows, sums);
+    }
+}
+
+AVX512 static void store_row(const struct job *job, struct place place, const float *sums, int is_void)
+{
+    const struct attention *given = job->given;
+    const ptrdiff_t at = place.head * given->out_head + place.query * given->out_row;
+    const __m512 total = _mm512_set1_ps(given->total[place.head * given->rows_head + place.query * given->rows_row]);
+    for (ptrdiff_t c = 0; c < given->value_channels; c += LANES) {
+        const __mmask16 kept = first_lanes(given->value_channels - c);
+        const __m512 values = is_void ? _mm512_setzero_ps() : _mm512_div_ps(_mm512_load_ps(sums + c), total);
+        if (given->kind == FLOAT32)
+            _mm512_mask_storeu_ps((float *)given->out + at + c, kept, values);
+        else
+            _mm512_mask_cvtepi32_storeu_epi16((uint16_t *)given->out + at + c, kept, halves(values, given->kind));
+    }
+}
+
+/* The keys that some row of a block sees, in whole vectors, as far as their places tell. */
+static void seen_keys(const struct attention *given, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows,
+                      ptrdiff_t *start, ptrdiff_t *stop)
+{
+    ptrdiff_t least = given->queries, most = 0;
+    for (ptrdiff_t row = first; row < first + rows; row++) {
+        const ptrdiff_t query = place_of(given, key_head, row).query;
+        least = query < least ? query : least, most = query > most ? query : most;
+    }
+    const ptrdiff_t from = least + given->first, to = most + given->last + 1;
+    *start = from <= 0 ? 0 : (from < given->keys ? from : given->keys) / LANES * LANES;
+    *stop = to >= given->keys ? given->keys : to < 0 ? 0 : to;
+    if (*stop <= *start || !are_finite(given, key_head, 0, *start)
+        || !are_finite(given, key_head, *stop, given->keys))
+        *start = 0, *stop = given->keys;
+}
+
+AVX512 static void block(const struct job *job, struct room room, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows)
+{
+    const struct attention *given = job->given;
+    ptrdiff_t start, stop;
+    seen_keys(given, key_head, first, rows, &start, &stop);
+    read_queries(job, key_head, first, rows, room.queries);
+    for (ptrdiff_t key = start; key < stop; key += LANES) {
+        read_keys(job, key_head, key, room.keys);
+        for (ptrdiff_t row = 0, count; row < rows; row += count) {
+            const float *queries = room.queries + row * job->depth;
+            float *out = room.scores + row * job->width + key;
+            const ptrdiff_t left = rows - row;
+            count = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            (count == 8   ? scores_8
+             : count == 4 ? scores_4
+             : count == 2 ? scores_2
+                          : scores_1)(queries, room.keys, job->depth, out, job->width);
+        }
+    }
+    enum sight sights[MOST_ROWS];
+    for (ptrdiff_t row = 0; row < rows; row++)
+        sights[row] =
+            weigh(given, place_of(given, key_head, first + row), room.scores + row * job->width, start, stop);
+    add_keys(job, room, key_head, 0, rows, start, stop);
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        const struct place place = place_of(given, key_head, first + row);
+        const int sees_none = place.query + given->last < 0 || place.query + given->first >= given->keys
+                              || given->first > given->last;
+        if (sights[row] != SEES)
+            add_keys(job, room, key_head, row, 1, 0, given->keys);
+        store_row(job, place, room.sums + row * job->value_depth,
+                  sees_none || (sights[row] == BLIND && given->blind_gives_zeros));
+    }
+}
+
+static void work(void *shared)
+{
+    struct job *job = shared;
+    const struct attention *given = job->given;
+    const ptrdiff_t thread = __atomic_fetch_add(&job->started, 1, __ATOMIC_RELAXED);
+    const ptrdiff_t all = given->heads / given->key_heads * given->queries;
+    struct room room = {.scores = job->room + thread * job->room_of_thread};
+    room.queries = room.scores + job->block_rows * job->width;
+    room.keys = room.queries + job->block_rows * job->depth;
+    room.values = room.keys + job->depth * LANES;
+    room.sums = room.values + CHUNK * job->value_depth;
+    for (;;) {
+        const ptrdiff_t number = __atomic_fetch_add(&job->taken, 1, __ATOMIC_RELAXED);
+        if (number >= job->blocks * given->key_heads)
+            return;
+        /* The last blocks of a head first: where keys are hidden by their place they take longest. */
+        const ptrdiff_t first = (job->blocks - 1 - number / given->key_heads) * job->block_rows;
+        const ptrdiff_t rows = all - first < job->block_rows ? all - first : job->block_rows;
+        block(job, room, number % given->key_heads, first, rows);
+    }
+}
+
+SHOWN int graph_quant_attention_serves(void)
+{
+    return has_avx512();
+}
+
+/* 0, or 1 where memory is short. There is a head, a query, a key and a channel. */
+SHOWN int graph_quant_attention(const struct attention *given, parallel in_threads, int threads)
+{
+    const ptrdiff_t all = given->heads / given->key_heads * given->queries;
+    struct job job = {.given = given,
+                      .width = whole(given->keys),
+                      .depth = whole(given->channels),
+                      .value_depth = whole(given->value_channels)};
+    const ptrdiff_t fitting = SCORES / job.width;
+    job.block_rows = fitting < 1 ? 1 : fitting < MOST_ROWS ? fitting : MOST_ROWS;
+    job.block_rows = all < job.block_rows ? all : job.block_rows;
+    job.blocks = (all + job.block_rows - 1) / job.block_rows;
+    const ptrdiff_t room = job.block_rows * (job.width + job.depth + job.value_depth) + job.depth * LANES
+                           + CHUNK * job.value_depth;
+    job.room_of_thread = whole(room);
+    threads = in_threads ? threads : 1;
+    job.room = aligned_alloc(64, (size_t)(job.room_of_thread * threads) * sizeof *job.room);
+    if (!job.room)
+        return 1;
+    if (threads > 1)
+        in_threads(work, &job, (unsigned)threads, 0);
+    else
+        work(&job);
+    free(job.room);
+    return 0;
+}
+
+#else
+
+SHOWN int graph_quant_attention_serves(void)
+{
+    return 0;
+}
+
+SHOWN int graph_quant_attention(const struct attention *given, parallel in_threads, int threads)
+{
+    (void)given, (void)in_threads, (void)threads;
+    return 1;
+}
+
+#endif
