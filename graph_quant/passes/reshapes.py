@@ -8,12 +8,12 @@ from .constants import constant
 from .graph import Graph
 from .sizes import Sizes
 
-_SHAPING = ("Reshape", "Unsqueeze", "Squeeze")
+SHAPING = ("Reshape", "Unsqueeze", "Squeeze")
 
 
 def run(graph: Graph) -> None:
     """Read past shapes that nobody needs."""
-    for op in graph.of_type(*_SHAPING, "Identity"):
+    for op in graph.of_type(*SHAPING, "Identity"):
         if op.type == "Identity":
             graph.replace(f"{op.name}:0", op.input[0])
         elif not _is_there_already(graph, op):
@@ -22,7 +22,7 @@ def run(graph: Graph) -> None:
 
 def origin(graph: Graph, reference: str) -> str:
     """What a chain of such nodes starts from."""
-    while (op := graph.maker(reference)).type in _SHAPING and op.name not in graph.pinned:
+    while (op := graph.maker(reference)).type in SHAPING and op.name not in graph.pinned:
         if op.input[0] in graph.written:
             break
         reference = op.input[0]

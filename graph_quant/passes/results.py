@@ -36,6 +36,11 @@ def unary(call: FedNode) -> Known:
     return Known(call["x"].dtype, call["x"].shape)
 
 
+@tells("ScatterElements")
+def scattered(call: FedNode) -> Known:
+    return Known(call["data"].dtype, call["data"].shape)
+
+
 @tells("SoftmaxV2")
 def softmax(call: FedNode) -> Known:
     return Known(None if call.attribute("half_to_float") else call["x"].dtype, call["x"].shape)

@@ -7,7 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..ge import OUTPUT_TYPE, build, topological
-from . import casts, constants, dead, equal, int4, known, reshapes, results, results_of_shapes, shapes, transposes
+from . import (
+    casts,
+    constants,
+    dead,
+    equal,
+    heads,
+    int4,
+    known,
+    reshapes,
+    results,
+    results_of_shapes,
+    shapes,
+    transposes,
+)
 from .graph import Graph
 from .known import Given
 
@@ -18,6 +31,7 @@ _MODULES: dict[str, Any] = {
     "int4": int4,
     "reshapes": reshapes,
     "transposes": transposes,
+    "heads": heads,
     "shapes": shapes,
     "dead": dead,
 }

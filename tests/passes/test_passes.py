@@ -370,3 +370,55 @@ def test_a_number_that_is_cut_off_is_not_the_number() -> None:
     made = Building()
     x = made.op("Cast", {"x": made.op("Cast", {"x": made.const([-1])}, dst_type="uint8")}, dst_type="int64")
     lean(made.output(made.op("Neg", {"x": x})))
+
+
+def attention(made: Building, key: str, value: str, **attributes: Any) -> Any:
+    """A graph of attention of six heads over so many keys and values."""
+    fed = {"query": made.data(2, 6, 3, 8), "key": key, "value": value}
+    outputs = ("softmax_max", "softmax_sum", "softmax_out", "attention_out")
+    given = {"head_num": 6, "input_layout": "BNSD", "scale_value": 0.25, **attributes}
+    return made.op("FlashAttentionScore", fed, outputs=outputs, **given).replace(":0", ":3")
+
+
+def repeated(made: Building, x: str, single: Sequence[int], many: Sequence[int]) -> str:
+    """A tensor of two heads with three copies of each, as wide as six."""
+    apart = made.op("Reshape", {"x": x, "shape": made.const(single)})
+    spread = made.op("BroadcastTo", {"x": apart, "shape": made.const(many)})
+    return made.op("Reshape", {"x": spread, "shape": made.const([2, 6, 5, 8])})
+
+
+EACH, ALL = ([2, 2, 1, 5, 8], [2, 2, 3, 5, 8]), ([2, 1, 2, 5, 8], [2, 3, 2, 5, 8])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "left"), [(EACH, EACH, 0), (ALL, ALL, 2), (EACH, ALL, 2)], ids=["each", "all", "both ways"]
+)
+def test_heads_that_attention_shares_are_not_repeated(key: Any, value: Any, left: int) -> None:
+    """Three copies of each head side by side are shared by three heads of queries; all heads three times are not."""
+    made = Building()
+    heads = made.data(2, 2, 5, 8), made.data(2, 2, 5, 8)
+    graph = made.output(
+        attention(made, *(repeated(made, x, *form) for x, form in zip(heads, (key, value), strict=True)))
+    )
+    inputs = torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 6, 3, 8)
+    assert lean(graph, *inputs).count("BroadcastTo") == left
+
+
+def test_heads_stay_repeated_where_memory_is_written() -> None:
+    made = Building()
+    cache = made.data(2, 2, 5, 8)
+    key = repeated(made, cache, *EACH)
+    rows = made.op("Reshape", {"x": cache, "shape": made.const([20, 8])})
+    fed = {"var": rows, "indices": made.const([[0]]), "updates": made.data(1, 8)}
+    written = made.op("ScatterNdUpdate", fed, outputs=("var",))
+    graph = made.output(attention(made, key, key), written)
+    passes.run(graph, passes.NAMES)
+    assert count(graph, "BroadcastTo") == 1
+
+
+def test_heads_stay_repeated_in_other_layouts() -> None:
+    made = Building()
+    heads = repeated(made, made.data(2, 2, 5, 8), *EACH)
+    graph = made.output(attention(made, heads, heads, head_num=3, input_layout="BSND"))
+    passes.run(graph, passes.NAMES)
+    assert count(graph, "BroadcastTo") == 1
