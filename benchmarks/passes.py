@@ -2,8 +2,8 @@
 
 The model is a quantised Llama of four layers as transformers has it, with a StaticCache; the step is one token. What
 compiling it takes stands beside: the processor's time, of compilers that Inductor starts as well, nothing found in a
-cache. For Inductor the calls that its code makes are counted, kernels of its own and operators: where passes leave
-these alone, they leave the time of a step alone, for Inductor drops needless constants, shapes and casts by itself.
+cache. For Inductor the calls that its code makes are counted, kernels of its own and operators: it drops needless
+constants, shapes and casts by itself, but no copy that an operator is given.
 
     python benchmarks/run.py passes
 """

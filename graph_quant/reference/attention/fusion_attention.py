@@ -23,7 +23,8 @@ def _narrowed(x: Tensor, heads: int) -> Tensor:
 
 
 def _at(x: Tensor, span: Tokens) -> Tensor:
-    return x[span.batch, :, span.start : span.stop]
+    of_batch = x[span.batch]
+    return of_batch if span.length == x.size(2) else of_batch[:, span.start : span.stop]
 
 
 def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -56,8 +57,8 @@ def _by_machine_code(call: Training, q: Tensor, k: Tensor, v: Tensor, pairs: Pai
             each.zero_()
     for sequence, (queries, keys) in enumerate(pairs):
         if queries.length and keys.length:
-            results = (_at(each, queries) for each in (out, largest, total))
             operands = _at(q, queries), _at(k, keys), _at(v, keys)
+            results = [_at(each, queries) for each in (out, largest, total)]
             native.attend(*operands, call.scale, call.sight(pairs, sequence), *results)
     if call.is_packed:
         largest, total = (call.kept(each.squeeze(-1), pairs) for each in (largest, total))
