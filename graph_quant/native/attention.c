@@ -428,17 +428,4 @@ SHOWN int graph_quant_attention(const struct attention *given, parallel in_threa
     return 0;
 }
 
-#else
-
-SHOWN int graph_quant_attention_serves(void)
-{
-    return 0;
-}
-
-SHOWN int graph_quant_attention(const struct attention *given, parallel in_threads, int threads)
-{
-    (void)given, (void)in_threads, (void)threads;
-    return 1;
-}
-
 #endif

@@ -455,17 +455,4 @@ SHOWN int graph_quant_int8_product(const struct product *given, parallel in_thre
     return 0;
 }
 
-#else
-
-SHOWN int graph_quant_int8_product_serves(void)
-{
-    return 0;
-}
-
-SHOWN int graph_quant_int8_product(const struct product *given, parallel in_threads, int threads)
-{
-    (void)given, (void)in_threads, (void)threads;
-    return 1;
-}
-
 #endif

@@ -36,9 +36,9 @@ IN_THREADS = _torchs_threads() if _library is not None else None
 
 def function(name: str) -> Callable[..., int] | None:
     """A function that is given a struct and threads; None where it is not built, or not for this processor."""
-    if _library is None or not getattr(_library, f"{name}_serves")():
+    found = getattr(_library, name, None)
+    if found is None or not getattr(_library, f"{name}_serves")():
         return None
-    found = getattr(_library, name)
     found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
     return found  # type: ignore[no-any-return]
 

@@ -89,17 +89,4 @@ SHOWN int graph_quant_rows(const struct quantisation *given, parallel in_threads
     return 0;
 }
 
-#else
-
-SHOWN int graph_quant_rows_serves(void)
-{
-    return 0;
-}
-
-SHOWN int graph_quant_rows(const struct quantisation *given, parallel in_threads, int threads)
-{
-    (void)given, (void)in_threads, (void)threads;
-    return 1;
-}
-
 #endif
