@@ -11,11 +11,14 @@ from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
 aten = torch.ops.aten
 _COND, _SCAN = torch.ops.higher_order.cond, torch.ops.higher_order.scan
-_LOOP = torch.ops.higher_order.while_loop
-CONTROL_FLOW = (_COND, _SCAN, _LOOP)
+_LOOP, _EFFECT = torch.ops.higher_order.while_loop, torch.ops.higher_order.with_effects
+CONTROL_FLOW = (_COND, _SCAN, _LOOP, _EFFECT)
+# Kernels of nodes fail themselves where a matrix has no result.
+_KEPT_BY_NODES = (aten._linalg_check_errors.default,)
 MOST_STEPS = 256
 
 
@@ -28,7 +31,7 @@ def flatten(module: GraphModule) -> None:
                 "while_loop is not lowered: loop in Python where the steps are counted, or call the graph in a loop"
             )
         with module.graph.inserting_before(node):
-            results = _chosen(module, node) if node.target is _COND else _stepped(module, node)
+            results = _HOW[node.target](module, node)
         _replace(node, results)
     if found:
         module.graph.eliminate_dead_code()
@@ -99,3 +102,18 @@ def _replace(node: Node, results: list[Node]) -> None:
         user.replace_all_uses_with(results[place])
         user.graph.erase_node(user)
     node.graph.erase_node(node)
+
+
+def _checked(_module: GraphModule, node: Node) -> list[Any]:
+    """Effects that are left to nodes have no order of their own, for which nothing is given or returned."""
+    effect = node.args[1]
+    if effect not in _KEPT_BY_NODES:
+        raise NotImplementedError(f"{effect} is not lowered: call it outside of the compiled function")
+    for order in list(node.users):
+        for user in list(order.users):
+            user.args = map_arg(user.args, lambda given, order=order: None if given is order else given)  # type: ignore[misc]
+        node.graph.erase_node(order)
+    return []
+
+
+_HOW = {_COND: _chosen, _SCAN: _stepped, _EFFECT: _checked}

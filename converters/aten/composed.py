@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts
-from graph_quant.reference.composed import CHOOSING, ROUNDING, solve_triangular
+from graph_quant.reference.composed import CHOOSING, PARTLY, ROUNDING, solve_triangular
+from torch._decomp import decomposition_table
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 aten = torch.ops.aten
 
-for _name, _function in {**ROUNDING, **CHOOSING}.items():
+for _name, _function in {**ROUNDING, **CHOOSING, **PARTLY}.items():
     _packet, _, _overload = _name.partition(".")
     decomposes(getattr(getattr(aten, _packet), _overload or "default"))(_function)
 
@@ -144,3 +145,44 @@ def solve(
 ) -> Tensor:
     """MatrixTriangularSolve."""
     return ge.MatrixTriangularSolve(matrix, other, lower=not upper)
+
+
+for _name in ("tril_indices", "triu_indices"):
+    _whole = getattr(aten, _name).default
+    decomposes(_whole)(decomposition_table[_whole])
+
+
+@decomposes(aten.bucketize.Scalar)
+def bucketize(number: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    """As of a tensor."""
+    given = torch.full((), number, dtype=boundaries.dtype, device=boundaries.device)
+    return aten.bucketize.Tensor(given, boundaries, out_int32=out_int32, right=right)
+
+
+@decomposes(aten.isclose.default)
+def isclose(
+    x: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
+    """Equal, or no further from one another than is allowed; PyTorch's own writes into what it found."""
+    close = x == other
+    if equal_nan and x.is_floating_point():
+        close = close | (torch.isnan(x) & torch.isnan(other))
+    allowed = atol + (rtol * other).abs()
+    distance = (x - other).abs()
+    return close | (torch.isfinite(distance) & (distance <= allowed))
+
+
+def _replace_loss() -> None:
+    """PyTorch's own counts labels behind the first -1, and is asked before any decomposition."""
+    loss = aten.multilabel_margin_loss_forward.default
+    loss.py_kernels.pop(torch._C.DispatchKey.Autograd, None)
+    loss.py_impl(torch._C.DispatchKey.Autograd)(ROUNDING["multilabel_margin_loss_forward"])
+
+
+_replace_loss()
+
+
+@decomposes(aten.scatter.reduce)
+def scatter_together(x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, *, reduce: str) -> Any:
+    """As it is called today."""
+    return aten.scatter_reduce.two(x, dim, index, src, "prod" if reduce == "multiply" else "sum")

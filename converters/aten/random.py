@@ -82,3 +82,11 @@ def randint_like(x: torch.Tensor, high: int, *, dtype: torch.dtype | None = None
 def randint_like_between(x: torch.Tensor, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     """Integers from ``low`` on, below ``high``."""
     return distributions.integers(low, high, x.shape, **_like(x, dtype))
+
+
+@decomposes(aten.randperm.default)
+def randperm(n: int, *, dtype: Any = torch.int64, device: Any = None, **_: Any) -> Any:
+    """TorchAir's own refuses an order of nothing, which moves the generator all the same."""
+    if not isinstance(n, int) or n:
+        return NotImplemented
+    return torch.rand((0,), device=device).to(torch.int64 if dtype is None else dtype)

@@ -6,11 +6,14 @@ roundings no document states.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from . import numbers, selections
 
 aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
@@ -36,9 +39,9 @@ def _is(number: Any, value: int) -> bool:
 
 
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """``beta * x + alpha * mat1 @ mat2`` with factors; without, it is one node."""
+    """``beta * x + alpha * mat1 @ mat2`` with factors; without, it is one node, and two where ``x`` is no bias."""
     if _is(beta, 1) and _is(alpha, 1):
-        return NotImplemented
+        return NotImplemented if x.dim() == 1 else aten.mm(mat1, mat2) + x
     return with_factors(x, aten.mm(mat1, mat2), beta, alpha)
 
 
@@ -186,6 +189,22 @@ var_mean = _beside_the_mean(aten.var.correction)
 std_mean = _beside_the_mean(aten.std.correction)
 
 
+def _with_a_fraction(root: bool) -> Callable[..., Any]:
+    """A spread whose correction is no integer: that without one, times a factor, of halves in float32."""
+
+    def spread(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+        if correction is None or float(correction).is_integer() or x.is_complex():
+            return NotImplemented
+        axes = range(x.dim()) if not dim else [dim] if isinstance(dim, int) else dim
+        count = torch.full((), math.prod(x.size(axis) for axis in axes), dtype=torch.float32, device=x.device)
+        factor = torch.where(count > correction, count / (count - correction), torch.inf)
+        wide = x.float() if x.dtype in _HALVES else x
+        found = aten.var.correction(wide, dim, correction=0, keepdim=keepdim) * factor.to(wide.dtype)
+        return (torch.sqrt(found) if root else found).to(x.dtype)
+
+    return spread
+
+
 def solve_triangular(
     matrix: Tensor, other: Tensor, upper: bool, left: bool, unitriangular: bool, solve: Callable[..., Tensor]
 ) -> Tensor:
@@ -202,6 +221,52 @@ def solve_triangular(
     return solve(matrix, other, upper=upper)
 
 
+def cholesky_solve(x: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
+    """Two triangular systems, one after the other."""
+    if upper:
+        factor = factor.mT
+    half = torch.linalg.solve_triangular(factor, x, upper=False)
+    return torch.linalg.solve_triangular(factor.mT, half, upper=True)
+
+
+def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+    """The same with the columns of the identity."""
+    ones = torch.eye(factor.size(-1), dtype=factor.dtype, device=factor.device)
+    return cholesky_solve(ones.expand(factor.shape), factor, upper)
+
+
+def triangular_solve(
+    x: Tensor, matrix: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> tuple[Tensor, Tensor]:
+    """A triangular system, and a copy of its matrix."""
+    turned = matrix.mT if transpose else matrix
+    found = torch.linalg.solve_triangular(turned, x, upper=upper != transpose, unitriangular=unitriangular)
+    return found, matrix.clone()
+
+
+def pinv(matrix: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """What singular values above a bound make of their vectors; NotImplemented for complex and hermitian ones."""
+    if hermitian or matrix.is_complex():
+        return NotImplemented
+    left, values, right = torch.linalg.svd(matrix, full_matrices=False)
+    largest = values[..., :1]
+    if rtol is None:
+        by_size = torch.finfo(matrix.dtype).eps * max(matrix.shape[-2:])
+        rtol = torch.full((), by_size, dtype=matrix.dtype, device=matrix.device)
+        rtol = rtol if atol is None else torch.where(atol > 0, 0.0, rtol)
+    bound = rtol.unsqueeze(-1) * largest if rtol.dim() else rtol * largest
+    if atol is not None:
+        bound = torch.maximum(atol.unsqueeze(-1) if atol.dim() else atol, bound)
+    kept = torch.where(values > bound, values.reciprocal(), 0.0).to(matrix.dtype)
+    return torch.matmul((right * kept.unsqueeze(-1)).mT, left.mT)
+
+
+def conv_tbc(x: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution along the first dimension."""
+    found = torch.nn.functional.conv1d(x.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return found.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)
+
+
 # By the names of their overloads. Those of the first table round, those of the second choose or move, or round as the
 # CPU's own do: these are composed in graphs alone.
 ROUNDING: dict[str, Callable[..., Any]] = {
@@ -209,6 +274,9 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     "addmv": addmv,
     "addr": addr,
     "baddbmm": baddbmm,
+    "cholesky_inverse": cholesky_inverse,
+    "cholesky_solve": cholesky_solve,
+    "conv_tbc": conv_tbc,
     "dot": dot,
     "kthvalue": kthvalue,
     "median": median,
@@ -216,8 +284,11 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     "mv": mv,
     "polar": polar,
     "std_mean.correction": std_mean,
+    "triangular_solve": triangular_solve,
     "var_mean.correction": var_mean,
     "vdot": vdot,
+    **numbers.ROUNDING,
+    **selections.ROUNDING,
 }
 CHOOSING: dict[str, Callable[..., Any]] = {
     "addmm": addmm,
@@ -226,18 +297,31 @@ CHOOSING: dict[str, Callable[..., Any]] = {
     "fmax": fmax,
     "fmin": fmin,
     "signbit": signbit,
+    **numbers.CHOOSING,
+    **selections.CHOOSING,
+}
+# Those that leave some calls as they are.
+PARTLY: dict[str, Callable[..., Any]] = {
+    "linalg_pinv.atol_rtol_tensor": pinv,
+    "std.correction": _with_a_fraction(root=True),
+    "var.correction": _with_a_fraction(root=False),
+    **selections.PARTLY,
 }
 # What PyTorch's own decompositions, which serve graphs, round otherwise than its CPU kernels.
 PYTORCHS = (
+    "affine_grid_generator",
     "linalg_cross",
     "logaddexp",
     "logaddexp2",
     "logit",
     "mish_backward",
+    "multi_margin_loss",
+    "nll_loss2d_forward",
     "renorm",
     "silu_backward",
     "sinc",
     "softplus_backward",
+    "softshrink",
     "special_xlog1py",
     "special_xlog1py.other_scalar",
     "special_xlog1py.self_scalar",

@@ -140,8 +140,8 @@ def integers(
 
 
 def native_dropout(x: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """``x`` where an even number is above ``p``, enlarged; and where that is."""
-    if train is False or p == 0:
+    """``x`` where an even number is above ``p``, enlarged; and where that is. For nothing PyTorch draws nothing."""
+    if train is False or p == 0 or any(isinstance(size, int) and size == 0 for size in x.shape):
         return x.clone(), torch.ones(x.shape, dtype=torch.bool, device=x.device)
     kept = _even(x, None, torch.float32) >= p
     return x * kept * (1 / (1 - p) if p < 1 else 0.0), kept

@@ -3,7 +3,7 @@
 1. Dynamo's graph arrives; what it says of its weights is kept.
 2. Branches and counted loops are put in line. Results that are views of others leave the graph, which cannot share
    memory, and are taken when it has run.
-3. What the host cannot honour is refused.
+3. What the host cannot honour is refused, and what nothing lowers.
 4. FX nodes become GE nodes. Views that were put off are stated; where each node comes from is noted, for the graph
    does not say it. Whether a result is empty is asked without a guard. A generator's seed
    is asked for with each call.
@@ -31,6 +31,7 @@ from torch.fx import GraphModule
 
 from .. import passes
 from ..converters.control_flow import CONTROL_FLOW, flatten
+from ..converters.unlowered import WITHOUT_NODES, check_results, refusal
 from ..ge import MODULE_PATH, Source, module_path, note_output_devices, sources_of, weight_path
 from ..host.engine import NeedsNpuError
 from . import aliases, seeds, views
@@ -97,7 +98,15 @@ def _in_line(compile_module: Callable[..., Any]) -> Callable[..., Any]:
     def without_control_flow(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
         if any(node.target in CONTROL_FLOW for node in gm.graph.nodes):
             flatten(gm)
-        return compile_module(self, gm, example_inputs)
+        if any(node.target in WITHOUT_NODES for node in gm.graph.nodes):
+            check_results(gm)
+        try:
+            return compile_module(self, gm, example_inputs)
+        except (NotImplementedError, RuntimeError) as error:
+            refused = refusal(error)
+            if refused is None:
+                raise
+            raise refused from None
 
     return without_control_flow
 

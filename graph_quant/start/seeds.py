@@ -1,7 +1,8 @@
 """The seed of a graph that draws: TorchAir writes it into the graph when it compiles, and asks for the offset alone.
 
 So numbers are new with each call, but torch.manual_seed between two calls changes nothing but the offset. Here the seed
-is the first of the numbers that are asked of the generator with each call.
+is the first of the numbers that are asked of the generator with each call. A draw of no numbers moves the generator as
+well, as it does without a graph: TorchAir drops operators whose results are empty.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ import sys
 from typing import Any
 
 _HOME = "torchair.ge._ge_graph"
+_CONVERTER = "torchair._ge_concrete_graph.fx2ge_converter"
 _INT64 = 1 << 64
+# What all others are broken up into, and those that stay whole.
+_DRAWS = (
+    "aten.bernoulli.default",
+    "aten.bernoulli.p",
+    "aten.rand.default",
+    "aten.randn.default",
+    "aten.randperm.default",
+)
 
 
 def mend() -> None:
@@ -32,3 +42,4 @@ def mend() -> None:
         return drawn
 
     state.__init__, state.consume = __init__, with_seed
+    sys.modules[_CONVERTER]._DONT_EMPTY_TENSOR_OPT_OPS.update(_DRAWS)

@@ -30,6 +30,19 @@ def agree(function: Callable[..., Any], *given: torch.Tensor, dynamic: bool = Tr
         assert torch.equal(one, other.cpu()), (place, one, other)
 
 
+def same_bits(function: Callable[..., Any], *given: torch.Tensor) -> Callable[..., Any]:
+    """The same in a graph as in eager mode on the device, and near what the CPU computes."""
+    graph, on_device = compiled(function), [each.npu() for each in given]
+    with torch._dynamo.config.patch(READING):
+        results = [graph(*on_device), function(*on_device), function(*given)]
+    flat = [torch.utils._pytree.tree_leaves(each) for each in results]
+    for place, (one, other, third) in enumerate(zip(*flat, strict=True)):
+        assert one.dtype == other.dtype == third.dtype
+        assert torch.equal(one.nan_to_num(7), other.nan_to_num(7)), (place, one, other)
+        torch.testing.assert_close(one.cpu(), third, equal_nan=True, rtol=1e-4, atol=1e-5, msg=str(place))
+    return graph
+
+
 def test_what_sorts_and_counts() -> None:
     def call(x: torch.Tensor, experts: torch.Tensor, bounds: torch.Tensor) -> Any:
         return [
@@ -80,6 +93,70 @@ def test_sizes_that_come_when_the_graph_runs() -> None:
         ]
 
     agree(call, torch.randn(4, 5), torch.tensor([1, 7, 2, 2, 0, 7]), torch.tensor(3))
+
+
+def test_functions_and_places() -> None:
+    def call(x: torch.Tensor, n: torch.Tensor, c: torch.Tensor) -> Any:
+        positive, three = x.abs() + 0.1, torch.tensor([3, 0, 3]).to(x.device)
+        return [
+            [f(positive) for f in (torch.lgamma, torch.digamma, torch.i0, torch.special.i1, torch.special.i1e)],
+            [torch.special.ndtri(x.sigmoid()), torch.special.entr(x), torch.polygamma(2, positive), torch.hypot(x, -x)],
+            [torch.special.gammainc(positive, positive), torch.special.zeta(positive + 1.5, positive)],
+            [torch.nextafter(x, -x), torch.frexp(x), torch.gcd(n, n.flip(0)), torch.lcm(n, n.flip(0))],
+            [torch.logcumsumexp(x, 1), torch.mode(n, 1), torch.nanmedian(x.log(), 1).values, torch.nanmedian(x.log())],
+            [torch.nonzero_static(n, size=9), x.put(three, x[0, :3], accumulate=True), torch.isclose(x, x + 1e-9)],
+            [x.index_reduce(0, three, x[:3], how, include_self=False) for how in ("prod", "mean", "amax")],
+            [torch.segment_reduce(x, how, lengths=three, unsafe=True) for how in ("sum", "mean", "max")],
+            [torch.unique(n, return_inverse=True, return_counts=True), torch.unique_consecutive(n, dim=0)],
+            [torch.tril_indices(3, 4, device=x.device), torch.bucketize(0.3, x[0].sort().values), torch.angle(x)],
+            [torch.angle(c), torch.fft.hfft(c), torch.hamming_window(9, device=x.device)],
+            [torch.stft(x.reshape(-1), 8, 2, window=torch.hann_window(8).to(x.device), return_complex=True)],
+            functional.affine_grid(x.reshape(1, 3, 10)[..., :4], [1, 1, 2, 3, 5], align_corners=True),
+            functional.multilabel_margin_loss(x, (n % 5).masked_fill(n == 0, -1)),
+        ]
+
+    numbers, whole = torch.linspace(-2, 3, 30).reshape(6, 5), torch.arange(30).reshape(6, 5) % 7
+    same_bits(call, numbers, whole, torch.complex(numbers, numbers.flip(0)))
+
+
+def test_systems_of_equations() -> None:
+    def call(x: torch.Tensor, b: torch.Tensor) -> Any:
+        linalg = torch.linalg
+        factor = linalg.cholesky(x)
+        solved = [linalg.solve(x, b), linalg.solve(x, b[..., 0])]
+        values = [linalg.det(x), linalg.slogdet(x), linalg.eigh(x), linalg.eigvalsh(x), linalg.svd(x), linalg.qr(x)]
+        of_factor = [torch.cholesky_solve(b, factor), torch.cholesky_inverse(factor), linalg.pinv(b)]
+        return [factor, linalg.inv(x), solved, values, of_factor, linalg.matrix_norm(x, 2)]
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 4, 4)
+    graph = same_bits(call, x @ x.mT + torch.eye(4), torch.randn(2, 4, 3))
+    with pytest.raises(RuntimeError, match=r"'Cholesky'.*not positive-definite"):
+        graph(-torch.eye(4).expand(2, 4, 4).contiguous().npu(), torch.ones(2, 4, 3).npu())
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (
+            torch.matrix_exp,
+            r"aten.linalg_matrix_exp.default is not lowered: no GE node is known for it; compute it out",
+        ),
+        (
+            lambda x: functional.bilinear(x, x, x[None]),
+            r"aten._trilinear.default is not lowered: write it with torch.e",
+        ),
+        (lambda x: functional.interpolate(x[None], scale_factor=1.1, mode="linear"), "trunc of sizes is not lowered"),
+    ],
+)
+def test_what_nothing_lowers_is_refused_in_a_line(call: Callable[..., Any], told: str) -> None:
+    with pytest.raises(Exception, match=told):
+        compiled(call)(torch.randn(4, 4).npu())
+
+
+def test_a_gradient_that_takes_more_than_a_node_gives() -> None:
+    with pytest.raises(Exception, match=r"factors beside the result of aten._linalg_det.default.*not lowered"):
+        compiled(torch.linalg.det)(torch.eye(3).npu().requires_grad_())
 
 
 def test_a_number_that_is_read_is_not_returned() -> None:

@@ -42,6 +42,26 @@ ONE: dict[str, Call] = {
     "std": lambda x: x.std(-1),
 }
 ALL: dict[str, Call] = {
+    "addmm of a matrix": lambda x: torch.addmm(x[:, :7], x, x[:20, :7]),
+    "std with a fraction": lambda x: torch.std(x, 1, correction=1.3),
+    "a norm with a bias alone": lambda x: functional.layer_norm(x, (20,), None, x[0]),
+    "what a norm of groups keeps": lambda x: torch.native_group_norm(
+        x[:36].reshape(2, 9, 40), None, None, 2, 9, 40, 3, 1e-5
+    ),
+    "a transposed convolution": lambda x: functional.conv_transpose1d(
+        x[:36].reshape(2, 9, 40), x[:9, :12].reshape(9, 4, 3), x[0, :4], stride=2
+    ),
+    "samples of an image": lambda x: functional.grid_sample(
+        x[:36, :20].reshape(1, 4, 9, 20), x[:10].tanh().reshape(1, 10, 10, 2), align_corners=False
+    ),
+    "a transform of two dimensions": lambda x: torch.view_as_real(torch.fft.fft2(x.float(), norm="ortho")),
+    "the inverse of its half": lambda x: torch.fft.irfft2(torch.fft.rfft2(x.float()), norm="forward"),
+    "numbers in a row": lambda x: torch.linspace(-1, 1, 9, dtype=x.dtype, device=x.device),
+    "a row of fractions": lambda x: torch.arange(0, 3, 0.3, device=x.device),
+    "times a number, added by places": lambda x: x.float().index_add(
+        0, torch.tensor([3, 0, 3]).to(x.device), x[:3].float(), alpha=0.3
+    ),
+    "singular values": lambda x: torch.linalg.svdvals(x.float()),
     "xlogy": lambda x: torch.xlogy(x, x.abs()),
     "logaddexp": lambda x: torch.logaddexp(x, x * 2),
     "cross": lambda x: torch.linalg.cross(x[:, :3], x[:, 3:6]),

@@ -349,22 +349,10 @@ def _brief(error: Exception) -> str:
 
 # Where the order of sums, or how often one is rounded, decides the last bits, and GE's nodes are not ATen's kernels.
 EXPLAINED = {
-    "aten._fft_c2r.default": "scaled after the transform, and by ATen within it",
-    "aten._fft_r2c.default": "of complex numbers where both halves are asked for, and by ATen of real ones",
-    "aten.add.Tensor": "with a factor in half precision: rounded once, and by ATen twice where a vector is not full",
-    "aten.addmm.default": "factors are multiplied into the product, and by ATen within its sums",
-    "aten.convolution.default": "transposed in half precision: summed in float32, and by ATen in half precision",
     "aten.convolution_backward.default": "summed in another order than by ATen; of transposed ones in groups with "
     "padding of the result the host refuses TorchAir's node",
-    "aten.grid_sampler_2d.default": "in half precision: computed in float32, and by ATen in half precision",
-    "aten.native_group_norm.default": "GE's node gives the variance, of which the graph takes the root",
     "aten.native_group_norm_backward.default": "summed in another order than by ATen",
-    "aten.native_layer_norm.default": "without weights GE's node gets ones",
-    "aten.pow.Tensor_Scalar": "the exponent is of float32, and by ATen of float64 where a vector is not full",
     "aten.resize_.default": "PyTorch cannot trace an input that is resized with dynamic sizes, for any backend",
-    "aten.sub.Tensor": "with a factor in half precision: rounded once, and by ATen twice where a vector is not full",
-    "aten.upsample_bilinear2d.vec": "PyTorch's own decomposition weighs in another order than its kernel",
-    "aten.var.correction": "with a correction that is no integer: rounded once more; with dynamic sizes it is refused",
 }
 
 HEADING = "## The overloads\n\n"

@@ -153,3 +153,18 @@ def test_large_integers_are_even_in_all_their_bits() -> None:
 def test_what_no_distribution_has_is_refused(call, said) -> None:
     with pytest.raises(RuntimeError, match=re.escape(said)):
         call(torch.ones(4, device="npu"))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_draw_of_nothing_moves_the_generator_in_a_graph_too(dynamic: bool) -> None:
+    def call(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        nothing = x[:0]
+        drawn = torch.rand_like(nothing), torch.randperm(0, device=x.device), torch.bernoulli(nothing)
+        return *drawn, torch.nn.functional.dropout(nothing, 0.5), torch.rand_like(x)
+
+    torch._dynamo.reset()
+    x, results = torch.ones(3, 4).npu(), []
+    for function in (call, torch.compile(call, backend="npu", fullgraph=True, dynamic=dynamic)):
+        torch.manual_seed(1)
+        results.append(function(x)[-1])
+    assert torch.equal(*results)

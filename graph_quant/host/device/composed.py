@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from ...dispatcher import overload
-from ...reference.composed import PYTORCHS, ROUNDING
+from ...reference.composed import PARTLY, PYTORCHS, ROUNDING
 from .kernels import Kernel
 
 
@@ -29,6 +29,19 @@ COMPOSED: dict[str, Kernel] = {
     **{f"aten::{name}": function for name, function in ROUNDING.items()},
     **{f"aten::{name}": _of_pytorch(f"aten::{name}") for name in PYTORCHS},
 }
+
+
+def in_part(name: str, kernel: Kernel) -> Kernel:
+    """``kernel``, for the calls that are not composed."""
+    compose = PARTLY.get(name.removeprefix("aten::"))
+    if compose is None:
+        return kernel
+
+    def serve(*args: Any, **kwargs: Any) -> Any:
+        composed = compose(*args, **kwargs)
+        return kernel(*args, **kwargs) if composed is NotImplemented else composed
+
+    return serve
 
 
 def _in_place(name: str) -> Kernel:

@@ -31,6 +31,9 @@ _INDICES = {
 # Composed of matrix products, whose own kernels decide how half precision is computed.
 _PRODUCTS = ("aten::matmul", "aten::linear")
 
+# Composed of operators whose own kernels round as graphs do.
+_IN_PARTS = ("aten::multilabel_margin_loss", "aten::stft")
+
 # What operators that drop values at random call the probability; the CPU would draw from a generator of its own.
 _DROPS = ("dropout", "dropout_p")
 
@@ -166,10 +169,11 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     modes_active = torch._C._len_torch_dispatch_stack
     is_product = op.name() in _PRODUCTS
     captured = recording.recording
+    in_parts = op.name() in _IN_PARTS
     drops = next((i for i, argument in enumerate(op._schema.arguments) if argument.name in _DROPS), None)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        draws = drops is not None and drops < len(args) and args[drops]
+        draws = in_parts or (drops is not None and drops < len(args) and args[drops])
         if not modes_active() and not draws and not (is_product and any([value.dtype in HALVES for value in args[:2]])):
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):

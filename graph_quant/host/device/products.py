@@ -20,6 +20,8 @@ def _mm(x1: Tensor, x2: Tensor) -> Tensor:
 def _addmm(x: Tensor, x1: Tensor, x2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if (beta, alpha) != (1, 1):
         return with_factors(x, _mm(x1, x2), beta, alpha)
+    if x.dim() != 1:
+        return _mm(x1, x2) + x
     return (_product(x1, x2) + x).to(x1.dtype)
 
 
@@ -54,9 +56,8 @@ def product(name: str, inner: Kernel) -> Kernel:
         compute = float32_product(name, args)
         if compute is not None:
             return to_npu(compute(*map(as_cpu, args), **kwargs))
-        if name == "aten::addmm" and (kwargs.get("beta", 1), kwargs.get("alpha", 1)) != (1, 1):
-            return composed.addmm(*args, **kwargs)
-        return inner(*args, **kwargs)
+        added = composed.addmm(*args, **kwargs) if name == "aten::addmm" else NotImplemented
+        return inner(*args, **kwargs) if added is NotImplemented else added
 
     return kernel
 

@@ -17,20 +17,26 @@ from . import (
     atb,
     attention,
     autograd,
+    convolutions,
     copies,
+    decomposed,
     exponents,
     factors,
+    fourier,
+    images,
     integers,
     kernels,
     norms,
     products,
     recurrent,
     repeats,
+    rows,
     solvers,
     sparse,
     strides,
 )
 from .composed import COMPOSED as ROUNDING_ALIKE
+from .composed import in_part
 from .drawing import COMPOSED as DRAWING
 from .drawing import FACTORIES
 from .numbers import with_numbers
@@ -153,8 +159,19 @@ def kernel_for(name: str) -> kernels.Kernel:
         kernel = integers.without_traps(name, kernel)
     if name in factors.NAMES:
         kernel = factors.rounded_once(name, kernel)
-    if name == norms.NAME:
-        kernel = norms.with_weights(kernel)
+    if name in norms.WITH_WEIGHTS:
+        kernel = norms.WITH_WEIGHTS[name](kernel)
+    if name in images.IN_FLOAT32:
+        kernel = images.in_float32(kernel)
+    if name == rows.NAME:
+        kernel = rows.in_float32(kernel)
+    kernel = in_part(name, kernel)
+    if name in convolutions.NAMES:
+        kernel = convolutions.in_float32(kernel)
+    if name in fourier.AS_IN_GRAPHS:
+        kernel = fourier.AS_IN_GRAPHS[name](kernel)
+    if name in decomposed.WITH_VECTORS:
+        kernel = decomposed.WITH_VECTORS[name](kernel)
     if name == solvers.NAME:
         kernel = solvers.as_in_graphs(kernel)
     if name in exponents.NAMES:

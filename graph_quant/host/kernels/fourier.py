@@ -1,4 +1,4 @@
-"""Fourier transforms along the last dimension."""
+"""Fourier transforms along the last dimension, over contiguous memory: strides would decide the last bits."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ...ge import Sizes, kernel
 
 @kernel("FFT")
 def fft(x: Tensor) -> Tensor:
-    return torch.fft.fft(x)
+    return torch.fft.fft(x.contiguous())
 
 
 @kernel("IFFT")
 def inverse_fft(x: Tensor) -> Tensor:
-    return torch.fft.ifft(x)
+    return torch.fft.ifft(x.contiguous())
 
 
 @kernel("RFFT")
 def real_fft(input: Tensor, fft_length: Sizes) -> Tensor:  # noqa: A002
-    return torch.fft.rfft(input, fft_length.ints[0])
+    return torch.fft.rfft(input.contiguous(), fft_length.ints[0])
 
 
 @kernel("IRFFT")
 def inverse_real_fft(x: Tensor, fft_length: Sizes) -> Tensor:
-    return torch.fft.irfft(x, fft_length.ints[0])
+    return torch.fft.irfft(x.contiguous(), fft_length.ints[0])

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge import CHANNELS_FIRST, Sizes, kernel
+from ..halves import widened
 
 _INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
@@ -40,7 +41,8 @@ def grid_sampler(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Tensor:
-    return functional.grid_sample(x, grid, interpolation_mode, padding_mode, align_corners)
+    wide = functional.grid_sample(widened(x), widened(grid), interpolation_mode, padding_mode, align_corners)
+    return wide.to(x.dtype)
 
 
 @kernel("GridSampler2DGrad")

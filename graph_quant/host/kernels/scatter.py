@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...ge import Sizes, kernel
+from ...ge import Sizes, constant_kernel, kernel
 from .checks import indices_within
 from .index import places
 
@@ -83,6 +83,12 @@ def index_put(
 def index_add(var: Tensor, indices: Tensor, updates: Tensor, alpha: Tensor | None = None, *, axis: int) -> Tensor:
     terms = updates if alpha is None else updates * alpha.to(updates.dtype)
     return var.index_add_(axis, indices, terms)
+
+
+@constant_kernel("InplaceIndexAdd")
+def index_add_times(var: Tensor, indices: Tensor, updates: Tensor, alpha: Sizes, *, axis: int) -> Tensor:
+    # ATen's own operator rounds the product and the sum as one.
+    return var.index_add_(axis, indices, updates, alpha=alpha.scalar)
 
 
 @kernel("MaskedScatter")

@@ -25,3 +25,24 @@ def top_k(
 ) -> tuple[Tensor, Tensor]:
     values, indices = torch.topk(x, k.ints[0], dim, largest, sorted)
     return values, indices.to(torch.int32)
+
+
+@kernel("UniqueWithCountsAndSorting")
+def unique(
+    x: Tensor,
+    *,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    sorted: bool = True,  # noqa: A002
+) -> tuple[Tensor, Tensor, Tensor]:
+    values, places, counts = torch.ops.aten._unique2(x, sorted, return_inverse, return_counts)
+    return values, places, counts
+
+
+@kernel("UniqueConsecutive")
+def unique_consecutive(
+    x: Tensor, *, return_idx: bool = False, return_counts: bool = False, axis: int = 1000
+) -> tuple[Tensor, Tensor, Tensor]:
+    dim = None if axis == 1000 else axis
+    values, places, counts = torch.ops.aten.unique_consecutive(x, return_idx, return_counts, dim)
+    return values, places, counts

@@ -19,6 +19,7 @@ from support.trials import (  # noqa: F401
     randoms,
     reductions,
     routing,
+    systems,
     volumes,
 )
 from support.trials.base import TRIALS, Case

@@ -1,0 +1,25 @@
+"""Evenly spaced numbers of half precision: computed in float32 and rounded once, as in graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..halves import HALVES
+from .kernels import Kernel
+
+NAME = "aten::linspace.out"
+
+
+def in_float32(kernel: Kernel) -> Kernel:
+    """``kernel``, which is given no halves to fill."""
+
+    def serve(start: Any, end: Any, steps: int, *, out: Tensor) -> Tensor:
+        if out.dtype not in HALVES:
+            return kernel(start, end, steps, out=out)  # type: ignore[no-any-return]
+        wide = torch.linspace(start, end, steps, dtype=torch.float32, device=out.device)
+        return out.resize_(wide.size()).copy_(wide)
+
+    return serve

@@ -1,0 +1,57 @@
+"""Systems of equations, and what matrices are made of. A matrix that has no result is an error, as for the device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...ge import kernel
+
+
+def _turned(x: Tensor, adjoint: bool) -> Tensor:
+    return x.mH if adjoint else x
+
+
+@kernel("Cholesky")
+def cholesky(x: Tensor) -> Tensor:
+    return torch.linalg.cholesky(x)
+
+
+@kernel("MatrixInverse")
+def inverse(x: Tensor, *, adjoint: bool = False) -> Tensor:
+    return torch.linalg.inv(_turned(x, adjoint))
+
+
+@kernel("MatrixSolve", same=("matrix", "rhs"))
+def solve(matrix: Tensor, rhs: Tensor, *, adjoint: bool = False) -> Tensor:
+    return torch.linalg.solve(_turned(matrix, adjoint), rhs)
+
+
+@kernel("MatrixDeterminant")
+def determinant(x: Tensor) -> Tensor:
+    return torch.linalg.det(x)
+
+
+@kernel("LogMatrixDeterminant")
+def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
+    sign, logarithm = torch.linalg.slogdet(x)
+    return sign, logarithm
+
+
+@kernel("Qr")
+def qr(x: Tensor, *, full_matrices: bool = False) -> tuple[Tensor, Tensor]:
+    q, r = torch.linalg.qr(x, "complete" if full_matrices else "reduced")
+    return q, r
+
+
+@kernel("SelfAdjointEig")
+def eigen(x: Tensor, *, compute_v: bool = True) -> tuple[Tensor, Tensor]:
+    # Eager calls while tracing always ask for vectors, without which LAPACK rounds the values otherwise.
+    values, vectors = torch.linalg.eigh(x)
+    return values, (vectors if compute_v else x.new_empty(0))
+
+
+@kernel("Svd")
+def singular(x: Tensor, *, compute_uv: bool = True, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    u, sigma, turned = torch.linalg.svd(x, full_matrices)
+    return (sigma, u, turned.mH) if compute_uv else (sigma, x.new_empty(0), x.new_empty(0))
