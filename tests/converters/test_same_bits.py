@@ -43,6 +43,8 @@ ONE: dict[str, Call] = {
 }
 ALL: dict[str, Call] = {
     "addmm of a matrix": lambda x: torch.addmm(x[:, :7], x, x[:20, :7]),
+    "addmm in place": lambda x: x[:, :7].clone().addmm_(x, x[:20, :7]),
+    "hypot in place": lambda x: x.clone().hypot_(x.flip(0)),
     "std with a fraction": lambda x: torch.std(x, 1, correction=1.3),
     "a norm with a bias alone": lambda x: functional.layer_norm(x, (20,), None, x[0]),
     "what a norm of groups keeps": lambda x: torch.native_group_norm(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import torch
+
 from ...dispatcher import overload
 from ...reference.composed import PARTLY, PYTORCHS, ROUNDING
 from .kernels import Kernel
@@ -54,8 +56,28 @@ def _in_place(name: str) -> Kernel:
     return kernel
 
 
-_WRITTEN = ("addbmm", "addmv", "addr", "baddbmm", "logit", "renorm", "sinc", "xlogy.Tensor", "xlogy.Scalar_Other")
+_WRITTEN = (
+    "addbmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "hypot",
+    "i0",
+    "logit",
+    "renorm",
+    "sinc",
+    "xlogy.Tensor",
+    "xlogy.Scalar_Other",
+)
 COMPOSED |= {
     f"aten::{packet}_{dot}{variant}": _in_place(f"aten::{packet}{dot}{variant}")
     for packet, dot, variant in (name.partition(".") for name in _WRITTEN)
 }
+
+
+def _added(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A product added in place, as it is added to a new tensor."""
+    return x.copy_(torch.addmm(x, *args, **kwargs))
+
+
+COMPOSED["aten::addmm_"] = _added
