@@ -159,6 +159,12 @@ def bucketize(number: Any, boundaries: torch.Tensor, *, out_int32: bool = False,
     return aten.bucketize.Tensor(given, boundaries, out_int32=out_int32, right=right)
 
 
+@decomposes(aten.polygamma.default)
+def polygamma(n: int, x: torch.Tensor) -> Any:
+    """The first is digamma; for the derivatives of it no node is known."""
+    return torch.digamma(x) if n == 0 else NotImplemented
+
+
 @decomposes(aten.isclose.default)
 def isclose(
     x: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,15 +42,6 @@ def i1(x: Tensor) -> Tensor:
     return found.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
 
 
-def polygamma(n: int, x: Tensor) -> Tensor:
-    """The function of which it is a derivative, or the zeta function times a factorial."""
-    if n == 0:
-        return torch.digamma(x)
-    wide = _wide(x)
-    found = torch.special.zeta(float(n + 1), wide) * float((1 if n % 2 else -1) * math.factorial(n))
-    return found.to(x.dtype if x.is_floating_point() else torch.get_default_dtype())
-
-
 def entr(x: Tensor) -> Tensor:
     """Minus a number times its logarithm; nothing of nothing, and no number below it."""
     wide = _wide(x)
@@ -83,7 +73,6 @@ def frexp(x: Tensor) -> Any:
 ROUNDING: dict[str, Callable[..., Any]] = {
     "hypot": hypot,
     "i0": i0,
-    "polygamma": polygamma,
     "special_entr": entr,
     "special_i1": i1,
 }

@@ -41,7 +41,9 @@ UNDEFINED_VALUES = re.compile(
 ROUNDED_AS_IN_GRAPHS = re.compile(
     r"addmm|addmv|addbmm|baddbmm|addr|v?dot|mv|inner|(__r)?matmul(__)?|(linalg\.)?(cross|qr|cholesky(_ex)?|lu(_.*)?)"
     r"|logaddexp2?|(var|std)_mean|nn\.functional\.(interpolate|upsample_bilinear|silu|mish)|sinc|renorm|logit|xlogy"
-    r"|special\.xlog1py"
+    r"|special\.(xlog1py|entr|i1)|hypot|i0|fft\..*|i?stft|(linalg\.)?(svd(vals)?|eigvalsh|pinv|cond)"
+    r"|(linalg\.)?(matrix_)?(norm|rank)|cholesky_(solve|inverse)|triangular_solve|var|std|segment_reduce"
+    r"|nn\.functional\.(conv_transpose.*|multi(label)?_margin_loss|nll_loss|cross_entropy|grid_sample|(group|layer)_norm)"
 )
 # Of the largest number in a result.
 ROUNDING = {
