@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from .graph import Source as Source
     from .graph import build as build
     from .graph import decoded as decoded
-    from .graph import is_written as is_written
     from .graph import module_path as module_path
     from .graph import note_output_devices as note_output_devices
     from .graph import output_devices_of as output_devices_of
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from .graph import sources_of as sources_of
     from .graph import topological as topological
     from .graph import weight_path as weight_path
+    from .graph import written_inputs as written_inputs
     from .kernels import CHANNELS_FIRST as CHANNELS_FIRST
     from .kernels import CONSTANT_KERNELS as CONSTANT_KERNELS
     from .kernels import CONTRACTION as CONTRACTION
@@ -124,7 +124,6 @@ _HOMES = {
         "Source",
         "build",
         "decoded",
-        "is_written",
         "module_path",
         "note_output_devices",
         "output_devices_of",
@@ -133,6 +132,7 @@ _HOMES = {
         "sources_of",
         "topological",
         "weight_path",
+        "written_inputs",
     ),
     "kernels": (
         "CHANNELS_FIRST",

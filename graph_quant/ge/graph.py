@@ -124,9 +124,12 @@ class Node:
         return ", ".join(part for part in (f"GE node {self.name!r} ({self.type})", self.source.sentence()) if part)
 
 
-def is_written(op: Any, name: str) -> bool:
-    """Whether an OpDef writes its input of a name: GE gives that input the name of an output."""
-    return bool(name) and (any(desc.name == name for desc in op.output_desc) or op.type.startswith("Inplace"))
+def written_inputs(op: Any) -> dict[str, str]:
+    """By their names, what an OpDef is fed and writes: GE gives such an input the name of an output."""
+    fed = zip((desc.name for desc in op.input_desc), op.input, strict=False)
+    outputs = {desc.name for desc in op.output_desc}
+    in_place = op.type.startswith("Inplace")
+    return {name: reference for name, reference in fed if name and reference and (in_place or name in outputs)}
 
 
 def plain(attribute: Any) -> Any:

@@ -8,7 +8,6 @@ from ..ge import CONST_TYPES
 from .graph import Graph
 from .known import TOLD
 
-_UNTOLD = ("_readable_value",)
 Key = tuple[str, tuple[str, ...], tuple[tuple[str, bytes], ...]]
 
 

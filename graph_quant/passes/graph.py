@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, is_written
+from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, written_inputs
 from .known import Given, Infer, Known
 from .sizes import Sizes
 
 # What a graph has before anything is computed: an output must not become one of these.
 _STORED = {*INPUT_TYPES, *CONST_TYPES, "ConstPlaceHolder", "Variable"}
-# Nodes whose result may be their input's memory.
-VIEWS = frozenset(("Reshape", "Unsqueeze", "Squeeze", "Bitcast", "Identity", "ExpandDims", "Flatten"))
+# Nodes whose results may be the memory of their first input.
+VIEWS = frozenset((
+    "Reshape", "Unsqueeze", "UnsqueezeV3", "Squeeze", "SqueezeV3", "Bitcast", "Identity", "ExpandDims", "Flatten",
+    "FlattenV2", "Transpose", "TransposeD", "BroadcastTo", "Expand", "AsStrided", "StridedSlice", "StridedSliceV2",
+    "Slice", "Unpack", "SplitV", "Real", "Imag",
+))  # fmt: skip
 _TOLD = ("_fx_tensor_name", "_meta")
 
 
@@ -57,22 +61,30 @@ class Graph:
                 self.readers.setdefault(reference, []).append(Reader(op.name, place))
 
     def _written(self) -> set[str]:
-        """Outputs whose memory a node writes to, and what they are views of."""
-        waiting = [
-            op.input[place]
-            for op in self.ops.values()
-            for place, desc in enumerate(op.input_desc)
-            if place < len(op.input) and is_written(op, desc.name)
-        ]
-        written: set[str] = set()
-        while waiting:
-            reference = waiting.pop()
-            if reference and reference not in written:
-                written.add(reference)
-                op = self.maker(reference)
-                if op.type in VIEWS:
-                    waiting.append(op.input[0])
-        return written
+        """Outputs in memory that a node writes to which they do not come out of: views of it, and what they are of."""
+        writers: dict[str, set[str]] = {}
+        for op in self.ops.values():
+            for reference in written_inputs(op).values():
+                writers.setdefault(self._memory(reference)[0], set()).add(op.name)
+        if not writers:
+            return set()
+        results = [f"{op.name}:{place}" for op in self.ops.values() for place in range(len(op.output_desc))]
+        memory = ((result, *self._memory(result)) for result in results)
+        return {result for result, start, passed in memory if not writers.get(start, set()) <= passed}
+
+    def _memory(self, reference: str) -> tuple[str, set[str]]:
+        """The output whose memory another may be in, and the nodes between them that write to it."""
+        writers: set[str] = set()
+        while True:
+            op = self.maker(reference)
+            written = written_inputs(op).get(self.output_desc(reference).name)
+            if written is not None:
+                writers.add(op.name)
+                reference = written
+            elif op.type in VIEWS and op.input[0]:
+                reference = op.input[0]
+            else:
+                return reference, writers
 
     def of_type(self, *types: str) -> Iterator[Any]:
         """The nodes of some types that passes may change; changes meanwhile do not disturb."""

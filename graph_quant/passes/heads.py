@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ge import plain
-from .graph import VIEWS, Graph
+from .graph import Graph
 from .reshapes import SHAPING
 from .sizes import ONE, Sizes
 
@@ -52,7 +52,4 @@ def _shaped(graph: Graph, reference: str, shape: Sizes) -> str | None:
         if op.type not in SHAPING:
             return None
         reference = op.input[0]
-    memory = reference
-    while memory not in graph.written and graph.maker(memory).type in VIEWS:
-        memory = graph.maker(memory).input[0]
-    return None if memory in graph.written else reference
+    return None if reference in graph.written else reference

@@ -84,10 +84,10 @@ def expressed(graph: Graph, target: Sizes, source: str) -> list[int] | None:
         numbers = [0 if one is None and same else one for one, same in zip(numbers, copied, strict=True)]
     if numbers.count(None) > 1:
         return None
-    # What is inferred is found by division: nothing else may be 0.
+    # What is inferred is found by division, and of nothing, with nothing to infer, 0 is 0: nothing else may be 0.
     positive = graph.infer.positive
     others = [size for size, one in zip(target, numbers, strict=True) if one is not None]
-    if None in numbers and not all(size.is_positive(positive) for size in others):
+    if (None in numbers or 0 in numbers) and not all(size.is_positive(positive) for size in others):
         return None
     return [-1 if one is None else one for one in numbers]
 

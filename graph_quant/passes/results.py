@@ -8,10 +8,11 @@ from math import prod
 
 from ..ge import OF_DESC
 from .known import LONGEST, NOTHING, FedNode, Known, tells
-from .sizes import ONE, Size, Sizes, number, product, symbol
+from .sizes import ONE, Size, Sizes, number, symbol
 
 # The integers that are followed, as struct writes them.
 FORMATS = {"int64": "q", "int32": "i"}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 RANGES = {"int32": range(-(2**31), 2**31), "int64": range(-(2**63), 2**63)}
 
 
@@ -31,7 +32,7 @@ def same(call: FedNode) -> Known:
     return call["x"]
 
 
-@tells("Neg", "Abs", "Cos", "Sin", "Exp", "Sqrt", "Rsqrt", "Swish", "Relu", "Sigmoid", "Tanh", "Gelu", "LogicalNot")
+@tells("Neg", "Cumsum")
 def unary(call: FedNode) -> Known:
     return Known(call["x"].dtype, call["x"].shape)
 
@@ -41,14 +42,20 @@ def scattered(call: FedNode) -> Known:
     return Known(call["data"].dtype, call["data"].shape)
 
 
+@tells("Abs", "Cos", "Sin", "Exp", "Sqrt", "Rsqrt", "Swish", "Relu", "Sigmoid", "Tanh", "Gelu")
+def unary_of_floats(call: FedNode) -> Known:
+    """Of integers some of these make floats, and the amount of a complex number is none."""
+    return Known(call["x"].dtype if call["x"].dtype in FLOATS else None, call["x"].shape)
+
+
+@tells("LogicalNot")
+def negation(call: FedNode) -> Known:
+    return Known("bool", call["x"].shape)
+
+
 @tells("SoftmaxV2")
 def softmax(call: FedNode) -> Known:
     return Known(None if call.attribute("half_to_float") else call["x"].dtype, call["x"].shape)
-
-
-@tells("Cumsum")
-def cumsum(call: FedNode) -> Known:
-    return Known(call["x"].dtype, call["x"].shape)
 
 
 @tells("Cast")
@@ -71,10 +78,17 @@ def arithmetic(call: FedNode) -> Known:
     shape = broadcast(one.shape, two.shape)
     if dtype not in FORMATS or shape is None or not one.value or not two.value:
         return Known(dtype, shape)
-    # As many as the longer one has, unless both are spread over more dimensions.
-    if product(shape) != number(max(len(one.value), len(two.value))):
+    if not (_is_repeated(one.shape, shape) and _is_repeated(two.shape, shape)):
         return Known(dtype, shape)
     return Known(dtype, shape, held(dtype, _elementwise(call.op.type, one.value, two.value)))
+
+
+def _is_repeated(shape: Sizes | None, whole: Sizes) -> bool:
+    """Whether a shape's elements, in order and again and again, are those of the ``whole`` that it is spread over."""
+    rest = list(shape or ())
+    while rest and rest[0] == ONE:
+        rest.pop(0)
+    return tuple(rest) == whole[len(whole) - len(rest) :]
 
 
 def _elementwise(kind: str, one: Sizes, two: Sizes) -> Sizes:
@@ -85,13 +99,13 @@ def _elementwise(kind: str, one: Sizes, two: Sizes) -> Sizes:
     return tuple(a - b if kind == "Sub" else a * b for a, b in pairs)
 
 
-@tells("RealDiv", "Maximum", "Minimum", "Pow", "Div", "FloorDiv", "FloorMod", "LogicalAnd", "LogicalOr")
+@tells("RealDiv", "Maximum", "Minimum", "Pow", "Div", "FloorDiv", "FloorMod")
 def binary(call: FedNode) -> Known:
     one, two = call["x1"], call["x2"]
     return Known(one.dtype if one.dtype == two.dtype else None, broadcast(one.shape, two.shape))
 
 
-@tells("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual")
+@tells("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr")
 def comparison(call: FedNode) -> Known:
     return Known("bool", broadcast(call["x1"].shape, call["x2"].shape))
 
@@ -137,6 +151,9 @@ def concatenation(call: FedNode) -> Known:
     if not axis or None in shapes:
         return Known(dtype)
     whole = [shape for shape in shapes if shape is not None]
+    # Beside others, torch passes over an empty vector.
+    if any(len(shape) != len(whole[0]) for shape in whole):
+        return Known(dtype)
     at = axis[0] % len(whole[0])
     joined = whole[0][at]
     for shape in whole[1:]:
@@ -172,7 +189,7 @@ def gather(call: FedNode) -> Known:
         return Known(x.dtype)
     at = axis[0] % len(x.shape)
     value, places = None, indices.numbers
-    if x.value is not None and len(x.shape) == 1 and places is not None:
+    if x.value is not None and len(x.shape) == 1 and places is not None and min(places, default=0) >= 0:
         value = tuple(x.value[place] for place in places)
     return Known(x.dtype, (*x.shape[:at], *indices.shape, *x.shape[at + 1 :]), value)
 
@@ -224,4 +241,6 @@ def filled(call: FedNode) -> Known:
 
 @tells("BroadcastTo")
 def broadcast_to(call: FedNode) -> Known:
-    return Known(call["x"].dtype, call["shape"].value)
+    wanted = call["shape"].value
+    # -1 keeps a size.
+    return Known(call["x"].dtype, None if wanted is None or number(-1) in wanted else wanted)

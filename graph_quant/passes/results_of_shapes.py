@@ -42,9 +42,11 @@ def reshaped(given: Sizes | None, wanted: Sizes) -> Sizes | None:
 
     Of nothing, with nothing to infer, 0 is 0.
     """
-    is_empty = given is not None and any(size.number == 0 for size in given)
-    if is_empty and all(size.number != -1 for size in wanted):
-        return wanted
+    if given is not None and number(-1) not in wanted:
+        if number(0) in given:
+            return wanted
+        if not _is_copied(given, wanted):
+            return None
     found: list[Size | None] = []
     for axis, size in enumerate(wanted):
         if size.number == 0:
@@ -59,6 +61,13 @@ def reshaped(given: Sizes | None, wanted: Sizes) -> Sizes | None:
         return None
     inferred = product(given).divided(product(size for size in found if size is not None))
     return None if inferred is None else tuple(inferred if size is None else size for size in found)
+
+
+def _is_copied(given: Sizes, wanted: Sizes) -> bool:
+    """Whether 0 copies a size, too, where there turns out to be nothing: one size alone can be 0, and is copied."""
+    unsure = {size for size in given if size.number is None}
+    copied = {size for size, each in zip(given, wanted, strict=False) if each.number == 0}
+    return not copied or not unsure or (copied == unsure and len(unsure) == 1)
 
 
 @tells("Unsqueeze")
@@ -94,6 +103,8 @@ def bitcast(call: FedNode) -> Known:
     x, dtype = call["x"], call.dtype("type")
     before, after = _BITS.get(x.dtype or ""), _BITS.get(dtype or "")
     if x.shape is None or before is None or after is None or call.attribute("keep_dim", False):
+        return Known(dtype)
+    if x.dtype == dtype == "int8":  # int4 whose desc says otherwise
         return Known(dtype)
     if before == after:
         return Known(dtype, x.shape)

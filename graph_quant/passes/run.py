@@ -60,8 +60,11 @@ def run(
     steps = {name: Step(name) for name in names}
     if not names or not any(op.type == OUTPUT_TYPE for op in graph_def.op):
         return list(steps.values())
+    there = {op.name for op in graph_def.op}
+    # What stands first never depends on what stands behind it, so that it may stand for that.
+    _sort(graph_def, there)
     _until_nothing_changes(Graph(graph_def, given), steps, observe)
-    _sort(graph_def)
+    _sort(graph_def, there)
     return list(steps.values())
 
 
@@ -95,7 +98,11 @@ def _apply(graph: Graph, step: Step, observe: Callable[[str], None] | None) -> b
     return done
 
 
-def _sort(graph_def: Any) -> None:
-    """Put producers before their readers."""
+def _sort(graph_def: Any, there: set[str]) -> None:
+    """Put producers before their readers, others in the order in which they were: one may write what another reads.
+
+    What is new are constants, which nothing must wait for.
+    """
+    graph_def.op.sort(key=lambda op: op.name in there)
     place = {node.name: at for at, node in enumerate(topological(build(graph_def)))}
     graph_def.op.sort(key=lambda op: place[op.name])

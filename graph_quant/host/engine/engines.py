@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ...ge import is_written
+from ...ge import written_inputs
 from ...reference.matmul import int8_product
 from ...settings import Setting
 from .shortcuts import Shortcuts
@@ -67,7 +67,7 @@ def _load_inductor() -> None:
 
 def _writes_inputs(module: fx.GraphModule) -> bool:
     nodes = [node.meta["ge"] for node in module.graph.nodes if node.op == "call_function" and "ge" in node.meta]
-    return any(is_written(node.proto, edge.name) for node in nodes for edge in node.inputs)
+    return any(written_inputs(node.proto) for node in nodes)
 
 
 def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
