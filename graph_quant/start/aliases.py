@@ -7,7 +7,8 @@ are of, and the views are taken of it when it has run.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -46,27 +47,40 @@ class WithViews:
         if not isinstance(code, str):
             return self
         written = self._views.graph.python_code("_self")
-        modules = {name: each for name, each in written.globals.items() if isinstance(each, ModuleType)}
-        imported = "\n".join(f"import {each.__name__} as {name}" for name, each in modules.items())
+        imported = "\n".join(_imported(name, each) for name, each in written.globals.items())
         return f"{code}\n{imported}\n{written.src}\n{_KEPT}"
+
+
+def _imported(name: str, value: Any) -> str:
+    if isinstance(value, ModuleType):
+        return f"import {value.__name__} as {name}"
+    return f"from {__name__} import {value.__name__} as {name}" if value is laid_out_as else ""
 
 
 def taken_out(module: fx.GraphModule) -> fx.GraphModule | None:
     """Let a graph return what results are views of in place of the views; what takes these, where there are some.
 
-    Of results that are the only one of their memory nobody sees whether they are views.
+    Of results that are the only one of their memory nobody sees whether they are views. Of inputs it is seen:
+    AOTAutograd takes such views anew, by the strides and the place in memory of the result that stands for one. Neither
+    is said by a graph, nor does an input need to begin where it did when the graph was made.
     """
     output = next(iter(module.graph.find_nodes(op="output")))
     results = list(output.args[0])
-    owners = {node: _owner(node) for node in results if isinstance(node, fx.Node)}
-    shared = [owner for owner in set(owners.values()) if owner.op != "placeholder"]
-    shared = [owner for owner in shared if len({node for node, each in owners.items() if each is owner}) > 1]
-    if not shared:
+    written = _written(module)
+    owners = {node: _owner(node, written) for node in results if isinstance(node, fx.Node)}
+    counts = Counter(owners.values())
+    shared = [owner for owner in counts if owner.op != "placeholder" and owner not in written and counts[owner] > 1]
+    of_inputs = {each for each in counts if each.op == "placeholder"} - {*written.values()}
+    views = {
+        node
+        for node, owner in owners.items()
+        if owner in written or (node is not owner and (owner in shared or owner in of_inputs))
+    }
+    if not views:
         return None
-    views = {node for node, owner in owners.items() if owner in shared and node is not owner}
     kept = [node for node in results if node not in views]
     kept += [owner for owner in shared if owner not in kept]
-    taken = _taking(module, results, kept, views)
+    taken = _taking(module, results, kept, {node: owners[node] for node in views}, written)
     if taken is not None:
         output.args = (tuple(kept),)
         module.graph.eliminate_dead_code()
@@ -74,9 +88,39 @@ def taken_out(module: fx.GraphModule) -> fx.GraphModule | None:
     return taken
 
 
-def _owner(node: fx.Node) -> fx.Node:
-    """What made the memory that a node's result is in."""
-    while (source := _viewed(node)) is not None:
+def _written(module: fx.GraphModule) -> dict[fx.Node, fx.Node]:
+    """By what a graph writes into an input at its end: the input, which has the same elements then."""
+    found: dict[fx.Node, fx.Node] = {}
+    for write in module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
+        target, value = write.args[:2]
+        while target.op == "placeholder" and value.op == "call_function" and _is_alike(target, value):
+            found[value] = target
+            if value.target is not torch.ops.aten.copy.default:
+                break
+            value = value.args[1]
+    return found
+
+
+def _is_alike(one: fx.Node, other: fx.Node) -> bool:
+    """Whether dtypes and sizes are the same: nothing is converted or spread where one is written to the other."""
+    a, b = one.meta.get("val"), other.meta.get("val")
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or (a.dtype, a.dim()) != (b.dtype, b.dim()):
+        return False
+    pairs = zip(a.size(), b.size(), strict=True)
+    return all(str(m) == str(n) or optimization_hint(m, -1) == optimization_hint(n, -2) for m, n in pairs)
+
+
+def laid_out_as(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the strides and at the place that the tensor has in its memory: views of both are told alike."""
+    steps = zip(tensor.size(), tensor.stride(), strict=True)
+    extent = tensor.storage_offset() + 1 + sum((size - 1) * stride for size, stride in steps) if tensor.numel() else 0
+    memory = tensor.new_empty(extent)
+    return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset()).copy_(tensor)
+
+
+def _owner(node: fx.Node, written: Mapping[fx.Node, fx.Node]) -> fx.Node:
+    """What made the memory that a node's result is in, or is written to an input."""
+    while node not in written and (source := _viewed(node)) is not None:
         node = source
     return node
 
@@ -91,7 +135,11 @@ def _viewed(node: fx.Node) -> fx.Node | None:
 
 
 def _taking(
-    module: fx.GraphModule, results: Sequence[Any], kept: Sequence[Any], views: Iterable[fx.Node]
+    module: fx.GraphModule,
+    results: Sequence[Any],
+    kept: Sequence[Any],
+    views: Mapping[fx.Node, fx.Node],
+    written: Mapping[fx.Node, fx.Node],
 ) -> fx.GraphModule | None:
     """A module of a graph's inputs and what it returns that gives all results; None where more than that is needed."""
     graph = fx.Graph()
@@ -102,8 +150,13 @@ def _taking(
     for place, node in enumerate(kept):
         if isinstance(node, fx.Node):
             known[node] = graph.call_function(operator.getitem, (returned, place))
-    for owner in {_owner(node) for node in views}:
-        known[owner] = _with_strides(graph, known[owner], owner)
+    for owner in dict.fromkeys(views.values()):
+        if owner.op == "placeholder":
+            continue
+        if owner in written:
+            known[owner] = graph.call_function(laid_out_as, (known[written[owner]],))
+        else:
+            known[owner] = _with_strides(graph, known[owner], owner)
     wanted = _needed(views, known)
     for node in module.graph.nodes:
         if node in wanted:

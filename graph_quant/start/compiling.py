@@ -16,7 +16,6 @@ serves, only 2, 5 and what 4 does to views and sizes is done.
 
 from __future__ import annotations
 
-import operator
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -26,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 from .. import passes
@@ -116,17 +114,11 @@ def _sharing_memory(compile_module: Callable[..., Any]) -> Callable[..., Any]:
 
     def compile_sharing(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
         is_run = self.config.mode.value == "max-autotune" and not self.config.export.export_mode
-        results = next(iter(gm.graph.find_nodes(op="output"))).args[0]
-        views = aliases.taken_out(gm) if is_run and any(map(_may_be_view, results)) else None
+        views = aliases.taken_out(gm) if is_run else None
         compiled = compile_module(self, gm, example_inputs)
         return compiled if views is None else aliases.WithViews(compiled, views)
 
     return compile_sharing
-
-
-def _may_be_view(result: Any) -> bool:
-    target = getattr(result, "target", None)
-    return target is operator.getitem or (isinstance(target, OpOverload) and target.is_view)
 
 
 def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
