@@ -7,7 +7,7 @@ or writes for a view that it put off. An output of which nothing is proved is an
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..ge import OF_ATTRIBUTE, OF_DESC, TO_DESC, plain
@@ -50,9 +50,11 @@ NOTHING = Known()
 class FedNode:
     """A node, and what is known of its inputs by their names."""
 
-    def __init__(self, op: Any, inputs: Mapping[str, Known]) -> None:
+    def __init__(self, op: Any, inputs: Mapping[str, Known], numbers: frozenset[str] = frozenset()) -> None:
         self.op = op
         self.inputs = inputs
+        # Symbols that are no size of a tensor: numbers that a caller gives, as large as he likes.
+        self.numbers = numbers
 
     def __getitem__(self, name: str) -> Known:
         return self.inputs.get(name, NOTHING)
@@ -80,6 +82,10 @@ def tells(*types: str) -> Callable[[Telling], Telling]:
     return register
 
 
+def _symbols(many: Iterable[Sizes | None]) -> frozenset[str]:
+    return frozenset(symbol for sizes in many for size in sizes or () for symbol in size.symbols)
+
+
 class Infer:
     """What is known of every output, found out when it is asked for."""
 
@@ -87,6 +93,9 @@ class Infer:
         self._ops = ops
         self._given = given
         self._found: dict[str, Known] = {}
+        self._numbers = _symbols(each.value for each in given.values()) - _symbols(
+            each.shape for each in given.values()
+        )
         self.positive = frozenset[str]().union(*(each.positive for each in given.values()))
 
     def known(self, reference: str) -> Known:
@@ -117,7 +126,7 @@ class Infer:
         elif op.type in TOLD:
             references = [each for each in op.input if not each.endswith(":-1")]
             fed = zip((desc.name for desc in op.input_desc), references, strict=False)
-            call = FedNode(op, {name: self._found[each] for name, each in fed if each})
+            call = FedNode(op, {name: self._found[each] for name, each in fed if each}, self._numbers)
             try:
                 found = TOLD[op.type](call)
             except (

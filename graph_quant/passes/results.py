@@ -60,9 +60,11 @@ def softmax(call: FedNode) -> Known:
 
 @tells("Cast")
 def cast(call: FedNode) -> Known:
-    dtype = call.dtype("dst_type")
-    whole = call["x"].dtype in FORMATS and dtype in FORMATS
-    return Known(dtype, call["x"].shape, held(dtype, call["x"].value) if whole else None)
+    x, dtype = call["x"], call.dtype("dst_type")
+    value = held(dtype, x.value) if x.dtype in FORMATS and dtype in FORMATS else None
+    if (x.dtype, dtype) == ("int64", "int32") and any(each.symbols & call.numbers for each in value or ()):
+        value = None
+    return Known(dtype, x.shape, value)
 
 
 def held(dtype: str | None, value: Sizes | None) -> Sizes | None:

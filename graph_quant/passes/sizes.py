@@ -27,6 +27,11 @@ class Size:
         (product, count), *more = self.terms
         return None if more or product or count.denominator > 1 else count.numerator
 
+    @property
+    def symbols(self) -> set[str]:
+        """The symbols in it."""
+        return {each for product, _ in self.terms for each in product}
+
     def is_positive(self, positive: frozenset[str]) -> bool:
         """Whether it is at least 1 whenever the ``positive`` symbols are and no other is negative."""
         return all(count > 0 for _, count in self.terms) and any(

@@ -11,6 +11,8 @@ from google.protobuf import text_format
 from graph_quant import passes
 from graph_quant.passes.constants import constant
 from graph_quant.passes.graph import Graph
+from graph_quant.passes.known import Given
+from graph_quant.passes.sizes import symbol
 from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 
 from support.building import Building, results, types
@@ -489,3 +491,14 @@ def test_a_place_that_is_not_there_is_left_to_the_graph() -> None:
     passes.run(graph, passes.NAMES)
     with pytest.raises(IndexError):
         results(graph, torch.zeros(3, 4))
+
+
+def test_a_number_of_the_callers_may_be_cut_off() -> None:
+    """A size fits into int32, another number need not."""
+    made = Building()
+    x, count = made.data(-1), made.data(dtype="int64")
+    narrow = made.op("Cast", {"x": count}, dst_type="int32")
+    graph = made.output(made.op("Neg", {"x": made.op("Cast", {"x": narrow}, dst_type="int64")}), x)
+    given = {x[:-2]: Given((symbol("s0"),)), count[:-2]: Given((), (symbol("s1"),))}
+    passes.run(graph, passes.NAMES, given)
+    assert results(graph, torch.zeros(3), torch.tensor(2**40 + 5))[0].item() == -5
