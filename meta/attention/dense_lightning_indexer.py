@@ -156,12 +156,17 @@ def grad_kl_loss(
         ("softmax_max_index", softmax_max_index, _moments(query_index, layout)),
         ("softmax_sum_index", softmax_sum_index, _moments(query_index, layout)),
     ):
-        rules.dtype(name, moment, (torch.float32,))
-        rules.rank(name, moment, len(sizes))
-        for dim, size in enumerate(sizes):
-            rules.equal(f"{name}.size({dim})", moment.size(dim), "heads and tokens", size)
+        check_moment(rules, name, moment, sizes, "heads and tokens")
     gradients = tuple(Result(tuple(each.shape), each.dtype) for each in (query_index, key_index, weights))
     return Plan((*gradients, Result((1,), torch.float32)))
+
+
+def check_moment(rules: Rules, name: str, moment: Tensor, sizes: Sequence[Size], meaning: str) -> None:
+    """Refuse a largest score or a sum of a softmax that does not have these sizes."""
+    rules.dtype(name, moment, (torch.float32,))
+    rules.rank(name, moment, len(sizes))
+    for dim, size in enumerate(sizes):
+        rules.equal(f"{name}.size({dim})", moment.size(dim), meaning, size)
 
 
 def _check_rotated(

@@ -12,6 +12,7 @@ from graph_quant.meta.attention.dense_lightning_indexer import (
     HEADS,
     Ends,
     check_index,
+    check_moment,
     check_operand,
     check_sequences,
 )
@@ -69,9 +70,7 @@ def grad_kl_loss(
         rules.equal(f"sparse_indices.size({dim})", sparse_indices.size(dim), "tokens, and one head of keys", size)
     rules.one_of("sparse_indices.size(-1)", sparse_indices.size(-1), CHOSEN)
     for name, moment in (("softmax_max", softmax_max), ("softmax_sum", softmax_sum)):
-        rules.dtype(name, moment, (torch.float32,))
-        rules.rank(name, moment, leading + 2)
-        for dim, size in enumerate((*query.shape[:-3], 1, *query.shape[-3:-1])):
-            rules.equal(f"{name}.size({dim})", moment.size(dim), "that of the attention", size)
+        sizes = (*query.shape[:-3], 1, *query.shape[-3:-1])
+        check_moment(rules, name, moment, sizes, "that of the attention")
     given = (query_index, key_index, weights)
     return Plan((*(Result(tuple(each.shape), each.dtype) for each in given), Result((1,), torch.float32)))
