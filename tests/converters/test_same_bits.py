@@ -71,6 +71,8 @@ ALL: dict[str, Call] = {
     "dot": lambda x: torch.dot(x[0], x[1]),
     "addmm": lambda x: torch.addmm(x[0, :7], x, x[:20, :7], beta=0.3),
     "addmm with both": lambda x: torch.addmm(x[:, :7], x, x[:20, :7], beta=0.3, alpha=0.7),
+    "addmm of a vector": lambda x: torch.addmm(x[0, :7], x, x[:20, :7]),
+    "addmm of a row": lambda x: torch.addmm(x[:1, :7], x, x[:20, :7]),
     "baddbmm": lambda x: torch.baddbmm(x[None, :, :7], x[None], x[None, :20, :7], alpha=0.3),
     "addmv": lambda x: torch.addmv(x[:, 0], x, x[0], alpha=0.7),
     "addr": lambda x: torch.addr(x, x[:, 0], x[0], alpha=0.3),

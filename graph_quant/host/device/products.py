@@ -20,9 +20,7 @@ def _mm(x1: Tensor, x2: Tensor) -> Tensor:
 def _addmm(x: Tensor, x1: Tensor, x2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if (beta, alpha) != (1, 1):
         return with_factors(x, _mm(x1, x2), beta, alpha)
-    if x.dim() != 1:
-        return _mm(x1, x2) + x
-    return (_product(x1, x2) + x).to(x1.dtype)
+    return _mm(x1, x2) + x if _is_no_bias(x) else (_product(x1, x2) + x).to(x1.dtype)
 
 
 def _product(x1: Tensor, x2: Tensor) -> Tensor:
@@ -49,6 +47,11 @@ def float32_product(name: str, args: Sequence[Any]) -> Kernel | None:
     return compute if mixed or too_large(x1, x2) else None
 
 
+def _is_no_bias(x: Tensor) -> bool:
+    """Whether graphs add it to the product when that is rounded; a product of half precision takes a vector before."""
+    return x.dtype not in HALVES or x.dim() != 1
+
+
 def product(name: str, inner: Kernel) -> Kernel:
     """The kernel of ``name``: ``inner``, except for what is computed in float32."""
 
@@ -56,8 +59,11 @@ def product(name: str, inner: Kernel) -> Kernel:
         compute = float32_product(name, args)
         if compute is not None:
             return to_npu(compute(*map(as_cpu, args), **kwargs))
-        added = composed.addmm(*args, **kwargs) if name == "aten::addmm" else NotImplemented
-        return inner(*args, **kwargs) if added is NotImplemented else added
+        if name == "aten::addmm" and (kwargs.get("beta", 1), kwargs.get("alpha", 1)) != (1, 1):
+            return composed.addmm(*args, **kwargs)
+        if name == "aten::addmm" and _is_no_bias(args[0]):
+            return torch.mm(*args[1:3]) + args[0]
+        return inner(*args, **kwargs)
 
     return kernel
 
