@@ -12,11 +12,14 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from graph_quant.dispatcher import is_defined, overload
 from torch._decomp import core_aten_decompositions
 from torch._ops import OpOverload
 
 # Those of this package; PyTorch's own serve where neither it nor TorchAir has nodes for an operator.
 DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {}
+# By their names those of other packages, which may be imported after this one.
+OUTSIDE: dict[str, Callable[..., Any]] = {}
 _GE_MODE = "max-autotune"
 # A converter that names nothing else is a stub.
 _ERRORS = {"NotImplementedError", "RuntimeError", "AssertionError"}
@@ -27,27 +30,48 @@ def decomposes(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callabl
     """Makes the decorated function what stands for overloads; where it returns NotImplemented they stay."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for overload in overloads:
-            DECOMPOSITIONS[overload] = function
+        for operator in overloads:
+            DECOMPOSITIONS[operator] = function
         return function
 
     return register
 
 
+def decomposes_outside(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes the decorated function what stands for an operator that another package defines, once it does."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        OUTSIDE[name] = function
+        return function
+
+    return register
+
+
+def outside(compiler_config: Any) -> dict[OpOverload, Callable[..., Any]]:
+    """What is broken up of the operators that other packages have defined by now."""
+    if not _serve(compiler_config):
+        return {}
+    return {overload(name): function for name, function in OUTSIDE.items() if is_defined(name)}
+
+
+def _serve(compiler_config: Any) -> bool:
+    return bool(_on and compiler_config.mode.value == _GE_MODE)
+
+
 @cache
 def applied() -> dict[OpOverload, Callable[..., Any]]:
-    """Everything that is broken up: by this package, or by PyTorch because nothing lowers it."""
+    """Everything else that is broken up: by this package, or by PyTorch because nothing lowers it."""
     missing = {
-        overload: function
-        for overload, function in core_aten_decompositions().items()
-        if isinstance(overload, OpOverload) and not has_nodes(overload)
+        operator: function
+        for operator, function in core_aten_decompositions().items()
+        if isinstance(operator, OpOverload) and not has_nodes(operator)
     }
     return {**missing, **DECOMPOSITIONS}
 
 
-def has_nodes(overload: OpOverload) -> bool:
+def has_nodes(operator: OpOverload) -> bool:
     """Whether an operator has a converter that does more than refuse."""
-    converter = getattr(overload, "_ge_converter", None)
+    converter = getattr(operator, "_ge_converter", None)
     code = getattr(inspect.unwrap(converter), "__code__", None) if converter is not None else None
     return converter is not None and (code is None or not set(code.co_names) <= _ERRORS)
 
@@ -70,7 +94,7 @@ def add_to_backend() -> None:
     merged = npu_fx_compiler._get_merged_decompositions
 
     def with_ours(compiler_config: Any, custom_decompositions: Any = None) -> Any:
-        ours = applied() if _on and compiler_config.mode.value == _GE_MODE else {}
+        ours = applied() if _serve(compiler_config) else {}
         return merged(compiler_config, {**ours, **(custom_decompositions or {})})
 
     vars(npu_fx_compiler)["_get_merged_decompositions"] = with_ours

@@ -1,17 +1,21 @@
 """Sizes that are known only when a graph runs: those that nonzero and item give.
 
 TorchAir asks of every result whether it is empty, which PyTorch cannot say of such sizes; it leaves comparisons of
-sizes to Python; and it cannot return a number that was read from a tensor. The first two are mended here, the last is
-refused with the way out.
+sizes, and ``int`` of what is computed of them, to Python; and it cannot return a number that was read from a tensor.
+The last is refused with the way out, the others are mended here.
 """
 
 from __future__ import annotations
 
+import math
 import operator
+import struct
 from types import ModuleType
 from typing import Any
 
 import torch
+from graph_quant.converters.lowering import constant_of, producer
+from graph_quant.converters.unlowered import told_of_sizes
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
@@ -24,6 +28,7 @@ _COMPARISONS = {
     operator.ge: ge.GreaterEqual,
 }
 _CHOICES = {torch.sym_min: ge.Minimum, torch.sym_max: ge.Maximum}
+_HALF = struct.pack("<f", 0.5)
 # Whether sizes are what a program says they are: kernels refuse wrong ones, so that a graph holds no nodes for it.
 _PROMISES = (
     torch.ops.aten._assert_scalar.default,
@@ -36,9 +41,11 @@ def mend(converter: ModuleType, compiler: ModuleType) -> None:
     """Let TorchAir build graphs with such sizes."""
     vars(converter)["get_used_sym_value_mapping"] = _known_or_refused(converter.get_used_sym_value_mapping)
     known = compiler._is_binary_operator
-    vars(compiler)["_is_binary_operator"] = lambda target: target in _COMPARISONS or known(target)
+    of_sizes = {*_COMPARISONS, math.trunc}
+    vars(compiler)["_is_binary_operator"] = lambda target: target in of_sizes or known(target)
     for target, make in (*_COMPARISONS.items(), *_CHOICES.items()):
         converter.register_fx_node_ge_converter(target)(_of_sizes(make))
+    converter.register_fx_node_ge_converter(math.trunc)(_truncated)
     converter.register_fx_node_ge_converter(torch.sym_ite)(_of_sizes(ge.SelectV2))
     for promise in _PROMISES:
         converter.register_fx_node_ge_converter(promise)(_nothing)
@@ -66,3 +73,24 @@ def _of_sizes(make: Any) -> Any:
 
 def _nothing(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> None:  # noqa: ARG001
     return None
+
+
+def _truncated(number: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
+    """``int`` of the root of a size. Of other numbers it may be one off: fractions of sizes are float32 in a graph."""
+    size = _squared(number)
+    if size is None:
+        raise NotImplementedError(told_of_sizes("trunc"))
+    root = ge.Cast(number, dst_type=DataType.DT_INT64)
+    root = ge.Sub(root, _as_size(ge.Greater(ge.Mul(root, root), size)))
+    next_root = ge.Add(root, ge.Const(1, dtype=DataType.DT_INT64))
+    return ge.Add(root, _as_size(ge.LessEqual(ge.Mul(next_root, next_root), size)))
+
+
+def _as_size(condition: Tensor) -> Tensor:
+    return ge.Cast(condition, dst_type=DataType.DT_INT64)
+
+
+def _squared(number: Tensor) -> Tensor | None:
+    """The size that a number is the root of."""
+    base = producer(number) if number.node.type == "Pow" and constant_of(number, 1) == _HALF else None
+    return producer(base) if base is not None and base.node.type == "Cast" else None

@@ -258,6 +258,12 @@ def run_time_shape(x: Tensor) -> Tensor:
     return shape
 
 
+def constant_of(tensor: Tensor, place: int) -> bytes:
+    """The constant that the node of ``tensor`` is fed at a place, as its bytes; none where it is no constant."""
+    name = tensor.node.input[place].rpartition(":")[0]
+    return next((op.attr["value"].t.data for op in get_default_ge_graph().op if op.name == name), b"")
+
+
 def producer(tensor: Tensor) -> Tensor | None:
     """The first input of the node that gave ``tensor``."""
     if not tensor.node.input:

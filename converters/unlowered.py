@@ -1,11 +1,18 @@
-"""What nothing lowers is refused in one line, with the way out; TorchAir speaks of converters to be written."""
+"""What nothing lowers is refused in one line, with the way out.
+
+TorchAir speaks of converters to be written. Of operators of other packages it speaks of a GE operator that is called as
+they are, which it looked for.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
+from types import ModuleType
+from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 aten = torch.ops.aten
@@ -25,6 +32,9 @@ _INSTEAD = {
     "_upsample_bilinear2d_aa": "interpolate without antialias",
     "histogram": "count with torch.histc",
 }
+# What TorchAir found of a GE operator by the name of another package's.
+_REGISTERED, _NOT_ASKED = "SUCCESS", "None"
+_OF_TORCH = ("aten", "prims")
 # Results that the node of an operator does not give: gradients ask for them.
 WITHOUT_NODES = {
     aten._linalg_det.default: (1, 2),
@@ -49,8 +59,30 @@ def refusal(error: BaseException) -> NotImplementedError | None:
     return None if found is None else NotImplementedError(_told(found["name"]))
 
 
+def name_others(converter: ModuleType) -> None:
+    """Let TorchAir say which operator of another package it is that nothing lowers."""
+    generate = converter._generate_converter_code
+
+    def generate_or_refuse(target: Any) -> Any:
+        if isinstance(target, OpOverload) and target.namespace not in _OF_TORCH:
+            found = converter._get_converter_context(target)
+            if found.status not in (_REGISTERED, _NOT_ASKED):
+                raise NotImplementedError(
+                    f"{target.name()} has no converter, no decomposition and no GE operator {found.ge_name}: "
+                    "register a converter with torchair.register_fx_node_ge_converter, or give "
+                    "torchair.get_npu_backend a decomposition in custom_decompositions"
+                )
+        return generate(target)
+
+    vars(converter)["_generate_converter_code"] = generate_or_refuse
+
+
 def _told(name: str) -> str:
-    if not name.startswith(("aten.", "prims.")):
-        function = _FUNCTION.sub(r"\1", name)
-        return f"{function} of sizes is not lowered: give sizes as integers, or compile with dynamic=False"
+    if name.partition(".")[0] not in _OF_TORCH:
+        return told_of_sizes(_FUNCTION.sub(r"\1", name))
     return f"{name} is not lowered: {_INSTEAD.get(name.split('.')[1], _ANYWAY)}"
+
+
+def told_of_sizes(function: str) -> str:
+    """That a function of sizes is refused, and the way out."""
+    return f"{function} of sizes is not lowered: give sizes as integers, or compile with dynamic=False"

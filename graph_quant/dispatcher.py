@@ -21,6 +21,12 @@ def overload(name: str) -> OpOverload:
     return found
 
 
+def is_defined(name: str) -> bool:
+    """Whether a package that is imported defines the operator of a dispatcher name."""
+    namespace, _, rest = name.partition("::")
+    return hasattr(getattr(torch.ops, namespace), rest.partition(".")[0])
+
+
 def infer_with(library: torch.library.Library, name: str, infer: Callable[..., Any]) -> None:
     """Let ``infer`` give an operator's results without their values, while ``library`` lives.
 

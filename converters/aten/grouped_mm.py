@@ -1,19 +1,26 @@
 """aten._grouped_mm, by which transformers multiplies the rows of each expert, becomes GroupedMatmul.
 
-Of its forms this is the one of experts: rows (m, k) in groups that end at ``offs``, one matrix (k, n) for each group.
+Two of its forms do: rows (m, k) in groups that end at ``offs`` with one matrix (k, n) for each group, and, the gradient
+of those matrices, columns of (m, k) and rows of (k, n) in such groups. In other precisions than bfloat16, transformers
+compiles an operator of its own instead, which is broken up into the same.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
+from graph_quant.converters.decompositions import decomposes_outside
 from graph_quant.converters.lowering import absent, converts
 from graph_quant.ge import OF_DESC
+from torch import Tensor as TorchTensor
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
-_NOT_QUANTISED, _BY_ROWS, _CUMULATIVE, _ONE_RESULT = -1, 0, 0, 3
+_NOT_QUANTISED, _CUMULATIVE, _ONE_RESULT = -1, 0, 3
+# What is cut into groups, by the ranks of the factors.
+_GROUP_TYPES = {(2, 3): 0, (2, 2): 2}
+_FORMS = "aten._grouped_mm is lowered for one matrix in groups, times a matrix for each or another in groups, alone"
 
 
 @converts(torch.ops.aten._grouped_mm.default)
@@ -26,8 +33,9 @@ def grouped_mm(
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
     """The GE nodes of one call."""
-    if offs is None or (x.rank, mat2.rank) != (2, 3):
-        raise NotImplementedError("aten._grouped_mm is lowered for a matrix in groups and one matrix for each alone")
+    group_type = _GROUP_TYPES.get((x.rank, mat2.rank))
+    if offs is None or group_type is None:
+        raise NotImplementedError(_FORMS)
     if bias is not None or (out_dtype is not None and out_dtype != x.meta.dtype):
         raise NotImplementedError("aten._grouped_mm is lowered without bias, and to the dtype of its inputs alone")
     half = absent("float16")
@@ -45,10 +53,40 @@ def grouped_mm(
         dtype=_NOT_QUANTISED,
         transpose_weight=False,
         transpose_x=False,
-        group_type=_BY_ROWS,
+        group_type=group_type,
         group_list_type=_CUMULATIVE,
         act_type=0,
         tuning_config=[0],
     )
     result.desc.dtype = x.desc.dtype
     return result
+
+
+@decomposes_outside("transformers::grouped_mm_fallback")
+def grouped_mm_fallback(input: TorchTensor, weight: TorchTensor, offs: TorchTensor) -> TorchTensor:  # noqa: A002
+    """The products; rows behind the last group, which a device leaves as it finds the memory, are zero."""
+    return _or_zero(_products(input, weight, offs), offs)
+
+
+@decomposes_outside("transformers::grouped_mm_fallback_backward")
+def grouped_mm_fallback_backward(
+    input: TorchTensor,  # noqa: A002
+    weight: TorchTensor,
+    offs: TorchTensor,
+    grad_output: TorchTensor,
+) -> tuple[TorchTensor, TorchTensor]:
+    """The gradients of the rows and of the matrices."""
+    return _or_zero(_products(grad_output, weight.mT, offs), offs), _products(input.mT, grad_output, offs)
+
+
+def _products(x: TorchTensor, mat2: TorchTensor, ends: TorchTensor) -> TorchTensor:
+    """What aten._grouped_mm is here; PyTorch infers that for bfloat16 alone."""
+    (result,) = torch.ops.npu.npu_grouped_matmul.default(
+        [x], [mat2], group_list=ends.long(), split_item=_ONE_RESULT, group_type=_GROUP_TYPES[x.dim(), mat2.dim()]
+    )
+    return cast(TorchTensor, result)
+
+
+def _or_zero(rows: TorchTensor, ends: TorchTensor) -> TorchTensor:
+    places = torch.arange(rows.size(0), dtype=ends.dtype, device=rows.device)
+    return torch.where((places < ends[-1]).unsqueeze(-1), rows, 0)

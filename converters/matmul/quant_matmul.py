@@ -13,12 +13,12 @@ from __future__ import annotations
 import struct
 
 import torch
-from graph_quant.converters.lowering import PROTO_UINT64, lowers, producer, swapped_last_two, unpacked
+from graph_quant.converters.lowering import PROTO_UINT64, constant_of, lowers, producer, swapped_last_two, unpacked
 from graph_quant.converters.quant import trans_quant_param
 from graph_quant.meta.matmul.quant_matmul import QuantMatmulPlan
 from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torchair._ge_concrete_graph import ge_apis as ge
-from torchair.ge._ge_graph import DataType, Tensor, get_default_ge_graph
+from torchair.ge._ge_graph import DataType, Tensor
 
 # The order [1, 0] of two dimensions, as constants of int64 and int32 hold it.
 _SWAPPED = (struct.pack("<2q", 1, 0), struct.pack("<2i", 1, 0))
@@ -64,9 +64,7 @@ def _source_of_view(x2: Tensor) -> Tensor | None:
     """The int8 matrix that ``x2`` is a transposed view of."""
     if x2.node.type != "Transpose" or x2.meta.dtype != torch.int8 or x2.rank != 2:
         return None
-    name = x2.node.input[1].rpartition(":")[0]
-    order = next((op.attr["value"].t.data for op in get_default_ge_graph().op if op.name == name), b"")
-    return producer(x2) if order in _SWAPPED else None
+    return producer(x2) if constant_of(x2, 1) in _SWAPPED else None
 
 
 def operands(x1: Tensor, x2: Tensor, int4: bool, packed_along_k: bool) -> tuple[Tensor, Tensor]:

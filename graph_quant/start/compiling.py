@@ -1,6 +1,7 @@
 """TorchAir's way from Dynamo's graph to one that runs, with what this package adds: all of it stands here, in turn.
 
-1. Dynamo's graph arrives; what it says of its weights is kept.
+1. Dynamo's graph arrives; what it says of its weights is kept. Operators of other packages in it that this one breaks
+   up are found now: a backend may be older than they are.
 2. Branches and counted loops are put in line. Results that are views of others leave the graph, which cannot share
    memory, and are taken when it has run.
 3. What the host cannot honour is refused, and what nothing lowers.
@@ -29,6 +30,7 @@ from torch.fx import GraphModule
 
 from .. import passes
 from ..converters.control_flow import CONTROL_FLOW, flatten
+from ..converters.decompositions import OUTSIDE, outside
 from ..converters.unlowered import WITHOUT_NODES, check_results, refusal
 from ..ge import MODULE_PATH, Source, module_path, note_output_devices, sources_of, weight_path
 from ..host.engine import NeedsNpuError
@@ -54,6 +56,7 @@ def extend(*, on_host: bool) -> None:
         _serve(sys.modules["torchair.core._backend"])
         _note(converter, compiler)
         compiler._NpuFxCompiler._gen_compiled_gm = _checking(compiler._NpuFxCompiler._gen_compiled_gm)
+    vars(compiler)["_compile_graph_with_aot"] = _breaking_up(vars(compiler)["_compile_graph_with_aot"])
     compiler._NpuFxCompiler._get_compiled_gm = _in_line(_sharing_memory(compiler._NpuFxCompiler._get_compiled_gm))
     vars(converter)["is_zero_element_tensor"] = _is_empty
     views.mend(_stated, _keeping_memory)
@@ -90,6 +93,18 @@ def _export(serialized_model: bytes, options: Mapping[str, str]) -> None:
     path = Path(options["export_path_dir"]) / options["export_name"]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(serialized_model)
+
+
+def _breaking_up(compile_region: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_broken_up(
+        gm: GraphModule, compiler: Any, inputs: Any, config: Any = None, table: Any = None, **settings: Any
+    ) -> Any:
+        graphs = (each.graph for each in gm.modules() if isinstance(each, GraphModule))
+        if any("::".join(str(node.target).split(".")[:2]) in OUTSIDE for graph in graphs for node in graph.nodes):
+            table = {**outside(config), **(table or {})}
+        return compile_region(gm, compiler, inputs, config, table, **settings)
+
+    return compile_broken_up
 
 
 def _in_line(compile_module: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 import torchair
+from graph_quant.converters.decompositions import OUTSIDE
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn import functional
@@ -66,6 +67,7 @@ def test_what_sorts_and_counts() -> None:
             torch.roll(x, 2, 1),
             torch.all(x > 0, 1),
             torch.logaddexp(x, x),
+            bounds.reshape(int(bounds.size(0) ** 0.5), -1),
         ]
 
     agree(call, torch.randn(4, 5), torch.tensor([1, 7, 2, 2, 0, 7]), torch.tensor([-1.0, 0.0, 0.5, 2.0]))
@@ -211,3 +213,75 @@ def test_checkpoints() -> None:
         assert x.grad is not None
         gradients.append(x.grad.cpu())
     assert torch.equal(*gradients)
+
+
+def test_lists_as_optimisers_change_them() -> None:
+    def call(*given: torch.Tensor) -> Any:
+        x, y, number = list(given[:2]), list(given[2:4]), given[4]
+        positive = torch._foreach_abs(x)
+        return [
+            torch._foreach_neg(x),
+            torch._foreach_sign(x),
+            torch._foreach_sqrt(positive),
+            torch._foreach_rsqrt(positive),
+            torch._foreach_reciprocal(x),
+            torch._foreach_add(x, number, alpha=2),
+            torch._foreach_mul(x, number),
+            torch._foreach_div(x, number),
+            torch._foreach_lerp(x, y, [0.25, 0.75]),
+            torch._foreach_clamp_min(x, y),
+            torch._foreach_clamp_max(x, 0.5),
+            torch._foreach_clamp_max(x, [0.5, -0.5]),
+        ]
+
+    agree(call, *(torch.randn(size) for size in ((3, 4), (5,)) * 2), torch.tensor(0.3))
+
+
+def test_a_product_with_a_factor_is_added_in_one_step() -> None:
+    """Dynamo multiplies before the factor does, and rounds that product; neither eager mode does."""
+    x, y, z = (torch.randn(200) for _ in range(3))
+    actual = compiled(lambda x, y, z: z.clone().addcmul_(x, y, value=0.1))(x.npu(), y.npu(), z.npu())
+    expected = z.double() + (x * y).double() * torch.tensor(0.1).double()
+    assert torch.equal(actual.cpu(), expected.float())
+
+
+def test_experts_of_transformers_in_float32() -> None:
+    """Whole numbers, whose sums are exact in any order; the last row is in no group."""
+    import transformers.integrations.moe  # noqa: F401
+
+    product = torch.ops.transformers.grouped_mm_fallback
+    given = torch.randint(-4, 5, (7, 8)).float(), torch.randint(-4, 5, (3, 8, 6)).float()
+    ends = torch.tensor([2, 2, 6], dtype=torch.int32)
+    results = []
+    for function, device in ((product, "cpu"), (compiled(product), "npu")):
+        rows, matrices = (each.clone().to(device).requires_grad_() for each in given)
+        result = function(rows, matrices, ends.to(device))
+        result.square().sum().backward()
+        results.append([each.detach().cpu() for each in (result, rows.grad, matrices.grad)])
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+    assert results[1][0][-1].count_nonzero() == 0
+
+
+def test_operators_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that nothing lowers is refused by its name; a backend takes what stands for it, though it is older."""
+    backend = torchair.get_npu_backend()
+
+    @torch.library.custom_op("graph_quant_other::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    doubled.register_fake(torch.empty_like)
+    x = torch.randn(3).npu()
+    with pytest.raises(Exception, match="graph_quant_other::doubled has no converter, no decomposition and no GE oper"):
+        torch.compile(lambda x: doubled(x), backend=backend, fullgraph=True)(x)
+    monkeypatch.setitem(OUTSIDE, "graph_quant_other::doubled", lambda x: x + x)
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(lambda x: doubled(x), backend=backend, fullgraph=True)(x), x * 2)
+
+
+def test_the_root_of_a_size_is_exact() -> None:
+    """float32 rounds the root of 4095 * 4095 - 1 up; other fractions of sizes are refused, for they would be cut off."""
+    function = compiled(lambda x: torch.zeros(int(x.size(0) ** 0.5), device=x.device) + x[0])
+    for size in (15, 16, 17, 4095**2 - 1, 4095**2):
+        assert function(torch.zeros(size, dtype=torch.int8).npu()).size(0) == int(size**0.5)

@@ -31,6 +31,8 @@ IN_FLOAT32: dict[str, Kernel] = {"aten::mm": _mm, "aten::bmm": _mm, "aten::addmm
 
 
 GROUPED = "aten::_grouped_mm"
+# What GroupedMatmul cuts into groups, by the ranks of the factors.
+_GROUP_TYPES = {(2, 3): 0, (2, 2): 2}
 
 # As on the device, this takes factors of two precisions, and gives the first one's.
 _OF_TWO_PRECISIONS = "aten::mm"
@@ -78,14 +80,15 @@ def by_groups(inner: Kernel) -> Kernel:
         bias: Tensor | None = None,
         out_dtype: torch.dtype | None = None,
     ) -> Any:
-        if offs is None or (x.dim(), mat2.dim()) != (2, 3) or bias is not None or out_dtype not in (None, x.dtype):
+        group_type = _GROUP_TYPES.get((x.dim(), mat2.dim()))
+        if offs is None or group_type is None or bias is not None or out_dtype not in (None, x.dtype):
             return inner(x, mat2, offs, bias, out_dtype)
         from graph_quant.reference.matmul.grouped_matmul_node import grouped_matmul_node
 
         rows, matrices, ends = (as_cpu(each) for each in (x, mat2, offs))
         none: list[Tensor] = []
         (result,) = grouped_matmul_node(
-            [rows], [matrices], none, none, none, none, none, ends.long(), split_item=3, dtype=-1, group_type=0
+            [rows], [matrices], none, none, none, none, none, ends.long(), split_item=3, dtype=-1, group_type=group_type
         )
         return to_npu(result)
 

@@ -1,0 +1,52 @@
+"""What optimisers do to all tensors of a list, where TorchAir has no node for it: the same to each.
+
+And the product and sum as one that Dynamo makes of ``addcmul_`` and ``addcdiv_`` with a factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from typing import Any
+
+import torch
+from graph_quant.converters.decompositions import decomposes, decomposes_outside
+from graph_quant.dispatcher import overload
+from torch import Tensor
+
+aten = torch.ops.aten
+
+# By the name behind _foreach_, and the overload.
+_SINGLE: dict[str, Callable[..., Tensor]] = {
+    "neg.default": torch.neg,
+    "reciprocal.default": torch.reciprocal,
+    "rsqrt.default": torch.rsqrt,
+    "sign.default": torch.sign,
+    "sqrt.default": torch.sqrt,
+    "zero.default": torch.zeros_like,
+    "copy.default": aten.copy.default,
+    "add.Tensor": torch.add,
+    "mul.Tensor": torch.mul,
+    "div.Tensor": torch.div,
+    "lerp.ScalarList": torch.lerp,
+    **dict.fromkeys((f"clamp_min.{form}" for form in ("List", "Scalar", "ScalarList")), torch.clamp_min),
+    **dict.fromkeys((f"clamp_max.{form}" for form in ("List", "Scalar", "ScalarList")), torch.clamp_max),
+}
+
+
+def _of_each(single: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+    def decomposed(tensors: Sequence[Tensor], *others: Any, **kwargs: Any) -> list[Tensor]:
+        columns = (other if isinstance(other, (list, tuple)) else repeat(other, len(tensors)) for other in others)
+        return [single(*each, **kwargs) for each in zip(tensors, *columns, strict=True)]
+
+    return decomposed
+
+
+for _name, _single in _SINGLE.items():
+    decomposes(overload(f"aten::_foreach_{_name}"))(_of_each(_single))
+
+
+@decomposes_outside("prims::fma")
+def fma(a: Tensor, b: Tensor | float, c: Tensor) -> Tensor:
+    """``a * b + c``, rounded once."""
+    return torch.addcmul(c, a, b) if isinstance(b, Tensor) else torch.add(c, a, alpha=b)
