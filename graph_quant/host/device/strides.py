@@ -21,7 +21,8 @@ _ELEMENTWISE = (
 )
 _SUMS = "sum sum.dim_IntList mean mean.dim linalg_vector_norm logsumexp"
 _IN_PLACE = "atan2_ atanh_ celu_ cosh_ elu_ exp2_ gelu_ mish_ pow_.Scalar pow_.Tensor rsqrt_ sigmoid_ silu_ sinh_"
-NAMES = frozenset(f"aten::{name}" for name in (_ELEMENTWISE + " " + _SUMS).split())
+_CONVOLUTIONS = "convolution convolution_overrideable convolution_backward convolution_backward_overrideable"
+NAMES = frozenset(f"aten::{name}" for name in f"{_ELEMENTWISE} {_SUMS} {_CONVOLUTIONS}".split())
 IN_PLACE = frozenset(f"aten::{name}" for name in _IN_PLACE.split())
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -34,7 +35,7 @@ def over_contiguous(op: OpOverload, kernel: Kernel) -> Kernel:
             return kernel(*args, **kwargs)
         result = kernel(*map(_contiguous, args), **kwargs)
         if not isinstance(result, Tensor):
-            return result
+            return result  # gradients, which nobody asks for their strides
         stride = op(*map(as_meta, args), **kwargs).stride()
         if result.stride() == stride:
             return result

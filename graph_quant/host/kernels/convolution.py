@@ -43,7 +43,8 @@ def convolve(
 
 
 def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any) -> Tensor:
-    """Half precision is summed in float32 and rounded once."""
+    """Half precision is summed in float32 and rounded once. Strides would decide in which order is summed."""
+    x, weight = x.contiguous(), weight.contiguous()
     if x.dtype not in (torch.float16, torch.bfloat16):
         return torch.convolution(x, weight, bias, *settings)
     wide_bias = None if bias is None else bias.float()
@@ -122,9 +123,9 @@ def _backward(
     wanted: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     return torch.ops.aten.convolution_backward(  # type: ignore[no-any-return]
-        grad,
-        x,
-        weight,
+        grad.contiguous(),
+        x.contiguous(),
+        weight.contiguous(),
         None,
         _spatial(strides, rank),
         list(pads[0 : 2 * rank : 2]),
