@@ -81,6 +81,9 @@ ALL: dict[str, Call] = {
     "group_norm": lambda x: functional.group_norm(x.reshape(1, 20, 37), 4),
     "prelu of a row": lambda x: functional.prelu(x[0], x[1, :1].abs()),
     "upsampling": lambda x: functional.interpolate(x[None, None], scale_factor=2.0, mode="bilinear"),
+    "group_norm of channels that lie last": lambda x: functional.group_norm(
+        x[:32].reshape(1, 4, 8, 20).permute(0, 3, 1, 2), 4
+    ),
     "a convolution of channels that lay last": lambda x: functional.conv2d(
         x[:32].reshape(1, 4, 8, 20).permute(0, 3, 1, 2).contiguous(), x[:36].reshape(4, 20, 3, 3), padding=1
     ),

@@ -19,7 +19,7 @@ _ELEMENTWISE = (
     "atan2 atanh celu cosh elu exp2 gelu mish pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor rsqrt sigmoid silu sinh"
     " softplus elu_backward gelu_backward"
 )
-_SUMS = "sum sum.dim_IntList mean mean.dim linalg_vector_norm logsumexp"
+_SUMS = "sum sum.dim_IntList mean mean.dim linalg_vector_norm logsumexp native_group_norm"
 _IN_PLACE = "atan2_ atanh_ celu_ cosh_ elu_ exp2_ gelu_ mish_ pow_.Scalar pow_.Tensor rsqrt_ sigmoid_ silu_ sinh_"
 _CONVOLUTIONS = "convolution convolution_overrideable convolution_backward convolution_backward_overrideable"
 NAMES = frozenset(f"aten::{name}" for name in f"{_ELEMENTWISE} {_SUMS} {_CONVOLUTIONS}".split())
@@ -35,7 +35,7 @@ def over_contiguous(op: OpOverload, kernel: Kernel) -> Kernel:
             return kernel(*args, **kwargs)
         result = kernel(*map(_contiguous, args), **kwargs)
         if not isinstance(result, Tensor):
-            return result  # gradients, which nobody asks for their strides
+            return result
         stride = op(*map(as_meta, args), **kwargs).stride()
         if result.stride() == stride:
             return result
