@@ -1,7 +1,7 @@
 """Models of transformers as they are: their own attention, masks and caches, compiled as a user would.
 
 `GRAPH_QUANT_MODELS=all` tries every model with every attention and cache, as it is and quantised, over ten lengths and
-by `generate`.
+by `generate`; decoders besides, once each; and encoders and pairs of both, of text, images and sound.
 """
 
 from __future__ import annotations
@@ -49,12 +49,37 @@ MODELS: dict[str, dict[str, Any]] = {
     "DeepseekV3": SIZES | EXPERTS | LATENT,
     "Gemma": SIZES | {"head_dim": HEAD_SIZE},
 }
+# Those that are tried once, as they are.
+MORE: dict[str, dict[str, Any]] = {
+    "Mistral": SIZES,
+    "Phi3": SIZES | {"pad_token_id": 0},
+    "Granite": SIZES,
+    "GPTNeoX": {key: size for key, size in SIZES.items() if key != "num_key_value_heads"},
+    "GPT2": {"n_embd": 128, "n_layer": 2, "n_head": HEADS, "vocab_size": VOCABULARY},
+    "OPT": {
+        "hidden_size": 128,
+        "word_embed_proj_dim": 128,
+        "ffn_dim": 256,
+        "num_hidden_layers": 2,
+        "num_attention_heads": HEADS,
+        "vocab_size": VOCABULARY,
+    },
+    "Falcon": {
+        "hidden_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": HEADS,
+        "num_kv_heads": 2,
+        "new_decoder_architecture": True,
+        "vocab_size": VOCABULARY,
+    },
+}
 CASES = [("Llama", "eager", "static", False), ("Llama", "sdpa", "dynamic", True)]
 # Those that look special: as many tokens as heads, as a head has elements, as the cache holds.
 LENGTHS = [7, HEADS, HEAD_SIZE, CACHE - 1, 3]
 ALL = os.environ.get("GRAPH_QUANT_MODELS") == "all"
 if ALL:
     CASES = list(product(MODELS, ("eager", "sdpa"), ("static", "dynamic"), (False, True)))
+    CASES += [(name, "sdpa", "dynamic", False) for name in MORE]
     LENGTHS += [2, 4, 12, 20, 22]
 MOST_NODES = 330
 
@@ -77,7 +102,7 @@ def graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def make_model(name: str, attention: str, quantised: bool) -> Any:
     torch.manual_seed(0)
-    config = getattr(transformers, f"{name}Config")(**MODELS[name])
+    config = getattr(transformers, f"{name}Config")(**(MODELS | MORE)[name])
     model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=attention).eval().npu()
     if quantised:
         assert quantize_(model, DynamicW8A8(), lambda _, path: path != "lm_head")
@@ -125,3 +150,73 @@ def _generated(model: Any, cache: str, forward: Any = None) -> list[int]:
         if forward is not None:
             patch.setattr(model, "forward", forward)
         return model.generate(tokens, attention_mask=torch.ones_like(tokens), **settings).tolist()  # type: ignore[no-any-return]
+
+
+LAYERS: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+PATCHES: dict[str, Any] = {"image_size": 32, "patch_size": 8}
+SIDES: dict[str, Any] = {
+    f"{side}_{what}": size
+    for side in ("encoder", "decoder")
+    for what, size in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 128))
+}
+TEXT: dict[str, Any] = LAYERS | {"vocab_size": VOCABULARY, "max_position_embeddings": 32}
+BOTH: dict[str, Any] = {"text_config": TEXT | {"eos_token_id": 255}, "vision_config": LAYERS | PATCHES}
+# The class, its configuration, and what it is called with.
+WHOLE: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "ViT": ("Model", LAYERS | PATCHES, ("image",)),
+    "Dinov2": ("Model", LAYERS | PATCHES, ("image",)),
+    "CLIP": ("Model", BOTH, ("text", "image")),
+    "Siglip": ("Model", BOTH, ("text", "image")),
+    "Roberta": ("Model", TEXT, ("text",)),
+    "XLMRoberta": ("Model", TEXT, ("text",)),
+    "T5": (
+        "ForConditionalGeneration",
+        {"d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4, "vocab_size": VOCABULARY},
+        ("text", "target"),
+    ),
+    "Bart": ("ForConditionalGeneration", SIDES | {"d_model": 64, "vocab_size": VOCABULARY}, ("text", "target")),
+    "Whisper": (
+        "ForConditionalGeneration",
+        SIDES | {"d_model": 64, "vocab_size": VOCABULARY, "num_mel_bins": 16, "max_source_positions": 20}
+        | {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3},
+        ("sound", "target"),
+    ),
+}  # fmt: skip
+
+
+def _inputs(kinds: tuple[str, ...], batch: int, length: int) -> dict[str, torch.Tensor]:
+    tokens = torch.randint(4, 250, (batch, length))
+    tokens[:, -1] = 255
+    given = {
+        "text": {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)},
+        "target": {"decoder_input_ids": tokens[:, : length // 2 + 1]},
+        "image": {"pixel_values": torch.randn(batch, 3, 32, 32).bfloat16()},
+        "sound": {"input_features": torch.randn(batch, 16, 40).bfloat16()},
+    }
+    return {name: tensor.npu() for kind in kinds for name, tensor in given[kind].items()}
+
+
+@pytest.mark.skipif(not ALL, reason="GRAPH_QUANT_MODELS is not all")
+@pytest.mark.parametrize("name", WHOLE)
+@torch.no_grad
+def test_one_graph_serves_every_batch(name: str, graphs: list[int]) -> None:
+    torch.manual_seed(0)
+    kind, sizes, kinds = WHOLE[name]
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    model = getattr(transformers, f"{name}{kind}")(config).bfloat16().eval().npu()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="npu")
+    for batch, length in ((2, 7), (3, 12), (4, 5)):
+        given = _inputs(kinds, batch, length)
+        eager, graph = (each(**given, return_dict=False) for each in (model, compiled))
+        for one, other in zip(*(map(_tensors, (eager, graph))), strict=True):
+            assert torch.equal(one, other), f"{batch} of {length}"
+    assert len(graphs) == 1
+
+
+def _tensors(results: Any) -> list[torch.Tensor]:
+    return [each for each in torch.utils._pytree.tree_leaves(results) if isinstance(each, torch.Tensor)]
