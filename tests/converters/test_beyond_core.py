@@ -281,7 +281,7 @@ def test_operators_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_root_of_a_size_is_exact() -> None:
-    """float32 rounds the root of 4095 * 4095 - 1 up; other fractions of sizes are refused, for they would be cut off."""
+    """float32 rounds the root of 4095 * 4095 - 1 up. Other fractions of sizes are refused: they may be one off."""
     function = compiled(lambda x: torch.zeros(int(x.size(0) ** 0.5), device=x.device) + x[0])
     for size in (15, 16, 17, 4095**2 - 1, 4095**2):
         assert function(torch.zeros(size, dtype=torch.int8).npu()).size(0) == int(size**0.5)
