@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 from .. import passes
@@ -129,7 +130,10 @@ def _sharing_memory(compile_module: Callable[..., Any]) -> Callable[..., Any]:
 
     def compile_sharing(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
         is_run = self.config.mode.value == "max-autotune" and not self.config.export.export_mode
-        views = aliases.taken_out(gm) if is_run else None
+        # Memory is shared by views, and by what is written into an input.
+        targets = [node.target for node in gm.graph.nodes if isinstance(node.target, OpOverload)]
+        may_share = any(target.is_view or target is torch.ops.aten.copy_.default for target in targets)
+        views = aliases.taken_out(gm) if is_run and may_share else None
         compiled = compile_module(self, gm, example_inputs)
         return compiled if views is None else aliases.WithViews(compiled, views)
 

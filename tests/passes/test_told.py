@@ -59,6 +59,7 @@ def _calls() -> Iterator[tuple[str, Fed, dict[str, Any]]]:
         yield "Pack", {"x0": MATRIX, "x1": MATRIX}, {"N": 2, "axis": axis}
     yield "GatherV2", {"x": MATRIX, "indices": [[0, 1]], "axis": 1}, {}
     yield "Gather", {"x": MATRIX, "indices": 1}, {}
+    yield "ScatterElements", {"data": MATRIX, "indices": [[0, 1]], "updates": (1, 2)}, {"axis": 1}
     for first, last, axis, step in (
         (0, 2, 1, 1),
         (-2, 5, 1, 1),
