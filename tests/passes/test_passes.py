@@ -398,18 +398,18 @@ def test_a_number_that_is_cut_off_is_not_the_number() -> None:
 
 
 def attention(made: Building, key: str, value: str, **attributes: Any) -> Any:
-    """A graph of attention of six heads over so many keys and values."""
-    fed = {"query": made.data(2, 6, 3, 8), "key": key, "value": value}
-    outputs = ("softmax_max", "softmax_sum", "softmax_out", "attention_out")
+    """A graph of attention of so many heads, six unless said, over keys and values."""
     given = {"head_num": 6, "input_layout": "BNSD", "scale_value": 0.25, **attributes}
+    fed = {"query": made.data(2, given["head_num"], 3, 8), "key": key, "value": value}
+    outputs = ("softmax_max", "softmax_sum", "softmax_out", "attention_out")
     return made.op("FlashAttentionScore", fed, outputs=outputs, **given).replace(":0", ":3")
 
 
 def repeated(made: Building, x: str, single: Sequence[int], many: Sequence[int]) -> str:
-    """A tensor of two heads with three copies of each, as wide as six."""
+    """A tensor of heads with three copies of each, or of all."""
     apart = made.op("Reshape", {"x": x, "shape": made.const(single)})
     spread = made.op("BroadcastTo", {"x": apart, "shape": made.const(many)})
-    return made.op("Reshape", {"x": spread, "shape": made.const([2, 6, 5, 8])})
+    return made.op("Reshape", {"x": spread, "shape": made.const([2, -1, 5, 8])})
 
 
 EACH, ALL = ([2, 2, 1, 5, 8], [2, 2, 3, 5, 8]), ([2, 1, 2, 5, 8], [2, 3, 2, 5, 8])
@@ -426,6 +426,15 @@ def test_heads_that_attention_shares_are_not_repeated(key: Any, value: Any, left
         attention(made, *(repeated(made, x, *form) for x, form in zip(heads, (key, value), strict=True)))
     )
     inputs = torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 6, 3, 8)
+    assert lean(graph, *inputs).count("BroadcastTo") == left
+
+
+@pytest.mark.parametrize(("single", "left"), [([2, 3, 1, 5, 8], 0), ([2, 1, 3, 5, 8], 2)], ids=["each", "all"])
+def test_as_many_copies_as_heads_do_not_hide_what_is_repeated(single: list[int], left: int) -> None:
+    made = Building()
+    heads = [repeated(made, made.data(2, 3, 5, 8), single, [2, 3, 3, 5, 8]) for _ in range(2)]
+    graph = made.output(attention(made, *heads, head_num=9))
+    inputs = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 5, 8), torch.randn(2, 9, 3, 8)
     assert lean(graph, *inputs).count("BroadcastTo") == left
 
 
