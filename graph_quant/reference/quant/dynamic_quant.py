@@ -50,32 +50,16 @@ def dynamic_quant(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """``(y, scale)``."""
     spills = group_index is not None or _spills(dynamic.shared_elements(x, mode), smooth_scales is not None)
-    if _is_of_rows(x, smooth_scales, group_index, destination, mode, dst_type_max):
+    is_of_rows = (
+        mode == dynamic.PERTOKEN and group_index is None and (smooth_scales is None or smooth_scales.dim() == 1)
+    )
+    if is_of_rows and destination is INT8 and not dst_type_max and native.quantises(x):
         y, scale = rows_quantised(x.reshape(math.prod(x.shape[:-1]), x.size(-1)), smooth_scales, spills)
         return y.reshape(x.shape), scale.reshape(x.shape[:-1])
     y, scale, multiplier = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
     if x.numel() and spills:
         scale = multiplier.reciprocal()
     return y, scale
-
-
-def _is_of_rows(
-    x: torch.Tensor,
-    smooth_scales: torch.Tensor | None,
-    group_index: torch.Tensor | None,
-    destination: Destination,
-    mode: str,
-    dst_type_max: float,
-) -> bool:
-    """Whether code of the package's own quantises this."""
-    return (
-        destination is INT8
-        and mode == dynamic.PERTOKEN
-        and group_index is None
-        and not dst_type_max
-        and (smooth_scales is None or smooth_scales.dim() == 1)
-        and native.quantises(x)
-    )
 
 
 def _spills(length: int, smoothed: bool) -> bool:
