@@ -1,10 +1,12 @@
 """Every example runs, and says what it set out to show. The models' tests run the three decoders."""
 
+import io
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -41,3 +43,12 @@ def test_the_demo_leaves_dumps_and_a_page(tmp_path, monkeypatch) -> None:
     assert nodes == 4
     assert results[0].shape == (6, 4)
     assert (tmp_path / "int4.pbtxt").stat().st_size > 0
+
+
+def test_the_demo_calls_nothing_equal_that_did_not_run(tmp_path, monkeypatch) -> None:
+    demo = runpy.run_path(str(EXAMPLES / "demo.py"))
+    monkeypatch.setenv("GRAPH_QUANT_PASSES", "no such pass")
+    printed = Console(file=io.StringIO(), width=200)
+    assert demo["show_lowerings"](printed, tmp_path) is False
+    assert "fails" in printed.file.getvalue()
+    assert "equal" not in printed.file.getvalue()
