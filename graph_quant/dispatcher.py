@@ -11,6 +11,8 @@ from torch._library.simple_registry import singleton
 from torch._ops import OpOverload
 
 _own = torch.library.Library("graph_quant", "FRAGMENT")
+# What compiled code may call without asking the dispatcher: it computes on CPU tensors, and nobody sees when.
+STEPS: dict[str, Callable[..., Any]] = {}
 
 
 def overload(name: str) -> OpOverload:
@@ -57,6 +59,8 @@ def step(
     takes_tensors = "Tensor" in arguments.partition("->")[0]
     _own.impl(name, compute, key or ("CPU" if takes_tensors else "CompositeExplicitAutograd"))
     infer_with(_own, f"graph_quant::{name}", infer)
+    if takes_tensors and key is None and not ordered:
+        STEPS[name] = compute
     if ordered:
         _own._register_effectful_op(f"graph_quant::{name}", EffectType.ORDERED)
     return overload(f"graph_quant::{name}")

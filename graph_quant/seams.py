@@ -276,7 +276,12 @@ SEAMS: tuple[Seam, ...] = (
         "torch._inductor.compile",
         "torch._inductor.decomposition.decompositions",
         "torch._inductor.lowering.make_fallback",
+        "torch._inductor.lowering.lowerings",
+        "torch._inductor.select_algorithm.extern_kernels",
+        "torch._inductor.codegen.custom_extern_kernel_codegen.CUSTOM_EXTERN_KERNEL_CODEGEN",
+        "torch._inductor.codegen.custom_extern_kernel_codegen.CustomCodegen",
     ),
+    *_seams("machine code has no room for results", "torch._C._dynamo.guards._empty_strided_cpu"),
     # TorchAir
     *_seams(
         "TorchAir does not run on the host",

@@ -5,8 +5,8 @@ sum rounded together; a result is that of its keys alike, and is divided by the 
 to the dtype of the operands for the product with values, and not for their sum, which is that of every sixteenth
 weight, and of these sixteen. What is hidden has the least finite score.
 
-Where it is by their place that keys are hidden, they are passed over, unless a value among them is not finite: its
-weight of zero would still make a NaN. */
+Hidden keys before the first and behind the last one that a row sees are passed over, unless a value is not finite:
+its weight of zero would still make a NaN. */
 
 #include <float.h>
 #include <math.h>
@@ -25,7 +25,7 @@ struct attention {
     ptrdiff_t mask_head, mask_row, mask_key; /* the last is 0 or 1 */
     ptrdiff_t heads, key_heads, queries, keys, channels, value_channels, copies;
     ptrdiff_t first, last; /* query i sees the keys i + first to i + last */
-    float scale;
+    double scale; /* rounded to float32 */
     int32_t kind;
     int32_t blind_gives_zeros; /* also where it is the mask that leaves no key; else such a row gives the mean */
 };
@@ -244,7 +244,7 @@ AVX512 static enum sight weigh(const struct attention *given, struct place place
     int hides = start > 0 || stop < given->keys;
     for (ptrdiff_t j = start; j < stop; j += LANES) {
         const __mmask16 kept = first_lanes(stop - j), hidden = hidden_keys(given, place, j) & kept;
-        __m512 score = _mm512_mul_ps(_mm512_load_ps(scores + j), _mm512_set1_ps(given->scale));
+        __m512 score = _mm512_mul_ps(_mm512_load_ps(scores + j), _mm512_set1_ps((float)given->scale));
         score = _mm512_mask_mov_ps(score, hidden, _mm512_set1_ps(HIDDEN));
         score = _mm512_mask_mov_ps(least, kept, score);
         _mm512_store_ps(scores + j, score);
@@ -275,35 +275,56 @@ AVX512 static enum sight weigh(const struct attention *given, struct place place
     return sight;
 }
 
-/* Adds the values of these keys, as far as they are laid out, to the sums of the rows. */
-AVX512 static void add_values(const struct job *job, const float *weights, const float *values, ptrdiff_t keys,
-                              ptrdiff_t rows, float *sums)
+/* Keys from the first to the last that a row sees; the first is that of a whole vector. */
+struct span {
+    ptrdiff_t start, stop;
+};
+
+/* What some of so many rows sees. */
+static inline struct span seen_by(const struct span *spans, ptrdiff_t rows)
+{
+    struct span all = {PTRDIFF_MAX, 0};
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        all.start = spans[row].start < all.start ? spans[row].start : all.start;
+        all.stop = spans[row].stop > all.stop ? spans[row].stop : all.stop;
+    }
+    return all;
+}
+
+/* Adds the values of these keys from `key`, as far as they are laid out, to the sums of the rows that see some. */
+AVX512 static void add_values(const struct job *job, struct room room, const struct span *spans, ptrdiff_t first_row,
+                              ptrdiff_t rows, ptrdiff_t key, ptrdiff_t keys)
 {
     const ptrdiff_t depth = job->value_depth, width = job->width;
     for (ptrdiff_t c = 0; c < depth; c += 4 * LANES) {
         const int vectors = depth - c < 4 * LANES ? (int)((depth - c) / LANES) : 4;
-        for (ptrdiff_t row = 0, count; row < rows; row += count) {
-            const float *of_rows = weights + row * width;
-            float *out = sums + row * depth + c;
-            const ptrdiff_t left = rows - row;
+        for (ptrdiff_t row = first_row, count; row < first_row + rows; row += count) {
+            const ptrdiff_t left = first_row + rows - row;
             count = left >= 6 ? 6 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            const struct span span = seen_by(spans + row, count);
+            const ptrdiff_t from = span.start > key ? span.start : key;
+            const ptrdiff_t to = span.stop < key + keys ? span.stop : key + keys;
+            if (from >= to)
+                continue;
             (count == 6   ? weighted_6
              : count == 4 ? weighted_4
              : count == 2 ? weighted_2
-                          : weighted_1)(of_rows, width, values + c, depth, keys, out, vectors);
+                          : weighted_1)(room.scores + row * width + from, width,
+                                        room.values + (from - key) * depth + c, depth, to - from,
+                                        room.sums + row * depth + c, vectors);
         }
     }
 }
 
-AVX512 static void add_keys(const struct job *job, struct room room, ptrdiff_t key_head, ptrdiff_t first_row,
-                            ptrdiff_t rows, ptrdiff_t start, ptrdiff_t stop)
+AVX512 static void add_keys(const struct job *job, struct room room, ptrdiff_t key_head, const struct span *spans,
+                            ptrdiff_t first_row, ptrdiff_t rows)
 {
-    float *sums = room.sums + first_row * job->value_depth;
-    memset(sums, 0, (size_t)(rows * job->value_depth) * sizeof *sums);
-    for (ptrdiff_t key = start; key < stop; key += CHUNK) {
-        const ptrdiff_t keys = stop - key < CHUNK ? stop - key : CHUNK;
+    const struct span all = seen_by(spans + first_row, rows);
+    memset(room.sums + first_row * job->value_depth, 0, (size_t)(rows * job->value_depth) * sizeof *room.sums);
+    for (ptrdiff_t key = all.start; key < all.stop; key += CHUNK) {
+        const ptrdiff_t keys = all.stop - key < CHUNK ? all.stop - key : CHUNK;
         read_values(job, key_head, key, keys, room.values);
-        add_values(job, room.scores + first_row * job->width + key, room.values, keys, rows, sums);
+        add_values(job, room, spans, first_row, rows, key, keys);
     }
 }
 
@@ -322,53 +343,117 @@ AVX512 static void store_row(const struct job *job, struct place place, const fl
     }
 }
 
-/* The keys that some row of a block sees, in whole vectors, as far as their places tell. */
-static void seen_keys(const struct attention *given, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows,
-                      ptrdiff_t *start, ptrdiff_t *stop)
+/* Narrows a span by the bytes of a mask; it is empty where nothing is seen. */
+AVX512 static struct span unmasked(const uint8_t *mask, struct span span)
 {
-    ptrdiff_t least = given->queries, most = 0;
-    for (ptrdiff_t row = first; row < first + rows; row++) {
-        const ptrdiff_t query = place_of(given, key_head, row).query;
-        least = query < least ? query : least, most = query > most ? query : most;
+    for (; span.start < span.stop; span.start += 64) {
+        const ptrdiff_t left = span.stop - span.start;
+        const __mmask64 kept = left < 64 ? ~0ull >> (64 - left) : ~0ull;
+        const __m512i bytes = _mm512_maskz_loadu_epi8(kept, mask + span.start);
+        const __mmask64 seen = _mm512_mask_testn_epi8_mask(kept, bytes, bytes);
+        if (seen) {
+            span.start += __builtin_ctzll(seen);
+            break;
+        }
     }
-    const ptrdiff_t from = least + given->first, to = most + given->last + 1;
-    *start = from <= 0 ? 0 : (from < given->keys ? from : given->keys) / LANES * LANES;
-    *stop = to >= given->keys ? given->keys : to < 0 ? 0 : to;
-    if (*stop <= *start || !are_finite(given, key_head, 0, *start)
-        || !are_finite(given, key_head, *stop, given->keys))
-        *start = 0, *stop = given->keys;
+    if (span.start > span.stop)
+        span.start = span.stop;
+    while (span.stop > span.start) {
+        const ptrdiff_t from = span.stop - span.start < 64 ? span.start : span.stop - 64;
+        const __mmask64 kept = ~0ull >> (64 - (span.stop - from));
+        const __m512i bytes = _mm512_maskz_loadu_epi8(kept, mask + from);
+        const __mmask64 seen = _mm512_mask_testn_epi8_mask(kept, bytes, bytes);
+        if (seen) {
+            span.stop = from + 64 - __builtin_clzll(seen);
+            break;
+        }
+        span.stop = from;
+    }
+    return span;
 }
 
-AVX512 static void block(const struct job *job, struct room room, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows)
+AVX512 static struct span seen_from(const struct attention *given, struct place place)
 {
-    const struct attention *given = job->given;
-    ptrdiff_t start, stop;
-    seen_keys(given, key_head, first, rows, &start, &stop);
-    read_queries(job, key_head, first, rows, room.queries);
-    for (ptrdiff_t key = start; key < stop; key += LANES) {
+    const ptrdiff_t from = place.query + given->first, to = place.query + given->last + 1;
+    struct span span = {from < 0 ? 0 : from < given->keys ? from : given->keys,
+                        to < 0 ? 0 : to < given->keys ? to : given->keys};
+    if (given->mask && span.start < span.stop) {
+        const uint8_t *mask = given->mask + place.head * given->mask_head + place.query * given->mask_row;
+        if (given->mask_key)
+            span = unmasked(mask, span);
+        else if (*mask)
+            span.stop = span.start;
+    }
+    span.start = span.start / LANES * LANES;
+    if (span.stop < span.start)
+        span.stop = span.start;
+    return span;
+}
+
+/* The spans of a block: all keys, where values that are not seen have to be added. */
+AVX512 static void find_spans(const struct attention *given, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows,
+                              struct span *spans)
+{
+    int is_narrow = 0;
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        spans[row] = seen_from(given, place_of(given, key_head, first + row));
+        is_narrow |= spans[row].start > 0 || spans[row].stop < given->keys;
+    }
+    if (is_narrow && !are_finite(given, key_head, 0, given->keys))
+        for (ptrdiff_t row = 0; row < rows; row++)
+            spans[row] = (struct span){0, given->keys};
+}
+
+AVX512 static void score(const struct job *job, struct room room, ptrdiff_t key_head, const struct span *spans,
+                         ptrdiff_t rows)
+{
+    const struct span all = seen_by(spans, rows);
+    for (ptrdiff_t key = all.start; key < all.stop; key += LANES) {
         read_keys(job, key_head, key, room.keys);
         for (ptrdiff_t row = 0, count; row < rows; row += count) {
             const float *queries = room.queries + row * job->depth;
             float *out = room.scores + row * job->width + key;
             const ptrdiff_t left = rows - row;
             count = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+            const struct span span = seen_by(spans + row, count);
+            if (key < span.start || key >= span.stop)
+                continue;
             (count == 8   ? scores_8
              : count == 4 ? scores_4
              : count == 2 ? scores_2
                           : scores_1)(queries, room.keys, job->depth, out, job->width);
         }
     }
+}
+
+AVX512 static void block(const struct job *job, struct room room, ptrdiff_t key_head, ptrdiff_t first, ptrdiff_t rows)
+{
+    const struct attention *given = job->given;
+    struct span spans[MOST_ROWS];
     enum sight sights[MOST_ROWS];
-    for (ptrdiff_t row = 0; row < rows; row++)
-        sights[row] =
-            weigh(given, place_of(given, key_head, first + row), room.scores + row * job->width, start, stop);
-    add_keys(job, room, key_head, 0, rows, start, stop);
+    find_spans(given, key_head, first, rows, spans);
+    const struct span all = seen_by(spans, rows);
+    read_queries(job, key_head, first, rows, room.queries);
+    score(job, room, key_head, spans, rows);
+    for (ptrdiff_t row = 0; row < rows; row++) {
+        float *weights = room.scores + row * job->width;
+        sights[row] = weigh(given, place_of(given, key_head, first + row), weights, spans[row].start, spans[row].stop);
+        if (sights[row] == SEES) {
+            const ptrdiff_t end = whole(spans[row].stop);
+            memset(weights + all.start, 0, (size_t)(spans[row].start - all.start) * sizeof *weights);
+            if (end < all.stop)
+                memset(weights + end, 0, (size_t)(all.stop - end) * sizeof *weights);
+        }
+    }
+    add_keys(job, room, key_head, spans, 0, rows);
     for (ptrdiff_t row = 0; row < rows; row++) {
         const struct place place = place_of(given, key_head, first + row);
         const int sees_none = place.query + given->last < 0 || place.query + given->first >= given->keys
                               || given->first > given->last;
-        if (sights[row] != SEES)
-            add_keys(job, room, key_head, row, 1, 0, given->keys);
+        if (sights[row] != SEES) {
+            spans[row] = (struct span){0, given->keys};
+            add_keys(job, room, key_head, spans, row, 1);
+        }
         store_row(job, place, room.sums + row * job->value_depth,
                   sees_none || (sights[row] == BLIND && given->blind_gives_zeros));
     }

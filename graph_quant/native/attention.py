@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
+from struct import Struct
 from typing import NamedTuple
 
 from torch import Tensor
 
 from .library import IN_THREADS, KINDS, function, threads_for
 
-_POINTERS = ("q", "k", "v", "out", "largest", "total", "mask")
-_SIZES = (
-    "q_head", "q_row", "k_head", "k_row", "v_head", "v_row", "out_head", "out_row", "rows_head", "rows_row",
-    "mask_head", "mask_row", "mask_key",
-    "heads", "key_heads", "queries", "keys", "channels", "value_channels", "copies", "first", "last",
-)  # fmt: skip
+# ``struct attention`` of attention.c: q, k, v, out, largest, total, mask; of the first five, without total, the strides
+# of heads and tokens, and the strides of the mask; heads, key_heads, queries, keys, channels, value_channels, copies,
+# first, last; scale; kind, blind_gives_zeros.
+_ATTENTION = Struct("7P22nd2i")
 _EVERYWHERE = 1 << 31
 _NOWHERE = (0, 0, 0)
-
-
-class _Attention(ctypes.Structure):
-    """``struct attention`` of attention.c."""
-
-    _fields_ = (
-        *((name, ctypes.c_void_p) for name in _POINTERS),
-        *((name, ctypes.c_ssize_t) for name in _SIZES),
-        ("scale", ctypes.c_float),
-        ("kind", ctypes.c_int32),
-        ("blind_gives_zeros", ctypes.c_int32),
-    )
 
 
 class Hidden(NamedTuple):
@@ -76,10 +62,19 @@ def attend(
             mask = mask.bool().contiguous()
         mask = mask.expand(heads, queries, keys)
         strides = mask.stride()
-    given = _Attention(
-        *(each.data_ptr() for each in (q, k, v, out, largest, total)),
-        None if mask is None else mask.data_ptr(),
-        *(stride for each in (q, k, v, out, largest) for stride in each.stride()[:2]),
+    given = _ATTENTION.pack(
+        q.data_ptr(),
+        k.data_ptr(),
+        v.data_ptr(),
+        out.data_ptr(),
+        largest.data_ptr(),
+        total.data_ptr(),
+        0 if mask is None else mask.data_ptr(),
+        *q.stride()[:2],
+        *k.stride()[:2],
+        *v.stride()[:2],
+        *out.stride()[:2],
+        *largest.stride()[:2],
         *strides,
         heads,
         key_heads,
@@ -94,5 +89,5 @@ def attend(
         KINDS[q.dtype],
         hidden.gives_zeros,
     )
-    if _attention(ctypes.byref(given), IN_THREADS, threads_for(heads * queries * keys * channels)):
+    if _attention(given, IN_THREADS, threads_for(heads * queries * keys * channels)):
         raise MemoryError(f"attention of {heads} heads, {queries} queries and {keys} keys")

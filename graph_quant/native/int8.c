@@ -158,10 +158,17 @@ VNNI static void rescale(const struct product *given, const int32_t *sums, ptrdi
     }
 }
 
+/* Blocks that a thread takes one after the other, from `taken` on: memory ahead of it is asked for. Who is done with its
+own helps others. A line of memory each, as threads write to it. */
+struct share {
+    ptrdiff_t taken, end;
+} __attribute__((aligned(64)));
+
 struct job {
     const struct product *given;
     int threads;
-    ptrdiff_t block_rows, block_columns, blocks_down, blocks_across, taken, started;
+    ptrdiff_t block_rows, block_columns, blocks_down, blocks_across, started;
+    struct share *shares; /* of each thread */
     const int32_t *excess; /* of each row, where they are few */
     int8_t *room;          /* where each thread lays out the rows of a block, if there are many */
     ptrdiff_t room_of_thread;
@@ -351,7 +358,7 @@ VNNI static void block_of_many(const struct job *job, struct place place, const 
     const int32_t *excess = (const int32_t *)room;
     const ptrdiff_t panel = (given->depth + 3) / 4 * 64;
     const ptrdiff_t n = place.left, width = place.right - n;
-    const ptrdiff_t next = job->threads * LINE * given->x2_stride; /* likely this thread's next block */
+    const ptrdiff_t next = LINE * given->x2_stride;
     int32_t sums[TILE_PANELS * LINE * LANES] __attribute__((aligned(64)));
     room += job->block_rows * sizeof *excess;
     FOR_TILES(place.rows) {
@@ -385,18 +392,31 @@ VNNI static void lay_out_rows(const struct job *job, struct place place, int8_t 
     }
 }
 
-/* What a thread does: one block after the other, as long as there are any. Each lays out rows for itself: that takes
-less than to wait for others, and leaves them in its own cache. */
+/* The number of a block that is still to be done, a thread's own first; -1 where there is none. */
+static ptrdiff_t next_block(struct job *job, ptrdiff_t thread)
+{
+    for (ptrdiff_t i = 0; i < job->threads; i++) {
+        struct share *share = job->shares + (thread + i) % job->threads;
+        if (__atomic_load_n(&share->taken, __ATOMIC_RELAXED) >= share->end)
+            continue;
+        const ptrdiff_t number = __atomic_fetch_add(&share->taken, 1, __ATOMIC_RELAXED);
+        if (number < share->end)
+            return number;
+    }
+    return -1;
+}
+
+/* What a thread does. Each lays out rows for itself: that takes less than to wait for others, and leaves them in its own
+cache. */
 static void work(void *shared)
 {
     struct job *job = shared;
-    const ptrdiff_t blocks = job->blocks_down * job->blocks_across;
     const ptrdiff_t thread = __atomic_fetch_add(&job->started, 1, __ATOMIC_RELAXED);
     int8_t *room = job->room ? job->room + thread * job->room_of_thread : NULL;
     ptrdiff_t laid_out = -1;
     for (;;) {
-        const ptrdiff_t number = __atomic_fetch_add(&job->taken, 1, __ATOMIC_RELAXED);
-        if (number >= blocks)
+        const ptrdiff_t number = next_block(job, thread);
+        if (number < 0)
             return;
         const struct place place = place_of(job, number);
         if (!room) {
@@ -430,6 +450,11 @@ SHOWN int graph_quant_int8_product(const struct product *given, parallel in_thre
     job.block_columns = many ? LINE : BLOCK_COLUMNS;
     job.blocks_down = (given->rows + job.block_rows - 1) / job.block_rows;
     job.blocks_across = (given->columns + job.block_columns - 1) / job.block_columns;
+    const ptrdiff_t blocks = job.blocks_down * job.blocks_across;
+    struct share shares[job.threads];
+    for (ptrdiff_t i = 0; i < job.threads; i++)
+        shares[i] = (struct share){.taken = blocks * i / job.threads, .end = blocks * (i + 1) / job.threads};
+    job.shares = shares;
     int32_t *excess = NULL;
     if (many) {
         const ptrdiff_t rows = (given->rows + job.blocks_down - 1) / job.blocks_down;

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
+from struct import Struct
 
 import torch
 
-from .library import IN_THREADS, KINDS, function, threads_for
+from .library import IN_THREADS, KINDS, empty_strided, function, threads_for
 
-
-class _Product(ctypes.Structure):
-    """``struct product`` of int8.c."""
-
-    _fields_ = (
-        ("x1", ctypes.c_void_p),
-        ("x2", ctypes.c_void_p),
-        ("x1_stride", ctypes.c_ssize_t),
-        ("x2_stride", ctypes.c_ssize_t),
-        ("rows", ctypes.c_ssize_t),
-        ("columns", ctypes.c_ssize_t),
-        ("depth", ctypes.c_ssize_t),
-        ("out", ctypes.c_void_p),
-        ("scale", ctypes.c_void_p),
-        ("row_scale", ctypes.c_void_p),
-        ("bias", ctypes.c_void_p),
-        ("output", ctypes.c_int32),
-        ("scale_step", ctypes.c_int32),
-    )
-
+# ``struct product`` of int8.c: x1, x2; their strides, rows, columns, depth; out, scale, row_scale, bias; output,
+# scale_step. Packed it takes a third of the time that a ctypes.Structure takes.
+_PRODUCT = Struct("2P5n4P2i")
 
 _product = function("graph_quant_int8_product")
 SERVES = _product is not None
@@ -39,7 +22,8 @@ def takes(x1: torch.Tensor, x2: torch.Tensor) -> bool:
         SERVES
         and x1.dim() == x2.dim() == 2
         and x1.dtype == x2.dtype == torch.int8
-        and x1.device.type == x2.device.type == "cpu"
+        and x1.is_cpu
+        and x2.is_cpu
         and x1.stride(1) == 1
         and x2.stride(0) == 1
     )
@@ -58,9 +42,9 @@ def int8_product(
     ``scale``, of one element or one for each column, ``row_scale`` and ``bias`` are float32 and contiguous.
     """
     assert _product is not None
-    rows, depth, columns = *x1.shape, x2.size(1)
-    out = x1.new_empty((rows, columns), dtype=dtype)
-    given = _Product(
+    (rows, depth), columns = x1.shape, x2.size(1)
+    out = empty_strided((rows, columns), (columns, 1), dtype)
+    given = _PRODUCT.pack(
         x1.data_ptr(),
         x2.data_ptr(),
         x1.stride(0),
@@ -69,12 +53,12 @@ def int8_product(
         columns,
         depth,
         out.data_ptr(),
-        None if scale is None else scale.data_ptr(),
-        None if row_scale is None else row_scale.data_ptr(),
-        None if bias is None else bias.data_ptr(),
+        0 if scale is None else scale.data_ptr(),
+        0 if row_scale is None else row_scale.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
         KINDS[dtype],
         scale is not None and scale.numel() > 1,
     )
-    if _product(ctypes.byref(given), IN_THREADS, threads_for(rows * columns * depth)):
+    if _product(given, IN_THREADS, threads_for(rows * columns * depth)):
         raise MemoryError(f"the product of int8 matrices ({rows}, {depth}) and ({depth}, {columns})")
     return out

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import ctypes
+from struct import Struct
 
 import torch
 from torch import Tensor
 
-from .library import IN_THREADS, KINDS, function, threads_for
+from .library import IN_THREADS, KINDS, empty_strided, function, threads_for
 
 # What an element takes, in products.
 _WORTH = 32
 
 
-class _Quantisation(ctypes.Structure):
-    """``struct quantisation`` of quant.c."""
-
-    _fields_ = (
-        ("x", ctypes.c_void_p),
-        ("smooth", ctypes.c_void_p),
-        ("y", ctypes.c_void_p),
-        ("scale", ctypes.c_void_p),
-        ("stride", ctypes.c_ssize_t),
-        ("rows", ctypes.c_ssize_t),
-        ("width", ctypes.c_ssize_t),
-        ("kind", ctypes.c_int32),
-        ("inverts", ctypes.c_int32),
-    )
-
+# ``struct quantisation`` of quant.c: x, smooth, y, scale; stride, rows, width; kind, inverts.
+_QUANTISATION = Struct("4P3n2i")
 
 _rows = function("graph_quant_rows")
 
 
 def quantises(x: Tensor) -> bool:
     """Whether ``quantised_rows`` takes such rows; they may be known by dtype and device alone."""
-    return _rows is not None and x.dtype in KINDS and x.dtype.is_floating_point and x.device.type == "cpu"
+    return _rows is not None and x.dtype in KINDS and x.dtype.is_floating_point and x.is_cpu
 
 
 def quantised_rows(x: Tensor, smooth: Tensor | None, inverts: bool) -> tuple[Tensor, Tensor]:
@@ -46,10 +33,10 @@ def quantised_rows(x: Tensor, smooth: Tensor | None, inverts: bool) -> tuple[Ten
     if x.stride(1) != 1:
         x = x.contiguous()
     rows, width = x.shape
-    y, scale = torch.empty(rows, width, dtype=torch.int8), torch.empty(rows, dtype=torch.float32)
-    given = _Quantisation(
+    y, scale = empty_strided((rows, width), (width, 1), torch.int8), empty_strided((rows,), (1,), torch.float32)
+    given = _QUANTISATION.pack(
         x.data_ptr(),
-        None if smooth is None else smooth.data_ptr(),
+        0 if smooth is None else smooth.data_ptr(),
         y.data_ptr(),
         scale.data_ptr(),
         x.stride(0),
@@ -58,5 +45,5 @@ def quantised_rows(x: Tensor, smooth: Tensor | None, inverts: bool) -> tuple[Ten
         KINDS[x.dtype],
         inverts,
     )
-    _rows(ctypes.byref(given), IN_THREADS, threads_for(rows * width * _WORTH))
+    _rows(given, IN_THREADS, threads_for(rows * width * _WORTH))
     return y, scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 import torch_npu
 from graph_quant.host.engine import use
+from torch._inductor.utils import run_and_get_code
 
 Compile = Callable[..., Any]
 INDEX = torch.tensor([3, 3, 17])
@@ -96,3 +98,30 @@ def test_one_token(compile_npu: Compile) -> None:
         for one, other in zip(expected, results, strict=True):
             assert one.dtype == other.dtype
             assert torch.equal(one.cpu(), other.cpu())
+
+
+def _turned(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Rotated heads, quantised and multiplied."""
+    angles = torch.arange(x.size(0)).to(x.device)[:, None, None] / torch.arange(1, 65).to(x.device)
+    turned = (x.view(-1, 4, 64) * angles.cos() - angles.sin()).flatten(1)
+    quantised, tokens = torch_npu.npu_dynamic_quant(turned.bfloat16())
+    return torch_npu.npu_quant_matmul(quantised, weight.t(), scale, pertoken_scale=tokens, output_dtype=torch.bfloat16)
+
+
+def test_inductor_takes_sines_once_and_calls_steps_as_they_are(compile_npu: Compile) -> None:
+    """A sine is not taken again for each head that reads it, and no step goes through the dispatcher."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(6, 256), torch.randint(-128, 128, (32, 256), dtype=torch.int8)
+    arguments = [each.npu() for each in (x, weight, torch.rand(32))]
+    expected = compile_npu(_turned, dynamic=False)(*arguments)
+    torch._dynamo.reset()
+    with use("inductor"):
+        result, codes = run_and_get_code(lambda: compile_npu(_turned, dynamic=False)(*arguments))
+    assert torch.equal(expected.cpu(), result.cpu())
+    code = "".join(codes)
+    assert "= torch.ops.graph_quant" not in code
+    assert code.count("= extern_kernels.graph_quant_") == 2
+    # The last loop before a sine, or a cosine, is over the 64 of a head and not over the 256 of four.
+    for wave in (".cos()", ".sin()"):
+        *_, length = re.findall(r"<static_cast<int64_t>\((\d+)L\); x\d\+=", code.partition(wave)[0])
+        assert length == "64"

@@ -98,6 +98,9 @@ SIGHTS: dict[str, Hidden] = {
     "a mask of all that gives zeros": Hidden(torch.ones(1, 20, 40, dtype=torch.uint8), gives_zeros=True),
     "a mask of some rows, and a band": Hidden(THIRDS, -1, 4),
     "a mask laid out otherwise": Hidden(torch.rand(40, 20, generator=GENERATOR).lt(0.5).t()[None]),
+    "a mask of the first": Hidden(torch.arange(40).lt(33).expand(1, 20, 40)),
+    "a mask of the last": Hidden(torch.arange(40).gt(16).expand(1, 20, 40).contiguous()),
+    "a mask of one end after the other": Hidden(torch.ones(20, 40).triu(3).bool()[None], first=1),
     "a mask of larger numbers": Hidden(torch.randint(0, 2, (1, 20, 40), generator=GENERATOR, dtype=torch.int32)),
 }
 
@@ -107,13 +110,29 @@ def test_rows_that_see_little_or_nothing(name: str) -> None:
     agrees(*operands((4, 2, 20, 40, 32, 48), torch.float32), SIGHTS[name])
 
 
+FIRST = torch.arange(90).gt(5).expand(1, 4, 90)
+
+
+@pytest.mark.parametrize(
+    "hidden", [Hidden(last=0), Hidden(FIRST), Hidden(FIRST.flip(-1))], ids=["place", "end", "start"]
+)
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_hidden_value_that_is_not_finite_is_still_met_by_its_weight(value: float) -> None:
+def test_a_hidden_value_that_is_not_finite_is_still_met_by_its_weight(value: float, hidden: Hidden) -> None:
     q, k, v = operands((1, 1, 4, 90, 16, 16), torch.bfloat16)
-    v[0, 80, 3] = value
-    out, *_ = attend(q, k, v, Hidden(last=0))
+    v[0, 40, 3] = value
+    out, *_ = attend(q, k, v, hidden)
     assert out[..., 3].isnan().all()
     assert not out[..., 4:].isnan().any()
+
+
+@pytest.mark.parametrize("seen", [1, 16, 17, 63, 64, 65, 128, 200])
+def test_keys_hidden_at_the_end_are_as_if_there_were_none(seen: int) -> None:
+    """A mask of 64 bytes is read at a time: bit by bit what the keys before it give, whatever stands in the others."""
+    q, k, v = operands((4, 2, 11, 200, 64, 64), torch.float16)
+    k[:, seen:] = float("nan")
+    mask = torch.arange(200).ge(seen).expand(4, 11, 200)
+    for masked, alone in zip(attend(q, k, v, Hidden(mask)), attend(q, k[:, :seen], v[:, :seen], Hidden()), strict=True):
+        assert torch.equal(masked, alone)
 
 
 def test_a_score_that_is_not_a_number_makes_its_row_so_and_no_other() -> None:

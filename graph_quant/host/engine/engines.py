@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -16,8 +14,8 @@ import torch
 from torch import fx
 
 from ...ge import written_inputs
-from ...reference.matmul import int8_product
 from ...settings import Setting
+from . import inductor
 from .shortcuts import Shortcuts
 
 EAGER: str = "eager"
@@ -52,19 +50,6 @@ def _has_unknown_sizes(module: fx.GraphModule) -> bool:
     return any(node.is_size or min(node.proto.output_desc[0].shape.dim, default=0) < 0 for node in data)
 
 
-def _load_inductor() -> None:
-    """Import what torch_npu adds to Inductor, without its remark that Triton is missing: code for CPUs needs none."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "triton-ascend is not installed")
-        importlib.import_module("torch_npu._inductor")
-    decompositions = importlib.import_module("torch._inductor.decomposition").decompositions
-    if int8_product.STEP not in decompositions:
-        # What is not decomposed is called as it is; Inductor takes no operator for both unless it is told to.
-        lowering = importlib.import_module("torch._inductor.lowering")
-        lowering.make_fallback(int8_product.STEP, override_decomp=True)
-        decompositions[int8_product.STEP] = int8_product.as_int_mm
-
-
 def _writes_inputs(module: fx.GraphModule) -> bool:
     nodes = [node.meta["ge"] for node in module.graph.nodes if node.op == "call_function" and "ge" in node.meta]
     return any(written_inputs(node.proto) for node in nodes)
@@ -72,12 +57,13 @@ def _writes_inputs(module: fx.GraphModule) -> bool:
 
 def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
     """The graph compiled by Inductor; ``eager`` is asked what an error is about."""
-    _load_inductor()
+    inductor.load()
     shortcuts = None if _writes_inputs(module) else Shortcuts(_constants(module))
 
     def by_inductor(graph: fx.GraphModule, inputs: list[Any]) -> Run:
-        # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
-        compiled: Run = torch._inductor.compile(graph, inputs, options={"emulate_precision_casts": True})
+        with inductor.told():
+            # Fused half-precision operators would keep float32 between them, and give other bits than one by one.
+            compiled: Run = torch._inductor.compile(graph, inputs, options={"emulate_precision_casts": True})
         return compiled if shortcuts is None else shortcuts.noting(compiled)
 
     # Else hundreds of names of this package and of torch that kernels go by are looked up again at each call.

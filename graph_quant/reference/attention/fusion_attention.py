@@ -23,7 +23,7 @@ def _narrowed(x: Tensor, heads: int) -> Tensor:
 
 
 def _at(x: Tensor, span: Tokens) -> Tensor:
-    of_batch = x[span.batch]
+    of_batch = x.select(0, span.batch)
     return of_batch if span.length == x.size(2) else of_batch[:, span.start : span.stop]
 
 

@@ -165,7 +165,8 @@ class Training:
         part = rows[sequence if rows.size(0) > 1 else 0]
         if self._is_of_all_tokens(mask, pairs):
             part = part[:, queries.start :, keys.start :]
-        by_mask = part[:, : queries.length, : keys.length]
+        length = queries.length, keys.length
+        by_mask = part if part.shape[1:] == length else part[:, : length[0], : length[1]]
         return masks.Mask(mode, mask, self.pre_tockens, self.next_tockens), by_mask
 
     def _is_of_all_tokens(self, mask: Tensor, pairs: Pairs) -> bool:
