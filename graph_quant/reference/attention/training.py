@@ -123,10 +123,13 @@ class Training:
 
     def kept_weights(self, pairs: Pairs) -> Tensor | None:
         """Whether each weight is kept, those of all sequences one after the other; None where all are."""
+        if self.dropout_mask is None and self.draw is None:
+            return None
         count = self.head_num * sum(queries.length * keys.length for queries, keys in pairs)
         if self.dropout_mask is not None:
             return unpacked(self.dropout_mask, count)
-        return None if self.draw is None else unpacked(drawn_bits(*self.draw, count, self.keep_prob), count)
+        assert self.draw is not None
+        return unpacked(drawn_bits(*self.draw, count, self.keep_prob), count)
 
     def dropped(self, weights: Tensor, kept: Tensor | None, pairs: Pairs, sequence: int) -> Tensor:
         """The weights of one sequence that are kept, enlarged, and zeros."""
@@ -165,8 +168,8 @@ class Training:
         part = rows[sequence if rows.size(0) > 1 else 0]
         if self._is_of_all_tokens(mask, pairs):
             part = part[:, queries.start :, keys.start :]
-        length = queries.length, keys.length
-        by_mask = part if part.shape[1:] == length else part[:, : length[0], : length[1]]
+        lengths = queries.length, keys.length
+        by_mask = part if part.shape[1:] == lengths else part[:, : lengths[0], : lengths[1]]
         return masks.Mask(mode, mask, self.pre_tockens, self.next_tockens), by_mask
 
     def _is_of_all_tokens(self, mask: Tensor, pairs: Pairs) -> bool:
