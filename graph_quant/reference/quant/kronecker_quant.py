@@ -2,7 +2,8 @@
 
 ``x @ p2`` is summed in float32 and rounded to x's dtype; ``p1 @`` that is summed in float32 and rounded to float16,
 of bfloat16 as well. With m the largest magnitude of a token, the scale is ``m * ratio / 7``, and the elements are
-multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4.
+multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4. Tokens of one row have a
+kernel of their own, whose scale is ``m * (ratio / 7)``, and which divides by it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ def flat_quant(
     largest = turned.abs().amax((1, 2))
     # The ratio is a float32 on the device.
     ratio = torch.full((), clip_ratio, dtype=torch.float32, device=x.device)
-    factor = torch.where(largest != 0, (_TOP / ratio) / largest, _TOP)
-    scaled = (turned * factor[:, None, None]).half().float()
-    return saturate(scaled, INT4), largest * ratio / _TOP
+    if x.size(1) == 1:
+        scale = largest * (ratio / _TOP)
+        scaled = turned / scale[:, None, None]
+    else:
+        factor = torch.where(largest != 0, (_TOP / ratio) / largest, _TOP)
+        scale, scaled = largest * ratio / _TOP, turned * factor[:, None, None]
+    return saturate(scaled.half().float(), INT4), scale
