@@ -1,8 +1,8 @@
 """npu_group_quant: what may be passed, and what comes back.
 
 x is a matrix (S, H) and scale one row (E, H) for each of E groups, E at least one. group_index, of length
-E, holds where each group ends; offset is one number of scale's dtype. The result is int8 of x's shape, or
-int32 (S, H/8).
+E, holds where each group ends; offset is one number of scale's dtype, by itself or in a vector. The result is int8 of
+x's shape, or int32 (S, H/8).
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def group_quant(
     rules.equal("group_index.size(0)", group_index.size(0), "scale.size(0)", scale.size(0))
     if offset is not None:
         rules.dtype("offset", offset, (scale.dtype,), why=", the dtype of scale")
+        rules.rank("offset", offset, 0, 1)
         rules.require(offset.numel() == 1, lambda: f"offset must have one element, got {list(offset.shape)}")
     destination = rules.destination("dst_dtype", dst_dtype, (INT8, INT4))
     rules.packable("x.size(1)", x.size(1), destination)
