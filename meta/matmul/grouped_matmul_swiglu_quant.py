@@ -128,7 +128,7 @@ def _results(
     rules.equal("weight.size(1)", weight.size(1), "k", depth)
     rules.require(width % 2 == 0, lambda: f"n must be even, got {width}")
     rules.require(width <= _WIDEST, lambda: f"n must be at most {_WIDEST}, got {width}")
-    deepest = _DEEPEST_INT4 if form == "a8w4" else _DEEPEST
+    deepest = _DEEPEST if form == "a8w8" else _DEEPEST_INT4
     rules.require(depth <= deepest, lambda: f"k must be at most {deepest}, got {depth}")
     _check_scale(rules, form, weight, weight_scale, depth, width)
     if form == "a8w4":

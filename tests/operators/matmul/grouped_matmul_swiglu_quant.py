@@ -108,6 +108,7 @@ WRONG = [
         x_scale=f32(1),
         group_list=ends(1, dtype=I64),
     ),
+    wrong("k", "too deep int4", second, i32(1, 2500), i32(1, 20000, 1), packed(8, 1), **ROW),
     wrong("weight_scale", "packed scale of int8", first, X, W, P),
     wrong("weight_scale", "float scale of int4 x", second, X4, W4, S),
     wrong("weight_scale", "int4 x in stretches", second, X4, W4, packed(16, 6).view(3, 2, 16)),
