@@ -1,9 +1,10 @@
 """npu_weight_quant_batchmatmul: what may be passed, and what comes back.
 
 x (m, k) is float16 or bfloat16. weight (k, n) is int8, or int32 that hold int4: (k, n/8), or (k/8, n) as a transposed
-view. antiquant_scale is (1,), (1, 1), (n,) or (1, n), or with antiquant_group_size a row for each group of k, the last
-of which may be shorter; antiquant_offset is like it. A packed antiquant_scale is for float16 x and int8 weights in a
-transposed view. quant_scale, (1,), (n,) or (1, n), makes the result int8. k and n are at most 65535.
+view, not of one int32 alone. antiquant_scale is (1,), (1, 1), (n,) or (1, n), or with antiquant_group_size a row for
+each group of k, the last of which may be shorter; antiquant_offset is like it. A packed antiquant_scale is for float16
+x and int8 weights in a transposed view. quant_scale, (1,), (n,) or (1, n), makes the result int8. k and n are at most
+65535.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from graph_quant.meta.matmul.weight_quant_parameters import (
     is_transposed,
 )
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import Rules, Size, guard_or_false
+from graph_quant.meta.rules import Rules, Size, guard_or_false, sym_or
 from graph_quant.reference.matmul.weight_quant_batchmatmul import weight_quant_batchmatmul as reference
 from torch import Tensor
 
@@ -101,6 +102,10 @@ def _columns(rules: Rules, x: Tensor, weight: Tensor) -> tuple[bool, Size]:
     rules.require(
         weight.size(0) * INT4.packing == x.size(1),
         lambda: f"weight.size(0) must equal k, {x.size(1)}, or k/8 in a transposed view, got {weight.size(0)}",
+    )
+    rules.require(
+        sym_or(weight.size(0) != 1, weight.size(1) != 1),
+        lambda: "weight must be more than one int32 where it holds int4 along k: no stride tells its order, got [1, 1]",
     )
     rules.require(
         weight.stride(0) == 1,

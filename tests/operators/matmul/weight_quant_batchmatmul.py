@@ -45,6 +45,7 @@ WRONG = [
     bad(OP, "weight.size(0)", "other depth", X, i8(32, 16), S),
     bad(OP, "weight.size(0)", "int4 of another depth", X, i32(9, 16), S),
     bad(OP, "weight", "int4 along k, not a view", X, i32(8, 16), S),
+    bad(OP, "weight", "int4 along k in one int32", f16(4, 8), i32(1, 1).t(), f16(1)),
     bad(OP, "weight", "int4 along n in a view", X, i32(2, 64).t(), S),
     bad(OP, "k must be at most", "too deep", f16(1, 65536), i8(65536, 1), f16(1)),
     bad(OP, "n must be at most", "too wide", f16(1, 1), i8(1, 65536), f16(1)),
