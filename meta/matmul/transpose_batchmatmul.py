@@ -2,7 +2,7 @@
 
 input is (b, m, k), or (m, b, k) with perm_x1 [1, 0, 2]; weight is (b, k, n), or (b, n, k) with perm_x2 [0, 2, 1], which
 needs perm_x1 [1, 0, 2]. Both are float16, bfloat16 or float32, k and n multiples of 16. The result is (m, b, n), with
-batch_split_factor f (f, m, b * n / f), with a packed scale, which float16 takes, int8 of (m, 1, b * n).
+batch_split_factor f (f, m, b * n / f), with a packed scale, int64 or uint64, which float16 takes, int8 of (m, 1, b * n).
 
 The documents have batch_split_factor divide n, and refuse perm_x2 [0, 2, 1] and (m, b, k) of b * k above 65535. The
 device has it divide b, takes the order, and refuses such sizes with a scale or a split alone; so it is here.
@@ -72,7 +72,7 @@ def transpose_batchmatmul(
         shape = (rows, batches, columns) if parts == 1 else (parts, rows, batches * columns // parts)
         return TransposeBatchMatmulPlan((Result(shape, x1.dtype),), *orders, parts)
     rules.dtype("input", x1, (torch.float16,), " beside scale")
-    rules.dtype("scale", scale, (torch.int64,))
+    rules.dtype("scale", scale, (torch.int64, torch.uint64))
     rules.rank("scale", scale, 1)
     rules.equal("scale.size(0)", scale.size(0), "b * n", batches * columns)
     rules.require(scale.size(0) <= LARGEST, lambda: f"b * n must be at most {LARGEST}, got {scale.size(0)}")

@@ -21,7 +21,7 @@ def transpose_batchmatmul(
     batches = torch.bmm(x1.permute(tuple(x1_order)).float(), x2.permute(tuple(x2_order)).float())
     values = batches.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     if scale is not None:
-        return to_int8(values.flatten(1), scale).unsqueeze(1)
+        return to_int8(values.flatten(1), scale.view(torch.int64)).unsqueeze(1)
     if parts > 1:
         split = values.reshape(values.size(0), parts, -1).transpose(0, 1)
         values = split.clone(memory_format=torch.contiguous_format)
@@ -46,5 +46,4 @@ def transpose_batchmatmul_node(
         raise NotImplementedError("TransposeBatchMatMul: a bias, or perm_y but [1, 0, 2], has no host kernel")
     if enable_hf32 and x1.dtype == torch.float32:
         raise NotImplementedError("TransposeBatchMatMul: enable_hf32=True has no host kernel for float32")
-    params = scale.view(torch.int64) if scale is not None and scale.dtype == torch.uint64 else scale
-    return transpose_batchmatmul(x1, x2, params, perm_x1 or (0, 1, 2), perm_x2 or (0, 1, 2), batch_split_factor)
+    return transpose_batchmatmul(x1, x2, scale, perm_x1 or (0, 1, 2), perm_x2 or (0, 1, 2), batch_split_factor)

@@ -25,6 +25,7 @@ GOOD = [
     good(OP, "split", X, W, batch_split_factor=2),
     good(OP, "split into all batches", f16(3, 4, 32), W, batch_split_factor=4, **ROWS_FIRST),
     good(OP, "quantised", f16(3, 4, 32), W, scale=packed(64), **ROWS_FIRST),
+    good(OP, "quantised by uint64", X, W, scale=packed(64).view(torch.uint64)),
     good(OP, "one batch, one row", f16(1, 1, 16), f16(1, 16, 16), batch_split_factor=None),
     good(OP, "more than 65535 in a row", f16(1, 4096, 16), f16(4096, 16, 16), **ROWS_FIRST),
 ]
@@ -124,7 +125,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if form == "split":
         options["batch_split_factor"] = 2
     if form == "quantised" and kind == torch.float16:
-        options["scale"] = packed(b * n)
+        options["scale"] = packed(b * n).view(draw(st.sampled_from([torch.int64, torch.uint64])))
     x2 = few(b, n, k) if form == "turned" else few(b, k, n)
     return (few(m, b, k) if rows_first else few(b, m, k), x2), options
 
