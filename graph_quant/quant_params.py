@@ -40,6 +40,11 @@ def encode(scale: torch.Tensor, offset: torch.Tensor | None = None, round_mode: 
     return params
 
 
+def signed(params: torch.Tensor) -> torch.Tensor:
+    """Parameters that may be uint64, as GE and the documents have them, by the int64 of the same bits."""
+    return params.view(torch.int64) if params.dtype == torch.uint64 else params
+
+
 def decode(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The float32 scale and the int32 offset that int64 ``params`` carry."""
     if params.dtype != torch.int64:

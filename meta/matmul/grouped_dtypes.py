@@ -68,7 +68,7 @@ def bias_dtypes(form: str, x: Tensor, output: torch.dtype, has_tokens: bool) -> 
 def scale_dtypes(form: str, output: torch.dtype, has_tokens: bool) -> tuple[torch.dtype, ...]:
     """The dtypes of a scale; none where the product takes none."""
     if form in (A8W4, A4W4):
-        return (torch.int64,)
+        return (torch.int64, torch.uint64)
     if form != A8W8 or output == torch.int32:
         return ()
     if output == torch.int8:

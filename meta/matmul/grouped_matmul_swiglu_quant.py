@@ -156,7 +156,7 @@ def _results(
 
 
 def _check_scale(rules: Rules, form: str, weight: Tensor, scale: Tensor, depth: Size, width: Size) -> None:
-    allowed = FLOATS if form == "a8w8" else (torch.int64,)
+    allowed = FLOATS if form == "a8w8" else (torch.int64, torch.uint64)
     rules.dtype("weight_scale", scale, allowed, f" for {weight.dtype} weights")
     rules.rank("weight_scale", scale, 2, 3 if form == "a8w4" else None)
     stretches = (scale.size(1),) if scale.dim() == 3 else ()

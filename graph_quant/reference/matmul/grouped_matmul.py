@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from graph_quant import quant_params
 from graph_quant.reference.grouping import Span, check_pairs, spans
 from graph_quant.reference.matmul.grouped_products import Weight, product
 from graph_quant.reference.opaque import opaque
@@ -56,7 +57,7 @@ def grouped_matmul(
         flat,
         list(weight),
         given(bias),
-        given(scale),
+        [quant_params.signed(each) for each in given(scale)],
         given(offset),
         given(antiquant_scale),
         given(antiquant_offset),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from graph_quant import quant_params
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_matmul import COLUMNS, given, grouped_matmul
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT, FLOAT
@@ -39,7 +40,7 @@ def grouped_matmul_node(
 ) -> list[Tensor]:
     """GE's int4 tensors hold one element each, and lists that are not given hold one tensor of no element."""
     bias, scale, offset = given(bias), given(scale), given(offset)
-    scales = [each.view(torch.int64) if each.dtype == torch.uint64 else each for each in scale]
+    scales = [quant_params.signed(each) for each in scale]
     x = [each.mT for each in x] if transpose_x else x
     weight = [each.mT for each in weight] if transpose_weight else weight
     output = _NODE_DTYPES.get(dtype, x[0].dtype) if x[0].dtype == torch.int8 else x[0].dtype

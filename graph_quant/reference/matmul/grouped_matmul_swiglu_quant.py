@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 
 import torch
-from graph_quant import int4
+from graph_quant import int4, quant_params
 from graph_quant.destination import INT8
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import spans
@@ -78,7 +78,8 @@ def grouped_matmul_swiglu_quant(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rows, scales and an offset that is not used."""
     name = "npu_grouped_matmul_swiglu_quant"
-    y, scale = swiglu_of_products(name, x, weight, weight_scale, x_scale, group_list, 0, bias, None)
+    scales = quant_params.signed(weight_scale)
+    y, scale = swiglu_of_products(name, x, weight, scales, x_scale, group_list, 0, bias, None)
     return y, scale, torch.zeros((), dtype=torch.float32)
 
 
@@ -95,7 +96,7 @@ def grouped_matmul_swiglu_quant_v2(
     """Rows and scales."""
     name = "npu_grouped_matmul_swiglu_quant_v2"
     assist = weight_assist_matrix[0] if weight_assist_matrix else None
-    tensors = x, weight[0], weight_scale[0], x_scale, group_list
+    tensors = x, weight[0], quant_params.signed(weight_scale[0]), x_scale, group_list
     return swiglu_of_products(name, *tensors, group_list_type or 0, assist, _row(smooth_scale))
 
 

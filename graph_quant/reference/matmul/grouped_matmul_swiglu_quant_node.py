@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_matmul_swiglu_quant import grouped_matmul_swiglu_quant_v2
@@ -30,6 +29,5 @@ def grouped_matmul_swiglu_quant_node(
     group_list_type: int = 0,
 ) -> tuple[Tensor, Tensor]:
     assist = [each for each in weight_assist_matrix if each.dim() > 1]
-    scales = [each.view(torch.int64) if each.dtype == torch.uint64 else each for each in weight_scale]
-    tensors = x, list(weight), scales, x_scale, group_list
+    tensors = x, list(weight), list(weight_scale), x_scale, group_list
     return grouped_matmul_swiglu_quant_v2(*tensors, smooth_scale, assist or None, group_list_type)

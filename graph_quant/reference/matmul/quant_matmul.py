@@ -82,7 +82,7 @@ def quant_batch_matmul(
     return quant_matmul(
         x1.mT if transpose_x1 else x1,
         x2.mT if transpose_x2 else x2,
-        scale.view(torch.int64) if scale.dtype == torch.uint64 else scale,
+        quant_params.signed(scale),
         offset=offset,
         pertoken_scale=pertoken_scale,
         bias=bias,

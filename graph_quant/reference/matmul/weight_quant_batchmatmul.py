@@ -103,9 +103,9 @@ def weight_quant_batchmatmul_node(
     return weight_quant_batchmatmul(
         x,
         weight,
-        _signed(antiquant_scale),
+        quant_params.signed(antiquant_scale),
         antiquant_offset,
-        None if quant_scale is None else _signed(quant_scale),
+        None if quant_scale is None else quant_params.signed(quant_scale),
         quant_offset,
         bias,
         antiquant_group_size,
@@ -115,7 +115,3 @@ def weight_quant_batchmatmul_node(
 
 def _turned(parameters: Tensor) -> Tensor:
     return parameters.mT if parameters.dim() == 2 else parameters
-
-
-def _signed(parameters: Tensor) -> Tensor:
-    return parameters.view(torch.int64) if parameters.dtype == torch.uint64 else parameters

@@ -132,6 +132,7 @@ GOOD = [
         for act in (1, 2, 4, 5)
     ],
     op("a8w4", X4, W4, **A4, **COUNTS, **BF16),
+    op("a8w4, uint64 scale", X4, W4, **{**A4, "scale": [A4["scale"][0].view(torch.uint64)]}, **COUNTS, **HALF),
     op("a8w4 in two stretches", X4, W4, **{**A4, "scale": [packed(16, 6).view(3, 2, 16)]}, **COUNTS, **HALF),
     op("a8w4 many rows", X4, W4, **A4, tuning_config=[6], **COUNTS, **BF16),
     op("a8w4 offset", X4, W4, **{**A4, "per_token_scale": [f32(6, 1)]}, offset=[f32(3, 1, 16)], **COUNTS, **HALF),
@@ -141,6 +142,15 @@ GOOD = [
         [i32(3, 16, 2)],
         scale=[packed(16, 3)],
         per_token_scale=[f32(6)],
+        group_list=THREE,
+        **COUNTS,
+        **HALF,
+    ),
+    op(
+        "a4w4, uint64 scale",
+        [i32(6, 2)],
+        [i32(3, 16, 2)],
+        scale=[packed(16, 3).view(torch.uint64)],
         group_list=THREE,
         **COUNTS,
         **HALF,

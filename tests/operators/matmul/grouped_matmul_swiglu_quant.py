@@ -49,6 +49,7 @@ GOOD = [
     ok("int8", first, X, W),
     ok("bfloat16 scale", first, X, W, bf16(3, 16)),
     ok("a8w4", first, X, W4, P, bias=B),
+    ok("a8w4, uint64 scale", first, X, W4, P.view(torch.uint64), bias=B),
     ok("a8w4 in stretches", first, X, W4, packed(16, 6).view(3, 2, 16), bias=B),
     ok("fewer groups than experts", first, X, W, group_list=ends(2, 6, dtype=I64)),
     ok("no rows", first, i8(0, 32), W, x_scale=f32(0), group_list=ends(0, 0, 0, dtype=I64)),
@@ -58,6 +59,8 @@ GOOD = [
     ok("a8w4", second, X, W4, P, weight_assist_matrix=[B], **COUNTS),
     ok("a8w4 in stretches", second, X, W4, packed(16, 6).view(3, 2, 16), weight_assist_matrix=[B], dequant_mode=1),
     ok("a4w4", second, X4, W4, P, smooth_scale=f32(3, 8)),
+    ok("a4w4, uint64 scale", second, X4, W4, P.view(torch.uint64)),
+    ok("a8w4, uint64 scale", second, X, W4, P.view(torch.uint64), weight_assist_matrix=[B], **COUNTS),
     ok("a4w4 one smooth scale", second, X4, W4, P, smooth_scale=f32(3), **COUNTS),
 ]
 WRONG = [
