@@ -55,6 +55,7 @@ def grouped_matmul_finalize_routing(
     rules.dtype("w", w, (torch.int8, torch.int32))
     rules.rank("x", x, 2)
     rules.rank("w", w, 3)
+    rules.not_empty("x", x)
     rules.require(x.size(0) <= _MOST_ROWS, lambda: f"x.size(0) must be at most {_MOST_ROWS}, got {x.size(0)}")
     rules.at_least("w.size(0)", w.size(0), 1)
     rules.require(w.size(0) <= _MOST_EXPERTS, lambda: f"w.size(0) must be at most {_MOST_EXPERTS}, got {w.size(0)}")

@@ -86,6 +86,7 @@ def grouped_matmul_swiglu_quant_v2(
     assist = list(weight_assist_matrix or ())
     rules.require(len(assist) < 2, lambda: f"weight_assist_matrix must have one tensor, got {len(assist)}")
     given = assist[0] if assist else None
+    rules.not_empty("x", x)
     results = _results(rules, x, weight[0], weight_scale[0], x_scale, group_list, given, "weight_assist_matrix[0]")
     a8w4 = x.dtype == torch.int8 and weight[0].dtype == torch.int32
     stretched = 1 if a8w4 and weight_scale[0].dim() == 3 else 0

@@ -48,17 +48,6 @@ GOOD = [
     ),
     good(OP, "int4", X4, W4, G, **INT4, shared_input=bf16(1, 72), tuning_config=[2]),
     good(OP, "int4 with offset", X4, W4, G, **INT4, offset=f32(3, 1, 72)),
-    good(
-        OP,
-        "no rows",
-        i8(0, 16),
-        W,
-        G * 0,
-        scale=f32(3, 256),
-        pertoken_scale=f32(0),
-        logit=f32(0),
-        row_index=ends(dtype=I64),
-    ),
 ]
 
 
@@ -78,6 +67,7 @@ WRONG = [
     wrong("w", "float16", X, f16(3, 16, 256), G, **INT8),
     wrong("x", "x of three dimensions", X[None], W, G, **INT8),
     wrong("w", "w of two dimensions", X, W[0], G, **INT8),
+    wrong("x.size(0)", "no rows", i8(0, 16), W, G, **{**INT8, "pertoken_scale": f32(0), "logit": f32(0)}),
     wrong("x.size(0)", "too many rows", i8(131073, 16), W, G, **INT8),
     wrong("w.size(0)", "no experts", X, i8(0, 16, 256), G, **INT8),
     wrong("w.size(0)", "257 experts", X, i8(257, 16, 256), G, **INT8),
