@@ -2,7 +2,8 @@
 
 input is (b, m, k), or (m, b, k) with perm_x1 [1, 0, 2]; weight is (b, k, n), or (b, n, k) with perm_x2 [0, 2, 1], which
 needs perm_x1 [1, 0, 2]. Both are float16, bfloat16 or float32, k and n multiples of 16. The result is (m, b, n), with
-batch_split_factor f (f, m, b * n / f), with a packed scale, int64 or uint64, which float16 takes, int8 of (m, 1, b * n).
+batch_split_factor f (f, m, b * n / f), with a packed scale, int64 or uint64, which float16 takes, int8 of
+(m, 1, b * n).
 
 The documents have batch_split_factor divide n, and refuse perm_x2 [0, 2, 1] and (m, b, k) of b * k above 65535. The
 device has it divide b, takes the order, and refuses such sizes with a scale or a split alone; so it is here.

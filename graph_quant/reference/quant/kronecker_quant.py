@@ -2,8 +2,8 @@
 
 ``x @ p2`` is summed in float32 and rounded to x's dtype; ``p1 @`` that is summed in float32 and rounded to float16,
 of bfloat16 as well. With m the largest magnitude of a token, the scale is ``m * ratio / 7``, and the elements are
-multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4. Tokens of one row have a
-kernel of their own, whose scale is ``m * (ratio / 7)``, and which divides by it.
+multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4. Tokens of one row have
+a kernel of their own, whose scale is ``m * (ratio / 7)``, and which divides by it.
 """
 
 from __future__ import annotations

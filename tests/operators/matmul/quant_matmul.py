@@ -94,6 +94,7 @@ WRONG = [
     bad("quant_matmul", "pertoken_scale", "tokens of two dimensions", A, B, f32(16), pertoken_scale=f32(4, 1), **HALF),
     bad("quant_matmul", "pertoken_scale.size(0)", "a token too few", A, B, f32(16), pertoken_scale=f32(3), **HALF),
     bad("quant_matmul", "output_dtype", "tokens with int8", A, B, f32(16), pertoken_scale=f32(4)),
+    bad("quant_matmul", "got 293", "scale_dtype of Ascend 950", A, B, f32(16), scale_dtype=293),
     bad("quant_matmul", "output_dtype", "float32", A, B, f32(16), output_dtype=torch.float32),
     bad("quant_matmul", "output_dtype", "int4 with int8", i32(4, 2), i32(16, 3), f32(24)),
     bad("quant_matmul", "x1", "x1 float16", f16(4, 32), B, packed(16)),
