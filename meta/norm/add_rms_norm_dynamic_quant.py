@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import INT4, INT8, Destination
-from graph_quant.meta.norm.rms import check_sum, like
+from graph_quant.meta.norm.rms import check_positive_epsilon, check_sum, like
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.norm.add_rms_norm_dynamic_quant import add_rms_norm_dynamic_quant as reference
@@ -39,7 +39,7 @@ def add_rms_norm_dynamic_quant(
     smooth_scale1: Tensor | None,
     smooth_scale2: Tensor | None,
     beta: Tensor | None,
-    epsilon: float,  # noqa: ARG001
+    epsilon: float,
     output_mask: Sequence[bool] | None,
     y_dtype: torch.dtype | int | None,
 ) -> NormQuantPlan:
@@ -52,6 +52,7 @@ def add_rms_norm_dynamic_quant(
             rules.dtype(name, row, (x1.dtype,), ", the dtype of x1")
             rules.rank(name, row, 1)
             rules.equal(f"{name}.size(0)", row.size(0), "x1.size(-1)", x1.size(-1))
+    check_positive_epsilon(rules, epsilon)
     outputs = _outputs(rules, output_mask, (smooth_scale1, smooth_scale2))
     destination = rules.destination("y_dtype", y_dtype, (INT8, INT4))
     rules.packable("x1.size(-1)", x1.size(-1), destination)

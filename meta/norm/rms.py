@@ -20,6 +20,16 @@ def check_weight(rules: Rules, name: str, weight: Tensor, x_name: str, x: Tensor
         rules.equal(f"{name}.size({dim})", weight.size(dim), f"{x_name}.size({dim})", x.size(dim))
 
 
+def check_epsilon(rules: Rules, epsilon: float) -> None:
+    """What is added to the mean of the squares is not negative."""
+    rules.require(epsilon >= 0, lambda: f"epsilon must be at least 0, got {epsilon}")
+
+
+def check_positive_epsilon(rules: Rules, epsilon: float) -> None:
+    """What is added to the mean of the squares is above 0, as kernels that quantise ask for."""
+    rules.require(epsilon > 0, lambda: f"epsilon must be above 0, got {epsilon}")
+
+
 def check_terms(rules: Rules, x1: Tensor, x2: Tensor, allowed: tuple[torch.dtype, ...]) -> None:
     """The two terms of a sum are alike."""
     rules.dtype("x1", x1, allowed)

@@ -8,7 +8,7 @@ float32 with 1 for each dimension that is normalised.
 from __future__ import annotations
 
 import torch
-from graph_quant.meta.norm.rms import check_weight, like, rstd_of
+from graph_quant.meta.norm.rms import check_epsilon, check_weight, like, rstd_of
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.norm import rms_norm as reference
@@ -16,20 +16,22 @@ from torch import Tensor
 
 
 @operator("npu_rms_norm", reference=reference.rms_norm)
-def rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:  # noqa: ARG001
+def rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
     rules.dtype("gamma", gamma, (x.dtype, torch.float32), f" beside input of {x.dtype}")
     check_weight(rules, "gamma", gamma, "input", x)
+    check_epsilon(rules, epsilon)
     return Plan((like(x), rstd_of(x, gamma)))
 
 
 @operator("npu_gemma_rms_norm", reference=reference.gemma_rms_norm)
-def gemma_rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:  # noqa: ARG001
+def gemma_rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
     rules.dtype("gamma", gamma, (x.dtype,), ", the dtype of input")
     check_weight(rules, "gamma", gamma, "input", x)
+    check_epsilon(rules, epsilon)
     return Plan((like(x), rstd_of(x, gamma)))

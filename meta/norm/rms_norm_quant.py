@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import INT4, INT8, Destination
+from graph_quant.meta.norm.rms import check_positive_epsilon
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.norm.rms_norm_quant import rms_norm_quant as reference
@@ -33,7 +34,7 @@ def rms_norm_quant(
     beta: Tensor,
     scale: Tensor,
     offset: Tensor,
-    epsilon: float,  # noqa: ARG001
+    epsilon: float,
     dst_dtype: int | None,
 ) -> RmsNormQuantPlan:
     """The plan of a call that the documents allow; any other call is refused."""
@@ -51,6 +52,7 @@ def rms_norm_quant(
         rules.dtype(name, one, (dtype,))
         rules.rank(name, one, 1)
         rules.equal(f"{name}.size(0)", one.size(0), "1", 1)
+    check_positive_epsilon(rules, epsilon)
     destination = rules.destination("dst_dtype", dst_dtype, (INT8, INT4))
     rules.packable("x.size(-1)", x.size(-1), destination)
     return RmsNormQuantPlan((Result(destination.stored_shape(x.shape), destination.storage),), destination)

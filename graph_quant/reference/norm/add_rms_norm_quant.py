@@ -2,18 +2,24 @@
 
 With v the norm plus beta, ``y = sat(rint(v / scale + zero point))``, or ``v * scale`` where div_mode is False, in
 float32. The norm of float16 is that of the rounded sum, and is rounded after the product with rstd and again after the
-one with gamma; that of bfloat16 is float32 throughout, and with beta also that of the rounded sum. One scale for all
-elements has a kernel of its own: nothing is rounded before the integer, and v is multiplied by ``1 / scale``.
+one with gamma; that of bfloat16 is float32 throughout, of the rounded sum with beta, or where rows are so few that each
+has a vector core for itself. One scale for all elements has a kernel of its own: nothing is rounded before the integer,
+and v is multiplied by ``1 / scale``.
 """
 
 from __future__ import annotations
 
+import math
+
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
+from graph_quant.reference.norm.rms import has_a_core_a_row, reciprocal_rms, rounded_twice
 from graph_quant.reference.rounding import affine, store
 from torch import Tensor
+
+# Elements of a row that the kernel for few rows has room for, and the bytes that it counts on for more than one result.
+_ROOM, _LOCAL_BYTES = 12224, 191 * 1024
 
 
 def add_rms_norm_quant(
@@ -34,7 +40,7 @@ def add_rms_norm_quant(
     x = wide.to(x1.dtype)
     if per_tensor:
         gamma = gamma.reshape(-1)
-    elif x1.dtype == torch.float16 or beta is not None:
+    elif x1.dtype == torch.float16 or beta is not None or _is_of_few_rows(x1, gamma, scales2, zero_points2):
         wide = x.float()
     rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
     if x1.dtype == torch.float16 and not per_tensor:
@@ -51,6 +57,14 @@ def add_rms_norm_quant(
     if scales2 is None:
         return y1, torch.zeros_like(y1), x
     return y1, affine(normed, scales2, zero_points2, INT8, divide=div_mode), x
+
+
+def _is_of_few_rows(x: Tensor, gamma: Tensor, scales2: Tensor | None, zero_points2: Tensor | None) -> bool:
+    """Whether the device takes its kernel for few rows, which has room for less of a row beside a second result."""
+    room = _ROOM
+    if scales2 is not None:
+        room = _LOCAL_BYTES // (24 if zero_points2 is None else 28) // 32 * 32
+    return has_a_core_a_row(x, gamma.dim()) and math.prod(gamma.shape) <= room
 
 
 @kernel("AddRmsNormQuant", flops=12, same=("x1", "x2", "gamma"))

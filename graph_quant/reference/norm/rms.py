@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
+
+# Of Ascend910B3, the chip that the host NPU answers for.
+_VECTOR_CORES = 40
 
 
 def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
@@ -22,11 +24,9 @@ def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     return (squares * share + epsilon).rsqrt()
 
 
-def summed(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum as it comes back, and in float32 as the norm sees it: float16 is rounded before, bfloat16 is not."""
-    wide = x1.float() + x2.float()
-    x = wide.to(x1.dtype)
-    return x, x.float() if x1.dtype == torch.float16 else wide
+def has_a_core_a_row(x: Tensor, normalised: int) -> bool:
+    """Whether every row of ``x`` has a vector core for itself: kernels for few rows round at other places."""
+    return bool(math.prod(x.shape[: x.dim() - normalised]) <= _VECTOR_CORES)
 
 
 def rounded_twice(x: Tensor, rstd: Tensor, gamma: Tensor) -> Tensor:

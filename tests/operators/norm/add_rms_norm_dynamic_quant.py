@@ -41,6 +41,7 @@ WRONG = [
     bad(OP, "output_mask[1]", "a smooth scale for nothing", *X, smooth_scale2=f16(16), output_mask=[True, False]),
     bad(OP, "y_dtype", "uint8", *X, y_dtype=torch.uint8),
     bad(OP, "x1.size(-1)", "width not of eights", f16(6, 12), f16(6, 12), f16(12), y_dtype=INT4),
+    bad(OP, "epsilon", "no epsilon", *X, epsilon=0.0),
     bad(OP, "x1.size(0)", "no rows", f16(0, 16), f16(0, 16), f16(16)),
 ]
 

@@ -27,6 +27,7 @@ GOOD = [
             ("one element", (f16(1, 1), f16(1))),
             ("transposed", (f16(16, 6).t(), f16(16))),
             ("no rows", (f16(0, 16), f16(16))),
+            ("no epsilon", (f16(6, 16), f16(16), 0.0)),
         )
     ),
     good("rms_norm", "float32 gamma of float16", f16(6, 16), f32(16)),
@@ -45,6 +46,7 @@ WRONG = [
             ("gamma", "gamma of more dimensions", (f16(16), f16(1, 16))),
             ("gamma.size(-1)", "gamma too short", (f16(6, 16), f16(8))),
             ("gamma.size(-2)", "gamma too low", (f16(2, 6, 16), f16(3, 16))),
+            ("epsilon", "negative epsilon", (f16(6, 16), f16(16), -1e-6)),
         )
     ),
     bad("gemma_rms_norm", "gamma", "float32 gamma of float16", f16(6, 16), f32(16)),

@@ -43,6 +43,7 @@ WRONG = [
     bad(OP, "scale", "scale of float32", *A[:3], f32(1), A[4]),
     bad(OP, "scale", "scale of no dimension", *A[:3], f16(), A[4]),
     bad(OP, "scale.size(0)", "a scale for each column", *A[:3], f16(16), A[4]),
+    bad(OP, "epsilon", "no epsilon", *A, 0.0),
     bad(OP, "offset", "offset of float16", *A[:4], f16(1)),
     bad(OP, "offset.size(0)", "an offset for each column", *A[:4], i8(16)),
     bad(OP, "dst_dtype", "uint8", *A, dst_dtype=torch.uint8),
