@@ -1,16 +1,28 @@
 """npu_rotary_mul: what may be passed, and what comes back.
 
-input has three or four dimensions and an even width. r1 (cosines) and r2 (sines) are alike: of input's rank and width,
-every other size 1 or input's. rotary_mode is half or interleave; rotate, where it is given, the matrix that turns.
+input has three or four dimensions and an even width, at most 896. r1 (cosines) and r2 (sines) are alike: of input's
+rank and width, every other size 1 or input's, in the layouts that the device's kernels know for rotary_mode, half or
+interleave. rotate, where it is given, is the matrix that turns, of input's dtype; input then has four dimensions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules
+from graph_quant.meta.rules import FLOATS, Condition, Rules, sym_or
 from graph_quant.reference.rope.rotary_mul import rotary_mul as reference
-from graph_quant.reference.rope.rotation import MODES
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, MODES
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import sym_and
+
+WIDEST = 896
+# Which of the first sizes r1 has as input has them; the others are 1. By input's rank and mode.
+Layouts = tuple[tuple[int, ...], ...]
+LAYOUTS: dict[int, dict[str, Layouts]] = {
+    3: {HALF: ((0, 1), (0,), (1,), ()), INTERLEAVE: ((0,), (1,), ())},
+    4: {HALF: ((0, 1, 2), (1,), (0, 1), (2,), (0, 2), (0,)), INTERLEAVE: ((1,), (2,), (0,))},
+}
 
 
 @operator("npu_rotary_mul", reference=reference)
@@ -18,7 +30,7 @@ def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 3, 4)
-    rules.require(x.size(-1) % 2 == 0, lambda: f"input.size(-1) must be even, got {x.size(-1)}")
+    check_width(rules, x)
     for name, coefficients in (("r1", r1), ("r2", r2)):
         rules.dtype(name, coefficients, FLOATS)
         rules.rank(name, coefficients, x.dim(), why=", as input has")
@@ -30,9 +42,42 @@ def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
     # In the words of torch_npu, which its own tests ask for.
     words = f"The rotary_mode of npu_rotary_mul should be {' or '.join(MODES)}, but got"
     rules.require(rotary_mode in MODES, lambda: f"{words} {rotary_mode!r}")
+    layouts = LAYOUTS[x.dim()][rotary_mode]
     if rotate is not None:
-        rules.dtype("rotate", rotate, FLOATS)
-        rules.rank("rotate", rotate, 2)
-        for dim in range(2):
-            rules.equal(f"rotate.size({dim})", rotate.size(dim), "input.size(-1)", x.size(-1))
+        _check_matrix(rules, x, rotate)
+        layouts += ((1, 2),) if rotary_mode == HALF else ()
+    check_layout(rules, x, r1, layouts)
     return Plan((Result(tuple(x.shape), x.dtype),))
+
+
+def check_width(rules: Rules, x: Tensor) -> None:
+    """The last dimension of ``x`` consists of pairs, and is not too wide."""
+    width = x.size(-1)
+    rules.require(width % 2 == 0, lambda: f"input.size(-1) must be even, got {width}")
+    rules.require(width <= WIDEST, lambda: f"input.size(-1) must be at most {WIDEST}, got {width}")
+
+
+def check_layout(rules: Rules, x: Tensor, r1: Tensor, layouts: Layouts) -> None:
+    """``r1`` is laid out as one of ``layouts``."""
+    rules.require(
+        sym_or(*(_has(r1, x, kept) for kept in layouts)),
+        lambda: f"r1.size must be one of {', '.join(_sizes(x, kept) for kept in layouts)}, got {list(r1.shape)}",
+    )
+
+
+def _has(r1: Tensor, x: Tensor, kept: Sequence[int]) -> Condition:
+    sizes = range(x.dim() - 1)
+    condition: Condition = sym_and(*(r1.size(dim) == (x.size(dim) if dim in kept else 1) for dim in sizes))
+    return condition
+
+
+def _sizes(x: Tensor, kept: Sequence[int]) -> str:
+    return str([x.size(dim) if dim in (*kept, x.dim() - 1) else 1 for dim in range(x.dim())])
+
+
+def _check_matrix(rules: Rules, x: Tensor, rotate: Tensor) -> None:
+    rules.rank("input", x, 4, why=" beside rotate")
+    rules.dtype("rotate", rotate, (x.dtype,), ", the dtype of input")
+    rules.rank("rotate", rotate, 2)
+    for dim in range(2):
+        rules.equal(f"rotate.size({dim})", rotate.size(dim), "input.size(-1)", x.size(-1))
