@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.rope.rotation import rotated, turned
+from graph_quant.reference.rope.rotation import rotated
 from torch import Tensor
 
 
@@ -19,7 +19,7 @@ def embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     if x.dtype == torch.bfloat16:
         turn = _halves_away_from_zero(part.float() * cos.float() + rotated(part.float()) * sin.float())
     else:
-        turn = turned(part, cos, sin, rotated(part))
+        turn = part * cos + rotated(part) * sin
     return torch.cat([turn, rest], -1)
 
 

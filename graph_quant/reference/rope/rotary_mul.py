@@ -1,18 +1,22 @@
-"""npu_rotary_mul: a rotary embedding of one tensor. Coefficients of another dtype are converted to its own first."""
+"""npu_rotary_mul: a rotary embedding of one tensor, in float32, rounded once.
+
+Coefficients of another dtype are converted to the tensor's own first.
+"""
 
 from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated, turned
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
 from torch import Tensor
 
 
 def rotary_mul(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = HALF, rotate: Tensor | None = None) -> Tensor:
     """``x * r1 + turned(x) * r2``; ``rotate``, where it is given, is the matrix that turns."""
     # Each column of the matrix has one 1 or -1, so that the product only moves elements.
-    turn = rotated(x, rotary_mode) if rotate is None else torch.matmul(x.float(), rotate.float()).to(x.dtype)
-    return turned(x, r1.to(x.dtype), r2.to(x.dtype), turn)
+    wide = x.float()
+    turn = rotated(wide, rotary_mode) if rotate is None else torch.matmul(wide, rotate.float())
+    return (wide * r1.to(x.dtype).float() + turn * r2.to(x.dtype).float()).to(x.dtype)
 
 
 @kernel("RotaryMul", flops=3)

@@ -1,7 +1,6 @@
 """What the rotary embeddings share: ``x * cos + rotated(x) * sin``, where pairs (a, b) of x rotate into (-b, a).
 
-In mode half a pair is an element and the one half the width further, in mode interleave two neighbours. bfloat16 is
-computed in float32 and rounded once, float16 in float16: both products and the sum are rounded.
+In mode half a pair is an element and the one half the width further, in mode interleave two neighbours.
 """
 
 from __future__ import annotations
@@ -25,10 +24,3 @@ def interleaved_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """``x`` in float32, whose pairs are neighbours, rotated: even elements, then odd ones."""
     apart = torch.cat([x[..., ::2], x[..., 1::2]], -1)
     return apart * cos + rotated(apart) * sin
-
-
-def turned(x: Tensor, cos: Tensor, sin: Tensor, turn: Tensor) -> Tensor:
-    """``x * cos + turn * sin`` in the precision of the kernels; ``turn`` is ``x`` turned by a right angle."""
-    if x.dtype != torch.bfloat16:
-        return x * cos + turn * sin
-    return (x.float() * cos.float() + turn.float() * sin.float()).to(x.dtype)

@@ -98,10 +98,7 @@ def turn(x: Any, interleave: bool) -> Any:
 
 
 def expected_mul(x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str) -> torch.Tensor:
-    """float16 rounds each step; bfloat16 is float32 until the end."""
-    if x.dtype == torch.float16:
-        one, two, three = (each.numpy() for each in (x, r1.half(), r2.half()))
-        return torch.from_numpy(one * two + turn(one, mode == "interleave") * three)
+    """In float32 until the end."""
     one, two, three = (floats(each.to(x.dtype)) for each in (x, r1, r2))
     return torch.from_numpy(one * two + turn(one, mode == "interleave") * three).to(x.dtype)
 
