@@ -1,10 +1,11 @@
 """npu_kv_rmsnorm_rope_cache and its second version: what may be passed, and what comes back.
 
-kv is (B, 1, S, H) of float16 or bfloat16, cos and sin (B, 1, S, 64) of its dtype. Without v, H is 576: gamma's 512 and
-the 64 that are rotated. With v, (B, 1, S, channels), gamma is as wide as kv. The caches hold k (64, with v as wide as
-kv) and the latent part (512, with v as wide as v), in kv's dtype, or as int8 by a scale. In mode Norm they are (B, 1,
-length, channels) and index is (B, S); in the other modes they are (blocks, block size, 1, channels), and index has a
-slot for each token, or for the modes with BLK the start of each block of a sequence.
+kv is (B, 1, S, H) of float16 or bfloat16, not empty, cos and sin (B, 1, S, 64) of its dtype. Without v, H is 576:
+gamma's 512 and the 64 that are rotated. With v, (B, 1, S, 128), kv and gamma are 192 wide. The caches hold k (64, with
+v 192) and the latent part (512, with v 128), in kv's dtype, or as int8 by a scale, and with v also an offset. In mode
+Norm they are (B, 1, length, channels), without v not int8, and index is (B, S); in the other modes they are (blocks,
+block size, 1, channels), and index has a slot for each token, or for the modes with BLK the start of each block of a
+sequence.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 LATENT, ROPE = 512, 64
+WITH_V, VALUE = 192, 128
 _WRITTEN = 2  # both caches, which the functional form gives back
 
 
@@ -33,6 +35,7 @@ def _check(
 ) -> tuple[Result, Result]:
     rules.dtype("kv", kv, HALVES)
     rules.rank("kv", kv, 4)
+    rules.not_empty("kv", kv)
     rules.equal("kv.size(1)", kv.size(1), "1", 1)
     rules.dtype("gamma", gamma, (kv.dtype,), ", the dtype of kv")
     rules.rank("gamma", gamma, 1)
@@ -49,6 +52,9 @@ def _check(
     for (name, (cache, scale, offset)), width in zip(caches.items(), widths, strict=True):
         _check_cache(rules, name, cache, kv, width, cache_mode)
         _check_parameters(rules, name, cache, scale, offset, width)
+        if v is None:
+            _check_latent_alone(rules, name, cache, offset, cache_mode)
+    _check_ranks(rules, *(scale for _, scale, _ in caches.values()))
     shape = tuple(kv.shape[:3])
     return Result((*shape, widths[0]), kv.dtype), Result((*shape, widths[1]), kv.dtype)
 
@@ -83,8 +89,10 @@ def _widths(rules: Rules, kv: Tensor, gamma: Tensor, v: Tensor | None) -> tuple[
     rules.rank("v", v, 4)
     for dim in range(3):
         rules.equal(f"v.size({dim})", v.size(dim), f"kv.size({dim})", kv.size(dim))
-    rules.equal("gamma.size(0)", gamma.size(0), "kv.size(3)", kv.size(3))
-    return kv.size(3), v.size(3)
+    rules.equal("gamma.size(0)", gamma.size(0), "192, beside v", WITH_V)
+    rules.equal("kv.size(3)", kv.size(3), "192, beside v", WITH_V)
+    rules.equal("v.size(3)", v.size(3), "128", VALUE)
+    return WITH_V, VALUE
 
 
 def _check_cache(rules: Rules, name: str, cache: Tensor, kv: Tensor, width: Size, cache_mode: str) -> None:
@@ -114,6 +122,21 @@ def _check_parameters(
             rules.equal(f"{full}.size(-1)", parameter.size(-1), "the width of what it scales", width)
             if parameter.dim() == 2:
                 rules.equal(f"{full}.size(0)", parameter.size(0), "1", 1)
+
+
+def _check_latent_alone(rules: Rules, name: str, cache: Tensor, offset: Tensor | None, cache_mode: str) -> None:
+    """Without v the kernels read no offset, and have no int8 in mode Norm."""
+    argument = "k_rope" if name == "k_cache" else "c_kv"
+    rules.require(offset is None, lambda: f"{argument}_offset must be None without v, got a tensor")
+    rules.require(
+        cache_mode != reference.NORM or cache.dtype != torch.int8,
+        lambda: f"{name} must not be torch.int8 in cache_mode Norm without v, got {cache.dtype}",
+    )
+
+
+def _check_ranks(rules: Rules, k_rope_scale: Tensor | None, c_kv_scale: Tensor | None) -> None:
+    if k_rope_scale is not None and c_kv_scale is not None:
+        rules.rank("c_kv_scale", c_kv_scale, k_rope_scale.dim(), why=", as k_rope_scale has")
 
 
 def _results(rules: Rules, values: tuple[object, ...]) -> tuple[Result, Result]:

@@ -3,7 +3,7 @@
 Without v, kv is the latent part, which is normalised, and the rope part, whose neighbours are pairs and come back half
 the width apart. With v, all of kv is normalised, its first channels are rotated, and v is kept as it is. All of it is
 float32 and rounded once, to the dtype of a cache: to int8 after a product with its scale and a sum with its offset. The
-kernel's source is not public: the order in which it adds may move results by a unit in the last place.
+norm divides by the root, and does not multiply by its reciprocal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.attention.slots import write
-from graph_quant.reference.norm.rms import reciprocal_rms
+from graph_quant.reference.norm.rms import over_rms
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.positions import within
 from graph_quant.reference.rope.rotation import interleaved_half
@@ -33,7 +33,7 @@ def kept(
     """The float32 values for the two caches, (B, 1, S, channels) each."""
     wide, width = kv.float(), gamma.size(0)
     latent = wide[..., :width]
-    normed = latent * reciprocal_rms(latent, 1, epsilon) * gamma.float()
+    normed = over_rms(latent, epsilon) * gamma.float()
     turn = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
     embedded = interleaved_half(turn, cos.float(), sin.float())
     if v is None:

@@ -16,7 +16,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged import PA_NZ, put
-from graph_quant.reference.norm.rms import reciprocal_rms
+from graph_quant.reference.norm.rms import over_rms
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine
 from torch import Tensor
@@ -26,7 +26,7 @@ OP = "npu_qkv_rms_norm_rope_cache"
 
 def _embedded(x: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor, epsilon: float) -> Tensor:
     """float32 ``x`` (tokens, heads, channels), normalised and rotated."""
-    normed = x * reciprocal_rms(x, 1, epsilon) * gamma.float()
+    normed = over_rms(x, epsilon) * gamma.float()
     return normed * cos.float()[:, None] + rotated(normed) * sin.float()[:, None]
 
 

@@ -16,12 +16,21 @@ _VECTOR_CORES = 40
 
 def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     """``1 / sqrt(mean(x**2) + epsilon)`` of float32 ``x`` over its last ``normalised`` dimensions, which stay as 1."""
+    # rsqrt rounds the root and its reciprocal; torch's sqrt goes through a library that is off by a unit now and then.
+    return _mean_square(x, normalised, epsilon).rsqrt()
+
+
+def over_rms(x: Tensor, epsilon: float) -> Tensor:
+    """Float32 ``x`` divided by ``sqrt(mean(x**2) + epsilon)`` of its last dimension, which is rounded first."""
+    return x / _mean_square(x, 1, epsilon).double().sqrt().float()
+
+
+def _mean_square(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     axes = tuple(range(-normalised, 0))
     share = 1.0 / math.prod(x.shape[-normalised:]) if x.numel() else 0.0
     # Contiguous, for torch adds in the order of memory, and a graph may see another one than eager execution.
     squares = (x * x).contiguous().sum(axes, keepdim=True)
-    # rsqrt rounds the root and its reciprocal; torch's sqrt goes through a library that is off by a unit now and then.
-    return (squares * share + epsilon).rsqrt()
+    return squares * share + epsilon
 
 
 def has_a_core_a_row(x: Tensor, normalised: int) -> bool:

@@ -30,6 +30,11 @@ def int8(*shape: int) -> torch.Tensor:
     return torch.zeros(*shape, dtype=torch.int8)
 
 
+def beside_v() -> Any:
+    """Arguments before the caches of a call with v."""
+    return bf16(3, 1, 1, 192), bf16(192), bf16(3, 1, 1, 64), bf16(3, 1, 1, 64), slots(0, 1, 2)
+
+
 PA, NZ, ROW = {"cache_mode": "PA"}, {"cache_mode": "PA_NZ"}, torch.arange(512.0)[None] / 500
 GOOD = [
     good(op, label, *args, **options)
@@ -42,7 +47,13 @@ GOOD = [
         (
             "int8 both",
             call(k=int8(3, 8, 1, 64), ckv=int8(3, 8, 1, 512)),
-            {**PA, "c_kv_scale": ROW[0], "k_rope_scale": ROW[0, :64], "c_kv_offset": ROW[0]},
+            {**PA, "c_kv_scale": ROW[0], "k_rope_scale": ROW[0, :64]},
+        ),
+        ("values", (*beside_v(), bf16(3, 8, 1, 192), bf16(3, 8, 1, 128)), {**PA, "v": bf16(3, 1, 1, 128)}),
+        (
+            "int8 values with an offset",
+            (*beside_v(), bf16(3, 8, 1, 192), int8(3, 8, 1, 128)),
+            {**NZ, "v": bf16(3, 1, 1, 128), "c_kv_scale": ROW[0, :128], "c_kv_offset": ROW[0, :128]},
         ),
         ("blocks", call(batch=1, length=11, index=slots(8, 0)), {"cache_mode": "PA_BLK_BNSD"}),
         ("blocks of NZ", call(batch=2, length=3, index=slots(8, 16)), {"cache_mode": "PA_BLK_NZ"}),
@@ -90,6 +101,37 @@ WRONG = [
             {},
         ),
         ("ckv_cache.size(0)", "fewer blocks", call(ckv=bf16(2, 8, 1, 512)), PA),
+        ("kv.size(2)", "no tokens", call(length=0), PA),
+        (
+            "c_kv_offset",
+            "an offset without v",
+            call(ckv=int8(3, 8, 1, 512)),
+            {**PA, "c_kv_scale": ROW, "c_kv_offset": ROW},
+        ),
+        (
+            "ckv_cache",
+            "int8 in order without v",
+            call(batch=1, k=bf16(1, 1, 6, 64), ckv=int8(1, 1, 6, 512), index=slots(1)[None]),
+            {"c_kv_scale": ROW},
+        ),
+        (
+            "c_kv_scale",
+            "scales of two ranks",
+            call(k=int8(3, 8, 1, 64), ckv=int8(3, 8, 1, 512)),
+            {**PA, "c_kv_scale": ROW, "k_rope_scale": ROW[0, :64]},
+        ),
+        (
+            "v.size(3)",
+            "values too wide",
+            (*beside_v(), bf16(3, 8, 1, 192), bf16(3, 8, 1, 192)),
+            {**PA, "v": bf16(3, 1, 1, 192)},
+        ),
+        (
+            "gamma.size(0)",
+            "latents beside v",
+            (bf16(3, 1, 1, 512), *A[1:]),
+            {**PA, "v": bf16(3, 1, 1, 128)},
+        ),
         ("k_cache_dtype", "Ascend 950", A, {**PA, "k_cache_dtype": 1}),
     )
 ]
@@ -101,8 +143,7 @@ def expected(*args: torch.Tensor, c_kv_scale: torch.Tensor | None = None, **opti
     wide = floats(kv).reshape(-1, 576)
     latent, rope = wide[:, :512], wide[:, 512:]
     squares = torch.from_numpy(latent * latent).sum(-1, keepdim=True).numpy()
-    rstd = np.float32(1) / np.sqrt(squares * np.float32(1 / 512) + np.float32(1e-5))
-    c = latent * rstd * floats(gamma)
+    c = latent / np.sqrt(squares * np.float32(1 / 512) + np.float32(1e-5)) * floats(gamma)
     a, b = rope[:, ::2], rope[:, 1::2]
     cosines, sines = floats(cos).reshape(-1, 64), floats(sin).reshape(-1, 64)
     k = np.concatenate([a, b], -1) * cosines + np.concatenate([-b, a], -1) * sines

@@ -92,7 +92,7 @@ def expected(*args: Any, **options: Any) -> list[Any]:
 
     def embedded(x: Any, gamma: torch.Tensor) -> Any:
         squares = torch.from_numpy(x * x).sum(-1, keepdim=True).numpy()
-        normed = x * (np.float32(1) / np.sqrt(squares * np.float32(1 / 128) + np.float32(1e-6))) * floats(gamma)
+        normed = x / np.sqrt(squares * np.float32(1 / 128) + np.float32(1e-6)) * floats(gamma)
         turned = np.concatenate([-normed[..., 64:], normed[..., :64]], -1)
         return normed * floats(cos)[:, None] + turned * floats(sin)[:, None]
 
