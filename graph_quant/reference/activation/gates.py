@@ -32,15 +32,16 @@ def activated(values: Tensor, act_type: int) -> Tensor:
         cubed = values * values * values * 0.044715
         return values / (1.0 + exponential((values + cubed) * -1.5957691))
     if act_type == GELU_ERF:
-        return _gelu_erf(values)
+        return gelu_erf(values, _ERF_LOW, _ERF_HIGH)
     if act_type == FAST_GELU:
         return swish(values, 1.702)
     return swish(values) if act_type == SILU else values
 
 
-def _gelu_erf(values: Tensor) -> Tensor:
-    values = values.clamp(min=_ERF_LOW)
-    limited = values.clamp(max=_ERF_HIGH)
+def gelu_erf(values: Tensor, low: float, high: float) -> Tensor:
+    """The gelu of float32 ``values`` by the polynomial that kernels take for the error function, within its limits."""
+    values = values.clamp(min=low)
+    limited = values.clamp(max=high)
     squared = limited * limited
     exponent = squared * _ERF[0]
     for coefficient in _ERF[1:]:

@@ -1,15 +1,19 @@
 """npu_geglu: one half of a tensor times the gelu of the other, in float32; both results are rounded once.
 
-approximate 1 is ``x / (1 + exp(-1.5957691 * (x + 0.044715 * x**3)))``, the hyperbolic tangent as the kernel writes it;
-0 is the error function. It and the exponential are the CPU's; a device's may differ by a few units of float32.
+Of float16 the gelu is rounded before the product. approximate 1 is ``x / (1 + exp(-1.5957691 * (x + 0.044715 *
+x**3)))``, the hyperbolic tangent as the kernel writes it; 0 is the error function, by a polynomial. The exponential is
+the float32 nearest to the true value; a device's may be off by its last bit.
 """
 
 from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
+from graph_quant.reference.activation.gates import exponential, gelu_erf
 from torch import Tensor
-from torch.nn import functional
+
+# Where the kernel limits the polynomial for the error function.
+_ERF_HIGH = 5.75
 
 
 @kernel("GeGluV2", flops=12)
@@ -17,10 +21,11 @@ def geglu(x: Tensor, *, dim: int = -1, approximate: int = 1, activate_left: bool
     """``(other * gelu(gate), gelu(gate))``; the gate is the second half, or the first."""
     left, right = x.float().chunk(2, dim)
     gate, other = (left, right) if activate_left else (right, left)
-    activated = _tanh(gate) if approximate else functional.gelu(gate.contiguous())
-    return (other * activated).to(x.dtype), activated.to(x.dtype)
+    activated = _tanh(gate) if approximate else gelu_erf(gate, -torch.inf, _ERF_HIGH)
+    gelu = activated.to(x.dtype)
+    return (other * (gelu.float() if x.dtype == torch.float16 else activated)).to(x.dtype), gelu
 
 
 def _tanh(x: Tensor) -> Tensor:
-    argument = (x * x * x * 0.044715 + x) * 1.5957691216057308
-    return x / (torch.exp(-argument) + 1.0)
+    argument = (x * x * x * 0.044715 + x) * 1.5957691
+    return x / (exponential(-argument) + 1.0)
