@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from graph_quant.meta.attention import caches, masking, packed, quantisation
+from graph_quant.meta.attention import caches, kernels, masking, packed, quantisation
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, guard_or_false
 from graph_quant.reference.attention.call import Numbers, Operands
@@ -46,6 +46,7 @@ def plan_of(
     _check_lengths(rules, operands, numbers)
     _check_sink(rules, operands, numbers)
     packed.check(rules, operands, numbers)
+    kernels.check(rules, operands, numbers)
     int4 = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
     # A trace remembers its plans and is not to be kept alive by tensors of its own in them.
     kept = None if isinstance(operands.query, FakeTensor) else operands

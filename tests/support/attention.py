@@ -287,13 +287,16 @@ def inference_calls(draw: Draw) -> Arrays:
     packed = kind == "packed" or (kind in ("paged", "rope") and draw(st.booleans()))
     batch = 1 if packed else draw(st.sampled_from([1, 2]))
     tokens, keys = draw(st.sampled_from([1, 2, 5])), draw(st.sampled_from([1, 3, 6]))
-    width = 128 if kind == "rope" else 64 if packed else draw(st.sampled_from([16, 32]))
+    latent = kind == "rope" and heads == 1 and draw(st.booleans())
+    width = 512 if latent else 128 if kind == "rope" else 64 if packed else draw(st.sampled_from([16, 32, 64]))
     if packed:
         tokens, keys = tokens + 2, keys + 2
-        layouts = ["TND", "NTD_TND", *([] if kind == "rope" else ["NTD"])]
+        layouts = ["TND", "TND_NTD"] if latent else ["TND", "NTD_TND", *([] if kind == "rope" else ["NTD"])]
+    elif latent:
+        layouts = ["BSND", "BSH_NBSD", "BSND_NBSD", "BNSD_NBSD"]
     else:
         layouts = ["BSH", "BSND", "BNSD", *([] if tokens == 1 else ["BNSD_BSND"])]
-        layouts += [] if kind in ("prefix", "padding") else ["BSH_NBSD", "BNSD_NBSD", "BSND_BNSD"]
+        layouts += ["BSH_BNSD", "BSND_BNSD"] if kind in ("plain", "rope") and width >= 64 else []
     given["input_layout"] = draw(st.sampled_from(layouts))
     layout = given["input_layout"].partition("_")[0]
     if kind == "packed" and given["input_layout"] == "TND":
@@ -304,9 +307,12 @@ def inference_calls(draw: Draw) -> Arrays:
         given["query_rope"] = _laid_out(_floats(draw, dtype, batch, heads, tokens, 64), layout)
         given["key_rope"] = _laid_out(_floats(draw, dtype, batch, kv_heads, keys, 64), layout)
     _add_mask(draw, given, kind, batch, tokens, keys, packed)
-    if kind == "plain" and draw(st.booleans()):
+    if latent and given["sparse_mode"] in (1, 2):
+        del given["atten_mask"]
+        given["sparse_mode"] = 0
+    if kind == "plain" and not given["input_layout"].endswith("_BNSD") and draw(st.booleans()):
         given["pse_shift"] = _floats(draw, dtype, draw(st.sampled_from([1, batch])), heads, tokens, keys)
-    given["softmax_lse_flag"] = draw(st.booleans())
+    given["softmax_lse_flag"] = not latent and draw(st.booleans())
     return given
 
 
@@ -344,7 +350,7 @@ def _add_cache(
             given[side] = _laid_out(_integers(draw, batch, heads, keys, 32), layout)
         if width != 32:
             given["query"] = _laid_out(_floats(draw, dtype, batch, given["num_heads"], tokens, 32), layout)
-        _add_antiquant(draw, given, dtype, batch, heads, keys)
+        _add_antiquant(draw, given, dtype, batch, heads, keys, tokens)
         return
     for side in ("key", "value"):
         given[side] = _laid_out(_floats(draw, dtype, batch, heads, keys, width), layout)
@@ -359,7 +365,8 @@ def _add_cache(
 def _add_blocks(
     draw: Draw, given: Arrays, layout: str, dtype: torch.dtype, sequences: int, heads: int, width: int
 ) -> None:
-    form = draw(st.sampled_from(["flat", "nz"] if layout in ("BSH", "BSND") else ["flat", "heads", "nz"]))
+    forms = ["flat", *([] if layout in ("BSH", "BSND") else ["heads"]), *(["nz"] if width == 64 else [])]
+    form = draw(st.sampled_from(forms))
     blocks, size = 2 * sequences + 1, 16
     shape = {
         "flat": (blocks, size, heads * width),
@@ -373,7 +380,9 @@ def _add_blocks(
     given["actual_seq_lengths_kv"] = [draw(st.integers(0, 2 * size)) for _ in range(sequences)]
 
 
-def _add_antiquant(draw: Draw, given: Arrays, dtype: torch.dtype, batch: int, heads: int, keys: int) -> None:
+def _add_antiquant(
+    draw: Draw, given: Arrays, dtype: torch.dtype, batch: int, heads: int, keys: int, tokens: int
+) -> None:
     def parameter(mode: int) -> torch.Tensor:
         shape, kind = {
             0: ((heads, 1, 32), dtype),
@@ -383,15 +392,16 @@ def _add_antiquant(draw: Draw, given: Arrays, dtype: torch.dtype, batch: int, he
         }[mode]
         return (_floats(draw, torch.float32, *shape).abs() * 0.01 + 0.001).to(kind)
 
-    if draw(st.booleans()):
-        mode = draw(st.sampled_from([0, 1]))
+    if (tokens == 1 or dtype == torch.float16) and draw(st.booleans()):
+        mode = draw(st.sampled_from([0, 1] if tokens == 1 else [0]))
         given["antiquant_mode"] = mode
         given["antiquant_scale"] = torch.stack([parameter(mode), parameter(mode)])
         if draw(st.booleans()):
             given["antiquant_offset"] = torch.stack([parameter(mode), parameter(mode)])
         return
-    key_mode = draw(st.sampled_from([0, 0, 1, 1, 2, 3]))
-    value_mode = 1 if key_mode == 0 and draw(st.booleans()) else key_mode
+    key_mode = draw(st.sampled_from([0, 0, 1, 1, 2, 3] if tokens == 1 else [0, 1]))
+    may_differ = tokens == 1 and dtype == torch.float16 and key_mode == 0
+    value_mode = 1 if may_differ and draw(st.booleans()) else key_mode
     has_offset = draw(st.booleans())
     for side, mode in (("key", key_mode), ("value", value_mode)):
         given[f"{side}_antiquant_mode"] = mode
@@ -428,7 +438,7 @@ def _add_mask(draw: Draw, given: Arrays, kind: str, batch: int, tokens: int, key
         rows = (1, 1) if draw(st.booleans()) else (batch, 1)
         mask = torch.rand(*rows, tokens, keys, generator=generator) > 0.6
         given["atten_mask"] = mask.to(draw(st.sampled_from([torch.bool, torch.int8, torch.uint8])))
-        given["inner_precise"] = draw(st.sampled_from([0, 2]))
+        given["inner_precise"] = draw(st.sampled_from([0, 1 if kind == "cache" and tokens == 1 else 2]))
 
 
 # Statement and operator round the weights and the result alike. What is left is where a sum in float32 and one in

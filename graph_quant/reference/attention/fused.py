@@ -32,6 +32,8 @@ def fused_attention(operands: Operands, numbers: Numbers) -> tuple[Tensor, Tenso
         if span.length == 0:
             continue
         keys, values, key_span = source.sequence(sequence)
+        if query.size(2) > 1:
+            _check_offset(operands, numbers, sequence, span.length, keys.tokens)
         arithmetic = _arithmetic(operands, numbers, span)
         place = (span.batch, slice(None), slice(span.start, span.stop))
         out[place], lse[place] = attend(
@@ -84,6 +86,24 @@ def _check_packed(operands: Operands, numbers: Numbers, tokens: int, queries: li
                     f"{numbers.op}: sequence {sequence} must have a key for each query in sparse_mode 3 and layout "
                     f"{numbers.input_layout}, got {key.length} and {query.length}"
                 )
+
+
+def _check_offset(operands: Operands, numbers: Numbers, sequence: int, queries: int, keys: int) -> None:
+    """Kernels quantise no row that sees nothing by its place, and refuse offsets where there are such rows."""
+    is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
+    mode = numbers.sparse_mode if operands.atten_mask is not None else masks.MASK_ALONE
+    if operands.quant_offset2 is None or (mode == 0 and is_padded):
+        return
+    is_void = {
+        0: numbers.next_tokens < 0 or queries - keys > numbers.pre_tokens,
+        3: keys < queries,
+        4: numbers.next_tokens + keys < queries,
+    }
+    if is_void.get(mode, False):
+        raise Refusal(
+            f"{numbers.op}: {numbers.name('quant_offset2')} must be None where a query sees no key by its place, got a "
+            f"tensor beside {queries} queries and {keys} keys of sequence {sequence} in sparse_mode {mode}"
+        )
 
 
 def _padding(size: Tensor | None) -> int:

@@ -21,6 +21,12 @@ INT8 = {"dequant_scale1": f32(1).abs() / 999, "quant_scale1": f32(1).abs() + 99,
 LATENT = {"num_heads": 4, "num_key_value_heads": 1, "input_layout": "TND_NTD", "scale": 0.1, "block_size": 128}
 NZ, NZ_ROPE = bf16(3, 1, 32, 128, 16), bf16(3, 1, 4, 128, 16)
 LATENT_BLOCKS = {"block_table": ends(2, 1).reshape(2, 1), "actual_seq_lengths": [1, 3], "actual_seq_lengths_kv": [9, 2]}
+SPLIT = f16(1, 4, 3, 128), f16(1, 2, 5, 128), f16(1, 2, 5, 128)
+ROPE = {**GQA, "query_rope": f16(1, 4, 3, 64), "key_rope": f16(1, 2, 5, 64)}
+WIDE = f16(1, 4, 3, 512), f16(1, 1, 5, 512), f16(1, 1, 5, 512)
+WIDE_ROPE = {**ROPE, "num_key_value_heads": 1, "key_rope": f16(1, 1, 5, 64)}
+INT4 = f16(2, 4, 1, 64), i32(2, 2, 5, 8), i32(2, 2, 5, 8)
+OF_INT4 = {"key_antiquant_scale": f16(1, 2, 1, 64), "value_antiquant_scale": f16(1, 2, 1, 64)}
 
 
 def allowed(label: str, *args: Any, **kwargs: Any) -> Call:
@@ -49,6 +55,12 @@ GOOD = [
             antiquant_scale=f16(2).abs()),
     allowed("int4 cache", f16(2, 4, 1, 64), i32(2, 2, 5, 8), i32(2, 2, 5, 8), **GQA,
             key_antiquant_scale=f16(1), value_antiquant_scale=f16(1)),
+    allowed("int8 blocks of several tokens", f16(2, 3, 128), i8(3, 128, 64), i8(3, 128, 64), **{
+            **GQA, "input_layout": "BSH"}, **{**PAGED, "block_size": 128}, key_antiquant_scale=f16(1, 64),
+            value_antiquant_scale=f16(1, 64), inner_precise=1, sparse_mode=3, atten_mask=TABLE),
+    allowed("128 channels and rope, turned round", *SPLIT, **{**ROPE, "input_layout": "BNSD_BSND"}, sparse_mode=2,
+            atten_mask=TABLE),
+    allowed("latent, turned to the front", *WIDE, **{**WIDE_ROPE, "input_layout": "BNSD_NBSD"}),
     allowed("int8 throughout", i8(2, 4, 3, 32), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA, **INT8,
             quant_scale2=f32(1).abs()),
     allowed("left padding", Q, K, K, **GQA, actual_seq_lengths=[2, 1], actual_seq_lengths_kv=[3, 4],
@@ -179,6 +191,53 @@ WRONG = [
     refused("quant_scale2", "offset alone", Q, K, K, **GQA, quant_offset2=f32(1)),
     refused("quant_scale2", "too few result scales", Q, K, K, **GQA, quant_scale2=f32(4)),
     refused("quant_offset2", "offset of another shape", Q, K, K, **GQA, quant_scale2=f32(4, 32), quant_offset2=f32(1)),
+    *[refused("input_layout", f"{layout} without rope", *each, **{**GQA, "input_layout": layout}) for layout, *each in
+      (("BSH_NBSD", f16(2, 3, 128), f16(2, 5, 64), f16(2, 5, 64)), ("BNSD_NBSD", Q, K, K))],
+    refused("query", "32 channels turned round", f16(2, 3, 4, 32), f16(2, 5, 2, 32), f16(2, 5, 2, 32),
+            **{**GQA, "input_layout": "BSND_BNSD"}),
+    refused("input_layout", "rope and heads to the front", *SPLIT, **{**ROPE, "input_layout": "BNSD_NBSD"}),
+    refused("input_layout", "latent heads turned round", *WIDE, **{**WIDE_ROPE, "input_layout": "BNSD_BSND"}),
+    refused("sparse_mode", "latent and the mask alone", *WIDE, **WIDE_ROPE, sparse_mode=1, atten_mask=u8(1, 3, 5) > 99),
+    refused("sparse_mode", "latent from the upper left", *WIDE, **WIDE_ROPE, sparse_mode=2, atten_mask=TABLE),
+    refused("atten_mask", "a flat mask beside rope", *SPLIT, **ROPE, atten_mask=u8(3, 5) > 99),
+    refused("query", "blocks in NZ of 32 channels", Q, f16(3, 2, 2, 16, 16), f16(3, 2, 2, 16, 16), **GQA, **PAGED),
+    refused("query_padding_size", "padding of two dimensions", Q, K, K, **GQA, actual_seq_lengths=[2, 1],
+            query_padding_size=ends(1, dtype=torch.int64)[None]),
+    refused("value", "an int8 result of 48 channels", f16(2, 4, 3, 48), f16(2, 2, 5, 48), f16(2, 2, 5, 48), **GQA,
+            quant_scale2=f32(1)),
+    refused("pre_tokens", "an int8 result of a band away from the diagonal", Q, K, K, **GQA, atten_mask=TABLE,
+            sparse_mode=4, pre_tokens=-1, next_tokens=3, quant_scale2=f32(1)),
+    refused("softmax_lse_flag", "lse beside an int8 result of channels", Q, K, K, **GQA, quant_scale2=f32(4, 32),
+            softmax_lse_flag=True),
+    refused("kv_padding_size", "padding beside an int8 result of channels", Q, K, K, **GQA, quant_scale2=f32(4, 32),
+            actual_seq_lengths_kv=[3], kv_padding_size=ends(1, dtype=torch.int64)),
+    refused("block_size", "int8 blocks of 16", Q[:, :, :1], i8(3, 16, 64), i8(3, 16, 64), **GQA, **PAGED, **CACHE),
+    refused("block_size", "int8 blocks of 1024", Q[:, :, :1], i8(3, 1024, 64), i8(3, 1024, 64), **GQA, **CACHE,
+            **{**PAGED, "block_size": 1024}),
+    refused("inner_precise", "the row fix of an int8 cache", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            **CACHE, inner_precise=2),
+    refused("query", "modes apart beside bfloat16", Q[:, :, :1].bfloat16(), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            key_antiquant_scale=bf16(1, 2, 32), value_antiquant_scale=f32(1, 2, 5), value_antiquant_mode=1),
+    refused("query", "int4 of 32 channels", Q[:, :, :1], i32(2, 2, 5, 4), i32(2, 2, 5, 4), **GQA, **CACHE),
+    refused("kv_padding_size", "int4 with padding", *INT4, **GQA, **OF_INT4, actual_seq_lengths_kv=[3],
+            kv_padding_size=ends(1, dtype=torch.int64)),
+    refused("quant_scale2", "int4 to int8", *INT4, **GQA, **OF_INT4, quant_scale2=f32(1)),
+    refused("key_antiquant_mode", "int4 with a scale a head", *INT4, **GQA, key_antiquant_scale=f16(2),
+            value_antiquant_scale=f16(2), key_antiquant_mode=2, value_antiquant_mode=2),
+    refused("key", "int4 of several tokens", f16(2, 4, 3, 64), *INT4[1:], **GQA, **OF_INT4),
+    refused("query", "bfloat16 and antiquant_scale", Q.bfloat16(), i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            antiquant_scale=bf16(2, 2, 1, 32)),
+    refused("antiquant_mode", "scales of tokens for several", Q, i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            antiquant_scale=f32(2, 2, 5), antiquant_mode=1),
+    refused("key_antiquant_mode", "scales of heads for several tokens", Q, i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+            key_antiquant_scale=f16(2), value_antiquant_scale=f16(2), key_antiquant_mode=2, value_antiquant_mode=2),
+    refused("key_antiquant_mode and value_antiquant_mode", "modes apart for several tokens", Q, i8(2, 2, 5, 32),
+            i8(2, 2, 5, 32), **GQA, key_antiquant_scale=f16(2, 1, 32), value_antiquant_scale=f32(2, 5),
+            value_antiquant_mode=1),
+    refused("kv_padding_size", "an int8 cache of several tokens with padding", Q, i8(2, 2, 5, 32), i8(2, 2, 5, 32),
+            **GQA, **CACHE, actual_seq_lengths_kv=[3], kv_padding_size=ends(1, dtype=torch.int64)),
+    refused("block_table", "int8 blocks of several tokens", Q, i8(3, 128, 64), i8(3, 128, 64), **GQA, **CACHE,
+            **{**PAGED, "block_size": 128}),
     refused("input_layout", "int8 sequences", f16(3, 4, 32), f16(5, 2, 32), f16(5, 2, 32), **T, **LENGTHS,
             quant_scale2=f32(1)),
 ]  # fmt: skip
@@ -189,6 +248,10 @@ WRONG_VALUES = [
             **LENGTHS),
     refused("sequence 0", "more queries than keys", f16(4, 4, 64), f16(5, 2, 64), f16(5, 2, 64), **T,
             actual_seq_lengths=[3, 4], actual_seq_lengths_kv=[2, 5], atten_mask=TABLE, sparse_mode=3),
+    *[refused("quant_offset2", f"an offset and queries without keys, {mode}", f16(2, 4, 7, 32), K, K, **GQA,
+              **each, sparse_mode=mode, quant_scale2=f32(1), quant_offset2=f32(1)) for mode, each in (
+        (0, {"atten_mask": u8(7, 5), "pre_tokens": 1}), (0, {"atten_mask": u8(7, 5), "next_tokens": -1}),
+        (3, {"atten_mask": TABLE}), (4, {"atten_mask": TABLE, "next_tokens": 1}))],
     refused("block_table[1]", "no such block", Q, f16(3, 16, 64), f16(3, 16, 64), **GQA,
             **{**PAGED, "block_table": ends(2, 3).reshape(2, 1)}),
     refused("the values of atten_mask", "a table upside down", Q, K, K, **GQA, atten_mask=~TABLE, sparse_mode=2),

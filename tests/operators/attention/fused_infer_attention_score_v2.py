@@ -59,6 +59,7 @@ BATCHED = {
     "atten_mask": torch.tensor([[0, 1, 1], [0, 0, 1], [0, 1, 0]]).expand(2, 3, 3).bool(),
     "sparse_mode": 9,
 }
+SCALED = {**SCALES, "dequant_scale_query": f32(2, 4, 3)}
 PAGES = bf16(3, 1, 32, 128, 16)
 GOOD = [
     allowed("a tree of guesses", bf16(2, 3, 4, 512), PAGES, PAGES, **BATCHED),
@@ -85,6 +86,22 @@ WRONG = [
             **{**SCALES, "dequant_scale_key": f32(2)}),
     refused("dequant_scale_value", "no scale of value", i8(3, 4, 512), NZ, NZ, **LATENT,
             **{**SCALES, "dequant_scale_value": None}),
+    refused("the channels of query", "int8 of 128 channels", i8(3, 4, 128), i8(5, 2, 128), i8(5, 2, 128), **{
+            **T, "query_rope": bf16(3, 4, 64), "key_rope": bf16(5, 2, 64)}, **SCALES),
+    refused("input_layout", "int8 latent, heads first", i8(2, 4, 3, 512), NZ, NZ, **{
+            **BATCHED, "input_layout": "BNSD", "query_rope": bf16(2, 4, 3, 64)}, **SCALED),
+    refused("sparse_mode", "int8 latent in a band", i8(3, 4, 512), NZ, NZ, **{**LATENT, "sparse_mode": 4}, **SCALES),
+    refused("block_table", "int8 latent without blocks", i8(3, 4, 512), i8(5, 1, 512), i8(5, 1, 512), **{
+            **LATENT, "block_table": None, "key_rope": bf16(5, 1, 64)}, **SCALES),
+    refused("key", "int8 latent not in NZ", i8(3, 4, 512), i8(3, 128, 512), i8(3, 128, 512), **{
+            **LATENT, "key_rope": bf16(3, 128, 64)}, **SCALES),
+    refused("block_size", "int8 latent in blocks of 64", i8(3, 4, 512), i8(3, 1, 16, 64, 32), i8(3, 1, 16, 64, 32), **{
+            **LATENT, "block_size": 64, "key_rope": bf16(3, 1, 4, 64, 16)}, **SCALES),
+    refused("sparse_mode", "several int8 latent tokens without a mode", i8(2, 3, 4, 512), NZ, NZ, **{
+            **BATCHED, "sparse_mode": 0, "atten_mask": None}, **{**SCALED, "dequant_scale_query": f32(2, 3, 4)}),
+    refused("atten_mask", "a mask of one int8 latent token", i8(2, 1, 4, 512), NZ, NZ, **{
+            **BATCHED, "query_rope": bf16(2, 1, 4, 64), "sparse_mode": 0, "atten_mask": bf16(2, 1, 1, 128) > 0},
+            **{**SCALED, "dequant_scale_query": f32(2, 1, 4)}),
     refused("sparse_mode", "no such mode", bf16(3, 4, 512), PAGES, PAGES, **{**PLAIN, **TREE, "sparse_mode": 8}),
     refused("atten_mask", "a tree without a mask", bf16(3, 4, 512), PAGES, PAGES, **PLAIN, sparse_mode=9),
     refused("query_rope", "a tree without rope", Q, K, K, **GQA, atten_mask=Q[:, 0, :, :3] > 0, sparse_mode=9),
