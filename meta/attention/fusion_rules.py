@@ -14,6 +14,8 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 LAYOUTS = ("BSH", "SBH", "BSND", "BNSD", "TND")
+WHOLE, BAND = 0, 4
+REACHES = ("pre_tockens", "next_tockens"), ("pre_tokens", "next_tokens")
 PREFIX, PACKED = 5, (BAND_LAST, BAND_FIRST)
 TABLES = (2, 3, 4, PREFIX_TABLE, *PACKED)
 MOST_PREFIXES, WIDEST_HEAD = 32, 768
@@ -49,6 +51,7 @@ def check(rules: Rules, given: Given) -> None:
     _check_heads(rules, given)
     _check_lengths(rules, given)
     _check_mask(rules, given)
+    _check_band(rules, given)
     _check_prefix(rules, given)
     check_shift(rules, given, *sizes(given)[:2])
     _check_dropout(rules, given)
@@ -129,6 +132,26 @@ def _check_mask(rules: Rules, given: Given) -> None:
         rules.rank("atten_mask", mask, 2, why=" in layout TND")
     else:
         _check_whole_mask(rules, given, mask)
+
+
+def _check_band(rules: Rules, given: Given) -> None:
+    """A band has a width, and reaches some key: it is counted from the upper left corner, in mode 4 from the other."""
+    mode, layout = given["sparse_mode"], given["input_layout"]
+    if given["atten_mask"] is None or mode not in (WHOLE, BAND):
+        return
+    first, second = next(names for names in REACHES if names[0] in given)
+    before, after = given[first], given[second]
+    rules.require(before + after >= 0, lambda: f"{first} + {second} must not be negative, got {before} and {after}")
+    if layout == "TND":
+        name, reach = (first, before) if mode == BAND else (second, after)
+        rules.require(reach >= 0, lambda: f"{name} must be at least 0 in sparse_mode {mode} and TND, got {reach}")
+        return
+    queries, keys = sizes(given)[1], given["key"].size(layout.index("S"))
+    shift = keys - queries if mode == BAND else 0
+    if mode == BAND or before < 0:
+        rules.require(before - shift > -keys, lambda: f"{first} must reach one of {keys} keys, got {before}")
+    if mode == BAND or after < 0:
+        rules.require(after + shift > -queries, lambda: f"{second} must reach one of {queries} queries, got {after}")
 
 
 def _check_whole_mask(rules: Rules, given: Given, mask: Tensor) -> None:

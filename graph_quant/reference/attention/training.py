@@ -160,6 +160,8 @@ class Training:
         if mask is None:
             return None, None
         self._check_prefix(pairs, sequence)
+        if self.is_packed:
+            self._check_rows(pairs, sequence)
         mode, (queries, keys) = self._mode(pairs, sequence), pairs[sequence]
         if mode in TABLES:
             masks.check_table(self.op, mask, mask.size(-2))
@@ -192,6 +194,16 @@ class Training:
         least, got = max(keys - queries, 0), self.prefix[sequence]
         if not least <= got <= keys:
             raise Refusal(f"{self.op}: prefix[{sequence}] must lie in [{least}, {keys}], got {got}")
+
+    def _check_rows(self, pairs: Pairs, sequence: int) -> None:
+        """The kernel of packed sequences has no query that sees no key by its place."""
+        queries, keys = (span.length for span in pairs[sequence])
+        most = {0: keys + self.pre_tockens, 3: keys, 4: keys + self.next_tockens}.get(self.sparse_mode, queries)
+        if queries > most and (keys or self.sparse_mode == 3):
+            raise Refusal(
+                f"{self.op}: sequence {sequence} must have at most {most} queries for {keys} keys in sparse_mode "
+                f"{self.sparse_mode} and layout TND, got {queries}"
+            )
 
     def kept(self, x: Tensor, pairs: Pairs) -> Tensor:
         """Rows (batch, head, token) as they are kept: those of a packed sequence by head, unless by token is asked."""

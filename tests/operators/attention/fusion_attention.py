@@ -82,6 +82,49 @@ WRONG: list[Call] = [
     bad(NAME, "the length of prefix", "one prefix", Q, K, K, *FOUR, atten_mask=u8(3, 5), sparse_mode=5, prefix=[1]),
     bad(NAME, "atten_mask", "int8 mask", Q, K, K, *FOUR, atten_mask=u8(3, 5).to(torch.int8)),
     bad(NAME, "atten_mask", "a whole mask", Q, K, K, *FOUR, atten_mask=u8(3, 5), sparse_mode=3),
+    *[
+        bad(
+            NAME,
+            name,
+            f"a band of nothing, {before} and {after}",
+            Q,
+            K,
+            K,
+            *FOUR,
+            atten_mask=mask,
+            sparse_mode=mode,
+            pre_tockens=before,
+            next_tockens=after,
+        )
+        for name, mask, mode, before, after in (
+            ("pre_tockens + next_tockens", u8(3, 5), 0, -2, 1),
+            ("pre_tockens", u8(3, 5), 0, -5, 9),
+            ("next_tockens", u8(3, 5), 0, 9, -3),
+            ("pre_tockens", TABLE, 4, -3, 9),
+            ("next_tockens", TABLE, 4, 9, -5),
+        )
+    ],
+    bad(
+        NAME,
+        "pre_tockens",
+        "packed, a band after the diagonal",
+        *PACKED,
+        **ENDS,
+        atten_mask=TABLE,
+        sparse_mode=4,
+        pre_tockens=-1,
+        next_tockens=3,
+    ),
+    bad(
+        NAME,
+        "next_tockens",
+        "packed, a band before the diagonal",
+        *PACKED,
+        **ENDS,
+        atten_mask=u8(2, 3),
+        pre_tockens=3,
+        next_tockens=-1,
+    ),
     bad(NAME, "atten_mask", "three dimensions", Q, K, K, *FOUR, atten_mask=u8(1, 3, 5)),
     bad(NAME, "atten_mask.size(-1)", "a narrow mask", Q, K, K, *FOUR, atten_mask=u8(3, 4)),
     bad(NAME, "atten_mask.size(0)", "one mask of each head", Q, K, K, *FOUR, atten_mask=u8(1, 4, 3, 5)),
@@ -156,6 +199,11 @@ WRONG: list[Call] = [
     bad(f"{NAME}_grad", "softmax_sum.size(3)", "one copy", Q, K, K, Q, *FOUR, **gradient(softmax_sum=f32(2, 4, 3, 1))),
     bad(f"{NAME}_grad", "dy", "another dtype", Q, K, K, Q.float(), *FOUR, **gradient()),
 ]
+WRONG_VALUES: list[Call] = [
+    bad(NAME, "sequence 0", f"a packed query without keys, mode {mode}", *PACKED, actual_seq_qlen=[2, 3],
+        actual_seq_kvlen=[1, 5], sparse_mode=mode, pre_tockens=before, next_tockens=0, atten_mask=mask)
+    for mode, before, mask in ((3, 9, TABLE), (4, 9, TABLE), (0, 0, u8(2, 4)))
+]  # fmt: skip
 
 
 def _hides(mode: int, given: Given, row: int, queries: int, keys: int) -> Any:
@@ -244,6 +292,10 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], Given]:
         given["atten_mask"] = TABLE
     if given["sparse_mode"] == 4:
         given |= {"pre_tockens": draw(st.integers(0, 5)), "next_tockens": draw(st.integers(0, 3))}
+    if layout == "TND" and given["sparse_mode"] > 2:
+        lengths = [np.diff([0, *given[name]]) for name in ("actual_seq_qlen", "actual_seq_kvlen")]
+        if (lengths[0] > lengths[1]).any():
+            given["sparse_mode"] = 2  # the others refuse queries that see nothing
     return (q, k, v, 4, layout), given
 
 
