@@ -1,7 +1,7 @@
 """npu_sparse_flash_attention: each query attends to the keys that its row of sparse_indices names.
 
 An index stands for sparse_block_size keys in a row; the first -1 ends a row. In mode 3 keys after the diagonal from the
-lower right corner are hidden. The scores of channels and rope channels are one sum; weights are rounded to the type of
+lower right corner are passed over. Scores of channels and rope channels are one sum; weights are rounded to the type of
 the values, as in the attention over all keys (``arithmetic``). A query without keys gives zeros.
 """
 
@@ -19,7 +19,6 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .core import HIDDEN
 from .sequences import BSND, Keys, query_spans
 from .spans import Tokens
 
@@ -88,12 +87,11 @@ def attended(
     for sequence, span in enumerate(queries):
         values, joined = rows(sequence)
         for row in range(span.start, span.stop):
-            chosen = _named(op, row, indices[row], numbers.block_size, values.size(0))
-            seen = keys.seen(sequence, span.length, row - span.start, numbers.mode)
-            if not (chosen.numel() and seen):
+            named = _named(op, row, indices[row], numbers.block_size, values.size(0))
+            chosen = named[named < keys.seen(sequence, span.length, row - span.start, numbers.mode)]
+            if not chosen.numel():
                 continue
             scores = arithmetic.scores(heads[row] @ joined[chosen].mT, heads[row])
-            scores.masked_fill_(chosen >= seen, HIDDEN)
             largest[row] = scores.amax(-1)
             exponentials = (scores - largest[row, :, None]).exp_()
             total[row] = exponentials.sum(-1)

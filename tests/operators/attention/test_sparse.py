@@ -33,6 +33,19 @@ def test_largest_scores_and_sums_are_those_of_the_weights() -> None:
     torch.testing.assert_close(out[1, 2].double(), mean, rtol=2**-7, atol=2**-7)
 
 
+def test_keys_after_a_query_are_passed_over_whatever_they_hold() -> None:
+    """The first of three queries sees 17 of 19 keys: named with others they change nothing, alone they give zeros."""
+    (query, key, *_, scale), parts = sparse(bf16, keys=(2, 19)), ropes(keys=(2, 19))
+    key[:, 17:] = torch.nan
+    indices = torch.tensor([[3, 18], [18, 17], [17, 18]], dtype=torch.int32)[None, :, None].repeat(2, 1, 1, 1)
+    out, *_ = torch_npu.npu_sparse_flash_attention(query, key, key, indices, scale, **parts)
+    assert torch.equal(out[:, 0], key[:, 3].expand_as(out[:, 0]))
+    indices[:, 0, 0] = torch.tensor([17, 18], dtype=torch.int32)
+    out, *_ = torch_npu.npu_sparse_flash_attention(query, key, key, indices, scale, **parts)
+    assert not out[:, 0].any()
+    assert out[:, 1:].isnan().all()
+
+
 @pytest.mark.parametrize("op", ["indexer", "attention"])
 def test_graphs_of_a2_and_a3_lack_both(op: str) -> None:
     def indices(*given: torch.Tensor) -> object:
