@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .graph import Source as Source
     from .graph import build as build
     from .graph import decoded as decoded
+    from .graph import layouts_of as layouts_of
     from .graph import module_path as module_path
     from .graph import note_output_devices as note_output_devices
     from .graph import output_devices_of as output_devices_of
@@ -124,6 +125,7 @@ _HOMES = {
         "Source",
         "build",
         "decoded",
+        "layouts_of",
         "module_path",
         "note_output_devices",
         "output_devices_of",

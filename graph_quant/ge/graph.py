@@ -30,6 +30,7 @@ _ITEM = re.compile(r"(?:\._(?:modules|parameters|buffers))?\[(?:'([^']*)'|\"([^\
 # What TorchAir knows while it lowers and its graph does not say is noted beside the graph.
 _SOURCES = "_graph_quant_sources"
 _DEVICES = "_graph_quant_output_devices"
+_LAYOUTS = "_graph_quant_layouts"
 
 
 class Output(NamedTuple):
@@ -175,6 +176,12 @@ def note_output_devices(graph: Any, types: list[str]) -> None:
 def output_devices_of(graph: Any) -> list[str]:
     """The device type of each output, as traced; empty where it was not noted."""
     noted: list[str] = vars(graph).get(_DEVICES, [])
+    return noted
+
+
+def layouts_of(graph: Any) -> dict[str, tuple[bool, ...]]:
+    """What was noted of the products of a graph in memory, by their names: which factors lie in columns eagerly."""
+    noted: dict[str, tuple[bool, ...]] = vars(graph).setdefault(_LAYOUTS, {})
     return noted
 
 

@@ -5,8 +5,8 @@
 2. Branches and counted loops are put in line. Results that are views of others leave the graph, which cannot share
    memory, and are taken when it has run.
 3. What the host cannot honour is refused, and what nothing lowers.
-4. FX nodes become GE nodes. Views that were put off are stated; where each node comes from is noted, for the graph
-   does not say it. Whether a result is empty is asked without a guard. A generator's seed
+4. FX nodes become GE nodes. Views that were put off are stated; where each node comes from is noted, and how the
+   factors of a product lie in eager mode, for the graph does not say it. Whether a result is empty is asked without a guard. A generator's seed
    is asked for with each call.
 5. The GE graph goes through the passes.
 6. On the host it is the engine's.
@@ -33,9 +33,18 @@ from .. import passes
 from ..converters.control_flow import CONTROL_FLOW, flatten
 from ..converters.decompositions import OUTSIDE, outside
 from ..converters.unlowered import WITHOUT_NODES, check_results, refusal
-from ..ge import MODULE_PATH, Source, module_path, note_output_devices, sources_of, weight_path
+from ..ge import (
+    MODULE_PATH,
+    TRANSPOSING,
+    Source,
+    layouts_of,
+    module_path,
+    note_output_devices,
+    sources_of,
+    weight_path,
+)
 from ..host.engine import NeedsNpuError
-from . import aliases, seeds, views
+from . import aliases, layouts, seeds, views
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -236,6 +245,10 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
         source, noted = source_of(node), sources_of(self.graph)
         for op in self.graph.op[before:]:
             noted[op.name] = source
+        if node.target in layouts.FACTORS:
+            columns = layouts.factors_in_columns(node)
+            products = [op.name for op in self.graph.op[before:] if op.type in TRANSPOSING]
+            layouts_of(self.graph).update(dict.fromkeys(products, columns))
 
     return converter_context
 

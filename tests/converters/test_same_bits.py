@@ -107,6 +107,19 @@ ALL: dict[str, Call] = {
     "a padding by sizes": lambda x: functional.pad(x, (0, 40 - x.size(0), x.size(0) % 4, 1)),
     "a row of one": lambda x: x[0, 0].index_add(0, torch.zeros(1, dtype=torch.int64, device=x.device), x[0, 1]),
 }
+# Factors that are copies of others turned round, which a graph turns round by the node, and those of more dimensions.
+PRODUCTS: dict[str, Call] = {
+    "few columns": lambda x: x @ x[:9].t().contiguous(),
+    "few columns that lie as they were": lambda x: x @ x[:9].t(),
+    "one row": lambda x: x[:1] @ x.t().contiguous(),
+    "one column": lambda x: x.t().contiguous().t() @ x[0],
+    "columns of one row": lambda x: x[:, :1].contiguous().t() @ x,
+    "more than a few": lambda x: x.repeat(2, 2) @ x.repeat(2, 2).t().contiguous(),
+    "turned on both sides": lambda x: x.t().contiguous() @ x.t().contiguous().t(),
+    "added to a vector": lambda x: torch.addmm(x[0, :9], x, x[:9].t().contiguous()),
+    "batches": lambda x: x @ x[:18].reshape(2, 9, 20).mT.contiguous(),
+    "named dimensions": lambda x: torch.einsum("bik,nk->bni", x[:36].reshape(4, 9, 20), x[:7]),
+}
 SHIFTS: dict[str, Call] = {
     "left": lambda n: n << (n % 5),
     "right": lambda n: (-n) >> (n % 5),
@@ -152,6 +165,36 @@ def test_neither_strides_nor_places_decide_bits(dtype: torch.dtype, dynamic: boo
     torch.manual_seed(0)
     x = torch.randn(37, 20).to(dtype).npu()
     assert not _differing({**_over_strides(ONE), **ALL}, x, dynamic)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_how_factors_lie_decides_no_bits(dtype: torch.dtype, dynamic: bool) -> None:
+    torch.manual_seed(0)
+    assert not _differing(PRODUCTS, torch.randn(37, 20).to(dtype).npu(), dynamic)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_layer_over_turned_batches(bias: bool) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(64, 40, bias=bias).npu()
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: layer(x.transpose(0, 1)), fullgraph=True, backend="npu")
+    x = torch.randn(2, 9, 64).npu()
+    with torch.no_grad():
+        assert torch.equal(layer(x.transpose(0, 1)), compiled(x))
+
+
+def test_gradients_of_few_labels() -> None:
+    layer, x = torch.nn.Linear(20, 9).npu(), torch.randn(2, 20).npu()
+    torch._dynamo.reset()
+    gradients = []
+    for call in (layer, torch.compile(layer, fullgraph=True, backend="npu")):
+        given = x.clone().requires_grad_()
+        layer.zero_grad()
+        call(given).square().sum().backward()
+        gradients.append([given.grad, *(each.grad for each in layer.parameters())])
+    assert all(map(torch.equal, *gradients))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])

@@ -9,7 +9,6 @@ from torch._ops import OpOverload
 
 from .. import recording
 from ..alias import NPU, Form, as_cpu, extent, forget_aliases, kept_alias, to_npu
-from ..halves import HALVES
 from .arguments import Aliases, as_meta, map_results, signed_call
 from .rng import cpu_generator
 
@@ -28,11 +27,9 @@ _INDICES = {
     "aten::index_put_": 1,
 }
 
-# Composed of matrix products, whose own kernels decide how half precision is computed.
-_PRODUCTS = ("aten::matmul", "aten::linear")
-
-# Composed of operators whose own kernels round as graphs do.
-_IN_PARTS = ("aten::multilabel_margin_loss", "aten::stft")
+# Composed of operators whose own kernels round as graphs do. Which products stand for one of more dimensions depends on
+# whether a factor records gradients, which the CPU's view of it does not, and on whether there is room for the result.
+_IN_PARTS = ("aten::linear", "aten::matmul", "aten::multilabel_margin_loss", "aten::stft")
 
 # What operators that drop values at random call the probability; the CPU would draw from a generator of its own.
 _DROPS = ("dropout", "dropout_p")
@@ -167,14 +164,13 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     implicit = torch._C.DispatchKey.CompositeImplicitAutograd
     run_parts = op._op_dk
     modes_active = torch._C._len_torch_dispatch_stack
-    is_product = op.name() in _PRODUCTS
     captured = recording.recording
     in_parts = op.name() in _IN_PARTS
     drops = next((i for i, argument in enumerate(op._schema.arguments) if argument.name in _DROPS), None)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         draws = in_parts or (drops is not None and drops < len(args) and args[drops])
-        if not modes_active() and not draws and not (is_product and any([value.dtype in HALVES for value in args[:2]])):
+        if not modes_active() and not draws:
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():

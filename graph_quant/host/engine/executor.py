@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ...ge import Node, output_devices_of, sources_of
+from ...ge import Node, layouts_of, output_devices_of, sources_of
 from ..alias import NPU, kept_alias, to_npu
 from ..devices import at_home
 from .engines import Run, current
@@ -36,7 +36,7 @@ class HostGraph:
 
     def load(self, ge_graph: Any, options: Mapping[str, str] | None = None) -> None:  # noqa: ARG002
         """Import the graph; every operator without a kernel is named before anything runs."""
-        self.module = import_graph(ge_graph, sources_of(ge_graph))
+        self.module = import_graph(ge_graph, sources_of(ge_graph), layouts_of(ge_graph))
         data = [node.meta["ge"] for node in self.module.graph.nodes if node.op == "placeholder"]
         self._readers = [_reader(node) for node in data]
         owned = _owned_outputs(self.module)

@@ -32,7 +32,7 @@ from ...ge import (
     to_tensor,
     unread,
 )
-from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded
+from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded, product_as_laid_out
 from . import inputs
 from .engines import INDUCTOR, Run, with_inductor
 from .errors import GraphError, NodeError, UnsupportedGraphError
@@ -49,14 +49,19 @@ def missing_kernels(graph: Any, sources: Mapping[str, Source] | None = None) -> 
     return _missing(_execution_order(_name(graph), _read(graph, sources)))
 
 
-def import_graph(graph: Any, sources: Mapping[str, Source] | None = None) -> fx.GraphModule:
-    """The GraphModule of a GraphDef. Raises UnsupportedGraphError naming every node without a kernel."""
+def import_graph(
+    graph: Any, sources: Mapping[str, Source] | None = None, layouts: Mapping[str, tuple[bool, ...]] | None = None
+) -> fx.GraphModule:
+    """The GraphModule of a GraphDef. Raises UnsupportedGraphError naming every node without a kernel.
+
+    ``layouts`` are those of ``layouts_of``.
+    """
     nodes = _read(graph, sources)
     ordered = _execution_order(_name(graph), nodes)
     missing = _missing(ordered)
     if missing:
         raise UnsupportedGraphError(_name(graph), missing)
-    return _Importer(_name(graph), nodes).build(ordered)
+    return _Importer(_name(graph), nodes, layouts or {}).build(ordered)
 
 
 def make_callable(module: fx.GraphModule, engine: str) -> Run:
@@ -163,9 +168,10 @@ def _missing(nodes: Sequence[Node]) -> list[Node]:
 
 
 class _Importer:
-    def __init__(self, name: str, nodes: Sequence[Node]) -> None:
+    def __init__(self, name: str, nodes: Sequence[Node], layouts: Mapping[str, tuple[bool, ...]]) -> None:
         self.name = name
         self.nodes = nodes
+        self.layouts = layouts
         self.graph = fx.Graph()
         self.attributes: dict[str, Any] = {}
         self.identifiers: dict[str, str] = {}
@@ -228,8 +234,10 @@ class _Importer:
         args = [self._argument(node, declared) for declared in kernel.inputs]
         stated = {parameter: _attribute(node, name) for name, parameter in kernel.attributes}
         kwargs = {parameter: value for parameter, value in stated.items() if value is not None}
-        name = self._identifier(node.name)
-        call = self.graph.create_node("call_function", kernel.function, tuple(args), kwargs, name)
+        name, function = self._identifier(node.name), kernel.function
+        if node.name in self.layouts:
+            function, kwargs = product_as_laid_out, {**kwargs, "columns": self.layouts[node.name]}
+        call = self.graph.create_node("call_function", function, tuple(args), kwargs, name)
         call.meta["ge"] = node
         call.meta["kernel"] = kernel
         made = self.sizes if kernel.returns_sizes else self.tensors

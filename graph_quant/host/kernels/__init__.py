@@ -16,6 +16,7 @@ from ...ge import (
     is_folded,
     look_in,
 )
+from .matmul import product_as_laid_out
 
 __all__ = [
     "CONSTANT_KERNELS",
@@ -28,6 +29,7 @@ __all__ = [
     "choose",
     "facts",
     "is_folded",
+    "product_as_laid_out",
 ]
 
 look_in(__name__, "graph_quant.reference")

@@ -7,7 +7,10 @@ from torch import Tensor
 
 from ...ge import CONTRACTION, kernel
 from ...reference.matmul.int8_product import int8_matmul
-from ..halves import too_large
+from ..halves import HALVES, too_large
+
+# Rows or columns below which a BLAS may have code of its own for factors that lie in columns.
+_FEW = 32
 
 
 def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
@@ -44,6 +47,46 @@ def batch_matmul(
     x1: Tensor, x2: Tensor, bias: Tensor | None = None, *, adj_x1: bool = False, adj_x2: bool = False
 ) -> Tensor:
     return product(x1.mT if adj_x1 else x1, x2.mT if adj_x2 else x2, bias)
+
+
+def product_as_laid_out(
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None = None,
+    *,
+    columns: tuple[bool, bool],
+    transpose_x1: bool = False,
+    transpose_x2: bool = False,
+    adj_x1: bool = False,
+    adj_x2: bool = False,
+) -> Tensor:
+    """Any of these products with factors that lie as in eager mode, in columns or in rows, where that decides bits."""
+    x1 = x1.mT if transpose_x1 or adj_x1 else x1
+    x2 = x2.mT if transpose_x2 or adj_x2 else x2
+    if _decide_bits(x1, x2):
+        x1, x2 = (_in_columns(x) if turned else _in_rows(x) for x, turned in zip((x1, x2), columns, strict=True))
+    return product(x1, x2, bias)
+
+
+def _decide_bits(x1: Tensor, x2: Tensor) -> bool:
+    """Whether the order in which the CPU sums depends on strides. Symbolic sizes count as few."""
+    if x1.dtype in HALVES or x1.dtype == torch.float64:
+        return True
+    outer = (x1.size(-2), x2.size(-1))
+    return x1.dtype == torch.float32 and any(not isinstance(size, int) or size < _FEW for size in outer)
+
+
+def _in_columns(x: Tensor) -> Tensor:
+    return _in_rows(x.mT).mT
+
+
+def _in_rows(x: Tensor) -> Tensor:
+    """The same elements; of one row or one column, too, the strides are those that rows have."""
+    width = x.size(-1)
+    if x.stride(-1) == 1 and x.stride(-2) >= width:
+        return x
+    x = x.contiguous()
+    return x if x.stride()[-2:] == (width, 1) else x.as_strided(x.shape, (*x.stride()[:-2], width, 1))
 
 
 @kernel("Dot")
