@@ -6,8 +6,8 @@
    memory, and are taken when it has run.
 3. What the host cannot honour is refused, and what nothing lowers.
 4. FX nodes become GE nodes. Views that were put off are stated; where each node comes from is noted, and how the
-   factors of a product lie in eager mode, for the graph does not say it. Whether a result is empty is asked without a guard. A generator's seed
-   is asked for with each call.
+   factors of a product lie in eager mode, for the graph does not say it. Whether a result is empty is asked without a
+   guard. A generator's seed is asked for with each call.
 5. The GE graph goes through the passes.
 6. On the host it is the engine's.
 

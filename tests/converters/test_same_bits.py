@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -216,6 +217,35 @@ def test_gradients_of_a_graph() -> None:
         function(x, torch.tensor([[0, 7], [1, 1], [4, 2], [0, 3], [2, 2]]).npu()).backward()
         gradients.append(x.grad)
     assert torch.equal(*gradients)  # type: ignore[arg-type]
+
+
+CONVOLUTIONS: dict[str, tuple[Callable[..., torch.Tensor], tuple[int, ...], tuple[int, ...]]] = {
+    "of rows": (partial(functional.conv1d, padding=1), (2, 6, 20), (8, 6, 3)),
+    "of planes": (partial(functional.conv2d, padding=1, stride=2), (2, 6, 9, 11), (8, 6, 3, 3)),
+    "of each channel": (partial(functional.conv2d, padding=1, groups=6), (2, 6, 9, 11), (6, 1, 3, 3)),
+    "of rooms": (partial(functional.conv3d, padding=1), (2, 4, 5, 6, 7), (8, 4, 3, 3, 3)),
+    "transposed": (partial(functional.conv_transpose2d, padding=1, stride=2), (2, 6, 9, 11), (6, 8, 3, 3)),
+    "transposed, with more": (
+        partial(functional.conv_transpose2d, padding=1, stride=2, output_padding=1), (2, 6, 9, 11), (6, 8, 3, 3),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("which", CONVOLUTIONS)
+def test_convolutions_and_their_gradients(which: str, dtype: torch.dtype) -> None:
+    call, size, weight_size = CONVOLUTIONS[which]
+    torch.manual_seed(0)
+    channels = weight_size[1] if "transposed" in which else weight_size[0]
+    given = [torch.randn(each).to(dtype).npu() for each in (size, weight_size, (channels,))]
+    torch._dynamo.reset()
+    found = []
+    for function in (call, torch.compile(call, fullgraph=True, backend="npu")):
+        leaves = [each.clone().requires_grad_() for each in given]
+        y = function(*leaves)
+        (y * torch.linspace(-1, 1, y.numel()).to(y).reshape(y.shape)).sum().backward()
+        found.append([y.detach(), *(each.grad for each in leaves)])
+    assert all(map(torch.equal, *found))
 
 
 def test_random_tensors_like_others() -> None:

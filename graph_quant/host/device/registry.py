@@ -168,6 +168,8 @@ def kernel_for(name: str) -> kernels.Kernel:
     kernel = in_part(name, kernel)
     if name in convolutions.NAMES:
         kernel = convolutions.in_float32(kernel)
+    if name in convolutions.BACKWARD:
+        kernel = convolutions.one_by_one(kernel)
     if name in fourier.AS_IN_GRAPHS:
         kernel = fourier.AS_IN_GRAPHS[name](kernel)
     if name in decomposed.WITH_VECTORS:
