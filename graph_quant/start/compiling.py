@@ -35,7 +35,6 @@ from ..converters.decompositions import OUTSIDE, outside
 from ..converters.unlowered import WITHOUT_NODES, check_results, refusal
 from ..ge import (
     MODULE_PATH,
-    TRANSPOSING,
     Source,
     layouts_of,
     module_path,
@@ -245,9 +244,8 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
         source, noted = source_of(node), sources_of(self.graph)
         for op in self.graph.op[before:]:
             noted[op.name] = source
-        if node.target in layouts.FACTORS:
-            columns = layouts.factors_in_columns(node)
-            products = [op.name for op in self.graph.op[before:] if op.type in TRANSPOSING]
+        if columns := layouts.factors_in_columns(node):
+            products = [op.name for op in self.graph.op[before:] if op.type in layouts.NODES]
             layouts_of(self.graph).update(dict.fromkeys(products, columns))
 
     return converter_context

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
+from torch._ops import OpOverload
+from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-aten = torch.ops.aten
 # Where the factors stand among the arguments.
-FACTORS = {aten.mm.default: (0, 1), aten.bmm.default: (0, 1), aten.addmm.default: (1, 2)}
+FACTORS = {
+    "aten::mm": (0, 1),
+    "aten::bmm": (0, 1),
+    "aten::addmm": (1, 2),
+    "aten::_grouped_mm": (0, 1),
+    "npu::npu_grouped_matmul": (0, 1),
+}
+# The nodes that multiply.
+NODES = frozenset(
+    {"GroupedMatmul"} | {f"{kind}{version}" for kind in ("MatMul", "BatchMatMul") for version in ("", "V2", "V3")}
+)
 
 
-def factors_in_columns(node: Any) -> tuple[bool, ...]:
-    """Of each factor of a traced product, whether it lies in columns."""
-    return tuple(_in_columns(node.args[place].meta["val"]) for place in FACTORS[node.target])
+def factors_in_columns(node: Any) -> tuple[bool, ...] | None:
+    """Of each factor of a traced product, whether it lies in columns; None for what is none, or several at once."""
+    places = FACTORS.get(node.target.name()) if isinstance(node.target, OpOverload) else None
+    if places is None:
+        return None
+    given = [node.args[place] if place < len(node.args) else None for place in places]
+    factors = [each[0] if isinstance(each, (list, tuple)) and len(each) == 1 else each for each in given]
+    if not all(isinstance(each, Node) for each in factors):
+        return None
+    return tuple(_in_columns(each.meta["val"]) for each in factors)
 
 
 def _in_columns(x: Tensor) -> bool:

@@ -175,6 +175,18 @@ def test_how_factors_lie_decides_no_bits(dtype: torch.dtype, dynamic: bool) -> N
     assert not _differing(PRODUCTS, torch.randn(37, 20).to(dtype).npu(), dynamic)
 
 
+@pytest.mark.parametrize("turn", [False, True])
+def test_experts_with_few_rows(turn: bool) -> None:
+    def multiply(x: torch.Tensor, weight: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        matrices = weight.mT if turn else weight.mT.clone(memory_format=torch.contiguous_format)
+        return torch_npu.npu_grouped_matmul([x], [matrices], group_list=ends, split_item=3, group_type=0)[0]  # type: ignore[no-any-return]
+
+    torch.manual_seed(0)
+    given = torch.randn(9, 64).npu(), torch.randn(3, 40, 64).npu(), torch.tensor([1, 3, 9]).npu()
+    torch._dynamo.reset()
+    assert torch.equal(multiply(*given), torch.compile(multiply, fullgraph=True, backend="npu")(*given))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_layer_over_turned_batches(bias: bool) -> None:
     torch.manual_seed(0)

@@ -32,7 +32,17 @@ from ...ge import (
     to_tensor,
     unread,
 )
-from ..kernels import KERNELS, LONGEST_SIZES, Fed, Input, Kernel, choose, is_folded, product_as_laid_out
+from ..kernels import (
+    KERNELS,
+    LONGEST_SIZES,
+    Fed,
+    Input,
+    Kernel,
+    choose,
+    grouped_product_as_laid_out,
+    is_folded,
+    product_as_laid_out,
+)
 from . import inputs
 from .engines import INDUCTOR, Run, with_inductor
 from .errors import GraphError, NodeError, UnsupportedGraphError
@@ -236,7 +246,8 @@ class _Importer:
         kwargs = {parameter: value for parameter, value in stated.items() if value is not None}
         name, function = self._identifier(node.name), kernel.function
         if node.name in self.layouts:
-            function, kwargs = product_as_laid_out, {**kwargs, "columns": self.layouts[node.name]}
+            function = grouped_product_as_laid_out if node.type == "GroupedMatmul" else product_as_laid_out
+            kwargs["columns"] = self.layouts[node.name]
         call = self.graph.create_node("call_function", function, tuple(args), kwargs, name)
         call.meta["ge"] = node
         call.meta["kernel"] = kernel

@@ -16,7 +16,7 @@ from ...ge import (
     is_folded,
     look_in,
 )
-from .matmul import product_as_laid_out
+from .matmul import grouped_product_as_laid_out, product_as_laid_out
 
 __all__ = [
     "CONSTANT_KERNELS",
@@ -28,6 +28,7 @@ __all__ = [
     "Kernel",
     "choose",
     "facts",
+    "grouped_product_as_laid_out",
     "is_folded",
     "product_as_laid_out",
 ]

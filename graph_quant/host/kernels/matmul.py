@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -64,8 +67,21 @@ def product_as_laid_out(
     x1 = x1.mT if transpose_x1 or adj_x1 else x1
     x2 = x2.mT if transpose_x2 or adj_x2 else x2
     if _decide_bits(x1, x2):
-        x1, x2 = (_in_columns(x) if turned else _in_rows(x) for x, turned in zip((x1, x2), columns, strict=True))
+        x1, x2 = (_laid_out(x, lies) for x, lies in zip((x1, x2), columns, strict=True))
     return product(x1, x2, bias)
+
+
+def grouped_product_as_laid_out(
+    x: Sequence[Tensor], weight: Sequence[Tensor], *rest: Any, columns: tuple[bool, bool], **settings: Any
+) -> list[Tensor]:
+    """A product in groups, any of which may have few rows, with factors of floats that lie as in eager mode."""
+    from ...reference.matmul.grouped_matmul_node import grouped_matmul_node
+
+    if x[0].is_floating_point() and weight[0].is_floating_point():
+        turned = (bool(settings.get("transpose_x")), bool(settings.get("transpose_weight")))
+        wanted = [lies != turns for lies, turns in zip(columns, turned, strict=True)]
+        x, weight = ([_laid_out(factor[0], lies)] for factor, lies in zip((x, weight), wanted, strict=True))
+    return grouped_matmul_node(x, weight, *rest, **settings)
 
 
 def _decide_bits(x1: Tensor, x2: Tensor) -> bool:
@@ -76,8 +92,8 @@ def _decide_bits(x1: Tensor, x2: Tensor) -> bool:
     return x1.dtype == torch.float32 and any(not isinstance(size, int) or size < _FEW for size in outer)
 
 
-def _in_columns(x: Tensor) -> Tensor:
-    return _in_rows(x.mT).mT
+def _laid_out(x: Tensor, in_columns: bool) -> Tensor:
+    return _in_rows(x.mT).mT if in_columns else _in_rows(x)
 
 
 def _in_rows(x: Tensor) -> Tensor:
