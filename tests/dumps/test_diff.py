@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from google.protobuf import text_format
 from graph_quant import dumps
+from graph_quant.ge.protobuf import schema
 
 DATA = Path(__file__).parent / "data"
 INT4 = DATA / "upstream_group_quant_int4.txt"
@@ -97,3 +99,85 @@ def test_pages(command, tmp_path):
     code, page, _ = command("diff", INT4, edited(tmp_path, ("i: 29", "i: 2")), "--format", "html")
     assert code == 1
     assert '"kind":"changed"' in page
+
+
+GE = DATA / "small_ge_proto.txt"
+READABLE = DATA / "small_ge_readable.txt"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "told"),
+    [
+        pytest.param(READABLE, "[0.900000]", "[0.800000]", "value: [0.900000] -> [0.800000]", id="printed constant"),
+        pytest.param(READABLE, "value: [2]", "value: [3]", "value: [2] -> [3]", id="printed size"),
+        pytest.param(READABLE, "else_branch: %If_0_else", "else_branch: %gone", "graph else_branch:", id="lost branch"),
+        pytest.param(READABLE, 'graph("If_0_else")', 'graph("other")', "graph else_branch:", id="renamed branch"),
+        pytest.param(GE, 'subgraph_name: "same"', 'subgraph_name: "gone"', "graph else_branch:", id="lost subgraph"),
+        pytest.param(
+            DATA / "small_fx.txt", "class false_graph_0(", "class other_graph(", "graph else_branch:", id="fx"
+        ),
+        pytest.param(INT4, "_output_dtypes", None, "~ the graph", id="dtypes of the results"),
+        pytest.param(INT4, "_input_placements", None, "~ the graph", id="where inputs are"),
+        pytest.param(INT4, "dim: -1", "dim: 16", "desc sizes: [[-1, -1]] -> [[16, 16]]", id="sizes of an input"),
+    ],
+)
+def test_what_only_one_place_tells_is_a_difference(command, tmp_path, path, before, after, told):
+    text = path.read_text()
+    changed = text.replace(before, after) if after else _with_another_number(text, before)
+    assert changed != text
+    (tmp_path / "changed").write_text(changed)
+    code, out, error = command("diff", path, tmp_path / "changed")
+    assert (code, error) == (1, "")
+    assert told in out, out
+
+
+def _with_another_number(text: str, attribute: str) -> str:
+    """The dump with another number in an attribute of the graph."""
+    place = text.index(f'key: "{attribute}"')
+    return text[:place] + re.sub(r"\bi: \d+", "i: 7", text[place:], count=1)
+
+
+def test_the_input_of_the_caller_that_feeds_a_called_graph_is_compared(tmp_path):
+    model = schema().ModelDef()
+    text_format.Parse(GE.read_text(), model)
+    fed = next(op for graph in model.graph for op in graph.op if "_parent_node_index" in op.attr)
+    fed.attr["_parent_node_index"].i += 1
+    (tmp_path / "changed").write_text(text_format.MessageToString(model))
+    lines = list(dumps.load(GE).diff(dumps.load(tmp_path / "changed")).lines())
+    assert any("wiring input of the caller: " in line for line in lines), lines
+
+
+def test_a_desc_that_is_not_what_is_computed_is_a_difference(tmp_path):
+    right = DATA / "upstream_group_quant_default.txt"
+    model = dumps.load(right).graph_def
+    desc = next(op for op in model.op if op.type == "GroupQuant").output_desc[0]
+    desc.dtype = 3 if desc.dtype != 3 else 1
+    (tmp_path / "wrong.txt").write_text(str(model))
+    difference = dumps.load(right).diff(dumps.load(tmp_path / "wrong.txt"))
+    assert any(line.startswith("    desc disagrees: ") for line in difference.lines())
+
+
+def _with_a_long_constant(path: Path, content: bytes) -> Path:
+    """A dump of GE's with a constant of many elements."""
+    model = schema().ModelDef()
+    text_format.Parse(GE.read_text(), model)
+    const = next(op for graph in model.graph for op in graph.op if op.type == "Const")
+    tensor = const.attr["value"].t
+    tensor.desc.dtype = schema().DataType.Value("DT_FLOAT")
+    tensor.desc.shape.dim[:] = [len(content) // 4]
+    tensor.data = content
+    path.write_text(text_format.MessageToString(model))
+    return path
+
+
+def test_every_byte_of_a_constant_of_ge_counts(command, tmp_path):
+    one = _with_a_long_constant(tmp_path / "one", bytes(1024))
+    other = _with_a_long_constant(tmp_path / "other", bytes(512) + b"\1" + bytes(511))
+    code, out, _ = command("diff", one, other)
+    assert code == 1
+    assert "attribute value: " in out
+
+
+def test_constants_that_no_file_holds_are_said(command):
+    code, out, _ = command("diff", GE, GE)
+    assert (code, out.splitlines()[1:]) == (0, ["neither of the two files tells: the bytes of constants (1 nodes)"])

@@ -139,3 +139,26 @@ class <lambda>(torch.nn.Module):
     assert (code, error) == (0, "")
     assert "    relu (aten.relu.default) → Relu at original_ge_graph" in out
     assert "    add (aten.add.Tensor) → no GE node at original_ge_graph" in out
+
+
+def test_a_pass_that_only_reads_from_elsewhere_changed_something(tmp_path, command):
+    other = {"name": "other", "type": "Relu", "reads": ["x"]}
+    passes = (
+        graph(X, RELU | {"reads": ["x"]}, other, OUT),
+        graph(X, RELU | {"reads": ["x"]}, other, OUT | {"reads": ["other"]}),
+    )
+    for number, text in enumerate(passes):
+        (tmp_path / f"ge_proto_0000000{number}_graph_1_Pass{number}.txt").write_text(text)
+    code, out, error = command("diff", tmp_path)
+    assert (code, error) == (1, "")
+    assert "otherwise changed" in out
+    assert "nothing changed" not in out
+
+
+def test_a_pass_that_only_changes_a_called_graph_changed_something(tmp_path, command):
+    text = (Path(__file__).parent / "data" / "small_ge_proto.txt").read_text()
+    for number, content in enumerate((text, text.replace('"Add"', '"Mul"'))):
+        (tmp_path / f"ge_proto_0000000{number}_graph_1_Pass{number}.txt").write_text(content)
+    code, out, error = command("diff", tmp_path)
+    assert (code, error) == (1, "")
+    assert "in twice" in out

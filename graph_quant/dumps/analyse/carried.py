@@ -87,12 +87,21 @@ def numbers(node: Node) -> list[tuple[str, Any]]:
     return found
 
 
+def stored(node: Node) -> tuple[int, list[int], bytes] | None:
+    """The dtype, shape and bytes of a constant or variable; None where the dump does not hold them."""
+    if "value" not in node.proto.attr:
+        return None
+    tensor = node.proto.attr["value"].t
+    sizes = list(tensor.desc.shape.dim)
+    return (tensor.desc.dtype, sizes, tensor.data) if tensor.data or 0 in sizes else None
+
+
 def constant(node: Node) -> str | None:
     """The value of a constant or variable as a readable dump prints it; None where the dump does not tell it."""
     tensor = node.proto.attr["value"].t if "value" in node.proto.attr else None
     if tensor is not None and tensor.data:
         return abbreviated(tensor)
-    if "_readable_value" in node.proto.attr and tensor is None:
+    if "_readable_value" in node.proto.attr:
         return str(node.proto.attr["_readable_value"].s, "utf-8", "backslashreplace").replace(", ", " ")
     return None
 

@@ -9,27 +9,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...ge import CONST_TYPES, UNDEFINED, Node, in_words, printable
+from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, UNDEFINED, Node, in_words, printable
+from ..graph.called import parameters, returned_places
 from ..graph.shapes import TensorType
 from ..graph.text import constant_text, node_line
 from ..read.contents import GE_KINDS
-from .carried import carries, constant, names, same
+from .carried import carries, constant, names, same, stored
 from .match import NAMING, attribute_key, match
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
 _UNSTATED = re.compile(r"\.\d+$")
+_WITH_DESCS = {"txt", "pbtxt"}  # what TorchAir writes with the descs that its converters left
 
 
 @dataclass(frozen=True)
 class Change:
-    """One fact of a matched node that differs; ``kind`` is attribute, dtype, shape, format or wiring."""
+    """One fact that differs; ``kind`` is attribute, dtype, shape, format, desc, wiring or graph."""
 
     kind: str
     what: str
     before: str
     after: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {printable(self.what, 120)}: {self.before} -> {self.after}"
 
 
 @dataclass
@@ -37,7 +42,8 @@ class Difference:
     """Nodes added, removed and changed; those in ``renamed`` only have another name, which is no difference.
 
     ``pairs`` are the nodes that were matched, ``inner`` the differences of the graphs that matched nodes call;
-    ``untold`` is what only one of the files tells.
+    ``own`` is what differs in the graph itself and not in a node of it; ``untold`` is what only one of the files tells,
+    ``unknown`` what neither does.
     """
 
     old: Dump
@@ -48,11 +54,13 @@ class Difference:
     renamed: dict[str, str] = field(default_factory=dict)
     pairs: dict[str, str] = field(default_factory=dict)
     inner: list[Difference] = field(default_factory=list)
+    own: list[Change] = field(default_factory=list)
     untold: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
 
     def __bool__(self) -> bool:
         """Whether the graphs differ."""
-        return bool(self.added or self.removed or self.changed or any(self.inner))
+        return bool(self.added or self.removed or self.changed or self.own or any(self.inner))
 
     def lines(self) -> Iterator[str]:
         """The difference as text: ``-`` gone, ``+`` new, ``~`` changed."""
@@ -63,7 +71,8 @@ class Difference:
                 printable(before, 120) if before == after else f"{printable(before, 120)} (now {printable(after, 120)})"
             )
             yield f"~ {name}: {printable(self.old.nodes[before].type, 120)}"
-            yield from (f"    {c.kind} {printable(c.what, 120)}: {c.before} -> {c.after}" for c in changes)
+            yield from (f"    {c}" for c in changes)
+        yield from self.own_lines()
         for each in filter(None, self.inner):
             yield f"in graph {printable(each.new.name, 120)}:"
             yield from (f"  {line}" for line in each.lines())
@@ -76,9 +85,19 @@ class Difference:
             renamed = sum(len(each.renamed) for each in graphs)
             other = f", {renamed} under another name" if renamed else ""
             yield f"no difference in {nodes} nodes{other}"
-            if told := sum((each.untold for each in graphs), Counter()):
-                parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(told.items()))
-                yield f"only one of the two files tells: {parts}"
+            for who, told in (
+                ("only one of the two files tells", sum((each.untold for each in graphs), Counter())),
+                ("neither of the two files tells", sum((each.unknown for each in graphs), Counter())),
+            ):
+                if told:
+                    parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(told.items()))
+                    yield f"{who}: {parts}"
+
+    def own_lines(self) -> Iterator[str]:
+        """What differs in the graph itself."""
+        if self.own:
+            yield f"~ the graph {printable(self.new.name, 120)}".rstrip()
+            yield from (f"    {change}" for change in self.own)
 
     def all(self) -> Iterator[Difference]:
         """Itself and the differences of all graphs that are called."""
@@ -109,11 +128,18 @@ class Difference:
             ],
             "renamed": self.renamed,
         }
-        return facts
+        return facts | ({"graph": [vars(change) for change in self.own]} if self.own else {})
 
 
 def compare(old: Dump, new: Dump) -> Difference:
-    """Match the nodes of two dumps and compare what each does, yields and reads."""
+    """Match the nodes of two dumps and compare what each does, yields and reads, and the graphs that each calls."""
+    result = _compare(old, new)
+    result.inner += _uncalled(result)
+    result.own += [*_graph_attributes(old, new), *_only_one_has(result)]
+    return result
+
+
+def _compare(old: Dump, new: Dump) -> Difference:
     pairs = match(old, new)
     result = Difference(old, new, pairs=pairs)
     taken = set(pairs.values())
@@ -125,24 +151,83 @@ def compare(old: Dump, new: Dump) -> Difference:
             continue
         changes = [
             *_attributes(result, node, new.nodes[other]),
+            *_constants(result, node, new.nodes[other]),
             *_types(result, node.name, other),
+            *_descs(result, node, new.nodes[other]),
             *_wiring(result, node, other, pairs),
+            *_roles(result, node.name, other),
         ]
         if changes:
             result.changed[node.name, other] = changes
         if other != node.name:
             result.renamed[node.name] = other
         result.inner += _called(result, node.name, other)
-    result.inner += _uncalled(result)
     return result
+
+
+def _graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
+    """What TorchAir notes on a graph for those who run it: where inputs are, which dtypes the results have."""
+    if old.kind not in _WITH_DESCS or new.kind not in _WITH_DESCS:
+        return
+    before, after = old.graph_def.attr, new.graph_def.attr
+    for name in sorted(set(before) & set(after)):
+        if before[name] != after[name]:
+            yield Change("attribute", name, in_words(name, before[name]), in_words(name, after[name]))
+
+
+def _only_one_has(result: Difference) -> Iterator[Change]:
+    """Graphs of one file that nothing of the other was compared with."""
+    seen = {id(dump) for each in result.all() for dump in (each.old, each.new)}
+    for dump, is_old in ((result.old, True), (result.new, False)):
+        for graph in dump.graphs():
+            if id(graph) in seen:
+                continue
+            if result.old.kind != result.new.kind:
+                result.untold["called graphs"] += len(graph.nodes)
+                continue
+            ends = f"{len(graph.nodes)} nodes", "nothing"
+            yield Change("graph", graph.name, *(ends if is_old else reversed(ends)))
+
+
+def _roles(result: Difference, before: str, after: str) -> Iterator[Change]:
+    """Graphs that only one of two matched nodes calls."""
+    if result.old.kind != result.new.kind:
+        return
+    mine, theirs = (
+        {call.role: printable(call.graph.name, 120) for call in dump.calls.get(name, ())}
+        for dump, name in ((result.old, before), (result.new, after))
+    )
+    for role in sorted(mine.keys() ^ theirs.keys()):
+        yield Change("graph", role, mine.get(role, "nothing"), theirs.get(role, "nothing"))
 
 
 def _called(result: Difference, before: str, after: str) -> Iterator[Difference]:
     """The differences of the graphs that two matched nodes call, by what they are to them."""
     mine = {call.role: call.graph for call in result.old.calls.get(before, ())}
     theirs = {call.role: call.graph for call in result.new.calls.get(after, ())}
-    for role in mine.keys() & theirs.keys():
-        yield compare(mine[role], theirs[role])
+    for role in sorted(mine.keys() & theirs.keys()):
+        inner = _compare(mine[role], theirs[role])
+        _add_passing(inner, result.old.nodes[before], result.new.nodes[after])
+        yield inner
+
+
+def _add_passing(inner: Difference, before: Node, after: Node) -> None:
+    """Add which inputs of the callers feed the inputs of the graphs they call, and which results they get from there."""
+    if inner.old.kind != inner.new.kind:
+        return
+    fed, now = parameters(inner.old, before), parameters(inner.new, after)
+    for name, other in inner.pairs.items():
+        if fed.get(name) != now.get(other):
+            change = Change("wiring", "input of the caller", str(fed.get(name)), str(now.get(other)))
+            inner.changed.setdefault((name, other), []).append(change)
+        if inner.old.nodes[name].type == OUTPUT_TYPE:
+            places = [returned_places(end) for end in (inner.old.nodes[name], inner.new.nodes[other])]
+            for place in places[0].keys() & places[1].keys():
+                if places[0][place] != places[1][place]:
+                    ends = str(places[0][place]), str(places[1][place])
+                    inner.changed.setdefault((name, other), []).append(
+                        Change("wiring", f"output of the caller that is input {place}", *ends)
+                    )
 
 
 def _uncalled(result: Difference) -> Iterator[Difference]:
@@ -154,7 +239,7 @@ def _uncalled(result: Difference) -> Iterator[Difference]:
         {graph.name: graph for graph in dump.graphs() if id(graph) not in seen} for dump in (result.old, result.new)
     )
     for name in sorted(mine.keys() & theirs.keys()):
-        yield compare(mine[name], theirs[name])
+        yield _compare(mine[name], theirs[name])
 
 
 def _attributes(result: Difference, node: Node, other: Node) -> Iterator[Change]:
@@ -162,19 +247,15 @@ def _attributes(result: Difference, node: Node, other: Node) -> Iterator[Change]
         return
     before, after = node.proto.attr, other.proto.attr
     printed = "ge_readable" in (result.old.kind, result.new.kind)
-    for name in sorted(names(result.old, node, NAMING) | names(result.new, other, NAMING)):
+    for name in sorted((names(result.old, node, NAMING) | names(result.new, other, NAMING)) - _apart(result, node)):
         first, second = (
             attrs[name] if name in attrs and attrs[name].WhichOneof("value") else None for attrs in (before, after)
         )
-        if first == second or (first and second and name != "value" and same(first, second, printed=printed)):
+        if first == second or (first and second and same(first, second, printed=printed)):
             continue
         if _is_untold(result, node, other, name, first, second):
             continue
-        if name == "value" and node.type in CONST_TYPES:
-            shown = [constant_text(node), constant_text(other)]
-            shown[1] += " (other bytes)" if shown[0] == shown[1] else ""
-        else:
-            shown = ["absent" if value is None else in_words(name, value) for value in (first, second)]
+        shown = ["absent" if value is None else in_words(name, value) for value in (first, second)]
         yield Change("attribute", name, *shown)
 
 
@@ -185,12 +266,55 @@ def _is_untold(result: Difference, node: Node, other: Node, name: str, first: An
         if own is None and not carries(dump, mine, name, theirs):
             result.untold["attributes"] += 1
             return True
-    if name == "value" and {result.old.kind, result.new.kind} & GE_KINDS:
-        values = constant(node), constant(other)
-        if None in values or values[0] == values[1]:
-            result.untold["the bytes of constants"] += 1
-            return True
     return False
+
+
+def _apart(result: Difference, node: Node) -> set[str]:
+    """Attributes that are compared as the values they are."""
+    return {"value"} if node.type in CONST_TYPES or {result.old.kind, result.new.kind} & GE_KINDS else set()
+
+
+def _constants(result: Difference, node: Node, other: Node) -> Iterator[Change]:
+    """The value of a constant or variable: all of it where both files hold its bytes, else as far as both tell."""
+    if "value" not in _apart(result, node):
+        return
+    bytes_of = stored(node), stored(other)
+    if None not in bytes_of:
+        if bytes_of[0] != bytes_of[1]:
+            shown = [constant_text(node), constant_text(other)]
+            shown[1] += " (other bytes)" if shown[0] == shown[1] else ""
+            yield Change("attribute", "value", *shown)
+        return
+    told = constant(node), constant(other)
+    if told[0] is not None and told[1] is not None and told[0] != told[1]:
+        yield Change("attribute", "value", constant_text(node), constant_text(other))
+    elif told[0] is not None or told[1] is not None:
+        known = result.untold if bytes_of != (None, None) else result.unknown
+        if bytes_of != (None, None) or _is_shortened(told[0] or told[1] or ""):
+            known["the bytes of constants"] += 1
+    elif node.type in CONST_TYPES:
+        result.unknown["the bytes of constants"] += 1
+
+
+def _is_shortened(text: str) -> bool:
+    """Whether a printed constant leaves some of it out."""
+    return "..." in text or "…" in text or text.startswith("<")
+
+
+def _descs(result: Difference, node: Node, other: Node) -> Iterator[Change]:
+    """Where a desc is not what is computed, in one of the graphs or otherwise than in the other."""
+    if result.old.kind not in _WITH_DESCS or result.new.kind not in _WITH_DESCS:
+        return
+    before, after = (
+        "; ".join(map(printable, dump.inference.disagreements.get(each.name, ())))
+        for dump, each in ((result.old, node), (result.new, other))
+    )
+    if before != after:
+        yield Change("desc", "disagrees", before or "no", after or "no")
+    if node.type in INPUT_TYPES:
+        sizes = [[list(desc.shape.dim) for desc in each.proto.output_desc] for each in (node, other)]
+        if sizes[0] != sizes[1]:
+            yield Change("desc", "sizes", *map(str, sizes))
 
 
 def _types(result: Difference, before: str, after: str) -> Iterator[Change]:

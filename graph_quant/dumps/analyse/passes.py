@@ -15,6 +15,7 @@ from ..graph.placement import placement
 
 if TYPE_CHECKING:
     from ..dump import Dump
+    from .diff import Difference
 
 # ge_proto_00000012_graph_1_PassName.txt, 003_aot_forward_graph_after_pass.txt, dynamo_optimized_graph_1_rank_0_….txt
 _GE = re.compile(r"ge_(?:proto|onnx|readable)_(?P<number>\d+)_(?:graph_(?P<graph>\d+)_)?(?P<name>.*?)(?:\.\w+)?$")
@@ -129,7 +130,18 @@ def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
         if node.name not in swallowed and node.type not in CONST_TYPES | OUTSIDE_TYPES
     ]
     result.unquantised = list(_no_longer_quantised(before, after, result, difference.renamed))
+    if difference and not result.words():
+        result.changed = list(_otherwise_changed(difference))
     return result
+
+
+def _otherwise_changed(difference: Difference) -> Iterator[str]:
+    """All that differs, of a pass of which nothing else is told: what is read from elsewhere, constants, called graphs."""
+    for each in difference.all():
+        within = "" if each is difference else f" in {each.new.name}"
+        yield from (f"{new}{within}" for _, new in each.changed)
+        yield from (f"{node.name}{within}" for node in (*each.removed, *each.added))
+        yield from (f"{change.what}{within}" for change in each.own)
 
 
 def _no_longer_quantised(before: Dump, after: Dump, result: PassChange, renamed: dict[str, str]) -> Iterator[str]:

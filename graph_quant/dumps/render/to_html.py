@@ -45,6 +45,7 @@ def diff_page(difference: Difference, before: str = "before", after: str = "afte
     old, new = difference.old, difference.new
     places = _Places(difference)
     counts = [line for line in difference.lines() if not line.startswith(("- ", "+ ", "~ ", " ", "in graph "))]
+    counts = [*(line for each in difference.all() for line in each.own_lines()), *counts]
     return _page(
         {
             "title": f"{before} → {after}",
