@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from torch._dynamo.exc import TorchDynamoException
 
@@ -39,7 +41,8 @@ def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
     except OSError as reason:
         raise error(f"{path}: {reason.strerror}") from reason
     try:
-        exec(compile(source, path, "exec"), namespace)
+        with _leaving():
+            exec(compile(source, path, "exec"), namespace)
     except SystemExit as left:
         if left.code not in (None, 0):
             raise error(f"{path}: it ended with exit code {left.code}") from left
@@ -47,6 +50,26 @@ def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
         raise
     except Exception as reason:
         raise error(f"{path}: it stops: {in_one_line(path, reason)}") from reason
+
+
+@contextmanager
+def _leaving() -> Iterator[None]:
+    """Have ``os._exit`` end the script and not the command that runs it, which has its findings still to tell."""
+    leave, process = os._exit, os.getpid()
+
+    def left(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)
+        if threading.current_thread() is threading.main_thread():
+            raise SystemExit(status)
+        print("graph-quant: a thread of the script ended the process", file=sys.stderr, flush=True)
+        leave(status or 2)
+
+    os._exit = left
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def model_of(
@@ -77,18 +100,18 @@ def _arguments(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
 
 def in_one_line(path: str, error: BaseException) -> str:
     """The rule that was broken, without what Dynamo wraps around it, and the line of the script that it came from."""
-    causes = list(_causes(error))
-    frames = [frame for each in causes for frame in _frames(each) if frame.filename == path]
+    behind = list(causes(error))
+    frames = [frame for each in behind for frame in _frames(each) if frame.filename == path]
     # Dynamo's own errors tell that tracing failed, and not why.
-    own = [each for each in causes if not isinstance(each, TorchDynamoException)]
-    told = next((each for each in causes if isinstance(each, Refusal)), own[0] if own else error)
+    own = [each for each in behind if not isinstance(each, TorchDynamoException)]
+    told = next((each for each in behind if isinstance(each, Refusal)), own[0] if own else error)
     text = next((line.strip() for line in str(told).splitlines() if line.strip()), "")
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
     kind = "" if isinstance(told, Refusal) else f"{type(told).__name__}: "  # a refusal names the operator itself
     return f"{kind}{text}{where}"
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def causes(error: BaseException) -> Iterator[BaseException]:
     """The error and those that it came from, outermost first."""
     seen: set[int] = set()
     waiting: BaseException | None = error

@@ -9,6 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from .errors import UsageError
+
 FOLDER = "GRAPH_QUANT_REPORTS"  # where ranks leave their reports for the command that started them
 
 
@@ -24,11 +26,20 @@ def verify_ranks(options: argparse.Namespace) -> int:
         pages = _texts(places, ".html")
     for each in found:
         print(f"{each['title']}: {each['verdict']}")
-    for path, content in ((options.json, _document(found)), (options.html, _page(found, pages))):
+    for path, content in ((options.json, _document(found, options.ranks)), (options.html, _page(found, pages))):
         if path:
-            Path(path).write_text(content, encoding="utf-8")
+            _write(path, content)
             print(f"wrote {path}")
+    if code in (0, 1) and len(found) < options.ranks:
+        raise UsageError(f"{options.script}: of {options.ranks} ranks, {options.ranks - len(found)} left no report")
     return code
+
+
+def _write(path: str, content: str) -> None:
+    try:
+        Path(path).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
 
 
 def _texts(places: list[Path], suffix: str) -> list[str]:
@@ -37,8 +48,8 @@ def _texts(places: list[Path], suffix: str) -> list[str]:
     return [file.read_text(encoding="utf-8") for file in files if file.exists()]
 
 
-def _document(found: list[dict[str, Any]]) -> str:
-    whole = {"ok": all(each["ok"] for each in found), "ranks": found}
+def _document(found: list[dict[str, Any]], ranks: int) -> str:
+    whole = {"ok": len(found) == ranks and all(each["ok"] for each in found), "ranks": found}
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

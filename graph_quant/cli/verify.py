@@ -125,6 +125,8 @@ def run(options: argparse.Namespace) -> int:
     if report.stopped is not None:
         _show_traceback(options, report.stopped.__cause__)
         raise UsageError(printable(str(report.stopped), limit=600))
+    if report.ok and not report.compared:
+        raise UsageError(f"{options.script}: {report.verdict()}")
     return 0 if report.ok else 1
 
 

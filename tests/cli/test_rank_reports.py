@@ -3,7 +3,9 @@
 import argparse
 import json
 
-from graph_quant.cli import rank_reports, script
+import pytest
+from graph_quant.cli import rank_reports, ranks, script
+from graph_quant.cli.errors import UsageError
 
 
 def report(rank: int, ok: bool) -> dict[str, object]:
@@ -13,7 +15,7 @@ def report(rank: int, ok: bool) -> dict[str, object]:
 def test_it_is_right_where_every_rank_is() -> None:
     for second in (True, False):
         ranks = [report(0, True), report(1, second)]
-        assert json.loads(rank_reports._document(ranks)) == {"ok": second, "ranks": ranks}
+        assert json.loads(rank_reports._document(ranks, 2)) == {"ok": second, "ranks": ranks}
 
 
 def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> None:
@@ -29,3 +31,16 @@ def test_what_the_joined_report_becomes_is_not_told_to_ranks() -> None:
     given = argparse.Namespace(own=own, arguments=["x.py", "--json"])
     told = script.command_of_a_rank("verify", given, "--ranks", "--json", "--html")
     assert told[1:] == ["-m", "graph_quant", "verify", "--min-sqnr", "40", "--", "x.py", "--json"]
+
+
+def test_a_rank_that_left_no_report_is_not_right() -> None:
+    assert not json.loads(rank_reports._document([report(0, True)], 2))["ok"]
+    assert not json.loads(rank_reports._document([], 2))["ok"]
+
+
+def test_ranks_that_end_well_without_a_report_are_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "run", lambda *_, **__: 0)
+    given = argparse.Namespace(own=["verify", "--ranks", "2", "x.py"], arguments=[], ranks=2, json=None, html=None)
+    given.script = "x.py"
+    with pytest.raises(UsageError, match="of 2 ranks, 2 left no report"):
+        rank_reports.verify_ranks(given)

@@ -261,3 +261,30 @@ def test_hostile_names_stay_text() -> None:
     page.feed(report.to_html())
     assert "img" not in page.tags
     assert "script" not in page.tags
+
+
+LEAVING = (
+    UNCHANGED
+    + """
+    import os
+    os._exit(0)
+"""
+)
+
+
+@pytest.mark.usefixtures("broken_packing")
+def test_a_script_that_leaves_at_once_is_judged_all_the_same(
+    script: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", script(LEAVING)]) == 1
+    assert "different: " in capsys.readouterr().out
+
+
+def test_a_script_of_which_nothing_can_be_compared(
+    script: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = script("import torch\nmodel, inputs = torch.rand_like, (torch.ones(64).npu(),)\n")
+    assert main(["verify", path]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"graph-quant: {path}: nothing could be compared: ")
+    assert error.count("\n") == 1

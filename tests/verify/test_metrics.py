@@ -98,3 +98,13 @@ def test_words() -> None:
     assert [share(part) for part in (0.0, 0.0002, 0.25, 0.9999, 1.0)] == ["0%", "<0.1%", "25.0%", ">99.9%", "100%"]
     assert decibel(38.04) == "38.0"
     assert result_type("bfloat16", (2, 3)) == "bf16[2,3]"
+
+
+def test_thresholds_tell_long_integers_apart() -> None:
+    found = compare(torch.tensor([2**60]), torch.tensor([2**60 + 1]))
+    assert (found.max_error, found.sqnr < 400) == (1, True)
+
+
+def test_the_smallest_numbers_have_a_ratio_too() -> None:
+    found = compare(torch.tensor([1e-200], dtype=torch.float64), torch.tensor([2e-200], dtype=torch.float64))
+    assert found.sqnr == pytest.approx(0)

@@ -13,6 +13,7 @@ import torchair
 from graph_quant.verification import Report, Status, VerificationError, capture, verify
 from graph_quant.verification.run import interception
 from torch import Tensor, nn
+from torch._dynamo.backends.common import aot_autograd
 
 
 def statuses(report: Report) -> dict[str, Status]:
@@ -125,6 +126,7 @@ def test_what_the_script_gets_is_compared_and_not_only_a_second_graph(
         return original(x) + (len(ran) - 1)
 
     break_kernel("Relu", wrong_the_second_time)
+    torch._dynamo.reset()
     with capture() as report:
         torch.compile(torch.relu, backend="npu")(torch.ones(3).npu())
     assert len(ran) == 2
@@ -352,3 +354,108 @@ def test_memory_that_nothing_was_written_to_is_not_compared() -> None:
     torch.full((2, 3), 7.0).npu()  # leaves what an empty tensor may hold
     report = verify(function, torch.ones(3).npu(), progress=False)
     report.check()
+
+
+def _wrong_from(first: int) -> Callable[..., Any]:
+    """A replacement of a kernel that is off by one in one element, from its ``first`` call on."""
+    calls = iter(range(1, 1000))
+
+    def replacement(kernel: Callable[..., Tensor], *args: Any, **attributes: Any) -> Tensor:
+        result = kernel(*args, **attributes).clone()
+        result.view(-1)[-1] += next(calls) >= first
+        return result
+
+    return replacement
+
+
+def test_a_backward_graph_is_compared_in_every_call(break_kernel: Callable[..., None]) -> None:
+    break_kernel("TanhGrad", _wrong_from(2))
+    weight = torch.randn(4, 4).npu().requires_grad_()
+    with capture() as report:
+        step = torch.compile(lambda x: torch.tanh(x @ weight).sum(), backend=torchair.get_npu_backend())
+        for _ in range(2):
+            step(torch.randn(4, 4).npu()).backward()
+    assert all(graph.ok for graph in report.graphs)
+    assert not report.ok
+    assert "call 2 output" in report.verdict()
+
+
+def test_graphs_of_another_backend_are_compared_in_every_call(break_kernel: Callable[..., None]) -> None:
+    break_kernel("Relu", _wrong_from(2))
+    torch._dynamo.reset()
+    with capture() as report:
+        step = torch.compile(torch.relu, backend=aot_autograd(fw_compiler=torchair.get_compiler()))
+        for _ in range(3):
+            step(torch.randn(3).npu())
+    assert report.calls_beyond == 2
+    assert len([output for output in report.outputs if output.status is Status.DIFFERS]) == 2
+
+
+def _stops(*_: Any, **__: Any) -> Tensor:
+    raise ValueError("no such thing")
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_graph_that_stops_where_eager_does_not_is_different(break_kernel: Callable[..., None], before: int) -> None:
+    step = torch.compile(torch.sigmoid, backend=torchair.get_npu_backend())
+    with capture() as report:
+        for _ in range(before):
+            step(torch.randn(3).npu())
+        torch._dynamo.reset()
+        break_kernel("Sigmoid", _stops)
+        with contextlib.suppress(Exception):
+            step(torch.randn(3).npu())
+    assert not report.ok
+    assert "it stops, eager does not: " in report.outputs[-1].difference.mismatch
+
+
+class _Kept:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    ("made", "named"),
+    [
+        (lambda y, compiled: (y, 1 if compiled else 2), "output[1]"),
+        (lambda y, compiled: (y, "compiled" if compiled else "eager"), "output[1]"),
+        (lambda y, compiled: (y, 0.0 if compiled else -0.0), "output[1]"),
+        (lambda y, compiled: _Kept(y + compiled), "output.value"),
+        (lambda y, compiled: {"a": _Kept([y + compiled])}, "output['a'].value[0]"),
+        (lambda y, compiled: (y, 3) if compiled else (y,), "output[1]"),
+    ],
+)
+def test_what_is_no_tensor_is_compared(made: Callable[[Tensor, bool], Any], named: str) -> None:
+    def function(x: Tensor) -> Any:
+        y = torch.relu(x)
+        return made(y, torch.compiler.is_compiling())
+
+    report = verify(function, torch.ones(3).npu())
+    assert [output.name for output in report.outputs if output.status is Status.DIFFERS] == [named]
+    assert f"different: {named}" in report.verdict()
+    assert "differs" in report.to_json()
+
+
+def test_what_both_draw_alike_is_compared_in_every_call(break_kernel: Callable[..., None]) -> None:
+    break_kernel("Relu", _wrong_from(2))
+    with capture() as report:
+        noisy = torch.compile(lambda x: (x + torch.rand_like(x), torch.relu(x)), backend="npu")
+        for _ in range(3):
+            noisy(torch.ones(64).npu())
+    wrong = [output.name for output in report.outputs if output.status is Status.DIFFERS]
+    assert [name.partition(" ")[2] for name in wrong] == ["call 2 output[1]", "call 3 output[1]"]
+
+
+def test_calls_that_draw_other_random_numbers_are_said_not_to_be_compared() -> None:
+    with capture() as report:
+        noisy = torch.compile(lambda x: (x + torch.randn_like(x)).normal_() * 2, backend="npu")
+        for _ in range(3):
+            noisy(torch.ones(64).npu())
+    assert report.ok
+    assert report.verdict().endswith("could not be compared; nor 2 more calls")
+
+
+def test_where_nothing_could_be_compared_nothing_is_called_equal() -> None:
+    report = verify(torch.rand_like, torch.ones(64).npu())
+    assert not report.compared
+    assert report.verdict().startswith("nothing could be compared: ")

@@ -212,7 +212,7 @@ def _called(result: Difference, before: str, after: str) -> Iterator[Difference]
 
 
 def _add_passing(inner: Difference, before: Node, after: Node) -> None:
-    """Add which inputs of the callers feed the inputs of the graphs they call, and which results they get from there."""
+    """Add which inputs of two callers feed the graphs that they call, and which results they get from there."""
     if inner.old.kind != inner.new.kind:
         return
     fed, now = parameters(inner.old, before), parameters(inner.new, after)

@@ -136,7 +136,7 @@ def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
 
 
 def _otherwise_changed(difference: Difference) -> Iterator[str]:
-    """All that differs, of a pass of which nothing else is told: what is read from elsewhere, constants, called graphs."""
+    """All that differs, of a pass of which nothing else is told: what reads from elsewhere, called graphs."""
     for each in difference.all():
         within = "" if each is difference else f" in {each.new.name}"
         yield from (f"{new}{within}" for _, new in each.changed)

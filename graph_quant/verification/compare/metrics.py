@@ -66,14 +66,16 @@ def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> D
     expected, got = _values(reference), _values(graph)
     error = (expected - got).abs()
     error = torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
-    noise = float(error.square().sum())
-    signal = float(expected.abs().nan_to_num(posinf=0.0).square().sum())
+    if not reference.is_floating_point() and not reference.is_complex():
+        error = torch.where(same, error, error.clamp(min=1.0))  # float64 does not tell long integers apart
+    largest = float(error.max())
+    scale = largest if 0 < largest < math.inf else 1.0  # squares of the smallest numbers would be 0
+    noise = float((error / scale).square().sum())
+    signal = float((expected.abs().nan_to_num(posinf=0.0) / scale).square().sum())
     position = int((~same).reshape(-1).nonzero()[0])
     index = tuple(int(part) for part in torch.unravel_index(torch.tensor(position), reference.shape))
     first = FirstDifference(index, _item(reference, position), _item(graph, position))
-    return Deviation(
-        False, total, differing, float(error.max()), float(error.mean()), _decibel(signal, noise), mismatch, first
-    )
+    return Deviation(False, total, differing, largest, float(error.mean()), _decibel(signal, noise), mismatch, first)
 
 
 def _decibel(signal: float, noise: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ... import scripts
 from ..compare.metrics import Deviation
 from ..compare.quantised import Distribution
 from ..compare.source import Line
@@ -176,8 +177,10 @@ class Report:
     decompositions: list[Decomposition] = field(default_factory=list)
     passes: list[ChangedByPass] = field(default_factory=list)
     calls_beyond: int = 0
+    calls_unknown: int = 0  # beyond those, that draw random numbers or have no reference: nothing of them was compared
     stopped: Exception | None = None  # what stopped the script after the graphs that are here
     packed: set[bytes] = field(default_factory=set, repr=False)  # the content of results that hold int4
+    raised: list[tuple[Exception, OutputReport]] = field(default_factory=list, repr=False)  # where only a graph stops
 
     @property
     def ok(self) -> bool:
@@ -185,6 +188,19 @@ class Report:
         if self.stopped is not None:
             return False
         return all(graph.ok for graph in self.graphs) and not any(each.status in FAILING for each in self.outputs)
+
+    @property
+    def compared(self) -> bool:
+        """Whether anything was; what a graph gives is no news where its nodes' own results stood in for a reference."""
+        found = [*(node.status for node in self.nodes), *(output.status for output in self.outputs)]
+        found = found or [output.status for graph in self.graphs for output in graph.outputs]
+        return any(status not in (Status.RANDOM, Status.UNKNOWN) for status in found)
+
+    def settle(self, ended_by: BaseException | None) -> None:
+        """Count the graphs that stopped where eager execution does not, but for the one that ended the code itself."""
+        told = [] if ended_by is None else list(scripts.causes(ended_by))
+        self.outputs += [output for error, output in self.raised if error not in told]
+        self.raised.clear()
 
     @property
     def nodes(self) -> Sequence[NodeReport]:
@@ -219,12 +235,15 @@ class Report:
                 names[_NAMED:] = [f"{len(names) - _NAMED} more"]
             rest = f", although every node of {where} is right for its inputs" if nodes else ""
             return f"different: {', '.join(names)}{rest}"
+        if not self.compared:
+            return f"nothing could be compared: {where}"
         compared = [*(node.status for node in self.nodes), *(output.status for output in outputs)]
         close = compared.count(Status.CLOSE)
         unclear = compared.count(Status.RANDOM) + compared.count(Status.UNKNOWN)
         beyond = f" and the outputs of {words.count(self.calls_beyond, 'more call')}" if self.calls_beyond else ""
         text = f"equal: {where}{beyond}" + (f", {close} within the thresholds" if close else ", bit for bit")
-        return text + (f"; {unclear} could not be compared" if unclear else "")
+        text += f"; {unclear} could not be compared" if unclear else ""
+        return text + (f"; nor {words.count(self.calls_unknown, 'more call')}" if self.calls_unknown else "")
 
     def check(self) -> None:
         """Raise VerificationError with the first diverging node, for use in a test."""

@@ -25,6 +25,7 @@ def to_json(report: Report) -> str:
         "first_divergence": _node(report.first_divergence) if report.first_divergence else None,
         "outputs": [_output(output) for output in report.outputs],
         "calls_beyond": report.calls_beyond,
+        "calls_unknown": report.calls_unknown,
         "decompositions": [
             {"graph": each.graph, "call": each.call, "line": each.line._asdict() if each.line else None}
             for each in report.decompositions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from torch import Tensor, fx
 
 from ...passes.hook import steps_of
 from ...start.preload import HOST, chosen
-from ..compare.operators import writes
+from ..compare.operators import is_random, is_uninitialised, writes
+from ..errors import VerificationError
 from ..report.report import ChangedByPass, GraphReport, OutputReport, Report, Status, Thresholds
 from .blame import changing_pass
 from .lowering import LoweredNodes, lowering_of, noting
@@ -66,6 +68,11 @@ def capture(
     try:
         with watched("npugraph_ex", report, calls):
             yield report
+    except BaseException as error:
+        report.settle(error)
+        raise
+    else:
+        report.settle(report.stopped)
     finally:
         compiler._compile_graph_with_aot, capturing._compile_graph_with_aot = compile_region, capture_region
         graph_type.parse_node, compiler_type._gen_compiled_gm = parse_node, generate
@@ -96,13 +103,15 @@ class _VerifiedGraph:
         self._progress = progress
         self._compile = compile_graph
         self._lowering: LoweredNodes = lowering_of(compiled)
+        self._beyond = 0  # calls whose nodes are not looked at
         self._writes = any(writes(node) for node in module.graph.nodes)
+        self._is_unknown = any(is_random(node) or is_uninitialised(node) for node in module.graph.nodes)
         self._recordable = is_recordable(compiled)
         self._run = EngineRun(compiled) if self._recordable else ExtraOutputs(module, compiled, compile_graph)
 
     def __call__(self, *args: Any) -> Any:
         if self._left == self._call:
-            return self._compiled(*args)
+            return self._compiled(*args) if inside() is not None else self._compared(*args)
         self._call += 1
         given = [self._kept(argument) for argument in args]
         outputs, observed = self._run(*args)
@@ -124,6 +133,30 @@ class _VerifiedGraph:
         if region is not None:
             region.graphs.append(found)
             region.digests = walk.digests
+        return outputs
+
+    def _compared(self, *args: Any) -> Any:
+        """Run a graph that no region is around (a backward one), and compare what it gives with its FX graph."""
+        self._beyond += 1
+        given = [self._kept(argument) for argument in args]
+        outputs = self._compiled(*args)
+        with self._progress(f"comparing {self._compiled.graph.name}") as told, torch.no_grad():
+            try:
+                walk = Walk(self._module, {}, self._lowering, self._report.thresholds, told)
+                expected = None if self._is_unknown else walk.run(*given)
+            except VerificationError:
+                expected = None
+        if expected is None:
+            self._report.calls_unknown += 1
+            return outputs
+        found = _outputs(Judge(self._report), expected, outputs)
+        if self._writes:
+            found += _outputs(Judge(self._report), given, args, " after the call", "input")
+        title = f"{self._compiled.graph.name} call {self._call + self._beyond}"
+        self._report.outputs += [
+            dataclasses.replace(each, name=f"{title} {each.name}") for each in found if each.status is not Status.EQUAL
+        ]
+        self._report.calls_beyond += 1
         return outputs
 
     def _blame(self, name: str, args: Sequence[Any], given: Sequence[Any]) -> None:

@@ -40,7 +40,7 @@ def verify_script(
                 report.stopped = error
                 return report
         wanted = model is not None or inputs is not None
-        if report.graphs and not wanted:
+        if (report.graphs or report.outputs) and not wanted:
             return report
         if not wanted and not all(name in defined for name in scripts.NAMES):
             raise VerificationError(f"{path}: it ran no graph compiled for the NPU and defines no `model` and `inputs`")
