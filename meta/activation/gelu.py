@@ -1,4 +1,4 @@
-"""npu_gelu, npu_fast_gelu, fast_gelu and npu_silu: of a float tensor of at most eight dimensions comes one like it."""
+"""npu_gelu, npu_fast_gelu, fast_gelu, npu_silu, npu_silu_: of a float tensor of at most eight dimensions one alike."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def fast_gelu(rules: Rules, x: Tensor) -> Plan:
 def silu(rules: Rules, x: Tensor) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     return _like(rules, x)
+
+
+@operator("npu_silu_", reference=reference.silu_in_place)
+def silu_in_place(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
+    """The same in the place of its input."""
+    _like(rules, input)
+    return Plan(("input",))

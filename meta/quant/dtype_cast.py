@@ -1,4 +1,4 @@
-"""npu_dtype_cast: a tensor in another dtype that torch itself has; the packed floats are for Ascend 950."""
+"""npu_dtype_cast and its gradient: a tensor in another dtype that torch itself has; packed floats are Ascend 950's."""
 
 from __future__ import annotations
 
@@ -45,3 +45,19 @@ def dtype_cast(rules: Rules, x: Tensor, dtype: int, input_dtype: int | None) -> 
     if to not in NUMBERS:
         rules.refuse(f"dtype must be one of {', '.join(map(str, NUMBERS))}, got {describe(dtype)}")
     return CastPlan((Result(tuple(x.shape), to),), to)
+
+
+@operator("npu_dtype_cast_backward", reference=cast)
+def dtype_cast_backward(
+    rules: Rules, x: Tensor, dtype: torch.dtype, grad_dtype: int | None, input_dtype: int | None
+) -> CastPlan:
+    """The plan of a call that A2 and A3 can carry out; any other call is refused.
+
+    ``dtype`` is that of what was cast, ``grad_dtype`` what it was cast to.
+    """
+    if grad_dtype is not None and SCALAR_TYPES.get(grad_dtype) is not x.dtype:
+        rules.refuse(f"grad_dtype must be that of grad, {x.dtype}, got {describe(grad_dtype)}")
+    if input_dtype is not None:
+        rules.refuse(f"input_dtype is for Ascend 950, leave it None on A2 and A3, got {input_dtype}")
+    rules.one_of("dtype", dtype, NUMBERS)
+    return CastPlan((Result(tuple(x.shape), dtype),), dtype)

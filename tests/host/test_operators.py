@@ -147,6 +147,32 @@ def test_dropout_between_recurrent_layers_is_the_npus() -> None:
     assert torch.equal(layer(x)[0].cpu(), copy.deepcopy(layer).cpu()(x.cpu())[0])
 
 
+@pytest.mark.parametrize("cast", [torch_npu.npu_dtype_cast, torch_npu._npu_dtype_cast])
+def test_a_cast_learns_as_on_the_cpu_also_twice(cast) -> None:
+    x, weight, direction = torch.randn(2, 3), torch.randn(2, 3).half(), torch.randn(2, 3)
+
+    def gradients(cast, device: str) -> list[Tensor]:
+        leaf, factor = x.to(device).requires_grad_(), weight.to(device).requires_grad_()
+        (first,) = torch.autograd.grad(cast(leaf, torch.float16), leaf, factor, create_graph=True)
+        (second,) = torch.autograd.grad(first, factor, direction.to(device))
+        return [first.detach().cpu(), second.cpu()]
+
+    for found, expected in zip(gradients(cast, "npu"), gradients(Tensor.to, "cpu"), strict=True):
+        assert found.dtype == expected.dtype
+        assert torch.equal(found, expected)
+
+
+def test_the_gradient_of_a_cast_is_recorded_where_that_is_asked_for() -> None:
+    x = torch.randn(3, device="npu", requires_grad=True)
+    y = torch_npu.npu_dtype_cast(x, torch.float16)
+    given = torch.ones_like(y)
+    (plain,) = torch.autograd.grad(y, x, given, retain_graph=True)
+    (recorded,) = torch.autograd.grad(y, x, given, create_graph=True)
+    assert plain.grad_fn is None
+    assert recorded.grad_fn is not None
+    assert not given.requires_grad
+
+
 @pytest.mark.parametrize("device", ["npu", "cpu"])
 def test_backward_through_an_operator_without_gradient_names_it(device) -> None:
     x = torch.ones(2, 8, dtype=torch.float16, device=device, requires_grad=True)

@@ -71,6 +71,38 @@ def passing_gradient(name: str) -> Kernel:
     return kernel
 
 
+def casting_back(name: str) -> Kernel:
+    """Serve the gradient of a cast, whose own gradient is a cast too.
+
+    Where autograd records, torch_npu makes the result a part of its graph whatever the gradient is.
+    """
+    made: OpOverload | None = None
+
+    def kernel(gradient: Tensor, *args: Any) -> Any:
+        nonlocal made
+        op = made = made or overload(name)
+        if torch.is_grad_enabled() and gradient.is_floating_point() and (gradient.requires_grad or not _tracing()):
+            recorded = gradient if gradient.requires_grad else gradient.detach().requires_grad_()
+            return _CastBack.apply(op, recorded, *args)  # type: ignore[no-untyped-call]
+        with torch._C._AutoDispatchBelowAutograd():
+            return op(gradient, *args)
+
+    return kernel
+
+
+class _CastBack(torch.autograd.Function):
+    """A cast of a gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, op: OpOverload, gradient: Tensor, *args: Any) -> Any:
+        ctx.dtype = gradient.dtype
+        return op(gradient, *args)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return None, gradients[0].to(ctx.dtype), *(None for _ in ctx.needs_input_grad[2:])
+
+
 class _Passed(torch.autograd.Function):
     """A call whose result has the values of its first tensor."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
-from graph_quant.host.device.gradients import without_gradient
+from graph_quant.host.device.gradients import casting_back, without_gradient
 from graph_quant.host.devices import at_home
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
@@ -29,6 +29,9 @@ def register_records() -> None:
             library = libraries[name.partition("::")[0]]
             library.impl(name, at_home(name, over_npu_memory(name)), "PrivateUse1", allow_override=True)
     formats.register(libraries["npu"])
+    for name in ("npu_dtype_cast_backward", "_npu_dtype_cast_backward"):
+        for key in ("AutogradPrivateUse1", "AutogradCPU"):
+            libraries["npu"].impl(name, casting_back(f"npu::{name}"), key)
     _mark_those_without_gradient(libraries["npu"], {name for name in names if name.startswith("npu::")})
     _libraries.extend(libraries.values())
 

@@ -1,4 +1,4 @@
-"""npu_gelu, npu_fast_gelu and npu_silu: computed in float32, rounded once.
+"""npu_gelu, npu_fast_gelu, npu_silu and npu_silu_: computed in float32, rounded once.
 
 Strides decide nothing. The error and exponential functions are the CPU's; a device's may differ by a few units in the
 last place of float32.
@@ -28,3 +28,8 @@ def fast_gelu(x: Tensor) -> Tensor:
 def silu(x: Tensor) -> Tensor:
     """``x / (1 + exp(-x))``."""
     return functional.silu(x.contiguous())
+
+
+def silu_in_place(input: Tensor) -> Tensor:  # noqa: A002
+    """``silu`` in the place of its input."""
+    return input.copy_(silu(input))

@@ -1,4 +1,4 @@
-"""Calls of npu_gelu, npu_fast_gelu, fast_gelu, npu_silu and npu_dtype_cast."""
+"""Calls of npu_gelu, npu_fast_gelu, fast_gelu, npu_silu, npu_silu_, npu_dtype_cast and npu_dtype_cast_backward."""
 
 import math
 from typing import Any
@@ -13,13 +13,15 @@ from support.generated import Draw
 from support.rules import floats
 from support.tensors import bf16, f16, f32, i8
 
-PLAIN = ("npu_gelu", "npu_fast_gelu", "fast_gelu", "npu_silu")
+PLAIN = ("npu_gelu", "npu_fast_gelu", "fast_gelu", "npu_silu", "npu_silu_")
 GOOD = [
     *(Call(op, str(x.dtype), (x,)) for op in PLAIN for x in (f16(3, 5), bf16(2, 3, 4), f32(7), f16(0, 4))),
     good("gelu", "tanh", f16(3, 5), approximate="tanh"),
     good("dtype_cast", "to bfloat16", f16(3, 5), torch.bfloat16),
     good("dtype_cast", "to int32", f32(3, 5), torch.int32),
     good("dtype_cast", "to float32", i8(3, 5), torch.float32),
+    good("dtype_cast_backward", "from float16", f16(3, 5), torch.float32, 5),
+    good("dtype_cast_backward", "from bfloat16, not told", bf16(3, 5), torch.float16),
 ]
 WRONG = [
     *(Call(op, "int8", (i8(3, 5),), {}, "input") for op in PLAIN),
@@ -28,6 +30,9 @@ WRONG = [
     bad("dtype_cast", "dtype", "complex", f32(3, 5), torch.complex64),
     bad("dtype_cast", "dtype", "unknown number", f32(3, 5), 296),
     bad("dtype_cast", "input_dtype", "a packed input", i8(3, 5), torch.float32, 296),
+    bad("dtype_cast_backward", "dtype", "complex", f32(3, 5), torch.complex64),
+    bad("dtype_cast_backward", "grad_dtype", "another than its own", f16(3, 5), torch.float32, 6),
+    bad("dtype_cast_backward", "input_dtype", "a packed input", f16(3, 5), torch.float32, 5, 296),
 ]
 
 
@@ -58,6 +63,7 @@ STATEMENTS = {
     "npu_gelu": Statement(each(lambda value: gelu(value, False)), with_data(), BOUND),
     "npu_fast_gelu": Statement(each(lambda value: value / (1 + math.exp(-1.702 * value))), with_data(), BOUND),
     "npu_silu": Statement(each(lambda value: value / (1 + math.exp(-value))), with_data(), BOUND),
+    "npu_silu_": Statement(each(lambda value: value / (1 + math.exp(-value))), with_data(), BOUND),
 }
 GOLDEN = {
     "fast_gelu-float16": (torch_npu.npu_fast_gelu, (f16(3, 5),)),

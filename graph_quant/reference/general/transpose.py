@@ -1,0 +1,17 @@
+"""npu_transpose, and npu_confusion_transpose with its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+def transpose(input: Tensor, perm: Sequence[int]) -> Tensor:  # noqa: A002
+    """Its dimensions in another order."""
+    return input.permute(tuple(perm))
+
+
+def confusion_transpose(x: Tensor, before: Sequence[int], order: Sequence[int], after: Sequence[int]) -> Tensor:
+    """Seen as ``before``, its dimensions in another order, seen as ``after``."""
+    return x.reshape(before).permute(order).reshape(after)

@@ -1,0 +1,91 @@
+"""npu_transpose, and npu_confusion_transpose with its gradient: a copy whose dimensions are in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from graph_quant.meta.operator import Plan, Result, operator
+from graph_quant.meta.rules import Rules, Size
+from graph_quant.reference.general import transpose as reference
+from torch import Tensor
+
+MOVED = (
+    torch.float16,
+    torch.float32,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.uint8,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+)
+
+
+@operator("npu_transpose", reference=reference.transpose)
+def transpose(rules: Rules, input: Tensor, perm: Sequence[int], require_contiguous: bool) -> Plan:  # noqa: A002
+    """The plan of a call that the documents allow; any other call is refused."""
+    _check_order(rules, perm, "input.dim()", input.dim())
+    rules.require(
+        require_contiguous or input.is_contiguous(),
+        lambda: f"require_contiguous may be False for a contiguous input on the host, got strides {input.stride()}",
+    )
+    return Plan((Result(tuple(input.size(dim) for dim in perm), input.dtype),))
+
+
+@dataclass(frozen=True)
+class ConfusionPlan(Plan):
+    """The input is seen as ``before``, its dimensions are put into ``order``, and the result is seen as ``after``."""
+
+    before: tuple[Size, ...]
+    order: tuple[int, ...]
+    after: tuple[Size, ...]
+
+
+@operator("npu_confusion_transpose", reference=reference.confusion_transpose)
+def confusion_transpose(
+    rules: Rules, x: Tensor, perm: Sequence[int], shape: Sequence[int], transpose_first: bool
+) -> ConfusionPlan:
+    """The plan of a call that the documents allow; any other call is refused."""
+    rules.dtype("input", x, MOVED)
+    for place, size in enumerate(shape):
+        rules.at_least(f"shape[{place}]", size, 0)
+    rules.equal("the number of elements of shape", prod(shape), "that of input", x.numel())
+    if transpose_first:
+        _check_order(rules, perm, "input.dim()", x.dim())
+        return _confusion(x, tuple(x.shape), tuple(perm), tuple(shape))
+    _check_order(rules, perm, "len(shape)", len(shape))
+    return _confusion(x, tuple(shape), tuple(perm), tuple(shape[dim] for dim in perm))
+
+
+@operator("npu_confusion_transpose_backward", reference=reference.confusion_transpose)
+def confusion_transpose_backward(
+    rules: Rules, x: Tensor, perm: Sequence[int], shape: Sequence[Size], transpose_first: bool
+) -> ConfusionPlan:
+    """The plan of the way back, to ``shape``: ``transpose_first`` is what it is not on the way there."""
+    rules.dtype("grad", x, MOVED)
+    rules.equal("the number of elements of shape", prod(shape), "that of grad", x.numel())
+    if transpose_first:
+        _check_order(rules, perm, "grad.dim()", x.dim())
+    else:
+        _check_order(rules, perm, "len(shape)", len(shape))
+    before = tuple(x.shape) if transpose_first else tuple(shape[dim] for dim in perm)
+    back = tuple(perm.index(dim) for dim in range(len(perm)))
+    return _confusion(x, before, back, tuple(shape))
+
+
+def _confusion(
+    given: Tensor, before: tuple[Size, ...], order: tuple[int, ...], after: tuple[Size, ...]
+) -> ConfusionPlan:
+    return ConfusionPlan((Result(after, given.dtype),), before, order, after)
+
+
+def _check_order(rules: Rules, perm: Sequence[int], what: str, count: int) -> None:
+    rules.require(
+        sorted(perm) == list(range(count)),
+        lambda: f"perm must have each of the dimensions below {what}, {count}, once, got {list(perm)}",
+    )
