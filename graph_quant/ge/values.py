@@ -178,7 +178,9 @@ def unread(node: Node, kernel: Kernel) -> list[str]:
     known = FACTS.at_hand(node.type) or Facts()
     taken = {*known.idle, *(name for name, _ in kernel.attributes)}
     found = [name for name in node.fed if name not in known.idle and not _is_taken(name, kernel)]
-    others = [name for name in node.proto.attr if name not in taken and not name.startswith("_")]
+    others = [
+        name for name in node.proto.attr if name in known.only or (name not in taken and not name.startswith("_"))
+    ]
     if others:
         from .attributes import not_by_default
 

@@ -124,6 +124,20 @@ def test_an_attribute_that_no_kernel_reads_is_refused(attributes: dict[str, str 
         import_graph(_convolution(**attributes))
 
 
+def test_an_attribute_of_which_a_kernel_computes_some_values_is_refused_with_others() -> None:
+    """Whether the kernel reads it or not."""
+    for node in ("MoeDistributeDispatchV2", "MoeDistributeCombineV2"):
+        there, back = ["x=x:0", "expert_ids=x:0"], ["expand_x=x:0", "ep_send_counts=x:0", "expert_scales=x:0"]
+        inputs = there if "Dispatch" in node else [*there[1:], *back]
+        graph = _graph(("made", node, inputs), ("out", "NetOutput", ["input0=made:0"]))
+        for ranks in (0, 1):
+            graph.op[1].attr["tp_world_size"].i = ranks
+            import_graph(graph)
+        graph.op[1].attr["tp_world_size"].i = 2
+        with pytest.raises(GraphError, match=r"the host does not compute tp_world_size=2$"):
+            import_graph(graph)
+
+
 def test_an_input_that_no_kernel_reads_is_refused() -> None:
     graph = _graph(("made", "MatMulV2", ["x1=x:0", "x2=x:0", "offset_w=x:0"]), ("out", "NetOutput", ["input0=made:0"]))
     with pytest.raises(GraphError, match=r"the host does not compute offset_w$"):

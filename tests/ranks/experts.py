@@ -125,10 +125,15 @@ def check_experts_that_compute_nothing() -> None:
 
 
 def there_and_back(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: str) -> torch.Tensor:
-    args = (name, RANKS, RANK, EXPERTS)
-    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args, expert_scales=weights, quant_mode=2)
-    rows = (came[0].float() * came[1][:, None]).half()
-    return torch_npu.npu_moe_distribute_combine_v2(rows, ids, came[2], came[4], weights, *args, expand_scales=came[6])
+    args, alone = (name, RANKS, RANK, EXPERTS), of_one_rank(name)
+    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args, expert_scales=weights, quant_mode=2, **alone)
+    rows, back = (came[0].float() * came[1][:, None]).half(), {"expand_scales": came[6], **alone}
+    return torch_npu.npu_moe_distribute_combine_v2(rows, ids, came[2], came[4], weights, *args, **back)
+
+
+def of_one_rank(name: str) -> dict[str, Any]:
+    """Models name a group for parts of experts also where each rank has whole ones."""
+    return {"group_tp": name, "tp_world_size": 1, "tp_rank_id": 0}
 
 
 def by_shared(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: str) -> torch.Tensor:
@@ -143,10 +148,11 @@ def by_shared(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: s
 
 def normalised(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: str) -> torch.Tensor:
     """On A3: rows come back and are normalised with what they are added to."""
-    args, x = (name, RANKS, RANK, EXPERTS), x.bfloat16()
-    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args)
+    args, alone, x = (name, RANKS, RANK, EXPERTS), of_one_rank(name), x.bfloat16()
+    came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args, **alone)
     back = came[0], ids, came[2], came[4], weights, x.unsqueeze(1), x[0]
-    return torch.cat([each.float() for each in torch_npu.npu_moe_distribute_combine_add_rms_norm(*back, *args)], 2)
+    found = torch_npu.npu_moe_distribute_combine_add_rms_norm(*back, *args, **alone)
+    return torch.cat([each.float() for each in found], 2)
 
 
 def experts() -> None:

@@ -165,7 +165,16 @@ def combine(
 @kernel(
     "MoeDistributeCombine",
     "MoeDistributeCombineV2",
-    idle=("expand_idx", "assist_info_for_combine", "expand_scales", "tp_send_counts", "tp_rank_id", "global_bs"),
+    idle=(
+        "expand_idx",
+        "assist_info_for_combine",
+        "expand_scales",
+        "tp_send_counts",
+        "group_tp",
+        "tp_rank_id",
+        "global_bs",
+    ),
+    only={"tp_world_size": (0, 1)},
 )
 def combine_node(
     expand_x: Tensor,

@@ -19,7 +19,8 @@ from torch import Tensor
 
 @kernel(
     "MoeDistributeCombineAddRmsNorm",
-    idle=("assist_info", "tp_send_counts", "tp_rank_id", "tp_world_size", "group_tp", "global_bs", "shared_expert_num"),
+    idle=("assist_info", "tp_send_counts", "tp_rank_id", "group_tp", "global_bs", "shared_expert_num"),
+    only={"tp_world_size": (0, 1)},
 )
 def combine_add_rms_norm(
     expand_x: Tensor,

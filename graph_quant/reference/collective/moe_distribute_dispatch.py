@@ -165,7 +165,13 @@ def dispatch(
     return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, second)
 
 
-@kernel("MoeDistributeDispatch", "MoeDistributeDispatchV2", flops=0, idle=("tp_rank_id", "y_dtype"))
+@kernel(
+    "MoeDistributeDispatch",
+    "MoeDistributeDispatchV2",
+    flops=0,
+    idle=("group_tp", "tp_rank_id", "y_dtype"),
+    only={"tp_world_size": (0, 1)},
+)
 def dispatch_node(
     x: Tensor,
     expert_ids: Tensor,
