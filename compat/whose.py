@@ -65,6 +65,9 @@ WHOSE = {
             "here a capture is lost by a call that needs values; the test says that a device refuses the call alone"
         ),
         "npu/test_compile_aclgraph_update.py": "compiles by Inductor for the npu, which needs CANN's compiler",
+        "npu/test_graph_tree.py::TestNPUGraphTreeManager::test_check_warn_on_unable_to_start_executing_warn": (
+            "asks for a warning of torch_npu's own without the full stop that it ends in"
+        ),
         "npu/test_graph_tree.py::TestNPUGraphTreeManager::test_run_": _NO_ASSERTIONS,
         "npu/test_graph_tree.py::TestNPUGraphTreeManager::test_set_to_running_backward": _NO_ASSERTIONS,
     },
@@ -79,6 +82,9 @@ WHOSE = {
         "methods/a2/test_w4a4_flatquant.py": "the test draws weights beyond four bits",
     },
     "torchair-captured": {
+        "smoke/aclgraph_test.py::AclgraphTest::test_npugraph_ex_core_limit_with_static_kernel": (
+            "asks for what CANN 9.0.0 has; the host stands for 8.5, and passes with GRAPH_QUANT_CANN=9.0.0"
+        ),
         "smoke/aclgraph_test.py::AclgraphTest::test_stream_event_replace_": _OTHER_NAMES,
         "smoke/hcom_static_kernel_test.py": _KERNEL_COMPILER,
         "smoke/stream_test.py::StreamTest::test_builtin_inplace_arg_": _STREAMS,
