@@ -14,4 +14,4 @@ def transpose(input: Tensor, perm: Sequence[int]) -> Tensor:  # noqa: A002
 
 def confusion_transpose(x: Tensor, before: Sequence[int], order: Sequence[int], after: Sequence[int]) -> Tensor:
     """Seen as ``before``, its dimensions in another order, seen as ``after``."""
-    return x.reshape(before).permute(order).reshape(after)
+    return x.reshape(before).permute(tuple(order)).reshape(after)
