@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.destination import INT4, INT8, find
+from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.operator import Plan, Result, operator
-from graph_quant.meta.rules import FLOATS, Rules, Size
+from graph_quant.meta.rules import FLOATS, Rules, Size, statically_known_true
 from graph_quant.reference.matmul import grouped_matmul_swiglu_quant as reference
 from torch import Tensor
 
@@ -127,6 +128,9 @@ def _results(
     width = weight.size(2) * (1 if form == "a8w8" else INT4.packing)
     rules.at_least("k", depth, 1)
     rules.equal("weight.size(1)", weight.size(1), "k", depth)
+    one_number = statically_known_true(weight.size(1) * weight.size(2) == 1)
+    if form != "a8w8" and is_transposed(weight) and not one_number:
+        rules.refuse(f"weight of int4 must not be a transposed view, got strides {list(weight.stride())}")
     rules.require(width % 2 == 0, lambda: f"n must be even, got {width}")
     rules.require(width <= _WIDEST, lambda: f"n must be at most {_WIDEST}, got {width}")
     deepest = _DEEPEST if form == "a8w8" else _DEEPEST_INT4

@@ -51,6 +51,7 @@ GOOD = [
     ok("a8w4", first, X, W4, P, bias=B),
     ok("a8w4, uint64 scale", first, X, W4, P.view(torch.uint64), bias=B),
     ok("a8w4 in stretches", first, X, W4, packed(16, 6).view(3, 2, 16), bias=B),
+    ok("a8w4 of one int32", first, i8(1, 1), i32(1, 1, 1), packed(8, 1), bias=f32(1, 8), **ROW),
     ok("fewer groups than experts", first, X, W, group_list=ends(2, 6, dtype=I64)),
     ok("no rows", first, i8(0, 32), W, x_scale=f32(0), group_list=ends(0, 0, 0, dtype=I64)),
     ok("int8", second, X, W, **COUNTS, tuning_config=[3]),
@@ -97,6 +98,7 @@ WRONG = [
     wrong("x.size(0)", "no rows", second, i8(0, 32), W, x_scale=f32(0)),
     wrong("k", "no depth", first, i8(6, 0), i8(3, 0, 16)),
     wrong("weight.size(1)", "other depth", first, X, i8(3, 16, 16)),
+    wrong("weight", "int4 in a transposed view", first, X, i32(3, 2, 32).mT, P, bias=B),
     wrong("n", "odd width", first, X, i8(3, 32, 15), f32(3, 15)),
     wrong(
         "n", "too wide", first, i8(1, 1), i8(1, 1, 10242), f32(1, 10242), x_scale=f32(1), group_list=ends(1, dtype=I64)
