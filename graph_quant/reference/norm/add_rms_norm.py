@@ -1,15 +1,12 @@
 """npu_add_rms_norm and its kin: a residual sum, and its norm by root mean square.
 
 The sum comes back rounded. The norm of float16 is that of the rounded sum, and is rounded after the product with rstd
-and again after the one with gamma; y in float32 is y widened. What is done with bfloat16 hangs on the kernel that the
-device's tiling takes on A2 and A3:
+and again after the one with gamma. bfloat16 is treated alike where rows are few, each with a vector core for itself, or
+narrow, as the device's tiling takes its kernels on A2 and A3; other rows have the norm of the sum before it is rounded.
+Of wide ones that is rstd alone, and y is made of the rounded sum.
 
-- npu_add_rms_norm: rows that are few or narrow are treated as those of float16; others have the norm of the sum before
-  it is rounded. Of wide ones that is rstd alone, and y is made of the rounded sum.
-- npu_add_rms_norm_cast: the norm is that of the sum before it is rounded, and is rounded once, after both products; of
-  wide rows y is made of the rounded sum. y in float32 is y widened, but for few rows, where it is y before rounding.
-
-Rows are few where each has a vector core for itself.
+npu_add_rms_norm_cast is the same with y widened: TorchAir's passes make it of npu_add_rms_norm and a cast. The device's
+own kernel for it rounds bfloat16 once, after both products, so that such a graph is not eager execution to the bit.
 """
 
 from __future__ import annotations
@@ -21,8 +18,8 @@ from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import has_a_core_a_row, reciprocal_rms, rounded_twice
 from torch import Tensor
 
-# Elements of a row: what one core norms many rows of at once, and what it has room for, of the two operators.
-_NARROW, _ROOM, _ROOM_CAST = 2000, 12288, 8704
+# Elements of a row: up to which a core norms many rows at once, and which it has room for.
+_NARROW, _ROOM = 2000, 12288
 
 
 @kernel("AddRmsNorm", flops=7)
@@ -41,15 +38,8 @@ def add_rms_norm_cast(
     x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """``(y in float32, y, rstd, x1 + x2)``."""
-    if x1.dtype != torch.bfloat16:
-        y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon=epsilon)
-        return y.float(), y, rstd, x
-    x, wide = _summed(x1, x2)
-    rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
-    is_wide = math.prod(gamma.shape) > _ROOM_CAST
-    exact = (x.float() if is_wide else wide) * rstd * gamma.float()
-    y = exact.to(x1.dtype)
-    return exact if not is_wide and has_a_core_a_row(x1, gamma.dim()) else y.float(), y, rstd, x
+    y, rstd, x = add_rms_norm(x1, x2, gamma, epsilon=epsilon)
+    return y.float(), y, rstd, x
 
 
 def _summed(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
