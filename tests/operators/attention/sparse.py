@@ -233,11 +233,11 @@ def expected_attention(query: Any, key: Any, _: Any, indices: Any, scale: float,
             named_blocks = [each for each in indices.reshape(heads.shape[0], -1)[row].tolist() if each >= 0]
             keys = [at for block in named_blocks for at in range(block * size, min(block * size + size, len(values)))]
             visible = len(values) if options.get("sparse_mode") == 0 else len(values) - len(rows) + place + 1
-            hidden = np.array([at >= visible for at in keys])
-            if visible > 0:
-                scores = np.where(hidden, -1e30, heads[row] @ joined[keys].T * scale)
+            seen = [at for at in keys if at < visible]
+            if seen:
+                scores = heads[row] @ joined[seen].T * scale
                 weights = np.exp(scores - scores.max(-1, keepdims=True))
-                out[row] = weights / weights.sum(-1, keepdims=True) @ values[keys]
+                out[row] = weights / weights.sum(-1, keepdims=True) @ values[seen]
     empty = np.empty(0, np.float32)
     return [out.reshape(query.shape).astype(np.float32), empty, empty]
 
