@@ -1,7 +1,7 @@
 """npu_quant_matmul: what may be passed, and what comes back.
 
 x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32
-holding int4: x1 (…, m, k/8), no transposed view, and x2 (k, n/8), or (k/8, n) as one. x2 is not empty. scale and offset
+holding int4: x1 (…, m, k/8), no transposed view, and x2 (k, n/8), or (k/8, n) as one. k and n are not 0. scale and offset
 are (1,) or (n,), a packed scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions,
 (batch, 1, n). What lies in one piece, k of x1, n of x2 or, in a transposed view, the other dimension, is at
 most 65535, but for int8 with pertoken_scale, which the document limits as well and the device does not.
@@ -78,7 +78,8 @@ def quant_matmul(
         return QuantMatmulPlan((Result(size, output.storage),), output, True, False, False, form, group_size)
     int4 = x1.dtype == torch.int32
     rules.rank("x2", x2, 2, None if int4 else 6, why=" when it holds int4" if int4 else "")
-    rules.not_empty("x2", x2)
+    for dim in (-2, -1):
+        rules.at_least(f"x2.size({dim})", x2.size(dim), 1)
     packed_along_k, columns = check_depth(rules, x1, x2, int4)
     if int4 or pertoken_scale is None:
         check_inner(rules, "x1", x1)
