@@ -19,10 +19,18 @@ from .refusals import Refusal
 NAMES = ("model", "inputs")
 
 
+class NoScriptError(Exception):
+    """A file that Python cannot compile."""
+
+
 @contextmanager
 def as_python_would(path: str, arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The namespace of a ``__main__``, with ``sys.argv`` and ``sys.path`` as under ``python script.py arguments``."""
+    """The namespace of a ``__main__``, with ``sys.argv`` and ``sys.path`` as under ``python script.py arguments``.
+
+    What a script changes of the process is put back: the folder it works in, and where it prints to.
+    """
     main, argv, paths = sys.modules["__main__"], sys.argv, list(sys.path)
+    folder, streams = Path.cwd(), (sys.stdout, sys.stderr)
     module = ModuleType("__main__")
     module.__file__ = path
     sys.modules["__main__"] = module
@@ -32,6 +40,8 @@ def as_python_would(path: str, arguments: Sequence[str]) -> Iterator[dict[str, A
         yield vars(module)
     finally:
         sys.modules["__main__"], sys.argv, sys.path[:] = main, argv, paths
+        sys.stdout, sys.stderr = streams
+        os.chdir(folder)
 
 
 def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
@@ -41,8 +51,12 @@ def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
     except OSError as reason:
         raise error(f"{path}: {reason.strerror}") from reason
     try:
+        code = compile(source, path, "exec")
+    except (SyntaxError, ValueError) as reason:
+        raise error(f"{path}: it is no Python script: {in_one_line(path, reason)}") from NoScriptError(str(reason))
+    try:
         with _leaving():
-            exec(compile(source, path, "exec"), namespace)
+            exec(code, namespace)
     except SystemExit as left:
         if left.code not in (None, 0):
             raise error(f"{path}: it ended with exit code {left.code}") from left
@@ -80,7 +94,13 @@ def model_of(
     if not callable(function):
         kind = type(function).__name__
         raise error(f"{path}: {model or 'model'} must be a module or a function, got {kind}")
-    return function, *_arguments(_defined(path, namespace, inputs or "inputs", error))
+    given = _defined(path, namespace, inputs or "inputs", error)
+    if callable(given):
+        try:
+            given = given()
+        except Exception as reason:
+            raise error(f"{path}: {inputs or 'inputs'} stops: {in_one_line(path, reason)}") from reason
+    return function, *_arguments(given)
 
 
 def _defined(path: str, namespace: Mapping[str, Any], name: str, error: type[Exception]) -> Any:
@@ -90,9 +110,7 @@ def _defined(path: str, namespace: Mapping[str, Any], name: str, error: type[Exc
 
 
 def _arguments(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Positional and named arguments: given as a tuple or list, a dict, one value, or a function returning those."""
-    if callable(given):
-        given = given()
+    """Positional and named arguments: given as a tuple or list, a dict, or one value."""
     if isinstance(given, Mapping):
         return (), given
     return (given, {}) if isinstance(given, (tuple, list)) else ((given,), {})

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 import warnings
+from collections.abc import Iterator
 
 from . import script
 from .errors import UsageError
@@ -65,8 +67,7 @@ def run(options: argparse.Namespace) -> int:
     from ..dryrun import plan_script
 
     try:
-        # What a script prints is not part of the JSON.
-        printing = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+        printing = _beside_the_json() if options.json else contextlib.nullcontext()
         with warnings.catch_warnings(), printing:
             found = plan_script(
                 options.script, options.arguments, model=options.model, inputs=options.inputs, dynamic=options.dynamic
@@ -80,6 +81,20 @@ def run(options: argparse.Namespace) -> int:
     if found.is_empty:
         return 2
     return 0 if found.ok else 1
+
+
+@contextlib.contextmanager
+def _beside_the_json() -> Iterator[None]:
+    """What a script prints goes to the standard error; also by other ways than Python's, as its processes have."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _plan_ranks(options: argparse.Namespace) -> int:

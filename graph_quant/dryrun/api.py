@@ -58,6 +58,8 @@ def plan_script(
             except _StopsError as error:
                 if not Path(path).is_file():
                     raise FileNotFoundError(str(error)) from None
+                if isinstance(error.__cause__, scripts.NoScriptError):
+                    raise ValueError(str(error)) from None
                 # A script that judges results sees zeros, and what it says of them is no fault of its graphs.
                 if not isinstance(error.__cause__, SystemExit):
                     run.stopped = str(error).removeprefix(f"{path}: ").removeprefix("it stops: ")

@@ -64,7 +64,7 @@ class DryRun:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was compiled for the NPU, nor was to be."""
-        return not (self.graphs or self.refused or self.stopped)
+        return not (self.graphs or self.breaks or self.refused or self.stopped)
 
     def lines(self, chip: str | None = None) -> Iterator[str]:
         """The page in text; with ``chip``, what the graphs would cost there."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -20,7 +21,7 @@ from .precision import float_contractions, float_islands
 from .refusals import Refusals
 
 # What Dynamo calls a branch of which it cannot know the way.
-_BRANCH = "generic_jump"
+_BRANCHES = ("generic_jump", "Data-dependent branching")
 
 
 @contextmanager
@@ -34,6 +35,7 @@ def dry(run: DryRun) -> Iterator[None]:
     graph_type = converter.GeConcreteGraph
     unlowered: list[Spot] = []
     refusals = Refusals(run)
+    broken_before = Counter(counters["graph_break"])
     replaced: list[tuple[Any, str, Any]] = []
 
     def replace(holder: Any, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -54,6 +56,7 @@ def dry(run: DryRun) -> Iterator[None]:
         for holder, name, before in reversed(replaced):
             setattr(holder, name, before)
         refusals.look()
+        run.breaks += _without_a_graph(run, Counter(counters["graph_break"]) - broken_before)
 
 
 def _keeping_on(parse: Callable[..., Any], unlowered: list[Spot]) -> Callable[..., Any]:
@@ -140,10 +143,20 @@ def _telling_breaks(compile_region: Callable[..., Any], run: DryRun, refusals: R
     return compiled
 
 
+def _without_a_graph(run: DryRun, reasons: Counter[str]) -> list[Spot]:
+    """Breaks that no graph ends at: nothing is computed before them, or Dynamo leaves the whole function to Python."""
+    told = {spot.what for spot in run.breaks}
+    return [Spot(text, "") for text in dict.fromkeys(map(_in_words, reasons)) if text not in told]
+
+
+def _in_words(reason: str) -> str:
+    """Why a graph breaks."""
+    text = next((line.strip() for line in reason.splitlines() if line.strip()), "")
+    return "a branch on the values of a tensor" if text.startswith(_BRANCHES) else text
+
+
 def _broken(reason: Any) -> Spot:
-    text = next((line.strip() for line in str(reason.reason).splitlines() if line.strip()), "")
-    if text.startswith(_BRANCH):
-        text = "a branch on the values of a tensor"
+    text = _in_words(str(reason.reason))
     frame = reason.user_stack[-1] if reason.user_stack else None
     return Spot(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
 

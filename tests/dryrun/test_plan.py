@@ -233,3 +233,50 @@ def test_json_and_mistakes(tmp_path: Path, capsys) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["ok"]
     assert found["graphs"][0]["nodes"]["Relu"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "torch._dynamo.graph_break(); return x + 1",
+        "[torch._dynamo.graph_break() for _ in range(2)]; return x + 1",
+        "\n  for _ in range(2):\n    x = x + 1\n    torch._dynamo.graph_break()\n  return x",
+    ],
+    ids=["first", "comprehension", "loop"],
+)
+def test_a_break_that_no_graph_ends_at_is_told(tmp_path: Path, capsys, body: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"import torch\ndef model(x): {body}\ninputs = torch.ones(2).npu()\n")
+    assert main(["plan", str(script)]) == 1
+    assert "breaks the graph:\n    Call to `torch._dynamo.graph_break()`" in capsys.readouterr().out
+
+
+def test_json_is_json_whatever_the_script_and_its_processes_print(tmp_path: Path, run_python) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        COMPILING + 'import os\nprint("{")\nos.write(1, b"}\\n")\nos.system("echo from a child")\nos.chdir("/")\n'
+    )
+    done = run_python(
+        "import sys; from graph_quant.cli import main; sys.exit(main(sys.argv[1:]))", "plan", script, "--json"
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["ok"]
+    assert "from a child" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"def (", "it is no Python script: SyntaxError: "),
+        (b"\0\xff", "it is no Python script: "),
+        (b"import torch\nmodel = torch.relu\ndef inputs(): raise KeyError(1)\n", "inputs stops: KeyError: 1 (line 3: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["plan", "verify"])
+def test_what_is_no_script_is_a_mistake(tmp_path: Path, capsys, command: str, content: bytes, told: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_bytes(content)
+    assert main([command, str(script)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"graph-quant: {script}: {told}")
+    assert error.count("\n") == 1

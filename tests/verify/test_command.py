@@ -112,7 +112,7 @@ def test_a_model_that_a_script_defines(
         (DEFINING + "model = lambda x: x @ x.missing", [], "model stops: AttributeError"),
         ("\nraise ValueError('no\\nway')", [], "it stops: ValueError: no (line 2: raise ValueError('no\\nway'))"),
         ("import sys; sys.exit(3)", [], "it ended with exit code 3"),
-        ("def f(:", [], "it stops: SyntaxError"),
+        ("def f(:", [], "it is no Python script: SyntaxError"),
         (DEFINING, ["--html", "no/such/folder/page.html"], "there is no such folder"),
     ],
 )
@@ -288,3 +288,15 @@ def test_a_script_of_which_nothing_can_be_compared(
     error = capsys.readouterr().err
     assert error.startswith(f"graph-quant: {path}: nothing could be compared: ")
     assert error.count("\n") == 1
+
+
+def test_what_a_script_does_to_the_process_is_put_back(
+    script: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It prints to nowhere and goes to another folder: the report is printed, and written where it was asked for."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    away = "    import os, sys\n    sys.stdout = None\n    os.chdir('other')\n"
+    assert main(["verify", script(UNCHANGED + away), "--json", "report.json"]) == 0
+    assert "equal: 2 results" in capsys.readouterr().out
+    assert (tmp_path / "report.json").exists()
