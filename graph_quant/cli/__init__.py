@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import difflib
 import os
 import shlex
 import sys
@@ -80,11 +81,17 @@ def _run(given: list[str]) -> int:
     options, unknown = parser(given).parse_known_args(own)
     if unknown:
         raise UsageError(
-            f"{given[0]} has no {unknown[0]}; what the script should get stands after --: "
+            f"{given[0]} has no {unknown[0]}{_meant(unknown[0], options)}; what the script should get stands after --: "
             f"graph-quant {given[0]} {options.script} -- {shlex.join(unknown)}"
         )
     options.own, options.arguments = own, arguments
     return int(options.run(options))
+
+
+def _meant(unknown: str, options: argparse.Namespace) -> str:
+    """The option that is spelt nearly so, in brackets."""
+    spelt = difflib.get_close_matches(unknown, [f"--{name.replace('_', '-')}" for name in vars(options)], 1, 0.8)
+    return f" ({spelt[0]}?)" if spelt else ""
 
 
 def _own_arguments(given: list[str]) -> tuple[list[str], list[str]]:

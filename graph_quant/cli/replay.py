@@ -14,6 +14,8 @@ from .console import SIZE_OPTION, guarded, open_dump, parse_sizes, waiting
 if TYPE_CHECKING:
     from torch import Tensor
 
+_MOST_GIBIBYTES = 1 << 20  # more than any machine has, and few enough bytes to count
+
 _EPILOG = """\
 Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
 scales, a group_index that ends at the row count, and a size for every symbol.
@@ -36,15 +38,34 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("dump", help="the dump: txt, pbtxt or py")
     parser.add_argument("--inputs", metavar="FILE", help="a safetensors file with some or all of the inputs")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="for inputs that are not given; default: 0")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="for inputs that are not given; default: 0")
     parser.add_argument(SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols")
     parser.add_argument("-o", "--output", metavar="FILE", help="a safetensors file for the results")
     parser.add_argument(
-        "--memory", type=float, default=2.0, metavar="GIB", help="refuse larger results and made-up inputs; default: 2"
+        "--memory",
+        type=_gibibytes,
+        default=2.0,
+        metavar="GIB",
+        help="refuse larger results and made-up inputs; default: 2",
     )
     parser.add_argument("--engine", choices=("eager", "inductor"), default="eager", help="default: eager")
     parser.add_argument("--trace", action="store_true", help="store every intermediate result too (runs eagerly)")
     parser.set_defaults(run=run)
+
+
+def _seed(text: str) -> int:
+    """A number that a random number generator takes."""
+    value = int(text)
+    if not -(1 << 63) <= value < 1 << 64:
+        raise argparse.ArgumentTypeError(f"must have 64 bits, got {text}")
+    return value
+
+
+def _gibibytes(text: str) -> float:
+    value = float(text)
+    if not 0 < value < _MOST_GIBIBYTES:
+        raise argparse.ArgumentTypeError(f"must be more than 0 and less than {_MOST_GIBIBYTES}, got {text}")
+    return value
 
 
 @contextmanager

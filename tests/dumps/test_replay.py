@@ -163,3 +163,13 @@ def test_what_replay_cannot_do(command, tmp_path):
     )
     assert code == 2
     assert "not a safetensors file" in error
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--memory", "nan"), ("--memory", "inf"), ("--memory", "-1"), ("--seed", str(1 << 70))]
+)
+def test_numbers_that_are_none_are_refused(command, option, value):
+    path = Path(__file__).parent / "data" / "upstream_group_quant_int4.txt"
+    code, out, error = command("replay", path, option, value)
+    assert (code, out) == (2, "")
+    assert f"argument {option}: must " in error

@@ -300,3 +300,8 @@ def test_what_a_script_does_to_the_process_is_put_back(
     assert main(["verify", script(UNCHANGED + away), "--json", "report.json"]) == 0
     assert "equal: 2 results" in capsys.readouterr().out
     assert (tmp_path / "report.json").exists()
+
+
+def test_an_option_that_is_nearly_one(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", script(UNCHANGED), "--jsn", "report.json"]) == 2
+    assert capsys.readouterr().err.startswith("graph-quant: verify has no --jsn (--json?); what the script should get")
