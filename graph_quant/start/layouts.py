@@ -29,10 +29,9 @@ def factors_in_columns(node: Any) -> tuple[bool, ...] | None:
     if places is None:
         return None
     given = [node.args[place] if place < len(node.args) else None for place in places]
-    factors = [each[0] if isinstance(each, (list, tuple)) and len(each) == 1 else each for each in given]
-    if not all(isinstance(each, Node) for each in factors):
-        return None
-    return tuple(_in_columns(each.meta["val"]) for each in factors)
+    alone = [each[0] if isinstance(each, (list, tuple)) and len(each) == 1 else each for each in given]
+    factors = [each for each in alone if isinstance(each, Node)]
+    return tuple(_in_columns(each.meta["val"]) for each in factors) if len(factors) == len(places) else None
 
 
 def _in_columns(x: Tensor) -> bool:
