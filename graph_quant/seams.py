@@ -280,6 +280,9 @@ SEAMS: tuple[Seam, ...] = (
         "torch._inductor.select_algorithm.extern_kernels",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CUSTOM_EXTERN_KERNEL_CODEGEN",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CustomCodegen",
+        "torch._inductor.custom_graph_pass.CustomGraphPass",
+        "torch._inductor.custom_graph_pass.get_hash_for_files",
+        "torch._inductor.pattern_matcher.stable_topological_sort",
     ),
     *_seams("machine code has no room for results", "torch._C._dynamo.guards._empty_strided_cpu"),
     # TorchAir
@@ -416,6 +419,7 @@ SEAMS: tuple[Seam, ...] = (
     ),
     *_seams(
         "a dry run does not tell of refusals that the script catches",
+        "torch._dynamo.utils.counters",
         "torch._dynamo.utils.get_compilation_metrics",
         "torch._dynamo.utils.CompilationMetrics fail_reason",
         "torch._dynamo.utils.CompilationMetrics fail_user_frame_filename",

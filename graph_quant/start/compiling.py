@@ -244,7 +244,8 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
         source, noted = source_of(node), sources_of(self.graph)
         for op in self.graph.op[before:]:
             noted[op.name] = source
-        if columns := layouts.factors_in_columns(node):
+        is_product = isinstance(node.target, OpOverload) and node.target.name() in layouts.FACTORS
+        if is_product and (columns := layouts.factors_in_columns(node)):
             products = [op.name for op in self.graph.op[before:] if op.type in layouts.NODES]
             layouts_of(self.graph).update(dict.fromkeys(products, columns))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from torch._ops import OpOverload
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
@@ -24,10 +23,8 @@ NODES = frozenset(
 
 
 def factors_in_columns(node: Any) -> tuple[bool, ...] | None:
-    """Of each factor of a traced product, whether it lies in columns; None for what is none, or several at once."""
-    places = FACTORS.get(node.target.name()) if isinstance(node.target, OpOverload) else None
-    if places is None:
-        return None
+    """Of each factor of a traced product, whether it lies in columns; None where there are several at once."""
+    places = FACTORS[node.target.name()]
     given = [node.args[place] if place < len(node.args) else None for place in places]
     alone = [each[0] if isinstance(each, (list, tuple)) and len(each) == 1 else each for each in given]
     factors = [each for each in alone if isinstance(each, Node)]

@@ -1,10 +1,10 @@
 """npu_quant_matmul: what may be passed, and what comes back.
 
 x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32 holding int4:
-x1 (…, m, k/8), no transposed view, and x2 (k, n/8), or (k/8, n) as one. k and n are not 0. scale and offset are (1,)
-or (n,), a packed scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1,
-n). What lies in one piece, k of x1, n of x2 or, in a transposed view, the other dimension, is at most 65535, but for
-int8 with pertoken_scale, which the document limits as well and the device does not.
+x1 (…, m, k/8), no transposed view, and x2 (k, n/8), or (k/8, n) as one. scale and offset are (1,) or (n,), a packed
+scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1, n). What lies in
+one piece, k of x1, n of x2 or, in a transposed view, the other dimension, is at most 65535, but for int8 with
+pertoken_scale, which the document limits as well and the device does not.
 Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8 results take an offset.
 Scales for stretches of k, and int4 weights for int8 rows, have forms of their own:
 ``graph_quant.meta.matmul.quant_matmul_groups``.
@@ -78,8 +78,6 @@ def quant_matmul(
         return QuantMatmulPlan((Result(size, output.storage),), output, True, False, False, form, group_size)
     int4 = x1.dtype == torch.int32
     rules.rank("x2", x2, 2, None if int4 else 6, why=" when it holds int4" if int4 else "")
-    for dim in (-2, -1):
-        rules.at_least(f"x2.size({dim})", x2.size(dim), 1)
     packed_along_k, columns = check_depth(rules, x1, x2, int4)
     if int4 or pertoken_scale is None:
         check_inner(rules, "x1", x1)

@@ -13,7 +13,6 @@ def operators() -> list[served.Served]:
 # The document of quant_conv2d allows static graphs alone.
 EAGER_ELSEWHERE = {
     "npu::npu_format_cast",
-    "npu::npu_dtype_cast_backward",
     "npu::npu_gather_backward",
     "npu::npu_quant_conv2d",
 }
