@@ -280,9 +280,6 @@ SEAMS: tuple[Seam, ...] = (
         "torch._inductor.select_algorithm.extern_kernels",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CUSTOM_EXTERN_KERNEL_CODEGEN",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CustomCodegen",
-        "torch._inductor.custom_graph_pass.CustomGraphPass",
-        "torch._inductor.custom_graph_pass.get_hash_for_files",
-        "torch._inductor.pattern_matcher.stable_topological_sort",
     ),
     *_seams("machine code has no room for results", "torch._C._dynamo.guards._empty_strided_cpu"),
     # TorchAir

@@ -164,38 +164,26 @@ struct share {
     ptrdiff_t taken, end;
 } __attribute__((aligned(64)));
 
-/* Products of the same rows, one after the other. */
 struct job {
     const struct product *given;
-    ptrdiff_t products;
     int threads;
     ptrdiff_t block_rows, block_columns, blocks_down, blocks_across, started;
-    struct share *shares;  /* of each thread */
+    struct share *shares; /* of each thread */
     const int32_t *excess; /* of each row, where they are few */
     int8_t *room;          /* where each thread lays out the rows of a block, if there are many */
     ptrdiff_t room_of_thread;
 };
 
-/* Where a block is: it has `rows` rows from `top`, and columns from `left` to `right` of a product. */
+/* Where a block is: it has `rows` rows from `top`, and columns from `left` to `right`. */
 struct place {
-    const struct product *of;
     ptrdiff_t top, rows, left, right;
 };
-
-static ptrdiff_t blocks_of(const struct job *job, const struct product *given)
-{
-    return (given->columns + job->block_columns - 1) / job->block_columns;
-}
 
 static struct place place_of(const struct job *job, ptrdiff_t number)
 {
     const struct product *given = job->given;
-    ptrdiff_t across = number % job->blocks_across;
-    for (; across >= blocks_of(job, given); given++)
-        across -= blocks_of(job, given);
-    struct place place = {.of = given,
-                          .top = number / job->blocks_across * job->block_rows,
-                          .left = across * job->block_columns};
+    struct place place = {.top = number / job->blocks_across * job->block_rows,
+                          .left = number % job->blocks_across * job->block_columns};
     place.rows = given->rows - place.top < job->block_rows ? given->rows - place.top : job->block_rows;
     const ptrdiff_t left_over = given->columns - place.left;
     place.right = left_over < job->block_columns ? given->columns : place.left + job->block_columns;
@@ -204,7 +192,7 @@ static struct place place_of(const struct job *job, ptrdiff_t number)
 
 VNNI static void block_of_few(const struct job *job, struct place place)
 {
-    const struct product *given = place.of;
+    const struct product *given = job->given;
     const ptrdiff_t left = place.left, right = place.right;
     const ptrdiff_t tiles = (place.rows + TILE_ROWS - 1) / TILE_ROWS;
     const ptrdiff_t next = given->depth <= SHALLOW ? TILE_COLUMNS * given->x2_stride : 0;
@@ -366,7 +354,7 @@ VNNI static void store(const struct product *given, const int32_t *sums, ptrdiff
 
 VNNI static void block_of_many(const struct job *job, struct place place, const int8_t *room)
 {
-    const struct product *given = place.of;
+    const struct product *given = job->given;
     const int32_t *excess = (const int32_t *)room;
     const ptrdiff_t panel = (given->depth + 3) / 4 * 64;
     const ptrdiff_t n = place.left, width = place.right - n;
@@ -447,24 +435,21 @@ SHOWN int graph_quant_int8_product_serves(void)
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
-/* So many products of the same rows, with the same scales of rows: 0, or 1 where memory is short. */
-SHOWN int graph_quant_int8_product(const struct product *given, int products, parallel in_threads, int threads)
+/* 0, or 1 where memory is short. */
+SHOWN int graph_quant_int8_product(const struct product *given, parallel in_threads, int threads)
 {
-    if (given->rows <= 0)
+    if (given->rows <= 0 || given->columns <= 0)
         return 0;
     /* Rows that fill a good part of their panels. */
     const int many = 4 * given->rows >= 3 * LANES * ((given->rows + LANES - 1) / LANES);
     const ptrdiff_t depth = given->depth > 4 ? (given->depth + 3) / 4 * 4 : 4;
     const ptrdiff_t fitting = many ? PANELS_BYTES / depth / LANES * LANES : BLOCK_BYTES / depth;
     const ptrdiff_t least = many ? LANES : TILE_ROWS;
-    struct job job = {.given = given, .products = products, .threads = in_threads ? threads : 1};
+    struct job job = {.given = given, .threads = in_threads ? threads : 1};
     job.block_rows = fitting < least ? least : fitting;
     job.block_columns = many ? LINE : BLOCK_COLUMNS;
     job.blocks_down = (given->rows + job.block_rows - 1) / job.block_rows;
-    for (ptrdiff_t i = 0; i < job.products; i++)
-        job.blocks_across += blocks_of(&job, given + i);
-    if (!job.blocks_across)
-        return 0;
+    job.blocks_across = (given->columns + job.block_columns - 1) / job.block_columns;
     const ptrdiff_t blocks = job.blocks_down * job.blocks_across;
     struct share shares[job.threads];
     for (ptrdiff_t i = 0; i < job.threads; i++)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
 
 import torch
 
@@ -14,7 +12,7 @@ from .library import IN_THREADS, KINDS, empty_strided, function, threads_for
 # scale_step. Packed it takes a third of the time that a ctypes.Structure takes.
 _PRODUCT = Struct("2P5n4P2i")
 
-_product = function("graph_quant_int8_product", counts=True)
+_product = function("graph_quant_int8_product")
 SERVES = _product is not None
 
 
@@ -43,46 +41,24 @@ def int8_product(
 
     ``scale``, of one element or one for each column, ``row_scale`` and ``bias`` are float32 and contiguous.
     """
-    return int8_products(x1, [Factor(x2, scale, bias)], dtype, row_scale)[0]
-
-
-class Factor(NamedTuple):
-    """A matrix on the right, and the scale and bias of its columns."""
-
-    x2: torch.Tensor
-    scale: torch.Tensor | None = None
-    bias: torch.Tensor | None = None
-
-
-def int8_products(
-    x1: torch.Tensor, factors: Sequence[Factor], dtype: torch.dtype, row_scale: torch.Tensor | None
-) -> list[torch.Tensor]:
-    """``int8_product`` of the same rows by each matrix, in one go."""
     assert _product is not None
-    rows, depth = x1.shape
-    results, given, widths = [], [], 0
-    for x2, scale, bias in factors:
-        columns = x2.size(1)
-        widths += columns
-        out = empty_strided((rows, columns), (columns, 1), dtype)
-        results.append(out)
-        given.append(
-            _PRODUCT.pack(
-                x1.data_ptr(),
-                x2.data_ptr(),
-                x1.stride(0),
-                x2.stride(1),
-                rows,
-                columns,
-                depth,
-                out.data_ptr(),
-                0 if scale is None else scale.data_ptr(),
-                0 if row_scale is None else row_scale.data_ptr(),
-                0 if bias is None else bias.data_ptr(),
-                KINDS[dtype],
-                scale is not None and scale.numel() > 1,
-            )
-        )
-    if _product(b"".join(given), len(given), IN_THREADS, threads_for(rows * widths * depth)):
-        raise MemoryError(f"the product of int8 matrices ({rows}, {depth}) and ({depth}, {widths})")
-    return results
+    (rows, depth), columns = x1.shape, x2.size(1)
+    out = empty_strided((rows, columns), (columns, 1), dtype)
+    given = _PRODUCT.pack(
+        x1.data_ptr(),
+        x2.data_ptr(),
+        x1.stride(0),
+        x2.stride(1),
+        rows,
+        columns,
+        depth,
+        out.data_ptr(),
+        0 if scale is None else scale.data_ptr(),
+        0 if row_scale is None else row_scale.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
+        KINDS[dtype],
+        scale is not None and scale.numel() > 1,
+    )
+    if _product(given, IN_THREADS, threads_for(rows * columns * depth)):
+        raise MemoryError(f"the product of int8 matrices ({rows}, {depth}) and ({depth}, {columns})")
+    return out

@@ -36,12 +36,12 @@ _library = _loaded()
 IN_THREADS = _torchs_threads() if _library is not None else None
 
 
-def function(name: str, *, counts: bool = False) -> Callable[..., int] | None:
-    """A function that takes a struct, or so many of them, and threads; None where this processor has none."""
+def function(name: str) -> Callable[..., int] | None:
+    """A function that is given a struct and threads; None where it is not built, or not for this processor."""
     found = getattr(_library, name, None)
     if found is None or not getattr(_library, f"{name}_serves")():
         return None
-    found.argtypes = [ctypes.c_void_p, *([ctypes.c_int] if counts else []), ctypes.c_void_p, ctypes.c_int]
+    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
     return found  # type: ignore[no-any-return]
 
 

@@ -62,7 +62,8 @@ def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
 
     def by_inductor(graph: fx.GraphModule, inputs: list[Any]) -> Run:
         with inductor.told():
-            compiled: Run = torch._inductor.compile(graph, inputs, options=inductor.options())
+            # Fused half-precision operators would keep float32 between them, and give other bits than one by one.
+            compiled: Run = torch._inductor.compile(graph, inputs, options={"emulate_precision_casts": True})
         return compiled if shortcuts is None else shortcuts.noting(compiled)
 
     # Else hundreds of names of this package and of torch that kernels go by are looked up again at each call.

@@ -25,22 +25,11 @@ def load() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "triton-ascend is not installed")
         importlib.import_module("torch_npu._inductor")
-    _joining()  # it defines a step
     decompositions = importlib.import_module("torch._inductor.decomposition").decompositions
     if int8_product.STEP not in decompositions:
         # What is not decomposed is called as it is; Inductor takes no operator for both unless it is told to.
         _lowering().make_fallback(int8_product.STEP, override_decomp=True)
         decompositions[int8_product.STEP] = int8_product.as_int_mm
-
-
-@functools.cache
-def options() -> dict[str, Any]:
-    """How Inductor compiles."""
-    return {
-        # Fused half-precision operators would keep float32 between them, and give other bits than one after the other.
-        "emulate_precision_casts": True,
-        "post_grad_custom_post_pass": _joining().JoinProducts(),
-    }
 
 
 @functools.cache
@@ -50,10 +39,6 @@ def _tag() -> str:
 
 def _lowering() -> Any:
     return importlib.import_module("torch._inductor.lowering")
-
-
-def _joining() -> Any:
-    return importlib.import_module("graph_quant.host.engine.joining")
 
 
 @contextmanager

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 import torch
 from graph_quant import native
 from graph_quant.dispatcher import step
@@ -46,33 +43,12 @@ def _rescaled(
     bias: torch.Tensor | None,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    return all_rescaled(x1, [native.Factor(x2, scale, bias)], pertoken_scale, dtype)[0]
-
-
-def all_rescaled(
-    x1: torch.Tensor, factors: Sequence[native.Factor], pertoken_scale: torch.Tensor | None, dtype: torch.dtype
-) -> list[torch.Tensor]:
-    """``int8_rescaled`` of the same rows by each of the factors, which have scales."""
-    if all(_is_for_machine_code(x1, factor, pertoken_scale) for factor in factors):
-        laid_out = [native.Factor(x2, _floats(scale), _floats(bias)) for x2, scale, bias in factors]
-        return native.int8_products(x1, laid_out, dtype, _floats(pertoken_scale))
-    return [
-        dequantised(int8_matmul(x1, x2), cast("torch.Tensor", scale), pertoken_scale, bias).to(dtype)
-        for x2, scale, bias in factors
-    ]
-
-
-def _is_for_machine_code(x1: torch.Tensor, factor: native.Factor, pertoken_scale: torch.Tensor | None) -> bool:
-    """Whether scales are of the sizes that it knows, and the matrix lies as it should: compiled code lays it out."""
-    x2, scale, bias = factor
-    columns = x2.size(1)
-    return (
-        scale is not None
-        and scale.numel() in (1, columns)
-        and (bias is None or bias.numel() == columns)
-        and (pertoken_scale is None or pertoken_scale.numel() == x1.size(0))
-        and is_native(x1, x2)
-    )
+    rows, columns = x1.size(0), x2.size(1)
+    fits = scale.numel() in (1, columns) and (bias is None or bias.numel() == columns)
+    fits = fits and (pertoken_scale is None or pertoken_scale.numel() == rows)
+    if not (fits and is_native(x1, x2)):  # compiled code may have laid them out otherwise
+        return dequantised(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
+    return native.int8_product(x1, x2, dtype, _floats(scale), _floats(pertoken_scale), _floats(bias))
 
 
 def _floats(x: torch.Tensor | None) -> torch.Tensor | None:
