@@ -47,7 +47,7 @@ class Diagnosis:
 def examine() -> Diagnosis:
     """Try everything in the order in which a program would need it; stop at what makes the rest pointless."""
     found = Diagnosis()
-    for step in (_enabled, _versions, _runtime, _import, _device, _registered, _seams, _modes):
+    for step in (_enabled, _versions, _runtime, _import, _device, _registered, _private_apis, _modes):
         try:
             step(found)
         except Exception as error:
@@ -144,13 +144,13 @@ def _is_ours(operator: Any) -> bool:
     return str(operator._ge_converter.__module__).startswith("graph_quant.converters")
 
 
-def _seams(found: Diagnosis) -> None:
-    from .seams import moved
+def _private_apis(found: Diagnosis) -> None:
+    from .private_apis import missing
 
-    for seam in moved():
-        what = f"{seam.path.replace(' ', ': ')} is not where it was: {seam.breaks}"
-        if seam.used_by:
-            what += f" ({', '.join(seam.used_by)})"
+    for api in missing():
+        what = f"{api.path.replace(' ', ': ')} is not where it was: {api.breaks}"
+        if api.used_by:
+            what += f" ({', '.join(api.used_by)})"
         found.problems.append(
             Problem(what, "install the versions that this release is tested with, or a newer release")
         )

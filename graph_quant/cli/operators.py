@@ -31,15 +31,15 @@ def run(options: argparse.Namespace) -> int:
     with waiting("loading torch_npu"):
         import torch_npu  # noqa: F401
     if options.page:
-        from ..compatibility import page
+        from ..operator_support_page import page
 
         print("\n".join(page()))
         return 0
     if options.aten:
         return _list_aten(options)
-    from ..served import operators
+    from ..operator_support import supported_operators
 
-    chosen = [each for each in operators() if options.name in each.name]
+    chosen = [each for each in supported_operators() if options.name in each.name]
     if options.json:
         rows = [{**vars(each), "graph": each.graph} for each in chosen]
         print(json.dumps(rows, indent=2))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from .modes import try_modes
-from .served import Served, operators
+from .operator_support import OperatorSupport, supported_operators
 
 _HEAD = """# What of torch_npu works on the host
 
@@ -27,8 +27,8 @@ def page() -> Iterator[str]:
 
 
 def _operators() -> Iterator[str]:
-    found = operators()
-    families: dict[str, list[Served]] = defaultdict(list)
+    found = supported_operators()
+    families: dict[str, list[OperatorSupport]] = defaultdict(list)
     for each in found:
         if each.eager or each.graph:
             families[each.family or _REST].append(each)
@@ -74,7 +74,7 @@ def _collectives() -> Iterator[str]:
         yield f"Not on npu tensors: {_listed(rest)}."
 
 
-def _name(each: Served) -> str:
+def _name(each: OperatorSupport) -> str:
     return f"`{each.name.removeprefix('npu::')}`"
 
 

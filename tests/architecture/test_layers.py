@@ -15,10 +15,10 @@ ROOT = Path(__file__).parents[2]
 LAYERS = [
     {"__main__"},
     {"cli", "pytest"},
-    {"compatibility"},
-    {"verification", "dryrun", "doctor", "served"},
+    {"operator_support_page"},
+    {"verification", "dryrun", "doctor", "operator_support"},
     {"scripts"},
-    {"seams", "modes", "aten"},
+    {"private_apis", "modes", "aten"},
     {"start", "dumps", "upstream"},
     {"host", "converters", "nn", "passes"},
     {"meta"},
@@ -28,12 +28,12 @@ LAYERS = [
     {"ge", "refusals", "pages"},
     {"discovery", "dispatcher", "native", "settings"},
 ]
-ROOMS = {
+SUBPACKAGE_LAYERS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],
     "verification": [{"run"}, {"report"}, {"compare"}, {"errors"}],
 }
 # What stands in these is asked for by the folder's own name.
-DOORS = (
+PUBLIC_PACKAGES = (
     "cli",
     "dryrun",
     "dumps",
@@ -84,7 +84,7 @@ def _crossings(imports: dict[str, list[str]], package: str, layers: list[set[str
 def test_the_layers_name_every_part(imports) -> None:
     parts = {name.split(".")[1] for name in imports if name.count(".")}
     assert parts == set().union(*LAYERS)
-    for package, rooms in ROOMS.items():
+    for package, rooms in SUBPACKAGE_LAYERS.items():
         inside = {name.split(".")[2] for name in imports if name.startswith(f"graph_quant.{package}.")}
         assert inside == set().union(*rooms)
 
@@ -93,13 +93,13 @@ def test_no_part_asks_a_higher_one(imports) -> None:
     assert _crossings(imports, "graph_quant", LAYERS) == []
 
 
-@pytest.mark.parametrize("package", ROOMS)
+@pytest.mark.parametrize("package", SUBPACKAGE_LAYERS)
 def test_no_room_asks_a_higher_one(imports, package: str) -> None:
-    rooms = ROOMS[package]
+    rooms = SUBPACKAGE_LAYERS[package]
     assert _crossings(imports, f"graph_quant.{package}", rooms) == []
 
 
-@pytest.mark.parametrize("package", DOORS)
+@pytest.mark.parametrize("package", PUBLIC_PACKAGES)
 def test_a_door_is_the_only_way_in(imports, package: str) -> None:
     inside = f"graph_quant.{package}"
     around = [

@@ -17,7 +17,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Seam:
+class PrivateApi:
     """A name, by the path that leads to it, and what stops working without it.
 
     An attribute that only instances have is looked for in the text of their class or module: path, a space, the name.
@@ -55,14 +55,14 @@ def _texts() -> list[tuple[str, str]]:
 def _files() -> Iterator[tuple[str, Path]]:
     """The modules of the package but this one, wherever its parts are installed."""
     package = importlib.import_module(__package__)
-    parts = [*package.__path__, *(place for name in ("meta", "converters") for place in _places(name))]
+    parts = [*package.__path__, *(place for name in ("meta", "converters") for place in _package_paths(name))]
     for folder in map(Path, dict.fromkeys(parts)):
         for path in folder.rglob("*.py"):
             if path != Path(__file__):
                 yield str(path.relative_to(folder.parent)), path
 
 
-def _places(part: str) -> list[str]:
+def _package_paths(part: str) -> list[str]:
     found = importlib.util.find_spec(f"{__package__}.{part}")
     return list(found.submodule_search_locations or ()) if found else []
 
@@ -81,14 +81,14 @@ def _resolve(path: str, *, loaded: bool) -> Any:
     return found
 
 
-def moved() -> Iterator[Seam]:
-    """The seams that are not where this release of the package expects them."""
+def missing() -> Iterator[PrivateApi]:
+    """The private APIs that are not where this release of the package expects them."""
     importlib.import_module("torch_npu")  # TorchAir is found through it
-    return (seam for seam in SEAMS if not seam.is_there())
+    return (api for api in PRIVATE_APIS if not api.is_there())
 
 
-def _seams(breaks: str, *paths: str) -> list[Seam]:
-    return [Seam(path, breaks) for path in paths]
+def _private_apis(breaks: str, *paths: str) -> list[PrivateApi]:
+    return [PrivateApi(path, breaks) for path in paths]
 
 
 _DISPATCH = "torch._C."
@@ -97,14 +97,14 @@ _GRAPH = "torchair.ge._ge_graph."
 _CONVERTER = "torchair._ge_concrete_graph.fx2ge_converter"
 _BACKEND = "torchair.core._backend"
 
-SEAMS: tuple[Seam, ...] = (
+PRIVATE_APIS: tuple[PrivateApi, ...] = (
     # torch
-    *_seams(
+    *_private_apis(
         "operators have no inference: nothing of them can be traced",
         "torch._library.simple_registry.singleton",
         "torch.library.Library _registration_handles",
     ),
-    *_seams(
+    *_private_apis(
         "the host NPU cannot serve torch's operators",
         *(
             _DISPATCH + name
@@ -133,7 +133,7 @@ SEAMS: tuple[Seam, ...] = (
         "torch.utils._python_dispatch._disable_current_modes",
         "torch.utils._mode_utils.no_dispatch",
     ),
-    *_seams(
+    *_private_apis(
         "the memory of npu tensors cannot be seen from the CPU",
         "torch._C._construct_storage_from_data_pointer",
         "torch.Tensor._is_zerotensor",
@@ -142,7 +142,7 @@ SEAMS: tuple[Seam, ...] = (
         "torch._prims_common.is_non_overlapping_and_dense_or_false",
         "torch._prims_common.make_contiguous_strides_for",
     ),
-    *_seams(
+    *_private_apis(
         "dumps have no inferred types, and calls cannot be traced",
         *(
             _FAKE + name
@@ -164,12 +164,12 @@ SEAMS: tuple[Seam, ...] = (
         "torch.fx.experimental.symbolic_shapes.ShapeEnv _suppress_guards_tls",
         "torch.fx.experimental.symbolic_shapes.uninteresting_files",
     ),
-    *_seams(
+    *_private_apis(
         "errors in graphs do not name their node",
         "torch.fx.graph_module.GraphModule _lineno_map",
         "torch.fx.graph_module.GraphModule _prologue_start",
     ),
-    *_seams(
+    *_private_apis(
         "kernels of the engine are missing",
         "torch._int_mm",
         "torch.cpu._is_vnni_supported",
@@ -179,25 +179,25 @@ SEAMS: tuple[Seam, ...] = (
         "torch.ops.aten._upsample_nearest_exact2d_backward",
         "torch.ops.aten._native_batch_norm_legit_functional",
     ),
-    *_seams(
+    *_private_apis(
         "verify cannot compare scripts",
         "torch._dynamo.exc.TorchDynamoException",
         "torch._guards.TracingContext",
         "torch.utils._pytree.tree_flatten_with_path",
     ),
-    *_seams("masks of npu_dropout_gen_mask cannot be drawn", "torch.ops.npu._npu_dropout"),
-    *_seams("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
-    *_seams(
+    *_private_apis("masks of npu_dropout_gen_mask cannot be drawn", "torch.ops.npu._npu_dropout"),
+    *_private_apis("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
+    *_private_apis(
         "attention with a shift of its scores, or with dropout, cannot be computed",
         "torch.ops.aten._scaled_dot_product_attention_math",
     ),
-    *_seams(
+    *_private_apis(
         "modules with hooks are quantised, and lose them",
         "torch.nn.Module _forward_hooks",
         "torch.nn.Module _forward_pre_hooks",
     ),
-    *_seams("what is served cannot be listed", "torch._C._dispatch_get_all_op_names"),
-    *_seams(
+    *_private_apis("what is served cannot be listed", "torch._C._dispatch_get_all_op_names"),
+    *_private_apis(
         "ranks cannot talk to each other",
         "torch._C._distributed_c10d._create_work_from_future",
         "torch.distributed.Backend._plugins",
@@ -210,38 +210,38 @@ SEAMS: tuple[Seam, ...] = (
         "torch.distributed.ProcessGroup._reduce_scatter_base",
         "torch.distributed.ProcessGroup._start_coalescing",
     ),
-    *_seams(
+    *_private_apis(
         "compilers change the order in which ranks communicate",
         "torch._library.effects.EffectType",
         "torch.library.Library._register_effectful_op",
     ),
-    *_seams("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
-    *_seams(
+    *_private_apis("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
+    *_private_apis(
         "the package's operators cannot be taken back",
         "torch.library.Library._destroy",
         "torch.library._scoped_library",
     ),
     # torch_npu
-    *_seams(
+    *_private_apis(
         "the host NPU does not start",
         "torch_npu.npu._lazy_init",
         "torch_npu.npu _initialized",
         "torch_npu.npu _is_internal_in_bad_fork",
         "torch_npu._init.registry.registry_manager._cann_package_check",
     ),
-    *_seams(
+    *_private_apis(
         "a capture that failed keeps its memory",
         "torch_npu._C._npu_endAllocateToPool",
         "torch_npu._C._npu_releasePool",
     ),
-    *_seams(
+    *_private_apis(
         "graphs do not run on a device that is not the current one",
         "torchair.npu_fx_compiler._CompiledFxGraph",
         "torchair._acl_concrete_graph.acl_graph.CapturedGraphUpdateAndReplay._update_stream",
         "npugraph_ex.npu_fx_compiler._CompiledFxGraph",
         "npugraph_ex._acl_concrete_graph.acl_graph.CapturedGraphUpdateAndReplay._update_stream",
     ),
-    *_seams(
+    *_private_apis(
         "captured graphs lose the numbers that they are given",
         *(
             f"{compiler}._acl_concrete_graph.acl_graph.AclGraph{name}"
@@ -252,25 +252,25 @@ SEAMS: tuple[Seam, ...] = (
             )
         ),
     ),
-    *_seams(
+    *_private_apis(
         "streams cannot be captured",
         "torch_npu._C._npu_getCurrentRawStreamNoWait",
         "torch_npu._C._npu_getDevice",
     ),
-    *_seams(
+    *_private_apis(
         "generators do not go back in captured graphs",
         "torch_npu.npu.random.get_rng_state",
         "torch_npu.npu.random.set_rng_state",
         "torch.accelerator._utils._get_device_index",
     ),
-    *_seams("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
-    *_seams(
+    *_private_apis("operators are not inferred", "torch_npu.op_plugin.meta._meta_registrations"),
+    *_private_apis(
         "operators of ATB are missing",
         "torch_npu.op_plugin.atb._atb_ops",
         "torch._C._jit_get_schemas_for_operator",
     ),
-    *_seams("dropout_with_byte_mask is missing", "torch.ops.npu._dropout_with_byte_mask"),
-    *_seams(
+    *_private_apis("dropout_with_byte_mask is missing", "torch.ops.npu._dropout_with_byte_mask"),
+    *_private_apis(
         "the engine inductor does not start",
         "torch_npu._inductor",
         "torch._inductor.compile",
@@ -281,9 +281,9 @@ SEAMS: tuple[Seam, ...] = (
         "torch._inductor.codegen.custom_extern_kernel_codegen.CUSTOM_EXTERN_KERNEL_CODEGEN",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CustomCodegen",
     ),
-    *_seams("machine code has no room for results", "torch._C._dynamo.guards._empty_strided_cpu"),
+    *_private_apis("machine code has no room for results", "torch._C._dynamo.guards._empty_strided_cpu"),
     # TorchAir
-    *_seams(
+    *_private_apis(
         "TorchAir does not run on the host",
         f"{_BACKEND}._torchair",
         f"{_BACKEND}._signal_handler",
@@ -293,7 +293,7 @@ SEAMS: tuple[Seam, ...] = (
         "torchair.npu_fx_compiler._NpuFxCompiler._gen_compiled_gm",
         "torchair.npu_fx_compiler record_function",
     ),
-    *_seams(
+    *_private_apis(
         "operators are not lowered by this package",
         f"{_CONVERTER}.register_fx_node_ge_converter",
         f"{_CONVERTER} _ge_converter",
@@ -305,7 +305,7 @@ SEAMS: tuple[Seam, ...] = (
         f"{_GRAPH}dont_prune_me",
         f"{_GRAPH}get_default_ge_graph",
     ),
-    *_seams(
+    *_private_apis(
         "core ATen is not lowered whole",
         "torch._decomp.core_aten_decompositions",
         "torch._decomp.decomposition_table",
@@ -337,27 +337,27 @@ SEAMS: tuple[Seam, ...] = (
         "torchair.npu_fx_compiler._get_merged_decompositions",
         "torchair.npu_fx_compiler._NpuFxCompiler._get_compiled_gm",
     ),
-    *_seams(
+    *_private_apis(
         "torch.manual_seed between two calls of a graph is not seen",
         f"{_GRAPH}_GraphRngState.consume",
         f"{_GRAPH}_GraphRngState _gen",
         f"{_GRAPH}_GraphRngState _seed",
     ),
-    *_seams("a draw of nothing moves no generator in a graph", f"{_CONVERTER} _DONT_EMPTY_TENSOR_OPT_OPS"),
-    *_seams(
+    *_private_apis("a draw of nothing moves no generator in a graph", f"{_CONVERTER} _DONT_EMPTY_TENSOR_OPT_OPS"),
+    *_private_apis(
         "graphs have no sizes that are known only when they run",
         f"{_CONVERTER} is_zero_element_tensor",
         f"{_CONVERTER} get_used_sym_value_mapping",
         "torchair.npu_fx_compiler._is_binary_operator",
     ),
-    *_seams(
+    *_private_apis(
         "nodes of a graph do not know their FX node and Python line",
         f"{_CONVERTER}.GeConcreteGraph.converter_context",
         f"{_CONVERTER}.GeConcreteGraph.parse_output",
         f"{_CONVERTER}.GeConcreteGraph _converter_ctx",
         f"{_CONVERTER}.GeConcreteGraph.dump",
     ),
-    *_seams(
+    *_private_apis(
         "graphs are compiled again where sizes are the same by chance",
         "torchair._ge_concrete_graph.continguous.optimize_view",
         "torchair._ge_concrete_graph.continguous.get_sym_node_from_graph",
@@ -365,56 +365,56 @@ SEAMS: tuple[Seam, ...] = (
         "torchair._ge_concrete_graph.continguous_utils.is_view_case",
         "torchair._ge_concrete_graph.continguous_utils.set_meta_tensor_info",
     ),
-    *_seams(
+    *_private_apis(
         "passes do not know which sizes are the same",
         f"{_CONVERTER}.GeConcreteGraph _all_sym_input_idx",
         f"{_CONVERTER}.GeConcreteGraph _all_meta_tensor_input",
     ),
-    *_seams(
+    *_private_apis(
         "operators that nothing lowers are refused by the name of a GE operator",
         f"{_CONVERTER}._generate_converter_code",
         f"{_CONVERTER}._get_converter_context",
     ),
-    *_seams(
+    *_private_apis(
         "operators of other packages are not lowered, verify sees no graphs",
         f"{_CONVERTER}.GeConcreteGraph.parse_node",
         "torchair.npu_fx_compiler._compile_graph_with_aot",
     ),
-    *_seams(
+    *_private_apis(
         "plan stops at the first operator without a converter",
         f"{_CONVERTER}.GeConcreteGraph._create_mock_node_for_op",
         f"{_CONVERTER}.set_ge_outputs",
     ),
-    *_seams(
+    *_private_apis(
         "plan runs captured graphs",
         "npugraph_ex.npu_fx_compiler._NpuFxCompiler._gen_compiled_gm",
     ),
-    *_seams(
+    *_private_apis(
         "TorchAir's compilers stop at an example of their own",
         "torchair.patterns.add_rms_norm_quant._get_inputs",
     ),
-    *_seams(
+    *_private_apis(
         "verify does not see captured graphs",
         "npugraph_ex.npu_fx_compiler._compile_graph_with_aot",
         "npugraph_ex.npu_fx_compiler._NpuFxCompiler._get_compiled_gm",
         "npugraph_ex._utils.graph_transform_observer.GraphTransformObserver.apply_gm_pass",
     ),
-    *_seams(
+    *_private_apis(
         "npugraph_ex fails where weights of 8 or 4 bits meet activations of 16",
         "npugraph_ex.configs.compiler_config.CompilerConfig",
     ),
-    *_seams(
+    *_private_apis(
         "Dynamo compiles this package's kernels after a graph break",
         "torch._dynamo.trace_rules.BUILTIN_INLINE_WHEN_CALLED",
         "torch._dynamo.trace_rules.SKIP_DIRS",
         "torch._dynamo.trace_rules.add",
     ),
-    *_seams(
+    *_private_apis(
         "received messages alias what they are received into",
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.recv_npu",
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.op_recv",
     ),
-    *_seams(
+    *_private_apis(
         "a dry run does not tell of refusals that the script catches",
         "torch._dynamo.utils.counters",
         "torch._dynamo.utils.get_compilation_metrics",
@@ -422,16 +422,16 @@ SEAMS: tuple[Seam, ...] = (
         "torch._dynamo.utils.CompilationMetrics fail_user_frame_filename",
         "torch._dynamo.utils.CompilationMetrics fail_user_frame_lineno",
     ),
-    *_seams(
+    *_private_apis(
         "a process cannot use both of TorchAir's compilers",
         "torchair._utils.register_matmul_backward_decomp",
     ),
-    *_seams(
+    *_private_apis(
         "the graphs of passes do not tell modules",
         "torchair._utils.graph_transform_observer.dump_fx_safety",
         "npugraph_ex._utils.graph_transform_observer.dump_fx_safety",
     ),
-    *_seams(
+    *_private_apis(
         "streams and events in compiled functions end in an error",
         "npugraph_ex._acl_concrete_graph.replace_stream_event.replace_stream_event_pass",
         "npugraph_ex._acl_concrete_graph.replace_stream_event._is_event",
@@ -443,16 +443,18 @@ SEAMS: tuple[Seam, ...] = (
         "torchair.ops._tagged_event",
         "torch._dynamo.graph_bytecode_inputs.get_external_object_by_index",
     ),
-    *_seams(
+    *_private_apis(
         "torch_npu.profiler does not say why it records nothing",
         "torch_npu.profiler.profiler_interface._ProfInterface.init_trace",
         "torch_npu.profiler.profiler_interface._ProfInterface.stop_trace",
         "torch_npu.profiler.profiler_interface._ProfInterface.finalize_trace",
         "torch_npu.profiler.profiler_interface._ProfInterface.analyse",
     ),
-    *_seams("static kernels are not refused", "torchair._acl_concrete_graph.static_kernel.compile_static_kernel"),
-    *_seams("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),
-    *_seams(
+    *_private_apis(
+        "static kernels are not refused", "torchair._acl_concrete_graph.static_kernel.compile_static_kernel"
+    ),
+    *_private_apis("live graphs cannot be read as dumps", f"{_GRAPH}GeGraph _proto"),
+    *_private_apis(
         "dumps cannot be read",
         "torchair._ge_concrete_graph.ge_ir_by_protoc_3_19_pb2",
         "torchair._ge_concrete_graph.auto_generated_ge_raw_ops",

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from graph_quant.compatibility import page
+from graph_quant.operator_support_page import page
 
-PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operator-support.md"
 
 
 def test_the_page_is_what_is_registered() -> None:

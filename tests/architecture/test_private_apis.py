@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from graph_quant import doctor, seams
+from graph_quant import doctor, private_apis
 
 ROOT = Path(__file__).parents[2]
 UPSTREAM = ("torch", "torch_npu", "torchair")
@@ -17,7 +17,7 @@ TREES = {
     path.relative_to(ROOT): ast.parse(path.read_text(encoding="utf-8"))
     for folder in ("graph_quant", "meta", "converters")
     for path in (ROOT / folder).rglob("*.py")
-    if path.name != "seams.py"
+    if path.name != "private_apis.py"
 }
 
 
@@ -52,9 +52,9 @@ def _touched(tree: ast.AST, own: set[str]) -> Iterator[str]:
 
 def _listed(touched: str) -> bool:
     if touched.startswith("."):
-        parts = {part for seam in seams.SEAMS for part in seam.path.replace(" ", ".").split(".")}
+        parts = {part for api in private_apis.PRIVATE_APIS for part in api.path.replace(" ", ".").split(".")}
         return touched[1:] in parts
-    return any(f"{seam.path.replace(' ', '.')}.".startswith(f"{touched}.") for seam in seams.SEAMS)
+    return any(f"{api.path.replace(' ', '.')}.".startswith(f"{touched}.") for api in private_apis.PRIVATE_APIS)
 
 
 def test_every_private_name_is_listed() -> None:
@@ -65,26 +65,26 @@ def test_every_private_name_is_listed() -> None:
         for touched in _touched(tree, own)
         if any(_is_private(part) for part in touched.split(".")) and not _listed(touched)
     }
-    assert missing == set(), "list them in graph_quant/seams.py, with what depends on them"
+    assert missing == set(), "list them in graph_quant/private_apis.py, with what depends on them"
 
 
 def test_each_says_which_files_use_it() -> None:
-    assert [seam.path for seam in seams.SEAMS if not seam.used_by] == []
-    memory = next(seam for seam in seams.SEAMS if seam.name == "_construct_storage_from_data_pointer")
+    assert [api.path for api in private_apis.PRIVATE_APIS if not api.used_by] == []
+    memory = next(api for api in private_apis.PRIVATE_APIS if api.name == "_construct_storage_from_data_pointer")
     assert memory.used_by == ["graph_quant/host/alias.py", "graph_quant/host/engine/inputs.py"]
-    converters = next(seam for seam in seams.SEAMS if seam.name == "get_default_ge_graph")
+    converters = next(api for api in private_apis.PRIVATE_APIS if api.name == "get_default_ge_graph")
     assert "converters/lowering.py" in converters.used_by
 
 
 def test_all_are_where_they_were() -> None:
-    assert list(seams.moved()) == []
+    assert list(private_apis.missing()) == []
 
 
 @pytest.mark.parametrize(
     "path", ["torch._no_such_name", "torch.fx.GraphModule _no_such_name", "torchair.no.such_place"]
 )
-def test_the_doctor_names_what_moved(monkeypatch, path: str) -> None:
-    monkeypatch.setattr(seams, "SEAMS", (seams.Seam(path, "nothing works"),))
+def test_doctor_reports_missing_private_apis(monkeypatch, path: str) -> None:
+    monkeypatch.setattr(private_apis, "PRIVATE_APIS", (private_apis.PrivateApi(path, "nothing works"),))
     found = doctor.examine()
     assert not found.usable
     assert [problem.what for problem in found.problems] == [
@@ -92,7 +92,11 @@ def test_the_doctor_names_what_moved(monkeypatch, path: str) -> None:
     ]
 
 
-def test_the_doctor_names_the_files_to_mend(monkeypatch) -> None:
-    monkeypatch.setattr(seams, "SEAMS", (seams.Seam("torch._C._no._construct_storage_from_data_pointer", "no memory"),))
+def test_doctor_names_files_that_use_missing_apis(monkeypatch) -> None:
+    monkeypatch.setattr(
+        private_apis,
+        "PRIVATE_APIS",
+        (private_apis.PrivateApi("torch._C._no._construct_storage_from_data_pointer", "no memory"),),
+    )
     (problem,) = doctor.examine().problems
     assert problem.what.endswith("no memory (graph_quant/host/alias.py, graph_quant/host/engine/inputs.py)")

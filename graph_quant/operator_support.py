@@ -15,7 +15,7 @@ UNKNOWN = "?"
 
 
 @dataclass(frozen=True)
-class Served:
+class OperatorSupport:
     """One operator. ``missing`` are the GE nodes its converter can emit and the host has no kernel for."""
 
     name: str
@@ -31,7 +31,7 @@ class Served:
         return bool(self.lowered_by) and not self.missing
 
 
-def operators() -> list[Served]:
+def supported_operators() -> list[OperatorSupport]:
     """The operators of ``torch.ops.npu`` that TorchAir or this package lowers, and those that run eagerly here."""
     import torchair  # noqa: F401  (its import brings the converters in)
 
@@ -52,7 +52,7 @@ def operators() -> list[Served]:
             continue
         nodes = () if name in ours or converter is None else _nodes(converter)
         found.append(
-            Served(
+            OperatorSupport(
                 name,
                 _family(record),
                 record is not None and record.reference is not None,
