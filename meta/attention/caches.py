@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor
 

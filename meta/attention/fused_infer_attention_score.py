@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.fused_infer_attention_score import fused_infer_attention_score as reference
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from torch import Tensor
 
 OP = "npu_fused_infer_attention_score"

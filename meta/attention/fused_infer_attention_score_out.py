@@ -18,7 +18,7 @@ from graph_quant.meta.attention.inference import AttentionPlan
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.fused import fused_attention
+from graph_quant.reference.attention.fused_attention import fused_attention
 from torch import Tensor
 
 

@@ -14,7 +14,7 @@ from graph_quant.meta.attention.fused_infer_attention_score_v2 import check_out_
 from graph_quant.meta.attention.inference import check_query, results_of
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from torch import Tensor
 
 

@@ -9,8 +9,8 @@ from graph_quant.destination import SCALAR_TYPES
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.fused_infer_attention_score import fused_infer_attention_score as reference
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from torch import Tensor
 
 OP = "npu_fused_infer_attention_score_v2"

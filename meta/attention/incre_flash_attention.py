@@ -9,8 +9,8 @@ import torch
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.flash_attention import INCRE, flash_attention
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor
 

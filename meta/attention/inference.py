@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from graph_quant.meta.attention import caches, kernels, masking, packed, quantisation
+from graph_quant.meta.attention import caches, kernel_limits, masking, packed_sequences, quantisation
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, guard_or_false
-from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from graph_quant.reference.attention.layouts import LAYOUTS
 from graph_quant.reference.attention.results import lse_shape, query_sizes, result_dtype, result_shape
 from torch import Tensor
@@ -45,8 +45,8 @@ def plan_of(
     masking.check(rules, operands, numbers)
     _check_lengths(rules, operands, numbers)
     _check_sink(rules, operands, numbers)
-    packed.check(rules, operands, numbers)
-    kernels.check(rules, operands, numbers)
+    packed_sequences.check(rules, operands, numbers)
+    kernel_limits.check(rules, operands, numbers)
     int4 = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
     # A trace remembers its plans and is not to be kept alive by tensors of its own in them.
     kept = None if isinstance(operands.query, FakeTensor) else operands

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.rules import Rules, guard_or_false, sym_or
-from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from graph_quant.reference.attention.masks import TABLE, TREE
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""npu_mla_prolog and npu_mla_prolog_v2: what may be passed, and what comes back. See ``prolog_rules``."""
+"""npu_mla_prolog and npu_mla_prolog_v2: what may be passed, and what comes back. See ``mla_prolog_rules``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from graph_quant.meta.attention import prolog_rules
+from graph_quant.meta.attention import mla_prolog_rules
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
@@ -15,10 +15,10 @@ from graph_quant.reference.attention.mla_prolog_node import mla_prolog_node, mla
 
 
 def _plan(rules: Rules, given: dict[str, Any], has_scale: bool) -> Plan:
-    prolog_rules.check(rules, given, prolog_rules.FIRST_MODES)
+    mla_prolog_rules.check(rules, given, mla_prolog_rules.FIRST_MODES)
     if not has_scale and given["token_x"].dtype == torch.int8 and given["kv_cache"].dtype == torch.int8:
         rules.refuse("kv_cache must be torch.bfloat16 beside an int8 token_x in the first version, got torch.int8")
-    query, rope, scale, _, _ = prolog_rules.results(given, query_norm_flag=False, no_scale=1)
+    query, rope, scale, _, _ = mla_prolog_rules.results(given, query_norm_flag=False, no_scale=1)
     caches = tuple(Result(tuple(given[name].shape), given[name].dtype) for name in ("kv_cache", "kr_cache"))
     return Plan((query, rope, *caches, scale) if has_scale else (query, rope, *caches))
 

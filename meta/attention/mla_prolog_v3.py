@@ -1,16 +1,16 @@
-"""npu_mla_prolog_v3 and its functional form: what may be passed, and what comes back. See ``prolog_rules``."""
+"""npu_mla_prolog_v3 and its functional form: what may be passed, and what comes back. See ``mla_prolog_rules``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from graph_quant.meta.attention import prolog_rules
+from graph_quant.meta.attention import mla_prolog_rules
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.cache_slots import BY_BLOCK
 from graph_quant.reference.attention.mla_prolog_node import shaped, with_caches
-from graph_quant.reference.attention.slots import BY_BLOCK
 from torch import Tensor
 
 NONE, UP, ALL = 0, 1, 2
@@ -30,7 +30,7 @@ def _check(rules: Rules, given: dict[str, Any]) -> tuple[Result, ...]:
     for name in ARGUMENTS[-5:]:
         if given[name] is not None:
             rules.refuse(f"{name} is of Ascend 950 and must be None, got {given[name]}")
-    prolog_rules.check(rules, given, prolog_rules.ALL_MODES)
+    mla_prolog_rules.check(rules, given, mla_prolog_rules.ALL_MODES)
     _check_modes(rules, given)
     ends = given["actual_seq_len"]
     is_packed = given["token_x"].dim() == 2 and given["cache_mode"] in BY_BLOCK
@@ -39,7 +39,7 @@ def _check(rules: Rules, given: dict[str, Any]) -> tuple[Result, ...]:
             rules.refuse(f"actual_seq_len must be given in cache_mode {given['cache_mode']}, got None")
         rules.dtype("actual_seq_len", ends, (torch.int32,))
         rules.rank("actual_seq_len", ends, 1)
-    return prolog_rules.results(given, given["query_norm_flag"], no_scale=0)
+    return mla_prolog_rules.results(given, given["query_norm_flag"], no_scale=0)
 
 
 def _check_modes(rules: Rules, given: dict[str, Any]) -> None:

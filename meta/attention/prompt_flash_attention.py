@@ -8,8 +8,8 @@ from dataclasses import replace
 from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.call import Numbers, Operands
 from graph_quant.reference.attention.flash_attention import PROMPT, flash_attention
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from torch import Tensor
 
 LAYOUTS = ("BSH", "BSND", "BNSD", "BNSD_BSND", "NSD", "TND")

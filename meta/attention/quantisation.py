@@ -8,7 +8,7 @@ import torch
 from graph_quant.meta.attention.masking import key_tokens
 from graph_quant.meta.rules import Rules, sym_or
 from graph_quant.reference.attention import antiquant
-from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from graph_quant.reference.attention.results import query_sizes, value_channels
 from torch import Tensor
 

@@ -14,8 +14,8 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .core import Cached, Rows, Sight, attend
 from .paging import Pages, blocks_of
+from .sequence_attention import Cached, Rows, Sight, attend
 
 BFLOAT16_HIDES = -3e38
 

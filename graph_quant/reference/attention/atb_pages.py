@@ -14,8 +14,8 @@ from torch import Tensor
 
 from .arithmetic import Arithmetic
 from .atb import check_sum, heads_of_packed, lengths_of, paged_attention
-from .core import Cached, Sight, attend
 from .paging import Pages, blocks_of
+from .sequence_attention import Cached, Sight, attend
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .atb import heads_of_packed, lengths_of
 from .atb_pages import PagedCache, check_triangle, over_their_pages
-from .core import Sight
+from .sequence_attention import Sight
 
 TRIANGLE, SLOPES, ROOTS, CAUSAL = 3, 4, 5, 9
 SIDE, BLOCK = 256, 128

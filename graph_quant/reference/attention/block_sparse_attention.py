@@ -13,17 +13,17 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from . import spans
+from . import token_spans
 from .layouts import arranged, heads_first
-from .spans import Tokens
+from .token_spans import Tokens
 
 OP = "npu_block_sparse_attention"
 
 
 def spans_of(op: str, name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Tokens]:
     if layout == "TND":
-        return spans.packed(op, name, list(accumulate(lengths or ())), x.size(2))
-    return spans.batched(op, name, lengths, x.size(0), x.size(2), -1)
+        return token_spans.packed(op, name, list(accumulate(lengths or ())), x.size(2))
+    return token_spans.batched(op, name, lengths, x.size(0), x.size(2), -1)
 
 
 def hidden_by(op: str, mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int) -> Tensor:

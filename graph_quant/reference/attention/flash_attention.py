@@ -8,9 +8,9 @@ from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .call import Numbers, Operands
-from .fused import fused_attention
-from .opaque import opaque_attention
+from .fused_attention import fused_attention
+from .fused_attention_op import opaque_attention
+from .inference_call import Numbers, Operands
 
 PROMPT, INCRE = "npu_prompt_flash_attention", "npu_incre_flash_attention"
 

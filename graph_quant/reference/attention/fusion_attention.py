@@ -11,11 +11,11 @@ import torch
 from graph_quant import native
 from torch import Tensor
 
-from .core import exponentials
 from .layouts import arranged, heads_first, room_for
-from .shift import Pairs
-from .spans import Tokens
-from .training import COPIES, Training, widened
+from .pse_shift import Pairs
+from .sequence_attention import exponentials
+from .token_spans import Tokens
+from .training_call import COPIES, Training, widened
 
 
 def _narrowed(x: Tensor, heads: int) -> Tensor:

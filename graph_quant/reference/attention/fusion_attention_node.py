@@ -13,7 +13,7 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fusion_attention import backward, forward
-from .training import COPIES, Draw, Training
+from .training_call import COPIES, Draw, Training
 
 OP = "npu_fusion_attention"
 Given = dict[str, Any]

@@ -17,7 +17,7 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .spans import Tokens
+from .token_spans import Tokens
 
 TABLE = 2048
 MASK_ALONE, TREE = 1, 9

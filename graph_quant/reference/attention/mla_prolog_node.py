@@ -9,8 +9,8 @@ from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
 
+from .cache_slots import slots_of, write
 from .mla_prolog import Inputs, Prolog, prolog
-from .slots import slots_of, write
 
 
 def with_caches(

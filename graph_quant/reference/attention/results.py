@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .call import Numbers, Operands
+from .inference_call import Numbers, Operands
 
 
 def query_sizes(query: Tensor, numbers: Numbers) -> tuple[Any, Any, Any, Any]:

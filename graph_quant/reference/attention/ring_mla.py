@@ -12,7 +12,7 @@ from torch import Tensor
 from .arithmetic import Arithmetic
 from .atb import lengths_of
 from .atb_pages import check_triangle
-from .core import Cached, Rows, Sight, attend
+from .sequence_attention import Cached, Rows, Sight, attend
 
 OP = "npu_ring_mla"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from . import paging, spans
-from .spans import Tokens
+from . import paging, token_spans
+from .token_spans import Tokens
 
 BSND, TND, PAGED = "BSND", "TND", "PA_BSND"
 CAUSAL = 3
@@ -16,9 +16,9 @@ def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> 
     """The tokens of each sequence, counted over those of all."""
     given, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
     if layout == TND:
-        return spans.packed(op, name, given or (), query.size(0))
+        return token_spans.packed(op, name, given or (), query.size(0))
     tokens = query.size(1)
-    batched = spans.batched(op, name, given, query.size(0), tokens, -1)
+    batched = token_spans.batched(op, name, given, query.size(0), tokens, -1)
     return [Tokens(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
 
 
@@ -37,12 +37,12 @@ class Keys:
         )
         given = None if lengths is None else lengths.tolist()
         if layout == TND:
-            self.spans = spans.packed(op, name, given or (), key.size(0))
+            self.spans = token_spans.packed(op, name, given or (), key.size(0))
         elif block_table is None:
-            self.spans = spans.batched(op, name, given, key.size(0), key.size(1), -1)
+            self.spans = token_spans.batched(op, name, given, key.size(0), key.size(1), -1)
         else:
             most = block_table.size(1) * self.block_size
-            chosen = spans.per_batch(op, name, given, block_table.size(0), most)
+            chosen = token_spans.per_batch(op, name, given, block_table.size(0), most)
             self.spans = [Tokens(batch, 0, length) for batch, length in enumerate(chosen)]
 
     def rows(self, of: Tensor, sequence: int) -> Tensor:

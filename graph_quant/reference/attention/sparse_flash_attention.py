@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .arithmetic import Arithmetic
 from .sequences import BSND, Keys, query_spans
-from .spans import Tokens
+from .token_spans import Tokens
 
 OP = "npu_sparse_flash_attention"
 FOREVER = 2**63 - 1

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.attention.slots import write
+from graph_quant.reference.attention.cache_slots import write
 from graph_quant.reference.norm.rms import over_rms
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.positions import within

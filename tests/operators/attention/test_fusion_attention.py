@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 import torchair
-from graph_quant.reference.attention.core import exponentials
+from graph_quant.reference.attention.sequence_attention import exponentials
 
 from operators.attention.fusion_attention import NAME, calls, expected
 from support.call import overload

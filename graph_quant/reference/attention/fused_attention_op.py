@@ -9,8 +9,8 @@ import torch
 from graph_quant.dispatcher import step
 from torch import Tensor
 
-from .call import Numbers, Operands
-from .fused import fused_attention
+from .fused_attention import fused_attention
+from .inference_call import Numbers, Operands
 from .results import lse_shape, result_dtype, result_shape
 
 _NUMBERS = tuple(

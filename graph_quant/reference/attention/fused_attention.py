@@ -6,14 +6,14 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from . import antiquant, masks, paging, spans
+from . import antiquant, masks, paging, token_spans
 from .arithmetic import Arithmetic, Int8Latent, Int8Prompt
-from .call import Numbers, Operands
-from .core import Cached, Part, Rows, Sight, attend
+from .inference_call import Numbers, Operands
 from .layouts import arranged, heads_first
 from .post_quant import quantised
 from .results import result_dtype, value_channels
-from .spans import Tokens
+from .sequence_attention import Cached, Part, Rows, Sight, attend
+from .token_spans import Tokens
 
 _ROW_FIX = 2
 _LATENT, _CAUSAL = 512, 3
@@ -61,10 +61,12 @@ def _with_rope(x: Tensor, rope: Tensor | None, numbers: Numbers) -> Tensor:
 def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Tokens]:
     batches, tokens = query.size(0), query.size(2)
     if numbers.is_packed:
-        return spans.packed(numbers.op, numbers.name("actual_seq_lengths"), numbers.actual_seq_lengths or (), tokens)
+        return token_spans.packed(
+            numbers.op, numbers.name("actual_seq_lengths"), numbers.actual_seq_lengths or (), tokens
+        )
     lengths = numbers.actual_seq_lengths if tokens > 1 else None
     padding = _padding(operands.query_padding_size) if lengths is not None else -1
-    return spans.batched(numbers.op, numbers.name("actual_seq_lengths"), lengths, batches, tokens, padding)
+    return token_spans.batched(numbers.op, numbers.name("actual_seq_lengths"), lengths, batches, tokens, padding)
 
 
 def _check_packed(operands: Operands, numbers: Numbers, tokens: int, queries: list[Tokens], source: _Source) -> None:
@@ -126,7 +128,7 @@ class _Source:
         else:
             most = operands.block_table.size(1) * numbers.block_size
             name = numbers.name("actual_seq_lengths_kv")
-            lengths = spans.per_batch(numbers.op, name, numbers.actual_seq_lengths_kv, sequences, most)
+            lengths = token_spans.per_batch(numbers.op, name, numbers.actual_seq_lengths_kv, sequences, most)
             self.spans = [Tokens(batch, 0, length) for batch, length in enumerate(lengths)]
         if len(self.spans) != sequences:
             raise Refusal(
@@ -142,9 +144,9 @@ class _Source:
         lengths = self.numbers.actual_seq_lengths_kv
         batches, tokens = self.key.size(0), self.key.size(2)
         if self.numbers.is_packed:
-            return spans.packed(op, name, lengths or (), tokens)
+            return token_spans.packed(op, name, lengths or (), tokens)
         padding = -1 if lengths is None else _padding(self.operands.kv_padding_size)
-        return spans.batched(op, name, lengths, batches, tokens, padding)
+        return token_spans.batched(op, name, lengths, batches, tokens, padding)
 
     def sequence(self, index: int) -> tuple[Cached, Cached, Tokens]:
         """The keys and values of sequence ``index``, and where they stand in masks."""
@@ -200,7 +202,7 @@ def _prefix_length(operands: Operands, numbers: Numbers) -> int:
         return 0
     tokens = prefix.size(2 if numbers.layout == "BNSD" else 1)
     lengths = numbers.actual_shared_prefix_len
-    return spans.per_batch(numbers.op, "actual_shared_prefix_len", lengths, 1, tokens)[0]
+    return token_spans.per_batch(numbers.op, "actual_shared_prefix_len", lengths, 1, tokens)[0]
 
 
 def _parameters(

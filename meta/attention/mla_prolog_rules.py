@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from graph_quant.meta.operator import Result
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.slots import BY_BLOCK, BY_SLOT, IN_PLACE
+from graph_quant.reference.attention.cache_slots import BY_BLOCK, BY_SLOT, IN_PLACE
 from torch import Tensor
 
 HEADS = (1, 2, 4, 8, 16, 32, 64, 128)

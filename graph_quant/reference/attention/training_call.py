@@ -17,11 +17,11 @@ from graph_quant.reference.draws import drawn_bits, unpacked
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from . import masks, spans
-from .core import HIDDEN
+from . import masks, token_spans
 from .layouts import heads_first
-from .shift import Pairs, Shift, of_sequence
-from .spans import Tokens
+from .pse_shift import Pairs, Shift, of_sequence
+from .sequence_attention import HIDDEN
+from .token_spans import Tokens
 
 # The kernels keep a row's maximum and sum eight times, for the sake of alignment.
 COPIES = 8
@@ -92,8 +92,8 @@ class Training:
             return [(Tokens(b, 0, query.size(2)), Tokens(b, 0, key.size(2))) for b in range(query.size(0))]
         ends = self.actual_seq_qlen or ()
         used = max((place + 1 for place, end in enumerate(ends) if end), default=0)
-        queries = spans.packed(self.op, "actual_seq_qlen", ends[:used], query.size(2))
-        keys = spans.packed(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
+        queries = token_spans.packed(self.op, "actual_seq_qlen", ends[:used], query.size(2))
+        keys = token_spans.packed(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
         return list(zip(queries, keys, strict=True))
 
     def _mode(self, pairs: Pairs, sequence: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from graph_quant.meta.rules import Rules, guard_or_false
 from graph_quant.reference.attention import antiquant
-from graph_quant.reference.attention.call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Numbers, Operands
 from graph_quant.reference.attention.results import query_sizes, value_channels
 
 FUSED, INCRE = "npu_fused_infer_attention_score", "npu_incre_flash_attention"

@@ -17,7 +17,7 @@ from graph_quant.meta.attention.ring_mla import check_shape
 from graph_quant.meta.attention.signatures import taking
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention import latent as reference
+from graph_quant.reference.attention import multi_head_latent_attention as reference
 
 LATENT, ROTATED, PART = 512, 64, 16
 HEADS = (8, 16, 32, 64, 128)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from .arithmetic import Arithmetic
 from .atb import lengths_of, no_workspace
-from .core import Cached, Sight, attend
 from .paging import Pages, blocks_of
+from .sequence_attention import Cached, Sight, attend
 
 OP = "npu_multi_head_latent_attention"
 BLOCK = 128

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .spans import Tokens
+from .token_spans import Tokens
 
 Pairs = Sequence[tuple[Tokens, Tokens]]
 ROWS = 1024
