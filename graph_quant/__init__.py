@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .dryrun import plan
     from .verification import verify
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"  # the only statement of the version: pyproject.toml reads it from here
 __all__ = ["converters", "dumps", "meta", "nn", "plan", "reference", "verify"]
 _FUNCTIONS = {"plan": ".dryrun", "verify": ".verification"}
 

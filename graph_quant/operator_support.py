@@ -1,4 +1,4 @@
-"""Which of torch_npu's operators run here, read from what is registered: eagerly, in graphs, with rules checked."""
+"""Which operators run here, read from what is registered: eagerly, in graphs, with rules checked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OperatorSupport:
 
 
 def supported_operators() -> list[OperatorSupport]:
-    """The operators of ``torch.ops.npu`` that TorchAir or this package lowers, and those that run eagerly here."""
+    """The operators of ``torch.ops.npu`` that are lowered or run eagerly here, and those that other packages bring."""
     import torchair  # noqa: F401  (its import brings the converters in)
 
     from .converters.decompositions import DECOMPOSITIONS
@@ -44,9 +44,8 @@ def supported_operators() -> list[OperatorSupport]:
     ours = lowered() | {broken_up.name() for broken_up in DECOMPOSITIONS}
     _load_upstream_converters()
     found = []
-    for name in sorted(torch._C._dispatch_get_all_op_names()):
-        if not name.startswith("npu::"):
-            continue
+    npu = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
+    for name in sorted(npu | RECORDS.names()):
         record, converter = RECORDS.get(name), getattr(overload(name), "_ge_converter", None)
         if record is None and converter is None:
             continue
@@ -57,31 +56,39 @@ def supported_operators() -> list[OperatorSupport]:
                 _family(record),
                 record is not None and record.reference is not None,
                 record is not None and record.rules is not None,
-                _lowered_by(name, ours, converter),
+                _lowered_by(name, ours, record, converter),
                 tuple(sorted({node for node in nodes if node not in KERNELS and node != "Const"})),
             )
         )
     return found
 
 
-def _lowered_by(name: str, ours: set[str], converter: Any) -> str:
-    """Who makes nodes of an operator: nobody, where the lowering refuses every call."""
+def _lowered_by(name: str, ours: set[str], record: Any, converter: Any) -> str:
+    """The package whose lowering makes nodes of an operator; "" where there is none, or it refuses every call."""
     from .converters.lowering import LOWERINGS
 
     if name in LOWERINGS.names() and LOWERINGS[name].__annotations__.get("return") == "NoReturn":
         return ""
-    return "graph_quant" if name in ours else ("TorchAir" if converter is not None else "")
+    if name in ours:
+        return _module(record).partition(".")[0] or "graph_quant"
+    return "TorchAir" if converter is not None else ""
 
 
 def _load_upstream_converters() -> None:
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
 
+def _module(record: Any) -> str:
+    """The module that states an operator's rules."""
+    return "" if record is None or record.rules is None else str(record.rules.__module__)
+
+
 def _family(record: Any) -> str:
-    if record is None or record.rules is None:
-        return ""
-    parts = record.rules.__module__.split(".")
-    return parts[2] if len(parts) > 3 else ""
+    """The folder of an operator's family; of an operator of another package, that package."""
+    package, *parts = _module(record).split(".")
+    if package != "graph_quant":
+        return package
+    return parts[1] if len(parts) > 2 else ""
 
 
 def _nodes(converter: Any) -> set[str]:

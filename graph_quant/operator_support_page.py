@@ -1,18 +1,19 @@
-"""What of torch_npu's surface works here, as a page made from what is registered."""
+"""The page docs/operator-support.md, written from what is registered."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from textwrap import wrap
 
 import torch
 
 from .modes import try_modes
 from .operator_support import OperatorSupport, supported_operators
 
-_HEAD = """# What of torch_npu works on the host
+_HEAD = """# Operator support
 
-Made by `graph-quant operators --page` from what is registered, never by hand. *Eager* is a call on `npu` tensors,
+Written by `graph-quant operators --page` from what is registered. *Eager* is a call on `npu` tensors,
 *graph* a compiled one that the host runs, *rules* whether wrong calls are refused when they are traced.
 """
 _REST = "operators that run in graphs, with upstream's own inference"
@@ -50,7 +51,7 @@ def _operators() -> Iterator[str]:
     yield ""
     yield "### in neither way"
     yield ""
-    yield "A call is refused by name: " + ", ".join(map(_name, neither)) + "."
+    yield from wrap("A call is refused by name: " + ", ".join(map(_name, neither)) + ".", 120)
 
 
 def _modes() -> Iterator[str]:
@@ -69,9 +70,9 @@ def _collectives() -> Iterator[str]:
     yield ""
     yield "## Collectives"
     yield ""
-    yield f"Of torch.distributed, with the backend `hccl` over Gloo: {_listed(served)}."
+    yield from wrap(f"Of torch.distributed, with the backend `hccl` over Gloo: {_listed(served)}.", 120)
     if rest := [name for name in names if name not in served]:
-        yield f"Not on npu tensors: {_listed(rest)}."
+        yield from wrap(f"Not on npu tensors: {_listed(rest)}.", 120)
 
 
 def _name(each: OperatorSupport) -> str:

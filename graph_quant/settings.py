@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Choice = TypeVar("Choice")
 
@@ -32,3 +32,92 @@ class Setting(Generic[Choice]):
             yield
         finally:
             self._chosen.reset(token)
+
+
+class Variable(NamedTuple):
+    """An environment variable: its values, its default and what it does."""
+
+    name: str
+    values: str
+    default: str
+    meaning: str
+
+
+# Every variable that the package reads; docs/environment.md is written from this table.
+VARIABLES = (
+    Variable(
+        "GRAPH_QUANT_HOST",
+        "auto, on, off",
+        "auto",
+        "Whether the host NPU stands in for CANN: where the dynamic loader finds no CANN runtime, always, or never.",
+    ),
+    Variable(
+        "GRAPH_QUANT_ENGINE",
+        "eager, inductor",
+        "eager",
+        "How the host runs GE graphs: node by node, which starts at once, or compiled for the CPU, which runs faster.",
+    ),
+    Variable(
+        "GRAPH_QUANT_PASSES",
+        "on, off, or names of passes separated by commas",
+        "on",
+        "Which passes over GE graphs run.",
+    ),
+    Variable(
+        "GRAPH_QUANT_SOC",
+        "a chip that torch_npu knows, such as Ascend910_9392",
+        "Ascend910B3",
+        "The chip that the host NPU reports. Some operators exist on A3 only, others on Ascend 950 only.",
+    ),
+    Variable(
+        "GRAPH_QUANT_DEVICES",
+        "1 to 64",
+        "LOCAL_WORLD_SIZE, else 1",
+        "The number of npu devices on the host.",
+    ),
+    Variable(
+        "GRAPH_QUANT_CANN",
+        "a version of three digits, such as 9.0.0",
+        "8.5.0",
+        "The CANN version that the host reports, for tests that skip themselves below one. It changes no result.",
+    ),
+    Variable(
+        "GRAPH_QUANT_REPORTS",
+        "a folder",
+        "",
+        "Set by `graph-quant verify --ranks` for the ranks that it starts: where they leave their reports.",
+    ),
+)
+# Variables of other projects that the package reads, sets or refuses.
+OTHER_VARIABLES = (
+    Variable(
+        "INF_NAN_MODE_FORCE_DISABLE",
+        "unset, 0",
+        "",
+        "Saturating overflow. Refused when set: the host computes infinities and NaN, as A2 and A3 do by default.",
+    ),
+    Variable(
+        "TASK_QUEUE_ENABLE",
+        "0",
+        "",
+        "torch_npu's task queue. The host sets 0 while torch_npu starts, because the host computes every call at once.",
+    ),
+    Variable(
+        "TORCH_COMPILE_DEBUG",
+        "1",
+        "",
+        "PyTorch's debug output. TorchAir then writes the graph after each pass, those of this package included.",
+    ),
+    Variable(
+        "TORCH_NPU_USE_COMPATIBLE_IMPL",
+        "1",
+        "",
+        "torch_npu's switch for collectives as PyTorch has them. Without it a group does not gather to one rank.",
+    ),
+    Variable(
+        "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE",
+        "numbers",
+        "",
+        "torch.distributed's variables, set by torchrun or `graph-quant run --ranks`. A rank uses `npu:LOCAL_RANK`.",
+    ),
+)

@@ -1,4 +1,4 @@
-"""graph-quant operators: which of torch_npu's operators run here."""
+"""graph-quant operators: which operators run here."""
 
 import argparse
 import json
@@ -11,9 +11,10 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     """Describe the command."""
     parser = commands.add_parser(
         "operators",
-        help="list torch_npu's operators: which run eagerly here, which in graphs, and whose rules are checked",
+        help="list the operators: which run eagerly here, which in graphs, and which have their calls checked",
         description="Lists the operators of torch.ops.npu that TorchAir or graph_quant lowers, or that run eagerly "
-        "here, as they are registered. What a graph lacks is named: the GE nodes without a kernel on the host.",
+        "here, and the operators of other packages, as they are registered. GE nodes without a kernel on the host "
+        "are named.",
     )
     parser.add_argument("name", nargs="?", default="", help="only operators whose name contains this")
     parser.add_argument("--json", action="store_true", help="print them as JSON")

@@ -19,7 +19,7 @@ LAYERS = [
     {"verification", "dryrun", "doctor", "operator_support"},
     {"scripts"},
     {"private_apis", "modes", "aten"},
-    {"start", "dumps", "upstream"},
+    {"start", "dumps", "upstream", "extension"},
     {"host", "converters", "nn", "passes"},
     {"meta"},
     {"reference"},
