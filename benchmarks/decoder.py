@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from graph_quant.host.engine import use
 from graph_quant.nn import DynamicW8A8, DynamicW8A8Experts, quantize_
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from torch import Tensor, nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding

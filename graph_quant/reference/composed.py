@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import numbers, selections
+from . import indexing, math_functions
 
 aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
@@ -287,8 +287,8 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     "triangular_solve": triangular_solve,
     "var_mean.correction": var_mean,
     "vdot": vdot,
-    **numbers.ROUNDING,
-    **selections.ROUNDING,
+    **math_functions.ROUNDING,
+    **indexing.ROUNDING,
 }
 CHOOSING: dict[str, Callable[..., Any]] = {
     "addmm": addmm,
@@ -297,15 +297,15 @@ CHOOSING: dict[str, Callable[..., Any]] = {
     "fmax": fmax,
     "fmin": fmin,
     "signbit": signbit,
-    **numbers.CHOOSING,
-    **selections.CHOOSING,
+    **math_functions.CHOOSING,
+    **indexing.CHOOSING,
 }
 # Those that leave some calls as they are.
 PARTLY: dict[str, Callable[..., Any]] = {
     "linalg_pinv.atol_rtol_tensor": pinv,
     "std.correction": _with_a_fraction(root=True),
     "var.correction": _with_a_fraction(root=False),
-    **selections.PARTLY,
+    **indexing.PARTLY,
 }
 # What PyTorch's own decompositions, which serve graphs, round otherwise than its CPU kernels.
 PYTORCHS = (

@@ -11,7 +11,7 @@ import torch
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.activation import dropout as reference
-from graph_quant.reference.draws import ALIGNED
+from graph_quant.reference.rng import ALIGNED
 from torch import Tensor
 
 

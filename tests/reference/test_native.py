@@ -10,7 +10,7 @@ import pytest
 import torch
 from graph_quant import native
 from graph_quant.destination import BFLOAT16, FLOAT16
-from graph_quant.reference.matmul import int8_rescaled
+from graph_quant.reference.matmul import int8_matmul_dequant
 from graph_quant.reference.matmul.quant_matmul import quant_matmul
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -92,7 +92,7 @@ def test_results_are_rescaled_step_by_step(
     scale = torch.randn(scales, generator=GENERATOR) * 10.0 ** torch.randint(-9, 1, (scales,), generator=GENERATOR)
     tokens = torch.randn(rows, generator=GENERATOR) if has_tokens else None
     added = None if bias is None else (torch.randn(70, generator=GENERATOR) * 50).to(bias)
-    y = int8_rescaled.int8_rescaled(x1, x2, scale, tokens, added, output.storage)
+    y = int8_matmul_dequant.int8_rescaled(x1, x2, scale, tokens, added, output.storage)
     values = product(x1, x2).astype(np.int32).astype(np.float32) * scale.numpy()
     if tokens is not None:
         values = values * tokens.numpy()[:, None]
@@ -107,7 +107,7 @@ def test_scales_that_are_no_numbers(output, rows: int) -> None:
     x1, x2 = int8(rows, 64), int8(40, 64).t()
     x1[1] = 0
     scale = torch.tensor([torch.inf, -torch.inf, torch.nan, 1e-44, 3e38]).repeat(8)
-    y = int8_rescaled.int8_rescaled(x1, x2, scale, None, None, output.storage)
+    y = int8_matmul_dequant.int8_rescaled(x1, x2, scale, None, None, output.storage)
     wanted = (torch.from_numpy(product(x1, x2)).float() * scale).to(output.storage)
     assert y.isnan().any()
     assert torch.equal(y.isnan(), wanted.isnan())
@@ -120,11 +120,11 @@ def test_a_tracer_sees_one_step() -> None:
 
     arguments = int8(4, 64), int8(8, 64), torch.rand(8), torch.rand(4)
     graph = make_fx(multiply, tracing_mode="symbolic")(*arguments)
-    assert int8_rescaled.STEP in [node.target for node in graph.graph.nodes]
+    assert int8_matmul_dequant.STEP in [node.target for node in graph.graph.nodes]
     assert torch.equal(graph(*arguments), multiply(*arguments))
     # Compiled code is free to lay a weight out otherwise.
     x1, x2, scale, tokens = arguments
-    laid_out = int8_rescaled.STEP(x1, x2.t().contiguous(), scale, tokens, None, torch.bfloat16)
+    laid_out = int8_matmul_dequant.STEP(x1, x2.t().contiguous(), scale, tokens, None, torch.bfloat16)
     assert torch.equal(laid_out, multiply(*arguments))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch_npu
-from graph_quant.reference.matmul import int8_product as matmul
+from graph_quant.reference.matmul import int8_matmul as matmul
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext

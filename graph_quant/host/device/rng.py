@@ -6,7 +6,7 @@ pair and moves the offset on, so that seeding, saving and restoring states work 
 
 import torch
 
-from ...reference.draws import generator_at, next_draw
+from ...reference.rng import generator_at, next_draw
 from ..devices import current
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ...dispatcher import STEPS
-from ...reference.matmul import int8_product
+from ...reference.matmul import int8_matmul
 
 # Functions that Inductor computes again for every element of a larger result that reads them.
 _WAVES = (torch.ops.aten.cos.default, torch.ops.aten.sin.default)
@@ -26,10 +26,10 @@ def load() -> None:
         warnings.filterwarnings("ignore", "triton-ascend is not installed")
         importlib.import_module("torch_npu._inductor")
     decompositions = importlib.import_module("torch._inductor.decomposition").decompositions
-    if int8_product.STEP not in decompositions:
+    if int8_matmul.STEP not in decompositions:
         # What is not decomposed is called as it is; Inductor takes no operator for both unless it is told to.
-        _lowering().make_fallback(int8_product.STEP, override_decomp=True)
-        decompositions[int8_product.STEP] = int8_product.as_int_mm
+        _lowering().make_fallback(int8_matmul.STEP, override_decomp=True)
+        decompositions[int8_matmul.STEP] = int8_matmul.as_int_mm
 
 
 @functools.cache

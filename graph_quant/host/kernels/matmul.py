@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge import CONTRACTION, kernel
-from ...reference.matmul.int8_product import int8_matmul
+from ...reference.matmul.int8_matmul import int8_matmul
 from ..halves import HALVES, too_large
 
 # Rows or columns below which a BLAS may have code of its own for factors that lie in columns.

@@ -8,28 +8,28 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, from_attr, kernel
-from ...reference import draws
-from ...reference.draws import kept_bits, unpacked
+from ...reference import rng
+from ...reference.rng import kept_bits, unpacked
 
 
 @kernel("StatelessRandomUniformV2")
 def random_uniform(shape: Sizes, key: Tensor, counter: Tensor, alg: Sizes, *, dtype: int = 0) -> Tensor:  # noqa: ARG001
-    return draws.uniform(shape.ints, key, counter, from_attr(dtype))
+    return rng.uniform(shape.ints, key, counter, from_attr(dtype))
 
 
 @kernel("StatelessRandomNormalV2")
 def random_normal(shape: Sizes, key: Tensor, counter: Tensor, alg: Sizes, *, dtype: int = 0) -> Tensor:  # noqa: ARG001
-    return draws.normal(shape.ints, key, counter, from_attr(dtype))
+    return rng.normal(shape.ints, key, counter, from_attr(dtype))
 
 
 @kernel("StatelessBernoulli")
 def bernoulli(shape: Sizes, prob: Tensor, seed: Tensor, offset: Tensor, *, dtype: int = 0) -> Tensor:
-    return (draws.uniform(shape.ints, seed, offset, torch.float32) < prob.float()).to(from_attr(dtype))
+    return (rng.uniform(shape.ints, seed, offset, torch.float32) < prob.float()).to(from_attr(dtype))
 
 
 @kernel("StatelessRandperm")
 def random_permutation(n: Sizes, seed: Tensor, offset: Tensor, *, layout: int = 0, dtype: int = 9) -> Tensor:  # noqa: ARG001
-    return draws.permutation(n.ints[:1], seed, offset, from_attr(dtype))
+    return rng.permutation(n.ints[:1], seed, offset, from_attr(dtype))
 
 
 @kernel("StatelessDropOutGenMask")

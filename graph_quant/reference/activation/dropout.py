@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from graph_quant.reference.draws import drawn_bits, next_draw, unpacked
+from graph_quant.reference.rng import drawn_bits, next_draw, unpacked
 from torch import Tensor
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.draws import next_draw
 from graph_quant.reference.opaque import opaque
+from graph_quant.reference.rng import next_draw
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

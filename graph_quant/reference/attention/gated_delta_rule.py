@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 from graph_quant.ge import kernel
+from graph_quant.reference.index_checks import within
 from graph_quant.reference.opaque import opaque
-from graph_quant.reference.positions import within
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

@@ -11,7 +11,7 @@ largest ``probability / (|q| + eps)``, the first column of q for the first token
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.draws import between_bounds
+from graph_quant.reference.rng import between_bounds
 from torch import Tensor
 
 DRAWN = "multiNomial"

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import torch
 from graph_quant import native
-from graph_quant.reference.draws import drawn_bits, unpacked
+from graph_quant.reference.rng import drawn_bits, unpacked
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

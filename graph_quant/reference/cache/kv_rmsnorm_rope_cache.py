@@ -15,9 +15,9 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.attention.cache_slots import write
+from graph_quant.reference.index_checks import within
 from graph_quant.reference.norm.rms import over_rms
 from graph_quant.reference.opaque import opaque
-from graph_quant.reference.positions import within
 from graph_quant.reference.rope.rotation import interleaved_half
 from graph_quant.reference.rounding import saturate
 from torch import Tensor

@@ -7,8 +7,8 @@ tokens together: (blocks, heads * channels / c, block size, c), or with the head
 from __future__ import annotations
 
 import torch
+from graph_quant.reference.index_checks import within
 from graph_quant.reference.opaque import opaque
-from graph_quant.reference.positions import within
 from torch import Tensor
 
 NORM, PA_NZ = "Norm", "PA_NZ"

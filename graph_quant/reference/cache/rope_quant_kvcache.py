@@ -17,7 +17,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged import NORM, put
-from graph_quant.reference.positions import within
+from graph_quant.reference.index_checks import within
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine
 from torch import Tensor

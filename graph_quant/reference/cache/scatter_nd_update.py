@@ -6,7 +6,7 @@ Of updates that name one place twice, a device leaves the one that came last the
 from __future__ import annotations
 
 from graph_quant.ge import kernel
-from graph_quant.reference.positions import within
+from graph_quant.reference.index_checks import within
 from torch import Tensor
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.positions import within
+from graph_quant.reference.index_checks import within
 from torch import Tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from graph_quant import quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.quant_matmul import quant_matmul
 from torch import Tensor
 

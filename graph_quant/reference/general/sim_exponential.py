@@ -7,7 +7,7 @@ numbers are the host's own, for of which words a device makes them is not public
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.draws import between_bounds
+from graph_quant.reference.rng import between_bounds
 from torch import Tensor
 
 

@@ -26,7 +26,7 @@ from graph_quant.destination import INT8
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.activation.gates import FAST_GELU, GELU_TANH, RELU, SILU, activated
 from graph_quant.reference.matmul.grouped_products import ANTIQUANT, FLOAT, restored
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.rounding import rounded_away, saturate
 from torch import Tensor
 

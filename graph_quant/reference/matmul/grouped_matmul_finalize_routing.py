@@ -12,7 +12,7 @@ import torch
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor

@@ -18,7 +18,7 @@ from graph_quant.destination import INT8
 from graph_quant.reference.activation.gates import gated
 from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product, stretches
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
 from torch import Tensor

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.reference.activation.gates import activated
-from graph_quant.reference.matmul.int8_product import int8_matmul
-from graph_quant.reference.matmul.rescaling import to_int8
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
+from graph_quant.reference.matmul.requantise import to_int8
 from torch import Tensor
 
 FLOAT, ANTIQUANT, A8W8, A8W4, A4W4 = "float", "antiquant", "a8w8", "a8w4", "a4w4"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant import quant_params
 from graph_quant.ge import CONVOLUTION, kernel
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from torch import Tensor
 from torch.nn import functional
 

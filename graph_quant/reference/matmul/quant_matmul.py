@@ -17,10 +17,10 @@ import torch
 from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.matmul.int8_product import int8_matmul
-from graph_quant.reference.matmul.int8_rescaled import dequantised, int8_rescaled
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
+from graph_quant.reference.matmul.int8_matmul_dequant import dequantised, int8_rescaled
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE, grouped
-from graph_quant.reference.matmul.rescaling import to_int8
+from graph_quant.reference.matmul.requantise import to_int8
 
 
 def quant_matmul(

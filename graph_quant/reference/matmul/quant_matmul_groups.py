@@ -20,7 +20,7 @@ from graph_quant import int4
 from graph_quant.destination import element_destination
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.grouped_products import Weight, split_product
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from torch import Tensor
 
 WHOLE, A4W4, A8W4, BLOCKS = "whole", "a4w4", "a8w4", "blocks"

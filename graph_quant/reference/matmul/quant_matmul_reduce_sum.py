@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.ge import CONTRACTION, Sizes, kernel
-from graph_quant.reference.matmul.int8_product import int8_matmul
+from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from torch import Tensor
 
 _BFLOAT16 = 27

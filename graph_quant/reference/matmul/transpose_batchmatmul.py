@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant import quant_params
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.matmul.rescaling import to_int8
+from graph_quant.reference.matmul.requantise import to_int8
 from torch import Tensor
 
 

@@ -14,7 +14,7 @@ import torch
 from graph_quant import int4, quant_params
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.matmul.rescaling import to_int8
+from graph_quant.reference.matmul.requantise import to_int8
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

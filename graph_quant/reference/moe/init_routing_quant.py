@@ -13,8 +13,8 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
+from graph_quant.reference.moe.gather_rows import copied_rows
 from graph_quant.reference.moe.quantise import DYNAMIC, STATIC, expand
-from graph_quant.reference.moe.rows import copied_rows
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
 

@@ -18,7 +18,7 @@ import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
 from graph_quant.reference.moe.quantise import NOT_QUANTISED, STATIC, expand
-from graph_quant.reference.moe.wide_rows import rounds_through_half
+from graph_quant.reference.moe.tiling import rounds_through_half
 from torch import Tensor
 
 CUMULATIVE, COUNT, KEY_VALUE = 0, 1, 2

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from graph_quant.destination import INT8
 from graph_quant.reference.blocks import by_row_blocks
-from graph_quant.reference.moe.rows import copied_rows
-from graph_quant.reference.moe.smoothed_rows import smoothed_rows
-from graph_quant.reference.moe.wide_rows import half_away
+from graph_quant.reference.moe.expert_smooth_quant import smoothed_rows
+from graph_quant.reference.moe.gather_rows import copied_rows
+from graph_quant.reference.moe.tiling import half_away
 from graph_quant.reference.rounding import affine, saturate
 from torch import Tensor
 

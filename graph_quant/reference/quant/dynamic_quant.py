@@ -15,7 +15,7 @@ from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
-from graph_quant.reference.quant.rows import rows_quantised
+from graph_quant.reference.quant.row_quant import rows_quantised
 
 
 def _parameters(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.positions import within
+from graph_quant.reference.index_checks import within
 from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
 from torch import Tensor
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
-from graph_quant.reference.moe.smoothed_rows import smoothed_rows
+from graph_quant.reference.moe.expert_smooth_quant import smoothed_rows
 
 from support.arrays import to_int8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from graph_quant import native
 from graph_quant.dispatcher import step
-from graph_quant.reference.matmul.int8_product import int8_matmul, is_native
+from graph_quant.reference.matmul.int8_matmul import int8_matmul, is_native
 
 
 def dequantised(

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.reference.blocks import by_row_blocks
-from graph_quant.reference.moe.wide_rows import half_away
+from graph_quant.reference.moe.tiling import half_away
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
