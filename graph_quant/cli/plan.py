@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 
-from . import script
+from . import script_options
 from .errors import UsageError
 
 _EPILOG = """\
@@ -36,7 +36,7 @@ exit code: 0 when all is one lowered graph or several, 1 when something breaks, 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    parser = script.add_parser(
+    parser = script_options.add_parser(
         subparsers,
         "plan",
         "lower",
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--chip", metavar="NAME", help="also the least time there by published peaks: Ascend910B3, say")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
-    parser.add_argument("--ranks", type=script.count, default=0, metavar="N", help="plan N ranks of the script")
+    parser.add_argument("--ranks", type=script_options.count, default=0, metavar="N", help="plan N ranks of the script")
     parser.set_defaults(run=run)
 
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(str(error)) from None
     if options.ranks:
         return _plan_ranks(options)
-    script.load_torchair()
+    script_options.load_torchair()
     from ..dryrun import plan_script
 
     try:
@@ -103,4 +103,6 @@ def _plan_ranks(options: argparse.Namespace) -> int:
         raise UsageError("--json is of one script, and with --ranks there are several pages")
     from . import ranks, run
 
-    return ranks.run(script.command_of_a_rank("plan", options, "--ranks"), run.prepared(), options.ranks, good=(0, 1))
+    return ranks.run(
+        script_options.command_of_a_rank("plan", options, "--ranks"), run.prepared(), options.ranks, good=(0, 1)
+    )

@@ -16,9 +16,9 @@ FOLDER = "GRAPH_QUANT_REPORTS"  # where ranks leave their reports for the comman
 
 def verify_ranks(options: argparse.Namespace) -> int:
     """Run the ranks, then say what each has found."""
-    from . import ranks, run, script
+    from . import ranks, run, script_options
 
-    command = script.command_of_a_rank("verify", options, "--ranks", "--json", "--html")
+    command = script_options.command_of_a_rank("verify", options, "--ranks", "--json", "--html")
     with tempfile.TemporaryDirectory() as folder:
         code = ranks.run(command, {**run.prepared(), FOLDER: folder}, options.ranks, good=(0, 1))
         places = [Path(folder, str(rank)) for rank in range(options.ranks)]

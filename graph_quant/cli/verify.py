@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from . import script
+from . import script_options
 from .errors import UsageError
 from .rank_reports import FOLDER
 
@@ -43,7 +43,7 @@ exit code: 0 when all results are within the thresholds, 1 when one is not, 2 fo
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    parser = script.add_parser(
+    parser = script_options.add_parser(
         subparsers,
         "verify",
         "compile",
@@ -57,7 +57,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
     parser.add_argument(
         "--calls",
-        type=script.count,
+        type=script_options.count,
         default=1,
         metavar="N",
         help="calls of each graph whose nodes are looked at; 0: all; default: 1",
@@ -66,7 +66,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"
     )
     parser.add_argument(
-        "--ranks", type=script.count, default=0, metavar="N", help="run N ranks of the script, and verify each"
+        "--ranks", type=script_options.count, default=0, metavar="N", help="run N ranks of the script, and verify each"
     )
     parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         return verify_ranks(options)
     from ..ge import printable
 
-    script.load_torchair()
+    script_options.load_torchair()
     from ..verification import VerificationError, on_terminal, verify_script
 
     try:

@@ -68,7 +68,7 @@ class DryRun:
 
     def lines(self, chip: str | None = None) -> Iterator[str]:
         """The page in text; with ``chip``, what the graphs would cost there."""
-        from .words import lines
+        from .report import lines
 
         return lines(self, chip)
 
@@ -77,6 +77,6 @@ class DryRun:
 
     def as_json(self, chip: str | None = None) -> dict[str, Any]:
         """The same for programs."""
-        from .words import as_json
+        from .report import as_json
 
         return as_json(self, chip)

@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from ..dumps import from_graph
 from ..start.compiling import source_of
 from .findings import DryGraph, DryRun, Spot
-from .gaps import eager_gaps, kernel_gaps
+from .missing_kernels import eager_gaps, kernel_gaps
 from .precision import float_contractions, float_islands
 from .refusals import Refusals
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from ..discovery import home_of
 
 if TYPE_CHECKING:
+    from .analyse.apply_passes import before_and_after as before_and_after
+    from .analyse.apply_passes import lean as lean
     from .analyse.cost import Costs as Costs
-    from .analyse.device import check_device_data as check_device_data
-    from .analyse.lean import before_and_after as before_and_after
-    from .analyse.lean import lean as lean
+    from .analyse.device_check import check_device_data as check_device_data
     from .analyse.lint import Finding as Finding
     from .analyse.lint import Severity as Severity
     from .analyse.lint import lint as lint
     from .analyse.lint import rules as rules
-    from .analyse.passes import History as History
-    from .analyse.passes import history as history
-    from .analyse.passes import series as series
+    from .analyse.pass_history import History as History
+    from .analyse.pass_history import history as history
+    from .analyse.pass_history import series as series
     from .analyse.profile import join as join
     from .analyse.profile import read_rows as read_rows
     from .analyse.replay import read_tensors as read_tensors
@@ -36,14 +36,12 @@ if TYPE_CHECKING:
     from .errors import MissingInputError as MissingInputError
     from .errors import SizeError as SizeError
     from .errors import TooLargeError as TooLargeError
-    from .graph.text import quantity as quantity
+    from .graph.node_text import quantity as quantity
     from .read.device_data import DeviceData as DeviceData
     from .read.folder import dumps_in as dumps_in
     from .read.folder import find_dumps as find_dumps
     from .read.formats import is_tape as is_tape
     from .read.tape import read_tape as read_tape
-    from .render.lines import node_lines as node_lines
-    from .render.lines import summary_lines as summary_lines
     from .render.tape import tape_to_dot as tape_to_dot
     from .render.tape import tape_to_json as tape_to_json
     from .render.tape import tape_to_lines as tape_to_lines
@@ -56,25 +54,27 @@ if TYPE_CHECKING:
     from .render.to_html import to_html as to_html
     from .render.to_json import to_json as to_json
     from .render.to_onnx import to_onnx as to_onnx
+    from .render.to_text import node_lines as node_lines
+    from .render.to_text import summary_lines as summary_lines
     from .render.tree import tree_lines as tree_lines
 
 _HOMES = {
     "analyse.cost": ("Costs",),
-    "analyse.device": ("check_device_data",),
-    "analyse.lean": ("before_and_after", "lean"),
+    "analyse.device_check": ("check_device_data",),
+    "analyse.apply_passes": ("before_and_after", "lean"),
     "analyse.lint": ("Finding", "Severity", "lint", "rules"),
-    "analyse.passes": ("History", "history", "series"),
+    "analyse.pass_history": ("History", "history", "series"),
     "analyse.profile": ("join", "read_rows"),
     "analyse.replay": ("read_tensors", "replay", "write_tensors"),
     "analyse.roofline": ("SOURCE", "bound", "chip"),
     "dump": ("Dump", "from_graph", "load"),
     "errors": ("DumpError", "MissingInputError", "SizeError", "TooLargeError"),
-    "graph.text": ("quantity",),
+    "graph.node_text": ("quantity",),
     "read.device_data": ("DeviceData",),
     "read.folder": ("dumps_in", "find_dumps"),
     "read.formats": ("is_tape",),
     "read.tape": ("read_tape",),
-    "render.lines": ("node_lines", "summary_lines"),
+    "render.to_text": ("node_lines", "summary_lines"),
     "render.tape": ("tape_to_dot", "tape_to_json", "tape_to_lines"),
     "render.timing": ("Timing",),
     "render.to_dot": ("to_dot",),

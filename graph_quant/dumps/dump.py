@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build, topological, visible
 from .errors import DumpError
-from .read.callers import role
-from .read.contents import CUT_OFF, GE_KINDS, PLANNED_KINDS, Progress
+from .read.file_contents import CUT_OFF, GE_KINDS, PLANNED_KINDS, Progress
 from .read.formats import read
+from .read.subgraph_roles import role
 
 if TYPE_CHECKING:
     import torch
 
     from .analyse.diff import Difference
     from .analyse.lint import Finding
-    from .graph.idioms import Idiom
     from .graph.infer import Inference
     from .graph.outline import Item
+    from .graph.patterns import Idiom
 
 
 _SHOWN_TYPES = 4
@@ -156,7 +156,7 @@ class Dump:
     def infer(self, progress: Progress | None = None) -> Inference:
         """``inference``, with ``progress`` told the share that is done."""
         if self._inference is None:
-            from .graph.bounds import check_inputs
+            from .graph.symbol_limits import check_inputs
 
             check_inputs(node for graph in self.graphs() for node in graph.order)
             import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
@@ -179,7 +179,7 @@ class Dump:
     @cached_property
     def idioms(self) -> list[Idiom]:
         """Chains of nodes that say one thing."""
-        from .graph.idioms import find_idioms
+        from .graph.patterns import find_idioms
 
         return find_idioms(self)
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from graph_quant.dumps.render.script import MODULES, script
+from graph_quant.dumps.render.page_script import MODULES, script
 
 FOLDER = Path(__file__).parents[2] / "graph_quant" / "dumps" / "render" / "page"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.mjs")}

@@ -4,7 +4,7 @@ import argparse
 import json
 
 import pytest
-from graph_quant.cli import rank_reports, ranks, script
+from graph_quant.cli import rank_reports, ranks, script_options
 from graph_quant.cli.errors import UsageError
 
 
@@ -29,7 +29,7 @@ def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> 
 def test_what_the_joined_report_becomes_is_not_told_to_ranks() -> None:
     own = ["verify", "--ranks", "2", "--json", "a.json", "--min-sqnr", "40", "--html=b.html"]
     given = argparse.Namespace(own=own, arguments=["x.py", "--json"])
-    told = script.command_of_a_rank("verify", given, "--ranks", "--json", "--html")
+    told = script_options.command_of_a_rank("verify", given, "--ranks", "--json", "--html")
     assert told[1:] == ["-m", "graph_quant", "verify", "--min-sqnr", "40", "--", "x.py", "--json"]
 
 

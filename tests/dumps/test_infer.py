@@ -8,7 +8,7 @@ import pytest
 import sympy
 from graph_quant import dumps
 from graph_quant.dumps import Costs, DumpError, replay, summary_lines
-from graph_quant.dumps.analyse.inputs import make_inputs
+from graph_quant.dumps.analyse.replay_inputs import make_inputs
 from graph_quant.dumps.graph import infer
 from graph_quant.dumps.graph.shapes import evaluate
 from graph_quant.dumps.graph.symbolic import Symbols
@@ -136,7 +136,7 @@ def test_size_expressions_are_computed_not_run():
 
 
 def test_one_kernel_call_serves_all_like_nodes(monkeypatch):
-    from graph_quant.dumps.graph.fakes import Fakes
+    from graph_quant.dumps.graph.fake_tensors import Fakes
 
     ran: list[str] = []
     run = Fakes._run

@@ -10,7 +10,7 @@ import pytest
 import torch
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
-from graph_quant.dumps.graph.layers import repeats
+from graph_quant.dumps.graph.repeats import repeats
 from graph_quant.ge.graph import clean
 
 from tests.support.layered import layered

@@ -10,7 +10,7 @@ import pytest
 import torch
 from graph_quant import dumps
 from graph_quant.dumps import replay
-from graph_quant.dumps.analyse.inputs import make_inputs
+from graph_quant.dumps.analyse.replay_inputs import make_inputs
 from graph_quant.ge.graph import INPUT_TYPES
 from safetensors.torch import load_file, save_file
 

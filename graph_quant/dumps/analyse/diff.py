@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, UNDEFINED, Node, in_words, printable
-from ..graph.called import parameters, returned_places
+from ..graph.node_text import constant_text, node_line
 from ..graph.shapes import TensorType
-from ..graph.text import constant_text, node_line
-from ..read.contents import GE_KINDS
-from .carried import carries, constant, names, same, stored
+from ..graph.subgraph_wiring import parameters, returned_places
+from ..read.file_contents import GE_KINDS
+from .format_coverage import carries, constant, names, same, stored
 from .match import NAMING, attribute_key, match
 
 if TYPE_CHECKING:

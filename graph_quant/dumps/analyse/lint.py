@@ -71,7 +71,7 @@ def rule(name: str, severity: Severity, *, why: str, way_out: str, anywhere: boo
 
 def rules() -> dict[str, Rule]:
     """Every rule by its id."""
-    from . import rules_form, rules_passes, rules_types  # noqa: F401  (they register themselves)
+    from . import lint_dtypes, lint_passes, lint_structure  # noqa: F401  (they register themselves)
 
     return RULES
 

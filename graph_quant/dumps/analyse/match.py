@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
-from ..read.contents import GE_KINDS
-from .carried import numbers
+from ..read.file_contents import GE_KINDS
+from .format_coverage import numbers
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -11,7 +11,7 @@ from torch import fx
 from ...ge import Sizes, to_tensor
 from ...host.engine import EAGER, GraphError, import_graph, make_callable
 from ..errors import DumpError
-from .inputs import MOST_BYTES, make_inputs
+from .replay_inputs import MOST_BYTES, make_inputs
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -11,9 +11,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError, unread
 from ...host.kernels import Fed, choose, is_folded
-from .called import parameters, returned_places
-from .fakes import Fakes, Value, is_open_question
+from .fake_tensors import Fakes, Value, is_open_question
 from .shapes import MemoryLayout, Stated, TensorType, stated
+from .subgraph_wiring import parameters, returned_places
 from .symbolic import without_export
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node
-from .layers import repeats
+from .repeats import repeats
 
 if TYPE_CHECKING:
     from ..dump import Dump

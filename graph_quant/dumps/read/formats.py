@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ..errors import DumpError
-from .contents import Contents, Progress
+from .file_contents import Contents, Progress
 
 _PBTXT = re.compile(r"\s*node\s*[:{]")
 _TXT = re.compile(r"\s*(?:name\s*:|op\s*[:{]|attr\s*[:{])")
@@ -47,7 +47,7 @@ def read(path: Path, progress: Progress) -> Contents:
     content = _content(path)
     try:
         if _is_binary(content):
-            from .model import read_model_bytes
+            from .ge_model import read_model_bytes
 
             return _whole(Contents("air", read_model_bytes(content)))
         return _whole(_read_text(content.decode("utf-8"), progress))
@@ -82,7 +82,7 @@ def _read_text(text: str, progress: Progress) -> Contents:
 def _read_several(kind: str, text: str, progress: Progress) -> Contents:
     """The formats that hold several graphs."""
     if kind == "ge_proto":
-        from .model import read_model_text
+        from .ge_model import read_model_text
 
         graphs, cut = read_model_text(text, progress)
         return Contents(kind, graphs, missing=cut)
@@ -92,7 +92,7 @@ def _read_several(kind: str, text: str, progress: Progress) -> Contents:
         graphs, uncalled = read_ge_onnx(text, progress)
         return Contents(kind, graphs, missing=_uncalled(uncalled))
     if kind == "ge_readable":
-        from .readable import read_readable
+        from .ge_readable import read_readable
 
         return Contents(kind, read_readable(text, progress))
     from .fx import read_fx
@@ -105,7 +105,7 @@ def _whole(contents: Contents) -> Contents:
     """The contents with the root first, everything named, and what is missing in words."""
     if contents.kind in ("txt", "pbtxt", "py"):
         return contents
-    from .normal import arrange, normalise, what_is_missing
+    from .normalise import arrange, normalise, what_is_missing
 
     contents.graphs, uncalled = arrange(contents.graphs)
     if contents.kind != "ge_onnx":
@@ -140,7 +140,7 @@ def looks_like_dump(path: Path) -> bool:
 
 
 def _parses_as_model(path: Path) -> bool:
-    from .model import read_model_bytes
+    from .ge_model import read_model_bytes
 
     try:
         read_model_bytes(path.read_bytes())

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...ge import OUTPUT_TYPE, TO_DESC, UNDEFINED, Source, new_graph, set_attribute
 from ..errors import DumpError
-from .contents import Progress
+from .file_contents import Progress
 
 _CLASS = re.compile(r"^(?P<indent> *)class (?P<name>\S+)\(torch\.nn\.Module\):$", re.MULTILINE)
 _MODULE = r" *(?:# module: (?P<module>\S*) )?#"

@@ -12,8 +12,8 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 
 from ...ge import new_graph, schema
 from ..errors import DumpError
-from .callers import assign_calls
-from .contents import Progress
+from .file_contents import Progress
+from .subgraph_roles import assign_calls
 
 TYPES = ("UNDEFINED", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS")
 _DESC = re.compile(r"(?P<side>input|output)_desc_(?P<field>.+):(?P<place>\d{1,5})(?:_(?P<row>\d{1,5}))?$")

@@ -9,7 +9,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 
 from ...ge import new_graph, schema
 from ..errors import DumpError
-from .contents import Progress
+from .file_contents import Progress
 from .txt import chunks, merge
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...ge import GeError, Source
 from ..errors import DumpError
-from .calls import CallBuilder
-from .contents import Progress
+from .file_contents import Progress
+from .py_calls import CallBuilder
 
 _FILE = re.compile(r'# File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<function>\S+)')
 _FX = re.compile(r"## FX Code: (?P<name>\w+)")

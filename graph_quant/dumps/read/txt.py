@@ -10,7 +10,7 @@ from google.protobuf import text_format
 
 from ...ge import new_graph
 from ..errors import DumpError
-from .contents import Progress
+from .file_contents import Progress
 
 _TOP_LEVEL_END = re.compile(r"^\}\n", re.MULTILINE)
 _CHUNK = 1 << 18

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node, printable
-from ..graph.idioms import Idiom
+from ..graph.patterns import Idiom
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, OF_ATTRIBUTE, OUTPUT_TYPE, UNDEFINED, Edge, Node, plain, registration, shown_names
-from ..analyse.carried import constant
+from ..analyse.format_coverage import constant
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -13,13 +13,13 @@ from ...ge import OUTSIDE_TYPES, QUANTISED, Node, printable
 from ...pages import render
 from ..analyse.cost import Costs
 from ..analyse.diff import Difference
-from ..graph.called import parameters
-from ..graph.text import node_line
-from .facts import LONGEST, NodeFacts
-from .groups import Groups
-from .lines import summary_lines
-from .script import script
+from ..graph.node_text import node_line
+from ..graph.subgraph_wiring import parameters
+from .page_groups import Groups
+from .page_nodes import LONGEST, NodeFacts
+from .page_script import script
 from .timing import Timing
+from .to_text import summary_lines
 
 if TYPE_CHECKING:
     from ..dump import Dump

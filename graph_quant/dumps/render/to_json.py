@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, Node
 from ..analyse.cost import Costs
+from ..graph.node_text import constant_text
 from ..graph.placement import placement
 from ..graph.shapes import Dim, dim_text
-from ..graph.text import constant_text
 
 if TYPE_CHECKING:
     from ..dump import Dump

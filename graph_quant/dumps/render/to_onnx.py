@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, Node, in_words, plain, shown_names
 from ..errors import DumpError
 from ..graph.shapes import TensorType, dim_text
-from ..read.contents import PLANNED_KINDS
+from ..read.file_contents import PLANNED_KINDS
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...ge import printable
 from ..analyse.cost import Costs
+from ..graph.node_text import LONGEST_NAME, quantity
 from ..graph.outline import Item, quantised
-from ..graph.text import LONGEST_NAME, quantity
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node, printable
 from ..analyse.cost import Costs
+from ..graph.node_text import constant_text, remarks, result_text
 from ..graph.placement import placement
-from ..graph.text import constant_text, remarks, result_text
-from .lines import served_sizes
-from .quantisation import quantisation
+from .node_quantisation import quantisation
 from .timing import Timing
 from .to_dot import role
 from .to_json import plain_dim
+from .to_text import served_sizes
 
 if TYPE_CHECKING:
     from ..dump import Dump

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ge import CONST_TYPES, OUTPUT_TYPE, TO_ATTRIBUTE, new_graph, of_registration, registration, set_attribute
 from ..errors import DumpError
-from .contents import Progress
+from .file_contents import Progress
 
 _GRAPH = re.compile(r'graph\("(?P<name>.*)"\):$')
 _NODE = re.compile(r"%(?P<name>.+?) : \[#?users=\d+\] = Node\[type=(?P<type>[^\]]+)\] \((?P<body>.*)\)$")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ge import OF_ATTRIBUTE, TO_DESC, UNDEFINED, Parameter, default_of, new_graph, registration, set_attribute
 from ..errors import DumpError
-from .literals import Literal, Reference, as_list, flatten, plain, read_argument
+from .py_literals import Literal, Reference, as_list, flatten, plain, read_argument
 
 _PACK = {"float32": "f", "float64": "d", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
          "uint8": "B", "uint64": "Q", "uint32": "I", "bool": "?"}  # fmt: skip

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...ge import Node, plain, registration, shown_names
-from ..read.contents import GE_KINDS, PLANNED_KINDS
+from ..read.file_contents import GE_KINDS, PLANNED_KINDS
 
 if TYPE_CHECKING:
     from ..dump import Dump

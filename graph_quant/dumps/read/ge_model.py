@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from ...ge import schema
 from ..errors import DumpError
-from .contents import CUT_OFF, Progress
+from .file_contents import CUT_OFF, Progress
 from .txt import chunks, merge
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node, printable
 from ..analyse.cost import Costs
-from ..graph.idioms import Idiom
+from ..graph.node_text import LONGEST_NAME, node_line, quantity, reference, source_text
+from ..graph.patterns import Idiom
 from ..graph.shapes import dim_text
-from ..graph.text import LONGEST_NAME, node_line, quantity, reference, source_text
 
 if TYPE_CHECKING:
     from ..dump import Dump

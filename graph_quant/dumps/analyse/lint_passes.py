@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ge import KEEPING, TRANSPOSING, Node
-from .lean import held
+from .apply_passes import held
 from .lint import Severity, rule
 
 if TYPE_CHECKING:

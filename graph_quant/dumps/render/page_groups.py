@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, OUTSIDE_TYPES, Node, printable
 from ..graph.outline import Item
-from .facts import LONGEST
+from .page_nodes import LONGEST
 
 if TYPE_CHECKING:
     from ..dump import Callee, Dump
