@@ -6,7 +6,7 @@ TorchAir's converters name the result int8 where y_dtype is left out.
 from __future__ import annotations
 
 from graph_quant.converters.lowering import HALVES, lowers
-from graph_quant.meta.collective.products import ProductPlan
+from graph_quant.meta.collective.matmul_rules import ProductPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor as GeTensor
 

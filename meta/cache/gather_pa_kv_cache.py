@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from graph_quant.meta.cache.paged import DTYPES, check_alike
+from graph_quant.meta.cache.paged_cache import DTYPES, check_alike
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import gather_pa_kv_cache as reference
-from graph_quant.reference.cache.paged import NORM, NZ_BYTES, PA_NZ
+from graph_quant.reference.cache.paged_cache import NORM, NZ_BYTES, PA_NZ
 from torch import Tensor
 
 

@@ -15,7 +15,7 @@ import torch
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import qkv_rms_norm_rope_cache as reference
-from graph_quant.reference.cache.paged import NZ_BYTES, PA_NZ
+from graph_quant.reference.cache.paged_cache import NZ_BYTES, PA_NZ
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)

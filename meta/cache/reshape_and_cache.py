@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
-from graph_quant.meta.cache.paged import check_alike, check_rows
+from graph_quant.meta.cache.paged_cache import check_alike, check_rows
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules, statically_known_true
 from graph_quant.reference.cache import reshape_and_cache as reference
-from graph_quant.reference.cache.paged import NORM, PA_NZ
+from graph_quant.reference.cache.paged_cache import NORM, PA_NZ
 from torch import Tensor
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from graph_quant.meta.cache.paged import check_alike, check_rows
+from graph_quant.meta.cache.paged_cache import check_alike, check_rows
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import scatter_pa_kv_cache as reference
-from graph_quant.reference.cache.paged import NORM, PA_NZ
+from graph_quant.reference.cache.paged_cache import NORM, PA_NZ
 from torch import Tensor
 
 

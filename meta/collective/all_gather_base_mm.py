@@ -8,8 +8,8 @@ which comm_mode "aiv" is for. k is from 256 to 65534. The product is (m * world_
 from __future__ import annotations
 
 import torch
-from graph_quant.meta.collective.products import ProductPlan, check_bias, check_gathered
-from graph_quant.meta.collective.scales import base_output, check_scales
+from graph_quant.meta.collective.matmul_rules import ProductPlan, check_bias, check_gathered
+from graph_quant.meta.collective.scale_rules import base_output, check_scales
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.all_gather_base_mm import all_gather_base_mm as reference

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graph_quant.meta.collective.grouped_exchange import check_chip, check_experts, check_shared
-from graph_quant.meta.collective.products import check_none
+from graph_quant.meta.collective.alltoallv_gmm_rules import check_chip, check_experts, check_shared
+from graph_quant.meta.collective.matmul_rules import check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.collective.grouped_exchange import alltoallv_gmm as reference
+from graph_quant.reference.collective.alltoallv_gmm import alltoallv_gmm as reference
 from torch import Tensor
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.chip import is_a3
-from graph_quant.meta.collective.products import HALVES
+from graph_quant.meta.collective.matmul_rules import HALVES
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.attention_to_ffn import attention_to_ffn as compute

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.meta.collective.attention_to_ffn import check_group, check_tokens_of_batch, check_width
-from graph_quant.meta.collective.products import HALVES
+from graph_quant.meta.collective.matmul_rules import HALVES
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.ffn_to_attention import ffn_to_attention as compute

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.meta.collective.products import (
+from graph_quant.meta.collective.matmul_rules import (
     HALVES,
     ProductPlan,
     check_bias,

@@ -7,8 +7,8 @@ which comm_mode "aiv" is for. m is a multiple of world_size, k from 256 to 65534
 from __future__ import annotations
 
 import torch
-from graph_quant.meta.collective.products import ProductPlan, check_bias, check_gathered, check_scattered
-from graph_quant.meta.collective.scales import base_output, check_scales
+from graph_quant.meta.collective.matmul_rules import ProductPlan, check_bias, check_gathered, check_scattered
+from graph_quant.meta.collective.scale_rules import base_output, check_scales
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.mm_reduce_scatter_base import mm_reduce_scatter_base as reference

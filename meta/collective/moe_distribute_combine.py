@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import torch
 from graph_quant.chip import is_a3
-from graph_quant.meta.collective.distribution import (
+from graph_quant.meta.collective.matmul_rules import HALVES, check_none
+from graph_quant.meta.collective.moe_distribute_rules import (
     Limits,
     check_batch,
     check_mask,
@@ -21,7 +22,6 @@ from graph_quant.meta.collective.distribution import (
     limits,
     limits_of_first,
 )
-from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.moe_distribute_combine import combine, combine_v2

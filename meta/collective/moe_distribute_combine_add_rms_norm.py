@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import torch
 from graph_quant.chip import is_a3
+from graph_quant.meta.collective.matmul_rules import check_none
 from graph_quant.meta.collective.moe_distribute_combine import check_info, moe_distribute_combine_v2
-from graph_quant.meta.collective.products import check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.moe_distribute_combine_add_rms_norm import combine_add_rms_norm

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import torch
 from graph_quant.chip import is_a3
-from graph_quant.meta.collective.distribution import (
+from graph_quant.meta.collective.matmul_rules import HALVES, check_none
+from graph_quant.meta.collective.moe_distribute_rules import (
     check_batch,
     check_mask,
     check_ranks,
@@ -23,10 +24,9 @@ from graph_quant.meta.collective.distribution import (
     limits,
     limits_of_first,
 )
-from graph_quant.meta.collective.products import HALVES, check_none
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.collective.layout import ExpertLayout
+from graph_quant.reference.collective.expert_layout import ExpertLayout
 from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, sent_weights
 from torch import Tensor
 

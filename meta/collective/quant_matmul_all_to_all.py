@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.destination import BFLOAT16, FLOAT16
-from graph_quant.meta.collective.all_to_all_products import RANKS
-from graph_quant.meta.collective.products import ProductPlan, check_bias, check_none, refuse_950
+from graph_quant.meta.collective.all_to_all_matmul import RANKS
+from graph_quant.meta.collective.matmul_rules import ProductPlan, check_bias, check_none, refuse_950
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.collective.all_to_all_products import quant_matmul_all_to_all as reference
+from graph_quant.reference.collective.all_to_all_matmul import quant_matmul_all_to_all as reference
 from torch import Tensor
 
 _BY_ROW, _BY_COLUMN = 3, 2

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.meta.collective.products import HALVES, ProductPlan, check_bias, check_gathered, check_scattered
-from graph_quant.meta.collective.reserved import RANKS, check_reserved
-from graph_quant.meta.collective.scales import check_scales, quantised_output
+from graph_quant.meta.collective.matmul_rules import HALVES, ProductPlan, check_bias, check_gathered, check_scattered
+from graph_quant.meta.collective.reserved_arguments import RANKS, check_reserved
+from graph_quant.meta.collective.scale_rules import check_scales, quantised_output
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.mm_reduce_scatter_base import quant_mm_reduce_scatter as reference

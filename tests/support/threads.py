@@ -8,7 +8,7 @@ from typing import Any
 
 from graph_quant.host.collectives.backend import HostHccl
 from graph_quant.host.collectives.groups import finder
-from graph_quant.reference.collective import groups
+from graph_quant.reference.collective import process_group
 from torch.distributed import HashStore
 
 Run = Callable[[Callable[[int, str], Any]], list[Any]]
@@ -17,17 +17,17 @@ Run = Callable[[Callable[[int, str], Any]], list[Any]]
 @contextmanager
 def ranks(number: int) -> Iterator[Run]:
     """How a function of a rank and the name of its group is run by every rank, to a list of what each returns."""
-    store, before = HashStore(), groups._finders[:]
+    store, before = HashStore(), process_group._finders[:]
 
     def join(rank: int) -> HostHccl:
         return HostHccl(store, rank, number, timedelta(seconds=60), f"thread_{rank}")
 
     with ThreadPoolExecutor(number) as pool:
         backends = dict(enumerate(pool.map(join, range(number))))
-        groups.find_with(finder({str(rank): backend for rank, backend in backends.items()}))
+        process_group.find_with(finder({str(rank): backend for rank, backend in backends.items()}))
         try:
             yield lambda function: list(
                 pool.map(lambda rank: function(rank, backends[rank].get_hccl_comm_name()), range(number))
             )
         finally:
-            groups._finders[:] = before
+            process_group._finders[:] = before

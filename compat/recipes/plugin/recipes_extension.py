@@ -18,7 +18,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.meta import Plan, Result, Rules, operator
-from graph_quant.reference.activation.gates import gated
+from graph_quant.reference.activation.activation_functions import gated
 from graph_quant.reference.grouping import COUNTS, owners
 from graph_quant.reference.rounding import saturate
 from torch import Tensor

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
-from ...reference.collective.groups import find_with
+from ...reference.collective.process_group import find_with
 from . import exchanges, moves, premultiplied, reductions
 from .backend import HostHccl
 from .groups import finder

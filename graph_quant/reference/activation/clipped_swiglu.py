@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import EVEN_ODD, gated
+from graph_quant.reference.activation.activation_functions import EVEN_ODD, gated
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal
 from torch import Tensor

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import gated
+from graph_quant.reference.activation.activation_functions import gated
 from graph_quant.reference.blocks import row_blocks
 from graph_quant.reference.grouping import COUNTS, SPARSE, Span, spans
 from graph_quant.reference.opaque import opaque

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import exponential, gelu_erf
+from graph_quant.reference.activation.activation_functions import exponential, gelu_erf
 from torch import Tensor
 
 # Where the kernel limits the polynomial for the error function.

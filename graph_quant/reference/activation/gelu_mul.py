@@ -6,7 +6,7 @@ Both forms of gelu are those of ``gates``: the polynomial and the order of the A
 from __future__ import annotations
 
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import GELU_ERF, GELU_TANH, activated
+from graph_quant.reference.activation.activation_functions import GELU_ERF, GELU_TANH, activated
 from torch import Tensor
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import GELU_TANH, activated, exponential
+from graph_quant.reference.activation.activation_functions import GELU_TANH, activated, exponential
 from graph_quant.reference.rounding import affine, saturate
 from torch import Tensor
 

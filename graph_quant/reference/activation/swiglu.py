@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import exponential, swish
+from graph_quant.reference.activation.activation_functions import exponential, swish
 from torch import Tensor
 
 

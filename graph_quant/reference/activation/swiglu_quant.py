@@ -16,7 +16,7 @@ import torch
 from graph_quant import int4
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.gates import gated
+from graph_quant.reference.activation.activation_functions import gated
 from graph_quant.reference.grouping import owners
 from graph_quant.reference.rounding import saturate
 from torch import Tensor

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged import NORM, tokens_of
+from graph_quant.reference.cache.paged_cache import NORM, tokens_of
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.index_checks import within
 from graph_quant.refusals import Refusal

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged import PA_NZ, put
+from graph_quant.reference.cache.paged_cache import PA_NZ, put
 from graph_quant.reference.norm.rms import over_rms
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graph_quant.reference.cache.paged import NORM, put
+from graph_quant.reference.cache.paged_cache import NORM, put
 from torch import Tensor
 
 OP = "_npu_reshape_and_cache"

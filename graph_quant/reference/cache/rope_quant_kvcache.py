@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged import NORM, put
+from graph_quant.reference.cache.paged_cache import NORM, put
 from graph_quant.reference.index_checks import within
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine

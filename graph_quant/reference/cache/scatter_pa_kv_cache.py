@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged import NORM, put
+from graph_quant.reference.cache.paged_cache import NORM, put
 from torch import Tensor
 
 OP = "npu_scatter_pa_kv_cache"

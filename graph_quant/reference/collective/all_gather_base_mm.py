@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import CONTRACTION, from_attr, kernel
-from graph_quant.reference.collective.exchange import group_all_gather
-from graph_quant.reference.collective.products import float_product, scaled_product
+from graph_quant.reference.collective.functional_collectives import group_all_gather
+from graph_quant.reference.collective.local_matmul import float_product, scaled_product
 from torch import Tensor
 
 

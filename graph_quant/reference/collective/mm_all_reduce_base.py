@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.collective.exchange import group_all_reduce
-from graph_quant.reference.collective.products import float_product, int8_product
+from graph_quant.reference.collective.functional_collectives import group_all_reduce
+from graph_quant.reference.collective.local_matmul import float_product, int8_product
 from graph_quant.reference.matmul.weight_quant_batchmatmul import weight_quant_batchmatmul
 from torch import Tensor
 

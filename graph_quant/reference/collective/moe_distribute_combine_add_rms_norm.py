@@ -11,7 +11,7 @@ from dataclasses import astuple
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.collective.layout import ExpertLayout
+from graph_quant.reference.collective.expert_layout import ExpertLayout
 from graph_quant.reference.collective.moe_distribute_combine import combined_rows
 from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
 from torch import Tensor

@@ -15,8 +15,8 @@ from dataclasses import astuple
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.ge import kernel
-from graph_quant.reference.collective.layout import ExpertLayout
-from graph_quant.reference.collective.routes import Route, by_expert, route
+from graph_quant.reference.collective.expert_layout import ExpertLayout
+from graph_quant.reference.collective.expert_routing import Route, by_expert, route
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor

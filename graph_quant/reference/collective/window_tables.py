@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from graph_quant.reference.collective.groups import Group, group_of
+from graph_quant.reference.collective.process_group import Group, group_of
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

@@ -24,7 +24,7 @@ import torch
 from graph_quant import quant_params
 from graph_quant.destination import INT8
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.activation.gates import FAST_GELU, GELU_TANH, RELU, SILU, activated
+from graph_quant.reference.activation.activation_functions import FAST_GELU, GELU_TANH, RELU, SILU, activated
 from graph_quant.reference.matmul.grouped_products import ANTIQUANT, FLOAT, restored
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.rounding import rounded_away, saturate

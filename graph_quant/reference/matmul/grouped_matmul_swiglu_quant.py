@@ -15,7 +15,7 @@ import dataclasses
 import torch
 from graph_quant import int4, quant_params
 from graph_quant.destination import INT8
-from graph_quant.reference.activation.gates import gated
+from graph_quant.reference.activation.activation_functions import gated
 from graph_quant.reference.grouping import spans
 from graph_quant.reference.matmul.grouped_products import Weight, split_product, stretches
 from graph_quant.reference.matmul.int8_matmul import int8_matmul

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant import int4, quant_params
-from graph_quant.reference.activation.gates import activated
+from graph_quant.reference.activation.activation_functions import activated
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.requantise import to_int8
 from torch import Tensor

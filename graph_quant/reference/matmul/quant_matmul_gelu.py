@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from graph_quant.destination import Destination, element_destination
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.activation.gates import GELU_ERF, GELU_TANH, activated
+from graph_quant.reference.activation.activation_functions import GELU_ERF, GELU_TANH, activated
 from graph_quant.reference.matmul.int8_matmul_dequant import dequantised
 from graph_quant.reference.matmul.quant_matmul import accumulated
 from torch import Tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.chip import is_a3
-from graph_quant.meta.collective.products import HALVES, check_none
+from graph_quant.meta.collective.matmul_rules import HALVES, check_none
 from graph_quant.meta.operator import Result
 from graph_quant.meta.rules import Rules, Size
 from torch import Tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.destination import BFLOAT16, FLOAT16
-from graph_quant.meta.collective.products import HALVES, check_none
+from graph_quant.meta.collective.matmul_rules import HALVES, check_none
 from graph_quant.meta.rules import Rules
 from torch import Tensor
 

@@ -8,8 +8,8 @@ Products are of halves, summed in float32 with the bias, and rounded once.
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.collective.exchange import group_all_to_all
-from graph_quant.reference.collective.products import float_product, scaled_product
+from graph_quant.reference.collective.functional_collectives import group_all_to_all
+from graph_quant.reference.collective.local_matmul import float_product, scaled_product
 from torch import Tensor
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from graph_quant.ge import Sizes, from_attr, kernel
-from graph_quant.reference.collective import exchange
+from graph_quant.reference.collective import functional_collectives
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -14,14 +14,14 @@ from torch import Tensor
 @kernel("HcomAllReduce", idle=("fusion", "fusion_id"))
 def all_reduce(x: Tensor, *, reduction: str, group: str) -> Tensor:
     """What all ranks have, reduced: sum, prod, min or max."""
-    return exchange.group_all_reduce(x, reduction, group)
+    return functional_collectives.group_all_reduce(x, reduction, group)
 
 
 @kernel("HcomAllGather", flops=0, idle=("fusion", "fusion_id"))
 def all_gather(x: Tensor, *, rank_size: int, group: str) -> Tensor:
     """The rows of all ranks; a scalar is a row."""
     rows = x.reshape(1) if not x.dim() else x
-    return exchange.group_all_gather(rows, [rows.size(0)] * rank_size, group)
+    return functional_collectives.group_all_gather(rows, [rows.size(0)] * rank_size, group)
 
 
 @kernel("HcomAllGatherV", flops=0)
@@ -34,7 +34,7 @@ def all_gather_v(
     group: str,
 ) -> Tensor:
     """The rows of all ranks, from each as many as ``recv_counts`` says."""
-    return exchange.group_all_gather(x, recv_counts.ints, group)
+    return functional_collectives.group_all_gather(x, recv_counts.ints, group)
 
 
 @kernel("HcomReduceScatter", idle=("fusion", "fusion_id"))
@@ -43,7 +43,7 @@ def reduce_scatter(x: Tensor, *, reduction: str, group: str, rank_size: int) -> 
     if x.size(0) % rank_size:
         raise Refusal(f"x.size(0) must be a multiple of the {rank_size} ranks, got {x.size(0)}")
     kept = x.size(0) // rank_size
-    return exchange.group_reduce_scatter(x, reduction, [kept] * rank_size, kept, group)
+    return functional_collectives.group_reduce_scatter(x, reduction, [kept] * rank_size, kept, group)
 
 
 @kernel("HcomReduceScatterV")
@@ -57,19 +57,19 @@ def reduce_scatter_v(
     group: str,
 ) -> Tensor:
     """The rows of this rank, of what all ranks have, reduced, where each keeps as many as ``send_counts`` says."""
-    return exchange.group_reduce_scatter(x, reduction, send_counts.ints, int(recv_count.ints[0]), group)
+    return functional_collectives.group_reduce_scatter(x, reduction, send_counts.ints, int(recv_count.ints[0]), group)
 
 
 @kernel("HcomBroadcast", flops=0, idle=("fusion", "fusion_id"))
 def broadcast(x: Sequence[Tensor], *, root_rank: int, group: str) -> list[Tensor]:
     """What the root has, of each tensor."""
-    return [exchange.group_broadcast(each, root_rank, group) for each in x]
+    return [functional_collectives.group_broadcast(each, root_rank, group) for each in x]
 
 
 @kernel("HcomAllToAll", flops=0)
 def all_to_all(x: Tensor, *, group: str) -> Tensor:
     """Of equal parts of the rows, the i-th for rank i."""
-    return exchange.group_all_to_all_evenly(x, group)
+    return functional_collectives.group_all_to_all_evenly(x, group)
 
 
 @kernel("HcomAllToAllV", flops=0)
@@ -87,7 +87,7 @@ def all_to_all_v(
     sends, takes = ([count // inner for count in counts.ints] for counts in (send_counts, recv_counts))
     _check_dense("send", send_counts.ints, send_displacements.ints)
     _check_dense("recv", recv_counts.ints, recv_displacements.ints)
-    return exchange.group_all_to_all(send_data, sends, takes, group)
+    return functional_collectives.group_all_to_all(send_data, sends, takes, group)
 
 
 def _check_dense(side: str, counts: Sequence[int], places: Sequence[int]) -> None:
@@ -101,10 +101,10 @@ def _check_dense(side: str, counts: Sequence[int], places: Sequence[int]) -> Non
 @kernel("HcomSend", flops=0)
 def send(x: Tensor, *, group: str, sr_tag: int, dest_rank: int) -> Tensor:
     """Gives a rank x."""
-    return exchange.group_send(x, dest_rank, sr_tag, group)
+    return functional_collectives.group_send(x, dest_rank, sr_tag, group)
 
 
 @kernel("HcomReceive", flops=0)
 def receive(*, group: str, sr_tag: int, src_rank: int, shape: Sequence[int], dtype: int) -> Tensor:
     """What a rank sends."""
-    return exchange.group_receive(shape, from_attr(dtype), src_rank, sr_tag, group)
+    return functional_collectives.group_receive(shape, from_attr(dtype), src_rank, sr_tag, group)

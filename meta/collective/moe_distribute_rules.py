@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from graph_quant.chip import is_a3
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.collective.layout import ExpertLayout
+from graph_quant.reference.collective.expert_layout import ExpertLayout
 from torch import Tensor
 
 _RANKS_OF_A2 = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size, guard_or_false, sym_or
-from graph_quant.reference.general import products as reference
+from graph_quant.reference.general import matmul as reference
 from torch import Tensor
 
 FACTORS = (torch.float32, torch.float16, torch.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.cache.paged import NZ_BYTES, PA_NZ
+from graph_quant.reference.cache.paged_cache import NZ_BYTES, PA_NZ
 from torch import Tensor
 
 DTYPES = (torch.float16, torch.bfloat16, torch.int8)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 
 import torch
-from graph_quant.reference.collective.groups import Group, group_of
-from graph_quant.reference.collective.layout import ExpertLayout
+from graph_quant.reference.collective.expert_layout import ExpertLayout
+from graph_quant.reference.collective.process_group import Group, group_of
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graph_quant.meta.collective.products import check_none
+from graph_quant.meta.collective.matmul_rules import check_none
 from graph_quant.meta.rules import Rules
 from torch import Tensor
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.meta.collective.grouped_exchange import check_chip
-from graph_quant.meta.collective.products import HALVES, check_bias
+from graph_quant.meta.collective.alltoallv_gmm_rules import check_chip
+from graph_quant.meta.collective.matmul_rules import HALVES, check_bias
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.collective.all_to_all_products import all_to_all_matmul as gathered
-from graph_quant.reference.collective.all_to_all_products import matmul_all_to_all as scattered
+from graph_quant.reference.collective.all_to_all_matmul import all_to_all_matmul as gathered
+from graph_quant.reference.collective.all_to_all_matmul import matmul_all_to_all as scattered
 from torch import Tensor
 
 RANKS = (2, 4, 8, 16)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.collective.exchange import group_all_to_all
-from graph_quant.reference.collective.products import float_product
-from graph_quant.reference.collective.routes import Counts, by_expert, by_rank
+from graph_quant.reference.collective.expert_routing import Counts, by_expert, by_rank
+from graph_quant.reference.collective.functional_collectives import group_all_to_all
+from graph_quant.reference.collective.local_matmul import float_product
 from torch import Tensor
 
 Numbers = Sequence[int]
