@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .outcome import Outcome, Verdict
-from .running import Limits, run
+from .runner import Limits, run
 from .suites import SUITES, Job, Suite
 from .table import Results, has_passed, read, steps_back, to_json, to_markdown, with_the_rest
 

@@ -9,7 +9,7 @@ import graph_quant  # noqa: F401  (before torch)
 
 from . import sglang, sglang_950, vllm_ascend, vllm_ascend_950
 from .layer import Layer
-from .standins import install
+from .stubs import install
 
 __all__ = ["CASES", "OF_ANOTHER_CHIP", "check"]
 

@@ -26,7 +26,7 @@ from .layer import (
 from .sglang_950 import CASES as CASES_OF_950
 from .sglang_experts import AWQ_ORDER, NPU, REAL
 from .sglang_experts import CASES as EXPERT_CASES
-from .standins import Framework
+from .stubs import Framework
 
 FRAMEWORK = Framework(
     roots=("sglang",),

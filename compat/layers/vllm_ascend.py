@@ -9,9 +9,9 @@ import torch
 import torch_npu
 from torch import Tensor
 
-from . import vllm_ascend_950, vllm_ascend_caches, vllm_ascend_experts, vllm_ascend_latents
+from . import vllm_ascend_950, vllm_ascend_experts, vllm_ascend_kv_cache, vllm_ascend_mla_cache
 from .layer import INPUT_SCALE, Layer, Weights, judged, module, step_of, tokens
-from .standins import Framework
+from .stubs import Framework
 
 _METHODS = "vllm_ascend.quantization.methods"
 _NZ = 29
@@ -24,9 +24,9 @@ FRAMEWORK = Framework(
             "vllm_ascend.quantization.quant_type",
             "vllm_ascend.quantization.tp_weight_switch",
             *vllm_ascend_experts.REAL,
-            *vllm_ascend_caches.REAL,
+            *vllm_ascend_kv_cache.REAL,
             *vllm_ascend_950.REAL,
-            *vllm_ascend_latents.REAL,
+            *vllm_ascend_mla_cache.REAL,
         }
     ),
     answers={
@@ -34,7 +34,7 @@ FRAMEWORK = Framework(
         "vllm_ascend.utils.COMPRESSED_TENSORS_METHOD": "compressed-tensors",
         **vllm_ascend_experts.ANSWERS,
         **vllm_ascend_950.ANSWERS,
-        **vllm_ascend_latents.ANSWERS,
+        **vllm_ascend_mla_cache.ANSWERS,
     },
 )
 
@@ -92,7 +92,7 @@ CASES = {
     "W4A4_DYNAMIC linear": lambda: _linear("w4a4_laos_dynamic", "AscendW4A4LaosDynamicLinearMethod", 4, 4),
     "W4A4_FLATQUANT_DYNAMIC linear": _flatquant,
     **vllm_ascend_experts.CASES,
-    **vllm_ascend_caches.CASES,
-    **vllm_ascend_latents.CASES,
+    **vllm_ascend_kv_cache.CASES,
+    **vllm_ascend_mla_cache.CASES,
     **vllm_ascend_950.CASES,
 }

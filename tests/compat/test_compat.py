@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from compat.documents import examples, runnable
-from compat.forked import Sample, Stop
 from compat.outcome import TOO_LONG, Outcome, Verdict, a_rank_failed, judged, of_process, reason_in
-from compat.running import Limits, run
+from compat.runner import Limits, run
 from compat.suites import SUITES
 from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
+from compat.worker import Sample, Stop
 
 ROOT = Path(__file__).parents[2]
 PAGE = """

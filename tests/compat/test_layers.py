@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from compat.layers import CASES, OF_ANOTHER_CHIP
-from compat.layers.methods import without_a_case
+from compat.layers.uncovered_methods import without_a_case
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = {"vllm-ascend": "GRAPH_QUANT_VLLM_ASCEND", "sglang": "GRAPH_QUANT_SGLANG"}

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 import torch
 import torchair
-from graph_quant.host.engine import shortcuts, use
+from graph_quant.host.engine import call_cache, use
 
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of inputs of each call that went straight to compiled code."""
     counts: list[int] = []
-    go = shortcuts._Way.go
+    go = call_cache._Way.go
 
     def counting(way: Any, inputs: Any) -> Any:
         counts.append(len(inputs))
         return go(way, inputs)
 
-    monkeypatch.setattr(shortcuts._Way, "go", counting)
+    monkeypatch.setattr(call_cache._Way, "go", counting)
     return counts
 
 
@@ -51,7 +51,7 @@ def test_one_tensor_for_two_inputs_teaches_nothing_of_two(taken: list[int]) -> N
     def difference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x - y * 3
 
-    run = shortcuts.Shortcuts([])
+    run = call_cache.Shortcuts([])
     calls: list[Any] = []
 
     def checked(*inputs: torch.Tensor) -> list[torch.Tensor]:
@@ -88,6 +88,6 @@ def test_a_graph_that_writes_to_its_inputs_has_none(taken: list[int]) -> None:
 def test_numbers_beside_the_tensors_tell_calls_apart() -> None:
     """1, 1.0 and True are equal, and not the same."""
     x = torch.zeros(2)
-    assert len({shortcuts._key((x, number)) for number in (1, 1.0, True, 2)}) == 4
-    assert shortcuts._key((x, 1)) == shortcuts._key((torch.ones(2), 1))
-    assert shortcuts._key((x[1:],)) != shortcuts._key((x[:1],))
+    assert len({call_cache._key((x, number)) for number in (1, 1.0, True, 2)}) == 4
+    assert call_cache._key((x, 1)) == call_cache._key((torch.ones(2), 1))
+    assert call_cache._key((x[1:],)) != call_cache._key((x[:1],))

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.distributed import ProcessGroupGloo, Work
 
 from .. import recording
-from . import exchanges, moves, reductions
-from .agreement import Announcements, Told
+from . import all_to_all, gather_scatter, reductions
+from .collective import Collective
 from .failures import Failures
+from .fingerprint import Announcements, Told
 from .gloo import Gloo
 from .memory import check_dense, shared
-from .messages import Mailbox, Message, Post
-from .plan import Collective
+from .point_to_point import Mailbox, Message, Post
 from .windows import Windows
 from .work import DONE, AsyncWork, JoinedWork, Queue, finished
 
@@ -184,12 +184,12 @@ class HostHccl(ProcessGroupGloo):
         if isinstance(inputs, Tensor) or inputs[0].device.type == "cpu":
             gloo: Gloo = super()
             return cast("Work", gloo.allgather(outputs, inputs, *options, **more))
-        return self.perform(moves.all_gather(outputs[0], inputs[0]), outputs[0])
+        return self.perform(gather_scatter.all_gather(outputs[0], inputs[0]), outputs[0])
 
     def all_gather_into_tensor_uneven(self, output: Tensor, given: Tensor, sizes: Sequence[int], *_: object) -> Work:
         """Gather rows, from each rank as many as `sizes` says."""
         parts = list(output.split(list(sizes))) if sizes else list(output.chunk(self.size()))
-        return self.perform(moves.all_gather(parts, given), [output])
+        return self.perform(gather_scatter.all_gather(parts, given), [output])
 
     def reduce_scatter_tensor_uneven(self, output: Tensor, given: Tensor, sizes: Sequence[int], options: Any) -> Work:
         """Reduce rows, of which each rank keeps as many as `sizes` says."""
@@ -200,7 +200,7 @@ class HostHccl(ProcessGroupGloo):
         """Exchange elements by the matrix of counts that all ranks pass."""
         ranks, rank = self.size(), self.rank()
         sends = list(counts[rank * ranks : (rank + 1) * ranks])
-        plan = exchanges.all_to_all_single(self, output.view(-1), given.view(-1), counts[rank::ranks], sends)
+        plan = all_to_all.all_to_all_single(self, output.view(-1), given.view(-1), counts[rank::ranks], sends)
         return self.perform(plan, [output])
 
 

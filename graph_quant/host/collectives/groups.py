@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from . import exchanges, moves, reductions
+from . import all_to_all, gather_scatter, reductions
 from .backend import HostHccl
-from .reduction import NUMBERS
+from .reduce_ops import NUMBERS
 
 # By GE's names, which has no average.
 _REDUCTIONS = {"prod" if kind == "product" else kind: number for kind, number in NUMBERS.items() if kind != "avg"}
@@ -38,7 +38,7 @@ class HostGroup:
         """Return the rows of all ranks."""
         self._check("all_gather", rows)
         gathered = x.new_empty((sum(rows), *x.shape[1:]))
-        self._hccl.carry_out(moves.all_gather(gathered.split(list(rows)), x))
+        self._hccl.carry_out(gather_scatter.all_gather(gathered.split(list(rows)), x))
         return gathered
 
     def reduce_scatter(self, x: Tensor, reduction: str, rows: Sequence[int]) -> Tensor:
@@ -52,13 +52,13 @@ class HostGroup:
     def broadcast(self, x: Tensor, root: int) -> Tensor:
         """Return what the root has."""
         given = x.clone()
-        self._hccl.carry_out(moves.broadcast(self._hccl, given, root))
+        self._hccl.carry_out(gather_scatter.broadcast(self._hccl, given, root))
         return given
 
     def all_to_all(self, x: Tensor, sends: Sequence[int], takes: Sequence[int]) -> Tensor:
         """Return the rows that each rank has for this one."""
         came = x.new_empty((sum(takes), *x.shape[1:]))
-        self._hccl.carry_out(exchanges.all_to_all_single(self._hccl, came, x, takes, sends))
+        self._hccl.carry_out(all_to_all.all_to_all_single(self._hccl, came, x, takes, sends))
         return came
 
     def send(self, x: Tensor, target: int, tag: int) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from .agreement import Announced, form
+from .collective import Collective, Splits, pieces
+from .fingerprint import Announced, form
 from .gloo import Gloo
 from .memory import check_dense, check_pairs, shared
-from .plan import Collective, Splits, pieces
-from .reduction import KINDS, all_reduce, combine, named
+from .reduce_ops import KINDS, all_reduce, combine, named
 from .splits import check_parts, elements_of_ranks
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
 from ...reference.collective.process_group import find_with
-from . import exchanges, moves, premultiplied, reductions
+from . import all_to_all, gather_scatter, premul_sum, reductions
 from .backend import HostHccl
 from .groups import finder
 
@@ -28,7 +28,7 @@ def register() -> None:
     _let_groups_coalesce()
     _let_groups_end()
     _unwrap_backends()
-    premultiplied.serve(_backend)
+    premul_sum.serve(_backend)
 
 
 def _create(options: Any, _: object) -> HostHccl:
@@ -127,25 +127,27 @@ def _reduce(
 
 def _broadcast(tensors: list[Tensor], group: Any, root: int, _: int, async_op: bool = True, timeout: int = -1) -> Any:
     hccl = _hccl(group)
-    return tensors, _boxed(hccl.perform(moves.broadcast(hccl, tensors[0], root), tensors, not async_op, timeout))
+    return tensors, _boxed(
+        hccl.perform(gather_scatter.broadcast(hccl, tensors[0], root), tensors, not async_op, timeout)
+    )
 
 
 def _all_gather(
     outputs: list[list[Tensor]], inputs: list[Tensor], group: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    work = _hccl(group).perform(moves.all_gather(outputs[0], inputs[0]), outputs[0], not async_op, timeout)
+    work = _hccl(group).perform(gather_scatter.all_gather(outputs[0], inputs[0]), outputs[0], not async_op, timeout)
     return outputs, _boxed(work)
 
 
 def _all_gather_base(output: Tensor, given: Tensor, group: Any, async_op: bool = True, timeout: int = -1) -> Any:
     hccl = _hccl(group)
-    plan = moves.all_gather_into_tensor(hccl, [output], [given])
+    plan = gather_scatter.all_gather_into_tensor(hccl, [output], [given])
     return output, _boxed(hccl.perform(plan, [output], not async_op, timeout))
 
 
 def _all_gather_many(outputs: list[Tensor], inputs: list[Tensor], group: Any, async_op: bool = True) -> Any:
     hccl = _hccl(group)
-    return _boxed(hccl.perform(moves.all_gather_into_tensor(hccl, outputs, inputs), outputs, not async_op))
+    return _boxed(hccl.perform(gather_scatter.all_gather_into_tensor(hccl, outputs, inputs), outputs, not async_op))
 
 
 def _reduce_scatter(
@@ -183,14 +185,14 @@ def _gather(
             "torch.distributed.gather does without"
         )
     kept = outputs[0] if outputs else []
-    return _boxed(_hccl(group).perform(moves.gather(kept, inputs[0], root), kept, not async_op, timeout))
+    return _boxed(_hccl(group).perform(gather_scatter.gather(kept, inputs[0], root), kept, not async_op, timeout))
 
 
 def _scatter(
     outputs: list[Tensor], inputs: list[list[Tensor]], group: Any, root: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    plan = moves.scatter(hccl, outputs[0], inputs[0] if inputs else [], root)
+    plan = gather_scatter.scatter(hccl, outputs[0], inputs[0] if inputs else [], root)
     return outputs, _boxed(hccl.perform(plan, outputs, not async_op, timeout))
 
 
@@ -204,7 +206,7 @@ def _all_to_all_base(
     timeout: int = -1,
 ) -> Any:
     hccl = _hccl(group)
-    plan = exchanges.all_to_all_single(hccl, output, given, takes, sends)
+    plan = all_to_all.all_to_all_single(hccl, output, given, takes, sends)
     return _boxed(hccl.perform(plan, [output], not async_op, timeout))
 
 
@@ -212,11 +214,11 @@ def _all_to_all(
     outputs: list[Tensor], inputs: list[Tensor], group: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    return outputs, _boxed(hccl.perform(exchanges.all_to_all(hccl, outputs, inputs), outputs, not async_op, timeout))
+    return outputs, _boxed(hccl.perform(all_to_all.all_to_all(hccl, outputs, inputs), outputs, not async_op, timeout))
 
 
 def _barrier(_: Tensor, group: Any, __: list[int], async_op: bool = True, timeout: int = -1) -> Any:
-    return _boxed(_hccl(group).perform(moves.barrier(), [], not async_op, timeout))
+    return _boxed(_hccl(group).perform(gather_scatter.barrier(), [], not async_op, timeout))
 
 
 def _send(tensors: list[Tensor], group: Any, target: int, _: int) -> Any:

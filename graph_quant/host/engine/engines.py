@@ -16,7 +16,7 @@ from torch import fx
 from ...ge import written_inputs
 from ...settings import Setting
 from . import inductor
-from .shortcuts import Shortcuts
+from .call_cache import Shortcuts
 
 EAGER: str = "eager"
 INDUCTOR: str = "inductor"

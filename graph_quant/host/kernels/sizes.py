@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils._mode_utils import no_dispatch
 
 from ...ge import KERNELS, Sizes, TooMuchError, from_attr, kernel, list_of_sizes, size_kernel, to_sizes, to_tensor
-from .size_items import broadcast, check_count, fitted, is_symbolic, is_whole, joint_dtype
+from .size_elements import broadcast, check_count, fitted, is_symbolic, is_whole, joint_dtype
 
 
 def _sizes(items: Sequence[Any], shape: tuple[int, ...], dtype: int) -> Sizes:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.distributed import GatherOptions, ScatterOptions
 
-from .agreement import Announced, form, places
+from .collective import Collective, Splits, pieces
+from .fingerprint import Announced, form, places
 from .gloo import Gloo
 from .memory import as_bytes, check_dense, check_pairs, shared
-from .plan import Collective, Splits, pieces
 from .splits import check_parts
 
 

@@ -14,7 +14,7 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-from .agreement import DTYPES
+from .fingerprint import DTYPES
 from .gloo import Gloo
 from .memory import as_bytes
 from .work import AsyncWork

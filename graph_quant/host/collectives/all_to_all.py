@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .agreement import Announced, room
+from .collective import Collective, Splits
+from .fingerprint import Announced, room
 from .gloo import Gloo
 from .memory import as_bytes, check_pairs, shared
-from .plan import Collective, Splits
 from .splits import elements_of_ranks
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils._mode_utils import no_dispatch
 
 from ...ge import KERNELS, SIZE_KERNELS, Input, Kernel, Number, Sizes, to_tensor
-from .size_items import check_count, fitted, joint_dtype
+from .size_elements import check_count, fitted, joint_dtype
 
 _MOVES = (
     "ConcatV2",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .agreement import Announced, Told, places
+from .fingerprint import Announced, Told, places
 from .gloo import Gloo
 
 Splits = Sequence[Sequence[int]]  # elements that each rank sends to each

@@ -1,4 +1,4 @@
-"""Which methods for quantised layers a checkout has that no case runs: `python -m compat.layers.methods CHECKOUTS`."""
+"""Which methods for quantised layers a checkout has that no case runs: `python -m compat.layers.uncovered_methods CHECKOUTS`."""
 
 from __future__ import annotations
 

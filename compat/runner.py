@@ -23,7 +23,7 @@ from .documents import Example
 from .outcome import TOO_LONG, Outcome, Verdict, a_rank_failed, judged, of_process, reason_in
 from .suites import A3, Job
 
-_TASKS = "compat.forked"
+_TASKS = "compat.worker"
 
 
 @dataclass(frozen=True)
