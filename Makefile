@@ -48,9 +48,9 @@ coverage: $(READY)
 	$(BIN)/python tests/engine/coverage.py
 	cd tests && ../$(BIN)/python -m engine.core_aten
 	GRAPH_QUANT_RANDOM_GRAPHS=5000 $(BIN)/python -m pytest tests/passes/test_random_graphs.py
-	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_families.py
-	GRAPH_QUANT_MODELS=all $(BIN)/python -m pytest tests/models/test_as_they_are.py
-	GRAPH_QUANT_CAPTURED_MODELS=llama,qwen,moe GRAPH_QUANT_REPLAYS=1000 $(BIN)/python -m pytest tests/models/test_captured.py
+	GRAPH_QUANT_KERNEL_CASES=400 $(BIN)/python -m pytest tests/kernels/test_against_aten.py
+	GRAPH_QUANT_MODELS=all $(BIN)/python -m pytest tests/models/test_unmodified_models.py
+	GRAPH_QUANT_CAPTURED_MODELS=llama,qwen,moe GRAPH_QUANT_REPLAYS=1000 $(BIN)/python -m pytest tests/models/test_captured_decoders.py
 	for ranks in 2 4; do $(BIN)/python -m graph_quant run --ranks $$ranks tests/ranks/models.py llama,mixture npu npugraph_ex || exit 1; done
 	$(BIN)/python -m graph_quant verify --ranks 2 tests/ranks/verified.py
 	$(BIN)/python tests/ranks/torch_tests.py --ranks 4

@@ -6,7 +6,7 @@ from graph_quant import int4
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support import rules
+from support import numpy_rules
 
 
 def test_order_of_nibbles() -> None:
@@ -18,7 +18,7 @@ def test_order_of_nibbles() -> None:
 def test_round_trip(values: list[int]) -> None:
     elements = torch.tensor(values, dtype=torch.int8)
     packed = int4.pack(elements)
-    assert packed.tolist() == rules.pack(elements.numpy()).tolist()
+    assert packed.tolist() == numpy_rules.pack(elements.numpy()).tolist()
     assert int4.unpack(packed).tolist() == values
 
 

@@ -1,4 +1,7 @@
-"""Which methods for quantised layers a checkout has that no case runs: `python -m compat.layers.uncovered_methods CHECKOUTS`."""
+"""Lists the quantisation methods of a checkout that no case runs.
+
+Usage: `python -m compat.layers.uncovered_methods CHECKOUTS`.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import torch
 import torch_npu
 from graph_quant import chip
 
-from support.calls import INT4
+from support.all_calls import INT4
 from support.lowering import lower, node, types
 from support.tensors import f16
 

@@ -8,7 +8,7 @@ import torch_npu
 import torchair
 from torchair.configs.compiler_config import CompilerConfig
 
-from support.calls import INT4
+from support.all_calls import INT4
 from support.tensors import f16
 
 

@@ -5,7 +5,7 @@ import torch
 import torch_npu
 
 from support import upstream  # noqa: F401 (puts upstream in place when asked to)
-from support.call import INT4, packed
+from support.call_table import INT4, packed
 from support.lowering import inputs, lower, node, outputs, types
 from support.tensors import bf16, ends, f16, f32, i8, i32
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.calls import GOLDEN, STATIC
+from support.all_calls import GOLDEN, STATIC
 from support.lowering import lower, text
 
 FOLDER = Path(__file__).parent / "golden"

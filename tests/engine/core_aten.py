@@ -35,7 +35,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from engine.core_calls import own_calls
+from engine.core_aten_calls import own_calls
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool)
 SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.0)

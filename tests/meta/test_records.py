@@ -9,7 +9,7 @@ import torch
 import torch_npu
 from graph_quant import meta
 
-from support.calls import INT4
+from support.all_calls import INT4
 from support.tensors import ends, f16, f32
 
 TINY = """

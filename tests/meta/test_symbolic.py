@@ -8,7 +8,7 @@ import torch
 import torch_npu
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from support.calls import INT4, packed
+from support.all_calls import INT4, packed
 from support.tensors import f16, f32, i8, i32
 
 Rows = Callable[[int], tuple[torch.Tensor, ...]]

@@ -12,8 +12,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from support.calls import CALLS, overload
-from support.generated import outcome, run
+from support.all_calls import CALLS, overload
+from support.call_strategies import outcome, run
 from support.refusals import is_of_eager_execution, is_of_values
 
 

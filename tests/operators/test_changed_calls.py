@@ -12,9 +12,9 @@ import torch
 from graph_quant.refusals import Refusal
 from torch.utils._pytree import tree_leaves
 
-from support.calls import GOOD, Call
-from support.changes import changed
-from support.generated import EXAMPLES
+from support.all_calls import GOOD, Call
+from support.call_strategies import EXAMPLES
+from support.mutated_calls import changed
 
 OPERATORS = sorted({call.op for call in GOOD})
 TRIED = EXAMPLES // 10

@@ -12,7 +12,7 @@ import torch
 import torchair
 from torch.utils._pytree import tree_leaves
 
-from support.calls import GOOD, INT4, Call
+from support.all_calls import GOOD, INT4, Call
 
 
 def is_beyond_a2(call: Call) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves
 
-from support.calls import GOOD, Call
+from support.all_calls import GOOD, Call
 
 QUICK = ("test_schema", "test_faketensor")
 # These write their caches, as on the device, and their schemas do not say so.

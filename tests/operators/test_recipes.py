@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch_npu
 
-from support.call import overload
+from support.call_table import overload
 
 _MASKED = "atten_mask=bool[2048, 2048], actual_seq_lengths=[2, 5], sparse_mode=3"
 _PAGED = "block_table=int32[2, 1], block_size=128, num_key_value_heads=1"

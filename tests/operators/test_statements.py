@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from support.calls import STATEMENTS, overload
-from support.generated import run
+from support.all_calls import STATEMENTS, overload
+from support.call_strategies import run
 
 
 def arrays(results: Any) -> list[np.ndarray]:  # type: ignore[type-arg]

@@ -13,7 +13,7 @@ from graph_quant.refusals import Refusal
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from support.calls import WRONG, WRONG_EAGERLY, WRONG_VALUES, Call
+from support.all_calls import WRONG, WRONG_EAGERLY, WRONG_VALUES, Call
 
 # Those whose tables are to have a wrong call for each rule; a file's rules that other tests break are not counted.
 FAMILIES = ("matmul", "moe")

@@ -15,7 +15,7 @@ from graph_quant.passes.known import Given
 from graph_quant.passes.sizes import symbol
 from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 
-from support.building import Building, results, types
+from support.graph_builder import Building, results, types
 
 
 def lean(graph: Any, *inputs: torch.Tensor, through: Sequence[str] = passes.NAMES) -> list[str]:

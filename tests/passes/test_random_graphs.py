@@ -12,7 +12,7 @@ import pytest
 import torch
 from graph_quant import passes
 
-from support.building import results
+from support.graph_builder import results
 from support.random_graphs import Maker
 from support.tensors import SEED
 

@@ -13,7 +13,7 @@ from graph_quant.ge.values import word_of
 from graph_quant.passes.graph import Graph
 from graph_quant.passes.known import TOLD
 
-from support.building import Building, results
+from support.graph_builder import Building, results
 
 DTYPES = (
     torch.float32,

@@ -5,7 +5,7 @@ import torch
 import torch_npu
 from graph_quant import reference
 
-from support.calls import INT4
+from support.all_calls import INT4
 from support.tensors import ends, f16, f32
 
 KINDS = [(torch.int8, 0.5), (INT4, 0.5)]

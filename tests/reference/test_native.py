@@ -14,7 +14,7 @@ from graph_quant.reference.matmul import int8_matmul_dequant
 from graph_quant.reference.matmul.quant_matmul import quant_matmul
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from support import rules
+from support import numpy_rules
 
 pytestmark = pytest.mark.skipif(not native.SERVES, reason="the processor has no AVX-512 VNNI, or nothing is built")
 GENERATOR = torch.Generator().manual_seed(0)
@@ -97,7 +97,7 @@ def test_results_are_rescaled_step_by_step(
     if tokens is not None:
         values = values * tokens.numpy()[:, None]
     if added is not None:
-        values = values + rules.floats(added)
+        values = values + numpy_rules.floats(added)
     assert torch.equal(y.view(torch.int16), torch.from_numpy(values).to(output.storage).view(torch.int16))
 
 

@@ -12,7 +12,7 @@ from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from support import rules
+from support import numpy_rules
 
 GENERATOR = torch.Generator().manual_seed(4)
 DYNAMIC = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC, DimDynamic.DYNAMIC])
@@ -131,7 +131,7 @@ def test_float_scales_round_once(output: torch.dtype, bias_dtype: object) -> Non
         accumulator = accumulator + bias.numpy()
     values = accumulator.astype(np.float32) * scale.numpy() * tokens.numpy()[:, None]
     if bias is not None and bias.dtype != torch.int32:
-        values = values + rules.floats(bias)
+        values = values + numpy_rules.floats(bias)
     assert torch.equal(y, torch.from_numpy(values).to(output))
 
 
@@ -139,8 +139,8 @@ def test_float_scales_round_once(output: torch.dtype, bias_dtype: object) -> Non
 def test_int4_operands(along_k: bool) -> None:
     left = torch.randint(-8, 8, (4, 32), generator=GENERATOR)
     right = torch.randint(-8, 8, (32, 24), generator=GENERATOR)
-    x1 = torch.from_numpy(rules.pack(left.numpy()))
-    x2 = torch.from_numpy(rules.pack((right.t() if along_k else right).numpy())).contiguous()
+    x1 = torch.from_numpy(numpy_rules.pack(left.numpy()))
+    x2 = torch.from_numpy(numpy_rules.pack((right.t() if along_k else right).numpy())).contiguous()
     x2 = x2.t() if along_k else x2
     tokens = torch.ones(4)
     y = torch_npu.npu_quant_matmul(x1, x2, torch.ones(1), pertoken_scale=tokens, output_dtype=torch.float16)

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 
-from support import rules
+from support import numpy_rules
 
 SPECIAL = [float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 0.5, 1.5, -0.5, -2.5, 127.5, 128.5, -128.5, -129.0]
 SPECIAL += [7.5, 8.0, -8.5, 255.5, 256.0, 65504.0, -65504.0, 6e-8]
@@ -40,7 +40,7 @@ def test_group_quant(x: torch.dtype, scale: torch.dtype, kind: str) -> None:
         y = torch_npu.npu_group_quant(data, scales, torch.tensor(ends), offset=offset, dst_dtype=KINDS[kind])
         value = None if offset is None else float(offset)
         with np.errstate(all="ignore"):
-            expected = rules.group_quant(rules.floats(data), rules.floats(scales), ends, value, kind)
+            expected = numpy_rules.group_quant(numpy_rules.floats(data), numpy_rules.floats(scales), ends, value, kind)
         assert same(y, expected)
 
 
@@ -52,8 +52,8 @@ def test_quantize_multiplying(x: torch.dtype, scale: torch.dtype, kind: str, axi
     for length in (1, data.size(axis)):
         scales, zeros = hostile(length, dtype=scale, scale=1.0), hostile(length, dtype=scale)
         y = torch_npu.npu_quantize(data, scales, zeros, KINDS[kind], axis, False)
-        args = (rules.floats(data), rules.floats(scales), rules.floats(zeros), axis, False, kind)
-        assert same(y, rules.quantize(*args))
+        args = (numpy_rules.floats(data), numpy_rules.floats(scales), numpy_rules.floats(zeros), axis, False, kind)
+        assert same(y, numpy_rules.quantize(*args))
 
 
 @pytest.mark.parametrize("x", FLOATS)
@@ -68,8 +68,8 @@ def test_quantize_dividing(x: torch.dtype, zero: torch.dtype | None, kind: str, 
     scales = hostile(data.size(axis), dtype=halves, scale=1e-4 if kind == "int32" else 1e2)
     zeros = None if zero is None else torch.randint(0, 99, (data.size(axis),), generator=GENERATOR).to(zero)
     y = torch_npu.npu_quantize(data, scales, zeros, KINDS[kind], axis)
-    points = None if zeros is None else rules.floats(zeros)
-    assert same(y, rules.quantize(rules.floats(data), rules.floats(scales), points, axis, True, kind))
+    points = None if zeros is None else numpy_rules.floats(zeros)
+    assert same(y, numpy_rules.quantize(numpy_rules.floats(data), numpy_rules.floats(scales), points, axis, True, kind))
 
 
 @pytest.mark.parametrize("round_mode", [0, 1])
@@ -82,9 +82,9 @@ def test_trans_quant_param(round_mode: int) -> None:
     offset[:4] = torch.tensor([254.5, 255.5, -256.5, 0.5])
     params = torch_npu.npu_trans_quant_param(scale, offset, round_mode).tolist()
     for word, one, other in zip(params, scale.numpy(), offset.tolist(), strict=True):
-        assert word == rules.trans_quant_param(one, other, round_mode)
+        assert word == numpy_rules.trans_quant_param(one, other, round_mode)
     without = torch_npu.npu_trans_quant_param(scale, None, round_mode).tolist()
-    assert without == [rules.trans_quant_param(one, None, round_mode) for one in scale.numpy()]
+    assert without == [numpy_rules.trans_quant_param(one, None, round_mode) for one in scale.numpy()]
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
@@ -100,19 +100,19 @@ def test_dynamic_quant(symmetric: bool, kind: str, dtype: torch.dtype, mode: str
     smooth = torch.randn(8 if mode == "perchannel" else 32, generator=GENERATOR).to(dtype) if smoothed else None
     op = torch_npu.npu_dynamic_quant if symmetric else torch_npu.npu_dynamic_quant_asymmetric
     y, *parameters = op(x, smooth_scales=smooth, dst_type=KINDS[kind], quant_mode=mode)
-    values = rules.floats(x)
+    values = numpy_rules.floats(x)
     if smooth is not None:
-        factors = rules.floats(smooth)
+        factors = numpy_rules.floats(smooth)
         values = values * (factors[:, None] if mode == "perchannel" else factors)
     tokens = {
         "pertoken": values.reshape(-1, 32),
         "pertensor": values.reshape(1, -1),
         "perchannel": values.swapaxes(1, 2).reshape(-1, 8),
     }[mode]
-    rows = [rules.dynamic_quant(token, kind, symmetric) for token in tokens]
+    rows = [numpy_rules.dynamic_quant(token, kind, symmetric) for token in tokens]
     whole = np.stack([row[0] for row in rows])
     whole = whole.reshape(3, 32, 8).swapaxes(1, 2) if mode == "perchannel" else whole.reshape(3, 8, 32)
-    assert same(y, rules.pack(whole) if kind == "int4" else np.ascontiguousarray(whole))
+    assert same(y, numpy_rules.pack(whole) if kind == "int4" else np.ascontiguousarray(whole))
     for at, parameter in enumerate(parameters, start=1):
         assert same(parameter, np.array([row[at] for row in rows], np.float32).reshape(tuple(parameter.shape)))
 
@@ -122,9 +122,9 @@ def test_groups_take_their_own_smooth_row(symmetric: bool) -> None:
     x, smooth = torch.randn(2, 5, 16, generator=GENERATOR).half(), torch.randn(3, 16, generator=GENERATOR).half()
     op = torch_npu.npu_dynamic_quant if symmetric else torch_npu.npu_dynamic_quant_asymmetric
     y, *parameters = op(x, smooth_scales=smooth, group_index=torch.tensor([1, 6, 10], dtype=torch.int32))
-    by_row = rules.floats(smooth)[[0] + [1] * 5 + [2] * 4]
-    smoothed = rules.floats(x).reshape(10, 16) * by_row
-    rows = [rules.dynamic_quant(row, "int8", symmetric) for row in smoothed]
+    by_row = numpy_rules.floats(smooth)[[0] + [1] * 5 + [2] * 4]
+    smoothed = numpy_rules.floats(x).reshape(10, 16) * by_row
+    rows = [numpy_rules.dynamic_quant(row, "int8", symmetric) for row in smoothed]
     assert same(y, np.stack([row[0] for row in rows]).reshape(2, 5, 16))
     scales = np.array([row[1] for row in rows], np.float32)
     if symmetric:  # the kernel for groups stores the reciprocal of what it multiplies by
@@ -137,7 +137,9 @@ def test_dst_type_max_is_the_largest_result(symmetric: bool) -> None:
     x = torch.randn(4, 16, generator=GENERATOR).half()
     op = torch_npu.npu_dynamic_quant if symmetric else torch_npu.npu_dynamic_quant_asymmetric
     y, *_ = op(x, dst_type_max=100.0)
-    assert same(y, np.stack([rules.dynamic_quant(row, "int8", symmetric, 100.0)[0] for row in rules.floats(x)]))
+    assert same(
+        y, np.stack([numpy_rules.dynamic_quant(row, "int8", symmetric, 100.0)[0] for row in numpy_rules.floats(x)])
+    )
 
 
 def test_constant_rows_as_a2_quantises_them() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.generated import Draw
+from support.call_strategies import Draw
 
 TABLE = torch.ones(2048, 2048, dtype=torch.bool).triu(1)
 Arrays = dict[str, Any]

@@ -12,7 +12,7 @@ from graph_quant.ge.values import word_of
 from graph_quant.passes.known import Given
 from graph_quant.passes.sizes import number, symbol
 
-from .building import Building
+from .graph_builder import Building
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 INTEGERS = (torch.int64, torch.int32)

@@ -1,6 +1,6 @@
 """Calls of operators that other chips than A2 and A3 have kernels for, as their documents make them."""
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import bf16
 
 WRONG = [

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import Draw, mostly, tensor
+from support.call_strategies import Draw, mostly, tensor
+from support.call_table import Statement, bad
 from support.tensors import bf16, ends, f16, f32
 
 OP, BACK = "cross_entropy_loss", "cross_entropy_loss_backward"

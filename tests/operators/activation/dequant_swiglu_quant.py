@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from operators.matmul.grouped_data import Call, Data
 from operators.matmul.grouped_statement import sizes_of
 from support.arrays import exp, numbers, to_int8
-from support.call import Case, Statement, bad, good
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Case, Statement, bad, good
 from support.tensors import bf16, ends, f16, f32, small32
 
 I64 = torch.int64

@@ -8,9 +8,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Call, Statement, bad, good
-from support.generated import Draw
-from support.rules import floats
+from support.call_strategies import Draw
+from support.call_table import Call, Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, i8
 
 PLAIN = ("npu_gelu", "npu_fast_gelu", "fast_gelu", "npu_silu", "npu_silu_")

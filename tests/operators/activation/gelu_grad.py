@@ -7,8 +7,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import FLOATS, SIZES, Draw, mostly, tensor
+from support.call_strategies import FLOATS, SIZES, Draw, mostly, tensor
+from support.call_table import Statement, bad, good
 from support.tensors import bf16, f16, f32, f64, i8
 
 GELU, FAST, SILU, GEGLU = "gelu_backward", "fast_gelu_backward", "silu_backward", "geglu_grad"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import exp, numbers, rounded
-from support.call import Statement, bad, good
-from support.generated import FLOATS, Draw
+from support.call_strategies import FLOATS, Draw
+from support.call_table import Statement, bad, good
 from support.tensors import bf16, f16, f32, i8
 
 NAME = "gelu_mul"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import exp, numbers, to_int8
-from support.call import Case, Statement, bad, good
-from support.generated import FLOATS, SIZES, Draw, mostly, optional, tensor
+from support.call_strategies import FLOATS, SIZES, Draw, mostly, optional, tensor
+from support.call_table import Case, Statement, bad, good
 from support.tensors import bf16, f16, f32, f64
 
 OP = "gelu_quant"

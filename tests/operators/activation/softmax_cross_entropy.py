@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import Draw
-from support.rules import floats
+from support.call_strategies import Draw
+from support.call_table import Statement, bad
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, f64
 
 OP, BACK = "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_backward"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import exp, numbers, to_int8
-from support.call import Case, Statement, bad, good
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Case, Statement, bad, good
 from support.tensors import bf16, ends, f16, f32, f64
 
 OP = "swiglu_quant"

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import SEEDS, Draw
+from support.call_strategies import SEEDS, Draw
+from support.call_table import Statement, bad
 from support.tensors import bf16, f16, f32
 
 OP, LOSS = "dense_lightning_indexer_softmax_lse", "dense_lightning_indexer_grad_kl_loss"

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from support import attention
 from support.attention import TABLE, Arrays, inference_calls
-from support.call import Call, Statement, bad, good, overload
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Call, Statement, bad, good, overload
 from support.tensors import f16, f32, i8, i32, u8
 
 PROMPT, INCRE = "prompt_flash_attention", "incre_flash_attention"

@@ -7,7 +7,7 @@ import torch_npu
 
 from support import attention
 from support.attention import TABLE, inference_calls, nearly
-from support.call import Call, Case, Statement, bad, good
+from support.call_table import Call, Case, Statement, bad, good
 from support.tensors import bf16, ends, f16, f32, i8, i32, u8
 
 NAME = "fused_infer_attention_score"

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from support import attention
 from support.attention import TABLE, Arrays, inference_calls
-from support.call import Call, Statement, bad, good
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Call, Statement, bad, good
 from support.tensors import bf16, ends, f16, f32, i8
 
 NAME = "fused_infer_attention_score_v2"

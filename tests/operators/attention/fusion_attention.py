@@ -7,8 +7,8 @@ import torch
 from hypothesis import strategies as st
 
 from support.attention import TABLE
-from support.call import Call, Case, bad, good, overload
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Call, Case, bad, good, overload
 from support.tensors import bf16, ends, f16, f32, f64, u8
 
 NAME = "fusion_attention"

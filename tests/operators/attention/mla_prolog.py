@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Call, Case, Statement, bad, good, overload
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Call, Case, Statement, bad, good, overload
 from support.tensors import bf16, ends, f32, i8
 
 HIDDEN, RANK, HEADS, WIDTH = 64, 64, 2, 32

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import SEEDS, Draw, mostly, tensor
+from support.call_strategies import SEEDS, Draw, mostly, tensor
+from support.call_table import Statement, bad
 from support.tensors import bf16, f16, f32
 
 OP, BACK = "nsa_select_attention", "nsa_select_attention_grad"

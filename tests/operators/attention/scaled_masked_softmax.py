@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import SEEDS, Draw, mostly, tensor
+from support.call_strategies import SEEDS, Draw, mostly, tensor
+from support.call_table import Statement, bad
 from support.tensors import bf16, f16, f32, i8
 
 OP, BACK = "scaled_masked_softmax", "scaled_masked_softmax_backward"

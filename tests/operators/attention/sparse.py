@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import Draw
-from support.rules import floats
+from support.call_strategies import Draw
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, ends, f16, f32, i8
 
 INDEXER, QUANT = "lightning_indexer", "quant_lightning_indexer"

@@ -8,7 +8,7 @@ import torch
 import torch_npu
 from graph_quant.refusals import Refusal
 
-from support.rules import floats
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32
 
 # Weights are rounded to half precision before the second product, and so is the result: two units of 2**-8.

@@ -10,8 +10,8 @@ import torchair
 from graph_quant.reference.attention.sequence_attention import exponentials
 
 from operators.attention.fusion_attention import NAME, calls, expected
-from support.call import overload
-from support.generated import run
+from support.call_strategies import run
+from support.call_table import overload
 from support.tensors import f32
 
 

@@ -5,7 +5,7 @@ import torch
 
 from operators.attention.fused_infer_attention_score import GQA, INT8
 from operators.attention.fused_infer_attention_score_v2 import LATENT, NAME, NZ, NZ_ROPE, SCALES
-from support.call import overload
+from support.call_table import overload
 from support.tensors import f16, f32, i8
 
 FIRST = overload("npu_fused_infer_attention_score")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from operators.attention.mla_prolog import FULL, HEADS, MODES, PART, PLAIN, RANK, V3, form
-from support.call import overload
+from support.call_table import overload
 
 PROLOG = overload(f"npu_{V3}")
 

@@ -8,7 +8,7 @@ import torch
 import torch_npu
 from graph_quant.refusals import Refusal
 
-from support.rules import floats
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, i8
 
 TABLE = torch.tensor([[3, 0], [1, 1], [2, 3]], dtype=torch.int32)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Call, Statement, bad
-from support.generated import Draw, mostly
+from support.call_strategies import Draw, mostly
+from support.call_table import Call, Statement, bad
 from support.tensors import bf16, ends, f16, f32, f64
 
 NAME = "top_k_top_p"

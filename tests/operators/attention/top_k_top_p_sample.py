@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import SEEDS, Draw, tensor
-from support.rules import floats
+from support.call_strategies import SEEDS, Draw, tensor
+from support.call_table import Statement, bad
+from support.numpy_rules import floats
 from support.tensors import bf16, ends, f16, f32, f64
 
 OP = "top_k_top_p_sample"

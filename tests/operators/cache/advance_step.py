@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import ends
 
 OP = "advance_step_flashattn"

@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import Draw
-from support.rules import floats, integers
+from support.call_strategies import Draw
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats, integers
 from support.tensors import bf16, f16, f32
 
 NAMES = ("kv_rmsnorm_rope_cache_v2", "kv_rmsnorm_rope_cache_v2_functional")

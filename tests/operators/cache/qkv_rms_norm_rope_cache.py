@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Call, Statement, bad, good
-from support.generated import Draw
-from support.rules import floats, integers
+from support.call_strategies import Draw
+from support.call_table import Call, Statement, bad, good
+from support.numpy_rules import floats, integers
 from support.tensors import bf16, f16, f32, i8
 
 NAMES = ("qkv_rms_norm_rope_cache", "qkv_rms_norm_rope_cache_functional")

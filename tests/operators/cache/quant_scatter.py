@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Call, Statement
-from support.generated import Draw, mostly, optional, tensor
-from support.rules import floats, integers
+from support.call_strategies import Draw, mostly, optional, tensor
+from support.call_table import Call, Statement
+from support.numpy_rules import floats, integers
 from support.tensors import bf16, f16, f32, i8, small32
 
 OP = "npu_quant_scatter"

@@ -10,9 +10,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import Draw
-from support.rules import floats, integers
+from support.call_strategies import Draw
+from support.call_table import Statement, bad
+from support.numpy_rules import floats, integers
 from support.tensors import bf16, f16, f32, i8, small32
 
 PLAIN, DEQUANT = "rope_quant_kvcache", "dequant_rope_quant_kvcache"

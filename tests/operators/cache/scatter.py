@@ -7,8 +7,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Call, Statement
-from support.generated import SIZES, Draw, tensor
+from support.call_strategies import SIZES, Draw, tensor
+from support.call_table import Call, Statement
 from support.tensors import bf16, f16, f32, i8, small32
 
 I64 = torch.int64

@@ -6,8 +6,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Call, Statement, bad, good
-from support.generated import Draw, mostly, tensor
+from support.call_strategies import Draw, mostly, tensor
+from support.call_table import Call, Statement, bad, good
 from support.tensors import bf16, f16, f32, i8
 
 NAMES = ("scatter_pa_kv_cache", "scatter_pa_kv_cache_functional")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from operators.cache.rope_quant_kvcache import DEQUANT, OFFSETS, PAGE, PLAIN, SCALED, call, expected, places
-from support.call import overload
+from support.call_table import overload
 from support.tensors import bf16, f16, f32, on, small32
 
 CALLS = [

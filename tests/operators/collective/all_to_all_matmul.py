@@ -1,6 +1,6 @@
 """Wrong calls of npu_all_to_all_matmul and npu_matmul_all_to_all; right ones stand in `test_exchanged_products.py`."""
 
-from support.call import Call, bad
+from support.call_table import Call, bad
 from support.tensors import bf16, f16, f32
 
 GROUP, X1, TURNED, X2 = "a group", f16(4, 8), f16(16, 4), f16(8, 4)

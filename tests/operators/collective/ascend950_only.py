@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import f16, f32
 
 COUNTS = [1, 1, 1, 1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from support.call import Call, bad
+from support.call_table import Call, bad
 from support.tensors import bf16, f16, f32, i8, i32
 
 GROUP = "a group"

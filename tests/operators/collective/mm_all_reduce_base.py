@@ -2,7 +2,7 @@
 
 import torch
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import bf16, f16, f32, i8, i32
 
 OP, GROUP = "mm_all_reduce_base", "a group"

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from support.call import Call, bad
+from support.call_table import Call, bad
 from support.tensors import bf16, f16, f32, i32
 
 X, IDS, GROUP, FIRST = f16(4, 64), i32(4, 2), ("a group", 2, 0, 8), ("a group", 8, 0, 8)

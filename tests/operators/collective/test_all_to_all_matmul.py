@@ -12,7 +12,7 @@ import torch
 import torch_npu
 from graph_quant.meta.rules import Refusal
 
-from support.threads import ranks
+from support.thread_ranks import ranks
 
 RNG = np.random.default_rng(3)
 RANKS, EXPERTS, DEPTH, COLUMNS = 8, 2, 4096, 4

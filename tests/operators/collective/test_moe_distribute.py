@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch_npu
 
-from support.threads import ranks
+from support.thread_ranks import ranks
 
 RNG = np.random.default_rng(9)
 RANKS, EXPERTS, TOKENS, CHOSEN = 2, 4, 3, 2

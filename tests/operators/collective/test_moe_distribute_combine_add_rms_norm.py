@@ -8,7 +8,7 @@ import torch
 import torch_npu
 
 from support.tensors import bf16, f16, f32, i32
-from support.threads import ranks
+from support.thread_ranks import ranks
 
 RNG = np.random.default_rng(12)
 RANKS, EXPERTS, TOKENS, CHOSEN, WIDTH = 2, 4, 3, 2, 1024

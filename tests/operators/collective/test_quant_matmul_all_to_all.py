@@ -8,7 +8,7 @@ import torch
 import torch_npu
 
 from support.tensors import bf16, f16, f32, i8
-from support.threads import ranks
+from support.thread_ranks import ranks
 
 RNG = np.random.default_rng(21)
 RANKS, ROWS, DEPTH, COLUMNS = 2, 3, 48, 6

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch_npu
 
-from support.threads import ranks
+from support.thread_ranks import ranks
 
 A3, TOKENS, CHOSEN, F32 = "Ascend910_9392", 3, 2, np.float32
 

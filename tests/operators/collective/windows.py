@@ -2,7 +2,7 @@
 
 import torch
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import f16, i32
 
 COUNT = torch.ones(1, dtype=torch.int64)

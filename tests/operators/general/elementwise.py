@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Call, Statement, bad
-from support.generated import Draw
-from support.rules import floats
+from support.call_strategies import Draw
+from support.call_table import Call, Statement, bad
+from support.numpy_rules import floats
 from support.tensors import bf16, ends, f16, f32, i8, u8
 
 CLASSES = ends(5, 3, 0, -1)

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Statement, bad
 from support.tensors import bf16, ends, f16, f32, i8, small32
 
 NAN = torch.tensor([[1.0, float("nan")]])

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import Draw
-from support.rules import floats
+from support.call_strategies import Draw
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, f64, i8, small32
 
 X, W, B = f16(3, 8), f16(5, 8), f16(5)

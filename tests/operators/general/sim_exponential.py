@@ -2,7 +2,7 @@
 
 import torch
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import f32, i8
 
 OP = "sim_exponential_"

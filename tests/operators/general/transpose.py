@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.call import Call, Statement, bad
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Call, Statement, bad
 from support.tensors import bf16, f16, f32, i8
 
 X = f32(2, 3, 4)

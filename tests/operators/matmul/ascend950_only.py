@@ -2,7 +2,7 @@
 
 import torch
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import bf16, ends, f16, f32, i8, u8
 
 WRONG = [

@@ -6,9 +6,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import SIZES, Draw, tensor
-from support.rules import pack
+from support.call_strategies import SIZES, Draw, tensor
+from support.call_table import Statement, bad, good
+from support.numpy_rules import pack
 from support.tensors import f32, i8
 
 OP = "convert_weight_to_int4pack"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Data
 from support.arrays import Array, as_bf16, exp, numbers, rounded
-from support.call import Call, Case, Statement, bad, good, packed
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Call, Case, Statement, bad, good, packed
 from support.tensors import bf16, f16, f32, i8, small32
 
 OP = "ffn"

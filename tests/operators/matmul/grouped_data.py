@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from support.generated import Draw
+from support.call_strategies import Draw
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 HALVES = (torch.float16, torch.bfloat16)

@@ -7,7 +7,7 @@ import torch_npu
 
 from operators.matmul.grouped_data import calls
 from operators.matmul.grouped_statement import expected
-from support.call import Case, Statement, bad, good, packed
+from support.call_table import Case, Statement, bad, good, packed
 from support.tensors import bf16, ends, f16, f32, i8, i32, small32
 
 I64 = torch.int64

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import HALVES, Call, Data
 from operators.matmul.grouped_statement import expected
-from support.call import Statement, bad, good, packed
-from support.generated import Draw
+from support.call_strategies import Draw
+from support.call_table import Statement, bad, good, packed
 from support.tensors import bf16, f16, f32, i8, i32, small32
 
 OP = "grouped_matmul.List"

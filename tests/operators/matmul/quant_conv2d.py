@@ -8,8 +8,8 @@ import torch_npu
 from graph_quant.reference.matmul.quant_conv2d import quant_conv2d_node
 from hypothesis import strategies as st
 
-from support.call import Case, Statement, bad, packed
-from support.generated import SIZES, Draw, mostly, optional, tensor
+from support.call_strategies import SIZES, Draw, mostly, optional, tensor
+from support.call_table import Case, Statement, bad, packed
 from support.tensors import f16, f32, i8, i32
 
 OP = "quant_conv2d"

@@ -6,8 +6,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, bad, good, packed
-from support.generated import NEAR, SIZES, Draw, mostly, optional, tensor
+from support.call_strategies import NEAR, SIZES, Draw, mostly, optional, tensor
+from support.call_table import Case, bad, good, packed
 from support.tensors import bf16, f16, f32, i8, i32, small32
 
 BF16, INT32 = {"output_dtype": torch.bfloat16}, {"output_dtype": torch.int32}

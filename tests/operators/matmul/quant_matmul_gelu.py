@@ -8,8 +8,8 @@ import torch_npu
 from hypothesis import strategies as st
 
 from support.arrays import exp, int4_elements, numbers, rounded
-from support.call import Case, Statement, bad, good
-from support.generated import SIZES, Draw, mostly, optional, tensor
+from support.call_strategies import SIZES, Draw, mostly, optional, tensor
+from support.call_table import Case, Statement, bad, good
 from support.tensors import bf16, f16, f32, i8, i32, small32
 
 OP = "quant_matmul_gelu"

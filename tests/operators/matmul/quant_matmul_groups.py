@@ -11,9 +11,9 @@ import torch_npu
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from support.call import Call, Case, Statement, bad, good, packed
-from support.generated import Draw
-from support.rules import Floats, floats
+from support.call_strategies import Draw
+from support.call_table import Call, Case, Statement, bad, good, packed
+from support.numpy_rules import Floats, floats
 from support.tensors import bf16, f16, f32, i8, i32, small32
 
 OP = "quant_matmul"

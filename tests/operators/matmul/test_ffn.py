@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 from operators.matmul.ffn import calls, expected
-from support.generated import run
+from support.call_strategies import run
 
 
 def test_integers_are_exact() -> None:

@@ -6,7 +6,7 @@ import torch
 import torch_npu
 import torchair
 
-from support.call import packed
+from support.call_table import packed
 from support.tensors import bf16, ends, f32, i8, i32
 
 I64 = torch.int64

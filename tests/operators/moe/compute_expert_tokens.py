@@ -7,8 +7,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, Statement, bad, good
-from support.generated import SIZES, Draw, tensor
+from support.call_strategies import SIZES, Draw, tensor
+from support.call_table import Case, Statement, bad, good
 from support.tensors import ends
 
 OP = "moe_compute_expert_tokens"

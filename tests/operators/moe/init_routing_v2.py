@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, Statement, bad, good
-from support.generated import FLOATS, SIZES, Draw, mostly, optional, tensor
-from support.rules import floats, integers
+from support.call_strategies import FLOATS, SIZES, Draw, mostly, optional, tensor
+from support.call_table import Case, Statement, bad, good
+from support.numpy_rules import floats, integers
 from support.tensors import bf16, f16, f32, f64, i8
 
 OP = "moe_init_routing_v2"

@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, Statement, bad, good
-from support.generated import SIZES, Draw, mostly, optional, tensor
-from support.rules import floats
+from support.call_strategies import SIZES, Draw, mostly, optional, tensor
+from support.call_table import Case, Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, i8
 
 OP = "moe_re_routing"

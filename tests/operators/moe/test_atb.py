@@ -9,8 +9,8 @@ import torch_npu
 from graph_quant.refusals import Refusal
 from hypothesis import strategies as st
 
-from support.generated import Draw, run
-from support.rules import floats
+from support.call_strategies import Draw, run
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32
 
 

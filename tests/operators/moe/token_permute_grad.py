@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from operators.matmul.grouped_data import Call, Data
 from support.arrays import rounded
-from support.call import Call as Refused
-from support.call import Statement, bad, good
-from support.generated import FLOATS, Draw
-from support.rules import floats
+from support.call_strategies import FLOATS, Draw
+from support.call_table import Call as Refused
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import f16, f32, i8
 
 TOKENS, TOKENS_V2 = "moe_token_permute_grad", "moe_token_permute_grad_v2"

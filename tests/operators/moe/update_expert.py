@@ -7,8 +7,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, Statement, bad, good
-from support.generated import Draw, mostly, tensor
+from support.call_strategies import Draw, mostly, tensor
+from support.call_table import Case, Statement, bad, good
 from support.tensors import f16, f32, f64
 
 OP = "moe_update_expert"

@@ -8,9 +8,9 @@ import torch_npu
 from hypothesis import strategies as st
 
 from support.arrays import rounded
-from support.call import Statement, bad, good
-from support.generated import FLOATS, HALVES, SIZES, Draw, mostly, tensor
-from support.rules import floats
+from support.call_strategies import FLOATS, HALVES, SIZES, Draw, mostly, tensor
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, i8
 
 NAMES = ("add_rms_norm", "add_rms_norm_cast", "add_rms_norm_v2", "add_rms_norm_v2_functional")

@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import INT4, Case, Statement, bad, good
-from support.generated import DESTINATIONS, HALVES, SEEDS, SIZES, Draw, optional, tensor
-from support.rules import floats, integers, pack
+from support.call_strategies import DESTINATIONS, HALVES, SEEDS, SIZES, Draw, optional, tensor
+from support.call_table import INT4, Case, Statement, bad, good
+from support.numpy_rules import floats, integers, pack
 from support.tensors import bf16, f16, f32
 
 OP = "add_rms_norm_dynamic_quant"

@@ -8,9 +8,9 @@ import torch_npu
 from hypothesis import strategies as st
 
 from support.arrays import rounded
-from support.call import INT4, Statement, bad, good
-from support.generated import HALVES, SIZES, Draw, optional, tensor
-from support.rules import floats, integers
+from support.call_strategies import HALVES, SIZES, Draw, optional, tensor
+from support.call_table import INT4, Statement, bad, good
+from support.numpy_rules import floats, integers
 from support.tensors import bf16, f16, f32, i8, i32, small32
 
 OP = "add_rms_norm_quant"

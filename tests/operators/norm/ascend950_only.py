@@ -1,6 +1,6 @@
 """Calls of operators that other chips than A2 and A3 have kernels for, as their documents make them."""
 
-from support.call import Call, bad
+from support.call_table import Call, bad
 from support.tensors import bf16, f32
 
 AS = "as the document"

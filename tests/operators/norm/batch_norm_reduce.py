@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from support.call import Call, Statement
-from support.generated import SEEDS, Draw
+from support.call_strategies import SEEDS, Draw
+from support.call_table import Call, Statement
 from support.tensors import bf16, f16, f32, f64
 
 OP = "batch_norm_reduce"

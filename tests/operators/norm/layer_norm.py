@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import FLOATS, SIZES, Draw, optional, tensor
-from support.rules import floats
+from support.call_strategies import FLOATS, SIZES, Draw, optional, tensor
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, i8
 
 ADD, DEEP, EVAL, GROUPS = "add_layer_norm", "deep_norm", "layer_norm_eval", "group_norm_silu"

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import FLOATS, SIZES, Draw, tensor
+from support.call_strategies import FLOATS, SIZES, Draw, tensor
+from support.call_table import Statement, bad, good
 from support.tensors import bf16, f16, f32, i8
 
 RMS, DEEP = "rms_norm_backward", "deep_norm_backward"

@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, Statement, bad, good
-from support.generated import SEEDS, Draw, mostly, tensor
-from support.rules import floats
+from support.call_strategies import SEEDS, Draw, mostly, tensor
+from support.call_table import Case, Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32
 
 OP = "dynamic_block_quant"

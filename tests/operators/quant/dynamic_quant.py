@@ -6,8 +6,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import INT4, Case, bad, good
-from support.generated import DESTINATIONS, HALVES, SIZES, Draw, group_ends, mostly, optional, tensor
+from support.call_strategies import DESTINATIONS, HALVES, SIZES, Draw, group_ends, mostly, optional, tensor
+from support.call_table import INT4, Case, bad, good
 from support.tensors import bf16, ends, f16, f32
 
 PERTENSOR, PERCHANNEL = {"quant_mode": "pertensor"}, {"quant_mode": "perchannel"}

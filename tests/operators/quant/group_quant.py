@@ -6,8 +6,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import INT4, Case, bad, good
-from support.generated import DESTINATIONS, FLOATS, SIZES, Draw, group_ends, optional, tensor
+from support.call_strategies import DESTINATIONS, FLOATS, SIZES, Draw, group_ends, optional, tensor
+from support.call_table import INT4, Case, bad, good
 from support.tensors import bf16, ends, f16, f32, f64, i32
 
 GROUPS = ends(1, 4, 4, 6)

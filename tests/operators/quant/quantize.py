@@ -6,8 +6,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import INT4, Case, bad, good
-from support.generated import FLOATS, NEAR, SIZES, Draw, mostly, optional, tensor
+from support.call_strategies import FLOATS, NEAR, SIZES, Draw, mostly, optional, tensor
+from support.call_table import INT4, Case, bad, good
 from support.tensors import bf16, f16, f32, i8, i32, small32, u8
 
 GOOD = [

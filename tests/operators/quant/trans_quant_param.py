@@ -6,8 +6,8 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Case, bad, good
-from support.generated import Draw, mostly, optional, tensor
+from support.call_strategies import Draw, mostly, optional, tensor
+from support.call_table import Case, bad, good
 from support.tensors import f16, f32, i8, small32
 
 GOOD = [

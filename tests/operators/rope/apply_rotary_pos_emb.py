@@ -5,7 +5,7 @@ from typing import Any
 import torch
 import torch_npu
 
-from support.call import bad
+from support.call_table import bad
 from support.tensors import bf16, f16, i8
 
 OP = "apply_rotary_pos_emb"

@@ -7,9 +7,9 @@ import torch
 import torch_npu
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import FLOATS, HALVES, SIZES, Draw, mostly, tensor
-from support.rules import floats
+from support.call_strategies import FLOATS, HALVES, SIZES, Draw, mostly, tensor
+from support.call_table import Statement, bad, good
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32, i8
 
 MUL, ROPE = "rotary_mul", "interleave_rope"

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from support.call import Statement, bad, good
-from support.generated import FLOATS, SIZES, Draw, mostly, tensor
+from support.call_strategies import FLOATS, SIZES, Draw, mostly, tensor
+from support.call_table import Statement, bad, good
 from support.tensors import bf16, f16, f32, i8
 
 BACK = "rotary_mul_backward"

@@ -8,7 +8,7 @@ import torch
 import torch_npu
 
 from operators.rope.apply_rotary_pos_emb import call
-from support.rules import floats
+from support.numpy_rules import floats
 from support.tensors import bf16, f16, f32
 
 CALLS: dict[str, tuple[tuple[torch.Tensor, ...], dict[str, Any]]] = {

@@ -33,7 +33,7 @@ def test_index_out_of_its_rules(compile_npu: Compile, engine: str, ends: list[in
     message = str(caught.value)
     assert "GE node 'GroupQuant' (GroupQuant)" in message
     assert "FX node 'npu_group_quant'" in message
-    assert "test_faults.py" in message
+    assert "test_errors.py" in message
     assert "torch_npu.npu_group_quant(x, scale, group_index" in message
     assert torch.equal(compiled(x, scale, torch.tensor([1, 4])), good)
 

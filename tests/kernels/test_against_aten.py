@@ -1,6 +1,6 @@
 """Every kernel against ATen or NumPy: ranks 0 to 4, dtypes, zero sizes, broadcasting, axes from either end.
 
-A sample runs with the other tests; ``GRAPH_QUANT_KERNEL_CASES=400 pytest tests/kernels/test_families.py`` tries more.
+A sample runs with the other tests; ``GRAPH_QUANT_KERNEL_CASES=400 pytest tests/kernels/test_against_aten.py`` tries more.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from graph_quant.ge.values import Sizes, to_tensor
 from graph_quant.host.engine import import_graph
 from graph_quant.host.kernels import KERNELS
 
-from support.calls import GOOD, STATEMENTS
-from support.graphs import OneNode
+from support.all_calls import GOOD, STATEMENTS
+from support.single_node_graph import OneNode
 from support.trials import TRIALS
 from support.trials.operators import OF_OPERATORS, STATED_ELSEWHERE
 

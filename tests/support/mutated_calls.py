@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from support.call import Call
+from support.call_table import Call
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.uint8, torch.int32,
           torch.int64, torch.bool)  # fmt: skip

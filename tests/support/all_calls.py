@@ -21,7 +21,7 @@ from typing import Any
 import operators as tables
 from hypothesis import strategies as st
 
-from support.call import INT4, Call, Case, Statement, overload, packed
+from support.call_table import INT4, Call, Case, Statement, overload, packed
 
 __all__ = [
     "CALLS",
