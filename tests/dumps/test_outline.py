@@ -12,7 +12,6 @@ from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
 from graph_quant.dumps.graph.repeats import repeats
 from graph_quant.ge.graph import clean
-
 from tests.support.layered import layered
 
 DATA = Path(__file__).parent / "data"

@@ -1,6 +1,7 @@
 """Every kernel against ATen or NumPy: ranks 0 to 4, dtypes, zero sizes, broadcasting, axes from either end.
 
-A sample runs with the other tests; ``GRAPH_QUANT_KERNEL_CASES=400 pytest tests/kernels/test_against_aten.py`` tries more.
+A sample runs with the other tests. ``GRAPH_QUANT_KERNEL_CASES=400 pytest tests/kernels/test_against_aten.py`` runs
+more cases.
 """
 
 from __future__ import annotations
