@@ -21,7 +21,7 @@ Entry = TypeVar("Entry")
 _NAME = re.compile(r'"([\w.:]+)"')
 
 
-def home_of(name: str, homes: Mapping[str, Sequence[str]], package: str) -> Any:
+def load_attribute(name: str, homes: Mapping[str, Sequence[str]], package: str) -> Any:
     """What a package offers under ``name``, from the module inside that is its home."""
     for module, names in homes.items():
         if name in names:

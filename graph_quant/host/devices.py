@@ -29,13 +29,13 @@ def current() -> int:
     return index
 
 
-def at_home(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+def with_device_guard(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel that works on the device of its tensors: the same one where there is but one device."""
     if count() == 1:
         return kernel
 
     def on_its_device(*args: Any, **kwargs: Any) -> Any:
-        home = _home(name, args, kwargs)
+        home = _device_of_call(name, args, kwargs)
         if home is None or home == current():
             return kernel(*args, **kwargs)
         with torch.npu.device(home):  # type: ignore[attr-defined]
@@ -44,12 +44,12 @@ def at_home(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     return on_its_device
 
 
-def _home(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
+def _device_of_call(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | None:
     """Return the device that is asked for, or that all tensors of a call are on; None where it is of no device."""
     asked = kwargs.get("device")
     if isinstance(asked, torch.device) and asked.type == "npu" and asked.index is not None:
         return asked.index
-    found = list(dict.fromkeys(_indices((*args, *kwargs.values()))))
+    found = list(dict.fromkeys(_npu_indices((*args, *kwargs.values()))))
     if len(found) > 1 and name not in _BETWEEN_DEVICES:
         raise RuntimeError(
             f"{name}: Expected all tensors to be on the same device, but found at least two devices, "
@@ -58,10 +58,10 @@ def _home(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int | Non
     return found[0] if found else None
 
 
-def _indices(values: Iterable[Any]) -> Iterator[int]:
+def _npu_indices(values: Iterable[Any]) -> Iterator[int]:
     for value in values:
         if isinstance(value, Tensor):
             if value.device.type == "npu":
                 yield value.get_device()
         elif isinstance(value, (list, tuple)):
-            yield from _indices(value)
+            yield from _npu_indices(value)

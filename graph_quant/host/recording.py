@@ -27,14 +27,16 @@ class Recorder(Protocol):
     def refuse(self, op: OpOverload) -> None:
         """Raise if the current stream is captured: for calls that cannot be noted down."""
 
-    def note(self, name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+    def record_task(
+        self, name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]
+    ) -> bool:
         """Note down what is no operator, if the current stream is captured; tell whether it is."""
 
 
 _recorders: list[Recorder] = []
 
 
-def record_with(recorder: Recorder) -> None:
+def set_recorder(recorder: Recorder) -> None:
     """Say who notes calls down, from now on."""
     _recorders[:] = [recorder]
 
@@ -50,6 +52,6 @@ def refuse(op: OpOverload) -> None:
         _recorders[0].refuse(op)
 
 
-def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
     """Note down what is no operator, if the current stream is captured; tell whether it is."""
-    return _recorders[0].note(name, run, tensors, results)
+    return _recorders[0].record_task(name, run, tensors, results)

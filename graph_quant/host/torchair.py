@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import capture
-from .devices import at_home, current
+from .devices import current, with_device_guard
 from .engine import NeedsNpuError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def refuse_static_kernels(module: ModuleType) -> None:
 def run_on_its_device(compiler: ModuleType) -> None:
     """Run, and so capture, what is compiled on the device of its inputs: upstream captures on the current one."""
     compiled = compiler._CompiledFxGraph
-    compiled.__call__ = at_home("torch.compile", compiled.__call__)
+    compiled.__call__ = with_device_guard("torch.compile", compiled.__call__)
 
 
 def update_on_its_device(captured: ModuleType) -> None:
@@ -74,7 +74,7 @@ def give_what_is_written(captured: ModuleType) -> None:
 
     def process_input(self: Any, graph_key: str, *args: Any) -> None:
         for place in self._graphs_meta[graph_key].captured_mutated_inputs:
-            capture.give(args[place])
+            capture.rebind_address(args[place])
         process(self, graph_key, *args)
 
     graph.process_input = process_input

@@ -104,19 +104,19 @@ def _register() -> None:
 
 
 def _mend_pattern(compiler: str) -> None:
-    from .compilers import mend_example
+    from .compiler_patches import mend_example
 
     mend_example(sys.modules[f"{compiler}.patterns.add_rms_norm_quant"])
 
 
 def _mend_registration(compiler: str) -> None:
-    from .compilers import mend_registration
+    from .compiler_patches import mend_registration
 
     mend_registration(sys.modules[f"{compiler}._utils"])
 
 
 def _tell_modules(compiler: str) -> None:
-    from .compilers import tell_modules
+    from .compiler_patches import tell_modules
 
     tell_modules(sys.modules[f"{compiler}._utils.graph_transform_observer"])
 
@@ -136,7 +136,7 @@ def _run_on_its_device(compiler: str) -> None:
 
 
 def _mend_capture(compiler: str) -> None:
-    from .compilers import mend_numbers
+    from .compiler_patches import mend_numbers
 
     module = sys.modules[f"{compiler}._acl_concrete_graph.acl_graph"]
     mend_numbers(module)
@@ -148,13 +148,13 @@ def _mend_capture(compiler: str) -> None:
 
 
 def _mend_configuration() -> None:
-    from .compilers import mend_configuration
+    from .compiler_patches import mend_configuration
 
     mend_configuration(sys.modules["npugraph_ex.configs.compiler_config"])
 
 
 def _mend_receiving() -> None:
-    from .compilers import mend_receiving
+    from .compiler_patches import mend_receiving
 
     mend_receiving(sys.modules[_MESSAGES])
 

@@ -150,11 +150,11 @@ def _sharing_memory(compile_module: Callable[..., Any]) -> Callable[..., Any]:
 
 def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
     """TorchAir's compiler, with its configuration checked before it lowers a graph."""
-    from ..host.device import NO_GRADIENT, missing_gradient
+    from ..host.device import NO_GRADIENT, missing_gradient_error
 
     def raising(operator: str) -> Callable[..., Any]:
         def backward(*_args: Any, **_kwargs: Any) -> Any:
-            raise missing_gradient(operator)
+            raise missing_gradient_error(operator)
 
         return backward
 

@@ -6,7 +6,7 @@ import threading
 import pytest
 import torch
 from graph_quant.host.device import registry
-from graph_quant.host.device.drawing import COMPOSED
+from graph_quant.host.device.random_ops import COMPOSED
 from torch.nn import functional
 
 

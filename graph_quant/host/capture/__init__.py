@@ -7,25 +7,25 @@ from typing import Any
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..recording import record_with
+from ..recording import set_recorder
 
-__all__ = ["give", "note", "record", "refuse", "start"]
+__all__ = ["rebind_address", "record", "record_task", "refuse", "start"]
 
 
 def start() -> None:
     """Note down, from now on, what the device is asked for on captured streams. Calling it again changes nothing."""
-    from . import graphs, states
+    from . import graphs, rng_states
 
-    record_with(sys.modules[__name__])
+    set_recorder(sys.modules[__name__])
     graphs.mend()
-    states.mend()
+    rng_states.mend()
 
 
 def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Serve a call while some stream is captured: note it down if it is this one, else run it."""
-    from . import notes
+    from . import recorder
 
-    return notes.record(op, eager, args, kwargs)
+    return recorder.record(op, eager, args, kwargs)
 
 
 def refuse(op: OpOverload) -> None:
@@ -36,15 +36,15 @@ def refuse(op: OpOverload) -> None:
         raise NotImplementedError(f"{op.name()} with gradients cannot be captured on the host NPU")
 
 
-def give(tensor: Tensor) -> None:
+def rebind_address(tensor: Tensor) -> None:
     """Let the next replay take ``tensor`` for one that was captured at the same address and is gone."""
     from . import tape
 
-    tape.give(tensor)
+    tape.rebind_address(tensor)
 
 
-def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
     """Note down what is no operator, if the current stream is captured; tell whether it is."""
-    from . import notes
+    from . import recorder
 
-    return notes.note(name, run, tensors, results)
+    return recorder.record_task(name, run, tensors, results)

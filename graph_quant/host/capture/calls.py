@@ -40,17 +40,17 @@ class Call:
 
     def step(self, fresh: list[Fresh]) -> Step:
         """Return the function that makes the call and writes its results where the capture put them."""
-        from ..device import float32_product, matching_out
+        from ..device import find_float32_product, find_matching_out
 
         name = self.op.name()
         targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
         if draws(self.op):
             return _into(self._drawing(), targets)
-        if (product := float32_product(name, self.args)) is not None:
+        if (product := find_float32_product(name, self.args)) is not None:
             return _into(self._prepared(product), targets)
         # Complex results an operator may mark as to be conjugated.
         is_plain = len(targets) == 1 and not targets[0][0] and not targets[0][1].is_complex()
-        if is_plain and (out := matching_out(self.op)) is not None:
+        if is_plain and (out := find_matching_out(self.op)) is not None:
             into = next(argument.name for argument in out._schema.arguments if argument.is_out)
             return partial(out._op, *self.args, **self.kwargs, **{into: targets[0][1]})
         return _into(self._prepared(self.op._op), targets)

@@ -7,10 +7,10 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from ..alias import NPU, check_index, extent
-from ..device import mixed_devices
+from ..device import mixed_devices_error
+from .fake_cpu import NAMES as STATISTICS
+from .fake_cpu import on_the_cpu
 from .runtime import not_permitted
-from .statistics import NAMES as STATISTICS
-from .statistics import on_the_cpu
 
 _META = torch.device("meta")
 
@@ -93,7 +93,7 @@ class MetaCall:
 
         if allows_mixed_devices(self.op):
             return not_permitted(self.op.name(), "it copies a tensor from the CPU")
-        return mixed_devices(self.op)
+        return mixed_devices_error(self.op)
 
     def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
         """Return, for each result, the argument that it is because the call writes into it."""

@@ -90,7 +90,7 @@ tapes: dict[int, Tape] = {}
 given: dict[int, StorageWeakRef] = {}
 
 
-def give(tensor: Tensor) -> None:
+def rebind_address(tensor: Tensor) -> None:
     """Let the next replay take ``tensor`` for one that was captured at the same address and is gone."""
     storage = tensor.untyped_storage()
     given[storage.data_ptr()] = StorageWeakRef(storage)

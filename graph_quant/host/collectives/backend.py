@@ -72,7 +72,7 @@ class HostHccl(ProcessGroupGloo):
         if recording.recording[0]:
             noted = replace(plan, tensors=())
             later = self._later(plan.call.name, lambda hccl: hccl._in_turn(noted, limit))
-            if recording.note(f"hccl::{plan.call.name}", later, plan.tensors, results):
+            if recording.record_task(f"hccl::{plan.call.name}", later, plan.tensors, results):
                 return finished(results)
         if self._queue.is_here():
             self._run(plan, limit)
@@ -133,7 +133,7 @@ class HostHccl(ProcessGroupGloo):
         data = shared(tensor)
         if recording.recording[0]:
             later = self._later(name, lambda hccl: hccl._posted(Post(name, data, data, peer, tag)).wait())
-            if recording.note(f"hccl::{name}", later, [tensor], [tensor]):
+            if recording.record_task(f"hccl::{name}", later, [tensor], [tensor]):
                 return finished([tensor])
         return self._kept(self._posted(Post(name, data, tensor, peer, tag)))
 

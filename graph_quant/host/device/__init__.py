@@ -7,32 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...discovery import home_of
+from ...discovery import load_attribute
 
 if TYPE_CHECKING:
-    from .arguments import mixed_devices as mixed_devices
+    from .arguments import mixed_devices_error as mixed_devices_error
     from .gradients import NO_GRADIENT as NO_GRADIENT
-    from .gradients import missing_gradient as missing_gradient
+    from .gradients import missing_gradient_error as missing_gradient_error
     from .kernels import allows_mixed_devices as allows_mixed_devices
+    from .matmul import find_float32_product as find_float32_product
     from .operators import register_records as register_records
-    from .products import float32_product as float32_product
-    from .registry import matching_out as matching_out
+    from .registry import find_matching_out as find_matching_out
     from .registry import register as register
     from .rng import cpu_generator as cpu_generator
     from .rng import default_generator as default_generator
 
 _HOMES = {
-    "arguments": ("mixed_devices",),
-    "gradients": ("NO_GRADIENT", "missing_gradient"),
+    "arguments": ("mixed_devices_error",),
+    "gradients": ("NO_GRADIENT", "missing_gradient_error"),
     "kernels": ("allows_mixed_devices",),
     "operators": ("register_records",),
-    "products": ("float32_product",),
-    "registry": ("matching_out", "register"),
+    "matmul": ("find_float32_product",),
+    "registry": ("find_matching_out", "register"),
     "rng": ("cpu_generator", "default_generator"),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = home_of(name, _HOMES, __name__)
+    found = globals()[name] = load_attribute(name, _HOMES, __name__)
     return found

@@ -41,7 +41,7 @@ class Aliases:
         if isinstance(value, Tensor):
             if value.is_cpu:
                 if value.dim() and not any(value is cpu for _, cpu in self.pairs):
-                    raise mixed_devices(self.op)
+                    raise mixed_devices_error(self.op)
                 return value
             cpu = as_cpu(value)
             self.pairs.append((value, cpu))
@@ -87,7 +87,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             form = (value.size(), value.stride(), value.dtype)
             if value.is_cpu:
                 if form[0]:
-                    raise mixed_devices(op)
+                    raise mixed_devices_error(op)
                 scalar_tensor = True
                 cpu_args.append(value)
             else:
@@ -123,7 +123,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return cpu_args, tuple(parts)
 
 
-def mixed_devices(op: OpOverload | str) -> RuntimeError:
+def mixed_devices_error(op: OpOverload | str) -> RuntimeError:
     """Say what every device of PyTorch says."""
     return RuntimeError(
         f"{op}: Expected all tensors to be on the same device, but found at least two devices, npu:{current()} and cpu!"

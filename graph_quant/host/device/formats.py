@@ -12,7 +12,7 @@ import torch
 import torch_npu
 from torch import Tensor
 
-from .gradients import passing_gradient
+from .gradients import pass_gradient
 
 # Operators whose weights have two or three dimensions, so that a fourth or fifth is a block of FRACTAL_NZ; and those
 # among them that take blocks for granted whatever the format.
@@ -81,6 +81,6 @@ def register(library: torch.library.Library) -> None:
     library.impl("npu_format_cast", cast_if_other, "PrivateUse1", allow_override=True)
     library.impl("npu_format_cast.Tensor", cast_like, "PrivateUse1", allow_override=True)
     for name in ("npu_format_cast", "npu_format_cast.Tensor"):
-        library.impl(name, passing_gradient(f"npu::{name}"), "AutogradPrivateUse1")
+        library.impl(name, pass_gradient(f"npu::{name}"), "AutogradPrivateUse1")
     library.impl("npu_format_cast_.acl_format", cast_in_place, "PrivateUse1", allow_override=True)
     library.impl("npu_format_cast_", cast_in_place_like, "PrivateUse1", allow_override=True)

@@ -18,13 +18,13 @@ from .kernels import Kernel
 _tracing = torch._C._len_torch_dispatch_stack
 
 
-def missing_gradient(operator: str) -> NotImplementedError:
+def missing_gradient_error(operator: str) -> NotImplementedError:
     """What is raised."""
     return NotImplementedError(f"{operator} has no gradient: backward() cannot go through it")
 
 
 def _refuse(gradient: Tensor, size: Sequence[int], operator: str) -> Tensor:  # noqa: ARG001
-    raise missing_gradient(operator)
+    raise missing_gradient_error(operator)
 
 
 def _inferred(gradient: Tensor, size: Sequence[int], operator: str) -> Tensor:  # noqa: ARG001
@@ -39,7 +39,7 @@ NO_GRADIENT = step(
 )
 
 
-def without_gradient(name: str) -> Kernel:
+def raise_in_backward(name: str) -> Kernel:
     """Serve an operator on any device, with a mark on its results where autograd records."""
     made: OpOverload | None = None
 
@@ -56,7 +56,7 @@ def without_gradient(name: str) -> Kernel:
     return kernel
 
 
-def passing_gradient(name: str) -> Kernel:
+def pass_gradient(name: str) -> Kernel:
     """Serve an operator that only moves its first tensor elsewhere: its gradient is that of the result."""
     made: OpOverload | None = None
 
@@ -71,7 +71,7 @@ def passing_gradient(name: str) -> Kernel:
     return kernel
 
 
-def casting_back(name: str) -> Kernel:
+def cast_gradient(name: str) -> Kernel:
     """Serve the gradient of a cast, whose own gradient is a cast too.
 
     Where autograd records, torch_npu makes the result a part of its graph whatever the gradient is.
@@ -129,7 +129,7 @@ class _Marked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         if not _tracing():
-            raise missing_gradient(ctx.op.name())
+            raise missing_gradient_error(ctx.op.name())
         gradient = next(each for each in gradients if each is not None)
         wanted = zip(ctx.inputs, ctx.needs_input_grad[2:], strict=True)
         steps = [

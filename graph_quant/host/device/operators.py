@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from graph_quant.host import alias, recording
 from graph_quant.host.device import formats
-from graph_quant.host.device.gradients import casting_back, without_gradient
-from graph_quant.host.devices import at_home
+from graph_quant.host.device.gradients import cast_gradient, raise_in_backward
+from graph_quant.host.devices import with_device_guard
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
 from torch import Tensor
@@ -27,11 +27,11 @@ def register_records() -> None:
         record = RECORDS.at_hand(name)
         if record is None or record.reference is not None:
             library = libraries[name.partition("::")[0]]
-            library.impl(name, at_home(name, over_npu_memory(name)), "PrivateUse1", allow_override=True)
+            library.impl(name, with_device_guard(name, over_npu_memory(name)), "PrivateUse1", allow_override=True)
     formats.register(libraries["npu"])
     for name in ("npu_dtype_cast_backward", "_npu_dtype_cast_backward"):
         for key in ("AutogradPrivateUse1", "AutogradCPU"):
-            libraries["npu"].impl(name, casting_back(f"npu::{name}"), key)
+            libraries["npu"].impl(name, cast_gradient(f"npu::{name}"), key)
     _mark_those_without_gradient(libraries["npu"], {name for name in names if name.startswith("npu::")})
     _libraries.extend(libraries.values())
 
@@ -40,7 +40,7 @@ def _mark_those_without_gradient(library: torch.library.Library, names: set[str]
     differentiable = set(torch._C._dispatch_get_registrations_for_dispatch_key("AutogradPrivateUse1"))
     for name in names - differentiable:
         for key in ("AutogradPrivateUse1", "AutogradCPU"):
-            library.impl(name, without_gradient(name), key)
+            library.impl(name, raise_in_backward(name), key)
 
 
 def over_npu_memory(name: str) -> Callable[..., Any]:

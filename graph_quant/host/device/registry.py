@@ -11,35 +11,35 @@ from torch._ops import OpOverload
 
 from ...dispatcher import overload
 from .. import recording
-from ..devices import at_home
+from ..devices import with_device_guard
 from . import (
-    absent,
+    add_alpha,
     atb,
     attention,
     autograd,
-    convolutions,
+    convolution,
     copies,
-    decomposed,
-    exponents,
-    factors,
-    fourier,
-    images,
-    integers,
+    fft,
+    grid_sample,
+    integer_ops,
     kernels,
+    linalg,
+    linspace,
+    matmul,
+    missing_cpu_kernels,
     norms,
-    products,
-    recurrent,
-    repeats,
-    rows,
-    solvers,
+    repeat_interleave,
+    rnn,
+    solve_triangular,
     sparse,
-    strides,
+    strided_inputs,
 )
-from .composed import COMPOSED as ROUNDING_ALIKE
-from .composed import in_part
-from .drawing import COMPOSED as DRAWING
-from .drawing import FACTORIES
-from .numbers import with_numbers
+from . import pow as power
+from .decompositions import COMPOSED as ROUNDING_ALIKE
+from .decompositions import in_part
+from .random_ops import COMPOSED as DRAWING
+from .random_ops import FACTORIES
+from .scalar_args import with_numbers
 from .startup import keep_quiet
 
 _DEVICE = "PrivateUse1"
@@ -108,18 +108,18 @@ def register() -> None:
     on_cpu, implicit = _names("CPU"), _names("CompositeImplicitAutograd")
     explicit = _names("CompositeExplicitAutograd") | _names("CompositeExplicitAutogradNonFunctional")
     candidates = (on_cpu - implicit) | (registered & (implicit | explicit))
-    served = {name for name in candidates if name.startswith("aten::")} | {products.GROUPED}
+    served = {name for name in candidates if name.startswith("aten::")} | {matmul.GROUPED}
     aten: Any = torch._C._dispatch_library("IMPL", "aten", "", __file__, 0)
     for name in served - _LEFT_TO_TORCH_NPU:
-        aten.impl(name, _DEVICE, at_home(name, _lazy(name)), False)
+        aten.impl(name, _DEVICE, with_device_guard(name, _lazy(name)), False)
     for name in _absent(registered - served):
-        kernel = copies.KERNELS.get(name) or absent.kernel_for(name)
-        aten.impl(name, _DEVICE, at_home(name, kernel), False)
+        kernel = copies.KERNELS.get(name) or missing_cpu_kernels.kernel_for(name)
+        aten.impl(name, _DEVICE, with_device_guard(name, kernel), False)
     sparse.register(aten)
     for name in _names(_AUTOGRAD):
         if name in implicit or name in served:
             kernel = COMPOSED.get(name) or _lazily(name, _differentiable)
-            aten.impl(name, _AUTOGRAD, at_home(name, kernel), False)
+            aten.impl(name, _AUTOGRAD, with_device_guard(name, kernel), False)
     refused = {name for name in registered if name.startswith("npu::")} - _npu_operators_without_device_code()
     npu: Any = torch._C._dispatch_library("IMPL", "npu", "", __file__, 0)
     for name in refused:
@@ -138,62 +138,62 @@ def kernel_for(name: str) -> kernels.Kernel:
     op = overload(name)
     if special := copies.KERNELS.get(name) or COMPOSED.get(name):
         return special
-    if name in recurrent.NAMES:
-        return recurrent.without_dropout(op, kernels.functional(op))
+    if name in rnn.NAMES:
+        return rnn.without_dropout(op, kernels.functional(op))
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     if has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU"):
-        return kernels.composite(op, out_variant(name, op))
+        return kernels.composite(op, find_out_variant(name, op))
     if op._schema.is_mutable:
         kernel = kernels.mutating(op)
-    elif (out := out_variant(name, op)) is not None:
+    elif (out := find_out_variant(name, op)) is not None:
         kernel = kernels.structured(op, out)
     else:
         kernel = kernels.functional(op)
-    if name in products.IN_FLOAT32:
-        kernel = products.product(name, kernel)
-    if name == products.GROUPED:
-        kernel = products.by_groups(kernel)
-    if name in integers.NAMES:
-        kernel = integers.through_double(kernel)
-    if name in integers.DIVISIONS:
-        kernel = integers.without_traps(name, kernel)
-    if name in factors.NAMES:
-        kernel = factors.rounded_once(name, kernel)
+    if name in matmul.IN_FLOAT32:
+        kernel = matmul.product(name, kernel)
+    if name == matmul.GROUPED:
+        kernel = matmul.by_groups(kernel)
+    if name in integer_ops.NAMES:
+        kernel = integer_ops.through_double(kernel)
+    if name in integer_ops.DIVISIONS:
+        kernel = integer_ops.without_traps(name, kernel)
+    if name in add_alpha.NAMES:
+        kernel = add_alpha.rounded_once(name, kernel)
     if name in norms.WITH_WEIGHTS:
         kernel = norms.WITH_WEIGHTS[name](kernel)
-    if name in images.IN_FLOAT32:
-        kernel = images.in_float32(kernel)
-    if name == rows.NAME:
-        kernel = rows.in_float32(kernel)
+    if name in grid_sample.IN_FLOAT32:
+        kernel = grid_sample.in_float32(kernel)
+    if name == linspace.NAME:
+        kernel = linspace.in_float32(kernel)
     kernel = in_part(name, kernel)
-    if name in convolutions.NAMES:
-        kernel = convolutions.in_float32(kernel)
-    if name in convolutions.BACKWARD:
-        kernel = convolutions.one_by_one(kernel)
-    if name in fourier.AS_IN_GRAPHS:
-        kernel = fourier.AS_IN_GRAPHS[name](kernel)
-    if name in decomposed.WITH_VECTORS:
-        kernel = decomposed.WITH_VECTORS[name](kernel)
-    if name == solvers.NAME:
-        kernel = solvers.as_in_graphs(kernel)
-    if name in exponents.NAMES:
-        kernel = exponents.as_wide_as_the_base(kernel)
-    if name in strides.NAMES:
-        kernel = strides.over_contiguous(op, kernel)
-    if name in strides.IN_PLACE:
-        kernel = strides.written_back(kernel)
+    if name in convolution.NAMES:
+        kernel = convolution.in_float32(kernel)
+    if name in convolution.BACKWARD:
+        kernel = convolution.one_by_one(kernel)
+    if name in fft.AS_IN_GRAPHS:
+        kernel = fft.AS_IN_GRAPHS[name](kernel)
+    if name in linalg.WITH_VECTORS:
+        kernel = linalg.WITH_VECTORS[name](kernel)
+    if name == solve_triangular.NAME:
+        kernel = solve_triangular.as_in_graphs(kernel)
+    if name in power.NAMES:
+        kernel = power.as_wide_as_the_base(kernel)
+    if name in strided_inputs.NAMES:
+        kernel = strided_inputs.over_contiguous(op, kernel)
+    if name in strided_inputs.IN_PLACE:
+        kernel = strided_inputs.written_back(kernel)
     if any(argument.name == "generator" for argument in op._schema.arguments):
         return kernels.random(op, kernel)
     return with_numbers(op, kernel, lambda sibling: kernel_for(sibling.name()))
 
 
-def out_variant(name: str, op: OpOverload) -> OpOverload | None:
+def find_out_variant(name: str, op: OpOverload) -> OpOverload | None:
     """Return the out= variant of an operator whose result can be inferred from its arguments' shapes alone."""
     structured = torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeExplicitAutogradNonFunctional")
-    return matching_out(op) if structured or name in _INFERABLE else None
+    return find_matching_out(op) if structured or name in _INFERABLE else None
 
 
-def matching_out(op: OpOverload) -> OpOverload | None:
+def find_matching_out(op: OpOverload) -> OpOverload | None:
     """Return the variant of an operator with one result that writes it into a tensor of the right size."""
     if len(op._schema.returns) != 1:
         return None
@@ -246,11 +246,11 @@ def _lazily(name: str, make: Callable[[OpOverload], kernels.Kernel]) -> kernels.
 
 
 def _differentiable(op: OpOverload) -> kernels.Kernel:
-    if op.name() in recurrent.NAMES:
-        return recurrent.without_dropout(op, autograd.differentiable(op))
+    if op.name() in rnn.NAMES:
+        return rnn.without_dropout(op, autograd.differentiable(op))
     if torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"):
-        composed = kernels.composite(op, out_variant(op.name(), op))
-        return repeats.summed_in_float32(composed) if op.name() == repeats.NAME else composed
+        composed = kernels.composite(op, find_out_variant(op.name(), op))
+        return repeat_interleave.summed_in_float32(composed) if op.name() == repeat_interleave.NAME else composed
     return autograd.differentiable(op)
 
 

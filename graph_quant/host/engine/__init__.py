@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...discovery import home_of
+from ...discovery import load_attribute
 
 if TYPE_CHECKING:
     from .engines import EAGER as EAGER
@@ -36,5 +36,5 @@ __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = home_of(name, _HOMES, __name__)
+    found = globals()[name] = load_attribute(name, _HOMES, __name__)
     return found

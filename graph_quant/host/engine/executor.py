@@ -13,7 +13,7 @@ from torch import fx
 
 from ...ge import Node, layouts_of, output_devices_of, sources_of
 from ..alias import NPU, kept_alias, to_npu
-from ..devices import at_home
+from ..devices import with_device_guard
 from .engines import Run, current
 from .errors import GraphError, NeedsNpuError
 from .importer import import_graph, make_callable
@@ -84,7 +84,7 @@ class HostGraph:
         raise NeedsNpuError("auto tuning (aoe_config.aoe_mode)")
 
 
-HostGraph._compute = at_home("a graph", HostGraph._compute)  # type: ignore[method-assign]
+HostGraph._compute = with_device_guard("a graph", HostGraph._compute)  # type: ignore[method-assign]
 
 
 def _reader(node: Node) -> Convert:

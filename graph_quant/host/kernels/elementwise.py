@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, constant_kernel, from_attr, kernel
-from ..halves import scaled_sum, widened
+from ..half_precision import add_scaled, upcast_half
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,
@@ -189,7 +189,7 @@ def add_scalar(x: Tensor, *, value: float) -> Tensor:
 
 @kernel("AxpyV2")
 def axpy(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
-    return scaled_sum(x1, x2, alpha)
+    return add_scaled(x1, x2, alpha)
 
 
 @kernel("Axpy")
@@ -199,19 +199,19 @@ def axpy_attribute(x1: Tensor, x2: Tensor, *, alpha: float) -> Tensor:
 
 @kernel("Sxpy")
 def sxpy(x1: Tensor, x2: Tensor, alpha: Tensor | None = None) -> Tensor:
-    return x1 - x2 if alpha is None else scaled_sum(x1, x2, -alpha)
+    return x1 - x2 if alpha is None else add_scaled(x1, x2, -alpha)
 
 
 @kernel("Addcdiv")
 def addcdiv(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
-    wide = widened(input_data) + widened(value) * widened(x1) / widened(x2)
+    wide = upcast_half(input_data) + upcast_half(value) * upcast_half(x1) / upcast_half(x2)
     return wide.to(input_data.dtype)
 
 
 @kernel("Addcmul")
 def addcmul(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
     # ATen's own operator rounds the product and the sum as one.
-    wide = torch.addcmul(widened(input_data), widened(value) * widened(x1), widened(x2))
+    wide = torch.addcmul(upcast_half(input_data), upcast_half(value) * upcast_half(x1), upcast_half(x2))
     return wide.to(input_data.dtype)
 
 

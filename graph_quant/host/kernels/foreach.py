@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, kernel
-from ..halves import scaled_sum
+from ..half_precision import add_scaled
 from .elementwise import addcdiv, addcmul
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -80,12 +80,12 @@ for _name, _function in _BINARY.items():  # type: ignore[assignment]
 
 @kernel("ForeachAddList")
 def add_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
-    return [scaled_sum(one, other, alpha) for one, other in zip(x1, x2, strict=True)]
+    return [add_scaled(one, other, alpha) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachSubList")
 def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
-    return [scaled_sum(one, other, -alpha) for one, other in zip(x1, x2, strict=True)]
+    return [add_scaled(one, other, -alpha) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachPowScalarAndTensor")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...ge import CONTRACTION, kernel
 from ...reference.matmul.int8_matmul import int8_matmul
-from ..halves import HALVES, too_large
+from ..half_precision import HALF_DTYPES, is_large_half_product
 
 # Rows or columns below which a BLAS may have code of its own for factors that lie in columns.
 _FEW = 32
@@ -21,7 +21,7 @@ def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     if x1.dtype == torch.int8:
         total = int8_matmul(x1, x2)
         return total if bias is None else total + bias
-    if too_large(x1, x2):
+    if is_large_half_product(x1, x2):
         total = torch.matmul(x1.float(), x2.float())
         return (total if bias is None else total + bias).to(x1.dtype)
     if bias is None:
@@ -86,7 +86,7 @@ def grouped_product_as_laid_out(
 
 def _decide_bits(x1: Tensor, x2: Tensor) -> bool:
     """Whether the order in which the CPU sums depends on strides. Symbolic sizes count as few."""
-    if x1.dtype in HALVES or x1.dtype == torch.float64:
+    if x1.dtype in HALF_DTYPES or x1.dtype == torch.float64:
         return True
     outer = (x1.size(-2), x2.size(-1))
     return x1.dtype == torch.float32 and any(not isinstance(size, int) or size < _FEW for size in outer)

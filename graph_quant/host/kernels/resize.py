@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge import CHANNELS_FIRST, Sizes, kernel
-from ..halves import widened
+from ..half_precision import upcast_half
 
 _INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
@@ -41,7 +41,7 @@ def grid_sampler(
     padding_mode: str = "zeros",
     align_corners: bool = False,
 ) -> Tensor:
-    wide = functional.grid_sample(widened(x), widened(grid), interpolation_mode, padding_mode, align_corners)
+    wide = functional.grid_sample(upcast_half(x), upcast_half(grid), interpolation_mode, padding_mode, align_corners)
     return wide.to(x.dtype)
 
 

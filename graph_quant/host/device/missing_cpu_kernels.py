@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..alias import as_cpu, to_npu
-from ..halves import HALVES
-from .arguments import map_results, mixed_devices
+from ..half_precision import HALF_DTYPES
+from .arguments import map_results, mixed_devices_error
 from .kernels import Kernel
 
 
@@ -30,9 +30,9 @@ def _product(x1: Tensor, x2: Tensor, out_dtype: torch.dtype) -> Tensor:
     """Halves are multiplied in float32, where their products are exact, and rounded at the end."""
     if x1.dtype != x2.dtype:
         raise RuntimeError(f"the matrices must be of one dtype, got {x1.dtype} and {x2.dtype}")
-    if out_dtype != x1.dtype and not (out_dtype == torch.float32 and x1.dtype in HALVES):
+    if out_dtype != x1.dtype and not (out_dtype == torch.float32 and x1.dtype in HALF_DTYPES):
         raise RuntimeError(f"out_dtype must be the inputs' own, or float32 for halves, got {out_dtype} for {x1.dtype}")
-    return torch.matmul(*((x1.float(), x2.float()) if x1.dtype in HALVES else (x1, x2)))
+    return torch.matmul(*((x1.float(), x2.float()) if x1.dtype in HALF_DTYPES else (x1, x2)))
 
 
 def _conv_depthwise2d(
@@ -48,7 +48,7 @@ def _conv_depthwise2d(
 
 
 def _masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
-    wide = x.float() if x.dtype in HALVES else x
+    wide = x.float() if x.dtype in HALF_DTYPES else x
     return (wide * mask * scale).to(x.dtype)
 
 
@@ -85,7 +85,7 @@ def _computed(name: str, compute: Callable[..., Any]) -> Kernel:
         if not isinstance(value, Tensor):
             return value
         if value.is_cpu and value.dim():
-            raise mixed_devices(name)
+            raise mixed_devices_error(name)
         return value if value.is_cpu else as_cpu(value)
 
     def kernel(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:

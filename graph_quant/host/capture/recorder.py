@@ -43,7 +43,7 @@ def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwa
     return results
 
 
-def note(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
+def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
     """Note down what is no operator, if the current stream is captured; tell whether it is."""
     stream = current_stream()
     state = state_of(stream)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..alias import as_cpu, to_npu
-from ..halves import HALVES, scaled_sum
+from ..half_precision import HALF_DTYPES, add_scaled
 from .kernels import Kernel
 
 NAMES = frozenset(f"aten::{name}" for name in ("add.Tensor", "add_.Tensor", "sub.Tensor", "sub_.Tensor"))
@@ -21,11 +21,11 @@ def rounded_once(name: str, kernel: Kernel) -> Kernel:
     def serve(x: Any, other: Any, *, alpha: Any = 1) -> Any:
         if alpha == 1:
             return kernel(x, other)
-        halves = [isinstance(each, Tensor) and each.dtype in HALVES and not each.is_cpu for each in (x, other)]
+        halves = [isinstance(each, Tensor) and each.dtype in HALF_DTYPES and not each.is_cpu for each in (x, other)]
         if not all(halves) or x.dtype != other.dtype:
             return kernel(x, other, alpha=alpha)
         factor = torch.tensor(-alpha if negated else alpha, dtype=x.dtype)
-        total = to_npu(scaled_sum(as_cpu(x).contiguous(), as_cpu(other).contiguous(), factor))
+        total = to_npu(add_scaled(as_cpu(x).contiguous(), as_cpu(other).contiguous(), factor))
         return x.copy_(total) if written else total
 
     return serve

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..halves import HALVES
+from ..half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 NAME = "aten::repeat_interleave.self_Tensor"
@@ -20,7 +20,7 @@ def summed_in_float32(inner: Kernel) -> Kernel:
     """``inner``, of the float32 numbers of what asks for a gradient, rounded back."""
 
     def kernel(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if x.dtype in HALVES and x.requires_grad and torch.is_grad_enabled():
+        if x.dtype in HALF_DTYPES and x.requires_grad and torch.is_grad_enabled():
             return torch.ops.aten.repeat_interleave.self_Tensor(x.float(), *args, **kwargs).to(x.dtype)
         return inner(x, *args, **kwargs)
 

@@ -41,7 +41,7 @@ def mend() -> None:
         state: Tensor = take(device)
         if recording.recording[0]:
             place = _Place(torch_npu.npu.default_generators[_get_device_index(device, optional=True)])
-            if recording.note("get_rng_state", place.keep, [], []):
+            if recording.record_task("get_rng_state", place.keep, [], []):
                 setattr(state, _PLACE, place)
         return state
 
@@ -54,7 +54,7 @@ def mend() -> None:
                     "set_rng_state in a capture takes states of the same capture on the host NPU, "
                     "got one that was taken before it"
                 )
-            recording.note("set_rng_state", place.go_back, [], [])
+            recording.record_task("set_rng_state", place.go_back, [], [])
         elif place is not None:
             raise RuntimeError("set_rng_state: a state that was taken in a capture can be set in this capture alone")
         else:

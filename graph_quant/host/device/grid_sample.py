@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..halves import HALVES
+from ..half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 IN_FLOAT32 = frozenset({"aten::grid_sampler_2d", "aten::grid_sampler_3d"})
@@ -16,7 +16,7 @@ def in_float32(kernel: Kernel) -> Kernel:
     """``kernel``, which is given no halves."""
 
     def serve(x: Tensor, grid: Tensor, *settings: Any) -> Any:
-        if x.dtype not in HALVES:
+        if x.dtype not in HALF_DTYPES:
             return kernel(x, grid, *settings)
         return kernel(x.float(), grid.float(), *settings).to(x.dtype)
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..halves import HALVES
+from ..half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 NAME = "aten::linspace.out"
@@ -17,7 +17,7 @@ def in_float32(kernel: Kernel) -> Kernel:
     """``kernel``, which is given no halves to fill."""
 
     def serve(start: Any, end: Any, steps: int, *, out: Tensor) -> Tensor:
-        if out.dtype not in HALVES:
+        if out.dtype not in HALF_DTYPES:
             return kernel(start, end, steps, out=out)  # type: ignore[no-any-return]
         wide = torch.linspace(start, end, steps, dtype=torch.float32, device=out.device)
         return out.resize_(wide.size()).copy_(wide)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..halves import HALVES
+from ..half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 NAMES = frozenset({"aten::convolution", "aten::convolution_overrideable", "aten::_convolution"})
@@ -24,7 +24,7 @@ def in_float32(kernel: Kernel) -> Kernel:
         bias: Tensor | None,
         *settings: Any,
     ) -> Any:
-        if x.dtype not in HALVES:
+        if x.dtype not in HALF_DTYPES:
             return kernel(x, weight, bias, *settings)
         wide = None if bias is None else bias.float()
         return kernel(x.float(), weight.float(), wide, *settings).to(x.dtype)

@@ -11,25 +11,25 @@ import math
 import torch
 from torch import Tensor
 
-HALVES = (torch.float16, torch.bfloat16)
+HALF_DTYPES = (torch.float16, torch.bfloat16)
 # Multiplications that PyTorch does in half precision within about 50 ms without such instructions.
-SMALL = 1 << 24
+MAX_HALF_PRODUCT = 1 << 24
 
 
-def widened(x: Tensor) -> Tensor:
+def upcast_half(x: Tensor) -> Tensor:
     """Half precision in float32: results of several steps are rounded once."""
-    return x.float() if x.dtype in HALVES else x
+    return x.float() if x.dtype in HALF_DTYPES else x
 
 
-def scaled_sum(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
+def add_scaled(x1: Tensor, x2: Tensor, alpha: Tensor) -> Tensor:
     """``x1 + alpha * x2``, rounded once: ATen's own operator rounds twice where a vector of halves is not full."""
-    wide = widened(x2)
-    return torch.addcmul(widened(x1), wide, alpha.to(wide.dtype)).to(x1.dtype)
+    wide = upcast_half(x2)
+    return torch.addcmul(upcast_half(x1), wide, alpha.to(wide.dtype)).to(x1.dtype)
 
 
-def too_large(x1: Tensor, x2: Tensor) -> bool:
+def is_large_half_product(x1: Tensor, x2: Tensor) -> bool:
     """Whether ``x1 @ x2`` is a product of halves to compute in float32. Symbolic sizes count as large."""
-    if x1.dtype not in HALVES:
+    if x1.dtype not in HALF_DTYPES:
         return False
     sizes = (*x1.shape, x2.size(-1) if x2.dim() > 1 else 1)
-    return not all(isinstance(size, int) for size in sizes) or math.prod(sizes) > SMALL
+    return not all(isinstance(size, int) for size in sizes) or math.prod(sizes) > MAX_HALF_PRODUCT

@@ -9,7 +9,7 @@ from torch import Tensor
 from ...reference import composed
 from ...reference.composed import with_factors
 from ..alias import as_cpu, to_npu
-from ..halves import HALVES, too_large
+from ..half_precision import HALF_DTYPES, is_large_half_product
 from .kernels import Kernel
 
 
@@ -36,29 +36,29 @@ _GROUP_TYPES = {(2, 3): 0, (2, 2): 2}
 
 # As on the device, this takes factors of two precisions, and gives the first one's.
 _OF_TWO_PRECISIONS = "aten::mm"
-_FLOATS = {torch.float32, *HALVES}
+_FLOATS = {torch.float32, *HALF_DTYPES}
 
 
-def float32_product(name: str, args: Sequence[Any]) -> Kernel | None:
+def find_float32_product(name: str, args: Sequence[Any]) -> Kernel | None:
     """How a call of ``name`` is computed in float32, if it is."""
     compute = IN_FLOAT32.get(name)
     if compute is None or len(args) < 2:
         return None
     x1, x2 = args[-2:]
     mixed = name == _OF_TWO_PRECISIONS and x1.dtype != x2.dtype and {x1.dtype, x2.dtype} <= _FLOATS
-    return compute if mixed or too_large(x1, x2) else None
+    return compute if mixed or is_large_half_product(x1, x2) else None
 
 
 def _is_no_bias(x: Tensor) -> bool:
     """Whether graphs add it to the product when that is rounded; a product of half precision takes a vector before."""
-    return x.dtype not in HALVES or x.dim() != 1
+    return x.dtype not in HALF_DTYPES or x.dim() != 1
 
 
 def product(name: str, inner: Kernel) -> Kernel:
     """The kernel of ``name``: ``inner``, except for what is computed in float32."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        compute = float32_product(name, args)
+        compute = find_float32_product(name, args)
         if compute is not None:
             return to_npu(compute(*map(as_cpu, args), **kwargs))
         if name == "aten::addmm" and (kwargs.get("beta", 1), kwargs.get("alpha", 1)) != (1, 1):
