@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts
-from graph_quant.reference.composed import CHOOSING, PARTLY, ROUNDING, solve_triangular
+from graph_quant.reference.composed import GRAPH_ONLY, PARTIAL, ROUNDING, solve_triangular
 from torch._decomp import decomposition_table
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 aten = torch.ops.aten
 
-for _name, _function in {**ROUNDING, **CHOOSING, **PARTLY}.items():
+for _name, _function in {**ROUNDING, **GRAPH_ONLY, **PARTIAL}.items():
     _packet, _, _overload = _name.partition(".")
     decomposes(getattr(getattr(aten, _packet), _overload or "default"))(_function)
 

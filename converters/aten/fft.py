@@ -12,7 +12,7 @@ import torch
 from graph_quant.converters.decompositions import decomposes
 from graph_quant.converters.lowering import converts, in_type
 from graph_quant.reference import fourier
-from graph_quant.reference.fourier import BY_COUNT, NO_NORM, is_plain
+from graph_quant.reference.fourier import BY_COUNT, NO_NORM, is_single_node
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
@@ -26,7 +26,7 @@ def _complex(x: torch.Tensor, forward: bool) -> torch.Tensor:
 @decomposes(aten._fft_c2c.default)
 def c2c(x: torch.Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Any:
     """One dimension after the other, each as the last."""
-    if is_plain(x, dim, normalization, NO_NORM if forward else BY_COUNT):
+    if is_single_node(x, dim, normalization, NO_NORM if forward else BY_COUNT):
         return NotImplemented
     return fourier.c2c(x, dim, normalization, forward, _complex)
 
@@ -34,7 +34,7 @@ def c2c(x: torch.Tensor, dim: Sequence[int], normalization: int, forward: bool) 
 @decomposes(aten._fft_r2c.default)
 def r2c(x: torch.Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
     """The last of the dimensions from real numbers, the others from complex ones."""
-    if onesided and is_plain(x, dim, normalization, NO_NORM):
+    if onesided and is_single_node(x, dim, normalization, NO_NORM):
         return NotImplemented
 
     def half(x: torch.Tensor) -> torch.Tensor:
@@ -46,7 +46,7 @@ def r2c(x: torch.Tensor, dim: Sequence[int], normalization: int, onesided: bool)
 @decomposes(aten._fft_c2r.default)
 def c2r(x: torch.Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Any:
     """The others of the dimensions first."""
-    if is_plain(x, dim, normalization, BY_COUNT):
+    if is_single_node(x, dim, normalization, BY_COUNT):
         return NotImplemented
 
     def whole(x: torch.Tensor, size: int) -> torch.Tensor:

@@ -23,14 +23,14 @@ def _of_the_device(draw: Callable[..., Any], *overloads: Any) -> None:
 
 _of_the_device(distributions.uniform, aten.uniform.default)
 _of_the_device(distributions.normal, aten.normal_functional.default)
-_of_the_device(distributions.normal_around, aten.normal.Tensor_float, aten.normal.Tensor_Tensor)
-_of_the_device(distributions.normal_as_wide, aten.normal.float_Tensor)
+_of_the_device(distributions.normal_tensor_mean, aten.normal.Tensor_float, aten.normal.Tensor_Tensor)
+_of_the_device(distributions.normal_tensor_std, aten.normal.float_Tensor)
 _of_the_device(distributions.log_normal, aten.log_normal.default)
 _of_the_device(distributions.exponential, aten.exponential.default)
 _of_the_device(distributions.geometric, aten.geometric.default)
 _of_the_device(distributions.cauchy, aten.cauchy.default)
 _of_the_device(distributions.multinomial, aten.multinomial.default)
-_of_the_device(distributions.leaky, aten.rrelu_with_noise_functional.default)
+_of_the_device(distributions.rrelu_with_noise, aten.rrelu_with_noise_functional.default)
 decomposes(aten.native_dropout.default)(distributions.native_dropout)
 
 

@@ -19,7 +19,7 @@ aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-def with_factors(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+def scale_and_add(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """``beta * x + alpha * product``, each product and the sum rounded: to float32 for halves, and to them at the end.
 
     A beta of 0 ignores ``x``, also what is no number in it. Factors of integers are cut to integers, as ATen cuts them.
@@ -27,27 +27,27 @@ def with_factors(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     if not product.is_floating_point() and not product.is_complex():
         beta, alpha = (int(each) if isinstance(each, float) else each for each in (beta, alpha))
     wide, added = (each.float() if product.dtype in _HALVES else each for each in (product, x))
-    total = wide if _is(alpha, 1) else wide * alpha
-    if _is(beta, 0):
+    total = wide if _is_known(alpha, 1) else wide * alpha
+    if _is_known(beta, 0):
         return total.expand(torch.broadcast_shapes(total.shape, x.shape)).to(product.dtype)
-    return (total + (added if _is(beta, 1) else added * beta)).to(product.dtype)
+    return (total + (added if _is_known(beta, 1) else added * beta)).to(product.dtype)
 
 
-def _is(number: Any, value: int) -> bool:
+def _is_known(number: Any, value: int) -> bool:
     """Whether a number is known, and this one."""
     return isinstance(number, (int, float)) and number == value
 
 
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * x + alpha * mat1 @ mat2`` with factors; without, it is one node, and two where ``x`` is no bias."""
-    if _is(beta, 1) and _is(alpha, 1):
+    if _is_known(beta, 1) and _is_known(alpha, 1):
         return NotImplemented if x.dim() == 1 else aten.mm(mat1, mat2) + x
-    return with_factors(x, aten.mm(mat1, mat2), beta, alpha)
+    return scale_and_add(x, aten.mm(mat1, mat2), beta, alpha)
 
 
 def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """The same of batches, which GE has no node for at all."""
-    return with_factors(x, aten.bmm(batch1, batch2), beta, alpha)
+    return scale_and_add(x, aten.bmm(batch1, batch2), beta, alpha)
 
 
 def mv(x: Tensor, vec: Tensor) -> Tensor:
@@ -71,40 +71,40 @@ def vdot(x: Tensor, other: Tensor) -> Tensor:
 
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * x + alpha * mat @ vec``."""
-    return with_factors(x, mv(mat, vec), beta, alpha)
+    return scale_and_add(x, mv(mat, vec), beta, alpha)
 
 
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """Products that are added up: one, of the batches side by side."""
     rows = batch1.transpose(0, 1).reshape(batch1.size(1), -1)
-    return with_factors(x, aten.mm(rows, batch2.reshape(-1, batch2.size(2))), beta, alpha)
+    return scale_and_add(x, aten.mm(rows, batch2.reshape(-1, batch2.size(2))), beta, alpha)
 
 
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """``beta * x`` and the products of all elements of two vectors."""
-    return with_factors(x, vec1.unsqueeze(1) * vec2, beta, alpha)
+    return scale_and_add(x, vec1.unsqueeze(1) * vec2, beta, alpha)
 
 
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The element that stands at ``k``, counted from 1, when all are sorted; of equal ones the first."""
-    return _as_asked(_standing(x, k - 1, dim), dim, keepdim)
+    return _squeeze_kept(_kth_smallest(x, k - 1, dim), dim, keepdim)
 
 
-def median_of(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The lower one of the middle; what is no number is the median of its row."""
     if not x.dim():
-        return _standing(x, 0, dim)
-    values, places = _standing(x, (x.size(dim) - 1) // 2, dim)
+        return _kth_smallest(x, 0, dim)
+    values, places = _kth_smallest(x, (x.size(dim) - 1) // 2, dim)
     if x.is_floating_point():
         nothing = torch.isnan(x)
         any_nothing = nothing.any(dim, keepdim=True)
         first = nothing.to(torch.int64).argmax(dim, keepdim=True)
         values = torch.where(any_nothing, torch.nan, values).to(x.dtype)
         places = torch.where(any_nothing, first, places)
-    return _as_asked((values, places), dim, keepdim)
+    return _squeeze_kept((values, places), dim, keepdim)
 
 
-def _standing(x: Tensor, place: int, dim: int) -> tuple[Tensor, Tensor]:
+def _kth_smallest(x: Tensor, place: int, dim: int) -> tuple[Tensor, Tensor]:
     """The elements at a place of each row when it is sorted, equal ones in their order, and where they were."""
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
@@ -112,7 +112,7 @@ def _standing(x: Tensor, place: int, dim: int) -> tuple[Tensor, Tensor]:
     return values.narrow(dim, place, 1), places.narrow(dim, place, 1)
 
 
-def _as_asked(found: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+def _squeeze_kept(found: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     """The same in memory of their own, without the dimension unless it is kept."""
     values, places = (each if keepdim or not each.dim() else each.squeeze(dim) for each in found)
     return values.clone(), places.clone()
@@ -124,7 +124,7 @@ def median(x: Tensor) -> Tensor:
         whole = torch.iinfo(x.dtype).min if x.dtype in (torch.int32, torch.int64) else 0
         made = torch.nan if x.is_floating_point() else whole
         return torch.full((), made, dtype=x.dtype, device=x.device)
-    return median_of(x.reshape(-1), 0)[0]
+    return median_dim(x.reshape(-1), 0)[0]
 
 
 def copysign(x: Any, other: Any) -> Tensor:
@@ -154,15 +154,15 @@ def signbit(x: Tensor) -> Tensor:
 
 def fmax(x: Tensor, other: Tensor) -> Tensor:
     """The larger one, or the one that is a number."""
-    return _of_numbers(torch.maximum, x, other)
+    return _ignoring_nan(torch.maximum, x, other)
 
 
 def fmin(x: Tensor, other: Tensor) -> Tensor:
     """The smaller one, or the one that is a number."""
-    return _of_numbers(torch.minimum, x, other)
+    return _ignoring_nan(torch.minimum, x, other)
 
 
-def _of_numbers(choose: Callable[[Tensor, Tensor], Tensor], x: Tensor, other: Tensor) -> Tensor:
+def _ignoring_nan(choose: Callable[[Tensor, Tensor], Tensor], x: Tensor, other: Tensor) -> Tensor:
     kind = torch.result_type(x, other)
     x, other = torch.broadcast_tensors(x.to(kind), other.to(kind))
     if not kind.is_floating_point:
@@ -175,7 +175,7 @@ def polar(size: Tensor, angle: Tensor) -> Tensor:
     return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
 
 
-def _beside_the_mean(spread: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+def _with_mean(spread: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     """Both as they are alone."""
 
     def both(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
@@ -185,11 +185,11 @@ def _beside_the_mean(spread: Callable[..., Tensor]) -> Callable[..., tuple[Tenso
     return both
 
 
-var_mean = _beside_the_mean(aten.var.correction)
-std_mean = _beside_the_mean(aten.std.correction)
+var_mean = _with_mean(aten.var.correction)
+std_mean = _with_mean(aten.std.correction)
 
 
-def _with_a_fraction(root: bool) -> Callable[..., Any]:
+def _fractional_correction(root: bool) -> Callable[..., Any]:
     """A spread whose correction is no integer: that without one, times a factor, of halves in float32."""
 
     def spread(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
@@ -280,7 +280,7 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     "dot": dot,
     "kthvalue": kthvalue,
     "median": median,
-    "median.dim": median_of,
+    "median.dim": median_dim,
     "mv": mv,
     "polar": polar,
     "std_mean.correction": std_mean,
@@ -290,25 +290,25 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     **math_functions.ROUNDING,
     **indexing.ROUNDING,
 }
-CHOOSING: dict[str, Callable[..., Any]] = {
+GRAPH_ONLY: dict[str, Callable[..., Any]] = {
     "addmm": addmm,
     "copysign.Scalar": copysign,
     "copysign.Tensor": copysign,
     "fmax": fmax,
     "fmin": fmin,
     "signbit": signbit,
-    **math_functions.CHOOSING,
-    **indexing.CHOOSING,
+    **math_functions.GRAPH_ONLY,
+    **indexing.GRAPH_ONLY,
 }
 # Those that leave some calls as they are.
-PARTLY: dict[str, Callable[..., Any]] = {
+PARTIAL: dict[str, Callable[..., Any]] = {
     "linalg_pinv.atol_rtol_tensor": pinv,
-    "std.correction": _with_a_fraction(root=True),
-    "var.correction": _with_a_fraction(root=False),
-    **indexing.PARTLY,
+    "std.correction": _fractional_correction(root=True),
+    "var.correction": _fractional_correction(root=False),
+    **indexing.PARTIAL,
 }
 # What PyTorch's own decompositions, which serve graphs, round otherwise than its CPU kernels.
-PYTORCHS = (
+PYTORCH_DECOMPOSITIONS = (
     "affine_grid_generator",
     "linalg_cross",
     "logaddexp",

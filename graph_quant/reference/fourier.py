@@ -37,7 +37,7 @@ def _as_last(x: Tensor, axis: int) -> Tensor:
     return x.movedim(axis, -1).clone(memory_format=torch.contiguous_format)
 
 
-def is_plain(x: Tensor, dim: Sequence[int], norm: int, wanted: int) -> bool:
+def is_single_node(x: Tensor, dim: Sequence[int], norm: int, wanted: int) -> bool:
     """Whether a call is what a node computes."""
     return len(dim) == 1 and dim[0] % x.dim() == x.dim() - 1 and norm == wanted
 

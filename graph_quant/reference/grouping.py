@@ -24,7 +24,7 @@ class Span:
     end: int
 
     @property
-    def place(self) -> slice:
+    def as_slice(self) -> slice:
         """The span as an index."""
         return slice(self.start, self.end)
 
@@ -83,5 +83,5 @@ def owners(op: str, name: str, group_list: Tensor, kind: int, weights: int, exte
     """The group of each row; -1 for a row of none."""
     owner = group_list.new_full((extent,), -1)
     for span in spans(op, group_list, kind, weights, extent, name):
-        owner[span.place] = span.weight
+        owner[span.as_slice] = span.weight
     return owner

@@ -28,7 +28,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
     return most.clone(), where.clone()
 
 
-def nanmedian_of(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """The lower one of the middle of what are numbers; of none it is none."""
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
@@ -42,7 +42,7 @@ def nanmedian_of(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Te
 
 def nanmedian(x: Tensor) -> Tensor:
     """The same of all elements."""
-    return nanmedian_of(x.reshape(-1), 0)[0]
+    return nanmedian_dim(x.reshape(-1), 0)[0]
 
 
 def nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
@@ -129,10 +129,10 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     "mode": mode,
     "multilabel_margin_loss_forward": multilabel_margin_loss,
     "nanmedian": nanmedian,
-    "nanmedian.dim": nanmedian_of,
+    "nanmedian.dim": nanmedian_dim,
 }
-PARTLY: dict[str, Callable[..., Any]] = {"segment_reduce": segment_reduce}
-CHOOSING: dict[str, Callable[..., Any]] = {
+PARTIAL: dict[str, Callable[..., Any]] = {"segment_reduce": segment_reduce}
+GRAPH_ONLY: dict[str, Callable[..., Any]] = {
     "index_reduce": index_reduce,
     "nonzero_static": nonzero_static,
     "put": put,

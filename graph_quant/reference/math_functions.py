@@ -76,4 +76,4 @@ ROUNDING: dict[str, Callable[..., Any]] = {
     "special_entr": entr,
     "special_i1": i1,
 }
-CHOOSING: dict[str, Callable[..., Any]] = {"frexp.Tensor": frexp, "lcm": lcm}
+GRAPH_ONLY: dict[str, Callable[..., Any]] = {"frexp.Tensor": frexp, "lcm": lcm}

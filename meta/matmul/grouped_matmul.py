@@ -25,8 +25,8 @@ from graph_quant.meta.matmul.grouped_layout import (
 from graph_quant.meta.matmul.grouped_parameters import Parameters
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.matmul.grouped_matmul import given
 from graph_quant.reference.matmul.grouped_matmul import grouped_matmul as compute
+from graph_quant.reference.matmul.grouped_matmul import nonempty
 from graph_quant.reference.matmul.grouped_products import A8W4, A8W8, ANTIQUANT, FLOAT
 from torch import Tensor
 
@@ -99,13 +99,13 @@ def grouped_matmul(
         activation_quant_scale=activation_quant_scale,
         activation_quant_offset=activation_quant_offset,
     )
-    has_tokens = parameters.tokens(per_token_scale or (), x, bool(given(offset)))
-    parameters.scale(given(scale), has_tokens)
-    parameters.offset(given(offset), given(scale))
-    parameters.antiquant(given(antiquant_scale), given(antiquant_offset), x[0])
+    has_tokens = parameters.tokens(per_token_scale or (), x, bool(nonempty(offset)))
+    parameters.scale(nonempty(scale), has_tokens)
+    parameters.offset(nonempty(offset), nonempty(scale))
+    parameters.antiquant(nonempty(antiquant_scale), nonempty(antiquant_offset), x[0])
     if group_type == COLUMNS:
         parameters.absent(bias=bias)
-    parameters.bias(given(bias), x[0], has_tokens)
+    parameters.bias(nonempty(bias), x[0], has_tokens)
     expected = check_expected_rows(rules, functools.reduce(torch.sym_max, (each.size(0) for each in x)), tuning_config)
     shapes = places.shapes
     if group_type == COLUMNS:

@@ -16,8 +16,8 @@ from graph_quant.meta.matmul.grouped_parameters import Parameters
 from graph_quant.meta.matmul.shapes import is_transposed
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.matmul.grouped_matmul import given
 from graph_quant.reference.matmul.grouped_matmul import grouped_matmul as compute
+from graph_quant.reference.matmul.grouped_matmul import nonempty
 from torch import Tensor
 
 Tensors = Sequence[Tensor]
@@ -84,9 +84,9 @@ def grouped_matmul_list(
         activation_quant_scale=activation_quant_scale,
         activation_quant_offset=activation_quant_offset,
     )
-    parameters.scale(given(scale), False)
-    parameters.antiquant(given(antiquant_scale), given(antiquant_offset), x[0])
-    parameters.bias(given(bias), x[0], False)
+    parameters.scale(nonempty(scale), False)
+    parameters.antiquant(nonempty(antiquant_scale), nonempty(antiquant_offset), x[0])
+    parameters.bias(nonempty(bias), x[0], False)
     results = tuple(Result(shape, output) for shape in shapes)
     return GroupedMatmulPlan(results, form, output, False, cut, 0, 0, 0)
 

@@ -11,7 +11,7 @@ import torch
 from graph_quant.meta.matmul.grouped_dtypes import bias_dtypes, scale_dtypes
 from graph_quant.meta.matmul.grouped_layout import GroupedLayout
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.matmul.grouped_matmul import given
+from graph_quant.reference.matmul.grouped_matmul import nonempty
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT
 from torch import Tensor
 
@@ -41,7 +41,7 @@ class Parameters:
     def absent(self, **lists: Tensors | None) -> None:
         """None of ``lists`` is for this form."""
         for name, tensors in lists.items():
-            if given(tensors):
+            if nonempty(tensors):
                 self.rules.refuse(f"{name} must be None for {self.weights[0].dtype} weights and {self.output} results")
 
     def bias(self, bias: Tensors, x: Tensor, has_tokens: bool) -> None:

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
-from graph_quant.reference.moe.expert_smooth_quant import smoothed_rows
+from graph_quant.reference.moe.expert_smooth_quant import quantise_smoothed_rows
 
 from support.arrays import to_int8
 
@@ -28,7 +28,7 @@ def test_quotients_are_stored_by_the_rule(fused: bool) -> None:
     for rows in (ODD["ordinary"], torch.cat(list(ODD.values()))):
         token, expert = torch.arange(rows.size(0)).repeat(2), torch.zeros(2 * rows.size(0), dtype=torch.int64)
         smooth = torch.cat([torch.ones(1, 40), torch.full((1, 40), 0.5)])
-        y, scale = smoothed_rows(rows, token, expert, smooth, False, fused)
+        y, scale = quantise_smoothed_rows(rows, token, expert, smooth, False, fused)
         with np.errstate(all="ignore"):
             expected = np.abs(rows.numpy()).max(-1, keepdims=True) / np.float32(127)
             integers = to_int8(rows.numpy() / expected)

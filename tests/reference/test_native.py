@@ -92,7 +92,7 @@ def test_results_are_rescaled_step_by_step(
     scale = torch.randn(scales, generator=GENERATOR) * 10.0 ** torch.randint(-9, 1, (scales,), generator=GENERATOR)
     tokens = torch.randn(rows, generator=GENERATOR) if has_tokens else None
     added = None if bias is None else (torch.randn(70, generator=GENERATOR) * 50).to(bias)
-    y = int8_matmul_dequant.int8_rescaled(x1, x2, scale, tokens, added, output.storage)
+    y = int8_matmul_dequant.int8_matmul_dequant(x1, x2, scale, tokens, added, output.storage)
     values = product(x1, x2).astype(np.int32).astype(np.float32) * scale.numpy()
     if tokens is not None:
         values = values * tokens.numpy()[:, None]
@@ -107,7 +107,7 @@ def test_scales_that_are_no_numbers(output, rows: int) -> None:
     x1, x2 = int8(rows, 64), int8(40, 64).t()
     x1[1] = 0
     scale = torch.tensor([torch.inf, -torch.inf, torch.nan, 1e-44, 3e38]).repeat(8)
-    y = int8_matmul_dequant.int8_rescaled(x1, x2, scale, None, None, output.storage)
+    y = int8_matmul_dequant.int8_matmul_dequant(x1, x2, scale, None, None, output.storage)
     wanted = (torch.from_numpy(product(x1, x2)).float() * scale).to(output.storage)
     assert y.isnan().any()
     assert torch.equal(y.isnan(), wanted.isnan())

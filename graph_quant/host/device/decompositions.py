@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...dispatcher import overload
-from ...reference.composed import PARTLY, PYTORCHS, ROUNDING
+from ...reference.composed import PARTIAL, PYTORCH_DECOMPOSITIONS, ROUNDING
 from .kernels import Kernel
 
 
@@ -29,13 +29,13 @@ def _of_pytorch(name: str) -> Kernel:
 
 COMPOSED: dict[str, Kernel] = {
     **{f"aten::{name}": function for name, function in ROUNDING.items()},
-    **{f"aten::{name}": _of_pytorch(f"aten::{name}") for name in PYTORCHS},
+    **{f"aten::{name}": _of_pytorch(f"aten::{name}") for name in PYTORCH_DECOMPOSITIONS},
 }
 
 
 def in_part(name: str, kernel: Kernel) -> Kernel:
     """``kernel``, for the calls that are not composed."""
-    compose = PARTLY.get(name.removeprefix("aten::"))
+    compose = PARTIAL.get(name.removeprefix("aten::"))
     if compose is None:
         return kernel
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ...reference import composed
-from ...reference.composed import with_factors
+from ...reference.composed import scale_and_add
 from ..alias import as_cpu, to_npu
 from ..half_precision import HALF_DTYPES, is_large_half_product
 from .kernels import Kernel
@@ -19,7 +19,7 @@ def _mm(x1: Tensor, x2: Tensor) -> Tensor:
 
 def _addmm(x: Tensor, x1: Tensor, x2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     if (beta, alpha) != (1, 1):
-        return with_factors(x, _mm(x1, x2), beta, alpha)
+        return scale_and_add(x, _mm(x1, x2), beta, alpha)
     return _mm(x1, x2) + x if _is_no_bias(x) else (_product(x1, x2) + x).to(x1.dtype)
 
 

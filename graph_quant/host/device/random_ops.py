@@ -24,7 +24,7 @@ def native_dropout_out(x: Tensor, p: float, train: bool | None, *, out0: Tensor,
 
 def rrelu_with_noise(x: Tensor, noise: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """A leaky unit whose slopes are drawn, and kept in ``noise``."""
-    result, slopes = distributions.leaky(x, noise, *args, **kwargs)
+    result, slopes = distributions.rrelu_with_noise(x, noise, *args, **kwargs)
     if slopes is not noise:
         noise.resize_(slopes.size()).copy_(slopes)
     return result
@@ -163,7 +163,7 @@ def _check_weights(x: Tensor, num_samples: int, replacement: bool = False) -> No
 
 _FILLED: dict[str, tuple[Callable[..., Tensor], tuple[Any, ...] | None]] = {
     "bernoulli_.Tensor": (distributions.bernoulli, None),
-    "bernoulli_.float": (distributions.coins, None),
+    "bernoulli_.float": (distributions.bernoulli_p, None),
     "cauchy_": (distributions.cauchy, None),
     "exponential_": (distributions.exponential, None),
     "geometric_": (distributions.geometric, None),
@@ -173,11 +173,11 @@ _FILLED: dict[str, tuple[Callable[..., Tensor], tuple[Any, ...] | None]] = {
 }
 _DRAWN: dict[str, Callable[..., Tensor]] = {
     "bernoulli": distributions.bernoulli,
-    "bernoulli.p": distributions.coins,
+    "bernoulli.p": distributions.bernoulli_p,
     "multinomial": distributions.multinomial,
-    "normal.Tensor_Tensor": distributions.normal_around,
-    "normal.Tensor_float": distributions.normal_around,
-    "normal.float_Tensor": distributions.normal_as_wide,
+    "normal.Tensor_Tensor": distributions.normal_tensor_mean,
+    "normal.Tensor_float": distributions.normal_tensor_mean,
+    "normal.float_Tensor": distributions.normal_tensor_std,
 }
 COMPOSED: dict[str, Callable[..., Any]] = {
     **{f"aten::{name}": _filling(f"aten::{name}", *how) for name, how in _FILLED.items()},

@@ -6,7 +6,7 @@ pair and moves the offset on, so that seeding, saving and restoring states work 
 
 import torch
 
-from ...reference.rng import generator_at, next_draw
+from ...reference.rng import generator_at, next_seed_and_offset
 from ..devices import current
 
 
@@ -14,7 +14,7 @@ def cpu_generator(generator: torch.Generator | None) -> torch.Generator:
     """Return the CPU generator that draws the next numbers of an NPU generator (default: the device's own)."""
     if generator is not None and generator.device.type == "cpu":
         raise RuntimeError("Expected a 'npu' device type for generator but found 'cpu'")
-    return generator_at(*next_draw(generator if generator is not None else default_generator()))
+    return generator_at(*next_seed_and_offset(generator if generator is not None else default_generator()))
 
 
 def default_generator() -> torch.Generator:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...ge import Sizes, from_attr, kernel
 from ...reference import rng
-from ...reference.rng import kept_bits, unpacked
+from ...reference.rng import pack_mask, unpack_mask
 
 
 @kernel("StatelessRandomUniformV2")
@@ -36,7 +36,7 @@ def random_permutation(n: Sizes, seed: Tensor, offset: Tensor, *, layout: int = 
 def dropout_mask(shape: Sizes, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None) -> Tensor:
     """The bits that are kept; the offset is the last number where there are two."""
     start = seed1 if offset is None else offset
-    return kept_bits(seed, start, math.prod(shape.ints), prob)
+    return pack_mask(seed, start, math.prod(shape.ints), prob)
 
 
 @kernel("DropOutDoMask", "DropOutDoMaskV3")
@@ -44,4 +44,4 @@ def dropout(x: Tensor, mask: Tensor, keep_prob: Tensor) -> Tensor:
     scaled = x / keep_prob.to(x.dtype)
     if mask.dtype == torch.bool:
         return torch.where(mask, scaled, torch.zeros_like(x))
-    return torch.where(unpacked(mask, x.numel()).reshape(x.shape), scaled, torch.zeros_like(x))
+    return torch.where(unpack_mask(mask, x.numel()).reshape(x.shape), scaled, torch.zeros_like(x))

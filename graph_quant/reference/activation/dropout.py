@@ -6,18 +6,18 @@ import math
 from collections.abc import Sequence
 
 import torch
-from graph_quant.reference.rng import drawn_bits, next_draw, unpacked
+from graph_quant.reference.rng import dropout_mask_bits, next_seed_and_offset, unpack_mask
 from torch import Tensor
 
 
 def gen_mask(size: Sequence[int], p: float, seed: int, offset: int) -> Tensor:
     """The mask of bits that seed and offset stand for."""
-    return drawn_bits(seed, offset, math.prod(size), 1 - p)
+    return dropout_mask_bits(seed, offset, math.prod(size), 1 - p)
 
 
 def masked(x: Tensor, mask: Tensor, p: float) -> Tensor:
     """``x`` where a bit keeps it, enlarged, and zeros."""
-    return _kept(x, unpacked(mask, x.numel()).reshape(x.shape), p)
+    return _kept(x, unpack_mask(mask, x.numel()).reshape(x.shape), p)
 
 
 def masked_by_bytes(x: Tensor, mask: Tensor, p: float) -> Tensor:
@@ -32,13 +32,14 @@ def do_mask(x: Tensor, mask: Tensor, p: float) -> tuple[Tensor, Tensor]:
 
 def dropout(x: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """``x`` under a mask of bits that is drawn, and the mask."""
-    mask = drawn_bits(*next_draw(), x.numel(), 1 - p)
+    mask = dropout_mask_bits(*next_seed_and_offset(), x.numel(), 1 - p)
     return masked(x, mask, p), mask
 
 
 def dropout_by_bytes(x: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """``x`` under a mask of bytes that is drawn, and the mask."""
-    mask = unpacked(drawn_bits(*next_draw(), x.numel(), 1 - p), x.numel()).reshape(x.shape).to(torch.uint8)
+    bits = dropout_mask_bits(*next_seed_and_offset(), x.numel(), 1 - p)
+    mask = unpack_mask(bits, x.numel()).reshape(x.shape).to(torch.uint8)
     return masked_by_bytes(x, mask, p), mask
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
-from graph_quant.reference.rng import next_draw
+from graph_quant.reference.rng import next_seed_and_offset
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -51,7 +51,7 @@ def _with_rope(given: Given, name: str) -> Tensor:
 
 def compute(**given: Any) -> tuple[Any, ...]:
     """All results; the fourth is empty, and the rest are of dropout: seed and offset where bits are drawn."""
-    draw = next_draw() if given["keep_prob"] < 1 and given.get("dropout_mask") is None else None
+    draw = next_seed_and_offset() if given["keep_prob"] < 1 and given.get("dropout_mask") is None else None
     call = _call(OP, given["scale"], given, draw)
     out, largest, total = forward(call, _with_rope(given, "query"), _with_rope(given, "key"), given["value"])
     return out, largest, total, out.new_empty(0), *(draw or (0, 0)), 0

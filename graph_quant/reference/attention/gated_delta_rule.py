@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -50,7 +50,7 @@ class _Steps:
 
 def _lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
     """The length of each sequence, refused where they are not all tokens."""
-    chosen: list[int] = within(op, "actual_seq_lengths", lengths, 1, most + 1).tolist()
+    chosen: list[int] = checked_index(op, "actual_seq_lengths", lengths, 1, most + 1).tolist()
     if sum(chosen) != tokens:
         raise Refusal(f"{op}: actual_seq_lengths must add up to the {tokens} tokens, got {sum(chosen)}")
     return chosen
@@ -86,7 +86,7 @@ def recurrent_gated_delta_rule_functional(
 ) -> tuple[Tensor, Tensor]:
     """The results, and a copy of the states with those after each token."""
     steps = _Steps(query, key, value, beta, scale, g, gk)
-    places = within(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
+    places = checked_index(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
     out, kept, start = torch.empty(value.shape), state.clone(), 0
     for sequence, length in enumerate(_lengths(OP, actual_seq_lengths, value.size(0), MOST_TOKENS)):
         current = state[places[start + _accepted(num_accepted_tokens, sequence, length) - 1]].float()

@@ -11,7 +11,7 @@ largest ``probability / (|q| + eps)``, the first column of q for the first token
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.rng import between_bounds
+from graph_quant.reference.rng import uniform_open
 from torch import Tensor
 
 DRAWN = "multiNomial"
@@ -65,7 +65,7 @@ def top_k_top_p_sample(
     is_logits = input_is_logits is not False
     limit = min(MOST_KEPT, -(-(MOST_KEPT if ks_max is None else ks_max) // STEP) * STEP, width)
     least = [0.0] * rows if min_ps is None else min_ps.tolist()
-    drawn = between_bounds(rows, generator) if post_sample == DRAWN else None
+    drawn = uniform_open(rows, generator) if post_sample == DRAWN else None
     tokens = torch.empty(rows, dtype=torch.int64)
     # Without is_need_logits a device leaves it as it is allocated.
     left = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)

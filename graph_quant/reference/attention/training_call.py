@@ -13,7 +13,7 @@ from functools import cached_property
 
 import torch
 from graph_quant import native
-from graph_quant.reference.rng import drawn_bits, unpacked
+from graph_quant.reference.rng import dropout_mask_bits, unpack_mask
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -127,9 +127,9 @@ class Training:
             return None
         count = self.head_num * sum(queries.length * keys.length for queries, keys in pairs)
         if self.dropout_mask is not None:
-            return unpacked(self.dropout_mask, count)
+            return unpack_mask(self.dropout_mask, count)
         assert self.draw is not None
-        return unpacked(drawn_bits(*self.draw, count, self.keep_prob), count)
+        return unpack_mask(dropout_mask_bits(*self.draw, count, self.keep_prob), count)
 
     def dropped(self, weights: Tensor, kept: Tensor | None, pairs: Pairs, sequence: int) -> Tensor:
         """The weights of one sequence that are kept, enlarged, and zeros."""

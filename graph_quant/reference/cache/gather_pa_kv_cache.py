@@ -10,7 +10,7 @@ import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged_cache import NORM, tokens_of
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -43,8 +43,8 @@ def _places(
     column = place // cache.size(1)
     if seq_offset is not None:
         column = column + (seq_offset.long() // cache.size(1))[sequence]
-    column = within(OP, "the values: the column of block_tables for key", column, 0, block_tables.size(1))
-    block = within(OP, "the values: the block of key", block_tables.long()[sequence, column], 0, cache.size(0))
+    column = checked_index(OP, "the values: the column of block_tables for key", column, 0, block_tables.size(1))
+    block = checked_index(OP, "the values: the block of key", block_tables.long()[sequence, column], 0, cache.size(0))
     return block, place % cache.size(1)
 
 

@@ -15,7 +15,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.attention.cache_slots import write
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.norm.rms import over_rms
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rope.rotation import interleaved_half
@@ -58,12 +58,12 @@ def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
     batches, _, length, width = values.shape
     rows = values.reshape(-1, width)
     if mode == NORM:
-        slots = within(OP, "index", index, -1, cache.size(2))
+        slots = checked_index(OP, "index", index, -1, cache.size(2))
         flat = torch.where(slots < 0, slots, slots + torch.arange(batches)[:, None] * cache.size(2))
         write(cache.view(batches * cache.size(2), 1, 1, width), rows, flat.reshape(-1), mode)
         return cache
     size = cache.size(1)
-    slots = within(OP, "index", index, -1, cache.size(0) * size)
+    slots = checked_index(OP, "index", index, -1, cache.size(0) * size)
     if mode in BY_BLOCK:
         place = torch.arange(length)
         pages = slots.reshape(batches, -1)[:, place // size]

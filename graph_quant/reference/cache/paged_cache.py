@@ -7,7 +7,7 @@ tokens together: (blocks, heads * channels / c, block size, c), or with the head
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
 
@@ -29,7 +29,7 @@ def put(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode
     """``cache`` with a token of ``rows`` at each slot, written in place; a slot below 0 is nowhere."""
     if torch.compiler.is_compiling():
         return cache.copy_(cache_with_rows(op, argument, cache, rows, slots, mode))
-    slots = within(op, argument, slots.clamp(min=-1), -1, slots_in(cache, mode)).long()
+    slots = checked_index(op, argument, slots.clamp(min=-1), -1, slots_in(cache, mode)).long()
     kept = slots >= 0
     tokens = tokens_of(cache, mode)
     tokens[slots[kept] // tokens.size(1), slots[kept] % tokens.size(1)] = rows[kept].reshape(-1, *tokens.shape[2:])

@@ -17,7 +17,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged_cache import NORM, put
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine
 from torch import Tensor
@@ -47,7 +47,7 @@ def _slots(op: str, indices: Tensor, cache: Tensor, length: int, mode: str) -> T
     """Where the tokens go, in a cache whose first two dimensions are one."""
     if mode == PAGE:
         return indices
-    first = within(op, "indices", indices, 0, cache.size(1) - length + 1)
+    first = checked_index(op, "indices", indices, 0, cache.size(1) - length + 1)
     sequences = torch.arange(indices.size(0), device=indices.device) * cache.size(1)
     return ((first + sequences)[:, None] + torch.arange(length, device=indices.device)).flatten()
 

@@ -6,7 +6,7 @@ Of updates that name one place twice, a device leaves the one that came last the
 from __future__ import annotations
 
 from graph_quant.ge import kernel
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from torch import Tensor
 
 
@@ -14,7 +14,7 @@ def scatter_nd_update_(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
     """``x`` with ``updates`` at ``indices``, written in place."""
     if updates.numel():
         columns = [
-            within("npu_scatter_nd_update", f"indices[..., {dim}]", column.long(), 0, x.size(dim))
+            checked_index("npu_scatter_nd_update", f"indices[..., {dim}]", column.long(), 0, x.size(dim))
             for dim, column in enumerate(indices.unbind(-1))
         ]
         x.index_put_(tuple(columns), updates)

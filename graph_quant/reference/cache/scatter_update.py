@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from torch import Tensor
 
 
@@ -34,9 +34,9 @@ def _places(op: str, indices: Tensor, x: Tensor, axis: int, length: int) -> tupl
     """The batches that rows of indices name, None where they stand in order, and the positions from which to write."""
     last = x.size(axis) - length + 1
     if indices.dim() == 1:
-        return None, within(op, "indices", indices, 0, last)
-    batches = within(op, "indices[..., 0]", indices[:, 0].contiguous(), 0, x.size(0))
-    return batches, within(op, "indices[..., 1]", indices[:, 1].contiguous(), 0, last)
+        return None, checked_index(op, "indices", indices, 0, last)
+    batches = checked_index(op, "indices[..., 0]", indices[:, 0].contiguous(), 0, x.size(0))
+    return batches, checked_index(op, "indices[..., 1]", indices[:, 1].contiguous(), 0, last)
 
 
 def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:

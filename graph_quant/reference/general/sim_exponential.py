@@ -7,10 +7,10 @@ numbers are the host's own, for of which words a device makes them is not public
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.rng import between_bounds
+from graph_quant.reference.rng import uniform_open
 from torch import Tensor
 
 
 def sim_exponential(x: Tensor, lambd: float, generator: torch.Generator | None) -> Tensor:
     """``x``, filled."""
-    return x.copy_(between_bounds(x.shape, generator).log() / -lambd)
+    return x.copy_(uniform_open(x.shape, generator).log() / -lambd)

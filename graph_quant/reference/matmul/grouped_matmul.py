@@ -23,7 +23,7 @@ PAIRS, ROWS, COLUMNS = -1, 0, 2
 _OP = "npu_grouped_matmul"
 
 
-def given(tensors: Sequence[Tensor] | None) -> list[Tensor]:
+def nonempty(tensors: Sequence[Tensor] | None) -> list[Tensor]:
     """The tensors of an optional list; one of no element stands for none."""
     listed = list(tensors or ())
     is_none = len(listed) == 1 and listed[0].dim() == 1 and guard_or_false(listed[0].size(0) == 0)
@@ -56,11 +56,11 @@ def grouped_matmul(
     computed = grouped_products(
         flat,
         list(weight),
-        given(bias),
-        [quant_params.signed(each) for each in given(scale)],
-        given(offset),
-        given(antiquant_scale),
-        given(antiquant_offset),
+        nonempty(bias),
+        [quant_params.signed(each) for each in nonempty(scale)],
+        nonempty(offset),
+        nonempty(antiquant_scale),
+        nonempty(antiquant_offset),
         per_token_scale[0] if per_token_scale else None,
         group_list if group_list is None or isinstance(group_list, Tensor) else torch.tensor(group_list),
         form,
@@ -121,13 +121,13 @@ def grouped_products(
         assert group_list is not None
         for span in spans(_OP, group_list, group_list_type, group_list.size(0), x[0].size(1)):
             height = x[0].size(0)
-            part = Weight(weight[0][span.place])
+            part = Weight(weight[0][span.as_slice])
             results[0][span.weight * height : (span.weight + 1) * height] = product(
-                form, x[0][:, span.place], part, None, dtype, act_type, expected_rows
+                form, x[0][:, span.as_slice], part, None, dtype, act_type, expected_rows
             )
         return results
     for span, left, target in _pairs(x, weight, group_list, group_list_type, results):
-        scales = None if tokens is None else tokens[span.place]
+        scales = None if tokens is None else tokens[span.as_slice]
         target.copy_(product(form, left, belonging(span.weight), scales, dtype, act_type, expected_rows))
     return results
 
@@ -143,13 +143,13 @@ def _pairs(
     if len(x) == 1 and group_list is not None:
         count = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
         for span in spans(_OP, group_list, group_list_type, count, x[0].size(0)):
-            target = results[0][span.place] if len(results) == 1 else results[span.weight]
-            yield span, x[0][span.place], target
+            target = results[0][span.as_slice] if len(results) == 1 else results[span.weight]
+            yield span, x[0][span.as_slice], target
         return
     if group_list is not None:
         check_pairs(_OP, group_list, group_list_type, [each.size(0) for each in x])
     start = 0
     for number, left in enumerate(x):
         span = Span(number, start, start + left.size(0))
-        yield span, left, results[0][span.place] if len(results) == 1 < len(x) else results[number]
+        yield span, left, results[0][span.as_slice] if len(results) == 1 < len(x) else results[number]
         start = span.end

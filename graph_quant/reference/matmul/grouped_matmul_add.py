@@ -23,5 +23,5 @@ def grouped_matmul_add_(summed: Tensor, x: Tensor, weight: Tensor, group_list: T
     groups = group_list.size(0)
     total = summed.reshape(groups, x.size(1), weight.size(1))
     for span in spans(OP, group_list, ENDS, groups, x.size(0)):
-        total[span.weight] += x[span.place].float().T @ weight[span.place].float()
+        total[span.weight] += x[span.as_slice].float().T @ weight[span.as_slice].float()
     return summed.copy_(total.view_as(summed))

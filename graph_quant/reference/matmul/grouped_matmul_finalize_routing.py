@@ -47,10 +47,10 @@ def combined_products(
     if shared_input is not None:
         y[shared_input_offset : shared_input_offset + shared_input.size(0)] = shared_input.float() * shared_input_weight
     for span in spans(_OP, group_list, group_list_type, w.size(0), x.size(0)):
-        rows, shares = x[span.place], logit[span.place].unsqueeze(-1)
+        rows, shares = x[span.as_slice], logit[span.as_slice].unsqueeze(-1)
         if pertoken_scale is not None:
-            shares = pertoken_scale[span.place].unsqueeze(-1) * shares
-        targets = _checked(row_index[span.place], span.start, tokens)
+            shares = pertoken_scale[span.as_slice].unsqueeze(-1) * shares
+        targets = _checked(row_index[span.as_slice], span.start, tokens)
         if bias is None:
             values = int8_matmul(rows, w[span.weight]).float() * scale[span.weight] * shares
         else:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from graph_quant import quant_params
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.matmul.grouped_matmul import COLUMNS, given, grouped_matmul
+from graph_quant.reference.matmul.grouped_matmul import COLUMNS, grouped_matmul, nonempty
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT, FLOAT
 from torch import Tensor
 
@@ -39,7 +39,7 @@ def grouped_matmul_node(
     tuning_config: Sequence[int] = (0,),
 ) -> list[Tensor]:
     """GE's int4 tensors hold one element each, and lists that are not given hold one tensor of no element."""
-    bias, scale, offset = given(bias), given(scale), given(offset)
+    bias, scale, offset = nonempty(bias), nonempty(scale), nonempty(offset)
     scales = [quant_params.signed(each) for each in scale]
     x = [each.mT for each in x] if transpose_x else x
     weight = [each.mT for each in weight] if transpose_weight else weight
@@ -57,8 +57,8 @@ def grouped_matmul_node(
         bias,
         scales,
         offset,
-        given(antiquant_scale),
-        given(antiquant_offset),
+        nonempty(antiquant_scale),
+        nonempty(antiquant_offset),
         None if per_token_scale is None else [per_token_scale],
         group_list,
         [_Shape(shape) for shape in shapes],

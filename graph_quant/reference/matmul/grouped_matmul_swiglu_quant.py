@@ -17,7 +17,7 @@ from graph_quant import int4, quant_params
 from graph_quant.destination import INT8
 from graph_quant.reference.activation.activation_functions import gated
 from graph_quant.reference.grouping import spans
-from graph_quant.reference.matmul.grouped_products import Weight, split_product, stretches
+from graph_quant.reference.matmul.grouped_products import Weight, split_product, sum_over_groups
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
@@ -48,20 +48,20 @@ def swiglu_of_products(
     y.zero_()
     scale.zero_()
     for span in spans(op, group_list, group_list_type, weight.size(0), x.size(0)):
-        rows, tokens = x[span.place], x_scale[span.place].unsqueeze(-1)
+        rows, tokens = x[span.as_slice], x_scale[span.as_slice].unsqueeze(-1)
         rows = int4.unpack(rows) if rows.dtype == torch.int32 else rows
         chosen = Weight(weight[span.weight], scale=weight_scale[span.weight])
         is_a4w4 = assist is None and weight_scale.dtype == torch.int64
         if assist is not None:
             values = split_product(rows, dataclasses.replace(chosen, bias=assist[span.weight])) * tokens
         elif is_a4w4:
-            values = stretches(rows, chosen.integers, chosen) * tokens
+            values = sum_over_groups(rows, chosen.integers, chosen) * tokens
         else:
             values = int8_matmul(rows, chosen.integers).float() * tokens * weight_scale[span.weight].float()
         gate = gated(values, True, 0, 0.0, 0.0, 0.0)
         if smooth_scale is not None:
             gate = gate * smooth_scale[span.weight]
-        y[span.place], scale[span.place] = _quantised(gate, is_a4w4)
+        y[span.as_slice], scale[span.as_slice] = _quantised(gate, is_a4w4)
     return y, scale
 
 

@@ -25,7 +25,7 @@ import torch
 from graph_quant import int4, quant_params
 from graph_quant.reference.activation.activation_functions import activated
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
-from graph_quant.reference.matmul.requantise import to_int8
+from graph_quant.reference.matmul.requantise import requantise
 from torch import Tensor
 
 FLOAT, ANTIQUANT, A8W8, A8W4, A4W4 = "float", "antiquant", "a8w8", "a8w4", "a4w4"
@@ -61,7 +61,7 @@ def product(
     if form == A8W8:
         return _a8w8(x, weight, tokens, dtype, act_type)
     if form == A4W4:
-        values = stretches(int4.unpack(x) if x.dtype == torch.int32 else x, weight.integers, weight)
+        values = sum_over_groups(int4.unpack(x) if x.dtype == torch.int32 else x, weight.integers, weight)
         return (values if tokens is None else values * tokens).to(dtype)
     if form == A8W4:
         assert tokens is not None
@@ -69,24 +69,24 @@ def product(
     elements = weight.elements
     if form == ANTIQUANT:
         assert weight.antiquant_scale is not None
-        elements = restored(weight.integers, weight.antiquant_scale, weight.antiquant_offset, x.dtype)
+        elements = dequantise_weight(weight.integers, weight.antiquant_scale, weight.antiquant_offset, x.dtype)
     values = torch.matmul(x.float(), elements.float())
     return (values if weight.bias is None else values + weight.bias.float()).to(dtype)
 
 
-def restored(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+def dequantise_weight(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The floating elements that the ``integers`` of a weight stand for."""
     between = dtype if dtype == torch.float16 else torch.float32
     values = integers.to(between)
     if scale.dim() == 2:
         # One row of scales for each stretch of k.
-        scale = _stretched(scale, values.size(0))
-        offset = None if offset is None else _stretched(offset, values.size(0))
+        scale = _repeat_groups(scale, values.size(0))
+        offset = None if offset is None else _repeat_groups(offset, values.size(0))
     values = values if offset is None else values + offset.to(between)
     return (values * scale.to(between)).to(dtype)
 
 
-def _stretched(parameters: Tensor, depth: int) -> Tensor:
+def _repeat_groups(parameters: Tensor, depth: int) -> Tensor:
     return parameters.repeat_interleave(depth // parameters.size(0), 0)
 
 
@@ -99,14 +99,14 @@ def _a8w8(x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, 
         return accumulator
     assert weight.scale is not None
     if dtype == torch.int8:
-        return to_int8(accumulator, weight.scale)
+        return requantise(accumulator, weight.scale)
     values = accumulator.float() * weight.scale.float()
     if tokens is not None:
         values = values * tokens
     return activated(values if bias is None else values + bias.float(), act_type).to(dtype)
 
 
-def stretches(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:
+def sum_over_groups(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:
     """The sum of ``float16(acc * scale)`` over the stretches of k that have a scale of their own, added in float16."""
     assert weight.scale is not None
     scales = quant_params.decode(weight.scale.reshape(-1, integers.size(-1)))[0]
@@ -135,7 +135,7 @@ def _a8w4(x: Tensor, weight: Weight, tokens: Tensor, dtype: torch.dtype, rows: i
 def split_product(x: Tensor, weight: Weight) -> Tensor:
     """int8 rows times an int4 weight, x in two halves of int4, with the bias that makes up for their shift."""
     integers = weight.integers
-    high, low = (stretches(half, integers, weight) for half in (x >> 4, (x & 0x0F) - 8))
+    high, low = (sum_over_groups(half, integers, weight) for half in (x >> 4, (x & 0x0F) - 8))
     assert weight.bias is not None
     values = low + high * 16.0 + weight.bias
     if weight.offset is not None:

@@ -8,7 +8,7 @@ from graph_quant.dispatcher import step
 from graph_quant.reference.matmul.int8_matmul import int8_matmul, is_native
 
 
-def dequantised(
+def dequantise(
     accumulator: torch.Tensor, scale: torch.Tensor, pertoken_scale: torch.Tensor | None, bias: torch.Tensor | None
 ) -> torch.Tensor:
     """The product times the scale of its column, and of its row, plus a float bias, in float32."""
@@ -18,7 +18,7 @@ def dequantised(
     return values if bias is None else values + bias.float()
 
 
-def int8_rescaled(
+def int8_matmul_dequant(
     x1: torch.Tensor,
     x2: torch.Tensor,
     scale: torch.Tensor,
@@ -29,13 +29,13 @@ def int8_rescaled(
     """``dequantised`` of the product of int8 tensors, rounded to ``dtype``; a bias is float."""
     vectors = [each for each in (scale, pertoken_scale, bias) if each is not None]
     if not is_native(x1, x2) or any(each.dim() != 1 for each in vectors):
-        return dequantised(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
+        return dequantise(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
     if type(x1) is type(x2) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
-        return _rescaled(x1, x2, scale, pertoken_scale, bias, dtype)
+        return _compute(x1, x2, scale, pertoken_scale, bias, dtype)
     return STEP(x1, x2, scale, pertoken_scale, bias, dtype)  # type: ignore[no-any-return]
 
 
-def _rescaled(
+def _compute(
     x1: torch.Tensor,
     x2: torch.Tensor,
     scale: torch.Tensor,
@@ -47,7 +47,7 @@ def _rescaled(
     fits = scale.numel() in (1, columns) and (bias is None or bias.numel() == columns)
     fits = fits and (pertoken_scale is None or pertoken_scale.numel() == rows)
     if not (fits and is_native(x1, x2)):  # compiled code may have laid them out otherwise
-        return dequantised(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
+        return dequantise(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
     return native.int8_product(x1, x2, dtype, _floats(scale), _floats(pertoken_scale), _floats(bias))
 
 
@@ -70,8 +70,8 @@ def _shape_only(
 
 
 STEP = step(
-    "int8_rescaled(Tensor x1, Tensor x2, Tensor scale, Tensor? pertoken_scale, Tensor? bias, ScalarType dtype)"
+    "int8_matmul_dequant(Tensor x1, Tensor x2, Tensor scale, Tensor? pertoken_scale, Tensor? bias, ScalarType dtype)"
     " -> Tensor",
-    _rescaled,
+    _compute,
     _shape_only,
 )

@@ -18,9 +18,9 @@ from graph_quant import int4, quant_params
 from graph_quant.destination import BFLOAT16, FLOAT16, INT8, INT32, Destination, element_destination
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
-from graph_quant.reference.matmul.int8_matmul_dequant import dequantised, int8_rescaled
+from graph_quant.reference.matmul.int8_matmul_dequant import dequantise, int8_matmul_dequant
 from graph_quant.reference.matmul.quant_matmul_groups import WHOLE, grouped
-from graph_quant.reference.matmul.requantise import to_int8
+from graph_quant.reference.matmul.requantise import requantise
 
 
 def quant_matmul(
@@ -40,17 +40,17 @@ def quant_matmul(
         return grouped(form, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
     takes_floats = output is BFLOAT16 or (output is FLOAT16 and pertoken_scale is not None)
     if takes_floats and x1.dtype == torch.int8 and (bias is None or bias.dtype != torch.int32):
-        return int8_rescaled(x1, x2, scale, pertoken_scale, bias, output.storage)
+        return int8_matmul_dequant(x1, x2, scale, pertoken_scale, bias, output.storage)
     accumulator, bias = accumulated(x1, x2, bias, packed_along_k)
     if output is INT32:
         return accumulator
     if takes_floats:
-        return dequantised(accumulator, scale, pertoken_scale, bias).to(output.storage)
+        return dequantise(accumulator, scale, pertoken_scale, bias).to(output.storage)
     params = scale if scale.dtype == torch.int64 else quant_params.encode(scale, offset)
     params = params.reshape(-1)
     if output is FLOAT16:
         return (accumulator.float() * quant_params.decode(params)[0]).to(torch.float16)
-    return to_int8(accumulator, params)
+    return requantise(accumulator, params)
 
 
 def accumulated(

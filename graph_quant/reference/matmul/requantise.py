@@ -11,7 +11,7 @@ from torch import Tensor
 _NINE_BITS = Destination("int9", torch.int16, (), low=-256, high=255)
 
 
-def to_int8(accumulator: Tensor, params: Tensor) -> Tensor:
+def requantise(accumulator: Tensor, params: Tensor) -> Tensor:
     """Saturates twice: to nine bits before the offset of ``params`` is added, to eight after."""
     scale, offset = quant_params.decode(params)
     return (saturate(accumulator.float() * scale, _NINE_BITS) + offset).clamp(INT8.low, INT8.high).to(torch.int8)

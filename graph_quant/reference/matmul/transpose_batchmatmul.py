@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant import quant_params
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.matmul.requantise import to_int8
+from graph_quant.reference.matmul.requantise import requantise
 from torch import Tensor
 
 
@@ -22,7 +22,7 @@ def transpose_batchmatmul(
     batches = torch.bmm(x1.permute(tuple(x1_order)).float(), x2.permute(tuple(x2_order)).float())
     values = batches.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     if scale is not None:
-        return to_int8(values.flatten(1), quant_params.signed(scale)).unsqueeze(1)
+        return requantise(values.flatten(1), quant_params.signed(scale)).unsqueeze(1)
     if parts > 1:
         split = values.reshape(values.size(0), parts, -1).transpose(0, 1)
         values = split.clone(memory_format=torch.contiguous_format)

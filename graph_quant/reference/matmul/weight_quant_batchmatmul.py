@@ -14,7 +14,7 @@ import torch
 from graph_quant import int4, quant_params
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.matmul.requantise import to_int8
+from graph_quant.reference.matmul.requantise import requantise
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -43,7 +43,7 @@ def weight_quant_batchmatmul(
         return values.to(x.dtype)
     packed = quant_scale.dtype == torch.int64
     params = quant_scale if packed else quant_params.encode(quant_scale, quant_offset)
-    return to_int8(values, params.reshape(-1))
+    return requantise(values, params.reshape(-1))
 
 
 def _restored(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype, group_size: int) -> Tensor:

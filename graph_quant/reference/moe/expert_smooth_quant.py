@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.reference.blocks import by_row_blocks
-from graph_quant.reference.moe.tiling import half_away
+from graph_quant.reference.moe.tiling import round_half_away
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
@@ -27,7 +27,7 @@ def _infer(x: Tensor, token: Tensor, *_: object) -> tuple[Tensor, Tensor]:
 
 
 @opaque(_infer)
-def smoothed_rows(
+def quantise_smoothed_rows(
     x: Tensor, token: Tensor, expert: Tensor, smooth: Tensor, through_half: bool, fused: bool
 ) -> tuple[Tensor, Tensor]:
     """Row i is token ``token[i]`` of ``x`` times row ``expert[i]`` of ``smooth``; with it comes its scale."""
@@ -64,7 +64,7 @@ def _are_ordinary(scale: Tensor) -> bool:
 
 
 def _stored(quotient: Tensor, through_half: bool, ordinary: bool) -> Tensor:
-    whole = half_away(quotient) if through_half else quotient
+    whole = round_half_away(quotient) if through_half else quotient
     return whole.round().to(torch.int8) if ordinary else saturate(whole, INT8)
 
 

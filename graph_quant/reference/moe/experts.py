@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.moe.ranges import check_range
+from graph_quant.reference.index_checks import check_range
 from torch import Tensor
 
 _NOT_HERE = torch.iinfo(torch.int32).max

@@ -12,7 +12,7 @@ import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.moe.ranges import check_range
+from graph_quant.reference.index_checks import check_range
 from torch import Tensor
 
 DROP_MODES, ROW_MODES = (1, 3), (2, 3)

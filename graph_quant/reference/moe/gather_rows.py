@@ -7,19 +7,19 @@ from graph_quant.dispatcher import step
 from torch import Tensor
 
 
-def _copied(x: Tensor, index: Tensor) -> Tensor:
+def _gather(x: Tensor, index: Tensor) -> Tensor:
     return x.index_select(0, index)
 
 
-def _inferred(x: Tensor, index: Tensor) -> Tensor:
+def _infer(x: Tensor, index: Tensor) -> Tensor:
     return x.new_empty((index.size(0), *x.shape[1:]))
 
 
-_step = step("copied_rows(Tensor x, Tensor index) -> Tensor", _copied, _inferred)
+_step = step("gather_rows(Tensor x, Tensor index) -> Tensor", _gather, _infer)
 
 
-def copied_rows(x: Tensor, index: Tensor) -> Tensor:
+def gather_rows(x: Tensor, index: Tensor) -> Tensor:
     """Row ``index[i]`` of ``x`` as row i."""
     if torch.compiler.is_compiling():
         return _step(x, index)  # type: ignore[no-any-return]
-    return _copied(x, index)
+    return _gather(x, index)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.moe.ranges import check_range
+from graph_quant.reference.index_checks import check_range
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from graph_quant.reference.checks import value_check
+from graph_quant.reference.index_checks import check_range
 from graph_quant.reference.moe.gating_top_k import SIGMOID
-from graph_quant.reference.moe.ranges import check_range
 from graph_quant.refusals import Refusal
 from torch import Tensor
 

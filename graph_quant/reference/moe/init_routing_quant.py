@@ -13,7 +13,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.moe.experts import SortedPairs, expert_ids, only_where, sort_pairs
-from graph_quant.reference.moe.gather_rows import copied_rows
+from graph_quant.reference.moe.gather_rows import gather_rows
 from graph_quant.reference.moe.quantise import DYNAMIC, STATIC, expand
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
@@ -61,7 +61,7 @@ def _quantised(
         assert scale is not None
         assert offset is not None
         halves = x.half() * scale.half() + offset.half()
-        return copied_rows(saturate(halves.float(), INT8), token), x.new_zeros(token.shape, dtype=torch.float32)
+        return gather_rows(saturate(halves.float(), INT8), token), x.new_zeros(token.shape, dtype=torch.float32)
     return expand(x, token, expert, scale, None, DYNAMIC, through_half=True)
 
 

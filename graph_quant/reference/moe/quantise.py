@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from graph_quant.destination import INT8
 from graph_quant.reference.blocks import by_row_blocks
-from graph_quant.reference.moe.expert_smooth_quant import smoothed_rows
-from graph_quant.reference.moe.gather_rows import copied_rows
-from graph_quant.reference.moe.tiling import half_away
+from graph_quant.reference.moe.expert_smooth_quant import quantise_smoothed_rows
+from graph_quant.reference.moe.gather_rows import gather_rows
+from graph_quant.reference.moe.tiling import round_half_away
 from graph_quant.reference.rounding import affine, saturate
 from torch import Tensor
 
@@ -32,16 +32,16 @@ def expand(
     """
     if quant_mode == DYNAMIC:
         if scale is not None and scale.size(0) != 1:
-            return smoothed_rows(x, token, expert, scale, through_half, torch.compiler.is_compiling())
+            return quantise_smoothed_rows(x, token, expert, scale, through_half, torch.compiler.is_compiling())
         y, scales = _dynamic(
             lambda rows: x[rows].float() if scale is None else x[rows].float() * scale, x.size(0), x, through_half
         )
-        return copied_rows(y, token), scales.index_select(0, token)
+        return gather_rows(y, token), scales.index_select(0, token)
     if quant_mode == STATIC:
         assert scale is not None
-        return copied_rows(_static(x, scale, offset), token), x.new_zeros(token.shape, dtype=torch.float32)
+        return gather_rows(_static(x, scale, offset), token), x.new_zeros(token.shape, dtype=torch.float32)
     kept = x.new_zeros(token.shape, dtype=torch.float32) if scale is None else scale.index_select(0, token)
-    return copied_rows(x, token), kept
+    return gather_rows(x, token), kept
 
 
 def _static(x: Tensor, scale: Tensor, offset: Tensor | None) -> Tensor:
@@ -57,7 +57,7 @@ def _dynamic(values_of: Callable[[slice], Tensor], rows: int, x: Tensor, through
         values = values_of(part)
         scale = values.abs().amax(-1, keepdim=True) / 127.0
         quotient = values / scale
-        return saturate(half_away(quotient) if through_half else quotient, INT8), scale.squeeze(-1)
+        return saturate(round_half_away(quotient) if through_half else quotient, INT8), scale.squeeze(-1)
 
     if torch.compiler.is_compiling():
         return block(slice(None))

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.moe.ranges import check_range
-from graph_quant.reference.moe.token_permute import summed, token_permute
+from graph_quant.reference.index_checks import check_range
+from graph_quant.reference.moe.token_permute import sum_rows, token_permute
 from graph_quant.refusals import Refusal
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -26,14 +26,14 @@ IN, OUT = "npu_moe_token_permute_with_routing_map", "npu_moe_token_unpermute_wit
 
 
 @value_check
-def zeros_and_ones(op: str, routing_map: Tensor) -> Tensor:
+def checked_binary(op: str, routing_map: Tensor) -> Tensor:
     """``routing_map``, refused where a number is neither 0 nor 1."""
     check_range(op, "routing_map", routing_map.to(torch.int8), 0, 2)
     return routing_map
 
 
 @value_check
-def so_many_experts(op: str, routing_map: Tensor, k: int) -> Tensor:
+def checked_expert_count(op: str, routing_map: Tensor, k: int) -> Tensor:
     """``routing_map``, refused where a token has more or fewer than ``k`` experts."""
     check_range(op, "routing_map", routing_map.to(torch.int8), 0, 2)
     wrong = (routing_map.sum(1) != k).nonzero()
@@ -45,7 +45,7 @@ def so_many_experts(op: str, routing_map: Tensor, k: int) -> Tensor:
 
 
 @value_check
-def rows_in(op: str, name: str, index: Tensor, end: int) -> Tensor:
+def checked_rows(op: str, name: str, index: Tensor, end: int) -> Tensor:
     """``index``, refused where a value is negative or not below ``end``."""
     check_range(op, name, index, 0, end)
     return index
@@ -56,9 +56,9 @@ def permute_with_routing_map(
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """``(permuted_tokens, permuted_probs, sorted_indices)``."""
     if drop_and_pad or rows == 0:
-        checked = zeros_and_ones(IN, routing_map)
+        checked = checked_binary(IN, routing_map)
     else:
-        checked = so_many_experts(IN, routing_map, rows // routing_map.size(0))
+        checked = checked_expert_count(IN, routing_map, rows // routing_map.size(0))
     return permuted(tokens, checked, probs, rows, drop_and_pad, token_permute)
 
 
@@ -110,10 +110,10 @@ def unpermute_with_routing_map(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The sum of each token's rows; and for the gradient the rows token by token, their tokens and their weights."""
     tokens = restore_shape[0]
-    places = rows_in(OUT, "sorted_indices", sorted_indices, tokens if drop_and_pad else 2**31)
+    places = checked_rows(OUT, "sorted_indices", sorted_indices, tokens if drop_and_pad else 2**31)
     if routing_map is not None and probs is not None and not drop_and_pad:
-        routing_map = so_many_experts(OUT, routing_map, permuted_tokens.size(0) // tokens)
-    return unpermuted(permuted_tokens, places, tokens, probs, routing_map, drop_and_pad, summed)
+        routing_map = checked_expert_count(OUT, routing_map, permuted_tokens.size(0) // tokens)
+    return unpermuted(permuted_tokens, places, tokens, probs, routing_map, drop_and_pad, sum_rows)
 
 
 def first(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Tensor]:

@@ -12,8 +12,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.moe.routing_map import IN, OUT, chosen_first, rows_in, so_many_experts, zeros_and_ones
-from graph_quant.reference.moe.token_permute import summed
+from graph_quant.reference.moe.routing_map import (
+    IN,
+    OUT,
+    checked_binary,
+    checked_expert_count,
+    checked_rows,
+    chosen_first,
+)
+from graph_quant.reference.moe.token_permute import sum_rows
 from graph_quant.reference.moe.token_permute_grad import gradients
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -31,16 +38,16 @@ def permute_with_routing_map_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """The gradients of the tokens and of the probabilities."""
     rows, tokens = permuted_token_out_grad.size(0), routing_map.size(0)
-    places = rows_in(TOKENS_GRAD, "sorted_indices", sorted_indices, tokens if drop_and_pad else max(rows, 1))
+    places = checked_rows(TOKENS_GRAD, "sorted_indices", sorted_indices, tokens if drop_and_pad else max(rows, 1))
     if drop_and_pad or rows == 0:
-        checked = zeros_and_ones(TOKENS_GRAD, routing_map)
+        checked = checked_binary(TOKENS_GRAD, routing_map)
     else:
-        checked = so_many_experts(TOKENS_GRAD, routing_map, rows // tokens)
+        checked = checked_expert_count(TOKENS_GRAD, routing_map, rows // tokens)
     return of_tokens(permuted_token_out_grad, probs_grad, places, checked, drop_and_pad, _summed)
 
 
 def _summed(rows: Tensor, place_of: Tensor) -> Tensor:
-    return summed(rows, place_of, None)
+    return sum_rows(rows, place_of, None)
 
 
 def of_tokens(
@@ -49,9 +56,9 @@ def of_tokens(
     places: Tensor,
     routing_map: Tensor,
     drop_and_pad: bool,
-    summed: Callable[[Tensor, Tensor], Tensor],
+    sum_rows: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Tensor | None]:
-    """``permute_with_routing_map_grad`` of what is right; ``summed`` adds the rows of tokens, eagerly or in a graph."""
+    """``permute_with_routing_map_grad`` of checked arguments; ``sum_rows`` adds the rows of a token."""
     (tokens, experts), rows = routing_map.shape, grad.size(0)
     nothing = None if probs_grad is None else probs_grad.new_zeros(tokens, experts)
     if guard_or_false(rows == 0):
@@ -59,7 +66,7 @@ def of_tokens(
     if drop_and_pad:
         sums = torch.zeros(tokens, grad.size(1), device=grad.device).index_add(0, places, grad.float())
         return sums.to(grad.dtype), None if probs_grad is None else _at_rows(probs_grad, places, tokens, experts)
-    tokens_grad = summed(grad, places.reshape(tokens, rows // tokens))
+    tokens_grad = sum_rows(grad, places.reshape(tokens, rows // tokens))
     if probs_grad is None or nothing is None:
         return tokens_grad, None
     chosen = chosen_first(routing_map, rows // tokens)
@@ -83,12 +90,12 @@ def unpermute_with_routing_map_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """The gradients of the rows and of the probabilities."""
     pairs, tokens = out_index.size(0), unpermuted_tokens_grad.size(0)
-    places, token_of = rows_in(ROWS_GRAD, "out_index", out_index, pairs), permuted_token_id
+    places, token_of = checked_rows(ROWS_GRAD, "out_index", out_index, pairs), permuted_token_id
     if drop_and_pad:
         places = each_row_once(ROWS_GRAD, "out_index", places)
-        token_of = rows_in(ROWS_GRAD, "permuted_token_id", permuted_token_id, tokens)
+        token_of = checked_rows(ROWS_GRAD, "permuted_token_id", permuted_token_id, tokens)
     if routing_map is not None and probs is not None and not drop_and_pad:
-        routing_map = so_many_experts(ROWS_GRAD, routing_map, pairs // tokens)
+        routing_map = checked_expert_count(ROWS_GRAD, routing_map, pairs // tokens)
     return of_rows(unpermuted_tokens_grad, places, token_of, routing_map, permuted_tokens, probs, drop_and_pad)
 
 

@@ -35,7 +35,7 @@ def _up(number: int, multiple: int) -> int:
     return (number + multiple - 1) // multiple * multiple
 
 
-def half_away(values: Tensor) -> Tensor:
+def round_half_away(values: Tensor) -> Tensor:
     """``values`` cut to float16 towards zero, then rounded half away from zero."""
     half = values.to(torch.float16)
     beyond = half.float().abs() > values.abs()

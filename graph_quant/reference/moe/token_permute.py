@@ -12,7 +12,7 @@ import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
 from graph_quant.reference.checks import value_check
-from graph_quant.reference.moe.ranges import check_range
+from graph_quant.reference.index_checks import check_range
 from torch import Tensor
 
 
@@ -24,7 +24,7 @@ def experts(indices: Tensor) -> Tensor:
 
 
 @value_check
-def places(op: str, sorted_indices: Tensor) -> Tensor:
+def checked_positions(op: str, sorted_indices: Tensor) -> Tensor:
     """``sorted_indices``, refused where a value is negative."""
     check_range(op, "sorted_indices", sorted_indices, 0, 2**31)
     return sorted_indices
@@ -62,10 +62,12 @@ def token_unpermute(
 ) -> Tensor:
     """The sum of each token's rows."""
     terms = 1 if probs is None else probs.size(1)
-    return summed(permuted_tokens, places("npu_moe_token_unpermute", sorted_indices).reshape(-1, terms), probs)
+    return sum_rows(
+        permuted_tokens, checked_positions("npu_moe_token_unpermute", sorted_indices).reshape(-1, terms), probs
+    )
 
 
-def summed(rows: Tensor, place_of: Tensor, probs: Tensor | None) -> Tensor:
+def sum_rows(rows: Tensor, place_of: Tensor, probs: Tensor | None) -> Tensor:
     """The sum over k of the rows at ``place_of[token, k]``, times ``probs[token, k]`` if given, in float32."""
 
     def block(part: slice) -> tuple[Tensor]:

@@ -13,17 +13,17 @@ from collections.abc import Callable
 import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.blocks import by_row_blocks
-from graph_quant.reference.moe.token_permute import places, summed
+from graph_quant.reference.moe.token_permute import checked_positions, sum_rows
 from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 
 def token_permute_grad(grad_permuted_tokens: Tensor, sorted_indices: Tensor, experts_a_token: int) -> Tensor:
     """The gradient of the tokens."""
-    place_of = places("npu_moe_token_permute_grad", sorted_indices).reshape(-1, experts_a_token)
+    place_of = checked_positions("npu_moe_token_permute_grad", sorted_indices).reshape(-1, experts_a_token)
     if grad_permuted_tokens.size(0) == 0:
         return grad_permuted_tokens.new_zeros(place_of.size(0), grad_permuted_tokens.size(1))
-    return summed(grad_permuted_tokens, place_of, None)
+    return sum_rows(grad_permuted_tokens, place_of, None)
 
 
 @kernel("MoeTokenPermuteGrad", flops=1)
@@ -46,7 +46,11 @@ def token_unpermute_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """The gradients of the rows and of the probabilities."""
     return gradients(
-        grad_unpermuted_tokens, places("npu_moe_token_unpermute_grad", sorted_indices), probs, permuted_tokens, rows
+        grad_unpermuted_tokens,
+        checked_positions("npu_moe_token_unpermute_grad", sorted_indices),
+        probs,
+        permuted_tokens,
+        rows,
     )
 
 

@@ -15,7 +15,7 @@ from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
 from graph_quant.reference.dequantise import elements
 from graph_quant.reference.quant import dynamic
-from graph_quant.reference.quant.row_quant import rows_quantised
+from graph_quant.reference.quant.row_quant import quantise_rows
 
 
 def _parameters(
@@ -54,7 +54,7 @@ def dynamic_quant(
         mode == dynamic.PERTOKEN and group_index is None and (smooth_scales is None or smooth_scales.dim() == 1)
     )
     if is_of_rows and destination is INT8 and not dst_type_max and native.quantises(x):
-        y, scale = rows_quantised(x.reshape(math.prod(x.shape[:-1]), x.size(-1)), smooth_scales, spills)
+        y, scale = quantise_rows(x.reshape(math.prod(x.shape[:-1]), x.size(-1)), smooth_scales, spills)
         return y.reshape(x.shape), scale.reshape(x.shape[:-1])
     y, scale, multiplier = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
     if x.numel() and spills:

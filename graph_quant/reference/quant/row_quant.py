@@ -7,7 +7,7 @@ from graph_quant import native
 from graph_quant.dispatcher import step
 
 
-def rows_quantised(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def quantise_rows(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """The rows of a matrix that ``native.quantises`` says yes to, in int8, and the scale of each."""
     if type(x) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _compute(x, smooth, inverts)
@@ -23,4 +23,4 @@ def _shape_only(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> 
     return x.new_empty(x.shape, dtype=torch.int8), x.new_empty((x.size(0),), dtype=torch.float32)
 
 
-STEP = step("rows_quantised(Tensor x, Tensor? smooth, bool inverts) -> (Tensor, Tensor)", _compute, _shape_only)
+STEP = step("quantise_rows(Tensor x, Tensor? smooth, bool inverts) -> (Tensor, Tensor)", _compute, _shape_only)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.index_checks import within
+from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
 from torch import Tensor
 
@@ -40,7 +40,7 @@ def mrope(
     is_interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """Both embedded; without ``sections`` positions are one row."""
-    chosen = cos_sin_cache[within(OP, "positions", positions, 0, cos_sin_cache.size(0)).long()].float()
+    chosen = cos_sin_cache[checked_index(OP, "positions", positions, 0, cos_sin_cache.size(0)).long()].float()
     halves = chosen.chunk(2, -1)
     cos, sin = (coefficients(each, sections, is_interleaved) for each in halves) if sections else halves
     mode = rotary_mode or HALF
