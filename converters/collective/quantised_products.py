@@ -6,14 +6,14 @@ TorchAir's converters name the result int8 where y_dtype is left out.
 from __future__ import annotations
 
 from graph_quant.converters.lowering import HALVES, lowers
-from graph_quant.meta.collective.matmul_rules import ProductPlan
+from graph_quant.meta.collective.matmul_rules import MatmulPlan
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor as GeTensor
 
 
 @lowers("npu_all_gather_quant_mm")
 def lower_all_gather(
-    plan: ProductPlan,
+    plan: MatmulPlan,
     input: GeTensor,  # noqa: A002  (the schema's name)
     x2: GeTensor,
     hcom: str,
@@ -40,7 +40,7 @@ def lower_all_gather(
 
 @lowers("npu_quant_mm_reduce_scatter")
 def lower_reduce_scatter(
-    plan: ProductPlan,
+    plan: MatmulPlan,
     input: GeTensor,  # noqa: A002  (the schema's name)
     x2: GeTensor,
     hcom: str,

@@ -8,7 +8,7 @@ which comm_mode "aiv" is for. k is from 256 to 65534. The product is (m * world_
 from __future__ import annotations
 
 import torch
-from graph_quant.meta.collective.matmul_rules import ProductPlan, check_bias, check_gathered
+from graph_quant.meta.collective.matmul_rules import MatmulPlan, check_bias, check_gathered
 from graph_quant.meta.collective.scale_rules import base_output, check_scales
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
@@ -31,7 +31,7 @@ def all_gather_base_mm(
     comm_turn: int,
     output_dtype: torch.dtype | None,
     comm_mode: str | None,
-) -> ProductPlan:
+) -> MatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     check_gathered(rules, input, x2, world_size, comm_turn)
     rules.one_of("gather_index", gather_index, (0,))
@@ -45,4 +45,4 @@ def all_gather_base_mm(
     check_bias(rules, bias, (input.dtype,), x2.size(1))
     rows = input.size(0) * world_size
     gathered = (rows, input.size(1)) if gather_output else (0,)
-    return ProductPlan((Result((rows, x2.size(1)), output), Result(gathered, input.dtype)), output)
+    return MatmulPlan((Result((rows, x2.size(1)), output), Result(gathered, input.dtype)), output)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.meta.collective.matmul_rules import ProductPlan, check_gathered, check_none
+from graph_quant.meta.collective.matmul_rules import MatmulPlan, check_gathered, check_none
 from graph_quant.meta.collective.reserved_arguments import RANKS, check_reserved
 from graph_quant.meta.collective.scale_rules import check_scales, quantised_output
 from graph_quant.meta.operator import Result, operator
@@ -41,7 +41,7 @@ def all_gather_quant_mm(
     x1_scale_dtype: int | None,
     x2_scale_dtype: int | None,
     comm_mode: str | None,
-) -> ProductPlan:
+) -> MatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     check_gathered(rules, input, x2, world_size, comm_turn, RANKS)
     dtypes = {"x1_dtype": x1_dtype, "x2_dtype": x2_dtype}
@@ -56,4 +56,4 @@ def all_gather_quant_mm(
     rows = input.size(0) * world_size
     gathered = Result((rows, input.size(1)), input.dtype)
     results = (Result((rows, x2.size(1)), output), gathered, Result((0,), torch.float32))
-    return ProductPlan(results, output)
+    return MatmulPlan(results, output)

@@ -15,7 +15,7 @@ RANKS = (2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
-class ProductPlan(Plan):
+class MatmulPlan(Plan):
     """``output`` is the dtype of the product, in which ranks add."""
 
     output: torch.dtype

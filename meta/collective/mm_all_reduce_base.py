@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.meta.collective.matmul_rules import (
     HALVES,
-    ProductPlan,
+    MatmulPlan,
     check_bias,
     check_none,
     check_row,
@@ -55,7 +55,7 @@ def mm_all_reduce_base(
     pertoken_scale_dtype: int | None,
     comm_quant_mode: int,
     comm_mode: str | None,
-) -> ProductPlan:
+) -> MatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     refuse_950(
         rules,
@@ -88,7 +88,7 @@ def mm_all_reduce_base(
         rules.rank("x3", x3, len(shape), why=", as the result has")
         for dim, size in enumerate(shape):
             rules.equal(f"x3.size({dim})", x3.size(dim), "the result's", size)
-    return ProductPlan((Result(shape, output),), output)
+    return MatmulPlan((Result(shape, output),), output)
 
 
 def _check_integers(

@@ -7,7 +7,7 @@ which comm_mode "aiv" is for. m is a multiple of world_size, k from 256 to 65534
 from __future__ import annotations
 
 import torch
-from graph_quant.meta.collective.matmul_rules import ProductPlan, check_bias, check_gathered, check_scattered
+from graph_quant.meta.collective.matmul_rules import MatmulPlan, check_bias, check_gathered, check_scattered
 from graph_quant.meta.collective.scale_rules import base_output, check_scales
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
@@ -29,7 +29,7 @@ def mm_reduce_scatter_base(
     comm_turn: int,
     output_dtype: torch.dtype | None,
     comm_mode: str | None,
-) -> ProductPlan:
+) -> MatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     check_gathered(rules, input, x2, world_size, comm_turn)
     kept = check_scattered(rules, input, world_size, reduce_op)
@@ -38,4 +38,4 @@ def mm_reduce_scatter_base(
     if bias is not None and input.dtype == torch.int8:
         rules.refuse("bias must be None for int8 input, got one")
     check_bias(rules, bias, (input.dtype,), x2.size(1))
-    return ProductPlan((Result((kept, x2.size(1)), output),), output)
+    return MatmulPlan((Result((kept, x2.size(1)), output),), output)

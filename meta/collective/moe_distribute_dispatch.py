@@ -27,7 +27,7 @@ from graph_quant.meta.collective.moe_distribute_rules import (
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.collective.expert_layout import ExpertLayout
-from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, sent_weights
+from graph_quant.reference.collective.moe_distribute_dispatch import dispatch, select_sent_weights
 from torch import Tensor
 
 
@@ -131,7 +131,7 @@ def moe_distribute_dispatch(
     rows, counts = _check_rest(rules, x, expert_ids, expert_scales, global_bs, layout, second=False)
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = expert_ids.size(0) * expert_ids.size(1)
-    weights = sent_weights(expert_scales, second=False)
+    weights = select_sent_weights(expert_scales, second=False)
     return _plan(x, quant_mode, layout.local, tp_world_size, weights, (rows, counts, assist))
 
 
@@ -193,5 +193,5 @@ def _check_rest(
         check_weights(rules, "expert_scales", weights, expert_ids)
     check_batch(rules, global_bs, layout.ranks)
     tokens, chosen = global_bs or x.size(0) * layout.ranks, expert_ids.size(1)
-    more = 0 if sent_weights(weights, second) is None else tokens * 2 * chosen * (layout.ranks // 8)
+    more = 0 if select_sent_weights(weights, second) is None else tokens * 2 * chosen * (layout.ranks // 8)
     return layout.rows(tokens, chosen, second), layout.ranks * layout.local + more

@@ -13,7 +13,7 @@ import torch
 from graph_quant.chip import is_a3
 from graph_quant.destination import BFLOAT16, FLOAT16
 from graph_quant.meta.collective.all_to_all_matmul import RANKS
-from graph_quant.meta.collective.matmul_rules import ProductPlan, check_bias, check_none, refuse_950
+from graph_quant.meta.collective.matmul_rules import MatmulPlan, check_bias, check_none, refuse_950
 from graph_quant.meta.operator import Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.all_to_all_matmul import quant_matmul_all_to_all as reference
@@ -49,7 +49,7 @@ def quant_matmul_all_to_all(
     comm_scale_dtype: int | None,
     y_dtype: int | None,
     comm_mode: str | None,
-) -> ProductPlan:
+) -> MatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.require(not is_a3(), lambda: "only Atlas A2 and Ascend 950 have it, got Atlas A3")
     offsets = {"common_scale": common_scale, "x1_offset": x1_offset, "x2_offset": x2_offset}
@@ -83,7 +83,7 @@ def quant_matmul_all_to_all(
     _check_scale(rules, "x2_scale", x2_scale, "x2.size(1)", columns)
     output = rules.destination("y_dtype", y_dtype, (FLOAT16, BFLOAT16)).storage
     check_bias(rules, bias, (output, torch.float32), columns, f" for {output} results")
-    return ProductPlan((Result((x1.size(0) * world_size, columns // world_size), output),), output)
+    return MatmulPlan((Result((x1.size(0) * world_size, columns // world_size), output),), output)
 
 
 def _check_scale(rules: Rules, name: str, scale: Tensor | None, size_name: str, size: int) -> None:

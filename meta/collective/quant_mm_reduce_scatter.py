@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.meta.collective.matmul_rules import HALVES, ProductPlan, check_bias, check_gathered, check_scattered
+from graph_quant.meta.collective.matmul_rules import HALVES, MatmulPlan, check_bias, check_gathered, check_scattered
 from graph_quant.meta.collective.reserved_arguments import RANKS, check_reserved
 from graph_quant.meta.collective.scale_rules import check_scales, quantised_output
 from graph_quant.meta.operator import Result, operator
@@ -41,7 +41,7 @@ def quant_mm_reduce_scatter(
     x1_scale_dtype: int | None,
     x2_scale_dtype: int | None,
     comm_mode: str | None,
-) -> ProductPlan:
+) -> MatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     check_gathered(rules, input, x2, world_size, comm_turn, RANKS)
     kept = check_scattered(rules, input, world_size, reduce_op)
@@ -53,4 +53,4 @@ def quant_mm_reduce_scatter(
     output = quantised_output(rules, input, packed, y_dtype)
     halves = HALVES if input.dtype == torch.int8 else (input.dtype,)
     check_bias(rules, bias, (*halves, torch.float32), x2.size(1), f" for {input.dtype} input")
-    return ProductPlan((Result((kept, x2.size(1)), output), Result((0,), torch.float32)), output)
+    return MatmulPlan((Result((kept, x2.size(1)), output), Result((0,), torch.float32)), output)

@@ -18,7 +18,7 @@ import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.meta import Plan, Result, Rules, operator
-from graph_quant.reference.activation.activation_functions import gated
+from graph_quant.reference.activation.activation_functions import apply_swiglu
 from graph_quant.reference.grouping import COUNTS, owners
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
@@ -38,7 +38,7 @@ def swiglu_clip_quant(
     x: Tensor, group_index: Tensor, group_alpha: Tensor, activate_left: bool
 ) -> tuple[Tensor, Tensor]:
     """The quantised rows, and the scale of each."""
-    rows = gated(x.float(), activate_left, 0, 0.0, 1.0, 0.0)
+    rows = apply_swiglu(x.float(), activate_left, 0, 0.0, 1.0, 0.0)
     owner = owners(_NAME, "group_index", group_index, COUNTS, group_index.size(0), x.size(0))
     alpha = group_alpha.index_select(0, owner.clamp(min=0)).unsqueeze(-1)
     bound = rows.abs().amax(-1, keepdim=True) * alpha

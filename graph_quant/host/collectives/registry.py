@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
-from ...reference.collective.process_group import find_with
+from ...reference.collective.process_group import set_group_resolver
 from . import all_to_all, gather_scatter, premul_sum, reductions
 from .backend import HostHccl
 from .groups import finder
@@ -22,7 +22,7 @@ _destroyed: set[str] = set()
 def register() -> None:
     """Let groups of the backend hccl be made on the host, and serve c10d's operators on npu tensors."""
     Backend._plugins["HCCL"] = Backend._plugins["HCCL"]._replace(creator_fn=_create)
-    find_with(finder(_backends))
+    set_group_resolver(finder(_backends))
     for name, kernel in _KERNELS.items():
         _library.impl(name, kernel, "PrivateUse1", allow_override=True)
     _let_groups_coalesce()

@@ -14,23 +14,23 @@ _ERF = (-0.3512339572e-8, 0.2645266170e-6, -0.7929488134e-5, 0.1106123840e-3, 0.
 _ERF_CONSTANT, _ERF_LOW, _ERF_HIGH = -0.1595769883e1, -13.15, 5.751
 
 
-def exponential(values: Tensor) -> Tensor:
+def exp_float32(values: Tensor) -> Tensor:
     """``exp(values)``, the nearest float32."""
     return values.double().exp_().float()
 
 
 def swish(values: Tensor, alpha: float = 1.0) -> Tensor:
     """``values * sigmoid(alpha * values)``, as one division."""
-    return values / exponential(values * -alpha).add_(1.0)
+    return values / exp_float32(values * -alpha).add_(1.0)
 
 
-def activated(values: Tensor, act_type: int) -> Tensor:
+def apply_activation(values: Tensor, act_type: int) -> Tensor:
     """What ``act_type`` of the grouped products makes of float32 ``values``; 0 leaves them."""
     if act_type == RELU:
         return values.relu()
     if act_type == GELU_TANH:
         cubed = values * values * values * 0.044715
-        return values / (1.0 + exponential((values + cubed) * -1.5957691))
+        return values / (1.0 + exp_float32((values + cubed) * -1.5957691))
     if act_type == GELU_ERF:
         return gelu_erf(values, _ERF_LOW, _ERF_HIGH)
     if act_type == FAST_GELU:
@@ -46,13 +46,13 @@ def gelu_erf(values: Tensor, low: float, high: float) -> Tensor:
     exponent = squared * _ERF[0]
     for coefficient in _ERF[1:]:
         exponent = (exponent + coefficient) * squared
-    return values / (1.0 + exponential((exponent + _ERF_CONSTANT) * limited))
+    return values / (1.0 + exp_float32((exponent + _ERF_CONSTANT) * limited))
 
 
 EVEN_ODD = 1
 
 
-def gated(values: Tensor, activate_left: bool, mode: int, limit: float, alpha: float, bias: float) -> Tensor:
+def apply_swiglu(values: Tensor, activate_left: bool, mode: int, limit: float, alpha: float, bias: float) -> Tensor:
     """``swish(a) * b`` of the halves of float32 ``values``, the left one swished or the right.
 
     The modes 1 and 2 limit both and add ``bias`` to b; mode 1 takes even and odd columns for halves, the even swished.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import EVEN_ODD, gated
+from graph_quant.reference.activation.activation_functions import EVEN_ODD, apply_swiglu
 from graph_quant.reference.checks import value_check
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -31,7 +31,7 @@ def clipped_swiglu(
     """The gate of ``x``, half as long in ``dim``."""
     dim = dim % x.dim()
     rows = x.reshape(x.shape[:dim].numel(), x.shape[dim:].numel())
-    y = gated(rows.float(), True, EVEN_ODD if interleaved else _HALVES, limit, alpha, bias).to(x.dtype)
+    y = apply_swiglu(rows.float(), True, EVEN_ODD if interleaved else _HALVES, limit, alpha, bias).to(x.dtype)
     if group_index is not None:
         count = group_sizes(group_index).sum()
         computed = torch.arange(rows.size(0), device=x.device) < count

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import gated
+from graph_quant.reference.activation.activation_functions import apply_swiglu
 from graph_quant.reference.blocks import row_blocks
 from graph_quant.reference.grouping import COUNTS, SPARSE, Span, spans
 from graph_quant.reference.opaque import opaque
@@ -104,7 +104,7 @@ def swiglu_of_rows(
 
 def _group(x: Tensor, parameters: _Parameters, activate_left: bool, *gate: Any) -> Pair:
     """Rows of one group."""
-    return parameters.quantised(gated(parameters.restored(x, slice(None), 0), activate_left, *gate), 0)
+    return parameters.quantised(apply_swiglu(parameters.restored(x, slice(None), 0), activate_left, *gate), 0)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import exponential, gelu_erf
+from graph_quant.reference.activation.activation_functions import exp_float32, gelu_erf
 from torch import Tensor
 
 # Where the kernel limits the polynomial for the error function.
@@ -28,4 +28,4 @@ def geglu(x: Tensor, *, dim: int = -1, approximate: int = 1, activate_left: bool
 
 def _tanh(x: Tensor) -> Tensor:
     argument = (x * x * x * 0.044715 + x) * 1.5957691
-    return x / (exponential(-argument) + 1.0)
+    return x / (exp_float32(-argument) + 1.0)

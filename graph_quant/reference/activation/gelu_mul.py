@@ -6,7 +6,7 @@ Both forms of gelu are those of ``gates``: the polynomial and the order of the A
 from __future__ import annotations
 
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import GELU_ERF, GELU_TANH, activated
+from graph_quant.reference.activation.activation_functions import GELU_ERF, GELU_TANH, apply_activation
 from torch import Tensor
 
 
@@ -14,4 +14,4 @@ from torch import Tensor
 def gelu_mul(x: Tensor, *, approximate: str = "none") -> Tensor:
     """``gelu(a) * b`` of the halves of the last dimension."""
     gate, other = x.float().chunk(2, -1)
-    return (activated(gate, GELU_TANH if approximate == "tanh" else GELU_ERF) * other).to(x.dtype)
+    return (apply_activation(gate, GELU_TANH if approximate == "tanh" else GELU_ERF) * other).to(x.dtype)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import GELU_TANH, activated, exponential
+from graph_quant.reference.activation.activation_functions import GELU_TANH, apply_activation, exp_float32
 from graph_quant.reference.rounding import affine, saturate
 from torch import Tensor
 
@@ -31,7 +31,7 @@ def gelu_quant(
     x: Tensor, input_scale: Tensor | None, input_offset: Tensor | None, approximate: str, quant_mode: str
 ) -> tuple[Tensor, Tensor | None]:
     """The integers, and the scale of each row if it was found there."""
-    values = activated(x.float(), GELU_TANH) if approximate == "tanh" else _exact(x.float())
+    values = apply_activation(x.float(), GELU_TANH) if approximate == "tanh" else _exact(x.float())
     if quant_mode == STATIC:
         assert input_scale is not None
         return affine(values, input_scale, input_offset, INT8), None
@@ -49,7 +49,7 @@ def _exact(x: Tensor) -> Tensor:
     total = squared * _EXACT[0] + _EXACT[1]
     for coefficient in (*_EXACT[2:], _LINEAR):
         total = total * squared + coefficient
-    return x / (exponential(total * limited) + 1.0)
+    return x / (exp_float32(total * limited) + 1.0)
 
 
 @kernel("GeluQuant", flops=24)

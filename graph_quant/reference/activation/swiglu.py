@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import exponential, swish
+from graph_quant.reference.activation.activation_functions import exp_float32, swish
 from torch import Tensor
 
 
@@ -17,7 +17,7 @@ def swiglu(x: Tensor, dim: int) -> Tensor:
     """The gate of ``x``, half as long in ``dim``."""
     swished, linear = x.chunk(2, dim) if x.size(dim) else (x, x)
     if x.dtype == torch.float32:
-        return 1.0 / (exponential(-swished) + 1.0) * swished * linear
+        return 1.0 / (exp_float32(-swished) + 1.0) * swished * linear
     return (swish(swished.float()) * linear.float()).to(x.dtype)
 
 
@@ -30,7 +30,7 @@ def swiglu_backward(grad_output: Tensor, x: Tensor, dim: int) -> Tensor:
     """The gradient of ``x``."""
     swished, linear = (half.float() for half in (x.chunk(2, dim) if x.size(dim) else (x, x)))
     given = grad_output.float()
-    sigmoid = 1.0 / (exponential(-swished) + 1.0)
+    sigmoid = 1.0 / (exp_float32(-swished) + 1.0)
     slope = sigmoid * (1.0 - sigmoid) * swished + sigmoid
     of_swished = slope * linear * given if x.dtype == torch.float32 else slope * given * linear
     return torch.cat([of_swished, sigmoid * swished * given], dim).to(x.dtype) if x.size(dim) else torch.empty_like(x)

@@ -16,7 +16,7 @@ import torch
 from graph_quant import int4
 from graph_quant.destination import INT8, Destination, element_destination
 from graph_quant.ge import kernel
-from graph_quant.reference.activation.activation_functions import gated
+from graph_quant.reference.activation.activation_functions import apply_swiglu
 from graph_quant.reference.grouping import owners
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
@@ -36,7 +36,7 @@ def swiglu_quant(
 ) -> tuple[Tensor, Tensor]:
     """The quantised rows, and what each was multiplied with."""
     leading, height, width = x.shape[:-1], x.shape[:-1].numel(), x.size(-1) // 2
-    rows = gated(x.reshape(height, x.size(-1)).float(), activate_left, 0, 0.0, 1.0, 0.0)
+    rows = apply_swiglu(x.reshape(height, x.size(-1)).float(), activate_left, 0, 0.0, 1.0, 0.0)
     shift = None if quant_mode else offsets
     if group_index is None:
         changed = rows * _by_group(smooth_scales)[0]

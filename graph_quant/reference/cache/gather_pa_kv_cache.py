@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged_cache import NORM, tokens_of
+from graph_quant.reference.cache.paged_cache import NORM, view_as_tokens
 from graph_quant.reference.checks import value_check
 from graph_quant.reference.index_checks import checked_index
 from graph_quant.refusals import Refusal
@@ -60,7 +60,7 @@ def gather_pa_kv_cache_functional(
     mode: str,
 ) -> tuple[Tensor, Tensor]:
     """The keys and values of all sequences, in the shapes of ``key`` and ``value``."""
-    keys, values = tokens_of(key_cache, mode), tokens_of(value_cache, mode)
+    keys, values = view_as_tokens(key_cache, mode), view_as_tokens(value_cache, mode)
     at = _places(keys, block_tables, seq_lens, seq_offset, key.size(0), is_seq_lens_cumsum)
     return keys[at].reshape(key.shape), values[at].reshape(value.shape)
 

@@ -16,7 +16,7 @@ from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.attention.cache_slots import write
 from graph_quant.reference.index_checks import checked_index
-from graph_quant.reference.norm.rms import over_rms
+from graph_quant.reference.norm.rms import divide_by_rms
 from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rope.rotation import interleaved_half
 from graph_quant.reference.rounding import saturate
@@ -33,7 +33,7 @@ def kept(
     """The float32 values for the two caches, (B, 1, S, channels) each."""
     wide, width = kv.float(), gamma.size(0)
     latent = wide[..., :width]
-    normed = over_rms(latent, epsilon) * gamma.float()
+    normed = divide_by_rms(latent, epsilon) * gamma.float()
     turn = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
     embedded = interleaved_half(turn, cos.float(), sin.float())
     if v is None:

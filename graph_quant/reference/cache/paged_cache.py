@@ -15,23 +15,23 @@ NORM, PA_NZ = "Norm", "PA_NZ"
 NZ_BYTES = 32
 
 
-def tokens_of(cache: Tensor, mode: str) -> Tensor:
+def view_as_tokens(cache: Tensor, mode: str) -> Tensor:
     """A view of ``cache`` as (blocks, block size, ...), the rest of it being one token."""
     return cache.movedim(-2, 1) if mode == PA_NZ else cache
 
 
-def slots_in(cache: Tensor, mode: str) -> int:
+def count_slots(cache: Tensor, mode: str) -> int:
     """How many tokens ``cache`` has room for."""
     return cache.size(0) * cache.size(-2 if mode == PA_NZ else 1)
 
 
-def put(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
+def write_tokens(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
     """``cache`` with a token of ``rows`` at each slot, written in place; a slot below 0 is nowhere."""
     if torch.compiler.is_compiling():
         return cache.copy_(cache_with_rows(op, argument, cache, rows, slots, mode))
-    slots = checked_index(op, argument, slots.clamp(min=-1), -1, slots_in(cache, mode)).long()
+    slots = checked_index(op, argument, slots.clamp(min=-1), -1, count_slots(cache, mode)).long()
     kept = slots >= 0
-    tokens = tokens_of(cache, mode)
+    tokens = view_as_tokens(cache, mode)
     tokens[slots[kept] // tokens.size(1), slots[kept] % tokens.size(1)] = rows[kept].reshape(-1, *tokens.shape[2:])
     return cache
 
@@ -43,4 +43,4 @@ def _like_cache(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tens
 @opaque(_like_cache)
 def cache_with_rows(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
     """A copy of ``cache`` with ``rows`` in it: which of them are written is known only with the data."""
-    return put(op, argument, cache.clone(), rows, slots, mode)
+    return write_tokens(op, argument, cache.clone(), rows, slots, mode)

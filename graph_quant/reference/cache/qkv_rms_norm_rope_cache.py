@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged_cache import PA_NZ, put
-from graph_quant.reference.norm.rms import over_rms
+from graph_quant.reference.cache.paged_cache import PA_NZ, write_tokens
+from graph_quant.reference.norm.rms import divide_by_rms
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine
 from torch import Tensor
@@ -26,7 +26,7 @@ OP = "npu_qkv_rms_norm_rope_cache"
 
 def _embedded(x: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor, epsilon: float) -> Tensor:
     """float32 ``x`` (tokens, heads, channels), normalised and rotated."""
-    normed = over_rms(x, epsilon) * gamma.float()
+    normed = divide_by_rms(x, epsilon) * gamma.float()
     return normed * cos.float()[:, None] + rotated(normed) * sin.float()[:, None]
 
 
@@ -57,8 +57,8 @@ def qkv_rms_norm_rope_cache(
     q, k, v = heads.split(list(head_nums), 1)
     q, k = _embedded(q, q_gamma, cos, sin, epsilon), _embedded(k, k_gamma, cos, sin, epsilon)
     q_out.copy_(q.flatten(1).to(qkv.dtype))
-    put(OP, "index", k_cache, _stored(k, k_scale, k_offset, qkv.dtype), index, PA_NZ)
-    put(OP, "index", v_cache, _stored(v, v_scale, v_offset, qkv.dtype), index, PA_NZ)
+    write_tokens(OP, "index", k_cache, _stored(k, k_scale, k_offset, qkv.dtype), index, PA_NZ)
+    write_tokens(OP, "index", v_cache, _stored(v, v_scale, v_offset, qkv.dtype), index, PA_NZ)
     if is_output_qkv:
         return q.flatten(1).to(qkv.dtype), k.flatten(1).to(qkv.dtype), v.flatten(1).to(qkv.dtype)
     return qkv.new_zeros(()), qkv.new_zeros(()), qkv.new_zeros(())

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged_cache import NORM, put
+from graph_quant.reference.cache.paged_cache import NORM, write_tokens
 from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.rope.rotation import rotated
 from graph_quant.reference.rounding import affine
@@ -78,7 +78,7 @@ def _kept(
     for cache, rows, scale, offset in ((k_cache, k, scale_k, offset_k), (v_cache, v, scale_v, offset_v)):
         moved = None if offset is None else offset.reshape(heads)
         integers = affine(rows.reshape(-1, *heads), scale.reshape(heads), moved, INT8, divide=True)
-        put(op, "indices", cache, integers, slots, NORM)
+        write_tokens(op, "indices", cache, integers, slots, NORM)
     outputs = [each.to(cos.dtype) if kv_output else each.new_empty(0, dtype=cos.dtype) for each in (k, v)]
     return q.to(cos.dtype), outputs[0], outputs[1], k_cache, v_cache
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.paged_cache import NORM, put
+from graph_quant.reference.cache.paged_cache import NORM, write_tokens
 from torch import Tensor
 
 OP = "npu_scatter_pa_kv_cache"
@@ -18,8 +18,8 @@ def scatter_pa_kv_cache(
     key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor, mode: str
 ) -> tuple[()]:
     """Writes into both caches."""
-    put(OP, "slot_mapping", key_cache, key, slot_mapping, mode)
-    put(OP, "slot_mapping", value_cache, value, slot_mapping, mode)
+    write_tokens(OP, "slot_mapping", key_cache, key, slot_mapping, mode)
+    write_tokens(OP, "slot_mapping", value_cache, value, slot_mapping, mode)
     return ()
 
 

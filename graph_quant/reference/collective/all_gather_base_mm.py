@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from graph_quant.ge import CONTRACTION, from_attr, kernel
 from graph_quant.reference.collective.functional_collectives import group_all_gather
-from graph_quant.reference.collective.local_matmul import float_product, scaled_product
+from graph_quant.reference.collective.local_matmul import float_matmul, scaled_matmul
 from torch import Tensor
 
 
@@ -27,10 +27,10 @@ def all_gather_base_mm(
     rows = [input.size(0)] * world_size
     gathered = group_all_gather(input, rows, hcom)
     if x2_scale is None:
-        product = float_product(gathered, x2, bias)
+        product = float_matmul(gathered, x2, bias)
     else:
         tokens = None if x1_scale is None else group_all_gather(x1_scale, rows, hcom)
-        product = scaled_product(gathered, x2, tokens, x2_scale, None, output)
+        product = scaled_matmul(gathered, x2, tokens, x2_scale, None, output)
     return product, gathered if gather_output else input.new_empty(0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.reference.collective.functional_collectives import group_all_to_all
-from graph_quant.reference.collective.local_matmul import float_product, scaled_product
+from graph_quant.reference.collective.local_matmul import float_matmul, scaled_matmul
 from torch import Tensor
 
 
@@ -20,12 +20,12 @@ def all_to_all_matmul(
     rows = x1.size(0) // world_size
     came = group_all_to_all(x1, [rows] * world_size, [rows] * world_size, hcom)
     turned = came.view(world_size, rows, x1.size(1)).transpose(0, 1).reshape(rows, world_size * x1.size(1))
-    return float_product(turned, x2, bias), turned if all2all_out_flag else None
+    return float_matmul(turned, x2, bias), turned if all2all_out_flag else None
 
 
 def matmul_all_to_all(x1: Tensor, x2: Tensor, hcom: str, world_size: int, bias: Tensor | None) -> Tensor:
     """Of the products of all ranks, the columns of this one."""
-    return _to_columns(float_product(x1, x2, bias), hcom, world_size)
+    return _to_columns(float_matmul(x1, x2, bias), hcom, world_size)
 
 
 def quant_matmul_all_to_all(
@@ -39,7 +39,7 @@ def quant_matmul_all_to_all(
     output: torch.dtype,
 ) -> Tensor:
     """The same of int8, with a scale for each row and each column; the bias is added after these."""
-    return _to_columns(scaled_product(x1, x2, x1_scale[:, None], x2_scale, bias, output), hcom, world_size)
+    return _to_columns(scaled_matmul(x1, x2, x1_scale[:, None], x2_scale, bias, output), hcom, world_size)
 
 
 def _to_columns(product: Tensor, hcom: str, world_size: int) -> Tensor:

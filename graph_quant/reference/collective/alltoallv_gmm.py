@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.collective.expert_routing import Counts, by_expert, by_rank
+from graph_quant.reference.collective.expert_routing import Counts, sort_by_expert, sort_by_rank
 from graph_quant.reference.collective.functional_collectives import group_all_to_all
-from graph_quant.reference.collective.local_matmul import float_product
+from graph_quant.reference.collective.local_matmul import float_matmul
 from torch import Tensor
 
 Numbers = Sequence[int]
@@ -33,7 +33,7 @@ def alltoallv_gmm(
     experts = gmm_weight.size(0)
     takes = _of_ranks(recv_counts, experts)
     came = group_all_to_all(gmm_x, _sums(_of_ranks(send_counts, experts)), _sums(takes), hcom)
-    rows = by_expert(came, takes)
+    rows = sort_by_expert(came, takes)
     products = _products(rows, gmm_weight, takes, trans_gmm_weight)
     return products, _shared(mm_x, mm_weight, trans_mm_weight), rows if permute_out_flag else None
 
@@ -52,7 +52,7 @@ def gmm_alltoallv(
     """The products that came for this rank's tokens, and that of the shared expert."""
     experts = gmm_weight.size(0)
     sends = _of_ranks(send_counts, experts)
-    sent = by_rank(_products(gmm_x, gmm_weight, sends, trans_gmm_weight), sends)
+    sent = sort_by_rank(_products(gmm_x, gmm_weight, sends, trans_gmm_weight), sends)
     came = group_all_to_all(sent, _sums(sends), _sums(_of_ranks(recv_counts, experts)), hcom)
     return came, _shared(mm_x, mm_weight, trans_mm_weight)
 
@@ -69,13 +69,13 @@ def _products(rows: Tensor, weight: Tensor, counts: Counts, transposed: bool) ->
     """Rows that stand by expert, times the weights of their experts."""
     matrices = (weight.mT if transposed else weight).unbind(0)
     parts = rows.split([sum(of_expert) for of_expert in zip(*counts, strict=True)])
-    return torch.cat([float_product(part, matrix, None) for part, matrix in zip(parts, matrices, strict=True)])
+    return torch.cat([float_matmul(part, matrix, None) for part, matrix in zip(parts, matrices, strict=True)])
 
 
 def _shared(x: Tensor | None, weight: Tensor | None, transposed: bool) -> Tensor | None:
     if x is None or weight is None:
         return None
-    return float_product(x, weight.mT if transposed else weight, None)
+    return float_matmul(x, weight.mT if transposed else weight, None)
 
 
 @kernel("AlltoAllvGroupedMatMul", flops=CONTRACTION, idle=("ep_world_size", "comm_mode"))

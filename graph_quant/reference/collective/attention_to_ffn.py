@@ -17,8 +17,8 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.collective.moe_distribute_dispatch import quantised_rows
-from graph_quant.reference.collective.window_tables import check_range, ranks_of, wait_until_free, window_of
+from graph_quant.reference.collective.moe_distribute_dispatch import quantise_rows
+from graph_quant.reference.collective.window_tables import check_index_range, map_window, resolve_world, wait_until_free
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -45,12 +45,12 @@ def send_to_ffn(
 ) -> None:
     """Writes the tokens; ``places`` are session, micro batch and layer, ``numbers`` the other attributes."""
     world_size, experts, quant_mode, sync_flag, first_ffn = numbers
-    ranks = ranks_of(_OP, group, world_size)
+    ranks = resolve_world(_OP, group, world_size)
     session, batch, layer = (int(place) for place in places)
-    check_range(_OP, "session_id", places[0], data_shape[0])
-    check_range(_OP, "micro_batch_id", places[1], data_shape[1])
-    check_range(_OP, "layer_id", places[2], expert_rank_table.size(0))
-    check_range(_OP, "expert_ids", expert_ids, experts)
+    check_index_range(_OP, "session_id", places[0], data_shape[0])
+    check_index_range(_OP, "micro_batch_id", places[1], data_shape[1])
+    check_index_range(_OP, "layer_id", places[2], expert_rank_table.size(0))
+    check_index_range(_OP, "expert_ids", expert_ids, experts)
     shared = expert_rank_table.size(1) - experts
     tokens = _active(active_mask, x.size(1))
     ids = torch.cat([expert_ids[0], torch.arange(experts, experts + shared).expand(x.size(1), -1)], 1)[:tokens]
@@ -64,7 +64,7 @@ def send_to_ffn(
     dtype = torch.int8 if quant_mode else x.dtype
     chosen = [int(rank) for rank in targets.unique()]
     windows = {
-        rank: window_of(_OP, ranks, rank, info_shape, data_shape, dtype)
+        rank: map_window(_OP, ranks, rank, info_shape, data_shape, dtype)
         for rank in (chosen if sync_flag else range(first_ffn, last_ffn))
     }
     for rank in chosen:
@@ -73,7 +73,7 @@ def send_to_ffn(
         rows = x[0][token]
         data = windows[rank].data[session, batch]
         if quant_mode:
-            values, row_scales = quantised_rows(rows, None if scales is None else scales[0][ids[token, place]])
+            values, row_scales = quantise_rows(rows, None if scales is None else scales[0][ids[token, place]])
             data[token, place, : x.size(2)] = values
             start = -(-x.size(2) // 32) * 32
             data[token, place, start : start + 4] = row_scales.view(torch.int8).view(-1, 4)

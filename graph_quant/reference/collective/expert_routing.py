@@ -8,7 +8,7 @@ from itertools import accumulate, chain
 
 import torch
 from graph_quant.reference.collective.expert_layout import ExpertLayout
-from graph_quant.reference.collective.process_group import Group, group_of
+from graph_quant.reference.collective.process_group import Group, resolve_group
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -45,11 +45,11 @@ class Route:
         return came.view(self.layout.ranks, self.layout.local)
 
 
-def route(
+def compute_route(
     op: str, group: str, layout: ExpertLayout, specials: int, expert_ids: Tensor, mask: Tensor | None, second: bool
 ) -> Route:
     """The route of some tokens; what the device does not check leads it astray, and is refused here."""
-    found, ranks, rank, experts = group_of(group), layout.ranks, layout.rank, layout.experts
+    found, ranks, rank, experts = resolve_group(group), layout.ranks, layout.rank, layout.experts
     if (found.ranks, found.rank) != (ranks, rank):
         raise Refusal(
             f"{op}: ep_world_size and ep_rank_id must be those of group {group!r}, {found.ranks} and {found.rank}, "
@@ -93,12 +93,12 @@ def _check_ids(op: str, ids: Tensor, experts: int) -> None:
 Counts = Sequence[Sequence[int]]  # rows of each rank for each expert
 
 
-def by_expert(rows: Tensor, counts: Counts) -> Tensor:
+def sort_by_expert(rows: Tensor, counts: Counts) -> Tensor:
     """Rows that came rank by rank, by expert and then by rank."""
     return rows[_turned(counts)]
 
 
-def by_rank(rows: Tensor, counts: Counts) -> Tensor:
+def sort_by_rank(rows: Tensor, counts: Counts) -> Tensor:
     """The other way: rows by expert and then by rank, rank by rank."""
     return rows[torch.argsort(_turned(counts))]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.collective.window_tables import check_range, ranks_of, window_of
+from graph_quant.reference.collective.window_tables import check_index_range, map_window, resolve_world
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -34,20 +34,20 @@ def send_to_attention(
     data_shape: Sequence[int],
 ) -> None:
     """Writes the rows; ``places`` are sessions, micro batches, tokens and which of a token's experts."""
-    ranks = ranks_of(_OP, group, world_size)
-    check_range(_OP, "actual_token_num", actual_token_num, x.size(0) + 1)
+    ranks = resolve_world(_OP, group, world_size)
+    check_index_range(_OP, "actual_token_num", actual_token_num, x.size(0) + 1)
     rows = int(actual_token_num)
     sessions, *inside = (place[:rows].to(torch.int64) for place in places)
     for name, place, size in zip(("micro_batch_ids", "token_ids", "expert_offsets"), inside, info_shape, strict=True):
-        check_range(_OP, name, place, size)
+        check_index_range(_OP, name, place, size)
     if attn_rank_table is not None:
-        check_range(_OP, "session_ids", sessions, attn_rank_table.size(0))
+        check_index_range(_OP, "session_ids", sessions, attn_rank_table.size(0))
         sessions = attn_rank_table.to(torch.int64)[sessions]
-    check_range(_OP, "session_ids" if attn_rank_table is None else "attn_rank_table", sessions, world_size)
+    check_index_range(_OP, "session_ids" if attn_rank_table is None else "attn_rank_table", sessions, world_size)
     if torch.unique(torch.stack([sessions, *inside]), dim=1).size(1) < rows:
         raise Refusal(f"{_OP}: every row must have a place of its own, got two rows for one place")
     windows = {
-        rank: window_of(_OP, ranks, rank, info_shape, data_shape, x.dtype) for rank in sessions.unique().tolist()
+        rank: map_window(_OP, ranks, rank, info_shape, data_shape, x.dtype) for rank in sessions.unique().tolist()
     }
     for rank, window in windows.items():
         (here,) = (sessions == rank).nonzero(as_tuple=True)

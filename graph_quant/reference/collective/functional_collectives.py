@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from graph_quant.reference.collective.process_group import group_of
+from graph_quant.reference.collective.process_group import resolve_group
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -42,19 +42,19 @@ def _received(shape: Sequence[int], dtype: torch.dtype, *_: object) -> Tensor:
 @opaque(_like, ordered=True)
 def group_all_reduce(x: Tensor, reduction: str, group: str) -> Tensor:
     """What all ranks have, reduced."""
-    return group_of(group).all_reduce(x.contiguous(), reduction)
+    return resolve_group(group).all_reduce(x.contiguous(), reduction)
 
 
 @opaque(_gathered, ordered=True)
 def group_all_gather(x: Tensor, rows: Sequence[int], group: str) -> Tensor:
     """The rows of all ranks, one rank after the other."""
-    return group_of(group).all_gather(x.contiguous(), rows)
+    return resolve_group(group).all_gather(x.contiguous(), rows)
 
 
 @opaque(_kept, ordered=True)
 def group_reduce_scatter(x: Tensor, reduction: str, rows: Sequence[int], kept: int, group: str) -> Tensor:
     """The rows that belong to this rank, ``kept`` of them, reduced over all ranks."""
-    ranks = group_of(group)
+    ranks = resolve_group(group)
     if ranks.ranks != len(rows) or rows[ranks.rank] != kept:
         raise Refusal(f"rank {ranks.rank} of {ranks.ranks} cannot keep {kept} of the rows {list(rows)}")
     return ranks.reduce_scatter(x.contiguous(), reduction, rows)
@@ -63,19 +63,19 @@ def group_reduce_scatter(x: Tensor, reduction: str, rows: Sequence[int], kept: i
 @opaque(_like, ordered=True)
 def group_broadcast(x: Tensor, root: int, group: str) -> Tensor:
     """What the root has."""
-    return group_of(group).broadcast(x.contiguous(), root)
+    return resolve_group(group).broadcast(x.contiguous(), root)
 
 
 @opaque(_taken, ordered=True)
 def group_all_to_all(x: Tensor, sends: Sequence[int], takes: Sequence[int], group: str) -> Tensor:
     """The rows that each rank has for this one."""
-    return group_of(group).all_to_all(x.contiguous(), sends, takes)
+    return resolve_group(group).all_to_all(x.contiguous(), sends, takes)
 
 
 @opaque(_like, ordered=True)
 def group_all_to_all_evenly(x: Tensor, group: str) -> Tensor:
     """As many rows from each rank as from every other."""
-    ranks = group_of(group)
+    ranks = resolve_group(group)
     if x.size(0) % ranks.ranks:
         raise Refusal(f"x.size(0) must be a multiple of the {ranks.ranks} ranks, got {x.size(0)}")
     rows = [x.size(0) // ranks.ranks] * ranks.ranks
@@ -86,11 +86,11 @@ def group_all_to_all_evenly(x: Tensor, group: str) -> Tensor:
 def group_send(x: Tensor, target: int, tag: int, group: str) -> Tensor:
     """What this rank gives to another: itself, once it is on its way."""
     data = x.contiguous()
-    group_of(group).send(data, target, tag)
+    resolve_group(group).send(data, target, tag)
     return data.clone() if data is x else data
 
 
 @opaque(_received, ordered=True)
 def group_receive(shape: Sequence[int], dtype: torch.dtype, source: int, tag: int, group: str) -> Tensor:
     """What another rank gives."""
-    return group_of(group).receive(torch.empty(tuple(shape), dtype=dtype), source, tag)
+    return resolve_group(group).receive(torch.empty(tuple(shape), dtype=dtype), source, tag)

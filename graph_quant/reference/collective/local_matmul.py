@@ -10,13 +10,13 @@ from graph_quant.reference.matmul.quant_matmul import quant_matmul
 from torch import Tensor
 
 
-def float_product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
+def float_matmul(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
     """Summed in float32, the bias too, and rounded once; how the device cuts k decides the order of the sum."""
     values = torch.matmul(x1.float(), x2.float())
     return (values if bias is None else values + bias.float()).to(x1.dtype)
 
 
-def int8_product(
+def dequant_matmul(
     x1: Tensor, x2: Tensor, scale: Tensor, tokens: Tensor | None, bias: Tensor | None, output: torch.dtype
 ) -> Tensor:
     """Exact in int32, the bias too, then rescaled as npu_quant_matmul rescales."""
@@ -27,7 +27,7 @@ def int8_product(
     return product.reshape(*x1.shape[:-1], x2.size(1))
 
 
-def scaled_product(
+def scaled_matmul(
     x1: Tensor, x2: Tensor, x1_scale: Tensor | None, x2_scale: Tensor, bias: Tensor | None, output: torch.dtype
 ) -> Tensor:
     """Exact in int32, times the scale of its column, a packed one too, times that of its row, and a bias; rounded once.

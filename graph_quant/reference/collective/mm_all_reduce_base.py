@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.collective.functional_collectives import group_all_reduce
-from graph_quant.reference.collective.local_matmul import float_product, int8_product
+from graph_quant.reference.collective.local_matmul import dequant_matmul, float_matmul
 from graph_quant.reference.matmul.weight_quant_batchmatmul import weight_quant_batchmatmul
 from torch import Tensor
 
@@ -36,7 +36,7 @@ def mm_all_reduce_base(
 ) -> Tensor:
     """The sum over the ranks of group ``hcom``."""
     if dequant_scale is not None:
-        product = int8_product(x1, x2, dequant_scale, pertoken_scale, bias, output)
+        product = dequant_matmul(x1, x2, dequant_scale, pertoken_scale, bias, output)
     elif antiquant_scale is not None:
         rows = x1.reshape(-1, x1.size(-1))
         values = weight_quant_batchmatmul(
@@ -44,7 +44,7 @@ def mm_all_reduce_base(
         )
         product = values.reshape(*x1.shape[:-1], x2.size(1))
     else:
-        product = float_product(x1, x2, bias)
+        product = float_matmul(x1, x2, bias)
     product = product if x3 is None else product + x3
     if comm_quant_scale_1 is None or comm_quant_scale_2 is None:
         return group_all_reduce(product, "sum", hcom)

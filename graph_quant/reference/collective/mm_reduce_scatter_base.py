@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from graph_quant.ge import CONTRACTION, from_attr, kernel
 from graph_quant.reference.collective.functional_collectives import group_reduce_scatter
-from graph_quant.reference.collective.local_matmul import float_product, scaled_product
+from graph_quant.reference.collective.local_matmul import float_matmul, scaled_matmul
 from torch import Tensor
 
 
@@ -25,9 +25,9 @@ def mm_reduce_scatter_base(
 ) -> Tensor:
     """The rows of this rank."""
     if x2_scale is None:
-        product = float_product(input, x2, bias)
+        product = float_matmul(input, x2, bias)
     else:
-        product = scaled_product(input, x2, x1_scale, x2_scale, bias, output)
+        product = scaled_matmul(input, x2, x1_scale, x2_scale, bias, output)
     kept = product.size(0) // world_size
     return group_reduce_scatter(product, "sum", [kept] * world_size, kept, hcom)
 

@@ -17,7 +17,7 @@ from dataclasses import astuple
 import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.collective.expert_layout import ExpertLayout
-from graph_quant.reference.collective.expert_routing import by_rank, route
+from graph_quant.reference.collective.expert_routing import compute_route, sort_by_rank
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -48,14 +48,14 @@ def combined_rows(
     layout, (zero, copy, const, comm_quant_mode) = ExpertLayout(*numbers[:5]), numbers[5:]
     ranks, experts = layout.ranks, layout.experts
     op = "npu_moe_distribute_combine_v2" if second else "npu_moe_distribute_combine"
-    way = route(op, group, layout, zero + copy + const, expert_ids, mask, second)
+    way = compute_route(op, group, layout, zero + copy + const, expert_ids, mask, second)
     ends = ep_send_counts[: ranks * layout.local].to(torch.int64)
     counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(layout.local, ranks).T
     if int(counts.min()) < 0 or int(ends[-1]) > expand_x.size(0):
         raise Refusal(
             f"{op}: ep_send_counts must be what npu_moe_distribute_dispatch gave, got {ep_send_counts.tolist()[:16]}"
         )
-    sent = by_rank(expand_x[: int(ends[-1])], counts.tolist())
+    sent = sort_by_rank(expand_x[: int(ends[-1])], counts.tolist())
     if comm_quant_mode == 2:
         sent = _through_int8(sent)
     came = way.group.all_to_all(sent.contiguous(), [int(number) for number in counts.sum(1)], way.sends)

@@ -13,7 +13,7 @@ import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.collective.expert_layout import ExpertLayout
 from graph_quant.reference.collective.moe_distribute_combine import combined_rows
-from graph_quant.reference.norm.rms import reciprocal_rms, rounded_twice
+from graph_quant.reference.norm.rms import reciprocal_rms, scale_with_two_roundings
 from torch import Tensor
 
 
@@ -52,7 +52,7 @@ def combine_add_rms_norm(
     tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
     total = combined_rows(*tensors, group_ep, numbers, True).unsqueeze(1) + residual_x.float()
     rstd = reciprocal_rms(total, 1, norm_eps)
-    made = rounded_twice(total, rstd, gamma), rstd, total.to(expand_x.dtype)
+    made = scale_with_two_roundings(total, rstd, gamma), rstd, total.to(expand_x.dtype)
     if x_active_mask is None:
         return made
     active = x_active_mask if x_active_mask.dim() == 1 else x_active_mask.any(1)

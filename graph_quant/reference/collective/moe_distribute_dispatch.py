@@ -16,12 +16,12 @@ import torch
 from graph_quant.chip import is_a3
 from graph_quant.ge import kernel
 from graph_quant.reference.collective.expert_layout import ExpertLayout
-from graph_quant.reference.collective.expert_routing import Route, by_expert, route
+from graph_quant.reference.collective.expert_routing import Route, compute_route, sort_by_expert
 from graph_quant.reference.opaque import opaque
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-Seven = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
+DispatchResults = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def _infer(
@@ -34,7 +34,7 @@ def _infer(
     numbers: Sequence[int],
     quantises: bool,
     *_____: object,
-) -> Seven:
+) -> DispatchResults:
     layout, (tp_ranks, rows, counts, assist) = ExpertLayout(*numbers[:5]), numbers[6:10]
     return (
         x.new_empty((rows, x.size(1)), dtype=torch.int8 if quantises else x.dtype),
@@ -58,11 +58,11 @@ def moe_distribute_dispatch(
     numbers: Sequence[int],
     quantises: bool,
     second: bool,
-) -> Seven:
+) -> DispatchResults:
     """All seven results; ``numbers`` are those of the layout, sizes and what the plan says of them."""
     layout, (specials, tp_ranks, rows, counts, assist, cumulative) = ExpertLayout(*numbers[:5]), numbers[5:]
     op = "npu_moe_distribute_dispatch_v2" if second else "npu_moe_distribute_dispatch"
-    way = route(op, group, layout, specials, expert_ids, mask, second)
+    way = compute_route(op, group, layout, specials, expert_ids, mask, second)
     come = way.come()
     takes = [int(number) for number in come.sum(1)]
     if sum(takes) > rows:
@@ -72,7 +72,7 @@ def moe_distribute_dispatch(
     values, row_scales = _sent(x, scales, way, expert_ids, quantises)
 
     def taken(sent: Tensor, length: int) -> Tensor:
-        came = by_expert(way.group.all_to_all(sent.contiguous(), way.sends, takes), come.tolist())
+        came = sort_by_expert(way.group.all_to_all(sent.contiguous(), way.sends, takes), come.tolist())
         whole = sent.new_zeros((length, *sent.shape[1:]))
         whole[: came.size(0)] = came
         return whole
@@ -96,10 +96,10 @@ def _sent(
     tokens = way.tokens
     if not quantises:
         return x[tokens], None if scales is None else scales[tokens]
-    return quantised_rows(x[tokens], None if scales is None else scales[_experts_of_rows(way, expert_ids)])
+    return quantise_rows(x[tokens], None if scales is None else scales[_experts_of_rows(way, expert_ids)])
 
 
-def quantised_rows(rows: Tensor, scales: Tensor | None) -> tuple[Tensor, Tensor]:
+def quantise_rows(rows: Tensor, scales: Tensor | None) -> tuple[Tensor, Tensor]:
     """Rows as int8, and the scale of each."""
     values = rows.float() if scales is None else rows.float() * scales
     largest = values.abs().amax(1, keepdim=True)
@@ -131,7 +131,7 @@ def _places_among_equals(way: Route, expert_ids: Tensor) -> Tensor:
     return found.view(-1, way.chosen)[:, : expert_ids.size(1)].flatten()
 
 
-def sent_weights(expert_scales: Tensor | None, second: bool) -> Tensor | None:
+def select_sent_weights(expert_scales: Tensor | None, second: bool) -> Tensor | None:
     """What goes with the rows: on A3 the kernels of the first version take weights and do not read them."""
     return expert_scales if second or not is_a3() else None
 
@@ -156,12 +156,12 @@ def dispatch(
     rows: int,
     counts: int,
     assist: int,
-) -> Seven:
+) -> DispatchResults:
     """Both versions; of the second, ``specials`` experts may compute nothing and are sent nothing."""
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     sizes = [rows, counts, assist, int(expert_token_nums_type == 0)]
     numbers = [*astuple(layout), specials, tp_world_size, *sizes]
-    tensors = (x, expert_ids, scales, x_active_mask, sent_weights(expert_scales, second))
+    tensors = (x, expert_ids, scales, x_active_mask, select_sent_weights(expert_scales, second))
     return moe_distribute_dispatch(*tensors, group_ep, numbers, quant_mode == 2, second)
 
 
@@ -198,7 +198,7 @@ def dispatch_node(
     tokens, chosen, second = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), comm_alg is not None
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     rows = layout.rows(tokens, chosen, second)
-    more = 0 if sent_weights(expert_scales, second) is None else tokens * 2 * chosen * (ep_world_size // 8)
+    more = 0 if select_sent_weights(expert_scales, second) is None else tokens * 2 * chosen * (ep_world_size // 8)
     return dispatch(
         x,
         expert_ids,

@@ -55,12 +55,12 @@ class Group(Protocol):
 _finders: list[Callable[[str], Group | None]] = []
 
 
-def find_with(finder: Callable[[str], Group | None]) -> None:
+def set_group_resolver(finder: Callable[[str], Group | None]) -> None:
     """Asks ``finder`` for groups, from now on."""
     _finders[:] = [finder]
 
 
-def group_of(name: str) -> Group:
+def resolve_group(name: str) -> Group:
     """The group of a name."""
     for finder in _finders:
         found = finder(name)

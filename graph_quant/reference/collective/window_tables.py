@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from graph_quant.reference.collective.process_group import Group, group_of
+from graph_quant.reference.collective.process_group import Group, resolve_group
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
@@ -24,7 +24,9 @@ class Window:
     data: Tensor
 
 
-def window_of(op: str, group: Group, rank: int, info: Sequence[int], data: Sequence[int], dtype: torch.dtype) -> Window:
+def map_window(
+    op: str, group: Group, rank: int, info: Sequence[int], data: Sequence[int], dtype: torch.dtype
+) -> Window:
     """The tables of these shapes in the window of a rank; one that they do not fit into is refused."""
     whole = group.window(rank)
     numbers, start = math.prod(info) * 4, -(-math.prod(info) * 4 // _ALIGNMENT) * _ALIGNMENT
@@ -34,9 +36,9 @@ def window_of(op: str, group: Group, rank: int, info: Sequence[int], data: Seque
     return Window(whole[:numbers].view(torch.int32).view(tuple(info)), whole[start:end].view(dtype).view(tuple(data)))
 
 
-def ranks_of(op: str, group: str, world_size: int) -> Group:
+def resolve_world(op: str, group: str, world_size: int) -> Group:
     """The group of a call, which must have as many ranks as the call says."""
-    found = group_of(group)
+    found = resolve_group(group)
     if found.ranks != world_size:
         raise Refusal(f"{op}: world_size must be that of group {group!r}, {found.ranks}, got {world_size}")
     return found
@@ -51,7 +53,7 @@ def wait_until_free(op: str, rank: int, flag: Tensor, seconds: float) -> None:
         time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
-def check_range(op: str, name: str, values: Tensor, end: int) -> None:
+def check_index_range(op: str, name: str, values: Tensor, end: int) -> None:
     """Numbers that say where something lies."""
     outside = values[(values < 0) | (values >= end)]
     if outside.numel():

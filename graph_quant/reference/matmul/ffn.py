@@ -24,7 +24,7 @@ import torch
 from graph_quant import quant_params
 from graph_quant.destination import INT8
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.activation.activation_functions import FAST_GELU, GELU_TANH, RELU, SILU, activated
+from graph_quant.reference.activation.activation_functions import FAST_GELU, GELU_TANH, RELU, SILU, apply_activation
 from graph_quant.reference.matmul.grouped_products import ANTIQUANT, FLOAT, dequantise_weight
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.rounding import rounded_away, saturate
@@ -134,9 +134,9 @@ def _both(
 
 def _activated(values: Tensor, activation: str) -> Tensor:
     if activation in ACTIVATIONS:
-        return activated(values, ACTIVATIONS[activation])
+        return apply_activation(values, ACTIVATIONS[activation])
     left, right = values.chunk(2, -1)
-    return left * activated(right, GATES[activation])
+    return left * apply_activation(right, GATES[activation])
 
 
 @kernel("FFN", flops=CONTRACTION)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant import int4, quant_params
-from graph_quant.reference.activation.activation_functions import activated
+from graph_quant.reference.activation.activation_functions import apply_activation
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
 from graph_quant.reference.matmul.requantise import requantise
 from torch import Tensor
@@ -103,7 +103,7 @@ def _a8w8(x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, 
     values = accumulator.float() * weight.scale.float()
     if tokens is not None:
         values = values * tokens
-    return activated(values if bias is None else values + bias.float(), act_type).to(dtype)
+    return apply_activation(values if bias is None else values + bias.float(), act_type).to(dtype)
 
 
 def sum_over_groups(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from graph_quant.destination import Destination, element_destination
 from graph_quant.ge import CONTRACTION, kernel
-from graph_quant.reference.activation.activation_functions import GELU_ERF, GELU_TANH, activated
+from graph_quant.reference.activation.activation_functions import GELU_ERF, GELU_TANH, apply_activation
 from graph_quant.reference.matmul.int8_matmul_dequant import dequantise
 from graph_quant.reference.matmul.quant_matmul import accumulated
 from torch import Tensor
@@ -29,7 +29,7 @@ def quant_matmul_gelu(
 ) -> Tensor:
     """The product after GELU; ``packed_along_k`` says that int4 in x2 lie along k, not along n."""
     accumulator, bias = accumulated(x1, x2, bias, packed_along_k)
-    return activated(dequantise(accumulator, x2_scale, x1_scale, bias), GELUS[gelu]).to(output.storage)
+    return apply_activation(dequantise(accumulator, x2_scale, x1_scale, bias), GELUS[gelu]).to(output.storage)
 
 
 @kernel("FusedQuantMatMul", flops=CONTRACTION)

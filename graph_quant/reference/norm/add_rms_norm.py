@@ -15,7 +15,7 @@ import math
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.norm.rms import has_a_core_a_row, reciprocal_rms, rounded_twice
+from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, scale_with_two_roundings
 from torch import Tensor
 
 # Elements of a row: up to which a core norms many rows at once, and which it has room for.
@@ -27,10 +27,10 @@ def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6
     """``(y, rstd, x1 + x2)``."""
     x, wide = _summed(x1, x2)
     width = math.prod(gamma.shape)
-    if x1.dtype != torch.bfloat16 or width <= _NARROW or (width <= _ROOM and has_a_core_a_row(x1, gamma.dim())):
+    if x1.dtype != torch.bfloat16 or width <= _NARROW or (width <= _ROOM and has_core_per_row(x1, gamma.dim())):
         wide = x.float()
     rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
-    return rounded_twice(x.float() if width > _ROOM else wide, rstd, gamma), rstd, x
+    return scale_with_two_roundings(x.float() if width > _ROOM else wide, rstd, gamma), rstd, x
 
 
 @kernel("AddRmsNormCast", flops=7)

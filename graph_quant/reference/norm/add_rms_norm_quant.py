@@ -14,7 +14,7 @@ import math
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.norm.rms import has_a_core_a_row, reciprocal_rms, rounded_twice
+from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, scale_with_two_roundings
 from graph_quant.reference.rounding import affine, store
 from torch import Tensor
 
@@ -44,7 +44,7 @@ def add_rms_norm_quant(
         wide = x.float()
     rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
     if x1.dtype == torch.float16 and not per_tensor:
-        normed = rounded_twice(wide, rstd, gamma).float()
+        normed = scale_with_two_roundings(wide, rstd, gamma).float()
     else:
         normed = wide * rstd * gamma.float()
     if beta is not None:
@@ -64,7 +64,7 @@ def _is_of_few_rows(x: Tensor, gamma: Tensor, scales2: Tensor | None, zero_point
     room = _ROOM
     if scales2 is not None:
         room = _LOCAL_BYTES // (24 if zero_points2 is None else 28) // 32 * 32
-    return has_a_core_a_row(x, gamma.dim()) and math.prod(gamma.shape) <= room
+    return has_core_per_row(x, gamma.dim()) and math.prod(gamma.shape) <= room
 
 
 @kernel("AddRmsNormQuant", flops=12, same=("x1", "x2", "gamma"))

@@ -7,7 +7,7 @@ bias it adds in any order.
 from __future__ import annotations
 
 import torch
-from graph_quant.reference.norm.layer_norm import moments
+from graph_quant.reference.norm.layer_norm import center_and_rstd
 from torch import Tensor
 
 EPS, SCALE = 1e-5, 1.0
@@ -22,7 +22,7 @@ def group_norm_swish(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, mean, rstd)``."""
     scale = SCALE if swish_scale is None else swish_scale
-    centred, mean, rstd = moments(x.float().reshape(x.size(0), num_groups, -1), 1, EPS if eps is None else eps)
+    centred, mean, rstd = center_and_rstd(x.float().reshape(x.size(0), num_groups, -1), 1, EPS if eps is None else eps)
     normed = (centred * rstd).reshape(x.shape) * _by_channel(weight, x) + _by_channel(bias, x)
     y = normed / (1.0 + torch.exp(-scale * normed))
     return y.to(x.dtype), mean.squeeze(-1).to(weight.dtype), rstd.squeeze(-1).to(weight.dtype)

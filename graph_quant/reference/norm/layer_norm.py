@@ -14,7 +14,7 @@ from graph_quant.ge import kernel
 from torch import Tensor
 
 
-def moments(x: Tensor, normalised: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def center_and_rstd(x: Tensor, normalised: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """float32 ``x`` less its mean over the last ``normalised`` dimensions, that mean and rstd, which keep a 1 there."""
     axes = tuple(range(-normalised, 0))
     share = 1.0 / math.prod(x.shape[-normalised:]) if x.numel() else 0.0
@@ -47,7 +47,7 @@ def add_layer_norm(
     """``(y, mean, rstd, x1 + x2)``, the sum zeros unless it is asked for: the device leaves what was in memory."""
     dtype = x1.dtype if x1.dtype == x2.dtype else torch.float32
     wide = x1.float() + x2.float()
-    centred, mean, rstd = moments(wide, gamma.dim(), epsilon)
+    centred, mean, rstd = center_and_rstd(wide, gamma.dim(), epsilon)
     y = (centred * rstd * gamma.float() + beta.float()).to(dtype)
     return y, mean, rstd, wide.to(dtype) if additional_output else torch.zeros_like(y)
 
@@ -57,7 +57,7 @@ def deep_norm(
     x: Tensor, gx: Tensor, beta: Tensor, gamma: Tensor, *, alpha: float = 0.3, epsilon: float = 1e-6
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(mean, rstd, y)`` of ``x * alpha + gx``."""
-    centred, mean, rstd = moments(x.float() * alpha + gx.float(), gamma.dim(), epsilon)
+    centred, mean, rstd = center_and_rstd(x.float() * alpha + gx.float(), gamma.dim(), epsilon)
     return mean, rstd, (centred * rstd * gamma.float() + beta.float()).to(x.dtype)
 
 
@@ -65,7 +65,7 @@ def layer_norm_eval(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
     """The norm of the last dimensions; without a weight it is 1, without a bias 0."""
-    centred, _, rstd = moments(x.float(), len(normalized_shape), eps)
+    centred, _, rstd = center_and_rstd(x.float(), len(normalized_shape), eps)
     normed = centred * rstd
     normed = normed if weight is None else normed * weight.float()
     return (normed if bias is None else normed + bias.float()).to(x.dtype)
@@ -84,7 +84,7 @@ def layer_norm_v3(
     axis = begin_norm_axis % x.dim()
     if begin_params_axis % x.dim() != axis:
         raise NotImplementedError("LayerNormV3: parameters of other dimensions than the norm have no host kernel")
-    centred, mean, rstd = moments(x.float(), x.dim() - axis, epsilon)
+    centred, mean, rstd = center_and_rstd(x.float(), x.dim() - axis, epsilon)
     y = centred * rstd * gamma.float().reshape(x.shape[axis:]) + beta.float().reshape(x.shape[axis:])
     return y.to(x.dtype), mean.to(gamma.dtype), rstd.to(gamma.dtype)
 
@@ -108,7 +108,7 @@ def group_norm_silu(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, mean, rstd)`` of groups of channels, y activated: ``v / (1 + exp(-v))``."""
-    centred, mean, rstd = moments(x.float().reshape(x.size(0), group, -1), 1, eps)
+    centred, mean, rstd = center_and_rstd(x.float().reshape(x.size(0), group, -1), 1, eps)
     channels = [1, -1, *[1] * (x.dim() - 2)]
     normed = (centred * rstd).reshape(x.shape)
     normed = normed if weight is None else normed * weight.float().reshape(channels)

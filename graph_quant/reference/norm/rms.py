@@ -20,7 +20,7 @@ def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     return _mean_square(x, normalised, epsilon).rsqrt()
 
 
-def over_rms(x: Tensor, epsilon: float) -> Tensor:
+def divide_by_rms(x: Tensor, epsilon: float) -> Tensor:
     """Float32 ``x`` divided by ``sqrt(mean(x**2) + epsilon)`` of its last dimension, which is rounded first."""
     return x / _mean_square(x, 1, epsilon).double().sqrt().float()
 
@@ -33,11 +33,11 @@ def _mean_square(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     return squares * share + epsilon
 
 
-def has_a_core_a_row(x: Tensor, normalised: int) -> bool:
+def has_core_per_row(x: Tensor, normalised: int) -> bool:
     """Whether every row of ``x`` has a vector core for itself: kernels for few rows round at other places."""
     return bool(math.prod(x.shape[: x.dim() - normalised]) <= _VECTOR_CORES)
 
 
-def rounded_twice(x: Tensor, rstd: Tensor, gamma: Tensor) -> Tensor:
+def scale_with_two_roundings(x: Tensor, rstd: Tensor, gamma: Tensor) -> Tensor:
     """``x * rstd * gamma`` in gamma's dtype, rounded after each product."""
     return (x * rstd).to(gamma.dtype) * gamma

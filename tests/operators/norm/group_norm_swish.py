@@ -81,8 +81,8 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     x = f32(*draw(st.sampled_from([(2, 4, 3), (1, 4, 2, 3)])))
     groups, weight, bias = draw(st.sampled_from([1, 2])), f32(4), f32(4)
     _, _, mean, rstd = normed(x, groups, weight, bias)
-    moments = [torch.from_numpy(each).float() for each in (mean, rstd)]
-    return (f32(*x.shape), x, groups, weight, bias, *moments, [True] * 3, draw(st.sampled_from([1.0, 0.5]))), {}
+    center_and_rstd = [torch.from_numpy(each).float() for each in (mean, rstd)]
+    return (f32(*x.shape), x, groups, weight, bias, *center_and_rstd, [True] * 3, draw(st.sampled_from([1.0, 0.5]))), {}
 
 
 @st.composite

@@ -56,14 +56,14 @@ WRONG = [
 
 
 @st.composite
-def calls(draw: Draw, like: int, moments: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def calls(draw: Draw, like: int, center_and_rstd: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     shape = tuple(draw(st.lists(SIZES, min_size=1, max_size=3)))
     count = draw(st.integers(1, len(shape)))
     given = [tensor(draw, shape, *FLOATS)]
     given += [tensor(draw, shape, given[0].dtype) for _ in range(like - 1)]
     given += [tensor(draw, shape[-count:], given[0].dtype)]
     kept = (*shape[:-count], *[1] * count)
-    return (*given, *[tensor(draw, kept, torch.float32) for _ in range(moments)]), {}
+    return (*given, *[tensor(draw, kept, torch.float32) for _ in range(center_and_rstd)]), {}
 
 
 CALLS = {f"npu_{RMS}": calls(2, 1), f"npu_{DEEP}": calls(3, 2)}
