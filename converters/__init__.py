@@ -23,7 +23,7 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    from graph_quant.converters import late_sizes, unlowered
+    from graph_quant.converters import unbacked_sizes, unsupported
     from graph_quant.converters.decompositions import add_to_backend
     from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered, or_upstream
     from graph_quant.dispatcher import overload
@@ -43,5 +43,5 @@ def register() -> None:
             UPSTREAM[operator] = upstream
         fx2ge_converter.register_fx_node_ge_converter(operator)(or_upstream(convert, upstream))
     add_to_backend()
-    late_sizes.mend(fx2ge_converter, npu_fx_compiler)
-    unlowered.name_others(fx2ge_converter)
+    unbacked_sizes.mend(fx2ge_converter, npu_fx_compiler)
+    unsupported.name_others(fx2ge_converter)

@@ -11,7 +11,7 @@ import torch
 from graph_quant import chip
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
 from graph_quant.discovery import Shelves, Table
-from graph_quant.ge import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC, registration, word_of
+from graph_quant.ge import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC, ge_dtype_name, registration
 from graph_quant.meta import NODES, RECORDS, Operator, Plan, Refusal, full
 from torch._ops import OpOverload
 from torchair._ge_concrete_graph import ge_apis as ge
@@ -196,7 +196,7 @@ _WIDER = {
 
 def in_type(dtype: torch.dtype | int, *values: Any) -> Any:
     """Tensors and numbers as tensors of one type: cast, or made constants."""
-    wanted = TO_ATTRIBUTE[word_of(dtype)] if isinstance(dtype, torch.dtype) else int(dtype)
+    wanted = TO_ATTRIBUTE[ge_dtype_name(dtype)] if isinstance(dtype, torch.dtype) else int(dtype)
     made = [
         (value if value.dtype == wanted else ge.Cast(value, dst_type=wanted))
         if isinstance(value, Tensor)

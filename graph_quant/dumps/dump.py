@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build, topological, visible
+from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build_nodes, format_attributes, sort_topologically
 from .errors import DumpError
 from .read.file_contents import CUT_OFF, GE_KINDS, PLANNED_KINDS, Progress
 from .read.formats import read
@@ -54,8 +54,8 @@ class Dump:
         self.kind = kind
         self.missing = list(missing)
         try:
-            self.nodes: dict[str, Node] = build(graph_def, sources)
-            self.order: list[Node] = topological(self.nodes)
+            self.nodes: dict[str, Node] = build_nodes(graph_def, sources)
+            self.order: list[Node] = sort_topologically(self.nodes)
         except GeError as error:
             raise DumpError(str(error)) from None
         self._inference: Inference | None = None
@@ -103,7 +103,7 @@ class Dump:
 
     def attributes(self, node: Node) -> dict[str, str]:
         """The attributes of a node that say what it computes, in words."""
-        return visible(node.proto, declared=self.kind in PLANNED_KINDS)
+        return format_attributes(node.proto, declared=self.kind in PLANNED_KINDS)
 
     def graphs(self) -> Iterator[Dump]:
         """Itself and all graphs that are called from it, each once, callers first."""

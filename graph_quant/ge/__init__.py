@@ -11,12 +11,12 @@ from ..discovery import load_attribute
 
 if TYPE_CHECKING:
     from .attributes import default_of as default_of
-    from .attributes import in_words as in_words
+    from .attributes import format_attribute as format_attribute
+    from .attributes import format_attributes as format_attributes
+    from .attributes import list_attributes as list_attributes
     from .attributes import set_attribute as set_attribute
-    from .attributes import shown_names as shown_names
-    from .attributes import visible as visible
     from .dtypes import BITS as BITS
-    from .dtypes import KEEPING as KEEPING
+    from .dtypes import LOSSLESS_CASTS as LOSSLESS_CASTS
     from .dtypes import OF_ATTRIBUTE as OF_ATTRIBUTE
     from .dtypes import OF_DESC as OF_DESC
     from .dtypes import QUANTISED as QUANTISED
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from .graph import Node as Node
     from .graph import Output as Output
     from .graph import Source as Source
-    from .graph import build as build
-    from .graph import decoded as decoded
+    from .graph import build_nodes as build_nodes
+    from .graph import decode_attribute as decode_attribute
     from .graph import layouts_of as layouts_of
     from .graph import module_path as module_path
     from .graph import note_output_devices as note_output_devices
     from .graph import output_devices_of as output_devices_of
-    from .graph import plain as plain
     from .graph import read_nodes as read_nodes
+    from .graph import sort_topologically as sort_topologically
     from .graph import sources_of as sources_of
-    from .graph import topological as topological
+    from .graph import to_python as to_python
     from .graph import weight_path as weight_path
     from .graph import written_inputs as written_inputs
     from .kernels import CHANNELS_FIRST as CHANNELS_FIRST
@@ -70,35 +70,35 @@ if TYPE_CHECKING:
     from .registrations import Parameter as Parameter
     from .registrations import is_known as is_known
     from .registrations import registration as registration
-    from .types import TRANSPOSING as TRANSPOSING
+    from .types import TRANSPOSE_ATTRIBUTES as TRANSPOSE_ATTRIBUTES
     from .values import LONGEST_SIZES as LONGEST_SIZES
-    from .values import Fed as Fed
+    from .values import InputState as InputState
     from .values import Number as Number
     from .values import Sizes as Sizes
-    from .values import choose as choose
+    from .values import choose_kernel as choose_kernel
     from .values import decode_tensor as decode_tensor
+    from .values import find_unsupported as find_unsupported
     from .values import from_attr as from_attr
     from .values import from_desc as from_desc
-    from .values import given_sizes as given_sizes
-    from .values import is_folded as is_folded
+    from .values import ge_dtype_name as ge_dtype_name
+    from .values import is_constant_folded as is_constant_folded
     from .values import list_of_sizes as list_of_sizes
     from .values import one_size as one_size
+    from .values import sizes_from_input as sizes_from_input
     from .values import to_sizes as to_sizes
     from .values import to_tensor as to_tensor
-    from .values import unread as unread
-    from .values import word_of as word_of
 
 _HOMES = {
     "attributes": (
         "default_of",
-        "in_words",
+        "format_attribute",
         "set_attribute",
-        "shown_names",
-        "visible",
+        "list_attributes",
+        "format_attributes",
     ),
     "dtypes": (
         "BITS",
-        "KEEPING",
+        "LOSSLESS_CASTS",
         "OF_ATTRIBUTE",
         "OF_DESC",
         "QUANTISED",
@@ -123,16 +123,16 @@ _HOMES = {
         "OUTSIDE_TYPES",
         "Output",
         "Source",
-        "build",
-        "decoded",
+        "build_nodes",
+        "decode_attribute",
         "layouts_of",
         "module_path",
         "note_output_devices",
         "output_devices_of",
-        "plain",
+        "to_python",
         "read_nodes",
         "sources_of",
-        "topological",
+        "sort_topologically",
         "weight_path",
         "written_inputs",
     ),
@@ -163,24 +163,24 @@ _HOMES = {
         "is_known",
         "registration",
     ),
-    "types": ("TRANSPOSING",),
+    "types": ("TRANSPOSE_ATTRIBUTES",),
     "values": (
         "LONGEST_SIZES",
-        "Fed",
+        "InputState",
         "Number",
         "Sizes",
-        "choose",
+        "choose_kernel",
         "decode_tensor",
         "from_attr",
         "from_desc",
-        "given_sizes",
-        "is_folded",
+        "sizes_from_input",
+        "is_constant_folded",
         "list_of_sizes",
         "one_size",
         "to_sizes",
         "to_tensor",
-        "unread",
-        "word_of",
+        "find_unsupported",
+        "ge_dtype_name",
     ),
 }
 __all__ = [name for names in _HOMES.values() for name in names]

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import dtypes
 from .errors import GeError, printable
-from .graph import plain
+from .graph import to_python
 from .registrations import Attribute, registration
 
 # Integer attributes that hold a ge::DataType.
@@ -39,10 +39,10 @@ _PLANS = re.compile(
 )
 
 
-def in_words(name: str, attribute: Any) -> str:
+def format_attribute(name: str, attribute: Any) -> str:
     """An attribute as a reader says it: dtypes by name, long values shortened."""
     kind = attribute.WhichOneof("value")
-    value = plain(attribute)
+    value = to_python(attribute)
     if kind == "dt" or (kind == "i" and name in _DTYPE_NAMES):
         return dtypes.OF_ATTRIBUTE.get(value, f"unknown dtype {value}")
     if kind == "f":
@@ -56,12 +56,15 @@ def in_words(name: str, attribute: Any) -> str:
     return printable(str(value).lower() if kind == "b" else str(value), _LONGEST)
 
 
-def visible(node: Any, *, declared: bool = False) -> dict[str, str]:
+def format_attributes(node: Any, *, declared: bool = False) -> dict[str, str]:
     """The attributes of an OpDef in words, by name; without those that TorchAir keeps for itself."""
-    return {printable(name, _LONGEST): in_words(name, node.attr[name]) for name in shown_names(node, declared=declared)}
+    return {
+        printable(name, _LONGEST): format_attribute(name, node.attr[name])
+        for name in list_attributes(node, declared=declared)
+    }
 
 
-def shown_names(node: Any, *, declared: bool = False) -> list[str]:
+def list_attributes(node: Any, *, declared: bool = False) -> list[str]:
     """The names of those attributes; with ``declared`` only what the operator itself declares, as far as that is known.
 
     GE notes its own plans (buffers, kernels, tiling) in attributes too, dozens a node.
@@ -82,15 +85,15 @@ def shown_names(node: Any, *, declared: bool = False) -> list[str]:
 
 
 def _is_empty(attribute: Any) -> bool:
-    return plain(attribute) in _NOTHING
+    return to_python(attribute) in _NOTHING
 
 
-def not_by_default(node: Any, names: Iterable[str], only: Mapping[str, tuple[Any, ...]]) -> list[str]:
+def find_non_default(node: Any, names: Iterable[str], only: Mapping[str, tuple[Any, ...]]) -> list[str]:
     """Those of an OpDef's attributes, in words, that have neither GE's default nor a value that ``only`` names."""
     allowed = {**_defaults(node.type), **only}
-    stated = {name: plain(node.attr[name]) for name in names if name in allowed}
+    stated = {name: to_python(node.attr[name]) for name in names if name in allowed}
     return [
-        f"{name}={in_words(name, node.attr[name])}"
+        f"{name}={format_attribute(name, node.attr[name])}"
         for name, value in stated.items()
         if not any(value == each or (value in _NOTHING and each in _NOTHING) for each in allowed[name])
     ]

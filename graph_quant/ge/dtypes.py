@@ -119,7 +119,7 @@ def of_registration(name: str) -> str:
 
 _WIDER = ("int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 # By a dtype: those that hold each of its values.
-KEEPING: dict[str, tuple[str, ...]] = {
+LOSSLESS_CASTS: dict[str, tuple[str, ...]] = {
     "bool": ("int8", "uint8", *_WIDER),
     "int8": _WIDER,
     "uint8": _WIDER,

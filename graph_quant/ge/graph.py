@@ -37,7 +37,7 @@ class Output(NamedTuple):
     """One output of a node."""
 
     node: str
-    place: int
+    index: int
 
 
 class Edge(NamedTuple):
@@ -118,7 +118,7 @@ class Node:
 
     def attribute(self, name: str) -> Any:
         """An attribute as a Python value; None where the node does not carry it."""
-        return decoded(self.proto.attr[name]) if name in self.proto.attr else None
+        return decode_attribute(self.proto.attr[name]) if name in self.proto.attr else None
 
     def describe(self) -> str:
         """Node, FX node and Python line in one phrase, as messages show them."""
@@ -133,7 +133,7 @@ def written_inputs(op: Any) -> dict[str, str]:
     return {name: reference for name, reference in fed if name and reference and (in_place or name in outputs)}
 
 
-def plain(attribute: Any) -> Any:
+def to_python(attribute: Any) -> Any:
     """The Python value of an AttrDef; bytes become text, messages their own text form."""
     kind = attribute.WhichOneof("value")
     if kind is None:
@@ -153,10 +153,10 @@ def plain(attribute: Any) -> Any:
     return value
 
 
-def decoded(attribute: Any) -> Any:
-    """As ``plain``, and a tensor as a torch tensor; dtypes stay ``ge::DataType`` numbers."""
+def decode_attribute(attribute: Any) -> Any:
+    """As ``to_python``, and a tensor as a torch tensor; dtypes stay ``ge::DataType`` numbers."""
     if attribute.WhichOneof("value") != "t":
-        return plain(attribute)
+        return to_python(attribute)
     from .values import decode_tensor
 
     return decode_tensor(attribute.t)
@@ -189,15 +189,15 @@ def module_path(meta: Mapping[str, Any]) -> str:
     """The path of the innermost module on an FX node's stack; "" where it has none, or is the model's own."""
     stack = meta.get("nn_module_stack") or {}
     paths = [entry[0] for entry in stack.values() if isinstance(entry, tuple) and entry and isinstance(entry[0], str)]
-    return clean(paths[-1]) if paths else ""
+    return normalise_path(paths[-1]) if paths else ""
 
 
 def weight_path(source: str) -> str:
     """The path of the parameter or buffer that Dynamo took a graph's input from; "" for what a model is called with."""
-    return clean(source) if "._parameters[" in source or "._buffers[" in source else ""
+    return normalise_path(source) if "._parameters[" in source or "._buffers[" in source else ""
 
 
-def clean(path: str) -> str:
+def normalise_path(path: str) -> str:
     """``L['self'].layers[2].mlp`` and its kin as ``layers.2.mlp``."""
     bare = _ITEM.sub(lambda found: "." + next(part for part in found.groups() if part is not None), _SELF.sub("", path))
     return re.sub(r"\.+", ".", bare.replace("._modules.", ".")).strip(".")
@@ -208,7 +208,7 @@ def read_nodes(graph_def: Any, sources: Mapping[str, Source] | None = None) -> l
     return [_node(proto, sources or {}) for proto in graph_def.op]
 
 
-def build(graph_def: Any, sources: Mapping[str, Source] | None = None) -> dict[str, Node]:
+def build_nodes(graph_def: Any, sources: Mapping[str, Source] | None = None) -> dict[str, Node]:
     """The nodes of ``graph_def`` by name, checked: names are unique and every input exists."""
     nodes: dict[str, Node] = {}
     for node in read_nodes(graph_def, sources):
@@ -271,7 +271,7 @@ def _check_inputs(node: Node, nodes: dict[str, Node]) -> None:
             raise GeError(f"{node.name}: it waits for {control}, which the dump does not hold")
 
 
-def topological(nodes: dict[str, Node]) -> list[Node]:
+def sort_topologically(nodes: dict[str, Node]) -> list[Node]:
     """The nodes, producers first, otherwise in the order of the dump."""
     place = {name: number for number, name in enumerate(nodes)}
     consumers: dict[str, list[str]] = {name: [] for name in nodes}

@@ -8,7 +8,7 @@ from functools import cache
 
 from . import dtypes
 from .protobuf import folder
-from .types import FURTHER
+from .types import UNDOCUMENTED_TYPES
 
 _FILES = ("_ge_concrete_graph/auto_generated_ge_raw_ops.py", "ge/_ge_graph.py")
 _CLAUSE = re.compile(
@@ -93,4 +93,4 @@ def registration(op_type: str) -> Registration | None:
 
 def is_known(op_type: str) -> bool:
     """Whether GE has an operator of this type, whether or not a kernel is written for it."""
-    return op_type in BUILTIN or op_type in _prototypes() or op_type in FURTHER
+    return op_type in BUILTIN or op_type in _prototypes() or op_type in UNDOCUMENTED_TYPES

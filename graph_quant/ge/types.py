@@ -71,10 +71,10 @@ TurboQuantCompressLatent UniqueDim UnusedConst VarAssign Variable VariableV2 Wei
 While Yolo2Reorg YoloDetectionOutput _Arg _If _While apply_rms_prop_mixed_precision depthwise_weight_4d_2_6d
 depthwise_weight_6d_2_4d
 """
-FURTHER = frozenset(_NAMES.split())
+UNDOCUMENTED_TYPES = frozenset(_NAMES.split())
 
 # By node type: the attribute that transposes each of its inputs.
-TRANSPOSING: dict[str, dict[int, str]] = {
+TRANSPOSE_ATTRIBUTES: dict[str, dict[int, str]] = {
     **{f"MatMul{version}": {0: "transpose_x1", 1: "transpose_x2"} for version in ("", "V2", "V3")},
     **{f"BatchMatMul{version}": {0: "adj_x1", 1: "adj_x2"} for version in ("", "V2", "V3")},
     "QuantBatchMatmulV3": {1: "transpose_x2"},

@@ -7,10 +7,10 @@ Dtypes are decided here and nowhere else. Where torch has no such type:
 * qint8, quint8, qint32: the plain integers that they store;
 * hifloat8: ``torch.uint8``, its bits.
 
-A graph with dynamic shapes computes sizes with the same operators as data. Kept as Python or symbolic integers they
-can be traced; as tensors every one of them would be data that no compiler can see through. They become tensors only
-where an operator uses them as data, and a node of which all is fed so has a kernel of its own: ``choose`` says which,
-to the engine and to the inference of dumps, and ``unread`` what of a node it would pass over.
+A graph with dynamic shapes computes sizes with the same operators as data. Sizes are kept as Python or symbolic
+integers, because those can be traced; they become tensors only where an operator uses them as data. A node whose inputs
+are all sizes has a kernel of its own. ``choose_kernel`` picks the kernel for the engine and the inference of dumps;
+``find_unsupported`` lists the inputs and attributes that a kernel would ignore.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def from_desc(number: int) -> torch.dtype:
     return dtype
 
 
-def word_of(dtype: torch.dtype) -> str:
+def ge_dtype_name(dtype: torch.dtype) -> str:
     """GE's word for a torch dtype."""
     return _WORDS.get(dtype, str(dtype).removeprefix("torch."))
 
@@ -108,7 +108,7 @@ def list_of_sizes(items: Sequence[Number], dtype: torch.dtype = torch.int64) -> 
     return Sizes(tuple(items), (len(items),), dtype)
 
 
-def given_sizes(value: Number | Sequence[Number], dtype: torch.dtype) -> Sizes:
+def sizes_from_input(value: Number | Sequence[Number], dtype: torch.dtype) -> Sizes:
     """A graph input that is a size or a list of sizes."""
     if isinstance(value, (tuple, list)):
         return list_of_sizes(value, dtype)
@@ -142,22 +142,27 @@ def to_sizes(tensor: torch.Tensor) -> Sizes:
 LONGEST_SIZES = 64
 
 
-class Fed(NamedTuple):
+class InputState(NamedTuple):
     """What an input is fed: whether its numbers are known as sizes are, and its rank where it is a constant."""
 
     is_size: bool
     constant_rank: int | None = None
 
 
-def choose(op_type: str, fed: Mapping[str, Fed]) -> Kernel | None:
-    """The size kernel where the host knows every number and a size is among them; None where there is no kernel.
+def choose_kernel(op_type: str, fed: Mapping[str, InputState]) -> Kernel | None:
+    """The kernel for a node: the size kernel where all inputs are sizes; None where the type has no kernel.
 
-    Constants alone are data as much as sizes: tensor kernels compute them, and ``is_folded`` says where the host then
-    knows the result too.
+    Where all inputs are constants, the tensor kernel is used: they may be data. ``is_constant_folded`` says where the
+    result of such a node may be used as a size.
     """
     kernel = KERNELS.at_hand(op_type) or KERNELS.get(op_type)  # which brings the others of the type
     on_sizes = SIZE_KERNELS.at_hand(op_type)
-    if on_sizes is not None and fed and all(each.is_size for each in fed.values()) and not is_folded(op_type, fed):
+    if (
+        on_sizes is not None
+        and fed
+        and all(each.is_size for each in fed.values())
+        and not is_constant_folded(op_type, fed)
+    ):
         return on_sizes
     special = CONSTANT_KERNELS.at_hand(op_type)
     if special is not None:
@@ -167,13 +172,13 @@ def choose(op_type: str, fed: Mapping[str, Fed]) -> Kernel | None:
     return kernel
 
 
-def is_folded(op_type: str, fed: Mapping[str, Fed]) -> bool:
+def is_constant_folded(op_type: str, fed: Mapping[str, InputState]) -> bool:
     """Whether a node computes a constant that may be, or lead to, a size."""
     constants = (each.is_size and each.constant_rank is not None for each in fed.values())
     return SIZE_KERNELS.at_hand(op_type) is not None and bool(fed) and all(constants)
 
 
-def unread(node: Node, kernel: Kernel) -> list[str]:
+def find_unsupported(node: Node, kernel: Kernel) -> list[str]:
     """What a node is given that ``kernel`` neither takes nor may pass over: inputs, attributes with their values."""
     known = FACTS.at_hand(node.type) or Facts()
     taken = {*known.idle, *(name for name, _ in kernel.attributes)}
@@ -182,9 +187,9 @@ def unread(node: Node, kernel: Kernel) -> list[str]:
         name for name in node.proto.attr if name in known.only or (name not in taken and not name.startswith("_"))
     ]
     if others:
-        from .attributes import not_by_default
+        from .attributes import find_non_default
 
-        found += not_by_default(node.proto, others, known.only)
+        found += find_non_default(node.proto, others, known.only)
     return found
 
 

@@ -1,28 +1,28 @@
-"""Casts that change nothing: to the dtype that is there, or back after a cast that kept every value.
+"""Removes casts that change nothing: to the dtype of the input, or back after a lossless cast.
 
-One that rounds is never dropped, nor is one joined with another: rounding twice is not rounding once. (A NaN stays a
-NaN; which of them it is, GE does not say.)
+A cast that rounds is never dropped, and two of them are never merged: rounding twice is not rounding once. A NaN stays
+NaN; GE does not specify its payload.
 """
 
 from __future__ import annotations
 
-from ..ge import KEEPING
+from ..ge import LOSSLESS_CASTS
 from .graph import Graph
 
 
 def run(graph: Graph) -> None:
-    """Pass casts by that change nothing."""
-    for op in graph.of_type("Cast"):
+    """Let readers of a cast that changes nothing read its input."""
+    for op in graph.nodes_of_type("Cast"):
         result, source = f"{op.name}:0", op.input[0]
-        dtype = graph.known(result).dtype
+        dtype = graph.inferred(result).dtype
         if dtype is None:
             continue
-        if graph.known(source).dtype == dtype:
+        if graph.inferred(source).dtype == dtype:
             graph.replace(result, source)
             continue
-        before = graph.maker(source)
+        before = graph.producer(source)
         if before.type != "Cast":
             continue
         origin = before.input[0]
-        if graph.known(origin).dtype == dtype and graph.known(source).dtype in KEEPING.get(dtype, ()):
+        if graph.inferred(origin).dtype == dtype and graph.inferred(source).dtype in LOSSLESS_CASTS.get(dtype, ()):
             graph.replace(result, origin)

@@ -1,4 +1,4 @@
-"""Equal constants once."""
+"""Merges equal constants, and adds new ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ge import CONST_TYPES, TO_DESC
-from .graph import Graph, standing
-from .results import FORMATS
+from .graph import Graph, resolve_replacement
+from .shape_functions import STRUCT_FORMATS
 
 Key = tuple[str, int, tuple[int, ...], bytes, bytes]
 
@@ -16,13 +16,13 @@ Key = tuple[str, int, tuple[int, ...], bytes, bytes]
 def run(graph: Graph) -> None:
     """Let all readers of equal constants read the first."""
     first: dict[Key, str] = {}
-    for op in graph.of_type(*CONST_TYPES):
+    for op in graph.nodes_of_type(*CONST_TYPES):
         kept = first.setdefault(_key(op), f"{op.name}:0")
         graph.replace(f"{op.name}:0", kept)
 
 
 def _key(op: Any) -> Key:
-    """What tells constants apart: everything about them but their names and how they are printed."""
+    """What equal constants share: everything but their names and how they are printed."""
     tensor = op.attr["value"].t
     scope = b"".join(
         name.encode() + op.attr[name].SerializeToString(deterministic=True)
@@ -32,21 +32,21 @@ def _key(op: Any) -> Key:
     return op.type, tensor.desc.dtype, tuple(tensor.desc.shape.dim), tensor.data, scope
 
 
-def constant(graph: Graph, dtype: str, numbers: Sequence[int], *, is_scalar: bool = False) -> str:
-    """A constant with these integers: one that the graph has, or a new one."""
-    data = struct.pack(f"<{len(numbers)}{FORMATS[dtype]}", *numbers)
+def get_constant(graph: Graph, dtype: str, numbers: Sequence[int], *, is_scalar: bool = False) -> str:
+    """A constant with these integers: an existing one, or a new one."""
+    data = struct.pack(f"<{len(numbers)}{STRUCT_FORMATS[dtype]}", *numbers)
     shape = () if is_scalar else (len(numbers),)
     key = TO_DESC[dtype], shape, data
     if not graph.constants:
         graph.constants.update(_plain_constants(graph))
     if key not in graph.constants or graph.constants[key] not in graph.ops:
         graph.constants[key] = _new(graph, dtype, numbers, shape, data)
-    # One that another stands for must not get readers again.
-    return standing(graph.stands, f"{graph.constants[key]}:0")
+    # A constant that was replaced must not get readers again.
+    return resolve_replacement(graph.replacements, f"{graph.constants[key]}:0")
 
 
 def _plain_constants(graph: Graph) -> Iterator[tuple[tuple[Any, ...], str]]:
-    for op in graph.of_type("Const"):
+    for op in graph.nodes_of_type("Const"):
         tensor = op.attr["value"].t
         yield (tensor.desc.dtype, tuple(tensor.desc.shape.dim), tensor.data), op.name
 

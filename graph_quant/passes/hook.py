@@ -1,24 +1,27 @@
-"""Sends a GE graph that TorchAir makes through passes, and notes what they did beside it.
+"""Runs passes over each GE graph that TorchAir builds, and records beside the graph what they did.
 
-Which passes: all, none, or those of a list.
+``GRAPH_QUANT_PASSES`` selects all passes, none, or a list of them.
 """
 
 from __future__ import annotations
 
 import functools
+import warnings
 from contextlib import AbstractContextManager
 from typing import Any
 
 from ..settings import Setting
-from .graph import standing
-from .known import Given
+from .graph import resolve_replacement
+from .inference import InputInfo
 from .run import NAMES, Step, run
 from .sizes import ONE, Size, number, symbol
 
-__all__ = ["OFF", "VARIABLE", "all_replaced", "current", "simplify", "standing", "steps_of", "use"]
+__all__ = ["OFF", "VARIABLE", "collect_replacements", "current", "get_steps", "resolve_replacement", "simplify", "use"]
 ALL, OFF = "on", "off"
 VARIABLE = "GRAPH_QUANT_PASSES"
-_NOTED = "_graph_quant_passes"
+# Names of passes before release 0.2, which are still accepted.
+RENAMED = {"equal": "cse", "dead": "dce", "heads": "gqa_broadcast"}
+_STEPS = "_graph_quant_passes"
 
 
 @functools.cache
@@ -28,6 +31,11 @@ def _parsed(setting: str, source: str) -> tuple[str, ...]:
         return NAMES
     if words == [OFF]:
         return ()
+    old = [word for word in words if word in RENAMED]
+    if old:
+        renames = ", ".join(f"{word!r} is now {RENAMED[word]!r}" for word in old)
+        warnings.warn(f"{source}: deprecated names of passes: {renames}", FutureWarning, stacklevel=2)
+    words = [RENAMED.get(word, word) for word in words]
     unknown = [word for word in words if word not in NAMES]
     if unknown:
         raise ValueError(f"{source}: must be {ALL}, {OFF} or some of {', '.join(NAMES)}, got {unknown[0]!r}")
@@ -35,77 +43,93 @@ def _parsed(setting: str, source: str) -> tuple[str, ...]:
 
 
 _setting = Setting(VARIABLE, _parsed)
-# The names of the passes that a graph made now goes through, in their order.
+# The names of the passes that a graph built now goes through, in their order.
 current = _setting.current
 
 
 def use(passes: str) -> AbstractContextManager[None]:
-    """Send the graphs that are made inside this block through ``passes``: "on", "off", or names with commas."""
+    """Select the passes for the graphs that are built inside a ``with`` block.
+
+    Args:
+        passes: ``"on"``, ``"off"``, or names of passes separated by commas.
+
+    Returns:
+        A context manager. It takes precedence over ``GRAPH_QUANT_PASSES``.
+
+    Raises:
+        ValueError: A name is not the name of a pass.
+
+    Example:
+        >>> with graph_quant.passes.use("constants,dce"):
+        ...     compiled(x)
+    """
     return _setting.use(passes, "graph_quant.passes.use")
 
 
-def steps_of(ge_graph: Any) -> list[Step]:
-    """What the passes did to a graph; nothing where none ran."""
-    noted: list[Step] = vars(ge_graph).get(_NOTED, [])
-    return noted
+def get_steps(ge_graph: Any) -> list[Step]:
+    """What the passes did to a graph; empty where none ran."""
+    steps: list[Step] = vars(ge_graph).get(_STEPS, [])
+    return steps
 
 
-def all_replaced(ge_graph: Any) -> dict[str, str]:
-    """By a result that passes took out: the one that stands for it."""
-    return {old: new for step in steps_of(ge_graph) for old, new in step.replaced.items()}
+def collect_replacements(ge_graph: Any) -> dict[str, str]:
+    """The outputs that passes replaced, by the output that replaced each."""
+    return {old: new for step in get_steps(ge_graph) for old, new in step.replaced.items()}
 
 
 def simplify(concrete_graph: Any, names: tuple[str, ...], observer: Any) -> None:
-    """Send the graph that TorchAir's GeConcreteGraph holds through passes; the observer dumps what each leaves."""
+    """Run passes over the graph of a GeConcreteGraph; TorchAir's observer dumps the graph after each."""
     graph = concrete_graph.graph
-    told = None if observer is None else lambda name: observer.dump_gegraph(graph, f"graph_after_{name}")
-    vars(graph)[_NOTED] = run(graph, names, _inputs(concrete_graph), told)
+    dump = None if observer is None else lambda name: observer.dump_gegraph(graph, f"graph_after_{name}")
+    vars(graph)[_STEPS] = run(graph, names, _collect_input_info(concrete_graph), dump)
 
 
-def _inputs(concrete_graph: Any) -> dict[str, Given]:
-    """What torch knows of the inputs: which sizes are the same, and which are never 0."""
-    symbols = {place: expression for expression, place in concrete_graph._all_sym_input_idx.items()}
+def _collect_input_info(concrete_graph: Any) -> dict[str, InputInfo]:
+    """What torch knows of the inputs: which sizes are equal, and which are never 0."""
+    symbols = {index: expression for expression, index in concrete_graph._all_sym_input_idx.items()}
     tensors = concrete_graph._all_meta_tensor_input
-    given: dict[str, Given] = {}
+    infos: dict[str, InputInfo] = {}
     for name, info in concrete_graph.graph.named_inputs_info.items():
-        place = getattr(info.func, "fx_input_idx", None)
-        places = getattr(info.func, "fx_input_idx_list", None)
-        if place in tensors:
-            given[name] = _tensor(tensors[place])
-        elif place in symbols:
-            given[name] = Given((), (size_of(symbols[place]),))
-        elif places is not None:
-            given[name] = Given((number(len(places)),), tuple(size_of(symbols[each]) for each in places))
-    return given
+        index = getattr(info.func, "fx_input_idx", None)
+        indices = getattr(info.func, "fx_input_idx_list", None)
+        if index in tensors:
+            infos[name] = _tensor_info(tensors[index])
+        elif index in symbols:
+            infos[name] = InputInfo((), (parse_size(symbols[index]),))
+        elif indices is not None:
+            infos[name] = InputInfo((number(len(indices)),), tuple(parse_size(symbols[index]) for index in indices))
+    return infos
 
 
-def _tensor(meta: Any) -> Given:
+def _tensor_info(meta: Any) -> InputInfo:
     sizes: list[Size] = []
     positive: set[str] = set()
     for dim in meta.size():
         if isinstance(dim, int):
             sizes.append(number(dim))
             continue
-        sizes.append(size_of(dim.node.expr))
+        sizes.append(parse_size(dim.node.expr))
         ranges = dim.node.shape_env.var_to_range
         positive.update(
-            str(each) for each in dim.node.expr.free_symbols if each in ranges and bool(ranges[each].lower >= 1)
+            str(variable)
+            for variable in dim.node.expr.free_symbols
+            if variable in ranges and bool(ranges[variable].lower >= 1)
         )
-    return Given(tuple(sizes), None, frozenset(positive))
+    return InputInfo(tuple(sizes), None, frozenset(positive))
 
 
-def size_of(expression: Any) -> Size:
-    """A size as torch writes it; what is more than sums and products is a symbol of its own."""
+def parse_size(expression: Any) -> Size:
+    """Convert a SymPy expression to a Size. Terms beyond sums and products become symbols of their own."""
     if expression.is_Integer:
         return number(int(expression))
     if expression.is_Add:
         total = number(0)
         for part in expression.args:
-            total += size_of(part)
+            total += parse_size(part)
         return total
     if expression.is_Mul:
         total = ONE
         for part in expression.args:
-            total *= size_of(part)
+            total *= parse_size(part)
         return total
     return symbol(str(expression))

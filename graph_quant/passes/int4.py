@@ -1,21 +1,21 @@
-"""int4 that are packed into int32 and unpacked again: neither."""
+"""Removes pairs of packing int4 into int32 and unpacking them again."""
 
 from __future__ import annotations
 
 from .graph import Graph
-from .reshapes import expressed, into_reshape, origin
+from .reshapes import express_shape, find_origin, turn_into_reshape
 
 
 def run(graph: Graph) -> None:
-    """Let unpacking read the elements that were packed, in the shape that it gives them."""
-    for op in graph.of_type("Bitcast"):
+    """Replace unpacking by the elements that were packed, reshaped where needed."""
+    for op in graph.nodes_of_type("Bitcast"):
         result = f"{op.name}:0"
-        start = origin(graph, op.input[0])
-        packing = graph.maker(start)
+        start = find_origin(graph, op.input[0])
+        packing = graph.producer(start)
         if packing.type != "Bitcast" or packing.name in graph.pinned:
             continue
         elements = packing.input[0]
-        if (graph.known(elements).dtype, graph.known(start).dtype, graph.known(result).dtype) != (
+        if (graph.inferred(elements).dtype, graph.inferred(start).dtype, graph.inferred(result).dtype) != (
             "int4",
             "int32",
             "int4",
@@ -25,6 +25,6 @@ def run(graph: Graph) -> None:
         if start == op.input[0] or (shape is not None and shape == graph.shape(elements)):
             graph.replace(result, elements)
         elif shape is not None and graph.may_replace(result, elements):
-            numbers = expressed(graph, shape, elements)
+            numbers = express_shape(graph, shape, elements)
             if numbers is not None:
-                into_reshape(graph, op, elements, numbers)
+                turn_into_reshape(graph, op, elements, numbers)

@@ -1,4 +1,4 @@
-"""Sizes that are known as sums of products of symbols: equal ones compare equal, whatever computed them."""
+"""Symbolic sizes as polynomials: equal sizes compare equal, however they were computed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-# A product of symbols (in order, with repetitions), and how often it is counted.
+# A monomial: symbols in order, with repetitions, and a coefficient.
 Term = tuple[tuple[str, ...], Fraction]
 _NONE = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A polynomial. Its coefficients may be fractions: a size that a Reshape divides is divisible."""
+    """A polynomial with rational coefficients: dividing a size by a number is exact, because Reshape requires it."""
 
     terms: frozenset[Term]
 
     @property
     def number(self) -> int | None:
-        """The size where no symbol is in it."""
+        """The value of a size without symbols; None for others."""
         if not self.terms:
             return 0
         (product, count), *more = self.terms
@@ -29,11 +29,11 @@ class Size:
 
     @property
     def symbols(self) -> set[str]:
-        """The symbols in it."""
-        return {each for product, _ in self.terms for each in product}
+        """The symbols that occur in the polynomial."""
+        return {name for product, _ in self.terms for name in product}
 
     def is_positive(self, positive: frozenset[str]) -> bool:
-        """Whether it is at least 1 whenever the ``positive`` symbols are and no other is negative."""
+        """Whether the size is at least 1 if the ``positive`` symbols are, and the other symbols are at least 0."""
         return all(count > 0 for _, count in self.terms) and any(
             positive.issuperset(product) for product, _ in self.terms
         )
@@ -50,7 +50,7 @@ class Size:
         )
 
     def divided(self, other: Size) -> Size | None:
-        """The quotient where ``other`` is a product that every term holds; None where it is not."""
+        """The quotient by a monomial that divides every term; None for other divisors."""
         if len(other.terms) != 1:
             return None
         ((divisor, times),) = other.terms
@@ -80,12 +80,12 @@ def number(value: int) -> Size:
 
 
 def symbol(name: str) -> Size:
-    """A size that only its name tells from others."""
+    """A size that is one symbol."""
     return Size(frozenset([((name,), Fraction(1))]))
 
 
 def product(sizes: Iterable[Size]) -> Size:
-    """How many elements a shape has."""
+    """The number of elements of a shape."""
     return math.prod(sizes, start=ONE)
 
 

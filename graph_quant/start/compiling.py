@@ -32,7 +32,7 @@ from torch.fx import GraphModule
 from .. import passes
 from ..converters.control_flow import CONTROL_FLOW, flatten
 from ..converters.decompositions import OUTSIDE, outside
-from ..converters.unlowered import WITHOUT_NODES, check_results, refusal
+from ..converters.unsupported import WITHOUT_NODES, check_results, refusal
 from ..ge import (
     MODULE_PATH,
     Source,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any
 
-from ..passes.hook import size_of
+from ..passes.hook import parse_size
 from ..passes.sizes import number
 
 HOME = "torchair._ge_concrete_graph.continguous"
@@ -99,7 +99,7 @@ def _compared(one: Any, other: Any) -> int:
 
 
 def _is_multiple(one: Any, other: Any) -> bool:
-    sizes = [number(each) if isinstance(each, int) else size_of(each.node.expr) for each in (one, other)]
+    sizes = [number(each) if isinstance(each, int) else parse_size(each.node.expr) for each in (one, other)]
     quotient = sizes[0].divided(sizes[1])
     return quotient is not None and all(count > 0 and count.denominator == 1 for _, count in quotient.terms)
 

@@ -12,8 +12,7 @@ from graph_quant import dumps
 from graph_quant.dumps import replay
 from graph_quant.dumps.read import device_data
 from graph_quant.ge import dtypes
-from graph_quant.ge.values import word_of
-
+from graph_quant.ge.values import ge_dtype_name
 from tests.support.layered import layered
 
 LAYERS = 28
@@ -70,7 +69,7 @@ def _raw(path: Path, tensors: list[tuple[str, int, torch.Tensor]]) -> None:
         parts = getattr(message, side)
         while len(parts) <= place:
             parts.add()
-        parts[place].data_type = dtypes.TO_DESC[word_of(tensor.dtype)]
+        parts[place].data_type = dtypes.TO_DESC[ge_dtype_name(tensor.dtype)]
         parts[place].shape.dim.extend(tensor.shape)
         parts[place].size = tensor.numel() * tensor.element_size()
         content += tensor.contiguous().numpy().tobytes()

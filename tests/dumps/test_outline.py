@@ -11,7 +11,7 @@ import torch
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
 from graph_quant.dumps.graph.repeats import repeats
-from graph_quant.ge.graph import clean
+from graph_quant.ge.graph import normalise_path
 from tests.support.layered import layered
 
 DATA = Path(__file__).parent / "data"
@@ -72,7 +72,7 @@ def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
     ],
 )
 def test_module_paths(path, expected):
-    assert clean(path) == expected
+    assert normalise_path(path) == expected
 
 
 class Layer(torch.nn.Module):

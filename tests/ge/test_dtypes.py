@@ -6,7 +6,7 @@ import pytest
 import torch
 import torchair  # noqa: F401 (its modules are importable once it is)
 from graph_quant.ge import dtypes
-from graph_quant.ge.values import from_attr, from_desc, word_of
+from graph_quant.ge.values import from_attr, from_desc, ge_dtype_name
 from torchair._ge_concrete_graph.ge_ir_pb2 import DataType as ProtoDataType
 from torchair.ge._ge_graph import DataType
 
@@ -36,4 +36,4 @@ def test_both_numberings_lead_to_one_torch_dtype() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int8, torch.uint64, torch.float8_e8m0fnu, torch.complex64])
 def test_a_torch_dtype_has_a_word_that_leads_back(dtype: torch.dtype) -> None:
-    assert from_desc(dtypes.TO_DESC[word_of(dtype)]) == dtype
+    assert from_desc(dtypes.TO_DESC[ge_dtype_name(dtype)]) == dtype

@@ -19,9 +19,9 @@ from graph_quant.host.engine import import_graph
 from graph_quant.host.kernels import KERNELS
 
 from support.all_calls import GOOD, STATEMENTS
+from support.kernel_samples import TRIALS
+from support.kernel_samples.operators import OF_OPERATORS, STATED_ELSEWHERE
 from support.single_node_graph import OneNode
-from support.trials import TRIALS
-from support.trials.operators import OF_OPERATORS, STATED_ELSEWHERE
 
 TESTS = Path(__file__).parent.parent
 CASES = int(os.environ.get("GRAPH_QUANT_KERNEL_CASES", "12"))

@@ -50,11 +50,11 @@ def rounded(x: torch.Tensor) -> torch.Tensor:
 def test_verification_names_the_pass_that_changes_a_result(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(64)
     assert verify(rounded, x, progress=False).ok
-    monkeypatch.setitem(casts.KEEPING, "float32", ("float16", "float64"))
+    monkeypatch.setitem(casts.LOSSLESS_CASTS, "float32", ("float16", "float64"))
     report = verify(rounded, x, progress=False)
     assert not report.ok
     assert [each.name.split()[0] for each in report.passes] == ["casts"]
-    with passes.use("constants,dead"):
+    with passes.use("constants,dce"):
         assert verify(rounded, x, progress=False).ok
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 from google.protobuf import text_format
 from graph_quant import passes
-from graph_quant.passes.constants import constant
+from graph_quant.passes.constants import get_constant
 from graph_quant.passes.graph import Graph
-from graph_quant.passes.known import Given
+from graph_quant.passes.inference import InputInfo
 from graph_quant.passes.sizes import symbol
 from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 
@@ -41,7 +41,7 @@ def test_equal_constants_are_kept_once() -> None:
         x = made.op("Add", {"x1": x, "x2": made.const(value, dtype)})
     x = made.op("Add", {"x1": x, "x2": made.const(-0.0, torch.float32)})
     graph = made.output(x)
-    lean(graph, torch.randn(3), through=("constants", "dead"))
+    lean(graph, torch.randn(3), through=("constants", "dce"))
     assert count(graph, "Const") == 4, "1, 2, 0 and -0"
 
 
@@ -325,9 +325,9 @@ def test_a_new_node_never_takes_a_name_that_was_there() -> None:
     x = made.data(-1, 6)
     graph_def = made.output(made.op("Neg", {"x": x}))
     graph = Graph(graph_def)
-    first = constant(graph, "int64", [1])
+    first = get_constant(graph, "int64", [1])
     graph.drop({first.rpartition(":")[0]})
-    assert constant(graph, "int64", [2]) != first
+    assert get_constant(graph, "int64", [2]) != first
 
 
 def test_a_constant_that_another_stands_for_is_not_read_again() -> None:
@@ -336,7 +336,7 @@ def test_a_constant_that_another_stands_for_is_not_read_again() -> None:
     x = made.data(3)
     graph = Graph(made.output(made.op("Neg", {"x": x}), made.op("Add", {"x1": one, "x2": other})))
     assert graph.replace(other, one)
-    assert constant(graph, "int64", [3]) == one
+    assert get_constant(graph, "int64", [3]) == one
 
 
 def test_a_list_and_off_choose() -> None:
@@ -361,7 +361,7 @@ def test_what_may_be_seen_elsewhere_stays_though_nothing_reads_it(kind: str) -> 
     made.op(kind, {"x": made.op("Neg", {"x": x})})
     made.op("Exp", {"x": x})
     graph = made.output(made.op("Relu", {"x": x}))
-    passes.run(graph, ("dead",))
+    passes.run(graph, ("dce",))
     assert types(graph) == ["Neg", kind, "Relu"]
 
 
@@ -508,6 +508,6 @@ def test_a_number_of_the_callers_may_be_cut_off() -> None:
     x, count = made.data(-1), made.data(dtype="int64")
     narrow = made.op("Cast", {"x": count}, dst_type="int32")
     graph = made.output(made.op("Neg", {"x": made.op("Cast", {"x": narrow}, dst_type="int64")}), x)
-    given = {x[:-2]: Given((symbol("s0"),)), count[:-2]: Given((), (symbol("s1"),))}
+    given = {x[:-2]: InputInfo((symbol("s0"),)), count[:-2]: InputInfo((), (symbol("s1"),))}
     passes.run(graph, passes.NAMES, given)
     assert results(graph, torch.zeros(3), torch.tensor(2**40 + 5))[0].item() == -5

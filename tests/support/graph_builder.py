@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from graph_quant.ge import dtypes
 from graph_quant.ge.attributes import set_attribute
-from graph_quant.ge.values import word_of
+from graph_quant.ge.values import ge_dtype_name
 from graph_quant.host.engine import import_graph
 from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 
@@ -37,7 +37,7 @@ class Building:
         tensor = torch.as_tensor(value, dtype=dtype)
         op = self._op("Const", [], 1)
         made = op.attr["value"].t
-        made.desc.dtype = dtypes.TO_DESC[word_of(dtype)]
+        made.desc.dtype = dtypes.TO_DESC[ge_dtype_name(dtype)]
         made.desc.shape.dim.extend(tensor.shape)
         made.data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
         op.output_desc[0].CopyFrom(made.desc)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from graph_quant.ge.values import word_of
-from graph_quant.passes.known import Given
+from graph_quant.ge.values import ge_dtype_name
+from graph_quant.passes.inference import InputInfo
 from graph_quant.passes.sizes import number, symbol
 
 from .graph_builder import Building
@@ -34,7 +34,7 @@ class Maker:
         self.values: dict[str, torch.Tensor] = {}
         self.inputs: list[torch.Tensor] = []
         # What is known of inputs from outside: a symbol stands for one size in all of them.
-        self.given: dict[str, Given] = {}
+        self.given: dict[str, InputInfo] = {}
         for _ in range(self.draw.randint(1, 3)):
             self._input()
 
@@ -58,14 +58,14 @@ class Maker:
         shape = [self.draw.choice(SIZES) for _ in range(self.draw.randint(0, 3))]
         value = self.filled(shape, self.draw.choice((*FLOATS, torch.float32, torch.int64, torch.int32)))
         dims = [self.draw.choice((size, -1)) for size in shape]
-        name = self.made.data(*dims, dtype=word_of(value.dtype))
+        name = self.made.data(*dims, dtype=ge_dtype_name(value.dtype))
         self.values[name] = value
         self.inputs.append(value)
         if self.draw.random() < 0.4:
             symbols = {size: symbol(f"s{size}") if size != 1 else symbol(f"{name} one") for size in shape}
             sizes = tuple(number(size) if dim >= 0 else symbols[size] for size, dim in zip(shape, dims, strict=True))
             positive = frozenset(f"s{size}" for size in shape if size > 1 and self.draw.random() < 0.8)
-            self.given[name[:-2]] = Given(sizes, None, positive)
+            self.given[name[:-2]] = InputInfo(sizes, None, positive)
 
     def filled(self, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(shape)
@@ -126,7 +126,7 @@ def cast(maker: Maker) -> None:
     for _ in range(maker.draw.randint(1, 3)):
         dtype = maker.draw.choice(DTYPES)
         if x is not None:
-            x = maker.add(maker.values[x].to(dtype), "Cast", {"x": x}, dst_type=word_of(dtype))
+            x = maker.add(maker.values[x].to(dtype), "Cast", {"x": x}, dst_type=ge_dtype_name(dtype))
 
 
 def arithmetic(maker: Maker) -> None:
@@ -293,7 +293,7 @@ def cut(maker: Maker) -> None:
 def shape_of(maker: Maker) -> None:
     if (x := maker.some(lambda value: value.dim() > 0)) is not None:
         dtype = maker.draw.choice(INTEGERS)
-        maker.add(torch.tensor(maker.values[x].shape, dtype=dtype), "Shape", {"x": x}, dtype=word_of(dtype))
+        maker.add(torch.tensor(maker.values[x].shape, dtype=dtype), "Shape", {"x": x}, dtype=ge_dtype_name(dtype))
 
 
 def filled(maker: Maker) -> None:
@@ -308,7 +308,7 @@ def filled(maker: Maker) -> None:
 def bits(maker: Maker) -> None:
     if (x := maker.some(lambda value: value.dtype in (torch.float32, torch.int32))) is not None:
         dtype = torch.int32 if maker.values[x].dtype is torch.float32 else torch.float32
-        maker.add(maker.values[x].clone().view(dtype), "Bitcast", {"x": x}, type=word_of(dtype))
+        maker.add(maker.values[x].clone().view(dtype), "Bitcast", {"x": x}, type=ge_dtype_name(dtype))
 
 
 def written(maker: Maker) -> None:

@@ -9,7 +9,7 @@ import torch
 from graph_quant.ge.attributes import set_attribute
 from graph_quant.ge.dtypes import TO_DESC
 from graph_quant.ge.kernels import Kernel
-from graph_quant.ge.values import Sizes, to_tensor, word_of
+from graph_quant.ge.values import Sizes, ge_dtype_name, to_tensor
 from torchair.ge._ge_graph import GraphDef
 
 
@@ -61,5 +61,5 @@ class OneNode:
 
     @staticmethod
     def _describe(desc: Any, tensor: torch.Tensor) -> None:
-        desc.dtype = TO_DESC[word_of(tensor.dtype)]
+        desc.dtype = TO_DESC[ge_dtype_name(tensor.dtype)]
         desc.shape.dim.extend(tensor.shape)

@@ -31,7 +31,7 @@ def held(dump: Dump) -> dict[str, str]:
         return {}
     from ... import passes
 
-    return {name: edges[name] for name in passes.held(_copy(dump), passes.NAMES)}
+    return {name: edges[name] for name in passes.nodes_kept_by_control_edges(_copy(dump), passes.NAMES)}
 
 
 def _copy(dump: Dump) -> Any:

@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Edge, Node, Sizes, decode_tensor, decoded, to_sizes, to_tensor
-from ...host.kernels import LONGEST_SIZES, Fed, Kernel, choose
+from ...ge import (
+    CONST_TYPES,
+    END_TYPES,
+    OUTSIDE_TYPES,
+    Edge,
+    Node,
+    Sizes,
+    decode_attribute,
+    decode_tensor,
+    to_sizes,
+    to_tensor,
+)
+from ...host.kernels import LONGEST_SIZES, InputState, Kernel, choose_kernel
 from ..errors import DumpError
 from ..read.device_data import DeviceData, file_name
 
@@ -135,13 +146,13 @@ class _Runner:
 
     def _results(self, node: Node) -> list[Any]:
         inputs: dict[str, torch.Tensor] = {}
-        fed: dict[str, Fed] = {}
+        fed: dict[str, InputState] = {}
         for place, edge in enumerate(node.inputs):
             if edge.node:
                 inputs[edge.name], rank = self._input(node, place, edge)
                 small = rank is not None and inputs[edge.name].numel() <= LONGEST_SIZES
-                fed[edge.name] = Fed(small, rank)
-        kernel = choose(node.type, fed)
+                fed[edge.name] = InputState(small, rank)
+        kernel = choose_kernel(node.type, fed)
         if kernel is None:
             raise _Unknown("without a kernel")
         result = kernel.function(*_arguments(kernel, inputs), **_attributes(kernel, node))
@@ -194,7 +205,9 @@ def _arguments(kernel: Kernel, inputs: dict[str, torch.Tensor]) -> list[Any]:
 
 def _attributes(kernel: Kernel, node: Node) -> dict[str, Any]:
     stated = {
-        parameter: decoded(node.proto.attr[name]) for name, parameter in kernel.attributes if name in node.proto.attr
+        parameter: decode_attribute(node.proto.attr[name])
+        for name, parameter in kernel.attributes
+        if name in node.proto.attr
     }
     return {name: value for name, value in stated.items() if value is not None}
 

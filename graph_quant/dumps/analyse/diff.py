@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, UNDEFINED, Node, in_words, printable
+from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, UNDEFINED, Node, format_attribute, printable
 from ..graph.node_text import constant_text, node_line
 from ..graph.shapes import TensorType
 from ..graph.subgraph_wiring import parameters, returned_places
@@ -172,7 +172,7 @@ def _graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
     before, after = old.graph_def.attr, new.graph_def.attr
     for name in sorted(set(before) & set(after)):
         if before[name] != after[name]:
-            yield Change("attribute", name, in_words(name, before[name]), in_words(name, after[name]))
+            yield Change("attribute", name, format_attribute(name, before[name]), format_attribute(name, after[name]))
 
 
 def _only_one_has(result: Difference) -> Iterator[Change]:
@@ -255,7 +255,7 @@ def _attributes(result: Difference, node: Node, other: Node) -> Iterator[Change]
             continue
         if _is_untold(result, node, other, name, first, second):
             continue
-        shown = ["absent" if value is None else in_words(name, value) for value in (first, second)]
+        shown = ["absent" if value is None else format_attribute(name, value) for value in (first, second)]
         yield Change("attribute", name, *shown)
 
 

@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ...ge import Node, plain, registration, shown_names
+from ...ge import Node, list_attributes, registration, to_python
 from ..read.file_contents import GE_KINDS, PLANNED_KINDS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _PRINTED = 5e-7
 def names(dump: Dump, node: Node, naming: set[str]) -> set[str]:
     """The attributes of a node that say what it does."""
     if dump.kind in GE_KINDS:
-        return {*shown_names(node.proto, declared=dump.kind in PLANNED_KINDS), *({"value"} & set(node.proto.attr))}
+        return {*list_attributes(node.proto, declared=dump.kind in PLANNED_KINDS), *({"value"} & set(node.proto.attr))}
     return {name for name in node.proto.attr if name not in naming}
 
 
@@ -28,7 +28,7 @@ def carries(dump: Dump, node: Node, name: str, attribute: Any) -> bool:
     """Whether the format of ``dump`` would show this attribute of a node that had it."""
     if dump.kind == "ge_readable":
         declared = registration(node.type)
-        told = plain(attribute) not in ("", [], None)
+        told = to_python(attribute) not in ("", [], None)
         return told and bool(declared) and name in {each.name for each in declared.attributes}  # type: ignore[union-attr]
     if dump.kind == "ge_onnx":
         kind = attribute.WhichOneof("value")
@@ -67,7 +67,7 @@ def _equal(one: Any, other: Any, printed: bool) -> bool:
 
 
 def _canonical(attribute: Any) -> Any:
-    value = plain(attribute)
+    value = to_python(attribute)
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, list):
@@ -78,7 +78,7 @@ def _canonical(attribute: Any) -> Any:
 def numbers(node: Node) -> list[tuple[str, Any]]:
     """The attributes that every format of GE's writes alike."""
     found = []
-    for name in shown_names(node.proto, declared=True):
+    for name in list_attributes(node.proto, declared=True):
         attribute = node.proto.attr[name]
         if attribute.WhichOneof("value") in ("i", "b") or (
             attribute.WhichOneof("value") == "list" and (attribute.list.i or attribute.list.b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge import OF_ATTRIBUTE, TO_ATTRIBUTE, UNDEFINED, Node, plain, registration
+from ...ge import OF_ATTRIBUTE, TO_ATTRIBUTE, UNDEFINED, Node, registration, to_python
 from ...host.kernels import facts
 from ..graph.shapes import TensorType, stated
 from .lint import Severity, rule
@@ -38,9 +38,9 @@ def refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
             attribute = node.proto.attr.get(name)
             if attribute is None or attribute.WhichOneof("value") not in ("i", "dt"):
                 continue
-            if str(plain(attribute)) == defaults.get(name):
+            if str(to_python(attribute)) == defaults.get(name):
                 continue
-            word = OF_ATTRIBUTE.get(plain(attribute), f"dtype {plain(attribute)}")
+            word = OF_ATTRIBUTE.get(to_python(attribute), f"dtype {to_python(attribute)}")
             if declared.outputs[0].dtypes and word not in declared.outputs[0].dtypes:
                 yield node.name, f"{name}={word}, GE takes {_listed(declared.outputs[0].dtypes)}"
         inputs = _inputs(dump, node)
@@ -83,7 +83,7 @@ def unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
 def int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
     """int4 results with a fixed width that cannot be packed."""
     for node in dump.order:
-        asked = [plain(node.proto.attr[name]) for name in _RESULT_DTYPE if name in node.proto.attr]
+        asked = [to_python(node.proto.attr[name]) for name in _RESULT_DTYPE if name in node.proto.attr]
         x = _inputs(dump, node).get("x")
         if TO_ATTRIBUTE["int4"] in asked and x and x.shape and isinstance(x.shape[-1], int) and x.shape[-1] % 8:
             yield node.name, f"the last dimension is {x.shape[-1]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ...ge import KEEPING, TRANSPOSING, Node
+from ...ge import LOSSLESS_CASTS, TRANSPOSE_ATTRIBUTES, Node
 from .apply_passes import held
 from .lint import Severity, rule
 
@@ -40,7 +40,7 @@ def _rounded(dump: Dump, node: Node) -> str | None:
     middle, result = (_dtype(dump, each.name) for each in (before, node))
     if middle is None or result is None or _dtype(dump, origin.name, before.inputs[0].output) != result:
         return None
-    if middle == result or middle in KEEPING.get(result, ()):
+    if middle == result or middle in LOSSLESS_CASTS.get(result, ()):
         return None
     return f"casts back to {result} what {before.name} rounded to {middle}: without the two, other bits"
 
@@ -50,7 +50,9 @@ def _in_other_order(dump: Dump, node: Node) -> str | None:
     if node.type != "Transpose" or len(node.inputs) < 2:
         return None
     axes = dump.inference.values.get(node.inputs[1].node)
-    readers = [each.name for each, place in dump.consumers[node.name] if place in TRANSPOSING.get(each.type, {})]
+    readers = [
+        each.name for each, place in dump.consumers[node.name] if place in TRANSPOSE_ATTRIBUTES.get(each.type, {})
+    ]
     if not axes or not readers or list(axes) == [*range(len(axes) - 2), len(axes) - 1, len(axes) - 2]:
         return None
     return f"gives the axes in the order {list(axes)}: {readers[0]} can exchange the last two alone"

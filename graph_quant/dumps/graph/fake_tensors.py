@@ -29,12 +29,12 @@ from ...ge import (
     Node,
     Sizes,
     TooMuchError,
+    decode_attribute,
     decode_tensor,
-    decoded,
     from_desc,
+    ge_dtype_name,
     to_sizes,
     to_tensor,
-    word_of,
 )
 from ...host.kernels import LONGEST_SIZES, Kernel
 from ..errors import DumpError
@@ -123,7 +123,7 @@ class Fakes:
     def _run(
         self, node: Node, kernel: Kernel, arranged: list[Any], attributes: dict[str, Any], fold: bool
     ) -> tuple[Value, ...]:
-        stated = {name: decoded(attribute) for name, attribute in attributes.items()}
+        stated = {name: decode_attribute(attribute) for name, attribute in attributes.items()}
         given = {name: value for name, value in stated.items() if value is not None}
         convert = _in_numbers if fold else self._as
         # Kernels that work block by block on data take one symbolic step where they are traced.
@@ -232,4 +232,4 @@ def _word(node: Node, index: int, content: Any, inputs: list[Value]) -> str:
             return "int4"
         if not asked and any(value.type.dtype == "int4" for value in inputs):
             return "int4"
-    return word_of(stored)
+    return ge_dtype_name(stored)

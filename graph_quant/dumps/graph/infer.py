@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError, unread
-from ...host.kernels import Fed, choose, is_folded
+from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError, find_unsupported
+from ...host.kernels import InputState, choose_kernel, is_constant_folded
 from .fake_tensors import Fakes, Value, is_open_question
 from .shapes import MemoryLayout, Stated, TensorType, stated
 from .subgraph_wiring import parameters, returned_places
@@ -204,7 +204,7 @@ class _Run:
 
     def _call(self, node: Node) -> tuple[Value, ...]:
         inputs: dict[str, Value] = {}
-        fed: dict[str, Fed] = {}
+        fed: dict[str, InputState] = {}
         for edge in node.inputs:
             if not edge.node:
                 continue
@@ -214,14 +214,14 @@ class _Run:
                 raise ValueError(f"its input {edge.name} has no known type")
             inputs[edge.name] = value
             rank = len(value.type.shape or ()) if edge.node in self._constants else None
-            fed[edge.name] = Fed(value.items is not None, rank)
-        kernel = choose(node.type, fed)
-        fold = is_folded(node.type, fed)
+            fed[edge.name] = InputState(value.items is not None, rank)
+        kernel = choose_kernel(node.type, fed)
+        fold = is_constant_folded(node.type, fed)
         if kernel is None:
             if not self._dump.trusts_descs:
                 self.result.unknown_types.add(node.type)
             raise ValueError(f"the host has no kernel for {node.type}")
-        if passed_over := unread(node, kernel):
+        if passed_over := find_unsupported(node, kernel):
             raise ValueError(f"the host does not compute {', '.join(passed_over)}")
         try:
             found = self.fakes.call(node, kernel, inputs, fold=fold)

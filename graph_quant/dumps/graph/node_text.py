@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...ge import CONST_TYPES, UNDEFINED, Node, Source, in_words, printable
+from ...ge import CONST_TYPES, UNDEFINED, Node, Source, format_attribute, printable
 from .placement import placement
 from .shapes import Dim, dim_text
 
@@ -52,7 +52,7 @@ def node_line(
 def constant_text(node: Node) -> str:
     """The value of a constant as TorchAir notes it, or how large it is."""
     if "_readable_value" in node.proto.attr:
-        return in_words("_readable_value", node.proto.attr["_readable_value"])
+        return format_attribute("_readable_value", node.proto.attr["_readable_value"])
     size = len(node.proto.attr["value"].t.data) if "value" in node.proto.attr else 0
     return f"{size} bytes" if size else "no bytes"
 

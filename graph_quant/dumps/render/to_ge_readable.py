@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ...ge import CONST_TYPES, OF_ATTRIBUTE, OUTPUT_TYPE, UNDEFINED, Edge, Node, plain, registration, shown_names
+from ...ge import (
+    CONST_TYPES,
+    OF_ATTRIBUTE,
+    OUTPUT_TYPE,
+    UNDEFINED,
+    Edge,
+    Node,
+    list_attributes,
+    registration,
+    to_python,
+)
 from ..analyse.format_coverage import constant
 
 if TYPE_CHECKING:
@@ -74,7 +84,9 @@ def _numbered(node: Node, name: str) -> str:
 def _attributes(node: Node) -> Iterator[tuple[str, str]]:
     declared = registration(node.type)
     names = (
-        [attribute.name for attribute in declared.attributes] if declared else shown_names(node.proto, declared=True)
+        [attribute.name for attribute in declared.attributes]
+        if declared
+        else list_attributes(node.proto, declared=True)
     )
     if node.type in CONST_TYPES:
         value = constant(node)
@@ -90,7 +102,7 @@ def _attributes(node: Node) -> Iterator[tuple[str, str]]:
 
 def _text(attribute: Any) -> str:
     kind = attribute.WhichOneof("value")
-    value = plain(attribute)
+    value = to_python(attribute)
     if kind == "dt":
         word = OF_ATTRIBUTE.get(value, UNDEFINED)
         return f"DT_{_SPELLED.get(word, word.upper())}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, Node, in_words, plain, shown_names
+from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, Node, format_attribute, list_attributes, to_python
 from ..errors import DumpError
 from ..graph.shapes import TensorType, dim_text
 from ..read.file_contents import PLANNED_KINDS
@@ -60,9 +60,9 @@ def _operator(dump: Dump, node: Node) -> Any:
     names = [edge.node and f"{edge.node}:{edge.output}" for edge in node.inputs]
     results = [f"{node.name}:{index}" for index in range(len(node.proto.output_desc))]
     made = helper.make_node(node.type, names, results, name=node.name, domain=DOMAIN)
-    for name in shown_names(node.proto, declared=dump.kind in PLANNED_KINDS):
+    for name in list_attributes(node.proto, declared=dump.kind in PLANNED_KINDS):
         attribute = node.proto.attr[name]
-        words, value = in_words(name, attribute), plain(attribute)
+        words, value = format_attribute(name, attribute), to_python(attribute)
         # A dtype reads better as a word than as a number; empty lists have no type in ONNX.
         exact = isinstance(value, int | float | str) and str(value).lower() == words.lower()
         made.attribute.append(helper.make_attribute(name, value if exact else words))

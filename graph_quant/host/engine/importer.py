@@ -26,21 +26,21 @@ from ...ge import (
     Output,
     Sizes,
     Source,
-    given_sizes,
+    find_unsupported,
     read_nodes,
+    sizes_from_input,
     to_sizes,
     to_tensor,
-    unread,
 )
 from ..kernels import (
     KERNELS,
     LONGEST_SIZES,
-    Fed,
     Input,
+    InputState,
     Kernel,
-    choose,
+    choose_kernel,
     grouped_product_as_laid_out,
-    is_folded,
+    is_constant_folded,
     product_as_laid_out,
 )
 from . import inputs
@@ -217,7 +217,7 @@ class _Importer:
             placeholder.meta["ge"] = node
             output = Output(node.name, 0)
             if node.is_size:
-                host = self.graph.call_function(given_sizes, (placeholder, inputs.dtype(node)))
+                host = self.graph.call_function(sizes_from_input, (placeholder, inputs.dtype(node)))
                 host.meta["ge"] = node
                 self.sizes[output] = host
             else:
@@ -237,9 +237,9 @@ class _Importer:
 
     def _call(self, node: Node) -> None:
         fed = {name: self._fed(output) for name, output in node.fed.items()}
-        kernel = choose(node.type, fed)
+        kernel = choose_kernel(node.type, fed)
         assert kernel is not None
-        if passed_over := unread(node, kernel):
+        if passed_over := find_unsupported(node, kernel):
             raise GraphError(f"{node.describe()}: the host does not compute {', '.join(passed_over)}")
         args = [self._argument(node, declared) for declared in kernel.inputs]
         stated = {parameter: _attribute(node, name) for name, parameter in kernel.attributes}
@@ -259,12 +259,12 @@ class _Importer:
                 item = self.graph.call_function(operator.getitem, (call, index))
                 item.meta["ge"] = node
                 made[Output(node.name, index)] = item
-        if is_folded(node.type, fed):
+        if is_constant_folded(node.type, fed):
             self._fold(node, kernel, kwargs)
 
-    def _fed(self, output: Output) -> Fed:
+    def _fed(self, output: Output) -> InputState:
         constant = self.constants.get(output)
-        return Fed(output in self.sizes, None if constant is None else constant.dim())
+        return InputState(output in self.sizes, None if constant is None else constant.dim())
 
     def _fold(self, node: Node, kernel: Kernel, attributes: Mapping[str, Any]) -> None:
         """Compute what a node makes of constants now, for readers that need it as a size."""
@@ -324,7 +324,7 @@ class _Importer:
 
     def _known(self, table: Mapping[Output, Any], output: Output) -> Any:
         if output not in table:
-            raise GraphError(f"{self.name}: node {output.node!r} has no output {output.place}")
+            raise GraphError(f"{self.name}: node {output.node!r} has no output {output.index}")
         return table[output]
 
 

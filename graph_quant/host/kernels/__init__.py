@@ -8,12 +8,12 @@ from ...ge import (
     KERNELS,
     LONGEST_SIZES,
     SIZE_KERNELS,
-    Fed,
     Input,
+    InputState,
     Kernel,
-    choose,
+    choose_kernel,
     facts,
-    is_folded,
+    is_constant_folded,
     look_in,
 )
 from .matmul import grouped_product_as_laid_out, product_as_laid_out
@@ -23,13 +23,13 @@ __all__ = [
     "KERNELS",
     "LONGEST_SIZES",
     "SIZE_KERNELS",
-    "Fed",
     "Input",
+    "InputState",
     "Kernel",
-    "choose",
+    "choose_kernel",
     "facts",
     "grouped_product_as_laid_out",
-    "is_folded",
+    "is_constant_folded",
     "product_as_laid_out",
 ]
 

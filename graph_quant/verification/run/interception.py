@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from ...passes.hook import steps_of
+from ...passes.hook import get_steps
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_random, is_uninitialised, writes
 from ..errors import VerificationError
@@ -161,7 +161,7 @@ class _VerifiedGraph:
 
     def _blame(self, name: str, args: Sequence[Any], given: Sequence[Any]) -> None:
         """Say which pass over the GE graph changes what it gives, if one does."""
-        if not any(step.replaced or step.changed for step in steps_of(self._compiled.graph)):
+        if not any(step.replaced or step.changed for step in get_steps(self._compiled.graph)):
             return
         inputs = [
             one.to(other.device) if isinstance(other, Tensor) else other for one, other in zip(given, args, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...ge import Output
-from ...passes.hook import all_replaced, standing
+from ...passes.hook import collect_replacements, resolve_replacement
 from ..report.report import GeName
 
 _NOTES = "_graph_quant_lowering"
@@ -39,10 +39,10 @@ def lowering_of(concrete_graph: Any) -> LoweredNodes:
 
 def standing_outputs(ge_graph: Any) -> Callable[[Output], Output]:
     """Tells which output of a graph has the value of another that a pass took out."""
-    replaced = all_replaced(ge_graph)
+    replaced = collect_replacements(ge_graph)
 
     def stands(output: Output) -> Output:
-        node, _, place = standing(replaced, f"{output.node}:{output.place}").rpartition(":")
+        node, _, place = resolve_replacement(replaced, f"{output.node}:{output.index}").rpartition(":")
         return Output(node, int(place))
 
     return stands

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional
 
-from support.trials.base import Case, sizes, trial, whole
+from support.kernel_samples.base import Case, sizes, trial, whole
 
 KINDS = (torch.float32, torch.float16, torch.bfloat16)
 

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import torch
 
-from support.trials.base import Case, plain, shape, size, trial, whole
+from support.kernel_samples.base import Case, plain, shape, size, trial, whole
 
 # What NumPy's own routines, in float64, and those of float32 may be apart.
 FAR = 4000.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.trials.base import FLOATS, NUMBERS, Case, axis_of, gradient, plain, shape, tensor, trial
+from support.kernel_samples.base import FLOATS, NUMBERS, Case, axis_of, gradient, plain, shape, tensor, trial
 
 aten, functional = torch.ops.aten, torch.nn.functional
 

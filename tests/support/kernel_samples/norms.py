@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from support.trials.base import FLOATS, Case, gradient, plain, shape, sizes, trial
+from support.kernel_samples.base import FLOATS, Case, gradient, plain, shape, sizes, trial
 
 
 @trial("LayerNormV4")

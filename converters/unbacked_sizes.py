@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from graph_quant.converters.lowering import constant_of, producer
-from graph_quant.converters.unlowered import told_of_sizes
+from graph_quant.converters.unsupported import told_of_sizes
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from graph_quant.converters.lowering import converts, in_type, taken_in
-from graph_quant.ge import TO_ATTRIBUTE, word_of
+from graph_quant.ge import TO_ATTRIBUTE, ge_dtype_name
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
@@ -39,7 +39,7 @@ def bucketize(
 ) -> Tensor:
     """SearchSorted among the boundaries."""
     common = torch.promote_types(x.meta.dtype, boundaries.meta.dtype)
-    inner = taken_in("SearchSorted", TO_ATTRIBUTE[word_of(common)])
+    inner = taken_in("SearchSorted", TO_ATTRIBUTE[ge_dtype_name(common)])
     wanted = DataType.DT_INT32 if out_int32 else DataType.DT_INT64
     return ge.SearchSorted(in_type(inner, boundaries), in_type(inner, x), None, dtype=wanted, right=right)
 

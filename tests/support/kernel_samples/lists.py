@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.trials.base import FLOATS, Case, once, shape, size, tensor, trial
+from support.kernel_samples.base import FLOATS, Case, once, shape, size, tensor, trial
 
 special = torch.special
 UNARY: dict[str, Callable[..., Any]] = {

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import torch
 
-from support.trials.base import Case, trial, whole
+from support.kernel_samples.base import Case, trial, whole
 
 
 @trial("MoeFinalizeRouting")

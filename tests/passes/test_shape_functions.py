@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from graph_quant.ge.values import word_of
+from graph_quant.ge.values import ge_dtype_name
 from graph_quant.passes.graph import Graph
-from graph_quant.passes.known import TOLD
+from graph_quant.passes.inference import SHAPE_FUNCTIONS
 
 from support.graph_builder import Building, results
 
@@ -86,7 +86,7 @@ def _calls() -> Iterator[tuple[str, Fed, dict[str, Any]]]:
     for kind, width in itertools.product(("int8", "uint8", "int32", "float32", "int64"), (2, 4, 8)):
         yield "Bitcast", {"x": (2, width)}, {"type": kind}
     for kind in DTYPES:
-        yield "Cast", {"x": MATRIX}, {"dst_type": word_of(kind)}
+        yield "Cast", {"x": MATRIX}, {"dst_type": ge_dtype_name(kind)}
 
 
 CALLS = list(_calls())
@@ -95,7 +95,7 @@ ELSEWHERE = {"Const", "Constant", "DynamicQuant", "QuantBatchMatmulV3"}
 
 
 def test_every_type_is_called() -> None:
-    assert {kind for kind, _, _ in CALLS} == TOLD.keys() - ELSEWHERE
+    assert {kind for kind, _, _ in CALLS} == SHAPE_FUNCTIONS.keys() - ELSEWHERE
 
 
 @pytest.mark.parametrize("kind", sorted({kind for kind, _, _ in CALLS}))
@@ -115,7 +115,7 @@ def _agrees(kind: str, fed: Fed, attributes: dict[str, Any], dtypes: Sequence[to
     for name, each in fed.items():
         if isinstance(each, tuple):
             inputs.append(torch.ones(each).to(next(remaining)))
-            names[name] = made.data(*each, dtype=word_of(inputs[-1].dtype))
+            names[name] = made.data(*each, dtype=ge_dtype_name(inputs[-1].dtype))
         else:
             names[name] = made.const(each)
     result = made.op(kind, names, **attributes)
@@ -126,8 +126,8 @@ def _agrees(kind: str, fed: Fed, attributes: dict[str, Any], dtypes: Sequence[to
             (value,) = results(graph, *inputs)
     except Exception:
         return False
-    known = Graph(graph).known(result)
-    assert known.dtype in (None, word_of(value.dtype)), (dtypes, attributes)
-    shape = None if known.shape is None else tuple(size.number for size in known.shape)
+    inferred = Graph(graph).inferred(result)
+    assert inferred.dtype in (None, ge_dtype_name(value.dtype)), (dtypes, attributes)
+    shape = None if inferred.shape is None else tuple(size.number for size in inferred.shape)
     assert shape in (None, tuple(value.shape)), (fed, attributes)
     return True

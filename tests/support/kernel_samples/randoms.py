@@ -8,7 +8,7 @@ import random
 import numpy as np
 import torch
 
-from support.trials.base import FLOATS, GE_NUMBERS, Case, shape, size, sizes, tensor, trial
+from support.kernel_samples.base import FLOATS, GE_NUMBERS, Case, shape, size, sizes, tensor, trial
 
 MIX = 0x9E3779B97F4A7C15
 

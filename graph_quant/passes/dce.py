@@ -1,15 +1,15 @@
-"""Nodes that nothing needs: no output, no control edge, and no node that may do something for others to see."""
+"""Dead-code elimination: drops pure nodes that no output and no control edge depends on."""
 
 from __future__ import annotations
 
-from ..ge import CONST_TYPES, INPUT_TYPES
+from ..ge import INPUT_TYPES
 from .graph import Graph
-from .known import TOLD
+from .purity import PURE_TYPES
 
 
 def run(graph: Graph) -> None:
-    """Drop computations without readers. Inputs stay, whose places are counted, and every type that is not known."""
-    droppable = (TOLD.keys() | CONST_TYPES) - INPUT_TYPES
+    """Drop pure nodes that nothing depends on. Inputs stay, because callers pass them by position."""
+    droppable = PURE_TYPES - INPUT_TYPES
     waiting = [op.name for op in graph.ops.values() if op.type not in droppable]
     needed: set[str] = set()
     while waiting:

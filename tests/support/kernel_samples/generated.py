@@ -7,7 +7,7 @@ import random
 import numpy as np
 import torch
 
-from support.trials.base import ALL, FLOATS, GE_NUMBERS, NUMBERS, Case, plain, shape, size, sizes, tensor, trial
+from support.kernel_samples.base import ALL, FLOATS, GE_NUMBERS, NUMBERS, Case, plain, shape, size, sizes, tensor, trial
 
 
 @trial("Fill")

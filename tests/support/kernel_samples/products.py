@@ -7,8 +7,8 @@ import random
 import numpy as np
 import torch
 
-from support.trials import base
-from support.trials.base import FLOATS, Case, trial
+from support.kernel_samples import base
+from support.kernel_samples.base import FLOATS, Case, trial
 
 KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.int8)
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from support.trials.base import FLOATS, GE_NUMBERS, Case, gradient, plain, shape, sizes, tensor, trial, whole
+from support.kernel_samples.base import FLOATS, GE_NUMBERS, Case, gradient, plain, shape, sizes, tensor, trial, whole
 
 
 def _image(chance: random.Random, dtype: torch.dtype = torch.float32) -> torch.Tensor:

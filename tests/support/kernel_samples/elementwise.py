@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.trials.base import ALL, FLOATS, INTEGERS, NUMBERS, Case, pair, shape, tensor, trial
+from support.kernel_samples.base import ALL, FLOATS, INTEGERS, NUMBERS, Case, pair, shape, tensor, trial
 
 special, functional = torch.special, torch.nn.functional
 

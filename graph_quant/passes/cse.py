@@ -1,4 +1,4 @@
-"""Equal computations once: nodes without side effects, of one type, with the same inputs and attributes."""
+"""Common-subexpression elimination: pure nodes of one type with the same inputs and attributes are computed once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 from ..ge import CONST_TYPES
 from .graph import Graph
-from .known import TOLD
+from .purity import PURE_TYPES
 
 Key = tuple[str, tuple[str, ...], tuple[tuple[str, bytes], ...]]
 
 
 def run(graph: Graph) -> None:
-    """Let readers of equal results read the first. Producers stand before their readers, so one walk is enough."""
+    """Let readers of equal results read the first. Producers precede their readers, so one walk is enough."""
     first: dict[Key, str] = {}
-    for op in graph.of_type(*(TOLD.keys() - CONST_TYPES)):
+    for op in graph.nodes_of_type(*(PURE_TYPES - CONST_TYPES)):
         kept = first.setdefault(_key(op), op.name)
         if kept != op.name:
-            for place in range(len(op.output_desc)):
-                graph.replace(f"{op.name}:{place}", f"{kept}:{place}")
+            for index in range(len(op.output_desc)):
+                graph.replace(f"{op.name}:{index}", f"{kept}:{index}")
 
 
 def _key(op: Any) -> Key:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from support.trials.base import (
+from support.kernel_samples.base import (
     ALL,
     FLOATS,
     GE_NUMBERS,

@@ -4,7 +4,7 @@ What is expected comes from an ATen operator or from NumPy, never from the kerne
 each type.
 """
 
-from support.trials import (  # noqa: F401
+from support.kernel_samples import (  # noqa: F401
     activations,
     arithmetic,
     convolutions,
@@ -22,6 +22,6 @@ from support.trials import (  # noqa: F401
     systems,
     volumes,
 )
-from support.trials.base import TRIALS, Case
+from support.kernel_samples.base import TRIALS, Case
 
 __all__ = ["TRIALS", "Case"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from support.trials.base import ALL, Case, axis_of, shape, size, sizes, tensor, trial
+from support.kernel_samples.base import ALL, Case, axis_of, shape, size, sizes, tensor, trial
 
 
 def _any(chance: random.Random, least: int = 0, zeros: bool = True) -> torch.Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from support.trials.base import Case, plain, sizes, trial, whole
+from support.kernel_samples.base import Case, plain, sizes, trial, whole
 
 
 def _volume(chance: random.Random) -> torch.Tensor:
