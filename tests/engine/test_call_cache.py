@@ -15,13 +15,13 @@ from graph_quant.host.engine import call_cache, use
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of inputs of each call that went straight to compiled code."""
     counts: list[int] = []
-    go = call_cache._Way.go
+    go = call_cache._CachedCall.run
 
     def counting(way: Any, inputs: Any) -> Any:
         counts.append(len(inputs))
         return go(way, inputs)
 
-    monkeypatch.setattr(call_cache._Way, "go", counting)
+    monkeypatch.setattr(call_cache._CachedCall, "run", counting)
     return counts
 
 
@@ -51,13 +51,13 @@ def test_one_tensor_for_two_inputs_teaches_nothing_of_two(taken: list[int]) -> N
     def difference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x - y * 3
 
-    run = call_cache.Shortcuts([])
+    run = call_cache.CallCache([])
     calls: list[Any] = []
 
     def checked(*inputs: torch.Tensor) -> list[torch.Tensor]:
         calls.append(inputs)
-        single = run.noting(lambda x: [difference(x, x)])
-        double = run.noting(lambda x, y: [difference(x, y)])
+        single = run.record_calls(lambda x: [difference(x, x)])
+        double = run.record_calls(lambda x, y: [difference(x, y)])
         return single(inputs[0]) if inputs[0] is inputs[1] else double(*inputs)  # type: ignore[return-value]
 
     x, y = torch.ones(3), torch.full((3,), 2.0)

@@ -1,42 +1,39 @@
-"""How a collective is carried out: what the other ranks are told, and what each does with what it was told."""
+"""A collective: the call that ranks agree on, its inputs, and how its data is moved."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from .fingerprint import Announced, Told, places
+from .fingerprint import ExchangeResult, Fingerprint, offsets
 from .gloo import Gloo
 
 Splits = Sequence[Sequence[int]]  # elements that each rank sends to each
 
 
-def _nothing(_: object) -> None:
-    """Do nothing: that all have come is all there is."""
-
-
 @dataclass(frozen=True)
 class Collective:
-    """A collective. `given` is what other ranks may need: what `settle` finds in `Told` where that is little.
+    """A collective call.
 
-    Where it is more, `move` carries it.
+    Small `inputs` are exchanged with the fingerprint, and `copy_inline` writes the results from all ranks' rows. Larger
+    ones are moved by `transfer`.
     """
 
-    call: Announced
+    call: Fingerprint
     tensors: Sequence[Tensor] = ()  # kept until the collective has run
-    given: Sequence[Tensor] = ()
-    settle: Callable[[Sequence[Tensor], Splits], None] = lambda *_: None
-    move: Callable[[Gloo], None] = _nothing
+    inputs: Sequence[Tensor] = ()
+    copy_inline: Callable[[Sequence[Tensor], Splits], None] = lambda *_: None
+    transfer: Callable[[Gloo], object] = lambda _: None
 
-    def finish(self, gloo: Gloo, told: Told) -> None:
-        """Carry the collective out, once all ranks have told that they came to it."""
-        if told.data is None:
-            self.move(gloo)
+    def finish(self, gloo: Gloo, exchanged: ExchangeResult) -> None:
+        """Move the data, once all ranks have arrived."""
+        if exchanged.data is None:
+            self.transfer(gloo)
         else:
-            self.settle(told.data, told.sends)
+            self.copy_inline(exchanged.data, exchanged.sends)
 
 
-def pieces(rows: Sequence[Tensor], given: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """For each tensor that this rank gave, what every rank gave in its place."""
-    for place, tensor in zip(places(given), given, strict=False):
-        yield [row[place : place + tensor.nbytes].view(tensor.dtype).view(tensor.size()) for row in rows]
+def parts_by_tensor(rows: Sequence[Tensor], inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
+    """Yield, for each input of this rank, the corresponding inputs of all ranks."""
+    for start, tensor in zip(offsets(inputs), inputs, strict=False):
+        yield [row[start : start + tensor.nbytes].view(tensor.dtype).view(tensor.size()) for row in rows]

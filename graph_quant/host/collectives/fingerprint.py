@@ -1,6 +1,7 @@
-"""Whether all ranks make the same call: they tell each other before data moves, so that none waits in vain.
+"""Checks that all ranks make the same call, before data moves, so that no rank waits for a call that never comes.
 
-What is little is told along with the call: then one exchange is all there is.
+Every rank sends a fingerprint of its call to all others. Small inputs travel with it, so that a small collective needs
+one exchange only.
 """
 
 import struct
@@ -31,15 +32,15 @@ NAMES = [
     "barrier",
 ]
 DTYPES = sorted({value for value in vars(torch).values() if isinstance(value, torch.dtype)}, key=str)
-_NAME, _DTYPE = ({value: place for place, value in enumerate(values)} for values in (NAMES, DTYPES))
-_NUMBERS = 6  # name, dtype, elements, detail, form, bytes told
-_LITTLE = 4096
+_NAME, _DTYPE = ({value: index for index, value in enumerate(values)} for values in (NAMES, DTYPES))
+_NUMBERS = 6  # name, dtype, elements, detail, layout hash, bytes of input
+_INLINE_BYTES = 4096
 _pack = struct.Struct(f"{_NUMBERS}q").pack_into
 
 
 @dataclass(frozen=True)
-class Announced:
-    """What a rank is about to do, as the others are told."""
+class Fingerprint:
+    """The call that a rank is about to make, as it is sent to the other ranks."""
 
     name: str
     dtype: torch.dtype = torch.uint8
@@ -47,29 +48,29 @@ class Announced:
     detail: int = 0  # the reduction or the root
     sends: tuple[int, ...] = ()  # elements for each rank, where they may differ
     takes: tuple[int, ...] = ()  # elements from each rank
-    form: int = 0  # which tensors they are, where there are several
+    layout_hash: int = 0  # of the tensors, where there are several
 
     def __str__(self) -> str:
         what = f"{self.name} of {self.dtype}, {self.elements} elements"
-        what += f" in tensors of form {self.form:08x}" if self.form else ""
+        what += f" in tensors of form {self.layout_hash:08x}" if self.layout_hash else ""
         return f"{what} (reduction or root {self.detail})" if self.detail else what
 
 
 @dataclass(frozen=True)
-class Told:
-    """What all ranks have told: how many elements each sends to each, and their data where it is little."""
+class ExchangeResult:
+    """What the ranks exchanged: how many elements each sends to each, and all inputs where they are small."""
 
     sends: Sequence[Sequence[int]]
     data: Sequence[Tensor] | None
 
 
-class Announcements:
-    """The calls of the ranks of a group, a row each, and after it as much data as a row has room for."""
+class FingerprintExchange:
+    """Exchanges the fingerprints of a group: a row for each rank, followed by room for small inputs."""
 
     def __init__(self, ranks: int) -> None:
         self._ranks = ranks
         width = _NUMBERS + 2 * ranks
-        own, rows = (torch.zeros(*shape, 8 * width + _LITTLE, dtype=torch.uint8) for shape in ((), (ranks,)))
+        own, rows = (torch.zeros(*shape, 8 * width + _INLINE_BYTES, dtype=torch.uint8) for shape in ((), (ranks,)))
         self._own, self._rows = own, list(rows)
         self._own_numbers = own[: 8 * width].view(torch.int64).numpy()
         self._numbers = rows[:, : 8 * width].view(torch.int64).numpy()
@@ -79,30 +80,39 @@ class Announcements:
             [row.data.cast("B") for row in self._numbers],
         )
 
-    def exchange(self, gloo: Gloo, call: Announced, given: Sequence[Tensor], limit: timedelta) -> Told:
-        """Return when all ranks have come to this call; raise on every rank where their calls do not fit."""
+    def exchange(self, gloo: Gloo, call: Fingerprint, inputs: Sequence[Tensor], limit: timedelta) -> ExchangeResult:
+        """Return when all ranks have arrived at this call; raise on every rank if their calls do not match."""
         ranks = self._ranks
-        *begins, told = places(given)
-        _pack(self._own_bytes, 0, _NAME[call.name], _DTYPE[call.dtype], call.elements, call.detail, call.form, told)
+        *starts, nbytes = offsets(inputs)
+        _pack(
+            self._own_bytes,
+            0,
+            _NAME[call.name],
+            _DTYPE[call.dtype],
+            call.elements,
+            call.detail,
+            call.layout_hash,
+            nbytes,
+        )
         self._own_numbers[_NUMBERS:] = (*call.sends, *call.takes) or 0
-        if told <= _LITTLE:
-            for place, tensor in zip(begins, given, strict=True):
-                memmove(self._own_data + place, tensor.data_ptr(), tensor.nbytes)
+        if nbytes <= _INLINE_BYTES:
+            for start, tensor in zip(starts, inputs, strict=True):
+                memmove(self._own_data + start, tensor.data_ptr(), tensor.nbytes)
         plain_gloo.allgather(gloo, self._rows, self._own, timeout=limit).wait()
-        if not call.sends and all(row == self._own_bytes for row in self._bytes):  # as mostly, and quickly seen
-            return Told((), self._data if told <= _LITTLE else None)
+        if not call.sends and all(row == self._own_bytes for row in self._bytes):  # the common case
+            return ExchangeResult((), self._data if nbytes <= _INLINE_BYTES else None)
         calls, splits = self._numbers[:, : _NUMBERS - 1], self._numbers[:, _NUMBERS:]
         sends, takes = splits[:, :ranks], splits[:, ranks:]
         if (calls != calls[0]).any() or (sends != takes.T).any():
             self._refuse(call.name)
-        little = self._numbers[:, _NUMBERS - 1].max() <= _LITTLE
-        return Told(sends.tolist() if call.sends else (), self._data if little else None)
+        is_inline = self._numbers[:, _NUMBERS - 1].max() <= _INLINE_BYTES
+        return ExchangeResult(sends.tolist() if call.sends else (), self._data if is_inline else None)
 
     def _refuse(self, name: str) -> None:
-        calls = [_call(row, self._ranks) for row in self._numbers.tolist()]
-        first = _alike(calls[0])
+        calls = [_decode(row, self._ranks) for row in self._numbers.tolist()]
+        first = _common_fields(calls[0])
         for rank, call in enumerate(calls):
-            if _alike(call) != first:
+            if _common_fields(call) != first:
                 raise RuntimeError(f"hccl {name}: the ranks differ: rank 0 calls {calls[0]}, rank {rank} calls {call}")
         for source, sender in enumerate(calls):
             for target, taker in enumerate(calls):
@@ -113,25 +123,27 @@ class Announcements:
                     )
 
 
-def _call(row: list[int], ranks: int) -> Announced:
-    name, dtype, elements, detail, form, _, *splits = row
-    return Announced(NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]), form)
+def _decode(row: list[int], ranks: int) -> Fingerprint:
+    name, dtype, elements, detail, layout_hash, _, *splits = row
+    return Fingerprint(
+        NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]), layout_hash
+    )
 
 
-def _alike(call: Announced) -> tuple[object, ...]:
-    return (call.name, call.dtype, call.elements, call.detail, call.form)
+def _common_fields(call: Fingerprint) -> tuple[object, ...]:
+    return (call.name, call.dtype, call.elements, call.detail, call.layout_hash)
 
 
-def form(tensors: Sequence[Tensor]) -> int:
-    """Return a number for the dtypes and sizes of several tensors; for one, whose dtype and size are told, 0."""
-    return 0 if len(tensors) == 1 else crc32(repr([(str(each.dtype), each.numel()) for each in tensors]).encode())
+def layout_hash(tensors: Sequence[Tensor]) -> int:
+    """Return a hash of the dtypes and sizes of several tensors; 0 for one, which the other fields describe."""
+    return 0 if len(tensors) == 1 else crc32(repr([(str(tensor.dtype), tensor.numel()) for tensor in tensors]).encode())
 
 
-def room(length: int) -> int:
-    """Return the bytes that a tensor of some takes up in a row: each begins where every dtype may."""
+def aligned_size(length: int) -> int:
+    """Return the bytes that a tensor takes up in a row: tensors start at multiples of 8, which suits every dtype."""
     return -(-length // 8) * 8
 
 
-def places(tensors: Sequence[Tensor]) -> list[int]:
-    """Return where in a row's data each of some tensors begins, and where the last one ends."""
-    return list(accumulate((room(tensor.nbytes) for tensor in tensors), initial=0))
+def offsets(tensors: Sequence[Tensor]) -> list[int]:
+    """Return the offset of each tensor in a row's data, and the end of the last one."""
+    return list(accumulate((aligned_size(tensor.nbytes) for tensor in tensors), initial=0))

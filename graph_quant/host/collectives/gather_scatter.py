@@ -1,35 +1,34 @@
-"""Each collective: what the other ranks are told about it, and how its data comes where it belongs."""
+"""Barrier, all-gather, broadcast, gather and scatter."""
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 from torch.distributed import GatherOptions, ScatterOptions
 
-from .collective import Collective, Splits, pieces
-from .fingerprint import Announced, form, places
+from .collective import Collective, Splits, parts_by_tensor
+from .fingerprint import Fingerprint, layout_hash, offsets
 from .gloo import Gloo
-from .memory import as_bytes, check_dense, check_pairs, shared
+from .memory import as_bytes, check_dense, check_pairs, cpu_view
 from .splits import check_parts
 
 
 def barrier() -> Collective:
-    """Wait for all: that they agree to is all there is."""
-    return Collective(Announced("barrier"))
+    """Wait for all ranks. The exchange of fingerprints does that, and there is no data to move."""
+    return Collective(Fingerprint("barrier"))
 
 
-def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Collective:
-    """Gather into a list; where sizes differ, each rank broadcasts its part."""
+def all_gather(outputs: Sequence[Tensor], source: Tensor) -> Collective:
+    """All-gather into a list of tensors. If sizes differ, each rank broadcasts its part."""
     name = "all_gather"
-    check_pairs(name, outputs, [given] * len(outputs))
+    check_pairs(name, outputs, [source] * len(outputs))
     sizes = tuple(output.numel() for output in outputs)
-    data, own = [as_bytes(shared(output)) for output in outputs], as_bytes(shared(given))
+    data, own = [as_bytes(cpu_view(output)) for output in outputs], as_bytes(cpu_view(source))
 
-    def settle(rows: Sequence[Tensor], _: Splits) -> None:
+    def copy_inline(rows: Sequence[Tensor], _: Splits) -> None:
         for part, row in zip(data, rows, strict=True):
             part.copy_(row[: part.numel()])
 
-    def move(gloo: Gloo) -> None:
+    def transfer(gloo: Gloo) -> None:
         if len(set(sizes)) == 1:
             gloo.allgather(data, own).wait()
             return
@@ -38,84 +37,80 @@ def all_gather(outputs: Sequence[Tensor], given: Tensor) -> Collective:
             if part.numel():
                 gloo.broadcast(part, rank).wait()
 
-    call = Announced(name, given.dtype, 0, 0, (given.numel(),) * len(outputs), sizes)
-    return Collective(call, [*outputs, given], [own], settle, move)
+    call = Fingerprint(name, source.dtype, 0, 0, (source.numel(),) * len(outputs), sizes)
+    return Collective(call, [*outputs, source], [own], copy_inline, transfer)
 
 
-def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], givens: Sequence[Tensor]) -> Collective:
-    """Gather into tensors, one part after the other."""
+def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], sources: Sequence[Tensor]) -> Collective:
+    """All-gather into tensors that hold the parts of all ranks in order."""
     name = "all_gather_into_tensor"
-    check_pairs(name, outputs, givens)
-    for output, given in zip(outputs, givens, strict=True):
-        check_parts(name, output, given, group.size())
-    data = [as_bytes(shared(given)) for given in givens]
-    wholes = [list(as_bytes(shared(output)).chunk(group.size())) for output in outputs]
+    check_pairs(name, outputs, sources)
+    for output, source in zip(outputs, sources, strict=True):
+        check_parts(name, output, source, group.size())
+    data = [as_bytes(cpu_view(source)) for source in sources]
+    wholes = [list(as_bytes(cpu_view(output)).chunk(group.size())) for output in outputs]
 
-    def settle(rows: Sequence[Tensor], _: Splits) -> None:
-        for whole, parts in zip(wholes, pieces(rows, data), strict=True):
+    def copy_inline(rows: Sequence[Tensor], _: Splits) -> None:
+        for whole, parts in zip(wholes, parts_by_tensor(rows, data), strict=True):
             for to, part in zip(whole, parts, strict=False):
                 to.copy_(part)
 
-    def move(gloo: Gloo) -> None:
-        for whole, given in zip(wholes, data, strict=True):
-            gloo.allgather(whole, given).wait()
+    def transfer(gloo: Gloo) -> None:
+        for whole, source in zip(wholes, data, strict=True):
+            gloo.allgather(whole, source).wait()
 
-    call = Announced(name, givens[0].dtype, sum(map(Tensor.numel, givens)), form=form(givens))
-    return Collective(call, [*outputs, *givens], data, settle, move)
+    call = Fingerprint(name, sources[0].dtype, sum(map(Tensor.numel, sources)), layout_hash=layout_hash(sources))
+    return Collective(call, [*outputs, *sources], data, copy_inline, transfer)
 
 
 def broadcast(group: Gloo, tensor: Tensor, root: int) -> Collective:
-    """Give all ranks what the root has."""
+    """Broadcast the root's tensor to all ranks."""
     check_dense("broadcast", [tensor])
-    data = as_bytes(shared(tensor))
+    data = as_bytes(cpu_view(tensor))
 
-    def settle(rows: Sequence[Tensor], _: Splits) -> None:
+    def copy_inline(rows: Sequence[Tensor], _: Splits) -> None:
         data.copy_(rows[root][: data.numel()])
 
-    call = Announced("broadcast", tensor.dtype, tensor.numel(), root)
-    given = [data] if group.rank() == root else []
-    return Collective(call, [tensor], given, settle, lambda gloo: _done(gloo.broadcast(data, root)))
+    call = Fingerprint("broadcast", tensor.dtype, tensor.numel(), root)
+    inputs = [data] if group.rank() == root else []
+    return Collective(call, [tensor], inputs, copy_inline, lambda gloo: gloo.broadcast(data, root).wait())
 
 
-def gather(outputs: Sequence[Tensor], given: Tensor, root: int) -> Collective:
-    """Give the root what all ranks have."""
-    check_pairs("gather", outputs, [given] * len(outputs))
-    _check_sizes("gather", outputs, given)
-    data, own = [as_bytes(shared(output)) for output in outputs], as_bytes(shared(given))
+def gather(outputs: Sequence[Tensor], source: Tensor, root: int) -> Collective:
+    """Gather the tensors of all ranks to the root."""
+    check_pairs("gather", outputs, [source] * len(outputs))
+    _check_sizes("gather", outputs, source)
+    data, own = [as_bytes(cpu_view(output)) for output in outputs], as_bytes(cpu_view(source))
     options = GatherOptions()
     options.rootRank = root
 
-    def settle(rows: Sequence[Tensor], _: Splits) -> None:
+    def copy_inline(rows: Sequence[Tensor], _: Splits) -> None:
         for part, row in zip(data, rows, strict=False):
             part.copy_(row[: part.numel()])
 
-    call = Announced("gather", given.dtype, given.numel(), root)
-    move = lambda gloo: _done(gloo.gather([data] if data else [], [own], options))  # noqa: E731
-    return Collective(call, [*outputs, given], [own], settle, move)
+    call = Fingerprint("gather", source.dtype, source.numel(), root)
+    transfer = lambda gloo: gloo.gather([data] if data else [], [own], options).wait()  # noqa: E731
+    return Collective(call, [*outputs, source], [own], copy_inline, transfer)
 
 
-def scatter(group: Gloo, output: Tensor, givens: Sequence[Tensor], root: int) -> Collective:
-    """Give each rank its part of what the root has."""
-    check_pairs("scatter", [output] * len(givens), givens)
+def scatter(group: Gloo, output: Tensor, sources: Sequence[Tensor], root: int) -> Collective:
+    """Scatter the root's tensors, one to each rank."""
+    check_pairs("scatter", [output] * len(sources), sources)
     check_dense("scatter", [output])
-    _check_sizes("scatter", givens, output)
-    data, own = [as_bytes(shared(given)) for given in givens], as_bytes(shared(output))
+    _check_sizes("scatter", sources, output)
+    data, own = [as_bytes(cpu_view(source)) for source in sources], as_bytes(cpu_view(output))
     options = ScatterOptions()
     options.rootRank = root
-    place = places([own] * group.size())[group.rank()]
+    start = offsets([own] * group.size())[group.rank()]
 
-    def settle(rows: Sequence[Tensor], _: Splits) -> None:
-        own.copy_(rows[root][place : place + own.numel()])
+    def copy_inline(rows: Sequence[Tensor], _: Splits) -> None:
+        own.copy_(rows[root][start : start + own.numel()])
 
-    call = Announced("scatter", output.dtype, output.numel(), root)
-    move = lambda gloo: _done(gloo.scatter([own], [data] if data else [], options))  # noqa: E731
-    return Collective(call, [output, *givens], data, settle, move)
+    call = Fingerprint("scatter", output.dtype, output.numel(), root)
+    transfer = lambda gloo: gloo.scatter([own], [data] if data else [], options).wait()  # noqa: E731
+    return Collective(call, [output, *sources], data, copy_inline, transfer)
 
 
 def _check_sizes(name: str, parts: Sequence[Tensor], own: Tensor) -> None:
     if wrong := [part.numel() for part in parts if part.numel() != own.numel()]:
         raise RuntimeError(f"hccl {name}: all parts must be of one size, got {wrong[0]} and {own.numel()} elements")
-
-
-def _done(work: torch.distributed.Work) -> None:
-    work.wait()

@@ -5,4 +5,4 @@ from typing import Any, TypeAlias
 from torch.distributed import ProcessGroupGloo
 
 Gloo: TypeAlias = Any  # a ProcessGroupGloo; torch's stubs leave its collectives out
-plain_gloo: Any = ProcessGroupGloo  # its methods, past those that a backend has in their place
+plain_gloo: Any = ProcessGroupGloo  # for its own methods, which HostHccl overrides

@@ -1,4 +1,4 @@
-"""Groups as operators and graphs use them: by name, on CPU tensors over the memory of npu tensors."""
+"""Process groups as operators and graphs use them: by name, on CPU tensors that alias npu memory."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,7 +8,7 @@ from . import all_to_all, gather_scatter, reductions
 from .backend import HostHccl
 from .reduce_ops import NUMBERS
 
-# By GE's names, which has no average.
+# By GE's names; GE has no average.
 _REDUCTIONS = {"prod" if kind == "product" else kind: number for kind, number in NUMBERS.items() if kind != "avg"}
 
 
@@ -20,53 +20,53 @@ class HostGroup:
 
     @property
     def rank(self) -> int:
-        """The place of this rank in the group."""
+        """Rank of this process in the group."""
         return int(self._hccl.rank())
 
     @property
     def ranks(self) -> int:
-        """How many ranks the group has."""
+        """Number of ranks in the group."""
         return int(self._hccl.size())
 
     def all_reduce(self, x: Tensor, reduction: str) -> Tensor:
-        """Return what all ranks have, reduced."""
-        reduced = x.clone()
-        self._hccl.carry_out(reductions.reduced(self._hccl, [reduced], _operation(reduction)))
-        return reduced
+        """Return ``x`` reduced over all ranks."""
+        total = x.clone()
+        self._hccl.run_and_wait(reductions.reduce(self._hccl, [total], _operation(reduction)))
+        return total
 
     def all_gather(self, x: Tensor, rows: Sequence[int]) -> Tensor:
-        """Return the rows of all ranks."""
+        """Return the rows of all ranks, in rank order."""
         self._check("all_gather", rows)
         gathered = x.new_empty((sum(rows), *x.shape[1:]))
-        self._hccl.carry_out(gather_scatter.all_gather(gathered.split(list(rows)), x))
+        self._hccl.run_and_wait(gather_scatter.all_gather(gathered.split(list(rows)), x))
         return gathered
 
     def reduce_scatter(self, x: Tensor, reduction: str, rows: Sequence[int]) -> Tensor:
-        """Return the rows of this rank, reduced over all."""
+        """Return this rank's rows of the sum or other reduction over all ranks."""
         self._check("reduce_scatter", rows)
         kept = x.new_empty((rows[self.rank], *x.shape[1:]))
         name = "reduce_scatter_tensor"
-        self._hccl.carry_out(reductions.reduce_scatter(self._hccl, [kept], [x], _operation(reduction), name, rows))
+        self._hccl.run_and_wait(reductions.reduce_scatter(self._hccl, [kept], [x], _operation(reduction), name, rows))
         return kept
 
     def broadcast(self, x: Tensor, root: int) -> Tensor:
-        """Return what the root has."""
-        given = x.clone()
-        self._hccl.carry_out(gather_scatter.broadcast(self._hccl, given, root))
-        return given
+        """Return the root's tensor."""
+        result = x.clone()
+        self._hccl.run_and_wait(gather_scatter.broadcast(self._hccl, result, root))
+        return result
 
     def all_to_all(self, x: Tensor, sends: Sequence[int], takes: Sequence[int]) -> Tensor:
-        """Return the rows that each rank has for this one."""
-        came = x.new_empty((sum(takes), *x.shape[1:]))
-        self._hccl.carry_out(all_to_all.all_to_all_single(self._hccl, came, x, takes, sends))
-        return came
+        """Return the rows that all ranks send to this one."""
+        received = x.new_empty((sum(takes), *x.shape[1:]))
+        self._hccl.run_and_wait(all_to_all.all_to_all_single(self._hccl, received, x, takes, sends))
+        return received
 
     def send(self, x: Tensor, target: int, tag: int) -> None:
-        """Give a rank x."""
+        """Send ``x`` to rank ``target``."""
         self._hccl.post("send", x, target, tag).wait()
 
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
-        """Return what a rank gives."""
+        """Receive ``into`` from rank ``source``, and return it."""
         self._hccl.post("recv", into, source, tag).wait()
         return into
 
@@ -76,7 +76,7 @@ class HostGroup:
 
     @property
     def limit(self) -> float:
-        """How many seconds a rank waits for another."""
+        """Timeout of a wait for other ranks, in seconds."""
         return self._hccl.limit.total_seconds()
 
     def _check(self, name: str, rows: Sequence[int]) -> None:
@@ -90,8 +90,8 @@ def _operation(reduction: str) -> int:
     return _REDUCTIONS[reduction]
 
 
-def finder(backends: dict[str, HostHccl]) -> Callable[[str], HostGroup | None]:
-    """Return how a group is found among those of this process."""
+def group_finder(backends: dict[str, HostHccl]) -> Callable[[str], HostGroup | None]:
+    """Return a function that finds a group of this process by name."""
 
     def find(name: str) -> HostGroup | None:
         for hccl in backends.values():

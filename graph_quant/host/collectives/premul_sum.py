@@ -1,6 +1,6 @@
-"""ReduceOp.PREMUL_SUM: HCCL has none, so torch_npu multiplies what a rank gives by the factor, in place, and sums.
+"""ReduceOp.PREMUL_SUM. HCCL has no such reduction: torch_npu multiplies the input by alpha in place, then sums.
 
-The factor stays on this side of c10d's operators, so it is used before them.
+c10d's operators do not pass alpha on, so the product is computed before they are called.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ from .backend import HostHccl
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def serve(backend: Callable[[ProcessGroup], HostHccl]) -> None:
-    """Have groups whose backend is this one multiply first, where the reduction says so."""
-    for name, given in (
+def install(backend: Callable[[ProcessGroup], HostHccl]) -> None:
+    """Patch ProcessGroup's reductions to multiply npu tensors first if the reduction is PREMUL_SUM."""
+    for name, position in (
         ("allreduce", 0),
         ("allreduce_coalesced", 0),
         ("reduce", 0),
@@ -27,19 +27,19 @@ def serve(backend: Callable[[ProcessGroup], HostHccl]) -> None:
         ("reduce_scatter_tensor_coalesced", 1),
         ("reduce_scatter_single_coalesced", 1),
     ):
-        setattr(ProcessGroup, name, _multiplying(name, getattr(ProcessGroup, name), given, backend))
+        setattr(ProcessGroup, name, _wrap(name, getattr(ProcessGroup, name), position, backend))
 
 
-def _multiplying(
-    name: str, call: Callable[..., Any], given: int, backend: Callable[[ProcessGroup], HostHccl]
+def _wrap(
+    name: str, call: Callable[..., Any], position: int, backend: Callable[[ProcessGroup], HostHccl]
 ) -> Callable[..., Any]:
     def multiplied(group: ProcessGroup, *args: Any, **more: Any) -> Any:
-        options = next((each for each in (*args, *more.values()) if hasattr(each, "reduceOp")), None)
-        if options is None or options.reduceOp != ReduceOp.PREMUL_SUM or not _is_npu(args[given]):
+        options = next((argument for argument in (*args, *more.values()) if hasattr(argument, "reduceOp")), None)
+        if options is None or options.reduceOp != ReduceOp.PREMUL_SUM or not _is_npu(args[position]):
             return call(group, *args, **more)
         operation = options.reduceOp
-        backend(group).settle()  # it may be at work on the same tensors
-        args = (*args[:given], _times(name, args[given], operation.factor), *args[given + 1 :])
+        backend(group).drain()  # earlier collectives may still write to these tensors
+        args = (*args[:position], _premultiply(name, args[position], operation.factor), *args[position + 1 :])
         options.reduceOp = ReduceOp.SUM
         try:
             return call(group, *args, **more)
@@ -49,17 +49,20 @@ def _multiplying(
     return multiplied
 
 
-def _is_npu(given: Any) -> bool:
-    return bool(given.device.type == "npu") if isinstance(given, Tensor) else any(map(_is_npu, given))
+def _is_npu(tensors: Any) -> bool:
+    return bool(tensors.device.type == "npu") if isinstance(tensors, Tensor) else any(map(_is_npu, tensors))
 
 
-def _times(name: str, given: Any, factor: object) -> Any:
-    """What is given times the factor: in place, but for lists of lists, which torch_npu flattens into a copy first."""
-    if isinstance(given, Tensor):
-        if not isinstance(factor, float) or given.dtype not in _DTYPES:
+def _premultiply(name: str, tensors: Any, alpha: object) -> Any:
+    """Multiply by alpha in place; lists of lists are copied first, as torch_npu copies when it flattens them."""
+    if isinstance(tensors, Tensor):
+        if not isinstance(alpha, float) or tensors.dtype not in _DTYPES:
             raise RuntimeError(
                 f"hccl {name}: premul_sum must be of a number and half, float or bfloat16 tensors, "
-                f"got {type(factor).__name__} and {given.dtype}"
+                f"got {type(alpha).__name__} and {tensors.dtype}"
             )
-        return given.mul_(factor)
-    return [_times(name, [part.clone() for part in each] if isinstance(each, list) else each, factor) for each in given]
+        return tensors.mul_(alpha)
+    return [
+        _premultiply(name, [part.clone() for part in entry] if isinstance(entry, list) else entry, alpha)
+        for entry in tensors
+    ]

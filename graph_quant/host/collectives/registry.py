@@ -1,4 +1,4 @@
-"""Puts the backend in HCCL's place: its creator, and c10d's operators on npu tensors."""
+"""Registers the host backend as HCCL: its creator, and c10d's operators on npu tensors."""
 
 import os
 from collections.abc import Callable
@@ -11,36 +11,36 @@ from torch.distributed import Backend, ProcessGroup, Work
 from ...reference.collective.process_group import set_group_resolver
 from . import all_to_all, gather_scatter, premul_sum, reductions
 from .backend import HostHccl
-from .groups import finder
+from .groups import group_finder
 
 _library = torch.library.Library("c10d", "IMPL")
-# Of a backend, torch keeps the C++ half only.
+# torch keeps only the C++ half of a backend alive.
 _backends: dict[str, HostHccl] = {}
 _destroyed: set[str] = set()
 
 
 def register() -> None:
-    """Let groups of the backend hccl be made on the host, and serve c10d's operators on npu tensors."""
+    """Create groups of the backend hccl on the host, and implement c10d's operators on npu tensors."""
     Backend._plugins["HCCL"] = Backend._plugins["HCCL"]._replace(creator_fn=_create)
-    set_group_resolver(finder(_backends))
+    set_group_resolver(group_finder(_backends))
     for name, kernel in _KERNELS.items():
         _library.impl(name, kernel, "PrivateUse1", allow_override=True)
-    _let_groups_coalesce()
-    _let_groups_end()
+    _patch_coalescing()
+    _patch_shutdown()
     _unwrap_backends()
-    premul_sum.serve(_backend)
+    premul_sum.install(_backend)
 
 
 def _create(options: Any, _: object) -> HostHccl:
     name = options.group_id
-    made = HostHccl(options.store, options.group_rank, options.group_size, options.timeout, name)
-    _backends[name] = made
+    hccl = HostHccl(options.store, options.group_rank, options.group_size, options.timeout, name)
+    _backends[name] = hccl
     _destroyed.discard(name)
-    return made
+    return hccl
 
 
-def _let_groups_coalesce() -> None:
-    """Have groups of this backend coalesce, which the Gloo below them cannot."""
+def _patch_coalescing() -> None:
+    """Coalesce in this backend: Gloo cannot."""
     start, end = ProcessGroup._start_coalescing, ProcessGroup._end_coalescing
 
     def start_coalescing(group: ProcessGroup, device: torch.device) -> None:
@@ -57,13 +57,13 @@ def _let_groups_coalesce() -> None:
     ProcessGroup._end_coalescing = end_coalescing  # type: ignore[assignment, method-assign]
 
 
-def _let_groups_end() -> None:
-    """Tell a backend that its group is destroyed, which torch tells its C++ half alone."""
-    ProcessGroup.shutdown = _ending(ProcessGroup.shutdown)  # type: ignore[assignment, method-assign]
-    ProcessGroup.abort = _ending(ProcessGroup.abort)  # type: ignore[assignment, method-assign]
+def _patch_shutdown() -> None:
+    """End a backend when its group is destroyed: torch notifies only the C++ half."""
+    ProcessGroup.shutdown = _wrap_shutdown(ProcessGroup.shutdown)  # type: ignore[assignment, method-assign]
+    ProcessGroup.abort = _wrap_shutdown(ProcessGroup.abort)  # type: ignore[assignment, method-assign]
 
 
-def _ending(end: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], None]:
+def _wrap_shutdown(end: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], None]:
     def ended(group: ProcessGroup) -> None:
         name = group.group_name
         if name in _backends:
@@ -75,7 +75,7 @@ def _ending(end: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], Non
 
 
 def _unwrap_backends() -> None:
-    """Let whoever asks a group for its backend have this one, also where torch compares calls."""
+    """Return this backend from a group also where torch wraps it to compare calls."""
     get = ProcessGroup._get_backend
 
     def get_backend(group: ProcessGroup, device: torch.device) -> Any:
@@ -99,81 +99,77 @@ def _backend(group: ProcessGroup) -> HostHccl:
     return backend
 
 
-def _boxed(work: Work) -> Any:
+def _box(work: Work) -> Any:
     return Work.boxed(work)
 
 
-def _reduced(hccl: HostHccl, tensors: list[Tensor], op: Any, async_op: bool, timeout: int) -> Work:
-    return hccl.perform(reductions.reduced(hccl, tensors, op.op()), tensors, not async_op, timeout)
+def _perform_reduce(hccl: HostHccl, tensors: list[Tensor], op: Any, async_op: bool, timeout: int) -> Work:
+    return hccl.perform(reductions.reduce(hccl, tensors, op.op()), tensors, not async_op, timeout)
 
 
 def _all_reduce(tensors: list[Tensor], group: Any, op: Any, _: object, async_op: bool = True, timeout: int = -1) -> Any:
-    work = _reduced(_hccl(group), tensors, op, async_op, timeout)
-    return tensors, _boxed(work)
+    work = _perform_reduce(_hccl(group), tensors, op, async_op, timeout)
+    return tensors, _box(work)
 
 
 def _all_reduce_coalesced(tensors: list[Tensor], group: Any, op: Any, async_op: bool = True, timeout: int = -1) -> Any:
-    return _boxed(_reduced(_hccl(group), tensors, op, async_op, timeout))
+    return _box(_perform_reduce(_hccl(group), tensors, op, async_op, timeout))
 
 
 def _reduce(
     tensors: list[Tensor], group: Any, op: Any, root: int, _: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    return _boxed(
-        hccl.perform(reductions.reduced(hccl, tensors, op.op(), "reduce", root), tensors, not async_op, timeout)
-    )
+    return _box(hccl.perform(reductions.reduce(hccl, tensors, op.op(), "reduce", root), tensors, not async_op, timeout))
 
 
 def _broadcast(tensors: list[Tensor], group: Any, root: int, _: int, async_op: bool = True, timeout: int = -1) -> Any:
     hccl = _hccl(group)
-    return tensors, _boxed(
-        hccl.perform(gather_scatter.broadcast(hccl, tensors[0], root), tensors, not async_op, timeout)
-    )
+    return tensors, _box(hccl.perform(gather_scatter.broadcast(hccl, tensors[0], root), tensors, not async_op, timeout))
 
 
 def _all_gather(
     outputs: list[list[Tensor]], inputs: list[Tensor], group: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     work = _hccl(group).perform(gather_scatter.all_gather(outputs[0], inputs[0]), outputs[0], not async_op, timeout)
-    return outputs, _boxed(work)
+    return outputs, _box(work)
 
 
-def _all_gather_base(output: Tensor, given: Tensor, group: Any, async_op: bool = True, timeout: int = -1) -> Any:
+def _all_gather_base(output: Tensor, source: Tensor, group: Any, async_op: bool = True, timeout: int = -1) -> Any:
     hccl = _hccl(group)
-    plan = gather_scatter.all_gather_into_tensor(hccl, [output], [given])
-    return output, _boxed(hccl.perform(plan, [output], not async_op, timeout))
+    collective = gather_scatter.all_gather_into_tensor(hccl, [output], [source])
+    return output, _box(hccl.perform(collective, [output], not async_op, timeout))
 
 
 def _all_gather_many(outputs: list[Tensor], inputs: list[Tensor], group: Any, async_op: bool = True) -> Any:
     hccl = _hccl(group)
-    return _boxed(hccl.perform(gather_scatter.all_gather_into_tensor(hccl, outputs, inputs), outputs, not async_op))
+    return _box(hccl.perform(gather_scatter.all_gather_into_tensor(hccl, outputs, inputs), outputs, not async_op))
 
 
 def _reduce_scatter(
     outputs: list[Tensor], inputs: list[list[Tensor]], group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
-    hccl, sizes = _hccl(group), [given.numel() for given in inputs[0]]
-    whole = torch.cat([given.reshape(-1) for given in inputs[0]])
+    hccl, sizes = _hccl(group), [source.numel() for source in inputs[0]]
+    whole = torch.cat([source.reshape(-1) for source in inputs[0]])
     splits = sizes if len(set(sizes)) > 1 else []
-    plan = reductions.reduce_scatter(hccl, outputs, [whole], op.op(), "reduce_scatter", splits)
-    return outputs, _boxed(hccl.perform(plan, outputs, not async_op, timeout))
+    collective = reductions.reduce_scatter(hccl, outputs, [whole], op.op(), "reduce_scatter", splits)
+    return outputs, _box(hccl.perform(collective, outputs, not async_op, timeout))
 
 
 def _reduce_scatter_base(
-    output: Tensor, given: Tensor, group: Any, op: Any, async_op: bool = True, timeout: int = -1
+    output: Tensor, source: Tensor, group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    plan = reductions.reduce_scatter(hccl, [output], [given], op.op(), "reduce_scatter_tensor")
-    return output, _boxed(hccl.perform(plan, [output], not async_op, timeout))
+    collective = reductions.reduce_scatter(hccl, [output], [source], op.op(), "reduce_scatter_tensor")
+    return output, _box(hccl.perform(collective, [output], not async_op, timeout))
 
 
 def _reduce_scatter_many(
     outputs: list[Tensor], inputs: list[Tensor], group: Any, op: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    plan = reductions.reduce_scatter(hccl, outputs, inputs, op.op(), "reduce_scatter_tensor")
-    return _boxed(hccl.perform(plan, outputs, not async_op, timeout))
+    collective = reductions.reduce_scatter(hccl, outputs, inputs, op.op(), "reduce_scatter_tensor")
+    return _box(hccl.perform(collective, outputs, not async_op, timeout))
 
 
 def _gather(
@@ -185,20 +181,20 @@ def _gather(
             "torch.distributed.gather does without"
         )
     kept = outputs[0] if outputs else []
-    return _boxed(_hccl(group).perform(gather_scatter.gather(kept, inputs[0], root), kept, not async_op, timeout))
+    return _box(_hccl(group).perform(gather_scatter.gather(kept, inputs[0], root), kept, not async_op, timeout))
 
 
 def _scatter(
     outputs: list[Tensor], inputs: list[list[Tensor]], group: Any, root: int, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    plan = gather_scatter.scatter(hccl, outputs[0], inputs[0] if inputs else [], root)
-    return outputs, _boxed(hccl.perform(plan, outputs, not async_op, timeout))
+    collective = gather_scatter.scatter(hccl, outputs[0], inputs[0] if inputs else [], root)
+    return outputs, _box(hccl.perform(collective, outputs, not async_op, timeout))
 
 
 def _all_to_all_base(
     output: Tensor,
-    given: Tensor,
+    source: Tensor,
     group: Any,
     takes: list[int],
     sends: list[int],
@@ -206,31 +202,31 @@ def _all_to_all_base(
     timeout: int = -1,
 ) -> Any:
     hccl = _hccl(group)
-    plan = all_to_all.all_to_all_single(hccl, output, given, takes, sends)
-    return _boxed(hccl.perform(plan, [output], not async_op, timeout))
+    collective = all_to_all.all_to_all_single(hccl, output, source, takes, sends)
+    return _box(hccl.perform(collective, [output], not async_op, timeout))
 
 
 def _all_to_all(
     outputs: list[Tensor], inputs: list[Tensor], group: Any, async_op: bool = True, timeout: int = -1
 ) -> Any:
     hccl = _hccl(group)
-    return outputs, _boxed(hccl.perform(all_to_all.all_to_all(hccl, outputs, inputs), outputs, not async_op, timeout))
+    return outputs, _box(hccl.perform(all_to_all.all_to_all(hccl, outputs, inputs), outputs, not async_op, timeout))
 
 
 def _barrier(_: Tensor, group: Any, __: list[int], async_op: bool = True, timeout: int = -1) -> Any:
-    return _boxed(_hccl(group).perform(gather_scatter.barrier(), [], not async_op, timeout))
+    return _box(_hccl(group).perform(gather_scatter.barrier(), [], not async_op, timeout))
 
 
 def _send(tensors: list[Tensor], group: Any, target: int, _: int) -> Any:
-    return _boxed(_hccl(group).post("send", tensors[0], target))
+    return _box(_hccl(group).post("send", tensors[0], target))
 
 
 def _recv(tensors: list[Tensor], group: Any, source: int, _: int) -> Any:
-    return _boxed(_hccl(group).post("recv", tensors[0], source))
+    return _box(_hccl(group).post("recv", tensors[0], source))
 
 
 def _recv_any(*_: object) -> Any:
-    raise RuntimeError("hccl recv: HCCL must be told the rank that a message comes from, got none")
+    raise RuntimeError("hccl recv: HCCL needs the rank that a message comes from, got none")
 
 
 _KERNELS: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""How tensors fall into parts, one for each rank."""
+"""Splits of tensors over ranks."""
 
 from collections.abc import Sequence
 
@@ -11,8 +11,8 @@ def check_parts(name: str, whole: Tensor, part: Tensor, ranks: int) -> None:
         raise RuntimeError(f"hccl {name}: the whole must be as large as a part of each rank, {ratio}")
 
 
-def elements_of_ranks(name: str, tensor: Tensor, splits: Sequence[int], ranks: int) -> list[int]:
-    """Elements for each rank."""
+def elements_per_rank(name: str, tensor: Tensor, splits: Sequence[int], ranks: int) -> list[int]:
+    """Return the number of elements for each rank; no ``splits`` means equal parts."""
     rows = tensor.size(0) if tensor.dim() else 1
     if not splits:
         if rows % ranks:

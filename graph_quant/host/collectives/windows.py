@@ -1,7 +1,7 @@
-"""Windows: memory of a rank that other ranks write to without its doing, as processes of one machine share it.
+"""Windows: memory of a rank that other ranks of the same machine write to directly (one-sided communication).
 
-A window is an npu tensor whose pages are those of a file without a name, which others open by the number that its
-process knows it by: nothing is left behind, however a rank ends.
+A window is an npu tensor whose pages belong to an anonymous file (memfd). Other ranks open it by the owner's file
+descriptor, so that nothing is left behind, however a rank ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .memory import shared
+from .memory import cpu_view
 
 _SHARED, _PRIVATE, _FIXED, _ANONYMOUS = 0x01, 0x02, 0x10, 0x20  # of Linux's mmap
 _map = ctypes.CDLL(None, use_errno=True).mmap
@@ -27,7 +27,7 @@ _map.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, c
 
 
 class Windows:
-    """The window of a rank of a group, and those of other ranks that it was told of."""
+    """The window of a rank of a group, and the windows of its peers."""
 
     def __init__(self, store: Any, name: str, rank: int, ranks: int, limit: timedelta) -> None:
         self._store, self._name, self._rank, self._ranks, self._limit = store, name, rank, ranks, limit
@@ -36,7 +36,7 @@ class Windows:
         self._others: dict[int, Tensor] = {}
 
     def open(self, size: int, peers: Sequence[int]) -> None:
-        """Make the window of this rank, and find those of its peers, who do the same."""
+        """Create this rank's window, and open those of its peers, which do the same."""
         if size <= 0:
             raise RuntimeError(f"hccl: a window must have more than 0 bytes, got {size}")
         if self._own is not None:
@@ -53,11 +53,11 @@ class Windows:
         start = -memory.data_ptr() % mmap.PAGESIZE
         self._own = memory[start : start + size]
         _remap(self._own.data_ptr(), pages, _SHARED, self._file)
-        place = {"machine": _machine(), "process": os.getpid(), "file": self._file, "size": size}
-        self._store.set(_key(self._rank), json.dumps(place))
-        self._others = {peer: self._found(peer) for peer in peers}
+        location = {"machine": _machine_id(), "process": os.getpid(), "file": self._file, "size": size}
+        self._store.set(_key(self._rank), json.dumps(location))
+        self._others = {peer: self._open_peer(peer) for peer in peers}
 
-    def _found(self, peer: int) -> Tensor:
+    def _open_peer(self, peer: int) -> Tensor:
         try:
             self._store.wait([_key(peer)], self._limit)
         except RuntimeError:
@@ -65,11 +65,11 @@ class Windows:
                 f"hccl: rank {peer} of group {self._name} has registered no window within "
                 f"{self._limit.total_seconds():g} s"
             ) from None
-        place = json.loads(self._store.get(_key(peer)))
-        if place["machine"] != _machine():
+        location = json.loads(self._store.get(_key(peer)))
+        if location["machine"] != _machine_id():
             raise RuntimeError(f"hccl: windows reach the ranks of one machine, and rank {peer} is on another")
-        with Path(f"/proc/{place['process']}/fd/{place['file']}").open("r+b") as file:
-            return torch.frombuffer(mmap.mmap(file.fileno(), place["size"]), dtype=torch.uint8)
+        with Path(f"/proc/{location['process']}/fd/{location['file']}").open("r+b") as file:
+            return torch.frombuffer(mmap.mmap(file.fileno(), location["size"]), dtype=torch.uint8)
 
     def own(self) -> Tensor:
         """Return the window of this rank, an npu tensor of bytes."""
@@ -78,7 +78,7 @@ class Windows:
         return self._own
 
     def of(self, rank: int) -> Tensor:
-        """Return the window of another rank, as bytes that this process sees."""
+        """Return the window of another rank, as bytes mapped into this process."""
         if self._own is None:
             raise RuntimeError(
                 f"hccl: group {self._name} has no windows; register them with _window_register_and_exchange"
@@ -91,22 +91,22 @@ class Windows:
         return self._others[rank]
 
     def end(self) -> None:
-        """Give the memory back to this process alone: who else writes to it does not any more."""
+        """Make the memory private again: later writes of other ranks do not reach it."""
         self._store, self._others = None, {}
         if self._own is None or self._file is None:
             return
-        left = shared(self._own).clone()
+        left = cpu_view(self._own).clone()
         pages = os.fstat(self._file).st_size
         _remap(self._own.data_ptr(), pages, _PRIVATE | _ANONYMOUS, -1)
-        shared(self._own).copy_(left)
+        cpu_view(self._own).copy_(left)
         os.close(self._file)
         self._own = self._file = None
 
 
 def _remap(address: int, size: int, kind: int, file: int) -> None:
-    """Put other pages in the place of a process's own."""
-    found = _map(address, size, mmap.PROT_READ | mmap.PROT_WRITE, kind | _FIXED, file, 0)
-    if found != address:
+    """Map a file's pages, or fresh ones, over the memory at an address."""
+    mapped = _map(address, size, mmap.PROT_READ | mmap.PROT_WRITE, kind | _FIXED, file, 0)
+    if mapped != address:
         raise OSError(ctypes.get_errno(), f"{size} bytes at {address:#x} cannot be shared between processes")
 
 
@@ -114,8 +114,8 @@ def _key(rank: int) -> str:
     return f"window of rank {rank}"
 
 
-def _machine() -> str:
-    """Return what processes have in common that see each other's files."""
+def _machine_id() -> str:
+    """Return an identifier that processes share if they can open each other's file descriptors."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip() + str(
         Path("/proc/self/ns/pid").readlink()
     )

@@ -1,4 +1,4 @@
-"""Work under way: one thread for each group runs its collectives in the order in which they were asked for."""
+"""Asynchronous work: one thread for each group runs its collectives in the order of the calls."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from torch import Tensor
 from torch._C._distributed_c10d import _create_work_from_future  # type: ignore[attr-defined]
 from torch.distributed import Work
 
-# torch keeps the C++ half of a work only; the Python half, which knows how to wait, lives until somebody has waited.
+# torch keeps only the C++ half of a Work alive. The Python half, which implements wait, is kept here until then.
 _not_waited_for: set[Work] = set()
-# C++ may ask a work for its future right after it has waited for it.
+# C++ may ask a Work for its future right after it has waited for it.
 _waited_for: deque[Work] = deque(maxlen=8)
 
 
 class AsyncWork(Work):
-    """A collective that another thread runs; whoever waits for it is told what went wrong."""
+    """A collective that another thread runs. ``wait`` raises its error."""
 
     def __init__(self, run: Callable[[], None], name: str, results: list[Tensor], keeps: Sequence[Tensor] = ()) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class AsyncWork(Work):
         return self._results
 
     def perform(self) -> None:
-        """Run the collective, in the thread of its group."""
+        """Run the collective; called in the group's thread."""
         try:
             if self._run is not None:
                 self._run()
@@ -48,7 +48,7 @@ class AsyncWork(Work):
         self._ended.set_result(None)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Return when the collective has ended; raise what it raised."""
+        """Return when the collective has ended; raise its error."""
         limit = timeout.total_seconds()
         if not self._done.wait(limit if limit > 0 else None):
             raise RuntimeError(f"hccl {self._name}: not every rank has arrived after {limit:g} s of waiting")
@@ -56,23 +56,23 @@ class AsyncWork(Work):
         _waited_for.append(self)
         if self._error is not None:
             raise self._error
-        self._future.wait()  # who has waited takes the future for completed
+        self._future.wait()  # after wait, the future must be complete
         return True
 
     def end(self) -> None:
-        """Return when the collective has ended, well or badly."""
+        """Return when the collective has ended, with or without an error."""
         self._done.wait()
 
     def synchronize(self) -> None:
-        """Wait: memory is the only thing there is to synchronise with."""
+        """Wait: on the host there is no stream to synchronise with."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Tell whether the collective has ended, well or badly."""
+        """Return whether the collective has ended, with or without an error."""
         return self._done.is_set()
 
     def is_success(self) -> bool:
-        """Tell whether it has ended well."""
+        """Return whether the collective has ended without an error."""
         return self._done.is_set() and self._error is None
 
     def result(self) -> list[Tensor]:
@@ -85,7 +85,7 @@ class AsyncWork(Work):
 
 
 class JoinedWork(Work):
-    """Several works, which whoever waits for this one waits for."""
+    """Several works as one."""
 
     def __init__(self, works: Sequence[Work]) -> None:
         super().__init__()
@@ -93,46 +93,46 @@ class JoinedWork(Work):
         _not_waited_for.add(self)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Return when all have ended; raise what the first to fail raised."""
+        """Return when all have ended; raise the first error."""
         _not_waited_for.discard(self)
         return all([work.wait(timeout) for work in self._works])
 
     def synchronize(self) -> None:
-        """Wait: memory is the only thing there is to synchronise with."""
+        """Wait: on the host there is no stream to synchronise with."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Tell whether all have ended, well or badly."""
+        """Return whether all have ended, with or without an error."""
         return all(work.is_completed() for work in self._works)
 
     def is_success(self) -> bool:
-        """Tell whether all have ended well."""
+        """Return whether all have ended without an error."""
         return all(work.is_success() for work in self._works)
 
     def result(self) -> list[Tensor]:
-        """Return the tensors that they write."""
+        """Return the tensors that the works write."""
         return [tensor for work in self._works for tensor in work.result()]
 
     def get_future(self) -> "torch.futures.Future[Any]":
-        """Return the future of the tensors that they write."""
+        """Return the future of the tensors that the works write."""
         ended = torch.futures.collect_all([work.get_future() for work in self._works])
         return ended.then(lambda all_: [tensor for future in all_.value() for tensor in future.value()])
 
 
 def finished(results: list[Tensor]) -> Work:
-    """Return the work of a collective that has ended well."""
+    """Return a completed work."""
     future: torch.futures.Future[list[Tensor]] = torch.futures.Future()
     future.set_result(results)
     work: Work = _create_work_from_future(future)
     return work
 
 
-# For callers that do nothing with it but wait.
+# For callers that only wait.
 DONE = finished([])
 
 
 class Queue:
-    """The collectives of a group, first come first served."""
+    """Runs the collectives of a group in the order of submission, in one thread."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[AsyncWork | None] = SimpleQueue()
@@ -141,35 +141,35 @@ class Queue:
         self._performing = False
 
     def submit(self, work: AsyncWork) -> AsyncWork:
-        """Let the group's thread perform a work after those before it."""
+        """Queue a work for the group's thread."""
         self._last = work
         self._waiting.put(work)
         if self._thread is None:
             device = torch.npu.current_device()  # type: ignore[attr-defined]
-            self._thread = Thread(target=self._serve, args=(device,), daemon=True, name="hccl")
+            self._thread = Thread(target=self._run_worker, args=(device,), daemon=True, name="hccl")
             self._thread.start()
         return work
 
     def is_idle(self) -> bool:
-        """Tell whether all that was asked for has ended, with what is chained to it."""
+        """Return whether all submitted works have ended, with the callbacks of their futures."""
         return self._last is None or (self._last.is_completed() and not self._performing)
 
     def end(self) -> None:
-        """Let the thread end after what was asked for: nothing more will be."""
+        """End the thread after the submitted works."""
         if self._thread is not None:
             self._waiting.put(None)
 
-    def settle(self) -> None:
-        """Return when all that was asked for has ended."""
-        if self._last is not None and not self.is_here():
+    def drain(self) -> None:
+        """Return when all submitted works have ended."""
+        if self._last is not None and not self.is_worker_thread():
             self._last.end()
 
-    def is_here(self) -> bool:
-        """Tell whether this is the group's thread, in what is chained to a collective: it cannot wait for itself."""
+    def is_worker_thread(self) -> bool:
+        """Return whether this is the group's thread, in a callback of a future: it cannot wait for itself."""
         return current_thread() is self._thread
 
-    def _serve(self, device: int) -> None:
-        """Perform what comes; what is chained to its futures works on the rank's device here too."""
+    def _run_worker(self, device: int) -> None:
+        """Perform submitted works. Callbacks of their futures run here too, and need the rank's device."""
         torch.npu.set_device(device)  # type: ignore[attr-defined]
         while True:
             work = self._waiting.get()

@@ -1,8 +1,7 @@
-"""Runs GE graphs on the host: what TorchAir lowers, or what a dump holds.
+"""Runs GE graphs on the host, whether TorchAir lowered them or a dump holds them.
 
-``import_graph`` turns a GraphDef into a torch.fx.GraphModule of kernels, ``missing_kernels`` says what stands in the
-way, ``use`` chooses between the two engines. Names are loaded when they are first used: TorchAir is prepared long
-before it needs kernels.
+``import_graph`` turns a GraphDef into a torch.fx.GraphModule of kernels, ``missing_kernels`` lists the nodes that have
+none, ``use`` chooses the engine. Names are loaded on first use: TorchAir is patched long before it needs kernels.
 """
 
 from __future__ import annotations
@@ -36,5 +35,5 @@ __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = load_attribute(name, _HOMES, __name__)
-    return found
+    value = globals()[name] = load_attribute(name, _HOMES, __name__)
+    return value

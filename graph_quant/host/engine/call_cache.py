@@ -1,8 +1,8 @@
-"""What Inductor made of a graph, called without Dynamo's checks where the same call was made before.
+"""Caches compiled code by the metadata of a call's inputs, to skip Dynamo's guards.
 
-Dynamo looks at every input to find the code that was compiled for such inputs, which takes as long as a small graph
-takes to compute. Two calls are the same where their inputs have the same sizes, strides, offsets and dtypes, and the
-same numbers stand beside them.
+Dynamo checks every input to find the code that was compiled for it, which takes as long as a small graph takes to
+run. Two calls are equal if their tensors have the same sizes, strides, offsets and dtypes, and their other arguments
+are the same numbers.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from typing import Any, NamedTuple
 import torch
 
 Compiled = Callable[..., Sequence[torch.Tensor]]
-# Calls that are remembered: a graph of open sizes may be called with others each time.
-_MOST = 256
+# A graph with dynamic sizes may be called with other sizes each time.
+_MAX_ENTRIES = 256
 
 
 class _Call(NamedTuple):
-    """A call of compiled code: its arguments, and what it gave."""
+    """A recorded call of compiled code."""
 
     compiled: Compiled
     arguments: tuple[Any, ...]
     results: Sequence[Any]
 
 
-class _Way(NamedTuple):
-    """Compiled code, the inputs or numbers it takes, and which of its results are asked for."""
+class _CachedCall(NamedTuple):
+    """Compiled code, its arguments as indices of inputs or fixed values, and the indices of the results to return."""
 
     compiled: Compiled
-    inputs: list[int | None]
-    others: list[Any]
-    results: list[int]
+    input_indices: list[int | None]
+    fixed: list[Any]
+    result_indices: list[int]
 
-    def go(self, inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
-        """What the compiled code gives for inputs like those it was first called with."""
-        places = zip(self.inputs, self.others, strict=True)
-        made = self.compiled(*[other if place is None else inputs[place] for place, other in places])
-        return [made[place] for place in self.results]
+    def run(self, inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
+        """Run the compiled code on inputs with the same metadata as those of the recorded call."""
+        arguments = zip(self.input_indices, self.fixed, strict=True)
+        results = self.compiled(*[value if index is None else inputs[index] for index, value in arguments])
+        return [results[index] for index in self.result_indices]
 
 
-class Shortcuts:
-    """The ways of one graph. ``noting`` makes compilers note their calls, ``run`` takes a way or learns one.
+class CallCache:
+    """The cached calls of one graph. ``record_calls`` wraps compiled code, ``run`` looks a call up or records it.
 
-    A graph that writes to its inputs has no shortcuts: which of them share memory decides what its code may do.
+    Not for graphs that write to their inputs: there, the code also depends on which inputs share memory.
     """
 
     def __init__(self, constants: Iterable[torch.Tensor]) -> None:
-        self._constants = {id(each) for each in constants}
-        self._ways: dict[Any, _Way] = {}
+        self._constants = {id(constant) for constant in constants}
+        self._cached: dict[Any, _CachedCall] = {}
         self._calls: list[_Call] = []
 
-    def noting(self, compiled: Compiled) -> Compiled:
-        """The compiled code; its calls are noted."""
+    def record_calls(self, compiled: Compiled) -> Compiled:
+        """Return the compiled code with its calls recorded."""
 
         def call(*arguments: Any) -> Sequence[Any]:
             results = compiled(*arguments)
@@ -61,46 +61,46 @@ class Shortcuts:
 
         return call
 
-    def run(self, checked: Compiled, inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
-        """The results of ``checked``, which is called where no such call was made before."""
+    def run(self, guarded: Compiled, inputs: Sequence[Any]) -> Sequence[torch.Tensor]:
+        """Return the results of ``guarded``, which is only called if no equal call is cached."""
         key = _key(inputs)
-        way = self._ways.get(key)
-        if way is not None:
-            return way.go(inputs)
+        cached = self._cached.get(key)
+        if cached is not None:
+            return cached.run(inputs)
         self._calls.clear()
-        results = checked(*inputs)
-        learnt = self._learn(inputs, results)
-        if learnt is not None:
-            if len(self._ways) >= _MOST:
-                self._ways.clear()
-            self._ways[key] = learnt
+        results = guarded(*inputs)
+        entry = self._make_entry(inputs, results)
+        if entry is not None:
+            if len(self._cached) >= _MAX_ENTRIES:
+                self._cached.clear()
+            self._cached[key] = entry
         self._calls.clear()
         return results
 
-    def _learn(self, inputs: Sequence[Any], results: Sequence[Any]) -> _Way | None:
-        """The way that the last call took; None where it was not straight through one piece of compiled code."""
-        tensors = {id(each): place for place, each in enumerate(inputs) if isinstance(each, torch.Tensor)}
+    def _make_entry(self, inputs: Sequence[Any], results: Sequence[Any]) -> _CachedCall | None:
+        """Return an entry for the last call; None if it was not a single call of compiled code."""
+        tensors = {id(value): index for index, value in enumerate(inputs) if isinstance(value, torch.Tensor)}
         calls = list(self._calls)  # another thread may clear them
-        if len(calls) != 1 or len(tensors) < sum(isinstance(each, torch.Tensor) for each in inputs):
+        if len(calls) != 1 or len(tensors) < sum(isinstance(value, torch.Tensor) for value in inputs):
             return None
-        compiled, arguments, made = calls[0]
-        given = {id(each): place for place, each in enumerate(made)}
-        if any(id(each) not in given for each in results):
+        compiled, arguments, outputs = calls[0]
+        output_index = {id(output): index for index, output in enumerate(outputs)}
+        if any(id(result) not in output_index for result in results):
             return None
         if any(
-            isinstance(each, torch.Tensor) and id(each) not in tensors and id(each) not in self._constants
-            for each in arguments
+            isinstance(value, torch.Tensor) and id(value) not in tensors and id(value) not in self._constants
+            for value in arguments
         ):
             return None
-        places = [tensors.get(id(each)) if isinstance(each, torch.Tensor) else None for each in arguments]
-        others = [each if place is None else None for place, each in zip(places, arguments, strict=True)]
-        return _Way(compiled, places, others, [given[id(each)] for each in results])
+        indices = [tensors.get(id(value)) if isinstance(value, torch.Tensor) else None for value in arguments]
+        fixed = [value if index is None else None for index, value in zip(indices, arguments, strict=True)]
+        return _CachedCall(compiled, indices, fixed, [output_index[id(result)] for result in results])
 
 
 def _key(inputs: Sequence[Any]) -> Any:
-    told = [_told(each) if isinstance(each, torch.Tensor) else repr(each) for each in inputs]
-    return (torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled(), *told)
+    metadata = [_metadata(value) if isinstance(value, torch.Tensor) else repr(value) for value in inputs]
+    return (torch.get_default_dtype(), torch.are_deterministic_algorithms_enabled(), *metadata)
 
 
-def _told(x: torch.Tensor) -> Any:
+def _metadata(x: torch.Tensor) -> Any:
     return x.size(), x.stride(), x.dtype, x.storage_offset()

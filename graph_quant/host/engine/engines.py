@@ -16,7 +16,7 @@ from torch import fx
 from ...ge import written_inputs
 from ...settings import Setting
 from . import inductor
-from .call_cache import Shortcuts
+from .call_cache import CallCache
 
 EAGER: str = "eager"
 INDUCTOR: str = "inductor"
@@ -35,7 +35,7 @@ def _parsed(text: str, source: str) -> str:
 
 
 _setting = Setting(VARIABLE, _parsed)
-# The engine of a graph made now.
+# The engine of a graph that is compiled now.
 current = _setting.current
 
 
@@ -45,7 +45,7 @@ def use(engine: str) -> AbstractContextManager[None]:
 
 
 def _has_unknown_sizes(module: fx.GraphModule) -> bool:
-    """Whether a size of an input is open; fixed sizes make faster code."""
+    """Whether an input has a dynamic size; static sizes make faster code."""
     data = [node.meta["ge"] for node in module.graph.nodes if node.op == "placeholder"]
     return any(node.is_size or min(node.proto.output_desc[0].shape.dim, default=0) < 0 for node in data)
 
@@ -55,26 +55,26 @@ def _writes_inputs(module: fx.GraphModule) -> bool:
     return any(written_inputs(node.proto) for node in nodes)
 
 
-def with_inductor(module: fx.GraphModule, eager: Run) -> Run:
-    """The graph compiled by Inductor; ``eager`` is asked what an error is about."""
+def compile_with_inductor(module: fx.GraphModule, eager: Run) -> Run:
+    """Compile the graph with Inductor; after an error, ``eager`` runs again to name the failing node."""
     inductor.load()
-    shortcuts = None if _writes_inputs(module) else Shortcuts(_constants(module))
+    cache = None if _writes_inputs(module) else CallCache(_constants(module))
 
-    def by_inductor(graph: fx.GraphModule, inputs: list[Any]) -> Run:
-        with inductor.told():
-            # Fused half-precision operators would keep float32 between them, and give other bits than one by one.
+    def backend(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+        with inductor.configured():
+            # Fused half-precision operators would keep float32 intermediates, which changes their bits.
             compiled: Run = torch._inductor.compile(graph, inputs, options={"emulate_precision_casts": True})
-        return compiled if shortcuts is None else shortcuts.noting(compiled)
+        return compiled if cache is None else cache.record_calls(compiled)
 
-    # Else hundreds of names of this package and of torch that kernels go by are looked up again at each call.
+    # Otherwise each call checks guards on hundreds of globals that the kernels use.
     options: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_guard_on_globals_unsafe}
-    compiled = torch.compile(module, backend=by_inductor, dynamic=_has_unknown_sizes(module), options=options)
+    compiled = torch.compile(module, backend=backend, dynamic=_has_unknown_sizes(module), options=options)
 
     def run(*inputs: Any) -> Sequence[torch.Tensor]:
         try:
-            return compiled(*inputs) if shortcuts is None else shortcuts.run(compiled, inputs)
+            return compiled(*inputs) if cache is None else cache.run(compiled, inputs)
         except Exception:
-            # Compiled code no longer knows its nodes. Eager code does, and stops at the same fault.
+            # Compiled code has lost its nodes. Eager code names the node at which the same error occurs.
             eager(*inputs)
             raise
 

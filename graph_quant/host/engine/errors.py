@@ -1,4 +1,4 @@
-"""What can go wrong with a graph on the host, said with the GE node, its FX node and the Python line."""
+"""Errors of graphs on the host. They name the GE node, its FX node and the Python line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeError(GraphError):
 
 
 class NeedsNpuError(RuntimeError):
-    """A switch of TorchAir that only a device can honour."""
+    """A TorchAir option that only a device supports."""
 
     def __init__(self, what: str, instead: str = "") -> None:
         super().__init__(f"{what} needs an NPU; this process runs on the host" + (f" ({instead})" if instead else ""))

@@ -1,4 +1,4 @@
-"""Stands where TorchAir puts its device executor: loads a GE graph, and runs it on the host."""
+"""Replaces TorchAir's device executor: loads a GE graph, and runs it on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Convert = Callable[[torch.Tensor], Any]
 
 
 class HostGraph:
-    """TorchAir's ``TorchNpuGraph`` for the host. What can be settled before a call is settled in ``load``."""
+    """TorchAir's ``TorchNpuGraph`` for the host. Everything that does not depend on a call is prepared in ``load``."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -35,16 +35,16 @@ class HostGraph:
         self._deliveries: list[Convert] = []
 
     def load(self, ge_graph: Any, options: Mapping[str, str] | None = None) -> None:  # noqa: ARG002
-        """Import the graph; every operator without a kernel is named before anything runs."""
+        """Import the graph; raise before anything runs if a node has no kernel."""
         self.module = import_graph(ge_graph, sources_of(ge_graph), layouts_of(ge_graph))
         data = [node.meta["ge"] for node in self.module.graph.nodes if node.op == "placeholder"]
         self._readers = [_reader(node) for node in data]
         owned = _owned_outputs(self.module)
         placement = _output_placement(ge_graph, len(owned))
-        self._deliveries = [_delivery(*each) for each in zip(placement, owned, strict=True)]
+        self._deliveries = [_delivery(on_npu, is_owned) for on_npu, is_owned in zip(placement, owned, strict=True)]
 
     def compile(self) -> None:
-        """Settle the engine."""
+        """Compile the graph for the current engine."""
         if self.module is None:
             raise GraphError(f"{self.name}: compile before load")
         self._run = make_callable(self.module, current())
@@ -55,7 +55,7 @@ class HostGraph:
         assigned_outputs: Sequence[torch.Tensor | None] = (),
         stream: Any = None,  # noqa: ARG002
     ) -> list[torch.Tensor]:
-        """The outputs; those that TorchAir assigned are written into the given tensors."""
+        """Run the graph, and return its outputs. Outputs with an assigned tensor are written into it."""
         if self._run is None:
             raise GraphError(f"{self.name}: run before compile")
         return self._compute(self._run, inputs, assigned_outputs)
@@ -63,24 +63,24 @@ class HostGraph:
     def _compute(
         self, run: Run, inputs: Sequence[torch.Tensor], assigned_outputs: Sequence[torch.Tensor | None]
     ) -> list[torch.Tensor]:
-        """Run the graph; what it returns is on the current device."""
-        records = torch.is_grad_enabled()
+        """Run the graph; its results are on the current device."""
+        grad_was_enabled = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # torch.no_grad, at a third of its cost
         try:
             results = run(*[read(tensor) for read, tensor in zip(self._readers, inputs, strict=True)])
             if not assigned_outputs:
                 return [deliver(result) for deliver, result in zip(self._deliveries, results, strict=True)]
-            # Results may be views of inputs that are about to be overwritten: those are copied first.
+            # Results may be views of inputs that are about to be overwritten; they are copied first.
             delivered = [
                 result if assigned is not None else deliver(result)
                 for deliver, result, assigned in zip(self._deliveries, results, assigned_outputs, strict=True)
             ]
             return _write_assigned(delivered, assigned_outputs)
         finally:
-            torch._C._set_grad_enabled(records)
+            torch._C._set_grad_enabled(grad_was_enabled)
 
     def auto_tune(self, example_inputs: Sequence[torch.Tensor] = (), stream: Any = None) -> None:  # noqa: ARG002
-        """Refuse: tuning measures a device."""
+        """Raise: tuning measures a device."""
         raise NeedsNpuError("auto tuning (aoe_config.aoe_mode)")
 
 
@@ -88,9 +88,9 @@ HostGraph._compute = with_device_guard("a graph", HostGraph._compute)  # type: i
 
 
 def _reader(node: Node) -> Convert:
-    """How an input of the graph becomes an argument: sizes as numbers, npu tensors through their host memory."""
+    """Return how an input of the graph becomes an argument: sizes as numbers, npu tensors as CPU aliases."""
     desc = node.proto.output_desc[0]
-    # Of an input in FRACTAL_NZ the desc keeps no sizes: those that torch sees stand beside it.
+    # The desc of a FRACTAL_NZ input has no sizes; torch's sizes are in its attribute origin_shape.
     scalar = not desc.shape.dim and "origin_shape" not in desc.attr
     if not node.is_size:
         return _host_scalar if scalar else _host_tensor
@@ -102,12 +102,12 @@ def _host_tensor(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _host_scalar(tensor: torch.Tensor) -> torch.Tensor:
-    """TorchAir feeds numbers, which the graph describes as scalars, as tensors of one element."""
+    """Return a scalar: TorchAir passes numbers, which the graph describes as scalars, as tensors of one element."""
     return _host_tensor(tensor).reshape(())
 
 
 def _delivery(on_npu: bool, owned: bool) -> Convert:
-    """How a result leaves: contiguous, on its device, in memory of its own."""
+    """Return how a result is handed out: contiguous, on its device, in its own memory."""
     if on_npu:
         return _to_npu
     return torch.Tensor.contiguous if owned else _copy
@@ -143,19 +143,19 @@ def _write_assigned(results: list[torch.Tensor], assigned_outputs: Sequence[torc
 
 
 def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether both are the same elements of the same memory; a transposed view begins at the same place, too."""
+    """Whether both are the same view of the same memory; strides tell a transposed view apart."""
     return one.data_ptr() == other.data_ptr() and one.stride() == other.stride() and one.shape == other.shape
 
 
 def _output_placement(ge_graph: Any, count: int) -> list[bool]:
-    """For each output whether it belongs on the npu: as TorchAir traced it, or where the inputs are."""
+    """Return for each output whether it belongs on the npu: as TorchAir traced it, else as the inputs."""
     traced = [device == "npu" for device in output_devices_of(ge_graph)][:count]
     placements = ge_graph.attr["_input_placements"].list.i if "_input_placements" in ge_graph.attr else ()
     return traced + [_ON_DEVICE in placements] * (count - len(traced))
 
 
 def _owned_outputs(module: fx.GraphModule) -> list[bool]:
-    """For each output whether it shares memory with no input, constant or other output: a caller may write to it."""
+    """Return for each output whether it shares memory with no input, constant or other output."""
     results: Any = module.graph.output_node().args[0]
     roots = [_root(result) for result in results]
     counts = Counter(roots)
@@ -163,13 +163,13 @@ def _owned_outputs(module: fx.GraphModule) -> list[bool]:
 
 
 def _root(node: fx.Node) -> fx.Node:
-    """The node that made the memory behind a result."""
+    """Return the node that allocated the memory of a result."""
     while node.op == "call_function":
-        maker: Any = node.args[0] if node.target is operator.getitem else node
-        kernel = maker.meta.get("kernel")
+        producer: Any = node.args[0] if node.target is operator.getitem else node
+        kernel = producer.meta.get("kernel")
         if kernel is None or not kernel.may_alias:
             return node
         node = next(
-            argument for declared, argument in zip(kernel.inputs, maker.args, strict=True) if not declared.is_size
+            argument for declared, argument in zip(kernel.inputs, producer.args, strict=True) if not declared.is_size
         )
     return node

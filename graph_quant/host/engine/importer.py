@@ -1,8 +1,8 @@
-"""From a GE graph to a torch.fx.GraphModule that calls one kernel for each GE node.
+"""Imports a GE graph as a torch.fx.GraphModule that calls one kernel for each GE node.
 
-Every FX node made from a GE node has it in ``node.meta["ge"]``. Placeholders stand in the order of the Data nodes'
-indices. Sizes travel as numbers: where a kernel wants a tensor and gets a size, or the other way round, a
-conversion is put between them. ``make_callable`` runs such a module, and names the node that fails.
+Every FX node made from a GE node has it in ``node.meta["ge"]``. Placeholders are in the order of the Data nodes'
+indices. Sizes are passed as numbers: where a kernel takes a tensor and the producer returns a size, or the reverse, a
+conversion is inserted. ``make_callable`` runs such a module, and names the node that fails.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from ..kernels import (
     InputState,
     Kernel,
     choose_kernel,
-    grouped_product_as_laid_out,
+    grouped_matmul_with_layout,
     is_constant_folded,
-    product_as_laid_out,
+    matmul_with_layout,
 )
 from . import inputs
-from .engines import INDUCTOR, Run, with_inductor
+from .engines import INDUCTOR, Run, compile_with_inductor
 from .errors import GraphError, NodeError, UnsupportedGraphError
 
 # Names that mean something else in the code that FX generates.
 _RESERVED = frozenset((*keyword.kwlist, *dir(builtins), "self", "torch"))
-# Nodes without outputs, which run for what others see of them.
-_SEEN_ELSEWHERE = frozenset({"HcomSend", "AttentionToFFN", "FFNToAttention"})
+# Nodes without outputs, which run for their side effects.
+_SIDE_EFFECTS = frozenset({"HcomSend", "AttentionToFFN", "FFNToAttention"})
 _STRUCTURAL = frozenset((*INPUT_TYPES, *CONST_TYPES, OUTPUT_TYPE, "ConstPlaceHolder"))
 
 
 def missing_kernels(graph: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:
-    """The nodes that the outputs need and that have no kernel."""
+    """Return the nodes that the outputs depend on and that have no kernel."""
     return _missing(_execution_order(_name(graph), _read(graph, sources)))
 
 
 def import_graph(
     graph: Any, sources: Mapping[str, Source] | None = None, layouts: Mapping[str, tuple[bool, ...]] | None = None
 ) -> fx.GraphModule:
-    """The GraphModule of a GraphDef. Raises UnsupportedGraphError naming every node without a kernel.
+    """Return the GraphModule of a GraphDef. Raises UnsupportedGraphError naming every node without a kernel.
 
     ``layouts`` are those of ``layouts_of``.
     """
@@ -75,9 +75,9 @@ def import_graph(
 
 
 def make_callable(module: fx.GraphModule, engine: str) -> Run:
-    """The graph's function of its inputs; errors name the node that raised them."""
+    """Return the graph as a function of its inputs; errors name the node that raised them."""
     eager = _naming_nodes(module)
-    return with_inductor(module, eager) if engine == INDUCTOR else eager
+    return compile_with_inductor(module, eager) if engine == INDUCTOR else eager
 
 
 def _naming_nodes(module: fx.GraphModule) -> Run:
@@ -97,21 +97,21 @@ def _naming_nodes(module: fx.GraphModule) -> Run:
 
 
 def _failing_node(module: fx.GraphModule, code: Any, trace: TracebackType | None) -> Node | None:
-    """The GE node whose line of the generated code was running."""
+    """Return the GE node whose line of the generated code raised the error."""
     while trace is not None and trace.tb_frame.f_code is not code:
         trace = trace.tb_next
     lines = module._lineno_map
     if trace is None or lines is None:
         return None
     line = trace.tb_lineno - module._prologue_start
-    index = next((lines[at] for at in range(line, 0, -1) if lines.get(at) is not None), None)
+    index = next((lines[number] for number in range(line, 0, -1) if lines.get(number) is not None), None)
     if index is None:
         return None
     return list(module.graph.nodes)[index].meta.get("ge")
 
 
 def _execution_order(graph: str, nodes: Sequence[Node]) -> list[Node]:
-    """Nodes behind the outputs, by data or control, in file order as far as dependencies allow."""
+    """Return the nodes that the outputs depend on, topologically sorted, in file order where dependencies allow."""
     by_name = {node.name: node for node in nodes}
     if len(by_name) < len(nodes):
         twice = next(node.name for node in nodes if by_name[node.name] is not node)
@@ -146,7 +146,7 @@ def _needed(graph: str, nodes: Sequence[Node], by_name: dict[str, Node]) -> set[
         raise GraphError(
             f"{graph}: it has {len(frontier)} {OUTPUT_TYPE} nodes, {', '.join(frontier[:4])}; one is allowed"
         )
-    frontier += [node.name for node in nodes if node.type in _SEEN_ELSEWHERE]
+    frontier += [node.name for node in nodes if node.type in _SIDE_EFFECTS]
     needed = set(frontier)
     while frontier:
         node = by_name[frontier.pop()]
@@ -187,7 +187,7 @@ class _Importer:
         self.identifiers: dict[str, str] = {}
         self.taken: set[str] = set()
         self.constants: dict[Output, torch.Tensor] = {}
-        # What stands for an output of a node: a tensor, and sizes. Either may be made from the other.
+        # The FX values of a node's output, as a tensor and as sizes. Either may be converted to the other.
         self.tensors: dict[Output, fx.Node] = {}
         self.sizes: dict[Output, fx.Node | Sizes] = {}
 
@@ -227,10 +227,10 @@ class _Importer:
         value = _attribute(node, "value")
         if not isinstance(value, torch.Tensor):
             raise GraphError(f"{self.name}: {node.describe()} has no value")
-        self._know(Output(node.name, 0), value)
+        self._add_constant(Output(node.name, 0), value)
 
-    def _know(self, output: Output, value: torch.Tensor) -> None:
-        """Note a constant; a small one may be sizes."""
+    def _add_constant(self, output: Output, value: torch.Tensor) -> None:
+        """Record a constant; a small one may also be used as sizes."""
         self.constants[output] = value
         if value.numel() <= LONGEST_SIZES and not value.dtype.is_complex:
             self.sizes[output] = to_sizes(value)
@@ -239,26 +239,26 @@ class _Importer:
         fed = {name: self._fed(output) for name, output in node.fed.items()}
         kernel = choose_kernel(node.type, fed)
         assert kernel is not None
-        if passed_over := find_unsupported(node, kernel):
-            raise GraphError(f"{node.describe()}: the host does not compute {', '.join(passed_over)}")
+        if ignored := find_unsupported(node, kernel):
+            raise GraphError(f"{node.describe()}: the host does not compute {', '.join(ignored)}")
         args = [self._argument(node, declared) for declared in kernel.inputs]
         stated = {parameter: _attribute(node, name) for name, parameter in kernel.attributes}
         kwargs = {parameter: value for parameter, value in stated.items() if value is not None}
         name, function = self._identifier(node.name), kernel.function
         if node.name in self.layouts:
-            function = grouped_product_as_laid_out if node.type == "GroupedMatmul" else product_as_laid_out
+            function = grouped_matmul_with_layout if node.type == "GroupedMatmul" else matmul_with_layout
             kwargs["columns"] = self.layouts[node.name]
         call = self.graph.create_node("call_function", function, tuple(args), kwargs, name)
         call.meta["ge"] = node
         call.meta["kernel"] = kernel
-        made = self.sizes if kernel.returns_sizes else self.tensors
+        outputs = self.sizes if kernel.returns_sizes else self.tensors
         if not kernel.returns_many:
-            made[Output(node.name, 0)] = call
+            outputs[Output(node.name, 0)] = call
         else:
             for index in range(len(node.proto.output_desc)):
                 item = self.graph.call_function(operator.getitem, (call, index))
                 item.meta["ge"] = node
-                made[Output(node.name, index)] = item
+                outputs[Output(node.name, index)] = item
         if is_constant_folded(node.type, fed):
             self._fold(node, kernel, kwargs)
 
@@ -267,7 +267,7 @@ class _Importer:
         return InputState(output in self.sizes, None if constant is None else constant.dim())
 
     def _fold(self, node: Node, kernel: Kernel, attributes: Mapping[str, Any]) -> None:
-        """Compute what a node makes of constants now, for readers that need it as a size."""
+        """Compute a node of constant inputs now, for consumers that need its value as a size."""
 
         def known(output: Output, is_size: bool) -> Any:
             return self.sizes[output] if is_size else self.constants[output]
@@ -278,7 +278,7 @@ class _Importer:
         except Exception as error:
             raise NodeError(node, error) from error
         for index, value in enumerate(result if kernel.returns_many else [result]):
-            self._know(Output(node.name, index), value)
+            self._add_constant(Output(node.name, index), value)
 
     def _argument(self, node: Node, declared: Input, fetch: Callable[[Output, bool], Any] | None = None) -> Any:
         fetch = fetch or self._fetch
@@ -299,10 +299,10 @@ class _Importer:
             if output in self.constants:
                 attribute = self._identifier(output.node)
                 self.attributes[attribute] = self.constants[output]
-                made = self.graph.get_attr(attribute)
+                value = self.graph.get_attr(attribute)
             else:
-                made = self.graph.call_function(to_tensor, (self._known(self.sizes, output),))
-            self.tensors[output] = made
+                value = self.graph.call_function(to_tensor, (self._known(self.sizes, output),))
+            self.tensors[output] = value
         return self.tensors[output]
 
     def _sizes(self, output: Output) -> fx.Node | Sizes:
@@ -311,7 +311,7 @@ class _Importer:
         return self.sizes[output]
 
     def _identifier(self, name: str) -> str:
-        """The Python name that stands for a GE node in generated code; no two nodes share one."""
+        """Return the unique Python name of a GE node in generated code."""
         if name not in self.identifiers:
             plain = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
             if not plain.isidentifier() or plain in _RESERVED:
@@ -336,10 +336,10 @@ def _attribute(node: Node, name: str) -> Any:
 
 
 def _index(node: Node) -> int:
-    found = _attribute(node, "index")
-    if not isinstance(found, int):
+    index = _attribute(node, "index")
+    if not isinstance(index, int):
         raise GraphError(f"GE node {node.name!r} ({node.type}): it has no index")
-    return found
+    return index
 
 
 def _numbered(node: Node, name: str) -> list[Output]:

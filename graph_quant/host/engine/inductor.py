@@ -1,4 +1,4 @@
-"""What Inductor is told of this package's steps, and of what is worth storing."""
+"""Configures Inductor for this package's custom operators, and for what to materialise."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import torch
 from ...dispatcher import STEPS
 from ...reference.matmul import int8_matmul
 
-# Functions that Inductor computes again for every element of a larger result that reads them.
-_WAVES = (torch.ops.aten.cos.default, torch.ops.aten.sin.default)
+# Functions that Inductor would recompute for every element of a larger result that reads them.
+_TRIGONOMETRIC = (torch.ops.aten.cos.default, torch.ops.aten.sin.default)
 
 
 def load() -> None:
-    """Import what torch_npu adds to Inductor, without its remark that Triton is missing: code for CPUs needs none."""
+    """Import torch_npu's extension of Inductor, without its warning that Triton is missing: CPU code needs none."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "triton-ascend is not installed")
         importlib.import_module("torch_npu._inductor")
     decompositions = importlib.import_module("torch._inductor.decomposition").decompositions
     if int8_matmul.STEP not in decompositions:
-        # What is not decomposed is called as it is; Inductor takes no operator for both unless it is told to.
+        # Without a decomposition the operator is called as it is. Inductor needs override_decomp to allow both.
         _lowering().make_fallback(int8_matmul.STEP, override_decomp=True)
         decompositions[int8_matmul.STEP] = int8_matmul.as_int_mm
 
@@ -42,56 +42,53 @@ def _lowering() -> Any:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Let Inductor compile as this package's graphs need it.
-
-    Code that it keeps on disk is found again only by those who told it the same.
-    """
-    _name_steps()
+def configured() -> Iterator[None]:
+    """Configure Inductor for this package's graphs. The tag keeps its cache on disk apart from other configurations."""
+    _call_steps_directly()
     settings: Any = torch.compiler.config
-    with _storing_waves(), settings.patch(cache_key_tag=f"{settings.cache_key_tag} {_tag()}"):
+    with _realizing_trigonometric(), settings.patch(cache_key_tag=f"{settings.cache_key_tag} {_tag()}"):
         yield
 
 
-def _name_steps() -> None:
-    """Let its code call steps as the functions they are: through the dispatcher a call takes twice as long."""
+def _call_steps_directly() -> None:
+    """Let generated code call this package's operators as plain functions: a dispatched call takes twice as long."""
     codegen = importlib.import_module("torch._inductor.codegen.custom_extern_kernel_codegen")
     kernels = importlib.import_module("torch._inductor.select_algorithm").extern_kernels
     for name, compute in STEPS.items():
         operator = f"torch.ops.graph_quant.{name}.default"
         if operator not in codegen.CUSTOM_EXTERN_KERNEL_CODEGEN:
-            setattr(kernels, _named(name), compute)
-            codegen.CUSTOM_EXTERN_KERNEL_CODEGEN[operator] = codegen.CustomCodegen(python=_calling(_named(name)))
+            setattr(kernels, _kernel_name(name), compute)
+            codegen.CUSTOM_EXTERN_KERNEL_CODEGEN[operator] = codegen.CustomCodegen(python=_direct_call(name))
 
 
-def _named(step: str) -> str:
+def _kernel_name(step: str) -> str:
     return f"graph_quant_{step}"
 
 
-def _calling(name: str) -> Callable[..., None]:
+def _direct_call(step: str) -> Callable[..., None]:
     def write(node: Any, write_line: Callable[[str], None]) -> None:
-        given = ", ".join([*node.codegen_args(), *node.codegen_kwargs()])
-        write_line(f"{node.get_name()} = extern_kernels.{name}({given})")
+        arguments = ", ".join([*node.codegen_args(), *node.codegen_kwargs()])
+        write_line(f"{node.get_name()} = extern_kernels.{_kernel_name(step)}({arguments})")
 
     return write
 
 
 @contextmanager
-def _storing_waves() -> Iterator[None]:
-    """Let Inductor compute sines and cosines once: those of rotary embeddings are the same for every head.
+def _realizing_trigonometric() -> Iterator[None]:
+    """Materialise sines and cosines: those of rotary embeddings are the same for every head.
 
-    It stores exponentials and logarithms that several read, but not these, which take as long.
+    Inductor materialises exponentials and logarithms with several readers, but not these, which cost as much.
     """
     lowerings = _lowering().lowerings
-    own = {wave: lowerings[wave] for wave in _WAVES}
-    lowerings.update({wave: _stored(lowering) for wave, lowering in own.items()})
+    own = {op: lowerings[op] for op in _TRIGONOMETRIC}
+    lowerings.update({op: _realized(lowering) for op, lowering in own.items()})
     try:
         yield
     finally:
         lowerings.update(own)
 
 
-def _stored(lowering: Callable[..., Any]) -> Callable[..., Any]:
+def _realized(lowering: Callable[..., Any]) -> Callable[..., Any]:
     def lower(*args: Any, **kwargs: Any) -> Any:
         result = lowering(*args, **kwargs)
         result.realize()

@@ -1,4 +1,4 @@
-"""What the Data nodes of a graph stand for, and where the memory of a ConstPlaceHolder is."""
+"""Dtypes of Data nodes, and tensors over the memory of ConstPlaceHolder nodes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...ge import Node, from_attr, from_desc
 
 
 def dtype(node: Node) -> torch.dtype:
-    """The torch dtype that a Data node declares."""
+    """Return the torch dtype that a Data node declares."""
     return from_desc(node.proto.output_desc[0].dtype)
 
 
 def memory_at(node: Node) -> torch.Tensor:
-    """The tensor over memory that a ConstPlaceHolder names by address; that memory is the host's."""
+    """Return a tensor over the host memory whose address a ConstPlaceHolder holds."""
     shape = tuple(node.attribute("origin_shape") or ())
     kind = from_attr(node.attribute("dtype"))
     size = math.prod(shape) * torch.empty((), dtype=kind).element_size()

@@ -24,22 +24,22 @@ UNREGISTERED: Definition = ("UNREGISTERED", [], [], [])
 
 
 def registered_ir(op_type: str) -> Definition:
-    """Status, inputs, outputs and attributes of an operator: as TorchAir knows it, else as its kernel declares it."""
-    found = registration(op_type)
-    if found is None:
-        return _of_kernel(KERNELS[op_type]) if op_type in KERNELS else UNREGISTERED
+    """Return status, inputs, outputs and attributes of an operator, from TorchAir or else from its kernel."""
+    registered = registration(op_type)
+    if registered is None:
+        return _kernel_definition(KERNELS[op_type]) if op_type in KERNELS else UNREGISTERED
     return (
         "SUCCESS",
-        [(each.name, each.kind) for each in found.inputs],
-        [(each.name, each.kind) for each in found.outputs],
-        [(each.name, _VALUE_TYPES[each.type]) for each in found.attributes if each.type in _VALUE_TYPES],
+        [(entry.name, entry.kind) for entry in registered.inputs],
+        [(entry.name, entry.kind) for entry in registered.outputs],
+        [(attr.name, _VALUE_TYPES[attr.type]) for attr in registered.attributes if attr.type in _VALUE_TYPES],
     )
 
 
-def _of_kernel(kernel: Kernel) -> Definition:
-    """A kernel names inputs and attributes, neither outputs nor types: a converter states those itself."""
-    kinds = [
-        (each, "dynamic" if each.is_dynamic else "optional" if each.is_optional else "required")
-        for each in kernel.inputs
+def _kernel_definition(kernel: Kernel) -> Definition:
+    """Return the inputs that a kernel declares. It declares no outputs: the converter states those itself."""
+    inputs = [
+        (declared.name, "dynamic" if declared.is_dynamic else "optional" if declared.is_optional else "required")
+        for declared in kernel.inputs
     ]
-    return "SUCCESS", [(each.name, kind) for each, kind in kinds], [], []
+    return "SUCCESS", inputs, [], []

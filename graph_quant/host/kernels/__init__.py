@@ -1,6 +1,6 @@
-"""The engine's kernels, a file a family; those of an operator stand beside its reference.
+"""The engine's kernels, one file for each family; the kernel of an npu operator is next to its reference.
 
-Asking here fills the tables of ``graph_quant.ge.kernels`` with what a graph needs of them.
+A lookup here loads the module that registers the kernel in ``graph_quant.ge.kernels``.
 """
 
 from ...ge import (
@@ -16,7 +16,7 @@ from ...ge import (
     is_constant_folded,
     look_in,
 )
-from .matmul import grouped_product_as_laid_out, product_as_laid_out
+from .matmul import grouped_matmul_with_layout, matmul_with_layout
 
 __all__ = [
     "CONSTANT_KERNELS",
@@ -28,9 +28,9 @@ __all__ = [
     "Kernel",
     "choose_kernel",
     "facts",
-    "grouped_product_as_laid_out",
+    "grouped_matmul_with_layout",
     "is_constant_folded",
-    "product_as_laid_out",
+    "matmul_with_layout",
 ]
 
 look_in(__name__, "graph_quant.reference")

@@ -9,11 +9,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge import kernel
-from .checks import same_shape
+from .checks import check_same_shape
 
 aten = torch.ops.aten
-# What an attribute of float32 may be off from the number that it stands for.
-_AS_NEAR = 1e-7
+# Rounding error of an attribute that is stored as float32.
+_TOLERANCE = 1e-7
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -72,7 +72,7 @@ def elu_grad(
 
 @kernel("Gelu", flops=8)
 def gelu(x: Tensor) -> Tensor:
-    """X times the normal distribution function, as GE defines it; a device kernel may approximate that."""
+    """Compute GELU with the exact normal distribution function, as GE defines it; a device kernel may approximate."""
     return functional.gelu(x.contiguous())
 
 
@@ -114,15 +114,15 @@ def hard_swish_grad(grad: Tensor, x: Tensor) -> Tensor:
 
 @kernel("HardSigmoid")
 def hard_sigmoid(input_x: Tensor, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
-    if abs(alpha - 1 / 6) < _AS_NEAR and beta == 0.5:
+    if abs(alpha - 1 / 6) < _TOLERANCE and beta == 0.5:
         return functional.hardsigmoid(input_x)
     return torch.clamp(input_x.float() * alpha + beta, 0, 1).to(input_x.dtype)
 
 
 @kernel("HardSigmoidGrad")
 def hard_sigmoid_grad(grads: Tensor, input_x: Tensor, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
-    line = input_x.float() * alpha + beta
-    return torch.where((line > 0) & (line < 1), grads * alpha, torch.zeros_like(grads))
+    linear = input_x.float() * alpha + beta
+    return torch.where((linear > 0) & (linear < 1), grads * alpha, torch.zeros_like(grads))
 
 
 @kernel("HardtanhGrad")
@@ -142,8 +142,8 @@ def leaky_relu_grad(gradients: Tensor, features: Tensor, *, negative_slope: floa
 
 @kernel("PRelu")
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    along = [-1] if x.dim() < 2 else [1, -1] + [1] * (x.dim() - 2)
-    return torch.where(x > 0, x, weight.reshape(along) * x)
+    shape = [-1] if x.dim() < 2 else [1, -1] + [1] * (x.dim() - 2)
+    return torch.where(x > 0, x, weight.reshape(shape) * x)
 
 
 @kernel("SoftplusV2")
@@ -163,7 +163,7 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
 @kernel("LogSigmoidGrad", flops=5)
 def log_sigmoid_grad(grads: Tensor, features: Tensor) -> Tensor:
-    # The CPU's operator reads what it kept of the way there.
+    # The CPU's operator also reads a buffer of its forward pass.
     return aten.log_sigmoid_backward(grads, features, torch.exp(-torch.abs(features)))
 
 
@@ -184,7 +184,7 @@ def log_softmax(logits: Tensor, *, axes: Sequence[int] = (-1,)) -> Tensor:
 
 @kernel("LogSoftmaxGrad")
 def log_softmax_grad(grad: Tensor, x: Tensor, *, axis: Sequence[int] = (-1,)) -> Tensor:
-    same_shape(grad=grad, x=x)
+    check_same_shape(grad=grad, x=x)
     return aten._log_softmax_backward_data(grad, x, axis[0], x.dtype)
 
 

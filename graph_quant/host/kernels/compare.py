@@ -1,4 +1,4 @@
-"""Comparisons and choices."""
+"""Comparisons and selection."""
 
 from __future__ import annotations
 

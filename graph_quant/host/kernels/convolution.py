@@ -17,7 +17,7 @@ def _spatial(values: Sequence[int], rank: int) -> list[int]:
 
 
 def _padding(x: Tensor, pads: Sequence[int], rank: int) -> tuple[Tensor, list[int]]:
-    """Equal paddings are torch's; unequal ones are added to the input first."""
+    """Return input and symmetric padding; asymmetric padding is applied to the input first."""
     before, after = list(pads[0 : 2 * rank : 2]), list(pads[1 : 2 * rank : 2])
     if before == after:
         return x, before
@@ -43,7 +43,7 @@ def convolve(
 
 
 def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any) -> Tensor:
-    """Half precision is summed in float32 and rounded once. Strides would decide in which order is summed."""
+    """Accumulate half precision in float32. Inputs are contiguous because strides decide the order of summation."""
     x, weight = x.contiguous(), weight.contiguous()
     if x.dtype not in (torch.float16, torch.bfloat16):
         return torch.convolution(x, weight, bias, *settings)
@@ -64,16 +64,16 @@ def convolve_transposed(
     groups: int = 1,
     output_padding: Sequence[int] = (0,),
 ) -> Tensor:
-    """``input_size`` is the shape of the result, or zeros where the paddings decide."""
+    """``input_size`` is the shape of the result, or zeros if the padding determines it."""
     rank = x.dim() - 2
-    stride, dilation, extra = (_spatial(each, rank) for each in (strides, dilations, output_padding))
+    stride, dilation, extra = (_spatial(values, rank) for values in (strides, dilations, output_padding))
     before = list(pads[0 : 2 * rank : 2])
     wanted = input_size.ints[-rank:]
     if any(wanted):
         kernel_size = filter.shape[2:]
         least = [
-            (x.size(2 + at) - 1) * stride[at] - 2 * before[at] + dilation[at] * (kernel_size[at] - 1) + 1
-            for at in range(rank)
+            (x.size(2 + dim) - 1) * stride[dim] - 2 * before[dim] + dilation[dim] * (kernel_size[dim] - 1) + 1
+            for dim in range(rank)
         ]
         extra = [size - smallest for size, smallest in zip(wanted, least, strict=True)]
     return _convolution(x, filter, bias, stride, before, dilation, True, extra, groups)

@@ -1,4 +1,4 @@
-"""Tensors made from nothing but a shape."""
+"""Tensor creation: fill, range, eye, one-hot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ones_like(x: Tensor) -> Tensor:
 
 @kernel("Empty")
 def empty(shape: Sizes, *, dtype: int, init: bool = False) -> Tensor:  # noqa: ARG001
-    """Zeros even where GE leaves memory as it is: a host result should not depend on chance."""
+    """Return zeros even where GE leaves memory uninitialised: host results are deterministic."""
     return torch.zeros(list(shape.ints), dtype=from_attr(dtype))
 
 
@@ -47,6 +47,6 @@ def eye(*, num_rows: int, num_columns: int = 0, dtype: int = 0) -> Tensor:
 @kernel("OneHot")
 def one_hot(x: Tensor, depth: Sizes, on_value: Tensor, off_value: Tensor, *, axis: int = -1) -> Tensor:
     classes = torch.arange(depth.ints[0], dtype=x.dtype)
-    hit = x.unsqueeze(-1) == classes
-    result = torch.where(hit, on_value, off_value)
+    is_class = x.unsqueeze(-1) == classes
+    result = torch.where(is_class, on_value, off_value)
     return result if axis == -1 else result.movedim(-1, axis)

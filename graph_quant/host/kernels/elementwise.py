@@ -1,4 +1,4 @@
-"""Arithmetic that works element by element."""
+"""Elementwise arithmetic."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Pow": torch.pow,
     "Sub": torch.sub,
 }
-# Strides would decide the last bits of these, of which a graph knows nothing.
+# The last bits of these depend on strides, which a graph does not describe.
 _CONTIGUOUS = frozenset({"Atan2", "Atanh", "Cosh", "Pow", "Rsqrt", "Sinh"})
 
 
@@ -167,7 +167,7 @@ def floor_divide(x1: Tensor, x2: Tensor) -> Tensor:
 def truncate_divide(x1: Tensor, x2: Tensor) -> Tensor:
     if x1.is_floating_point() or x2.is_floating_point() or not x2.dtype.is_signed:
         return torch.div(x1, x2, rounding_mode="trunc")
-    # Processors trap where the smallest integer is divided by -1; it is its own negative.
+    # CPUs trap when the smallest integer is divided by -1; it is its own negative.
     by_minus_one = x2 == -1
     return torch.where(by_minus_one, -x1, torch.div(x1, x2.masked_fill(by_minus_one, 1), rounding_mode="trunc"))
 
@@ -210,7 +210,7 @@ def addcdiv(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor
 
 @kernel("Addcmul")
 def addcmul(input_data: Tensor, x1: Tensor, x2: Tensor, value: Tensor) -> Tensor:
-    # ATen's own operator rounds the product and the sum as one.
+    # ATen's operator rounds product and sum once, as a fused multiply-add.
     wide = torch.addcmul(upcast_half(input_data), upcast_half(value) * upcast_half(x1), upcast_half(x2))
     return wide.to(input_data.dtype)
 

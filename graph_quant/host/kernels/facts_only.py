@@ -1,4 +1,4 @@
-"""Facts of node types that dumps hold and no kernel is written for."""
+"""Facts about node types that occur in dumps and have no kernel."""
 
 from ...ge import CONTRACTION, CONVOLUTION, declare
 
@@ -6,7 +6,7 @@ declare("Flatten", view=True)
 declare("QuantMatmul", flops=CONTRACTION)
 declare("FullyConnection", "Conv2DV2", "Conv3DV2", "ExtendConv2D", "DepthwiseConv2D", "Conv2DCompress", "Convolution",
         "ConvolutionDepthwise", "QuantConv3D", flops=CONVOLUTION)  # fmt: skip
-# What GE adds to move tensors between formats, memories and streams.
+# Nodes that GE inserts to move tensors between formats, memories and streams.
 declare("TransData", "MemcpyAsync", "MemcpyAddrAsync", "ReadSelect", "WriteSelect", "StridedRead", "StridedWrite",
         "Send", "Recv", "SendNotify", "RecvNotify", "StreamActive", "StreamSwitch", "StreamMerge", "LabelSet",
         "LabelGotoEx", "LabelSwitchByIndex", "EndGraph", "AtomicAddrClean", "MemSet", "PhonyConcat",

@@ -1,4 +1,4 @@
-"""The same arithmetic on every tensor of a list."""
+"""Elementwise arithmetic on every tensor of a list."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def _register_unary(name: str, function: Callable[[Tensor], Tensor]) -> None:
     def run(x: Sequence[Tensor]) -> list[Tensor]:
-        return [function(each) for each in x]
+        return [function(tensor) for tensor in x]
 
     run.__name__ = run.__qualname__ = f"Foreach{name}"
     kernel(f"Foreach{name}")(run)
@@ -58,10 +58,10 @@ def _register_unary(name: str, function: Callable[[Tensor], Tensor]) -> None:
 
 def _register_binary(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> None:
     def with_scalar(x: Sequence[Tensor], scalar: Tensor) -> list[Tensor]:
-        return [function(each, scalar.reshape(()).to(each.dtype)) for each in x]
+        return [function(tensor, scalar.reshape(()).to(tensor.dtype)) for tensor in x]
 
     def with_scalars(x: Sequence[Tensor], scalars: Tensor) -> list[Tensor]:
-        return [function(each, scalars[at].to(each.dtype)) for at, each in enumerate(x)]
+        return [function(tensor, scalars[index].to(tensor.dtype)) for index, tensor in enumerate(x)]
 
     def with_list(x1: Sequence[Tensor], x2: Sequence[Tensor]) -> list[Tensor]:
         return [function(one, other) for one, other in zip(x1, x2, strict=True)]
@@ -90,7 +90,7 @@ def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[
 
 @kernel("ForeachPowScalarAndTensor")
 def power_of_scalar(scalar: Tensor, x: Sequence[Tensor]) -> list[Tensor]:
-    return [torch.pow(scalar.reshape(()).to(each.dtype), each) for each in x]
+    return [torch.pow(scalar.reshape(()).to(tensor.dtype), tensor) for tensor in x]
 
 
 @kernel("ForeachAddcdivScalar")
@@ -102,7 +102,7 @@ def add_quotients(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tenso
 def add_scaled_quotients(
     x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor
 ) -> list[Tensor]:
-    return [addcdiv(a, b, c, scalars[at]) for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
+    return [addcdiv(a, b, c, scalars[index]) for index, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
 
 
 @kernel("ForeachAddcmulScalar")
@@ -114,7 +114,7 @@ def add_products(x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor
 def add_scaled_products(
     x1: Sequence[Tensor], x2: Sequence[Tensor], x3: Sequence[Tensor], scalars: Tensor
 ) -> list[Tensor]:
-    return [addcmul(a, b, c, scalars[at]) for at, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
+    return [addcmul(a, b, c, scalars[index]) for index, (a, b, c) in enumerate(zip(x1, x2, x3, strict=True))]
 
 
 @kernel("ForeachLerpScalar")
@@ -130,10 +130,10 @@ def lerp_list(x1: Sequence[Tensor], x2: Sequence[Tensor], weight: Sequence[Tenso
 @kernel("ForeachNorm")
 def norm(x: Sequence[Tensor], scalar: Sizes) -> list[Tensor]:
     order = float(scalar.scalar)
-    return [torch.linalg.vector_norm(each, math.inf if math.isinf(order) else order) for each in x]
+    return [torch.linalg.vector_norm(tensor, math.inf if math.isinf(order) else order) for tensor in x]
 
 
-# The numbers that TorchAir gives to the ways of rounding.
+# TorchAir's numbers of the rounding modes.
 _ROUNDINGS: dict[int, Callable[[Tensor], Tensor]] = {
     1: torch.round,
     2: torch.floor,
@@ -146,4 +146,4 @@ _ROUNDINGS: dict[int, Callable[[Tensor], Tensor]] = {
 
 @kernel("ForeachRoundOffNumber")
 def round_off(x: Sequence[Tensor], roundMode: Sizes) -> list[Tensor]:  # noqa: N803
-    return [_ROUNDINGS[roundMode.ints[0]](each) for each in x]
+    return [_ROUNDINGS[roundMode.ints[0]](tensor) for tensor in x]

@@ -1,4 +1,4 @@
-"""Fourier transforms along the last dimension, over contiguous memory: strides would decide the last bits."""
+"""Fourier transforms along the last dimension, of contiguous inputs: strides affect the last bits."""
 
 from __future__ import annotations
 

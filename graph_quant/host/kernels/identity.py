@@ -1,4 +1,4 @@
-"""Copies, and values passed on."""
+"""Identity, copy and assignment."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def assign(ref: Tensor, value: Tensor) -> Tensor:
 
 @kernel("NoOp")
 def no_op() -> None:
-    """A point that control edges meet at."""
+    """Do nothing: the node only joins control edges."""

@@ -1,4 +1,4 @@
-"""Elements picked by index."""
+"""Gather, indexing, search and embedding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, from_attr, kernel
-from .checks import indices_within
+from .checks import check_indices
 
 
 @kernel("Gather", flops=0, idle=("validate_indices", "is_preprocessed"))
@@ -31,7 +31,7 @@ def _gather(x: Tensor, indices: Tensor, axis: int, batch_dims: int, negative: bo
     if batch_dims == 0:
         flat = torch.index_select(x, axis, picks.reshape(-1))
         return flat.reshape([*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]])
-    batches = [torch.arange(x.size(at)).reshape([-1] + [1] * (picks.dim() - at - 1)) for at in range(batch_dims)]
+    batches = [torch.arange(x.size(dim)).reshape([-1] + [1] * (picks.dim() - dim - 1)) for dim in range(batch_dims)]
     between = [slice(None)] * (axis - batch_dims)
     if between:
         raise NotImplementedError(f"gather with batch_dims {batch_dims} and axis {axis}")
@@ -48,20 +48,20 @@ def gather_nd(x: Tensor, indices: Tensor) -> Tensor:
     return x[tuple(indices.to(torch.int64).unbind(-1))]
 
 
-def places(mask: Sequence[int], indices: Sequence[Tensor]) -> tuple[Tensor | slice, ...]:
-    """An index expression: the next of ``indices`` where the mask is set, everything elsewhere."""
-    following = iter(indices)
-    return tuple(next(following) if chosen else slice(None) for chosen in mask)
+def index_tuple(mask: Sequence[int], indices: Sequence[Tensor]) -> tuple[Tensor | slice, ...]:
+    """Return an index expression: the next of ``indices`` where the mask is set, a full slice otherwise."""
+    remaining = iter(indices)
+    return tuple(next(remaining) if chosen else slice(None) for chosen in mask)
 
 
 @kernel("Index", may_alias=True)
 def index(x: Tensor, indexed_sizes: Sizes, indexed_strides: Sizes, indices: Sequence[Tensor]) -> Tensor:  # noqa: ARG001
-    return x[places(indexed_sizes.ints, indices)]
+    return x[index_tuple(indexed_sizes.ints, indices)]
 
 
 @kernel("IndexByTensor", may_alias=True)
 def index_by_tensor(x: Tensor, indices: Sequence[Tensor], *, indices_mask: Sequence[int] = ()) -> Tensor:
-    return x[places(indices_mask, indices)]
+    return x[index_tuple(indices_mask, indices)]
 
 
 @kernel("MaskedSelect")
@@ -71,8 +71,8 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 @kernel("NonZero")
 def non_zero(x: Tensor, *, transpose: bool = False, dtype: int = 9) -> Tensor:
-    found = torch.nonzero(x).to(from_attr(dtype))
-    return found.t().contiguous() if transpose else found
+    indices = torch.nonzero(x).to(from_attr(dtype))
+    return indices.t().contiguous() if transpose else indices
 
 
 @kernel("Where")
@@ -84,15 +84,15 @@ def where(x: Tensor) -> Tensor:
 def search_sorted(
     sorted_sequence: Tensor, values: Tensor, sorter: Tensor | None = None, *, dtype: int = 9, right: bool = False
 ) -> Tensor:
-    found = torch.searchsorted(sorted_sequence, values, right=right, sorter=sorter)
-    return found.to(from_attr(dtype))
+    positions = torch.searchsorted(sorted_sequence, values, right=right, sorter=sorter)
+    return positions.to(from_attr(dtype))
 
 
 @kernel("EmbeddingDenseGrad", "EmbeddingDenseGradV2")
 def embedding_dense_grad(
     grad: Tensor, indices: Tensor, *, num_weights: int, padding_idx: int = -1, scale_grad_by_freq: bool = False
 ) -> Tensor:
-    indices = indices_within("indices", indices, num_weights, padding_idx)
+    indices = check_indices("indices", indices, num_weights, padding_idx)
     return torch.ops.aten.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)  # type: ignore[no-any-return]
 
 
@@ -113,10 +113,10 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     starts = torch.zeros(1, dtype=indices.dtype) if offsets is None else offsets
-    places = indices_within("indices", indices, weight.size(0))
+    rows = check_indices("indices", indices, weight.size(0))
     return torch.ops.aten._embedding_bag(  # type: ignore[no-any-return]
         weight,
-        places,
+        rows,
         starts,
         scale_grad_by_freq,
         _BAGS[mode],

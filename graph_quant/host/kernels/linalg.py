@@ -1,4 +1,4 @@
-"""Systems of equations, and what matrices are made of. A matrix that has no result is an error, as for the device."""
+"""Linear systems and matrix decompositions. A singular matrix is an error, as on the device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from ...ge import kernel
 
 
-def _turned(x: Tensor, adjoint: bool) -> Tensor:
+def _adjoint_if(x: Tensor, adjoint: bool) -> Tensor:
     return x.mH if adjoint else x
 
 
@@ -19,12 +19,12 @@ def cholesky(x: Tensor) -> Tensor:
 
 @kernel("MatrixInverse")
 def inverse(x: Tensor, *, adjoint: bool = False) -> Tensor:
-    return torch.linalg.inv(_turned(x, adjoint))
+    return torch.linalg.inv(_adjoint_if(x, adjoint))
 
 
 @kernel("MatrixSolve", same=("matrix", "rhs"))
 def solve(matrix: Tensor, rhs: Tensor, *, adjoint: bool = False) -> Tensor:
-    return torch.linalg.solve(_turned(matrix, adjoint), rhs)
+    return torch.linalg.solve(_adjoint_if(matrix, adjoint), rhs)
 
 
 @kernel("MatrixDeterminant")
@@ -46,12 +46,12 @@ def qr(x: Tensor, *, full_matrices: bool = False) -> tuple[Tensor, Tensor]:
 
 @kernel("SelfAdjointEig")
 def eigen(x: Tensor, *, compute_v: bool = True) -> tuple[Tensor, Tensor]:
-    # Eager calls while tracing always ask for vectors, without which LAPACK rounds the values otherwise.
+    # Eager calls under tracing always compute vectors; without them LAPACK rounds the values differently.
     values, vectors = torch.linalg.eigh(x)
     return values, (vectors if compute_v else x.new_empty(0))
 
 
 @kernel("Svd")
 def singular(x: Tensor, *, compute_uv: bool = True, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    u, sigma, turned = torch.linalg.svd(x, full_matrices)
-    return (sigma, u, turned.mH) if compute_uv else (sigma, x.new_empty(0), x.new_empty(0))
+    u, sigma, vh = torch.linalg.svd(x, full_matrices)
+    return (sigma, u, vh.mH) if compute_uv else (sigma, x.new_empty(0), x.new_empty(0))

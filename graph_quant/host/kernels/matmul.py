@@ -1,4 +1,4 @@
-"""Matrix products. They have the bits of eager execution on the host NPU."""
+"""Matrix products, bitwise equal to eager execution on the host NPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...ge import CONTRACTION, kernel
 from ...reference.matmul.int8_matmul import int8_matmul
 from ..half_precision import HALF_DTYPES, is_large_half_product
 
-# Rows or columns below which a BLAS may have code of its own for factors that lie in columns.
+# Rows or columns below which a BLAS may use another kernel for column-major operands.
 _FEW = 32
 
 
 def product(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
-    """``x1 @ x2 + bias``; of int8 in int32, by the fast path."""
+    """Return ``x1 @ x2 + bias``; int8 operands give int32."""
     if x1.dtype == torch.int8:
         total = int8_matmul(x1, x2)
         return total if bias is None else total + bias
@@ -52,7 +52,7 @@ def batch_matmul(
     return product(x1.mT if adj_x1 else x1, x2.mT if adj_x2 else x2, bias)
 
 
-def product_as_laid_out(
+def matmul_with_layout(
     x1: Tensor,
     x2: Tensor,
     bias: Tensor | None = None,
@@ -63,41 +63,41 @@ def product_as_laid_out(
     adj_x1: bool = False,
     adj_x2: bool = False,
 ) -> Tensor:
-    """Any of these products with factors that lie as in eager mode, in columns or in rows, where that decides bits."""
+    """Compute a product with operands in eager mode's layout, row-major or column-major, if that affects bits."""
     x1 = x1.mT if transpose_x1 or adj_x1 else x1
     x2 = x2.mT if transpose_x2 or adj_x2 else x2
-    if _decide_bits(x1, x2):
-        x1, x2 = (_laid_out(x, lies) for x, lies in zip((x1, x2), columns, strict=True))
+    if _strides_affect_bits(x1, x2):
+        x1, x2 = (_with_layout(x, is_column) for x, is_column in zip((x1, x2), columns, strict=True))
     return product(x1, x2, bias)
 
 
-def grouped_product_as_laid_out(
+def grouped_matmul_with_layout(
     x: Sequence[Tensor], weight: Sequence[Tensor], *rest: Any, columns: tuple[bool, bool], **settings: Any
 ) -> list[Tensor]:
-    """A product in groups, any of which may have few rows, with factors of floats that lie as in eager mode."""
+    """Compute a grouped product with float operands in eager mode's layout; any group may have few rows."""
     from ...reference.matmul.grouped_matmul_node import grouped_matmul_node
 
     if x[0].is_floating_point() and weight[0].is_floating_point():
-        turned = (bool(settings.get("transpose_x")), bool(settings.get("transpose_weight")))
-        wanted = [lies != turns for lies, turns in zip(columns, turned, strict=True)]
-        x, weight = ([_laid_out(factor[0], lies)] for factor, lies in zip((x, weight), wanted, strict=True))
+        transposed = (bool(settings.get("transpose_x")), bool(settings.get("transpose_weight")))
+        wanted = [column != swapped for column, swapped in zip(columns, transposed, strict=True)]
+        x, weight = ([_with_layout(operand[0], column)] for operand, column in zip((x, weight), wanted, strict=True))
     return grouped_matmul_node(x, weight, *rest, **settings)
 
 
-def _decide_bits(x1: Tensor, x2: Tensor) -> bool:
-    """Whether the order in which the CPU sums depends on strides. Symbolic sizes count as few."""
+def _strides_affect_bits(x1: Tensor, x2: Tensor) -> bool:
+    """Whether the order of summation on the CPU depends on strides. Symbolic sizes count as small."""
     if x1.dtype in HALF_DTYPES or x1.dtype == torch.float64:
         return True
     outer = (x1.size(-2), x2.size(-1))
     return x1.dtype == torch.float32 and any(not isinstance(size, int) or size < _FEW for size in outer)
 
 
-def _laid_out(x: Tensor, in_columns: bool) -> Tensor:
-    return _in_rows(x.mT).mT if in_columns else _in_rows(x)
+def _with_layout(x: Tensor, in_columns: bool) -> Tensor:
+    return _row_major(x.mT).mT if in_columns else _row_major(x)
 
 
-def _in_rows(x: Tensor) -> Tensor:
-    """The same elements; of one row or one column, too, the strides are those that rows have."""
+def _row_major(x: Tensor) -> Tensor:
+    """Return a row-major tensor; a single row or column also gets row-major strides."""
     width = x.size(-1)
     if x.stride(-1) == 1 and x.stride(-2) >= width:
         return x

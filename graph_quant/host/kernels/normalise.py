@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, kernel
-from .checks import one_each, same_shape
+from .checks import check_numel, check_same_shape
 
 
 def _per_channel(values: Tensor, x: Tensor) -> Tensor:
-    """Values of one channel each, shaped to broadcast along dimension 1."""
+    """Reshape one value for each channel to broadcast along dimension 1."""
     return values.reshape([1, -1] + [1] * (x.dim() - 2))
 
 
@@ -32,8 +32,8 @@ def layer_norm(
 
 @kernel("LayerNormGradV3")
 def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    same_shape(dy=dy, x=x)
-    one_each(x.numel() // max(gamma.numel(), 1), "rows", rstd=rstd, mean=mean)
+    check_same_shape(dy=dy, x=x)
+    check_numel(x.numel() // max(gamma.numel(), 1), "rows", rstd=rstd, mean=mean)
     backward = torch.ops.aten.native_layer_norm_backward
     shape = list(gamma.shape)
     return backward(dy, x, shape, mean, rstd, gamma, torch.zeros_like(gamma), [True, True, True])  # type: ignore[no-any-return]
@@ -43,7 +43,7 @@ def layer_norm_grad(dy: Tensor, x: Tensor, rstd: Tensor, mean: Tensor, gamma: Te
 def bn_infer(
     x: Tensor, scale: Tensor, offset: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5
 ) -> Tensor:
-    one_each(x.size(1), "channels", scale=scale, offset=offset, mean=mean, variance=variance)
+    check_numel(x.size(1), "channels", scale=scale, offset=offset, mean=mean, variance=variance)
     return torch.nn.functional.batch_norm(x, mean, variance, scale, offset, False, 0.0, epsilon)
 
 
@@ -59,8 +59,8 @@ def batch_norm(
     momentum: float = 0.1,
     is_training: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The running statistics are inputs that GE updates in place."""
-    one_each(x.size(1), "channels", weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    """Update the running statistics, which are inputs, in place, as GE does."""
+    check_numel(x.size(1), "channels", weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     y, mean, rstd = torch.native_batch_norm(x, weight, bias, running_mean, running_var, is_training, momentum, epsilon)
     return y, running_mean.clone(), running_var.clone(), mean, rstd
 
@@ -112,17 +112,17 @@ def sync_batch_norm_elements(
     mean_dy: Tensor,
     mean_dy_xmu: Tensor,
 ) -> Tensor:
-    along = (save_input - mean) * invstd * invstd * mean_dy_xmu
-    return ((grad_output - mean_dy - along) * invstd * weight).to(grad_output.dtype)
+    slope = (save_input - mean) * invstd * invstd * mean_dy_xmu
+    return ((grad_output - mean_dy - slope) * invstd * weight).to(grad_output.dtype)
 
 
 @kernel("BNInferGrad")
 def bn_infer_grad(grads: Tensor, scale: Tensor, batch_variance: Tensor, *, epsilon: float = 1e-4) -> Tensor:
-    factor = scale * torch.rsqrt(batch_variance + epsilon)
-    return (grads.float() * _per_channel(factor, grads)).to(grads.dtype)
+    gain = scale * torch.rsqrt(batch_variance + epsilon)
+    return (grads.float() * _per_channel(gain, grads)).to(grads.dtype)
 
 
-# TorchAir leaves the format at GE's default, and its tensors are channel-first all the same.
+# TorchAir leaves the format at GE's default, though its tensors are channels-first.
 @kernel("GroupNorm", idle=("is_training", "data_format"))
 def group_norm(
     x: Tensor, gamma: Tensor, beta: Tensor, *, num_groups: int, eps: float = 1e-4

@@ -1,4 +1,4 @@
-"""Padding. Pairs of (before, after) stand for each dimension, first to last."""
+"""Padding. Paddings are pairs (before, after) for each dimension, first to last."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def _pairs(paddings: Sizes, contiguous: bool) -> list[tuple[int, int]]:
 
 
 def _last_first(pairs: list[tuple[int, int]]) -> list[int]:
-    """Torch lists paddings from the last dimension backwards."""
+    """Return paddings in torch's order, from the last dimension backwards."""
     return [size for pair in reversed(pairs) for size in pair]
 
 
 def _without_leading_zeros(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    first = next((at for at, pair in enumerate(pairs) if pair != (0, 0)), len(pairs))
+    first = next((dim for dim, pair in enumerate(pairs) if pair != (0, 0)), len(pairs))
     return pairs[first:]
 
 
 def _pad_by_copy(x: Tensor, pairs: list[tuple[int, int]], mode: str) -> Tensor:
-    """Torch pads by copying only the last dimensions, and only with two leading ones, of which the first may be 0."""
+    """Pad by copying elements. Torch needs two leading dimensions for that, of which the first may be 0."""
     padded = _without_leading_zeros(pairs)
     leading = x.dim() - len(padded)
     batch = x.reshape([math.prod(x.shape[:leading]), 1, *x.shape[leading:]])

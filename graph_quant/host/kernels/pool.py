@@ -1,4 +1,4 @@
-"""Pooling windows over images in NCHW."""
+"""Pooling of images and volumes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def adaptive_avg_pool_grad(input_grad: Tensor, *, orig_input_shape: Sequence[int
 @kernel("AdaptiveAvgPool3d")
 def adaptive_avg_pool_volume(x: Tensor, *, output_size: Sequence[int], data_format: str = "NDHWC") -> Tensor:
     pooled = functional.adaptive_avg_pool3d(_channels_first(x, data_format), tuple(output_size))  # type: ignore[arg-type]
-    return _channels_back(pooled, data_format)
+    return _restore_format(pooled, data_format)
 
 
 @kernel("AvgPool3D")
@@ -57,7 +57,7 @@ def avg_pool_volume(
     divisor_override: int = 0,
     data_format: str = "NDHWC",
 ) -> Tensor:
-    window, steps = (_of_volume(each, data_format) for each in (ksize, strides))
+    window, steps = (_depth_height_width(sizes, data_format) for sizes in (ksize, strides))
     pooled = functional.avg_pool3d(
         _channels_first(x, data_format),
         window,
@@ -67,11 +67,11 @@ def avg_pool_volume(
         count_include_pad,
         divisor_override or None,
     )
-    return _channels_back(pooled, data_format)
+    return _restore_format(pooled, data_format)
 
 
-def _of_volume(sizes: Sequence[int], data_format: str) -> list[int]:
-    """The three that are depth, height and width."""
+def _depth_height_width(sizes: Sequence[int], data_format: str) -> list[int]:
+    """Return the sizes of depth, height and width."""
     if len(sizes) < 5:
         return list(sizes) * (3 // len(sizes))
     return list(sizes[2:] if data_format == "NCDHW" else sizes[1:4])
@@ -81,7 +81,7 @@ def _channels_first(x: Tensor, data_format: str) -> Tensor:
     return x if data_format == "NCDHW" else x.movedim(-1, 1)
 
 
-def _channels_back(x: Tensor, data_format: str) -> Tensor:
+def _restore_format(x: Tensor, data_format: str) -> Tensor:
     return x if data_format == "NCDHW" else x.movedim(1, -1).contiguous()
 
 
@@ -95,7 +95,7 @@ def col2im(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Tensor:
-    """Columns as (n, channels, places of the window, windows)."""
+    """Sum columns (n, channels, window elements, windows) into an image."""
     columns = x.reshape(x.size(0), x.size(1) * x.size(2), x.size(3))
     return functional.fold(
         columns, tuple(output_size.ints), tuple(kernel_size), tuple(dilation), tuple(padding), tuple(stride)
@@ -151,10 +151,10 @@ def max_pool_with_argmax(
     dilation: Sequence[int] = (1, 1),
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    y, where = torch.ops.aten.max_pool2d_with_indices(
+    y, indices = torch.ops.aten.max_pool2d_with_indices(
         x, list(ksize[-2:]), list(strides[-2:]), list(pads[-2:]), list(dilation[-2:]), ceil_mode
     )
-    return y, where.to(from_attr(dtype))
+    return y, indices.to(from_attr(dtype))
 
 
 @kernel("MaxPool3DWithArgmaxV2", only=CHANNELS_FIRST)
@@ -168,8 +168,8 @@ def max_pool_volume_with_argmax(
     ceil_mode: bool = False,
     dtype: int = 3,
 ) -> tuple[Tensor, Tensor]:
-    """Places count through a whole volume."""
-    y, where = torch.ops.aten.max_pool3d_with_indices(
+    """Return maxima and their indices, which count through the whole volume."""
+    y, indices = torch.ops.aten.max_pool3d_with_indices(
         x, list(ksize), list(strides), list(pads), list(dilation), ceil_mode
     )
-    return y, where.to(from_attr(dtype))
+    return y, indices.to(from_attr(dtype))

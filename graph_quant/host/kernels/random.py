@@ -1,4 +1,4 @@
-"""Nodes that draw random numbers from a key and a counter."""
+"""Random samples from a key and a counter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def random_permutation(n: Sizes, seed: Tensor, offset: Tensor, *, layout: int = 
 
 @kernel("StatelessDropOutGenMask")
 def dropout_mask(shape: Sizes, prob: Tensor, seed: Tensor, seed1: Tensor, offset: Tensor | None = None) -> Tensor:
-    """The bits that are kept; the offset is the last number where there are two."""
+    """Return the mask of kept elements as bits; without ``offset``, ``seed1`` is the offset."""
     start = seed1 if offset is None else offset
     return pack_mask(seed, start, math.prod(shape.ints), prob)
 

@@ -1,4 +1,4 @@
-"""Many elements into one, along axes."""
+"""Reductions and cumulative reductions along axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...ge import REDUCTION, Sizes, from_attr, kernel, list_of_sizes
 
 
 def _axes(x: Tensor, axes: Sizes) -> list[int]:
-    """No axes means all of them."""
+    """Return the axes; none means all of them."""
     return list(axes.ints) or list(range(x.dim()))
 
 
@@ -29,7 +29,7 @@ def reduce_mean(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
 @kernel("ReduceProd", flops=REDUCTION)
 def reduce_prod(x: Tensor, axes: Sizes, *, keep_dims: bool = False) -> Tensor:
     product = x
-    for axis in sorted((each % max(x.dim(), 1) for each in _axes(x, axes)), reverse=True):
+    for axis in sorted((dim % max(x.dim(), 1) for dim in _axes(x, axes)), reverse=True):
         product = torch.prod(product, axis, keep_dims, dtype=x.dtype)
     return x.clone() if product is x else product
 
@@ -94,14 +94,14 @@ def reduce_var_around_mean(
     keepdim: bool = False,
     correction: int = 1,
 ) -> Tensor:
-    """In double precision, and less what the mean was rounded by, as exact as ATen's own running variance."""
+    """Compute in float64, and correct for the rounding of the mean: as exact as ATen's Welford variance."""
     axes = list(dim) or list(range(x.dim()))
-    apart = x.double() - mean.double()
+    deviation = x.double() - mean.double()
     count = math.prod(x.size(axis) for axis in axes)
-    squares = apart.square().sum(axes, keepdim) - apart.sum(axes, keepdim).square() / count
-    left = max(count - (correction if unbiased else 0), 0)
-    spread = squares / left
-    return (spread.sqrt() if if_std else spread).to(x.dtype)
+    squares = deviation.square().sum(axes, keepdim) - deviation.sum(axes, keepdim).square() / count
+    freedom = max(count - (correction if unbiased else 0), 0)
+    variance = squares / freedom
+    return (variance.sqrt() if if_std else variance).to(x.dtype)
 
 
 _INFINITE_NORM = 2147483647.0
@@ -109,7 +109,7 @@ _INFINITE_NORM = 2147483647.0
 
 @kernel("LpNormV2", only={"epsilon": (0,)})
 def lp_norm(x: Tensor, *, p: float = 2.0, axes: Sequence[int] = (), keepdim: bool = False) -> Tensor:
-    """GE writes an infinite order as the largest or smallest int32."""
+    """Compute a norm; GE writes an infinite order as the largest or smallest int32."""
     order = math.copysign(math.inf, p) if abs(p) >= _INFINITE_NORM else p
     return torch.linalg.vector_norm(x.contiguous(), order, list(axes) or None, keepdim)
 
@@ -137,15 +137,15 @@ def arg_min_with_value(x: Tensor, *, dimension: int, keep_dims: bool = False) ->
 
 
 @kernel("Cummax")
-def running_maximum(x: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
-    values, places = torch.cummax(x, dim)
-    return values, places
+def cummax(x: Tensor, *, dim: int) -> tuple[Tensor, Tensor]:
+    values, indices = torch.cummax(x, dim)
+    return values, indices
 
 
 @kernel("Cummin")
-def running_minimum(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    values, places = torch.cummin(x, axis)
-    return values, places
+def cummin(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+    values, indices = torch.cummin(x, axis)
+    return values, indices
 
 
 @kernel("Cumsum")

@@ -1,4 +1,4 @@
-"""Resampling of images and volumes in channel-first layout."""
+"""Resampling of channels-first images and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements written by index. Operators whose output GE defines as their input write into it."""
+"""Scatter, index_put and histograms. Operators whose output GE defines as their input write in place."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, constant_kernel, kernel
-from .checks import indices_within
-from .index import places
+from .checks import check_indices
+from .index import index_tuple
 
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
@@ -38,31 +38,31 @@ def tensor_scatter_update(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor
 
 @kernel("TensorScatterMax")
 def tensor_scatter_max(input: Tensor, indices: Tensor, updates: Tensor) -> Tensor:  # noqa: A002
-    return _scattered(input, indices, updates, "amax")
+    return _scatter_reduce(input, indices, updates, "amax")
 
 
 @kernel("TensorScatterMin")
 def tensor_scatter_min(input: Tensor, indices: Tensor, updates: Tensor) -> Tensor:  # noqa: A002
-    return _scattered(input, indices, updates, "amin")
+    return _scatter_reduce(input, indices, updates, "amin")
 
 
-def _scattered(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """Of rows of everything behind the places; the places are of the leading dimensions."""
+def _scatter_reduce(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> Tensor:
+    """Reduce updates into the slices of ``x`` that indices of its leading dimensions select."""
     depth = indices.size(-1)
     leading = list(x.shape[:depth])
-    where = torch.zeros(indices.shape[:-1], dtype=torch.int64)
+    flat = torch.zeros(indices.shape[:-1], dtype=torch.int64)
     for axis, size in enumerate(leading):
-        where = where * size + indices_within("indices", indices[..., axis].to(torch.int64), size)
+        flat = flat * size + check_indices("indices", indices[..., axis].to(torch.int64), size)
     rows = x.reshape(math.prod(leading), -1)
-    given = updates.reshape(where.numel(), -1)
-    places = where.reshape(-1, 1).expand(given.shape)
-    return torch.scatter_reduce(rows, 0, places, given, reduction).reshape(x.shape)
+    values = updates.reshape(flat.numel(), -1)
+    targets = flat.reshape(-1, 1).expand(values.shape)
+    return torch.scatter_reduce(rows, 0, targets, values, reduction).reshape(x.shape)
 
 
 @kernel("ScatterNd")
 def scatter_nd(indices: Tensor, x: Tensor, shape: Sizes) -> Tensor:
-    blank = torch.zeros(list(shape.ints), dtype=x.dtype)
-    return blank.index_put(tuple(indices.to(torch.int64).unbind(-1)), x, accumulate=True)
+    zeros = torch.zeros(list(shape.ints), dtype=x.dtype)
+    return zeros.index_put(tuple(indices.to(torch.int64).unbind(-1)), x, accumulate=True)
 
 
 @kernel("IndexPutV2", may_alias=True)
@@ -75,7 +75,7 @@ def index_put(
     *,
     accumulate: bool = False,
 ) -> Tensor:
-    where = tuple(place if isinstance(place, Tensor) else None for place in places(indexed_sizes.ints, indices))
+    where = tuple(index if isinstance(index, Tensor) else None for index in index_tuple(indexed_sizes.ints, indices))
     return torch.ops.aten.index_put_(x, where, value.to(x.dtype), accumulate)  # type: ignore[no-any-return]
 
 
@@ -87,7 +87,7 @@ def index_add(var: Tensor, indices: Tensor, updates: Tensor, alpha: Tensor | Non
 
 @constant_kernel("InplaceIndexAdd")
 def index_add_times(var: Tensor, indices: Tensor, updates: Tensor, alpha: Sizes, *, axis: int) -> Tensor:
-    # ATen's own operator rounds the product and the sum as one.
+    # ATen's operator rounds product and sum once, as a fused multiply-add.
     return var.index_add_(axis, indices, updates, alpha=alpha.scalar)
 
 

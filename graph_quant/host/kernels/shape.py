@@ -1,4 +1,4 @@
-"""Results with the elements of an input in another shape, order or type. They may share its memory.
+"""Views, permutations, broadcasts and bitcasts. Results may alias the input.
 
 Bitcast also packs and unpacks int4.
 """
@@ -20,26 +20,26 @@ from ...reference.blocks import BLOCK_ELEMENTS
 
 @kernel("Reshape", may_alias=True, view=True)
 def reshape(x: Tensor, shape: Sizes, *, axis: int = 0, num_axes: int = -1) -> Tensor:
-    """A 0 in the shape keeps that dimension, one -1 takes what is left; ``axis`` and ``num_axes`` limit the part."""
+    """Reshape the dimensions from ``axis`` on, ``num_axes`` of them. 0 keeps a dimension, -1 is inferred."""
     first = axis if axis >= 0 else x.dim() + axis + 1
     last = x.dim() if num_axes == -1 else first + num_axes
     replaced = list(x.shape[first:last])
     empty = x.numel() == 0
     sizes = [
-        replaced[at] if size == 0 and at < len(replaced) and not (empty and -1 not in shape.ints) else size
-        for at, size in enumerate(shape.ints)
+        replaced[dim] if size == 0 and dim < len(replaced) and not (empty and -1 not in shape.ints) else size
+        for dim, size in enumerate(shape.ints)
     ]
     if empty and -1 in sizes:
-        sizes[sizes.index(-1)] = _inferred(replaced, shape.ints)
+        sizes[sizes.index(-1)] = _infer_size(replaced, shape.ints)
     return x.reshape([*x.shape[:first], *sizes, *x.shape[last:]])
 
 
-def _inferred(replaced: Sequence[int], asked: Sequence[int]) -> int:
-    """The size that -1 stands for in a tensor without elements: kept dimensions, 0 long or not, cancel out."""
-    kept = {at for at, size in enumerate(asked) if size == 0 and at < len(replaced)}
-    left = math.prod(size for at, size in enumerate(replaced) if at not in kept)
-    known = math.prod(size for at, size in enumerate(asked) if at not in kept and size != -1)
-    return left // known if known else 0
+def _infer_size(replaced: Sequence[int], requested: Sequence[int]) -> int:
+    """Return the size that -1 stands for in an empty tensor: dimensions that are kept cancel out."""
+    kept = {dim for dim, size in enumerate(requested) if size == 0 and dim < len(replaced)}
+    elements = math.prod(size for dim, size in enumerate(replaced) if dim not in kept)
+    known = math.prod(size for dim, size in enumerate(requested) if dim not in kept and size != -1)
+    return elements // known if known else 0
 
 
 @kernel("FlattenV2", may_alias=True, view=True)
@@ -61,9 +61,9 @@ def transpose_attribute(x: Tensor, *, perm: Sequence[int]) -> Tensor:
 def squeeze(x: Tensor, *, axis: Sequence[int] = ()) -> Tensor:
     if not axis:
         return x.squeeze()
-    for each in axis:
-        if x.size(each) != 1:
-            raise ValueError(f"axis {each} must have size 1, got {x.size(each)}")
+    for dim in axis:
+        if x.size(dim) != 1:
+            raise ValueError(f"axis {dim} must have size 1, got {x.size(dim)}")
     return x.squeeze(tuple(axis))
 
 
@@ -75,7 +75,7 @@ def squeeze_input(x: Tensor, axes: Sizes | None = None) -> Tensor:
 @kernel("Unsqueeze", may_alias=True, view=True)
 def unsqueeze(x: Tensor, *, axes: Sequence[int] = ()) -> Tensor:
     rank = x.dim() + len(axes)
-    for axis in sorted(each % rank for each in axes):
+    for axis in sorted(dim % rank for dim in axes):
         x = x.unsqueeze(axis)
     return x
 
@@ -92,12 +92,12 @@ def expand_dims(x: Tensor, axis: Sizes) -> Tensor:
 
 @kernel("BroadcastTo", "Expand", may_alias=True, flops=0)
 def broadcast_to(x: Tensor, shape: Sizes) -> Tensor:
-    """-1 keeps a dimension. Expand also keeps a dimension where the shape says 1."""
+    """Broadcast; -1 keeps a dimension. Expand also keeps a dimension where the shape has 1."""
     sizes = list(shape.ints)
     added = len(sizes) - x.dim()
-    for at in range(max(added, 0), len(sizes)):
-        if sizes[at] == 1:
-            sizes[at] = -1
+    for dim in range(max(added, 0), len(sizes)):
+        if sizes[dim] == 1:
+            sizes[dim] = -1
     return x.expand(sizes)
 
 
@@ -152,13 +152,13 @@ def triu(x: Tensor, *, diagonal: int = 0) -> Tensor:
 
 @kernel("Bitcast", may_alias=True, view=True)
 def bitcast(x: Tensor, *, type: int, keep_dim: bool = False) -> Tensor:  # noqa: A002
-    """The same bits as another type; a change of width adds or removes a last dimension, or scales it."""
+    """Reinterpret the bits as another type; another width adds, removes or scales the last dimension."""
     if type == INT4.ge_attr:
         elements = int4.unpack(x)
         return elements if keep_dim else elements.reshape([*x.shape, INT4.packing])
     dtype = from_attr(type)
     if x.dtype == dtype == torch.int8:
-        # int8 have no reason to become int8: these are int4, two to a byte.
+        # A cast from int8 to int8 means int4, two to a byte.
         packed = int4.pack_pairs(x)
         return packed if keep_dim else packed.squeeze(-1)
     if x.dtype == torch.int8 and dtype == torch.int32 and (keep_dim or x.size(-1) == INT4.packing):
@@ -187,7 +187,7 @@ _step = step("pack_int4(Tensor elements) -> Tensor", _pack, _fake_pack)
 
 
 def _pack_int4(elements: Tensor) -> Tensor:
-    """``elements`` packed eight to an int32; outside compiled code in blocks that stay in cache."""
+    """Pack eight int4 into each int32; outside compiled code in blocks that stay in cache."""
     if torch.compiler.is_compiling():
         return int4.pack(elements)
     return _step(elements)  # type: ignore[no-any-return]

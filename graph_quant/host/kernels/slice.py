@@ -1,4 +1,4 @@
-"""Parts of an input. They may share its memory."""
+"""Slices, splits and unpacking. Results may alias the input."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def strided_slice(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Tensor:
-    """Python's indexing: bit i of a mask changes the meaning of entry i of begin, end and strides."""
+    """Slice as Python does: bit i of a mask changes the meaning of entry i of begin, end and strides."""
     steps = (1,) * len(begin.ints) if strides is None else strides.ints
     axis = 0
-    for at, (first, last, step) in enumerate(zip(begin.ints, end.ints, steps, strict=True)):
-        bit = 1 << at
+    for position, (first, last, step) in enumerate(zip(begin.ints, end.ints, steps, strict=True)):
+        bit = 1 << position
         if ellipsis_mask & bit:
-            after = sum(1 for later in range(at + 1, len(begin.ints)) if not new_axis_mask & (1 << later))
+            after = sum(1 for later in range(position + 1, len(begin.ints)) if not new_axis_mask & (1 << later))
             axis = x.dim() - after
         elif new_axis_mask & bit:
             x = x.unsqueeze(axis)
@@ -35,7 +35,7 @@ def strided_slice(
         elif shrink_axis_mask & bit:
             x = x.select(axis, first)
         else:
-            x = _cut(x, axis, None if begin_mask & bit else first, None if end_mask & bit else last, step)
+            x = _slice(x, axis, None if begin_mask & bit else first, None if end_mask & bit else last, step)
             axis += 1
     return x
 
@@ -44,22 +44,22 @@ def strided_slice(
 def strided_slice_v2(
     x: Tensor, begin: Sizes, end: Sizes, axes: Sizes | None = None, strides: Sizes | None = None
 ) -> Tensor:
-    positions = range(len(begin.ints)) if axes is None else axes.ints
+    sliced_axes = range(len(begin.ints)) if axes is None else axes.ints
     steps = (1,) * len(begin.ints) if strides is None else strides.ints
-    for axis, first, last, step in zip(positions, begin.ints, end.ints, steps, strict=True):
-        x = _cut(x, axis, first, last, step)
+    for axis, first, last, step in zip(sliced_axes, begin.ints, end.ints, steps, strict=True):
+        x = _slice(x, axis, first, last, step)
     return x
 
 
-def _cut(x: Tensor, axis: int, first: int | None, last: int | None, step: int) -> Tensor:
+def _slice(x: Tensor, axis: int, first: int | None, last: int | None, step: int) -> Tensor:
     if step > 0:
         return torch.ops.aten.slice.Tensor(x, axis, first, last, step)  # type: ignore[no-any-return]
-    picked = (
+    indices = (
         torch.arange(x.size(axis))[slice(first, last)]
         if step == 1
         else torch.tensor(list(range(x.size(axis)))[slice(first, last, step)], dtype=torch.int64)
     )
-    return x.index_select(axis, picked)
+    return x.index_select(axis, indices)
 
 
 @kernel("Slice", may_alias=True, flops=0)
@@ -69,13 +69,13 @@ def slice_sizes(x: Tensor, offsets: Sizes, size: Sizes) -> Tensor:
     return x
 
 
-# A dump may ask for as many parts as it likes; no graph has so many.
-_MOST_PARTS = 1 << 14
+# A dump may ask for any number of parts; no real graph has so many.
+_MAX_PARTS = 1 << 14
 
 
 def _check_parts(count: int) -> None:
-    if not 0 < count <= _MOST_PARTS:
-        raise TooMuchError(f"a tensor is split into 1 to {_MOST_PARTS} parts, got {count}")
+    if not 0 < count <= _MAX_PARTS:
+        raise TooMuchError(f"a tensor is split into 1 to {_MAX_PARTS} parts, got {count}")
 
 
 @kernel("SplitV", may_alias=True, flops=0, idle=("num_split",))

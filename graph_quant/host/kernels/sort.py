@@ -1,4 +1,4 @@
-"""Order and selection by size."""
+"""Sorting, top-k and unique."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def unique(
     return_counts: bool = False,
     sorted: bool = True,  # noqa: A002
 ) -> tuple[Tensor, Tensor, Tensor]:
-    values, places, counts = torch.ops.aten._unique2(x, sorted, return_inverse, return_counts)
-    return values, places, counts
+    values, indices, counts = torch.ops.aten._unique2(x, sorted, return_inverse, return_counts)
+    return values, indices, counts
 
 
 @kernel("UniqueConsecutive")
@@ -44,5 +44,5 @@ def unique_consecutive(
     x: Tensor, *, return_idx: bool = False, return_counts: bool = False, axis: int = 1000
 ) -> tuple[Tensor, Tensor, Tensor]:
     dim = None if axis == 1000 else axis
-    values, places, counts = torch.ops.aten.unique_consecutive(x, return_idx, return_counts, dim)
-    return values, places, counts
+    values, indices, counts = torch.ops.aten.unique_consecutive(x, return_idx, return_counts, dim)
+    return values, indices, counts

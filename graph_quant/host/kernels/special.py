@@ -1,4 +1,4 @@
-"""Functions of numbers beyond the elementary ones."""
+"""Special functions."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def bessel_i1e(x: Tensor) -> Tensor:
 
 
 @kernel("Ndtri")
-def normal_quantile(x: Tensor) -> Tensor:
+def ndtri(x: Tensor) -> Tensor:
     return torch.special.ndtri(x)
 
 
 @kernel("Igamma", same=("a", "x"))
-def lower_gamma(a: Tensor, x: Tensor) -> Tensor:
+def gammainc(a: Tensor, x: Tensor) -> Tensor:
     return torch.special.gammainc(a, x)
 
 
 @kernel("Igammac", same=("a", "x"))
-def upper_gamma(a: Tensor, x: Tensor) -> Tensor:
+def gammaincc(a: Tensor, x: Tensor) -> Tensor:
     return torch.special.gammaincc(a, x)
 
 
@@ -39,7 +39,7 @@ def zeta(x: Tensor, q: Tensor) -> Tensor:
 
 
 @kernel("Gcd", same=("x1", "x2"))
-def common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
+def gcd(x1: Tensor, x2: Tensor) -> Tensor:
     return torch.gcd(x1, x2)
 
 
@@ -49,12 +49,12 @@ def next_after(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 @kernel("CumulativeLogsumexp")
-def running_logsumexp(x: Tensor, axis: Sizes, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def logcumsumexp(x: Tensor, axis: Sizes, *, exclusive: bool = False, reverse: bool = False) -> Tensor:
     along = axis.ints[0]
     values = x.flip(along) if reverse else x
     if exclusive:
-        nothing = torch.full_like(values.narrow(along, 0, 1), -torch.inf)
-        values = torch.cat([nothing, values.narrow(along, 0, values.size(along) - 1)], along)
+        minus_infinity = torch.full_like(values.narrow(along, 0, 1), -torch.inf)
+        values = torch.cat([minus_infinity, values.narrow(along, 0, values.size(along) - 1)], along)
     total = torch.logcumsumexp(values.contiguous(), along)
     return total.flip(along) if reverse else total
 
