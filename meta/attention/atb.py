@@ -109,7 +109,9 @@ def paged_attention(
     return Plan(())
 
 
-@operator("atb::_npu_paged_attention_get_workspace", reference=reference.no_workspace, on_any_device=("context_lens",))
+@operator(
+    "atb::_npu_paged_attention_get_workspace", reference=reference.empty_workspace, on_any_device=("context_lens",)
+)
 def paged_attention_get_workspace(
     rules: Rules,
     query: Tensor,

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.attention.atb import check_paged, check_workspace
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention import atb as reference
@@ -66,7 +66,9 @@ def _plan_workspace(rules: Rules, *values: Any) -> Plan:
     return Plan((Result((0,), torch.uint8),))
 
 
-operator("atb::_npu_paged_attention_v2.out", reference=reference.paged_attention_v2)(taking(("rules", *NAMES), _plan))
-operator("atb::_npu_paged_attention_v2_get_workspace", reference=reference.no_workspace)(
-    taking(("rules", *(name for name in NAMES if name != "workspace")), _plan_workspace)
+operator("atb::_npu_paged_attention_v2.out", reference=reference.paged_attention_v2)(
+    with_signature(("rules", *NAMES), _plan)
+)
+operator("atb::_npu_paged_attention_v2_get_workspace", reference=reference.empty_workspace)(
+    with_signature(("rules", *(name for name in NAMES if name != "workspace")), _plan_workspace)
 )

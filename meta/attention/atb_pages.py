@@ -50,7 +50,7 @@ def _check_pages(
         rules.equal(f"{name}.size(0)", tensor.size(0), "block_table.size(0)", block_table.size(0))
 
 
-@operator("atb::_npu_paged_attention_splitfuse", reference=reference.splitfuse, on_any_device=_LENGTHS)
+@operator("atb::_npu_paged_attention_splitfuse", reference=reference.paged_attention_splitfuse, on_any_device=_LENGTHS)
 def splitfuse(
     rules: Rules,
     query: Tensor,
@@ -75,7 +75,7 @@ def splitfuse(
     return Plan(())
 
 
-@operator("atb::_npu_flash_attention_qlens", reference=reference.qlens, on_any_device=_LENGTHS)
+@operator("atb::_npu_flash_attention_qlens", reference=reference.flash_attention_qlens, on_any_device=_LENGTHS)
 def qlens(
     rules: Rules,
     query: Tensor,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.attention.atb import HALVES, check_heads, check_packed
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.attention import atb_prefix as reference
@@ -145,8 +145,8 @@ def _plan(rules: Rules, *values: Any) -> PrefixPlan:
 
 
 operator("atb::npu_self_attention_prefix_encoder", reference=reference.self_attention_prefix_encoder)(
-    taking(("rules", *ENCODER, *OPTIONS), _plan)
+    with_signature(("rules", *ENCODER, *OPTIONS), _plan)
 )
 operator("atb::npu_self_attention_prefix_encoder.out", reference=reference.self_attention_prefix_encoder_out)(
-    taking(("rules", *ENCODER, *OPTIONS, "output"), _plan)
+    with_signature(("rules", *ENCODER, *OPTIONS, "output"), _plan)
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor
 
@@ -15,7 +15,7 @@ MOST_BLOCK = 1024
 NZ_BYTES, NZ_DIMENSIONS = 32, 5
 
 
-def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """Refuses key and value that do not fit query or each other."""
     query, key, value = operands.query, operands.key, operands.value
     dtypes = (torch.int8,) if query.dtype == torch.int8 else (query.dtype, *QUANTISED)
@@ -23,35 +23,35 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     rules.dtype("value", value, (key.dtype,), why=", the dtype of key")
     rules.rank("value", value, key.dim(), why=", as many as key")
     if operands.block_table is not None:
-        _check_paged(rules, operands, numbers, operands.block_table)
+        _check_paged(rules, operands, attrs, operands.block_table)
     else:
-        _check_unpaged(rules, operands, numbers)
-    _check_prefix(rules, operands, numbers)
-    _check_padding(rules, operands, numbers)
+        _check_unpaged(rules, operands, attrs)
+    _check_prefix(rules, operands, attrs)
+    _check_padding(rules, operands, attrs)
 
 
-def _check_unpaged(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_unpaged(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     query, key, value = operands.query, operands.key, operands.value
     rules.rank("key", key, query.dim(), why=", as many as query without a block_table")
-    channels = len(numbers.layout) - 1
+    channels = len(attrs.layout) - 1
     for dim in range(channels):
         rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
-    if numbers.layout[0] == "B":
+    if attrs.layout[0] == "B":
         rules.equal("key.size(0)", key.size(0), "query.size(0)", query.size(0))
     packing = 8 if key.dtype == torch.int32 else 1
-    _, _, _, width = query_sizes(query, numbers)
-    if not numbers.is_packed:
+    _, _, _, width = query_sizes(query, attrs)
+    if not attrs.is_packed:
         rules.equal(f"value.size({channels})", value.size(channels), f"key.size({channels})", key.size(channels))
-    if numbers.layout == "BSH":
-        rules.equal("key.size(2)", key.size(2) * packing, "num_key_value_heads * D", numbers.kv_heads * width)
+    if attrs.layout == "BSH":
+        rules.equal("key.size(2)", key.size(2) * packing, "num_key_value_heads * D", attrs.kv_heads * width)
         return
-    heads = numbers.layout.index("N")
-    rules.equal(f"key.size({heads})", key.size(heads), "num_key_value_heads", numbers.kv_heads)
+    heads = attrs.layout.index("N")
+    rules.equal(f"key.size({heads})", key.size(heads), "num_key_value_heads", attrs.kv_heads)
     rules.equal(f"key.size({channels})", key.size(channels) * packing, f"query.size({channels})", width)
 
 
-def _check_paged(rules: Rules, operands: Operands, numbers: Numbers, block_table: Tensor) -> None:
-    key, value, size = operands.key, operands.value, numbers.block_size
+def _check_paged(rules: Rules, operands: Operands, attrs: Attributes, block_table: Tensor) -> None:
+    key, value, size = operands.key, operands.value, attrs.block_size
     rules.dtype("block_table", block_table, (torch.int32,))
     rules.rank("block_table", block_table, 2)
     rules.rank("key", key, 3, 5, why=" with a block_table")
@@ -60,36 +60,36 @@ def _check_paged(rules: Rules, operands: Operands, numbers: Numbers, block_table
         lambda: f"block_size must be a multiple of 16 up to {MOST_BLOCK} with a block_table, got {size}",
     )
     rules.require(key.dtype != torch.int32, lambda: f"key must not be packed int4 with a block_table, got {key.dtype}")
-    name = numbers.name("actual_seq_lengths_kv")
-    if numbers.actual_seq_lengths_kv is None:
+    name = attrs.name("actual_seq_lengths_kv")
+    if attrs.actual_seq_lengths_kv is None:
         rules.refuse(f"{name} must be given with a block_table, got None")
-    _check_blocks(rules, operands, numbers)
+    _check_blocks(rules, operands, attrs)
     channels = 2 if key.dim() == NZ_DIMENSIONS else key.dim() - 1
     for dim in range(key.dim()):
-        if dim != channels or not numbers.is_packed:
+        if dim != channels or not attrs.is_packed:
             rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
-    if not numbers.is_packed:
-        rules.equal("block_table.size(0)", block_table.size(0), "the batch of query", query_batch(operands, numbers))
-    elif numbers.actual_seq_lengths is not None:
+    if not attrs.is_packed:
+        rules.equal("block_table.size(0)", block_table.size(0), "the batch of query", query_batch(operands, attrs))
+    elif attrs.actual_seq_lengths is not None:
         rules.equal(
             "block_table.size(0)",
             block_table.size(0),
-            f"the length of {numbers.name('actual_seq_lengths')}",
-            len(numbers.actual_seq_lengths),
+            f"the length of {attrs.name('actual_seq_lengths')}",
+            len(attrs.actual_seq_lengths),
         )
 
 
-def query_batch(operands: Operands, numbers: Numbers) -> Any:
+def query_batch(operands: Operands, attrs: Attributes) -> Any:
     """How many batches query has."""
-    return query_sizes(operands.query, numbers)[0]
+    return query_sizes(operands.query, attrs)[0]
 
 
-def _check_blocks(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_blocks(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """The three forms of a cache in blocks."""
-    key, heads = operands.key, numbers.kv_heads
-    _, _, _, width = query_sizes(operands.query, numbers)
+    key, heads = operands.key, attrs.kv_heads
+    _, _, _, width = query_sizes(operands.query, attrs)
     if key.dim() == 3:
-        rules.equal("key.size(1)", key.size(1), "block_size", numbers.block_size)
+        rules.equal("key.size(1)", key.size(1), "block_size", attrs.block_size)
         rules.equal("key.size(2)", key.size(2), "num_key_value_heads * D", heads * width)
         rules.require(
             operands.value.size(2) % heads == 0,
@@ -101,31 +101,31 @@ def _check_blocks(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     rules.equal("key.size(1)", key.size(1), "num_key_value_heads", heads)
     if key.dim() == 4:
         rules.require(
-            numbers.layout in ("BNSD", "TND", "NTD"),
-            lambda: f"key must have 3 or 5 dimensions in layout {numbers.input_layout}, got 4: {list(key.shape)}",
+            attrs.layout in ("BNSD", "TND", "NTD"),
+            lambda: f"key must have 3 or 5 dimensions in layout {attrs.input_layout}, got 4: {list(key.shape)}",
         )
-        rules.equal("key.size(2)", key.size(2), "block_size", numbers.block_size)
+        rules.equal("key.size(2)", key.size(2), "block_size", attrs.block_size)
         rules.equal("key.size(3)", key.size(3), "D", width)
         return
-    rules.equal("key.size(3)", key.size(3), "block_size", numbers.block_size)
+    rules.equal("key.size(3)", key.size(3), "block_size", attrs.block_size)
     rules.equal("key.size(4)", key.size(4), "the elements of 32 bytes", NZ_BYTES // key.element_size())
     rules.equal("key.size(2) * key.size(4)", key.size(2) * key.size(4), "D", width)
 
 
-def _check_prefix(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_prefix(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     key_prefix, value_prefix = operands.key_shared_prefix, operands.value_shared_prefix
     if key_prefix is None or value_prefix is None:
         if key_prefix is not value_prefix:
             given, missing = ("value", "key") if key_prefix is None else ("key", "value")
             rules.refuse(f"{missing}_shared_prefix must come with {given}_shared_prefix, got None")
-        if numbers.actual_shared_prefix_len is not None:
+        if attrs.actual_shared_prefix_len is not None:
             rules.refuse("actual_shared_prefix_len must be None without key_shared_prefix, got a list")
         return
     if operands.block_table is not None:
         rules.refuse("key_shared_prefix must be None with a block_table, got a tensor")
-    if operands.query.dtype == torch.int8 or numbers.is_packed:
+    if operands.query.dtype == torch.int8 or attrs.is_packed:
         rules.refuse("key_shared_prefix must be None with an int8 query or in layouts with T, got a tensor")
-    tokens = 2 if numbers.layout == "BNSD" else 1
+    tokens = 2 if attrs.layout == "BNSD" else 1
     pairs = (("key", key_prefix, operands.key), ("value", value_prefix, operands.value))
     for name, prefix, whole in pairs:
         argument = f"{name}_shared_prefix"
@@ -141,16 +141,16 @@ def _check_prefix(rules: Rules, operands: Operands, numbers: Numbers) -> None:
         f"key_shared_prefix.size({tokens})",
         key_prefix.size(tokens),
     )
-    lengths = numbers.actual_shared_prefix_len
+    lengths = attrs.actual_shared_prefix_len
     rules.require(
         lengths is None or len(lengths) == 1, lambda: f"actual_shared_prefix_len must have 1 element, got {lengths}"
     )
 
 
-def _check_padding(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_padding(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     sides = (
-        ("query_padding_size", operands.query_padding_size, "actual_seq_lengths", numbers.actual_seq_lengths),
-        ("kv_padding_size", operands.kv_padding_size, "actual_seq_lengths_kv", numbers.actual_seq_lengths_kv),
+        ("query_padding_size", operands.query_padding_size, "actual_seq_lengths", attrs.actual_seq_lengths),
+        ("kv_padding_size", operands.kv_padding_size, "actual_seq_lengths_kv", attrs.actual_seq_lengths_kv),
     )
     for name, padding, lengths_name, lengths in sides:
         if padding is None:
@@ -161,8 +161,8 @@ def _check_padding(rules: Rules, operands: Operands, numbers: Numbers) -> None:
             lambda: f"{name} must have one element, got {list(padding.shape)}",  # noqa: B023
         )
         if lengths is None:
-            rules.refuse(f"{numbers.name(lengths_name)} must be given with {name}, got None")
+            rules.refuse(f"{attrs.name(lengths_name)} must be given with {name}, got None")
         if operands.block_table is not None or operands.key_shared_prefix is not None:
             rules.refuse(f"{name} must be None with a block_table or a shared prefix, got a tensor")
-        if numbers.is_packed:
-            rules.refuse(f"{name} must be None in layout {numbers.input_layout}, got a tensor")
+        if attrs.is_packed:
+            rules.refuse(f"{name} must be None in layout {attrs.input_layout}, got a tensor")

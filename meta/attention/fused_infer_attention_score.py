@@ -8,7 +8,7 @@ from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.fused_infer_attention_score import fused_infer_attention_score as reference
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from torch import Tensor
 
 OP = "npu_fused_infer_attention_score"
@@ -66,12 +66,12 @@ def plan_call(
         value_antiquant_scale, value_antiquant_offset, block_table, query_padding_size, kv_padding_size,
         key_shared_prefix, value_shared_prefix, query_rope, key_rope,
     )  # fmt: skip
-    numbers = Numbers(
+    attrs = Attributes(
         OP, input_layout, num_heads, num_key_value_heads, scale, pre_tokens, next_tokens, sparse_mode, inner_precise,
         block_size, antiquant_mode, key_antiquant_mode, value_antiquant_mode, softmax_lse_flag,
         actual_seq_lengths, actual_seq_lengths_kv, actual_shared_prefix_len,
     )  # fmt: skip
-    return plan_of(rules, operands, numbers)
+    return plan_of(rules, operands, attrs)
 
 
 fused_infer_attention_score = operator("npu_fused_infer_attention_score", reference=reference)(plan_call)

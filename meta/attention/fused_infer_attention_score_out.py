@@ -15,7 +15,7 @@ import torch
 from graph_quant.meta.attention.fused_infer_attention_score import plan_call as first
 from graph_quant.meta.attention.fused_infer_attention_score_v2 import plan_call as second
 from graph_quant.meta.attention.inference import AttentionPlan
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.fused_attention import fused_attention
@@ -32,7 +32,7 @@ class OutPlan(Plan):
 def write(computed: AttentionPlan, out: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Computes into the tensors of ``out``."""
     assert computed.operands is not None
-    results = fused_attention(computed.operands, computed.numbers)
+    results = fused_attention(computed.operands, computed.attrs)
     return tuple(place.copy_(result) if result.numel() else place for place, result in zip(out, results, strict=True))
 
 
@@ -63,7 +63,7 @@ def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
             )
         return OutPlan(("out[0]", "out[1]"), plan)
 
-    return taking((*_names(plan_call), "workspace", "out"), rules_of_out)
+    return with_signature((*_names(plan_call), "workspace", "out"), rules_of_out)
 
 
 def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
@@ -71,7 +71,7 @@ def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
         plan_call(rules, *values)
         return Plan((Result((0,), torch.uint8),))
 
-    return taking(_names(plan_call), rules_of_query)
+    return with_signature(_names(plan_call), rules_of_query)
 
 
 operator("npu_fused_infer_attention_score.out", reference=write)(_writing(first))

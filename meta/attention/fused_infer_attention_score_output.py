@@ -14,7 +14,7 @@ from graph_quant.meta.attention.fused_infer_attention_score_v2 import check_out_
 from graph_quant.meta.attention.inference import check_query, results_of
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from torch import Tensor
 
 
@@ -31,9 +31,9 @@ def allocate(query: Tensor, allocated: tuple[Result, Result]) -> tuple[Tensor, T
     return result, logarithms
 
 
-def _plan(rules: Rules, operands: Operands, numbers: Numbers) -> OutputPlan:
-    check_query(rules, operands, numbers)
-    results = results_of(operands, numbers)
+def _plan(rules: Rules, operands: Operands, attrs: Attributes) -> OutputPlan:
+    check_query(rules, operands, attrs)
+    results = results_of(operands, attrs)
     return OutputPlan(results, results)
 
 
@@ -52,8 +52,8 @@ def first(
 ) -> OutputPlan:
     """The plan of a call; key has no part in what comes back, and value stands for it."""
     operands = Operands(query, value, value, quant_scale2=quant_scale2, block_table=block_table, query_rope=query_rope)
-    numbers = Numbers(FIRST, input_layout, num_heads, num_key_value_heads, softmax_lse_flag=softmax_lse_flag)
-    return _plan(rules, operands, numbers)
+    attrs = Attributes(FIRST, input_layout, num_heads, num_key_value_heads, softmax_lse_flag=softmax_lse_flag)
+    return _plan(rules, operands, attrs)
 
 
 @operator("_npu_fused_infer_attention_score_v2_infer_output", reference=allocate)
@@ -79,7 +79,7 @@ def second(
     operands = Operands(
         query, value, value, quant_scale2=quant_scale_out, block_table=block_table, query_rope=query_rope
     )
-    numbers = Numbers(SECOND, input_layout, num_query_heads, num_key_value_heads, softmax_lse_flag=return_softmax_lse)
-    plan = _plan(rules, operands, numbers)
+    attrs = Attributes(SECOND, input_layout, num_query_heads, num_key_value_heads, softmax_lse_flag=return_softmax_lse)
+    plan = _plan(rules, operands, attrs)
     check_out_dtype(rules, out_dtype, plan)
     return plan

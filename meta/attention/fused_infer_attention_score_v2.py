@@ -10,7 +10,7 @@ from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.fused_infer_attention_score import fused_infer_attention_score as reference
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from torch import Tensor
 
 OP = "npu_fused_infer_attention_score_v2"
@@ -100,12 +100,12 @@ def plan_call(
         dequant_scale_query=dequant_scale_query,
         learnable_sink=learnable_sink,
     )  # fmt: skip
-    numbers = Numbers(
+    attrs = Attributes(
         OP, input_layout, num_query_heads, num_key_value_heads, softmax_scale, pre_tokens, next_tokens, sparse_mode,
         inner_precise, block_size, 0, key_quant_mode, value_quant_mode, return_softmax_lse,
         actual_seq_qlen, actual_seq_kvlen,
     )  # fmt: skip
-    plan = plan_of(rules, operands, numbers)
+    plan = plan_of(rules, operands, attrs)
     check_out_dtype(rules, out_dtype, plan)
     return plan
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.attention.fusion_rules import Given, check, draws, result_shape, rows_shape, weights
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.fusion_attention_node import (
@@ -130,7 +130,7 @@ def _planning(names: tuple[str, ...]) -> Any:
         counts = (given["seed"], given["offset"], weights(given)) if dropped else (0, 0, 0)
         return Plan((*results, *counts))
 
-    return taking(("rules", *names), plan)
+    return with_signature(("rules", *names), plan)
 
 
 def _plan_v3(rules: Rules, *values: Any) -> Plan:
@@ -146,22 +146,24 @@ def _planning_gradients(names: tuple[str, ...]) -> Any:
             gradients += [_like(given[name], given["query"].dtype) for name in _ROPE]
         return Plan((*gradients, _like(given["sink"], torch.float32)))
 
-    return taking(("rules", *names), plan)
+    return with_signature(("rules", *names), plan)
 
 
-fusion_attention = operator("npu_fusion_attention", reference=taking(FORWARD, compute))(_planning(FORWARD))
-fusion_attention_v2 = operator("npu_fusion_attention_v2", reference=taking(FORWARD_V2, compute))(_planning(FORWARD_V2))
+fusion_attention = operator("npu_fusion_attention", reference=with_signature(FORWARD, compute))(_planning(FORWARD))
+fusion_attention_v2 = operator("npu_fusion_attention_v2", reference=with_signature(FORWARD_V2, compute))(
+    _planning(FORWARD_V2)
+)
 fusion_attention_v3 = operator(
-    "npu_fusion_attention_v3", reference=taking(FORWARD_V3, compute_v3), on_any_device=_HOST_LENGTHS
-)(taking(("rules", *FORWARD_V3), _plan_v3))
-fusion_attention_grad = operator("npu_fusion_attention_grad", reference=taking(BACKWARD, compute_gradients))(
+    "npu_fusion_attention_v3", reference=with_signature(FORWARD_V3, compute_v3), on_any_device=_HOST_LENGTHS
+)(with_signature(("rules", *FORWARD_V3), _plan_v3))
+fusion_attention_grad = operator("npu_fusion_attention_grad", reference=with_signature(BACKWARD, compute_gradients))(
     _planning_gradients(BACKWARD)
 )
 fusion_attention_grad_v2 = operator(
-    "npu_fusion_attention_grad_v2", reference=taking(BACKWARD_V2, compute_gradients_v2)
+    "npu_fusion_attention_grad_v2", reference=with_signature(BACKWARD_V2, compute_gradients_v2)
 )(_planning_gradients(BACKWARD_V2))
 fusion_attention_grad_v3 = operator(
     "npu_fusion_attention_grad_v3",
-    reference=taking(BACKWARD_V3, compute_gradients),
+    reference=with_signature(BACKWARD_V3, compute_gradients),
     on_any_device=(*_HOST_LENGTHS, "seed", "offset"),
 )(_planning_gradients(BACKWARD_V3))

@@ -10,7 +10,7 @@ from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.flash_attention import INCRE, flash_attention
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor
 
@@ -52,13 +52,13 @@ def incre_flash_attention(
         query, key, value, pse_shift, atten_mask, dequant_scale1, quant_scale1, dequant_scale2, quant_scale2,
         quant_offset2, antiquant_scale, antiquant_offset, block_table=block_table, kv_padding_size=kv_padding_size,
     )  # fmt: skip
-    numbers = Numbers(
+    attrs = Attributes(
         INCRE, input_layout, num_heads, num_key_value_heads, scale_value,
         inner_precise=inner_precise,
         block_size=block_size,
         actual_seq_lengths_kv=actual_seq_lengths,
     )  # fmt: skip
-    plan = plan_of(rules, operands, numbers, LAYOUTS)
-    tokens = query_sizes(query, numbers)[2]
+    plan = plan_of(rules, operands, attrs, LAYOUTS)
+    tokens = query_sizes(query, attrs)[2]
     rules.require(tokens == 1, lambda: f"query must have one token, got {tokens}")
     return replace(plan, results=plan.results[:1])

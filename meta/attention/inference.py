@@ -13,7 +13,7 @@ import torch
 from graph_quant.meta.attention import caches, kernel_limits, masking, packed_sequences, quantisation
 from graph_quant.meta.operator import Plan, Result
 from graph_quant.meta.rules import Rules, guard_or_false
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.layouts import LAYOUTS
 from graph_quant.reference.attention.results import lse_shape, query_sizes, result_dtype, result_shape
 from torch import Tensor
@@ -31,82 +31,82 @@ class AttentionPlan(Plan):
     """A call under the names that all inference attention operators share; its tensors where there is data."""
 
     operands: Operands | None
-    numbers: Numbers
+    attrs: Attributes
 
 
 def plan_of(
-    rules: Rules, operands: Operands, numbers: Numbers, layouts: Sequence[str] = tuple(LAYOUTS)
+    rules: Rules, operands: Operands, attrs: Attributes, layouts: Sequence[str] = tuple(LAYOUTS)
 ) -> AttentionPlan:
     """The plan of a call that the documents allow; any other is refused."""
-    check_query(rules, operands, numbers, layouts)
-    caches.check(rules, operands, numbers)
-    _check_rope(rules, operands, numbers)
-    quantisation.check(rules, operands, numbers)
-    masking.check(rules, operands, numbers)
-    _check_lengths(rules, operands, numbers)
-    _check_sink(rules, operands, numbers)
-    packed_sequences.check(rules, operands, numbers)
-    kernel_limits.check(rules, operands, numbers)
+    check_query(rules, operands, attrs, layouts)
+    caches.check(rules, operands, attrs)
+    _check_rope(rules, operands, attrs)
+    quantisation.check(rules, operands, attrs)
+    masking.check(rules, operands, attrs)
+    _check_lengths(rules, operands, attrs)
+    _check_sink(rules, operands, attrs)
+    packed_sequences.check(rules, operands, attrs)
+    kernel_limits.check(rules, operands, attrs)
     int4 = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
     # A trace remembers its plans and is not to be kept alive by tensors of its own in them.
     kept = None if isinstance(operands.query, FakeTensor) else operands
-    return AttentionPlan(results_of(operands, numbers), kept, numbers, int4_arguments=int4)
+    return AttentionPlan(results_of(operands, attrs), kept, attrs, int4_arguments=int4)
 
 
-def results_of(operands: Operands, numbers: Numbers) -> tuple[Result, Result]:
+def results_of(operands: Operands, attrs: Attributes) -> tuple[Result, Result]:
     """What comes back, without values."""
     return (
-        Result(result_shape(operands, numbers), result_dtype(operands)),
-        Result(lse_shape(operands, numbers), torch.float32),
+        Result(result_shape(operands, attrs), result_dtype(operands)),
+        Result(lse_shape(operands, attrs), torch.float32),
     )
 
 
-def check_query(rules: Rules, operands: Operands, numbers: Numbers, layouts: Sequence[str] = tuple(LAYOUTS)) -> None:
+def check_query(rules: Rules, operands: Operands, attrs: Attributes, layouts: Sequence[str] = tuple(LAYOUTS)) -> None:
     """Refuse what query cannot be in its layout."""
-    _check_numbers(rules, operands, numbers, layouts)
-    _check_query(rules, operands, numbers)
+    _check_attributes(rules, operands, attrs, layouts)
+    _check_query(rules, operands, attrs)
 
 
 def _is_packed(cache: Tensor | None) -> bool:
     return cache is not None and cache.dtype == torch.int32
 
 
-def _check_numbers(rules: Rules, operands: Operands, numbers: Numbers, layouts: Sequence[str]) -> None:
-    heads, kv_heads = numbers.num_heads, numbers.num_key_value_heads
-    name = numbers.name("num_heads")
+def _check_attributes(rules: Rules, operands: Operands, attrs: Attributes, layouts: Sequence[str]) -> None:
+    heads, kv_heads = attrs.num_heads, attrs.num_key_value_heads
+    name = attrs.name("num_heads")
     rules.require(
-        numbers.input_layout in layouts,
-        lambda: f"input_layout must be {', '.join(layouts[:-1])} or {layouts[-1]}, got {numbers.input_layout!r}",
+        attrs.input_layout in layouts,
+        lambda: f"input_layout must be {', '.join(layouts[:-1])} or {layouts[-1]}, got {attrs.input_layout!r}",
     )
     rules.require(1 <= heads <= MOST_HEADS, lambda: f"{name} must lie in [1, {MOST_HEADS}], got {heads}")
     rules.require(kv_heads >= 0, lambda: f"num_key_value_heads must be at least 0, got {kv_heads}")
     rules.require(
-        heads % numbers.kv_heads == 0,
-        lambda: f"{name} must be a multiple of num_key_value_heads, got {heads} and {numbers.kv_heads}",
+        heads % attrs.kv_heads == 0,
+        lambda: f"{name} must be a multiple of num_key_value_heads, got {heads} and {attrs.kv_heads}",
     )
     rules.require(
-        operands.query_rope is not None or heads // numbers.kv_heads <= MOST_GROUP,
-        lambda: f"{name} must be at most {MOST_GROUP} times num_key_value_heads, got {heads} and {numbers.kv_heads}",
+        operands.query_rope is not None or heads // attrs.kv_heads <= MOST_GROUP,
+        lambda: f"{name} must be at most {MOST_GROUP} times num_key_value_heads, got {heads} and {attrs.kv_heads}",
     )
     rules.require(
-        numbers.inner_precise in (0, 1, 2, 3),
-        lambda: f"inner_precise must be 0, 1, 2 or 3, got {numbers.inner_precise}",
+        attrs.inner_precise in (0, 1, 2, 3),
+        lambda: f"inner_precise must be 0, 1, 2 or 3, got {attrs.inner_precise}",
     )
 
 
-def _check_query(rules: Rules, operands: Operands, numbers: Numbers) -> None:
-    query, heads = operands.query, numbers.num_heads
+def _check_query(rules: Rules, operands: Operands, attrs: Attributes) -> None:
+    query, heads = operands.query, attrs.num_heads
     rules.dtype("query", query, QUERY_DTYPES)
-    rules.rank("query", query, 4 if len(numbers.layout) == 4 else 3, why=f" in layout {numbers.input_layout}")
-    if numbers.layout == "BSH":
+    rules.rank("query", query, 4 if len(attrs.layout) == 4 else 3, why=f" in layout {attrs.input_layout}")
+    if attrs.layout == "BSH":
         rules.require(
             query.size(2) % heads == 0,
-            lambda: f"query.size(2) must be a multiple of {numbers.name('num_heads')}, got {query.size(2)} and {heads}",
+            lambda: f"query.size(2) must be a multiple of {attrs.name('num_heads')}, got {query.size(2)} and {heads}",
         )
     else:
-        place = numbers.layout.index("N")
-        rules.equal(f"query.size({place})", query.size(place), numbers.name("num_heads"), heads)
-    _, _, tokens, channels = query_sizes(query, numbers)
+        place = attrs.layout.index("N")
+        rules.equal(f"query.size({place})", query.size(place), attrs.name("num_heads"), heads)
+    _, _, tokens, channels = query_sizes(query, attrs)
     rules.require(
         channels <= MOST_CHANNELS, lambda: f"query must have at most {MOST_CHANNELS} channels a head, got {channels}"
     )
@@ -115,11 +115,11 @@ def _check_query(rules: Rules, operands: Operands, numbers: Numbers) -> None:
         channels % multiple == 0,
         lambda: f"query must have a multiple of {multiple} channels a head, got {channels}",
     )
-    if numbers.input_layout == "BNSD_BSND":
+    if attrs.input_layout == "BNSD_BSND":
         rules.require(tokens != 1, lambda: f"query must have more than one token in layout BNSD_BSND, got {tokens}")
 
 
-def _check_rope(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_rope(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     query_rope, key_rope = operands.query_rope, operands.key_rope
     if query_rope is None or key_rope is None:
         if query_rope is not key_rope:
@@ -130,54 +130,54 @@ def _check_rope(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     for name, rope, whole in (("query_rope", query_rope, operands.query), ("key_rope", key_rope, operands.key)):
         rules.dtype(name, rope, float_dtypes, why=" beside this query")
         rules.rank(name, rope, whole.dim(), why=", as many as the tensor it goes with")
-    _, _, _, channels = query_sizes(operands.query, numbers)
+    _, _, _, channels = query_sizes(operands.query, attrs)
     rules.require(
         channels in (LATENT_CHANNELS, SPLIT_CHANNELS),
         lambda: f"query must have 128 or 512 channels a head beside query_rope, got {channels}",
     )
-    _check_rope_shape(rules, "query_rope", query_rope, operands.query, numbers.num_heads, numbers)
+    _check_rope_shape(rules, "query_rope", query_rope, operands.query, attrs.num_heads, attrs)
     if key_rope.dim() < 5:
-        _check_rope_shape(rules, "key_rope", key_rope, operands.key, numbers.kv_heads, numbers)
+        _check_rope_shape(rules, "key_rope", key_rope, operands.key, attrs.kv_heads, attrs)
     else:
         rules.equal("key_rope.size(2) * key_rope.size(4)", key_rope.size(2) * key_rope.size(4), "64", ROPE_CHANNELS)
         for dim in (0, 1, 3):
             rules.equal(f"key_rope.size({dim})", key_rope.size(dim), f"key.size({dim})", operands.key.size(dim))
     for name in ("pse_shift", "query_padding_size", "kv_padding_size", "key_shared_prefix", "quant_scale2"):
         if getattr(operands, name) is not None:
-            rules.refuse(f"{numbers.name(name)} must be None beside query_rope, got a tensor")
+            rules.refuse(f"{attrs.name(name)} must be None beside query_rope, got a tensor")
     if channels == LATENT_CHANNELS:
         rules.require(
-            numbers.kv_heads == 1,
-            lambda: f"num_key_value_heads must be 1 for 512 channels a head, got {numbers.kv_heads}",
+            attrs.kv_heads == 1,
+            lambda: f"num_key_value_heads must be 1 for 512 channels a head, got {attrs.kv_heads}",
         )
         rules.require(
-            numbers.num_heads in (1, 2, 4, 8, 16, 32, 64, 128),
+            attrs.num_heads in (1, 2, 4, 8, 16, 32, 64, 128),
             lambda: (
-                f"{numbers.name('num_heads')} must be a power of 2 up to 128 for 512 channels a head, "
-                f"got {numbers.num_heads}"
+                f"{attrs.name('num_heads')} must be a power of 2 up to 128 for 512 channels a head, "
+                f"got {attrs.num_heads}"
             ),
         )
         rules.require(
-            not numbers.softmax_lse_flag,
-            lambda: f"{numbers.name('softmax_lse_flag')} must be False for 512 channels a head, got True",
+            not attrs.softmax_lse_flag,
+            lambda: f"{attrs.name('softmax_lse_flag')} must be False for 512 channels a head, got True",
         )
 
 
-def _check_rope_shape(rules: Rules, name: str, rope: Any, whole: Any, heads: int, numbers: Numbers) -> None:
-    is_flat = numbers.layout == "BSH" or (name == "key_rope" and whole.dim() == 3 and rope.size(2) != ROPE_CHANNELS)
+def _check_rope_shape(rules: Rules, name: str, rope: Any, whole: Any, heads: int, attrs: Attributes) -> None:
+    is_flat = attrs.layout == "BSH" or (name == "key_rope" and whole.dim() == 3 and rope.size(2) != ROPE_CHANNELS)
     width = ROPE_CHANNELS * heads if is_flat else ROPE_CHANNELS
     rules.equal(f"{name}.size(-1)", rope.size(-1), "64 channels a head", width)
     for dim in range(whole.dim() - 1):
         rules.equal(f"{name}.size({dim})", rope.size(dim), f"{name[:-5]}.size({dim})", whole.size(dim))
 
 
-def _check_lengths(rules: Rules, operands: Operands, numbers: Numbers) -> None:
-    queries, keys = numbers.actual_seq_lengths, numbers.actual_seq_lengths_kv
-    query_name, key_name = numbers.name("actual_seq_lengths"), numbers.name("actual_seq_lengths_kv")
-    if numbers.is_packed:
+def _check_lengths(rules: Rules, operands: Operands, attrs: Attributes) -> None:
+    queries, keys = attrs.actual_seq_lengths, attrs.actual_seq_lengths_kv
+    query_name, key_name = attrs.name("actual_seq_lengths"), attrs.name("actual_seq_lengths_kv")
+    if attrs.is_packed:
         for name, lengths in ((query_name, queries), (key_name, keys)):
             if not lengths:
-                rules.refuse(f"{name} must be given in layout {numbers.input_layout}, got {lengths}")
+                rules.refuse(f"{name} must be given in layout {attrs.input_layout}, got {lengths}")
         assert queries is not None
         assert keys is not None
         rules.require(
@@ -185,7 +185,7 @@ def _check_lengths(rules: Rules, operands: Operands, numbers: Numbers) -> None:
             lambda: f"{key_name} must have as many elements as {query_name}, got {len(keys)} and {len(queries)}",
         )
         return
-    batch, _, tokens, _ = query_sizes(operands.query, numbers)
+    batch, _, tokens, _ = query_sizes(operands.query, attrs)
     for name, lengths in ((query_name, queries), (key_name, keys)):
         if lengths is None or (lengths is queries and guard_or_false(tokens == 1)):
             continue
@@ -197,14 +197,14 @@ def _check_lengths(rules: Rules, operands: Operands, numbers: Numbers) -> None:
             )
 
 
-def _check_sink(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_sink(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     sink = operands.learnable_sink
     if sink is None:
         return
     rules.dtype("learnable_sink", sink, (torch.bfloat16,))
     rules.rank("learnable_sink", sink, 1)
-    rules.equal("learnable_sink.size(0)", sink.size(0), numbers.name("num_heads"), numbers.num_heads)
+    rules.equal("learnable_sink.size(0)", sink.size(0), attrs.name("num_heads"), attrs.num_heads)
     rules.require(
-        numbers.input_layout in ("TND", "NTD_TND"),
-        lambda: f"input_layout must be TND or NTD_TND with learnable_sink, got {numbers.input_layout!r}",
+        attrs.input_layout in ("TND", "NTD_TND"),
+        lambda: f"input_layout must be TND or NTD_TND with learnable_sink, got {attrs.input_layout!r}",
     )

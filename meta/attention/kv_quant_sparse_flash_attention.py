@@ -74,7 +74,7 @@ def kv_quant_sparse_flash_attention(
     lengths = (actual_seq_lengths_query, actual_seq_lengths_kv, block_table)
     form = Form(query, key, *lengths, layout_query, layout_kv, kv="kv")
     width = reference.WIDTH + ROPE
-    sparse_rules.check(rules, form, width, sparse_mode, pre_tokens, next_tokens, key_width=reference.KEPT)
+    sparse_rules.check(rules, form, width, sparse_mode, pre_tokens, next_tokens, key_width=reference.ENTRY_BYTES)
     rules.one_of("query.size(-2)", query.size(-2), HEADS)
     _check_value(rules, key, value)
     check_indices(rules, query, sparse_indices)

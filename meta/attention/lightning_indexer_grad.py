@@ -35,7 +35,7 @@ def lightning_indexer_grad(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     stands, mode = BSND if layout is None else layout, 0 if sparse_mode is None else sparse_mode
-    tokens = [sparse_rules.FOREVER if each is None else each for each in (pre_tokens, next_tokens)]
+    tokens = [sparse_rules.UNLIMITED if each is None else each for each in (pre_tokens, next_tokens)]
     rules.dtype("query", query, sparse_rules.HALVES)
     rules.one_of("layout", stands, (BSND, "TND"))
     lengths = {"actual_seq_lengths_query": actual_seq_lengths_query, "actual_seq_lengths_key": actual_seq_lengths_key}

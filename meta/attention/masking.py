@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.rules import Rules, guard_or_false, sym_or
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.masks import TABLE, TREE
 from graph_quant.reference.attention.results import query_sizes
 from torch import Tensor
@@ -20,64 +20,64 @@ KNOWS_TREES, LATENT = "npu_fused_infer_attention_score_v2", 512
 TREE_LAYOUTS = ("BSH", "BSND", "BNSD", "TND")
 
 
-def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """Refuses a mask that its sparse mode does not take, and a shift that does not fit."""
-    mode, mask = numbers.sparse_mode, operands.atten_mask
-    if mode == TREE and numbers.op == KNOWS_TREES:
-        _check_tree(rules, operands, numbers)
+    mode, mask = attrs.sparse_mode, operands.atten_mask
+    if mode == TREE and attrs.op == KNOWS_TREES:
+        _check_tree(rules, operands, attrs)
         return
     rules.require(mode in MODES, lambda: f"sparse_mode must be 0, 1, 2, 3 or 4, got {mode}")
-    _, _, tokens, _ = query_sizes(operands.query, numbers)
-    is_one = guard_or_false(tokens == 1) and not numbers.knows_modes
-    has_no_mode = is_one and operands.query_rope is None and not numbers.is_packed
+    _, _, tokens, _ = query_sizes(operands.query, attrs)
+    is_one = guard_or_false(tokens == 1) and not attrs.knows_modes
+    has_no_mode = is_one and operands.query_rope is None and not attrs.is_packed
     if mask is None:
         if mode and not has_no_mode:
             rules.refuse(f"atten_mask must be given in sparse_mode {mode}, got None")
     else:
         rules.dtype("atten_mask", mask, MASK_DTYPES)
         if mode in BANDS and not is_one:
-            _check_band(rules, operands, numbers, tokens)
+            _check_band(rules, operands, attrs, tokens)
         if mode >= 3 or (mode == 2 and not has_no_mode):
             _check_table(rules, mask, mode)
         else:
-            _check_whole(rules, mask, operands, numbers, is_one)
+            _check_whole(rules, mask, operands, attrs, is_one)
     if operands.pse_shift is not None:
-        _check_shift(rules, operands.pse_shift, operands, numbers)
+        _check_shift(rules, operands.pse_shift, operands, attrs)
 
 
-def _check_tree(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def _check_tree(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """A mask of queries among themselves, beside rope parts, with nothing that the kernel of latent keys lacks."""
-    mask, batch_and_more = operands.atten_mask, query_sizes(operands.query, numbers)
+    mask, batch_and_more = operands.atten_mask, query_sizes(operands.query, attrs)
     if mask is None or operands.query_rope is None:
         rules.refuse("atten_mask and query_rope must be given in sparse_mode 9, got None")
-    for name, extra in (("pse_shift", operands.pse_shift), (numbers.name("quant_scale2"), operands.quant_scale2)):
+    for name, extra in (("pse_shift", operands.pse_shift), (attrs.name("quant_scale2"), operands.quant_scale2)):
         if extra is not None:
             rules.refuse(f"{name} must be None in sparse_mode 9, got a tensor")
-    rules.one_of("input_layout", numbers.layout, TREE_LAYOUTS, " in sparse_mode 9")
+    rules.one_of("input_layout", attrs.layout, TREE_LAYOUTS, " in sparse_mode 9")
     batch, _, tokens, channels = batch_and_more
     rules.equal("the channels of query", channels, f"{LATENT} in sparse_mode 9", LATENT)
     rules.dtype("atten_mask", mask, MASK_DTYPES)
-    if not numbers.is_packed:
+    if not attrs.is_packed:
         rules.rank("atten_mask", mask, 3, why=" in sparse_mode 9")
         for dim, (what, size) in enumerate((("the batch of query", batch), *[("the tokens of query", tokens)] * 2)):
             rules.equal(f"atten_mask.size({dim})", mask.size(dim), what, size)
         return
     rules.rank("atten_mask", mask, 1, why=" in layout TND and sparse_mode 9")
-    ends = (0, *(numbers.actual_seq_lengths or ()))
+    ends = (0, *(attrs.actual_seq_lengths or ()))
     squares = sum((end - before) ** 2 for before, end in pairwise(ends))
     rules.equal("atten_mask.size(0)", mask.size(0), "the squares of the lengths of queries", squares)
 
 
-def _check_band(rules: Rules, operands: Operands, numbers: Numbers, tokens: Any) -> None:
+def _check_band(rules: Rules, operands: Operands, attrs: Attributes, tokens: Any) -> None:
     """A band has a width; about the diagonal from the upper left corner it meets some query and some key."""
-    before, after = numbers.pre_tokens, numbers.next_tokens
+    before, after = attrs.pre_tokens, attrs.next_tokens
     rules.require(
         before + after >= 0, lambda: f"pre_tokens + next_tokens must not be negative, got {before} and {after}"
     )
-    if numbers.sparse_mode == 0 and after < 0:
+    if attrs.sparse_mode == 0 and after < 0:
         rules.require(-after < tokens, lambda: f"next_tokens must be above -{tokens}, the queries, got {after}")
-    if numbers.sparse_mode == 0 and before < 0:
-        keys = key_tokens(operands, numbers)
+    if attrs.sparse_mode == 0 and before < 0:
+        keys = key_tokens(operands, attrs)
         rules.require(-before < keys, lambda: f"pre_tokens must be above -{keys}, the keys, got {before}")
 
 
@@ -89,12 +89,12 @@ def _check_table(rules: Rules, mask: Tensor, mode: int) -> None:
     )
 
 
-def _check_whole(rules: Rules, mask: Tensor, operands: Operands, numbers: Numbers, is_one: bool) -> None:
+def _check_whole(rules: Rules, mask: Tensor, operands: Operands, attrs: Attributes, is_one: bool) -> None:
     """A mask with an element for each query and key."""
-    if numbers.is_packed:
-        where = f"in layout {numbers.input_layout} and sparse_mode {numbers.sparse_mode}"
+    if attrs.is_packed:
+        where = f"in layout {attrs.input_layout} and sparse_mode {attrs.sparse_mode}"
         rules.refuse(f"atten_mask must be None {where}, got a tensor")
-    batch, _, tokens, _ = query_sizes(operands.query, numbers)
+    batch, _, tokens, _ = query_sizes(operands.query, attrs)
     rules.rank("atten_mask", mask, 2, 4)
     if mask.dim() == 4:
         rules.equal("atten_mask.size(1)", mask.size(1), "one for all heads", 1)
@@ -104,33 +104,33 @@ def _check_whole(rules: Rules, mask: Tensor, operands: Operands, numbers: Number
         rules.equal("atten_mask.size(0)", mask.size(0), "the batch of query", batch)
     else:
         _at_least(rules, "atten_mask.size(-2)", mask.size(-2), tokens, "the tokens of query")
-    _at_least(rules, "atten_mask.size(-1)", mask.size(-1), key_tokens(operands, numbers), "the tokens of key")
+    _at_least(rules, "atten_mask.size(-1)", mask.size(-1), key_tokens(operands, attrs), "the tokens of key")
 
 
-def _check_shift(rules: Rules, shift: Tensor, operands: Operands, numbers: Numbers) -> None:
-    batch, heads, tokens, _ = query_sizes(operands.query, numbers)
+def _check_shift(rules: Rules, shift: Tensor, operands: Operands, attrs: Attributes) -> None:
+    batch, heads, tokens, _ = query_sizes(operands.query, attrs)
     dtype = torch.float16 if operands.query.dtype == torch.int8 else operands.query.dtype
     rules.dtype("pse_shift", shift, (dtype,), why=f" beside a query of {operands.query.dtype}")
     rules.rank("pse_shift", shift, 4)
-    if numbers.is_packed:
-        rules.refuse(f"pse_shift must be None in layout {numbers.input_layout}, got a tensor")
+    if attrs.is_packed:
+        rules.refuse(f"pse_shift must be None in layout {attrs.input_layout}, got a tensor")
     rules.one_or("pse_shift.size(0)", shift.size(0), "the batch of query", batch)
-    rules.equal("pse_shift.size(1)", shift.size(1), numbers.name("num_heads"), heads)
+    rules.equal("pse_shift.size(1)", shift.size(1), attrs.name("num_heads"), heads)
     _at_least(rules, "pse_shift.size(2)", shift.size(2), tokens, "the tokens of query")
-    _at_least(rules, "pse_shift.size(3)", shift.size(3), key_tokens(operands, numbers), "the tokens of key")
+    _at_least(rules, "pse_shift.size(3)", shift.size(3), key_tokens(operands, attrs), "the tokens of key")
 
 
 def _at_least(rules: Rules, name: str, size: Any, least: Any, what: str) -> None:
     rules.require(sym_or(size == least, size > least), lambda: f"{name} must be at least {least}, {what}, got {size}")
 
 
-def key_tokens(operands: Operands, numbers: Numbers) -> Any:
+def key_tokens(operands: Operands, attrs: Attributes) -> Any:
     """The tokens that a key can have, a shared prefix among them."""
     if operands.block_table is not None:
-        return operands.block_table.size(1) * numbers.block_size
-    place = numbers.layout.index("T" if numbers.is_packed else "S")
+        return operands.block_table.size(1) * attrs.block_size
+    place = attrs.layout.index("T" if attrs.is_packed else "S")
     prefix = operands.key_shared_prefix
     if prefix is None:
         return operands.key.size(place)
-    lengths = numbers.actual_shared_prefix_len
+    lengths = attrs.actual_shared_prefix_len
     return operands.key.size(place) + (prefix.size(place) if lengths is None else lengths[0])

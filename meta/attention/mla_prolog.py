@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.attention import mla_prolog_rules
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.mla_prolog_node import mla_prolog_node, mla_prolog_v2_node
@@ -30,7 +30,7 @@ def _rules(node: Callable[..., Any], has_scale: bool) -> Callable[..., Plan]:
     def rules_of(rules: Rules, *values: Any) -> Plan:
         return _plan(rules, dict(zip(names, values, strict=True)), has_scale)
 
-    return taking(("rules", *names), rules_of)
+    return with_signature(("rules", *names), rules_of)
 
 
 mla_prolog = operator("npu_mla_prolog", reference=mla_prolog_node)(_rules(mla_prolog_node, has_scale=False))

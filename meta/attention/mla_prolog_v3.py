@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from graph_quant.meta.attention import mla_prolog_rules
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.cache_slots import BY_BLOCK
-from graph_quant.reference.attention.mla_prolog_node import shaped, with_caches
+from graph_quant.reference.attention.mla_prolog_node import reshape_results, write_caches
 from torch import Tensor
 
 NONE, UP, ALL = 0, 1, 2
@@ -82,8 +82,8 @@ def compute_in_place(**given: Any) -> tuple[Tensor, ...]:
     numbers = [given[name] for name in NUMBERS]
     caches = given["kv_cache"], given["kr_cache"]
     where = given["cache_index"], given["actual_seq_len"], given["cache_mode"]
-    computed = with_caches("npu_mla_prolog_v3", tensors, numbers, caches, *where)
-    return shaped(computed, given["token_x"], given["query_norm_flag"])
+    computed = write_caches("npu_mla_prolog_v3", tensors, numbers, caches, *where)
+    return reshape_results(computed, given["token_x"], given["query_norm_flag"])
 
 
 def compute_functional(**given: Any) -> tuple[Tensor, ...]:
@@ -92,9 +92,9 @@ def compute_functional(**given: Any) -> tuple[Tensor, ...]:
     return (*compute_in_place(**{**given, **copies}), *copies.values())
 
 
-operator("npu_mla_prolog_v3", reference=taking(ARGUMENTS, compute_in_place))(
-    taking(("rules", *ARGUMENTS), rules_in_place)
+operator("npu_mla_prolog_v3", reference=with_signature(ARGUMENTS, compute_in_place))(
+    with_signature(("rules", *ARGUMENTS), rules_in_place)
 )
-operator("npu_mla_prolog_v3_functional", reference=taking(ARGUMENTS, compute_functional))(
-    taking(("rules", *ARGUMENTS), rules_functional)
+operator("npu_mla_prolog_v3_functional", reference=with_signature(ARGUMENTS, compute_functional))(
+    with_signature(("rules", *ARGUMENTS), rules_functional)
 )

@@ -14,7 +14,7 @@ import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.attention.atb import HALVES, check_workspace
 from graph_quant.meta.attention.ring_mla import check_shape
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention import multi_head_latent_attention as reference
@@ -112,16 +112,16 @@ def _plan_workspace(rules: Rules, *values: Any) -> Plan:
     return Plan((Result((0,), torch.uint8),))
 
 
-operator("atb::npu_multi_head_latent_attention", reference=reference.compute)(taking(("rules", *PLAIN), _plan))
+operator("atb::npu_multi_head_latent_attention", reference=reference.compute)(with_signature(("rules", *PLAIN), _plan))
 operator("atb::npu_multi_head_latent_attention.out", reference=reference.into)(
-    taking(("rules", *PLAIN, "output"), _plan_into)
+    with_signature(("rules", *PLAIN, "output"), _plan_into)
 )
 operator("atb::npu_multi_head_latent_attention.lse", reference=reference.compute_both)(
-    taking(("rules", *WITH_LSE, "workspace"), _plan_lse)
+    with_signature(("rules", *WITH_LSE, "workspace"), _plan_lse)
 )
 operator("atb::npu_multi_head_latent_attention.lse_out", reference=reference.into_both)(
-    taking(("rules", *WITH_LSE, "workspace", "output", "lse"), _plan_lse_into)
+    with_signature(("rules", *WITH_LSE, "workspace", "output", "lse"), _plan_lse_into)
 )
 operator("atb::_npu_multi_head_latent_attention_get_workspace.lse", reference=reference.no_room)(
-    taking(("rules", *WITH_LSE), _plan_workspace)
+    with_signature(("rules", *WITH_LSE), _plan_workspace)
 )

@@ -63,7 +63,7 @@ def _check_packed(
         rising == sorted(rising) and rising[0] >= 0, lambda: f"actual_seq_len must not fall, got {list(ends)}"
     )
     rules.equal("the last of actual_seq_len", rising[-1], "input.size(0)", tokens.size(0))
-    return len(reference.windows(rising, window, stride))
+    return len(reference.window_starts(rising, window, stride))
 
 
 @operator("npu_nsa_compress", reference=reference.compress)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from graph_quant.reference.attention.masks import TREE
 from graph_quant.reference.attention.results import query_sizes
 
@@ -25,31 +25,31 @@ _WIDER = (
 )
 
 
-def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
+def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     """Refuses what no kernel of packed sequences takes; int8 caches have one of their own."""
-    if not numbers.is_packed:
+    if not attrs.is_packed:
         return
-    rules.one_of("sparse_mode", numbers.sparse_mode, MODES, f" in layout {numbers.input_layout}")
-    width = query_sizes(operands.query, numbers)[3]
+    rules.one_of("sparse_mode", attrs.sparse_mode, MODES, f" in layout {attrs.input_layout}")
+    width = query_sizes(operands.query, attrs)[3]
     if operands.key.dtype != operands.query.dtype or (operands.query_rope is not None and width == LATENT):
         return
     rules.require(
-        numbers.input_layout not in OF_LATENT,
+        attrs.input_layout not in OF_LATENT,
         lambda: f"query must have {LATENT} channels a head, and rope parts, in layout TND_NTD, got {width}",
     )
-    value = _value_width(operands, numbers)
-    if width == value <= WIDEST and _takes_any_width(operands, numbers):
+    value = _value_width(operands, attrs)
+    if width == value <= WIDEST and _takes_any_width(operands, attrs):
         return
     rules.require(
         (width, value) in WIDTHS,
         lambda: (
             f"query and value must have 64 or 128 channels a head, or 192 and 128 or 192, in layout "
-            f"{numbers.input_layout}, got {width} and {value}{_WIDER if width == value <= WIDEST else ''}"
+            f"{attrs.input_layout}, got {width} and {value}{_WIDER if width == value <= WIDEST else ''}"
         ),
     )
-    alone = numbers.num_heads == numbers.kv_heads and operands.block_table is None and numbers.layout == "TND"
+    alone = attrs.num_heads == attrs.kv_heads and operands.block_table is None and attrs.layout == "TND"
     rules.require(
-        value != WIDE or (alone and numbers.sparse_mode != MODES[2]),
+        value != WIDE or (alone and attrs.sparse_mode != MODES[2]),
         lambda: (
             "value must have 128 channels a head where heads share keys, with a block_table, in sparse_mode 4 and in "
             f"other layouts than TND, got {value}"
@@ -57,28 +57,27 @@ def check(rules: Rules, operands: Operands, numbers: Numbers) -> None:
     )
 
 
-def _takes_any_width(operands: Operands, numbers: Numbers) -> bool:
+def _takes_any_width(operands: Operands, attrs: Attributes) -> bool:
     sink = operands.learnable_sink
-    precise = numbers.inner_precise == 0 or (
-        numbers.num_heads == numbers.kv_heads
-        and not (operands.query.dtype == torch.bfloat16 and numbers.inner_precise == 1)
+    precise = attrs.inner_precise == 0 or (
+        attrs.num_heads == attrs.kv_heads and not (operands.query.dtype == torch.bfloat16 and attrs.inner_precise == 1)
     )
     return (
-        numbers.op.startswith("npu_fused_infer_attention_score")
-        and numbers.input_layout == "TND"
+        attrs.op.startswith("npu_fused_infer_attention_score")
+        and attrs.input_layout == "TND"
         and operands.query_rope is None
         and operands.quant_scale2 is None
         and operands.pse_shift is None
-        and (sink is None or (sink.dtype == operands.query.dtype and numbers.inner_precise == 0))
-        and (operands.atten_mask is None) == (numbers.sparse_mode == MODES[0])
-        and numbers.sparse_mode != TREE
+        and (sink is None or (sink.dtype == operands.query.dtype and attrs.inner_precise == 0))
+        and (operands.atten_mask is None) == (attrs.sparse_mode == MODES[0])
+        and attrs.sparse_mode != TREE
         and precise
-        and (operands.block_table is None or (operands.key.dim() == 3 and numbers.block_size <= _MOST_BLOCK))
+        and (operands.block_table is None or (operands.key.dim() == 3 and attrs.block_size <= _MOST_BLOCK))
     )
 
 
-def _value_width(operands: Operands, numbers: Numbers) -> Any:
+def _value_width(operands: Operands, attrs: Attributes) -> Any:
     value = operands.value
     if operands.block_table is None or value.dim() == 4:
         return value.size(-1)
-    return value.size(2) * value.size(4) if value.dim() == 5 else value.size(2) // numbers.kv_heads
+    return value.size(2) * value.size(4) if value.dim() == 5 else value.size(2) // attrs.kv_heads

@@ -9,7 +9,7 @@ from graph_quant.meta.attention.inference import AttentionPlan, plan_of
 from graph_quant.meta.operator import operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.flash_attention import PROMPT, flash_attention
-from graph_quant.reference.attention.inference_call import Numbers, Operands
+from graph_quant.reference.attention.inference_call import Attributes, Operands
 from torch import Tensor
 
 LAYOUTS = ("BSH", "BSND", "BNSD", "BNSD_BSND", "NSD", "TND")
@@ -49,10 +49,10 @@ def prompt_flash_attention(
         query, key, value, pse_shift, atten_mask, deq_scale1, quant_scale1, deq_scale2, quant_scale2, quant_offset2
     )
     mode = sparse_mode - HIGH_PRECISION if HIGH_PRECISION <= sparse_mode <= HIGH_PRECISION + 4 else sparse_mode
-    numbers = Numbers(
+    attrs = Attributes(
         PROMPT, input_layout, num_heads, num_key_value_heads, scale_value, pre_tokens, next_tokens, mode,
         actual_seq_lengths=actual_seq_lengths,
         actual_seq_lengths_kv=actual_seq_lengths_kv,
     )  # fmt: skip
-    plan = plan_of(rules, operands, numbers, LAYOUTS)
+    plan = plan_of(rules, operands, attrs, LAYOUTS)
     return replace(plan, results=plan.results[:1])

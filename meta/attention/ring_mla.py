@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
 from graph_quant.meta.attention.atb import HALVES, check_heads
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.attention import ring_mla as reference
@@ -120,7 +120,9 @@ def _plan_into(rules: Rules, *values: Any) -> RingPlan:
     return RingPlan(("output", "softmax_lse"), plan.is_causal)
 
 
-operator("atb::npu_ring_mla", reference=reference.compute, on_any_device=("seqlen",))(taking(("rules", *NAMES), _plan))
+operator("atb::npu_ring_mla", reference=reference.compute, on_any_device=("seqlen",))(
+    with_signature(("rules", *NAMES), _plan)
+)
 operator("atb::npu_ring_mla.out", reference=reference.into, on_any_device=("seqlen",))(
-    taking(("rules", *NAMES, "output", "softmax_lse"), _plan_into)
+    with_signature(("rules", *NAMES, "output", "softmax_lse"), _plan_into)
 )

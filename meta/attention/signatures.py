@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 
-def taking(names: Sequence[str], function: Callable[..., Value]) -> Callable[..., Value]:
+def with_signature(names: Sequence[str], function: Callable[..., Value]) -> Callable[..., Value]:
     """``function``, said to take the arguments ``names``."""
 
     @functools.wraps(function)

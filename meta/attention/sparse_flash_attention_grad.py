@@ -46,7 +46,7 @@ def sparse_flash_attention_grad(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     stands, mode = BSND if layout is None else layout, 3 if sparse_mode is None else sparse_mode
-    tokens = [sparse_rules.FOREVER if each is None else each for each in (pre_tokens, next_tokens)]
+    tokens = [sparse_rules.UNLIMITED if each is None else each for each in (pre_tokens, next_tokens)]
     # torch_npu does not pass it on.
     rules.one_of("attention_mode", attention_mode, (None, 0, LATENT))
     rules.one_of("sparse_block_size", sparse_block_size, (1,), ", what is served")

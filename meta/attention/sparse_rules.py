@@ -10,7 +10,7 @@ from graph_quant.reference.attention.sequences import BSND, PAGED, TND
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
-FOREVER = 2**63 - 1
+UNLIMITED = 2**63 - 1
 MODES = (0, 3)
 MOST_BLOCK, BLOCK_UNIT = 1024, 16
 
@@ -54,8 +54,8 @@ def check(
     rules.equal("key.size(-2)", form.key.size(-2), "1", 1)
     _check_lengths(rules, form)
     rules.one_of("sparse_mode", sparse_mode, MODES)
-    rules.one_of("pre_tokens", pre_tokens, (FOREVER,))
-    rules.one_of("next_tokens", next_tokens, (FOREVER,))
+    rules.one_of("pre_tokens", pre_tokens, (UNLIMITED,))
+    rules.one_of("next_tokens", next_tokens, (UNLIMITED,))
 
 
 def _check_lengths(rules: Rules, form: Form) -> None:

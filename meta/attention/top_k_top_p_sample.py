@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
-from graph_quant.reference.attention.top_k_top_p_sample import DRAWN, WAYS
+from graph_quant.reference.attention.top_k_top_p_sample import MULTINOMIAL, POST_SAMPLE_MODES
 from graph_quant.reference.attention.top_k_top_p_sample import top_k_top_p_sample as reference
 from torch import Tensor
 
@@ -42,11 +42,12 @@ def top_k_top_p_sample(
         rules.rank(name, limit, 1)
         rules.equal(f"{name}.size(0)", limit.size(0), "logits.size(0)", logits.size(0))
     rules.require(ks_max is None or ks_max > 0, lambda: f"ks_max must be above 0, got {ks_max}")
-    rules.one_of("post_sample", post_sample, (None, *WAYS))
+    rules.one_of("post_sample", post_sample, (None, *POST_SAMPLE_MODES))
     if q is not None:
         # The kernel refuses it beside the first; for the second torch_npu passes it on, where the document drops it.
         rules.require(
-            post_sample not in (DRAWN, "None"), lambda: f"q must be None with post_sample {post_sample}, got a tensor"
+            post_sample not in (MULTINOMIAL, "None"),
+            lambda: f"q must be None with post_sample {post_sample}, got a tensor",
         )
         rules.dtype("q", q, (torch.float32,))
         rules.same_shape("q", q, "logits", logits)

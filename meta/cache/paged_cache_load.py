@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.cache import paged_cache_load as reference
@@ -70,8 +70,8 @@ def _plan_into(rules: Rules, *values: Any) -> Plan:
 
 
 operator("atb::npu_paged_cache_load", reference=reference.load, on_any_device=_LENGTHS)(
-    taking(("rules", *NAMES), _plan)
+    with_signature(("rules", *NAMES), _plan)
 )
 operator("atb::npu_paged_cache_load.out", reference=reference.load_into, on_any_device=_LENGTHS)(
-    taking(("rules", *NAMES, "key", "value"), _plan_into)
+    with_signature(("rules", *NAMES, "key", "value"), _plan_into)
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
-from graph_quant.meta.attention.signatures import taking
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.moe.fused_add_topk_div import fused_add_topk_div as reference
@@ -97,5 +97,5 @@ def _plan_into(rules: Rules, *values: Any) -> Plan:
 
 
 operator("atb::npu_fused_add_topk_div.out", reference=writing)(
-    taking(("rules", *fused_add_topk_div.arguments, "y", "indices"), _plan_into)
+    with_signature(("rules", *fused_add_topk_div.arguments, "y", "indices"), _plan_into)
 )

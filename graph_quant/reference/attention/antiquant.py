@@ -16,7 +16,7 @@ from ... import int4
 PER_CHANNEL, PER_TOKEN, PER_HEAD, PER_TOKEN_HEAD, PAGED_PER_TOKEN, PAGED_PER_TOKEN_HEAD = range(6)
 
 
-def elements(x: Tensor) -> Tensor:
+def unpack_int4(x: Tensor) -> Tensor:
     """``x``, its int4 elements unpacked: they come eight in an int32."""
     return int4.unpack(x) if x.dtype == torch.int32 else x
 
@@ -33,7 +33,7 @@ class CacheScales:
         """The parameters of ``tokens`` tokens of one sequence, from token ``first`` of its batch on."""
 
         def fitted(x: Tensor) -> Tensor:
-            return _fitted(x.float(), self.mode, batch, first, heads, tokens, blocks)
+            return _reshape_parameter(x.float(), self.mode, batch, first, heads, tokens, blocks)
 
         return Dequantiser(fitted(self.scale), None if self.offset is None else fitted(self.offset))
 
@@ -48,16 +48,18 @@ class Dequantiser:
     def apply(self, x: Tensor, head: int, start: int) -> None:
         """Dequantises in place float32 elements (token, channel) of one head, the first of them token ``start``."""
         if self.offset is not None:
-            x += _part(self.offset, head, start, x.size(0))
-        x *= _part(self.scale, head, start, x.size(0))
+            x += _slice_parameter(self.offset, head, start, x.size(0))
+        x *= _slice_parameter(self.scale, head, start, x.size(0))
 
 
-def _part(x: Tensor, head: int, start: int, tokens: int) -> Tensor:
+def _slice_parameter(x: Tensor, head: int, start: int, tokens: int) -> Tensor:
     rows = x[head if x.size(0) > 1 else 0]
     return rows[start : start + tokens] if rows.size(0) > 1 else rows
 
 
-def _fitted(x: Tensor, mode: int, batch: int, first: int, heads: int, tokens: int, blocks: Tensor | None) -> Tensor:
+def _reshape_parameter(
+    x: Tensor, mode: int, batch: int, first: int, heads: int, tokens: int, blocks: Tensor | None
+) -> Tensor:
     if mode == PER_CHANNEL:
         return x.reshape(1, 1, 1) if x.numel() == 1 else x.reshape(heads, 1, -1)
     if mode == PER_TOKEN:

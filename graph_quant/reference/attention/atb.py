@@ -14,13 +14,13 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .paging import Pages, blocks_of
-from .sequence_attention import Cached, Rows, Sight, attend
+from .paging import PagedTokens, checked_blocks
+from .sequence_attention import CachedTokens, DenseTokens, ScoreMod, attend
 
-BFLOAT16_HIDES = -3e38
+BFLOAT16_MASK_VALUE = -3e38
 
 
-def lengths_of(op: str, name: str, given: Tensor, most: int) -> list[int]:
+def checked_lengths(op: str, name: str, given: Tensor, most: int) -> list[int]:
     lengths: list[int] = given.tolist()
     for place, length in enumerate(lengths):
         if not 0 <= length <= most:
@@ -28,7 +28,7 @@ def lengths_of(op: str, name: str, given: Tensor, most: int) -> list[int]:
     return lengths
 
 
-def over_pages(
+def attend_paged(
     op: str,
     query: Tensor,
     caches: tuple[Tensor, Tensor],
@@ -44,10 +44,10 @@ def over_pages(
     arithmetic = Arithmetic(scale, caches[1].dtype)
     for place, length in enumerate(lengths):
         if length:
-            chosen = blocks_of(op, block_table, place, length, size, blocks)
-            keys, values = (Pages(each.flatten(2), chosen, length, num_kv_heads) for each in caches)
-            sight = Sight(None if mask is None else mask[place, ..., :length])
-            found, _ = attend(query[place][:, None], Cached([keys]), Cached([values]), sight, arithmetic)
+            chosen = checked_blocks(op, block_table, place, length, size, blocks)
+            keys, values = (PagedTokens(each.flatten(2), chosen, length, num_kv_heads) for each in caches)
+            sight = ScoreMod(None if mask is None else mask[place, ..., :length])
+            found, _ = attend(query[place][:, None], CachedTokens([keys]), CachedTokens([values]), sight, arithmetic)
             out[place] = found.squeeze(1).to(out.dtype).reshape(out.shape[1:])
 
 
@@ -63,8 +63,8 @@ def paged_attention(
 ) -> tuple[()]:
     """Writes the attention of each token of ``query`` (sequences, heads, channels) over its own sequence."""
     op = "_npu_paged_attention"
-    lengths = lengths_of(op, "context_lens", context_lens, block_table.size(1) * key_cache.size(1))
-    over_pages(op, query, (key_cache, value_cache), num_kv_heads, scale_value, block_table, lengths, out)
+    lengths = checked_lengths(op, "context_lens", context_lens, block_table.size(1) * key_cache.size(1))
+    attend_paged(op, query, (key_cache, value_cache), num_kv_heads, scale_value, block_table, lengths, out)
     return ()
 
 
@@ -88,18 +88,18 @@ def paged_attention_v2(
         given, most = mask.expand(query.size(0), num_heads, 1, -1), min(most, mask.size(-1))
         if max(context_lens, default=0) < 1:
             raise Refusal(f"{op}: context_lens must have a length above 0 beside a mask, got {list(context_lens)}")
-    lengths = lengths_of(op, "context_lens", torch.tensor(context_lens), most)
+    lengths = checked_lengths(op, "context_lens", torch.tensor(context_lens), most)
     caches = (key_cache, value_cache)
-    over_pages(op, query, caches, num_kv_heads or num_heads, scale_value, block_table, lengths, out, given)
+    attend_paged(op, query, caches, num_kv_heads or num_heads, scale_value, block_table, lengths, out, given)
     return out
 
 
-def no_workspace(query: Tensor) -> Tensor:
+def empty_workspace(query: Tensor) -> Tensor:
     """A workspace of no bytes: the host computes without one."""
     return torch.empty(0, dtype=torch.uint8, device=query.device)
 
 
-def heads_of_packed(x: Tensor, heads: int) -> Tensor:
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """Tokens (token, head * channel) or (token, head, channel), heads first."""
     return x.reshape(x.size(0), heads, -1).transpose(0, 1)
 
@@ -109,7 +109,7 @@ def check_sum(op: str, name: str, lengths: Sequence[int], tokens: int) -> None:
         raise Refusal(f"{op}: the sum of {name} must not exceed {tokens}, the tokens, got {sum(lengths)}")
 
 
-def over_themselves(
+def attend_packed(
     op: str,
     tensors: tuple[Tensor, Tensor, Tensor],
     shifts: Callable[[int, int], Tensor | None],
@@ -123,15 +123,15 @@ def over_themselves(
     query, key, value = tensors
     check_sum(op, "seq_len", lengths, query.size(0))
     q, k, v = (
-        heads_of_packed(query, num_heads),
-        heads_of_packed(key, num_kv_heads),
-        heads_of_packed(value, num_kv_heads),
+        split_heads(query, num_heads),
+        split_heads(key, num_kv_heads),
+        split_heads(value, num_kv_heads),
     )
     start = 0
     for place, length in enumerate(lengths):
         part = slice(start, start + length)
-        keys, values = (Cached([Rows(each[:, part])]) for each in (k, v))
-        sight = Sight(shifts(place, length))
+        keys, values = (CachedTokens([DenseTokens(each[:, part])]) for each in (k, v))
+        sight = ScoreMod(shifts(place, length))
         found, _ = attend(q[:, part], keys, values, sight, Arithmetic(scale, value.dtype))
         out[part] = found.transpose(0, 1).to(out.dtype).reshape(length, *out.shape[1:])
         start += length
@@ -153,10 +153,10 @@ def flash_attention(
 
     def shift(place: int, length: int) -> Tensor:
         given = masks[place if masks.size(0) > 1 else 0, :length, :length].unsqueeze(0)
-        return given.float() * BFLOAT16_HIDES if given.dtype == torch.bfloat16 else given
+        return given.float() * BFLOAT16_MASK_VALUE if given.dtype == torch.bfloat16 else given
 
-    lengths = lengths_of(op, "seq_len", seq_len, mask.size(-1))
-    over_themselves(op, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads, out)
+    lengths = checked_lengths(op, "seq_len", seq_len, mask.size(-1))
+    attend_packed(op, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads, out)
     return ()
 
 
@@ -172,6 +172,6 @@ def flash_attention_unpad(
 ) -> tuple[()]:
     """Writes the attention of sequences over themselves, without a mask."""
     op = "_npu_flash_attention_unpad"
-    lengths = lengths_of(op, "seq_len", seq_len, query.size(0))
-    over_themselves(op, (query, key, value), lambda *_: None, lengths, scale_value, num_heads, num_kv_heads, out)
+    lengths = checked_lengths(op, "seq_len", seq_len, query.size(0))
+    attend_packed(op, (query, key, value), lambda *_: None, lengths, scale_value, num_heads, num_kv_heads, out)
     return ()

@@ -14,7 +14,7 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .atb import BFLOAT16_HIDES, lengths_of, over_themselves
+from .atb import BFLOAT16_MASK_VALUE, attend_packed, checked_lengths
 
 OP = "_npu_flash_attention_v2"
 NORM, ALIBI, COMPRESSED = 1, 2, 4
@@ -69,13 +69,13 @@ def flash_attention_v2(
             return (mask if mask.dim() == 3 else mask[place])[:, :length, :length].float()
         whole = mask.reshape(-1, *mask.shape[-2:])
         part = whole[place if whole.size(0) > 1 else 0, :length, :length].unsqueeze(0)
-        return part.float() * BFLOAT16_HIDES if part.dtype == torch.bfloat16 else part
+        return part.float() * BFLOAT16_MASK_VALUE if part.dtype == torch.bfloat16 else part
 
     if mask_type == COMPRESSED:
         _check_falling(mask)
     elif mask_type == ALIBI:
         _check_hidden(mask)
     most = query.size(0) if mask_type == COMPRESSED else mask.size(-1)
-    lengths = lengths_of(OP, "seq_len", torch.tensor(list(seq_len)), most)
-    over_themselves(OP, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads or num_heads, out)
+    lengths = checked_lengths(OP, "seq_len", torch.tensor(list(seq_len)), most)
+    attend_packed(OP, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads or num_heads, out)
     return out

@@ -13,9 +13,9 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .atb import check_sum, heads_of_packed, lengths_of, paged_attention
-from .paging import Pages, blocks_of
-from .sequence_attention import Cached, Sight, attend
+from .atb import check_sum, checked_lengths, paged_attention, split_heads
+from .paging import PagedTokens, checked_blocks
+from .sequence_attention import CachedTokens, ScoreMod, attend
 
 
 @dataclass(frozen=True)
@@ -28,22 +28,22 @@ class PagedCache:
     table: Tensor
     heads: int
 
-    def of(self, place: int, length: int) -> tuple[Cached, Cached]:
+    def of(self, place: int, length: int) -> tuple[CachedTokens, CachedTokens]:
         blocks, size = self.key.shape[:2]
-        chosen = blocks_of(self.op, self.table, place, length, size, blocks)
-        keys, values = (Pages(each.flatten(2), chosen, length, self.heads) for each in (self.key, self.value))
-        return Cached([keys]), Cached([values])
+        chosen = checked_blocks(self.op, self.table, place, length, size, blocks)
+        keys, values = (PagedTokens(each.flatten(2), chosen, length, self.heads) for each in (self.key, self.value))
+        return CachedTokens([keys]), CachedTokens([values])
 
     @property
     def most(self) -> int:
         return self.table.size(1) * self.key.size(1)
 
 
-def over_their_pages(
+def attend_last_tokens(
     cache: PagedCache,
     query: Tensor,
     lengths: tuple[Sequence[int], Sequence[int]],
-    sights: Callable[[slice, int], Sight],
+    sights: Callable[[slice, int], ScoreMod],
     scale: float,
     out: Tensor,
 ) -> None:
@@ -62,7 +62,7 @@ def over_their_pages(
         out[part] = found.transpose(0, 1).to(out.dtype).reshape(queries, *out.shape[1:])
 
 
-def splitfuse(
+def paged_attention_splitfuse(
     query: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
@@ -77,17 +77,17 @@ def splitfuse(
 ) -> tuple[()]:
     """Each query has a row of ``mask``, which is added to its scores."""
     cache = PagedCache("_npu_paged_attention_splitfuse", key_cache, value_cache, block_table, num_kv_heads)
-    keys = lengths_of(cache.op, "context_lens", context_lens, min(cache.most, mask.size(1)))
-    lengths = lengths_of(cache.op, "seq_len", seq_len, query.size(0)), keys
+    keys = checked_lengths(cache.op, "context_lens", context_lens, min(cache.most, mask.size(1)))
+    lengths = checked_lengths(cache.op, "seq_len", seq_len, query.size(0)), keys
 
-    def sight(part: slice, count: int) -> Sight:
-        return Sight(mask[part, :count].unsqueeze(0))
+    def sight(part: slice, count: int) -> ScoreMod:
+        return ScoreMod(mask[part, :count].unsqueeze(0))
 
-    over_their_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
+    attend_last_tokens(cache, split_heads(query, num_heads), lengths, sight, scale_value, out)
     return ()
 
 
-def qlens(
+def flash_attention_qlens(
     query: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
@@ -103,14 +103,14 @@ def qlens(
     """Each query sees the keys up to its own place; ``mask`` is the kernel's table."""
     cache = PagedCache("_npu_flash_attention_qlens", key_cache, value_cache, block_table, num_kv_heads)
     check_triangle(cache.op, mask)
-    keys = lengths_of(cache.op, "context_lens", context_lens, cache.most)
-    lengths = lengths_of(cache.op, "seq_len", seq_len, query.size(0)), keys
+    keys = checked_lengths(cache.op, "context_lens", context_lens, cache.most)
+    lengths = checked_lengths(cache.op, "seq_len", seq_len, query.size(0)), keys
 
-    def sight(part: slice, count: int) -> Sight:
+    def sight(part: slice, count: int) -> ScoreMod:
         queries = part.stop - part.start
-        return Sight(hidden=torch.ones(1, queries, count, dtype=torch.bool).triu(1 + count - queries))
+        return ScoreMod(hidden=torch.ones(1, queries, count, dtype=torch.bool).triu(1 + count - queries))
 
-    over_their_pages(cache, heads_of_packed(query, num_heads), lengths, sight, scale_value, out)
+    attend_last_tokens(cache, split_heads(query, num_heads), lengths, sight, scale_value, out)
     return ()
 
 

@@ -16,9 +16,9 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .atb import heads_of_packed, lengths_of
-from .atb_pages import PagedCache, check_triangle, over_their_pages
-from .sequence_attention import Sight
+from .atb import checked_lengths, split_heads
+from .atb_pages import PagedCache, attend_last_tokens, check_triangle
+from .sequence_attention import ScoreMod
 
 TRIANGLE, SLOPES, ROOTS, CAUSAL = 3, 4, 5, 9
 SIDE, BLOCK = 256, 128
@@ -62,7 +62,7 @@ def prefix_attention(
     """Writes to ``out``; ``names`` are what the operator calls the lengths of queries and of keys."""
     most = (query.size(0), cache.most)
     queries, keys = (
-        lengths_of(cache.op, name, torch.tensor(list(given)), limit)
+        checked_lengths(cache.op, name, torch.tensor(list(given)), limit)
         for name, given, limit in zip(names, lengths, most, strict=True)
     )
     for place, (own, seen) in enumerate(zip(queries, keys, strict=True)):
@@ -76,13 +76,13 @@ def prefix_attention(
     elif kind in (SLOPES, ROOTS) and mask is not None and slopes is not None:
         distances = _distances(cache.op, mask)
 
-    def sight(part: slice, count: int) -> Sight:
+    def sight(part: slice, count: int) -> ScoreMod:
         own = part.stop - part.start
         if distances is not None and slopes is not None:
-            return Sight(_shifts(kind, distances, slopes, own, count))
-        return Sight(hidden=torch.ones(1, own, count, dtype=torch.bool).triu(1 + count - own))
+            return ScoreMod(_shifts(kind, distances, slopes, own, count))
+        return ScoreMod(hidden=torch.ones(1, own, count, dtype=torch.bool).triu(1 + count - own))
 
-    over_their_pages(cache, heads_of_packed(query, num_heads), (queries, keys), sight, scale, out)
+    attend_last_tokens(cache, split_heads(query, num_heads), (queries, keys), sight, scale, out)
     return out
 
 
@@ -103,7 +103,7 @@ def flash_attention_prefix_v2(
 ) -> Tensor:
     """Writes to ``out``."""
     heads = num_kv_heads or num_heads
-    cache = paged("_npu_flash_attention_prefix_v2", key_cache, value_cache, block_table, heads)
+    cache = make_paged_cache("_npu_flash_attention_prefix_v2", key_cache, value_cache, block_table, heads)
     lengths, names = (seq_len, context_lens), ("seq_len", "context_lens")
     return prefix_attention(cache, query, names, lengths, mask_type, mask, slopes, num_heads, scale_value, out)
 
@@ -142,12 +142,12 @@ def self_attention_prefix_encoder_out(
     output: Tensor,
 ) -> Tensor:
     """The same in ``output``."""
-    cache = paged("npu_self_attention_prefix_encoder", key, value, block_tables, kv_headnum)
+    cache = make_paged_cache("npu_self_attention_prefix_encoder", key, value, block_tables, kv_headnum)
     lengths, names = (seqlen, kv_seqlen), ("seqlen", "kv_seqlen")
     return prefix_attention(cache, query, names, lengths, kind, mask, slopes, q_headnum, qk_scale, output)
 
 
-def paged(op: str, key: Tensor, value: Tensor, table: Tensor, heads: int) -> PagedCache:
+def make_paged_cache(op: str, key: Tensor, value: Tensor, table: Tensor, heads: int) -> PagedCache:
     """Caches whose heads may stand side by side in a row."""
     key, value = (each.reshape(*each.shape[:2], heads, -1) for each in (key, value))
     return PagedCache(op, key, value, table, heads)

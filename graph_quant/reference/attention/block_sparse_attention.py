@@ -14,19 +14,21 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import token_spans
-from .layouts import arranged, heads_first
-from .token_spans import Tokens
+from .layouts import from_bnsd, to_bnsd
+from .token_spans import TokenSpan
 
 OP = "npu_block_sparse_attention"
 
 
-def spans_of(op: str, name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[Tokens]:
+def sequence_spans(op: str, name: str, layout: str, lengths: Sequence[int] | None, x: Tensor) -> list[TokenSpan]:
     if layout == "TND":
-        return token_spans.packed(op, name, list(accumulate(lengths or ())), x.size(2))
-    return token_spans.batched(op, name, lengths, x.size(0), x.size(2), -1)
+        return token_spans.packed_spans(op, name, list(accumulate(lengths or ())), x.size(2))
+    return token_spans.batched_spans(op, name, lengths, x.size(0), x.size(2), -1)
 
 
-def hidden_by(op: str, mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int) -> Tensor:
+def expand_block_mask(
+    op: str, mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int
+) -> Tensor:
     """(head, query, key), of one sequence."""
     shown = mask[sequence].bool()
     hidden = shown.logical_not().repeat_interleave(block_shape[0], 1)[:, :queries]
@@ -52,18 +54,18 @@ def block_sparse_attention(
     softmax_lse_flag: int | None,
 ) -> tuple[Tensor, Tensor]:
     """The attention, and the logarithms of the sums of exponentials, zeros where they are not asked for."""
-    q, k, v = (heads_first(each, q_input_layout, 1) for each in (query, key, value))
+    q, k, v = (to_bnsd(each, q_input_layout, 1) for each in (query, key, value))
     shared = q.size(1) // k.size(1)
     out, logarithms = torch.zeros(q.shape), torch.zeros(*q.shape[:3], 1)
-    queries = spans_of(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
-    keys = spans_of(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
+    queries = sequence_spans(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
+    keys = sequence_spans(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
     for sequence, (rows, columns) in enumerate(zip(queries, keys, strict=True)):
         if not rows.length or not columns.length:
             continue
         wide = [x[columns.batch, :, columns.start : columns.stop].repeat_interleave(shared, 0).float() for x in (k, v)]
         scores = q[rows.batch, :, rows.start : rows.stop].float() @ wide[0].mT * scale_value
         scores.masked_fill_(
-            hidden_by(OP, block_sparse_mask, block_shape, sequence, rows.length, columns.length), -torch.inf
+            expand_block_mask(OP, block_sparse_mask, block_shape, sequence, rows.length, columns.length), -torch.inf
         )
         largest = scores.amax(-1, keepdim=True)
         weights = (scores - largest).exp()
@@ -72,4 +74,4 @@ def block_sparse_attention(
         out[place] = weights.to(query.dtype).float() @ wide[1] / total
         if softmax_lse_flag:
             logarithms[place] = largest + total.log()
-    return arranged(out.to(query.dtype), q_input_layout), arranged(logarithms, q_input_layout)
+    return from_bnsd(out.to(query.dtype), q_input_layout), from_bnsd(logarithms, q_input_layout)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .block_sparse_attention import hidden_by, spans_of
-from .layouts import arranged, heads_first
+from .block_sparse_attention import expand_block_mask, sequence_spans
+from .layouts import from_bnsd, to_bnsd
 
 OP = "npu_block_sparse_attention_backward"
 
@@ -34,16 +34,16 @@ def block_sparse_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The three gradients; zeros where no sequence is."""
     given = (query, key, value, d_out, attention_out, softmax_lse)
-    q, k, v, upstream, out, lse = (heads_first(each, q_input_layout, 1).float() for each in given)
+    q, k, v, upstream, out, lse = (to_bnsd(each, q_input_layout, 1).float() for each in given)
     found = [torch.zeros(each.shape) for each in (q, k, v)]
-    queries = spans_of(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
-    keys = spans_of(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
+    queries = sequence_spans(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
+    keys = sequence_spans(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
     for sequence, (rows, columns) in enumerate(zip(queries, keys, strict=True)):
         if not rows.length or not columns.length:
             continue
         at = (rows.batch, slice(None), slice(rows.start, rows.stop))
         over = (columns.batch, slice(None), slice(columns.start, columns.stop))
-        hidden = hidden_by(OP, block_sparse_mask, blocks, sequence, rows.length, columns.length)
+        hidden = expand_block_mask(OP, block_sparse_mask, blocks, sequence, rows.length, columns.length)
         scores = (q[at] @ k[over].mT * scale_value).masked_fill(hidden, -torch.inf)
         weights = (scores - lse[at]).exp()
         spread = (upstream[at] * out[at]).sum(-1, keepdim=True)
@@ -51,5 +51,5 @@ def block_sparse_attention_backward(
         found[0][at] = slopes @ k[over] * scale_value
         found[1][over] = slopes.mT @ q[at] * scale_value
         found[2][over] = weights.to(query.dtype).float().mT @ upstream[at]
-    dq, dk, dv = (arranged(each.to(query.dtype), q_input_layout) for each in found)
+    dq, dk, dv = (from_bnsd(each.to(query.dtype), q_input_layout) for each in found)
     return dq, dk, dv

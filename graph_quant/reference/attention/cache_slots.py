@@ -20,7 +20,7 @@ MODES = (*BY_SLOT, *BY_BLOCK, *IN_PLACE)
 
 
 @value_check
-def checked_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
+def check_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
     """``cache_index``, refused where it points behind the cache."""
     wrong = (cache_index.flatten() >= slots).nonzero()
     if wrong.numel():
@@ -30,7 +30,7 @@ def checked_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
     return cache_index
 
 
-def slots_of(
+def compute_slots(
     op: str, mode: str, cache: Tensor, cache_index: Tensor | None, tokens: Sequence[int], ends: Tensor | None
 ) -> Tensor | None:
     """The slot of each token; ``tokens`` are T, or batches and their tokens. None: where they stand."""
@@ -38,8 +38,8 @@ def slots_of(
         return None
     size = cache.size(1)
     if mode in BY_SLOT:
-        return checked_slots(op, cache_index, cache.size(0) * size).flatten()
-    blocks = checked_slots(op, cache_index, cache.size(0)).flatten()
+        return check_slots(op, cache_index, cache.size(0) * size).flatten()
+    blocks = check_slots(op, cache_index, cache.size(0)).flatten()
     if ends is None:
         place = torch.arange(tokens[-1]).repeat(tokens[0] if len(tokens) > 1 else 1)
         run = torch.arange(place.numel()) // tokens[-1] * (-(-tokens[-1] // size)) + place // size
@@ -58,7 +58,7 @@ def _slots_of_sequences(blocks: Tensor, ends: Tensor, tokens: int, size: int) ->
     return blocks[first_run[sequence] + place // size] * size + place % size
 
 
-def write(cache: Tensor, rows: Tensor, slots: Tensor | None, mode: str) -> None:
+def write_rows(cache: Tensor, rows: Tensor, slots: Tensor | None, mode: str) -> None:
     """Writes ``rows`` (T, channels) into ``cache``."""
     if slots is None:
         cache.copy_(rows.reshape(cache.shape))

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-LEAST = 1e-8
+EPSILON = 1e-8
 Ends = Sequence[int] | None
 
 
-def sequences(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int, ...]]:
+def sequence_indices(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int, ...]]:
     """The index of each sequence in ``x``."""
     if layout == "BSND":
         yield from ((place,) for place in range(x.size(0)))
@@ -29,21 +29,21 @@ def sequences(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int,
         first = last
 
 
-def _hidden(scores: Tensor) -> Tensor:
+def _causal_mask(scores: Tensor) -> Tensor:
     rows, keys = scores.shape[-2:]
     return torch.ones(rows, keys, dtype=torch.bool, device=scores.device).triu(keys - rows + 1)
 
 
-def _products(query: Tensor, key: Tensor) -> Tensor:
+def _dot_products(query: Tensor, key: Tensor) -> Tensor:
     """(heads, rows, keys) of (rows, heads, channels) and (keys, heads or one, channels)."""
     return query.transpose(0, 1).float() @ key.permute(1, 2, 0).float()
 
 
 def _scores(query: Tensor, key: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """The scores of one sequence, (rows, keys), and the products of each head behind their relu."""
-    seen = _products(query, key).relu_()
+    seen = _dot_products(query, key).relu_()
     scores = (seen * weights.t().unsqueeze(-1).float()).sum(0)
-    return scores.masked_fill_(_hidden(scores), -torch.inf), seen
+    return scores.masked_fill_(_causal_mask(scores), -torch.inf), seen
 
 
 def softmax_lse(
@@ -57,8 +57,8 @@ def softmax_lse(
     """The largest score of each token, and the sum of the exponentials of what the others are below it."""
     largest, total = [], []
     spans = (
-        sequences(layout, query_index, actual_seq_qlen),
-        sequences(layout, key_index, actual_seq_klen),
+        sequence_indices(layout, query_index, actual_seq_qlen),
+        sequence_indices(layout, key_index, actual_seq_klen),
     )
     for at, over in zip(*spans, strict=True):
         if not query_index[at].size(0):
@@ -73,8 +73,8 @@ def softmax_lse(
 
 def _target(query: Tensor, key: Tensor, largest: Tensor, total: Tensor, scale: float) -> Tensor:
     """The mean over heads of attention's weights, of one sequence; maxima and sums are (heads, rows, 1)."""
-    scores = _products(query, key).mul_(scale)
-    scores.masked_fill_(_hidden(scores), -torch.inf)
+    scores = _dot_products(query, key).mul_(scale)
+    scores.masked_fill_(_causal_mask(scores), -torch.inf)
     return (scores - largest).exp_().div_(total).sum(0) * (1.0 / query.size(1))
 
 
@@ -107,13 +107,13 @@ def grad_kl_loss(
         softmax_max_index, softmax_sum_index = softmax_max_index[:, 0], softmax_sum_index[:, 0]
     found = [torch.zeros_like(each) for each in (query_index, key_index, weights)]
     loss = torch.zeros(1, device=query.device)
-    spans = sequences(layout, query_index, actual_seq_qlen), sequences(layout, key_index, actual_seq_klen)
+    spans = sequence_indices(layout, query_index, actual_seq_qlen), sequence_indices(layout, key_index, actual_seq_klen)
     for at, over in zip(*spans, strict=True):
         moments = [each[at].transpose(0, 1) for each in (softmax_max, softmax_sum)]
         wanted = _target(query[at], key[over], moments[0], moments[1], scale_value)
         scores, seen = _scores(query_index[at], key_index[over], weights[at])
         given = (scores - softmax_max_index[at].unsqueeze(-1)).exp_() / softmax_sum_index[at].unsqueeze(-1)
-        loss += (wanted * (wanted.clamp_min(LEAST).log() - given.clamp_min(LEAST).log())).sum()
+        loss += (wanted * (wanted.clamp_min(EPSILON).log() - given.clamp_min(EPSILON).log())).sum()
         slopes = given - wanted
         found[2][at] = (slopes * seen).sum(-1).t().to(weights.dtype)
         each = (slopes * weights[at].t().unsqueeze(-1).float() * (seen > 0)).to(query_index.dtype).float()

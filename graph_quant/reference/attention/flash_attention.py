@@ -9,15 +9,15 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fused_attention import fused_attention
-from .fused_attention_op import opaque_attention
-from .inference_call import Numbers, Operands
+from .fused_attention_op import fused_attention_op
+from .inference_call import Attributes, Operands
 
 PROMPT, INCRE = "npu_prompt_flash_attention", "npu_incre_flash_attention"
 
 
-def flash_attention(operands: Operands, numbers: Numbers) -> Tensor:
+def flash_attention(operands: Operands, attrs: Attributes) -> Tensor:
     """The result alone."""
-    return fused_attention(operands, numbers)[0]
+    return fused_attention(operands, attrs)[0]
 
 
 @kernel("PromptFlashAttention", flops=CONTRACTION)
@@ -47,11 +47,11 @@ def prompt_flash_attention_node(
     operands = Operands(
         query, key, value, pse_shift, atten_mask, deq_scale1, quant_scale1, deq_scale2, quant_scale2, quant_offset2
     )
-    numbers = Numbers(
+    attrs = Attributes(
         PROMPT, input_layout, num_heads, num_key_value_heads, scale_value, pre_tokens, next_tokens, sparse_mode,
         inner_precise,
     )  # fmt: skip
-    return opaque_attention(operands, numbers, (actual_seq_lengths, actual_seq_lengths_kv, None))[0]
+    return fused_attention_op(operands, attrs, (actual_seq_lengths, actual_seq_lengths_kv, None))[0]
 
 
 @kernel("IncreFlashAttention", flops=CONTRACTION)
@@ -85,8 +85,8 @@ def incre_flash_attention_node(
         query, key[0], value[0], pse_shift, atten_mask, dequant_scale1, quant_scale1, dequant_scale2, quant_scale2,
         quant_offset2, antiquant_scale, antiquant_offset, block_table=block_table, kv_padding_size=kv_padding_size,
     )  # fmt: skip
-    numbers = Numbers(
+    attrs = Attributes(
         INCRE, input_layout, num_heads, num_key_value_heads, scale_value,
         inner_precise=inner_precise, block_size=block_size,
     )  # fmt: skip
-    return opaque_attention(operands, numbers, (None, actual_seq_lengths, None))[0]
+    return fused_attention_op(operands, attrs, (None, actual_seq_lengths, None))[0]

@@ -1,4 +1,4 @@
-"""Attention for inference: sequence by sequence, from whatever layout, cache and numbers a call has."""
+"""Attention for inference: sequence by sequence, from whatever layout, cache and attributes a call has."""
 
 from __future__ import annotations
 
@@ -8,102 +8,104 @@ from torch import Tensor
 
 from . import antiquant, masks, paging, token_spans
 from .arithmetic import Arithmetic, Int8Latent, Int8Prompt
-from .inference_call import Numbers, Operands
-from .layouts import arranged, heads_first
-from .post_quant import quantised
+from .inference_call import Attributes, Operands
+from .layouts import from_bnsd, to_bnsd
+from .post_quant import quantise_result
 from .results import result_dtype, value_channels
-from .sequence_attention import Cached, Part, Rows, Sight, attend
-from .token_spans import Tokens
+from .sequence_attention import CachedTokens, DenseTokens, ScoreMod, TokenSource, attend
+from .token_spans import TokenSpan
 
 _ROW_FIX = 2
 _LATENT, _CAUSAL = 512, 3
 
 
-def fused_attention(operands: Operands, numbers: Numbers) -> tuple[Tensor, Tensor]:
+def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tensor]:
     """The result in its layout, and the logarithms of sums of exponentials: (T, head, 1) or (batch, head, token, 1)."""
-    query = _with_rope(operands.query, operands.query_rope, numbers)
-    out = torch.zeros(*query.shape[:3], value_channels(operands, numbers))
+    query = _concat_rope(operands.query, operands.query_rope, attrs)
+    out = torch.zeros(*query.shape[:3], value_channels(operands, attrs))
     lse = torch.full(query.shape[:3], torch.inf)
-    queries = _query_spans(operands, numbers, query)
-    source = _Source(operands, numbers, len(queries))
-    _check_packed(operands, numbers, query.size(2), queries, source)
-    sight = _Sight(operands, numbers, query.size(2))
+    queries = _query_spans(operands, attrs, query)
+    source = _KeyValueSource(operands, attrs, len(queries))
+    _check_packed(operands, attrs, query.size(2), queries, source)
+    sight = _ScoreMods(operands, attrs, query.size(2))
     for sequence, span in enumerate(queries):
         if span.length == 0:
             continue
         keys, values, key_span = source.sequence(sequence)
         if query.size(2) > 1:
-            _check_offset(operands, numbers, sequence, span.length, keys.tokens)
-        arithmetic = _arithmetic(operands, numbers, span)
+            _check_offset(operands, attrs, sequence, span.length, keys.tokens)
+        arithmetic = _arithmetic(operands, attrs, span)
         place = (span.batch, slice(None), slice(span.start, span.stop))
         out[place], lse[place] = attend(
             query[place], keys, values, sight.of(sequence, span, key_span, keys.tokens), arithmetic
         )
-    result = quantised(out, operands.quant_scale2, operands.quant_offset2, result_dtype(operands))
-    return arranged(result, numbers.out_layout), _arranged_lse(lse, numbers)
+    result = quantise_result(out, operands.quant_scale2, operands.quant_offset2, result_dtype(operands))
+    return from_bnsd(result, attrs.out_layout), _format_lse(lse, attrs)
 
 
-def _arranged_lse(lse: Tensor, numbers: Numbers) -> Tensor:
-    if not numbers.softmax_lse_flag:
+def _format_lse(lse: Tensor, attrs: Attributes) -> Tensor:
+    if not attrs.softmax_lse_flag:
         return torch.empty(0)
-    return (lse.squeeze(0).transpose(0, 1).contiguous() if numbers.is_packed else lse).unsqueeze(-1)
+    return (lse.squeeze(0).transpose(0, 1).contiguous() if attrs.is_packed else lse).unsqueeze(-1)
 
 
-def _with_rope(x: Tensor, rope: Tensor | None, numbers: Numbers) -> Tensor:
+def _concat_rope(x: Tensor, rope: Tensor | None, attrs: Attributes) -> Tensor:
     """Query as (batch, head, token, channel), the channels of its rope part after its own."""
-    first = heads_first(x, numbers.layout, numbers.num_heads)
+    first = to_bnsd(x, attrs.layout, attrs.num_heads)
     if rope is None:
         return first
-    second = heads_first(rope, numbers.layout, numbers.num_heads)
+    second = to_bnsd(rope, attrs.layout, attrs.num_heads)
     return torch.cat([first.float(), second.float()], dim=-1)
 
 
-def _query_spans(operands: Operands, numbers: Numbers, query: Tensor) -> list[Tokens]:
+def _query_spans(operands: Operands, attrs: Attributes, query: Tensor) -> list[TokenSpan]:
     batches, tokens = query.size(0), query.size(2)
-    if numbers.is_packed:
-        return token_spans.packed(
-            numbers.op, numbers.name("actual_seq_lengths"), numbers.actual_seq_lengths or (), tokens
+    if attrs.is_packed:
+        return token_spans.packed_spans(
+            attrs.op, attrs.name("actual_seq_lengths"), attrs.actual_seq_lengths or (), tokens
         )
-    lengths = numbers.actual_seq_lengths if tokens > 1 else None
+    lengths = attrs.actual_seq_lengths if tokens > 1 else None
     padding = _padding(operands.query_padding_size) if lengths is not None else -1
-    return token_spans.batched(numbers.op, numbers.name("actual_seq_lengths"), lengths, batches, tokens, padding)
+    return token_spans.batched_spans(attrs.op, attrs.name("actual_seq_lengths"), lengths, batches, tokens, padding)
 
 
-def _check_packed(operands: Operands, numbers: Numbers, tokens: int, queries: list[Tokens], source: _Source) -> None:
+def _check_packed(
+    operands: Operands, attrs: Attributes, tokens: int, queries: list[TokenSpan], source: _KeyValueSource
+) -> None:
     """The kernel of packed sequences takes no token beside them, and in mode 3 no more queries than keys."""
     is_latent = operands.query_rope is not None and operands.query.size(-1) == _LATENT
-    if not numbers.is_packed or is_latent or operands.key.dtype != operands.query.dtype:
+    if not attrs.is_packed or is_latent or operands.key.dtype != operands.query.dtype:
         return
     sides = [("actual_seq_lengths", queries, tokens)]
     if operands.block_table is None:
         sides.append(("actual_seq_lengths_kv", source.spans, source.key.size(2)))
     for name, found, every in sides:
         if found[-1].stop != every:
-            where = f"{numbers.name(name)}[{len(found) - 1}]"
-            raise Refusal(f"{numbers.op}: {where} must equal {every}, the number of tokens, got {found[-1].stop}")
-    if numbers.sparse_mode == _CAUSAL:
+            where = f"{attrs.name(name)}[{len(found) - 1}]"
+            raise Refusal(f"{attrs.op}: {where} must equal {every}, the number of tokens, got {found[-1].stop}")
+    if attrs.sparse_mode == _CAUSAL:
         for sequence, (query, key) in enumerate(zip(queries, source.spans, strict=False)):
             if query.length > key.length:
                 raise Refusal(
-                    f"{numbers.op}: sequence {sequence} must have a key for each query in sparse_mode 3 and layout "
-                    f"{numbers.input_layout}, got {key.length} and {query.length}"
+                    f"{attrs.op}: sequence {sequence} must have a key for each query in sparse_mode 3 and layout "
+                    f"{attrs.input_layout}, got {key.length} and {query.length}"
                 )
 
 
-def _check_offset(operands: Operands, numbers: Numbers, sequence: int, queries: int, keys: int) -> None:
+def _check_offset(operands: Operands, attrs: Attributes, sequence: int, queries: int, keys: int) -> None:
     """Kernels quantise no row that sees nothing by its place, and refuse offsets where there are such rows."""
     is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
-    mode = numbers.sparse_mode if operands.atten_mask is not None else masks.MASK_ALONE
+    mode = attrs.sparse_mode if operands.atten_mask is not None else masks.MASK_ALONE
     if operands.quant_offset2 is None or (mode == 0 and is_padded):
         return
     is_void = {
-        0: numbers.next_tokens < 0 or queries - keys > numbers.pre_tokens,
+        0: attrs.next_tokens < 0 or queries - keys > attrs.pre_tokens,
         3: keys < queries,
-        4: numbers.next_tokens + keys < queries,
+        4: attrs.next_tokens + keys < queries,
     }
     if is_void.get(mode, False):
         raise Refusal(
-            f"{numbers.op}: {numbers.name('quant_offset2')} must be None where a query sees no key by its place, got a "
+            f"{attrs.op}: {attrs.name('quant_offset2')} must be None where a query sees no key by its place, got a "
             f"tensor beside {queries} queries and {keys} keys of sequence {sequence} in sparse_mode {mode}"
         )
 
@@ -113,42 +115,42 @@ def _padding(size: Tensor | None) -> int:
     return -1 if size is None else max(0, int(size.reshape(-1)[0]))
 
 
-class _Source:
+class _KeyValueSource:
     """The keys and values of each sequence, wherever they are."""
 
-    def __init__(self, operands: Operands, numbers: Numbers, sequences: int) -> None:
-        self.operands, self.numbers = operands, numbers
-        self.key_parameters, self.value_parameters = _parameters(operands, numbers)
-        self.prefix_length = _prefix_length(operands, numbers)
+    def __init__(self, operands: Operands, attrs: Attributes, sequences: int) -> None:
+        self.operands, self.attrs = operands, attrs
+        self.key_parameters, self.value_parameters = _cache_scales(operands, attrs)
+        self.prefix_length = _prefix_length(operands, attrs)
         if operands.block_table is None:
             self.key = self._heads_first(operands.key)
             self.value = self._heads_first(operands.value)
             self.rope = None if operands.key_rope is None else self._heads_first(operands.key_rope)
             self.spans = self._spans()
         else:
-            most = operands.block_table.size(1) * numbers.block_size
-            name = numbers.name("actual_seq_lengths_kv")
-            lengths = token_spans.per_batch(numbers.op, name, numbers.actual_seq_lengths_kv, sequences, most)
-            self.spans = [Tokens(batch, 0, length) for batch, length in enumerate(lengths)]
+            most = operands.block_table.size(1) * attrs.block_size
+            name = attrs.name("actual_seq_lengths_kv")
+            lengths = token_spans.lengths_per_batch(attrs.op, name, attrs.actual_seq_lengths_kv, sequences, most)
+            self.spans = [TokenSpan(batch, 0, length) for batch, length in enumerate(lengths)]
         if len(self.spans) != sequences:
             raise Refusal(
-                f"{numbers.op}: {numbers.name('actual_seq_lengths_kv')} must have as many elements as "
-                f"{numbers.name('actual_seq_lengths')}, {sequences}, got {len(self.spans)}"
+                f"{attrs.op}: {attrs.name('actual_seq_lengths_kv')} must have as many elements as "
+                f"{attrs.name('actual_seq_lengths')}, {sequences}, got {len(self.spans)}"
             )
 
     def _heads_first(self, x: Tensor) -> Tensor:
-        return antiquant.elements(heads_first(x, self.numbers.layout, self.numbers.kv_heads))
+        return antiquant.unpack_int4(to_bnsd(x, self.attrs.layout, self.attrs.kv_heads))
 
-    def _spans(self) -> list[Tokens]:
-        op, name = self.numbers.op, self.numbers.name("actual_seq_lengths_kv")
-        lengths = self.numbers.actual_seq_lengths_kv
+    def _spans(self) -> list[TokenSpan]:
+        op, name = self.attrs.op, self.attrs.name("actual_seq_lengths_kv")
+        lengths = self.attrs.actual_seq_lengths_kv
         batches, tokens = self.key.size(0), self.key.size(2)
-        if self.numbers.is_packed:
-            return token_spans.packed(op, name, lengths or (), tokens)
+        if self.attrs.is_packed:
+            return token_spans.packed_spans(op, name, lengths or (), tokens)
         padding = -1 if lengths is None else _padding(self.operands.kv_padding_size)
-        return token_spans.batched(op, name, lengths, batches, tokens, padding)
+        return token_spans.batched_spans(op, name, lengths, batches, tokens, padding)
 
-    def sequence(self, index: int) -> tuple[Cached, Cached, Tokens]:
+    def sequence(self, index: int) -> tuple[CachedTokens, CachedTokens, TokenSpan]:
         """The keys and values of sequence ``index``, and where they stand in masks."""
         span = self.spans[index]
         blocks = None
@@ -158,27 +160,27 @@ class _Source:
             blocks = self._blocks(index, span.length)
             key, value, rope = self._paged(blocks, span.length)
         parts = [key] if rope is None else [key, rope]
-        seen = Tokens(span.batch, span.start, span.stop + self.prefix_length)
+        seen = TokenSpan(span.batch, span.start, span.stop + self.prefix_length)
         return (
-            Cached(parts, self._dequantiser(self.key_parameters, seen, key, blocks)),
-            Cached([value], self._dequantiser(self.value_parameters, seen, value, blocks)),
+            CachedTokens(parts, self._dequantiser(self.key_parameters, seen, key, blocks)),
+            CachedTokens([value], self._dequantiser(self.value_parameters, seen, value, blocks)),
             seen,
         )
 
-    def _unpaged(self, span: Tokens) -> tuple[Part, Part, Part | None]:
+    def _unpaged(self, span: TokenSpan) -> tuple[TokenSource, TokenSource, TokenSource | None]:
         place = (span.batch, slice(None), slice(span.start, span.stop))
         key = self._after_prefix(self.key[place], self.operands.key_shared_prefix)
         value = self._after_prefix(self.value[place], self.operands.value_shared_prefix)
-        return Rows(key), Rows(value), None if self.rope is None else Rows(self.rope[place])
+        return DenseTokens(key), DenseTokens(value), None if self.rope is None else DenseTokens(self.rope[place])
 
     def _blocks(self, index: int, length: int) -> Tensor:
-        table, numbers = self.operands.block_table, self.numbers
+        table, attrs = self.operands.block_table, self.attrs
         assert table is not None
-        return paging.blocks_of(numbers.op, table, index, length, numbers.block_size, self.operands.key.size(0))
+        return paging.checked_blocks(attrs.op, table, index, length, attrs.block_size, self.operands.key.size(0))
 
-    def _paged(self, blocks: Tensor, length: int) -> tuple[Part, Part, Part | None]:
-        def found(cache: Tensor) -> Part:
-            return paging.Pages(cache, blocks, length, self.numbers.kv_heads)
+    def _paged(self, blocks: Tensor, length: int) -> tuple[TokenSource, TokenSource, TokenSource | None]:
+        def found(cache: Tensor) -> TokenSource:
+            return paging.PagedTokens(cache, blocks, length, self.attrs.kv_heads)
 
         rope = self.operands.key_rope
         return found(self.operands.key), found(self.operands.value), None if rope is None else found(rope)
@@ -189,24 +191,24 @@ class _Source:
         return torch.cat([self._heads_first(prefix)[0, :, : self.prefix_length], x], dim=1)
 
     def _dequantiser(
-        self, parameters: antiquant.CacheScales | None, seen: Tokens, x: Part, blocks: Tensor | None
+        self, parameters: antiquant.CacheScales | None, seen: TokenSpan, x: TokenSource, blocks: Tensor | None
     ) -> antiquant.Dequantiser | None:
         if parameters is None:
             return None
         return parameters.of_sequence(seen.batch, seen.start, x.heads, x.tokens, blocks)
 
 
-def _prefix_length(operands: Operands, numbers: Numbers) -> int:
+def _prefix_length(operands: Operands, attrs: Attributes) -> int:
     prefix = operands.key_shared_prefix
     if prefix is None:
         return 0
-    tokens = prefix.size(2 if numbers.layout == "BNSD" else 1)
-    lengths = numbers.actual_shared_prefix_len
-    return token_spans.per_batch(numbers.op, "actual_shared_prefix_len", lengths, 1, tokens)[0]
+    tokens = prefix.size(2 if attrs.layout == "BNSD" else 1)
+    lengths = attrs.actual_shared_prefix_len
+    return token_spans.lengths_per_batch(attrs.op, "actual_shared_prefix_len", lengths, 1, tokens)[0]
 
 
-def _parameters(
-    operands: Operands, numbers: Numbers
+def _cache_scales(
+    operands: Operands, attrs: Attributes
 ) -> tuple[antiquant.CacheScales | None, antiquant.CacheScales | None]:
     """How key and value are dequantised: by scales of their own, by the halves of one tensor, or not at all."""
     if operands.query.dtype == torch.int8:
@@ -214,45 +216,48 @@ def _parameters(
     if operands.key_antiquant_scale is not None and operands.value_antiquant_scale is not None:
         return (
             antiquant.CacheScales(
-                numbers.key_antiquant_mode, operands.key_antiquant_scale, operands.key_antiquant_offset
+                attrs.key_antiquant_mode, operands.key_antiquant_scale, operands.key_antiquant_offset
             ),
             antiquant.CacheScales(
-                numbers.value_antiquant_mode, operands.value_antiquant_scale, operands.value_antiquant_offset
+                attrs.value_antiquant_mode, operands.value_antiquant_scale, operands.value_antiquant_offset
             ),
         )
     scale, offset = operands.antiquant_scale, operands.antiquant_offset
     if scale is None:
         return None, None
     key, value = (
-        antiquant.CacheScales(numbers.antiquant_mode, scale[half], None if offset is None else offset[half])
+        antiquant.CacheScales(attrs.antiquant_mode, scale[half], None if offset is None else offset[half])
         for half in (0, 1)
     )
     return key, value
 
 
-def _arithmetic(operands: Operands, numbers: Numbers, query: Tokens) -> Arithmetic:
+def _arithmetic(operands: Operands, attrs: Attributes, query: TokenSpan) -> Arithmetic:
     if operands.query.dtype != torch.int8:
         is_quantised = operands.value.dtype in (torch.int8, torch.int32)
-        return Arithmetic(numbers.scale, torch.float32 if is_quantised else operands.value.dtype)
+        return Arithmetic(attrs.scale, torch.float32 if is_quantised else operands.value.dtype)
     if operands.dequant_scale_query is not None:
-        scales = heads_first(operands.dequant_scale_query.unsqueeze(-1), _scale_layout(numbers), numbers.num_heads)
+        scales = to_bnsd(operands.dequant_scale_query.unsqueeze(-1), _scale_layout(attrs), attrs.num_heads)
         rows = scales[query.batch, :, query.start : query.stop].flatten()
-        key_scale, value_scale = _number(operands.key_antiquant_scale), _number(operands.value_antiquant_scale)
-        return Int8Latent(numbers.scale, row_scale=rows * key_scale, value_scale=value_scale)
+        key_scale, value_scale = (
+            _read_scalar(operands.key_antiquant_scale),
+            _read_scalar(operands.value_antiquant_scale),
+        )
+        return Int8Latent(attrs.scale, row_scale=rows * key_scale, value_scale=value_scale)
     return Int8Prompt(
-        numbers.scale,
-        dequant_scale1=_number(operands.dequant_scale1),
-        quant_scale1=_number(operands.quant_scale1),
-        dequant_scale2=_number(operands.dequant_scale2),
+        attrs.scale,
+        dequant_scale1=_read_scalar(operands.dequant_scale1),
+        quant_scale1=_read_scalar(operands.quant_scale1),
+        dequant_scale2=_read_scalar(operands.dequant_scale2),
     )
 
 
-def _scale_layout(numbers: Numbers) -> str:
+def _scale_layout(attrs: Attributes) -> str:
     """The scales of query stand as query does, without channels."""
-    return "BSND" if numbers.layout == "BSH" else numbers.layout
+    return "BSND" if attrs.layout == "BSH" else attrs.layout
 
 
-def _number(x: Tensor | None) -> float:
+def _read_scalar(x: Tensor | None) -> float:
     """One number; a uint64 or int64 holds the bits of a float32."""
     if x is None:
         return 1.0
@@ -261,44 +266,44 @@ def _number(x: Tensor | None) -> float:
     return float(x.reshape(-1)[0])
 
 
-class _Sight:
+class _ScoreMods:
     """The mask, shift and sink of each sequence."""
 
-    def __init__(self, operands: Operands, numbers: Numbers, tokens: int) -> None:
-        self.operands, self.numbers = operands, numbers
-        mask, mode = operands.atten_mask, numbers.sparse_mode
+    def __init__(self, operands: Operands, attrs: Attributes, tokens: int) -> None:
+        self.operands, self.attrs = operands, attrs
+        mask, mode = operands.atten_mask, attrs.sparse_mode
         self.tree = None
         if mode == masks.TREE and mask is not None:
-            self.tree = masks.Tree(numbers.op, mask, numbers.actual_seq_lengths if numbers.is_packed else None)
+            self.tree = masks.Tree(attrs.op, mask, attrs.actual_seq_lengths if attrs.is_packed else None)
             mask, mode = None, masks.MASK_ALONE
         # One query without a rope part goes to a kernel that knows masks only, and takes tables as "nothing hidden".
-        is_decode = tokens == 1 and operands.query_rope is None and not (numbers.is_packed or numbers.knows_modes)
+        is_decode = tokens == 1 and operands.query_rope is None and not (attrs.is_packed or attrs.knows_modes)
         if mask is not None and mode >= (3 if is_decode else 2):
-            masks.check_table(numbers.op, mask)
+            masks.check_table(attrs.op, mask)
             mask = None
         is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
         if is_decode or (mode == 0 and is_padded):
             mode = masks.MASK_ALONE
         given = None if mask is None else _given(mask, is_decode)
-        self.mask = masks.Mask(mode, given, numbers.pre_tokens, numbers.next_tokens)
+        self.mask = masks.Mask(mode, given, attrs.pre_tokens, attrs.next_tokens)
 
-    def of(self, sequence: int, query: Tokens, key: Tokens, keys: int) -> Sight:
+    def of(self, sequence: int, query: TokenSpan, key: TokenSpan, keys: int) -> ScoreMod:
         """What the queries of one sequence see."""
         by_place = self.mask.by_place(query.length, keys)
-        by_mask = self.mask.by_mask(Tokens(sequence, query.start, query.stop), key)
+        by_mask = self.mask.by_mask(TokenSpan(sequence, query.start, query.stop), key)
         if self.tree is not None:
             by_mask = self.tree.hidden(sequence, query.length, keys)
         hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
-        looked_for = hidden if self.numbers.inner_precise & _ROW_FIX else by_place
+        looked_for = hidden if self.attrs.inner_precise & _ROW_FIX else by_place
         sink = self.operands.learnable_sink
-        return Sight(
+        return ScoreMod(
             self._shift(sequence, query, key),
             None if hidden is None else hidden.unsqueeze(0),
             None if sink is None else sink.float(),
             None if looked_for is None else looked_for.all(-1).unsqueeze(0),
         )
 
-    def _shift(self, sequence: int, query: Tokens, key: Tokens) -> Tensor | None:
+    def _shift(self, sequence: int, query: TokenSpan, key: TokenSpan) -> Tensor | None:
         shift = self.operands.pse_shift
         if shift is None:
             return None

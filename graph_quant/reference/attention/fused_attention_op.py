@@ -10,21 +10,21 @@ from graph_quant.dispatcher import step
 from torch import Tensor
 
 from .fused_attention import fused_attention
-from .inference_call import Numbers, Operands
+from .inference_call import Attributes, Operands
 from .results import lse_shape, result_dtype, result_shape
 
 _NUMBERS = tuple(
     field.name
-    for field in fields(Numbers)
+    for field in fields(Attributes)
     if field.name not in ("op", "input_layout", "scale") and not field.name.startswith("actual_")
 )
 
 
-def _gathered(
+def _unflatten_arguments(
     operands: Sequence[Tensor | None], op: str, layout: str, scale: float, numbers: Sequence[int]
-) -> tuple[Operands, Numbers]:
+) -> tuple[Operands, Attributes]:
     named = dict(zip(_NUMBERS, numbers, strict=True))
-    return Operands(*operands), Numbers(op, layout, scale=scale, **named)  # type: ignore[arg-type]
+    return Operands(*operands), Attributes(op, layout, scale=scale, **named)  # type: ignore[arg-type]
 
 
 def _compute(
@@ -35,7 +35,7 @@ def _compute(
     scale: float,
     numbers: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    tensors, named = _gathered(operands, op, layout, scale, numbers)
+    tensors, named = _unflatten_arguments(operands, op, layout, scale, numbers)
     queries, keys, prefix = (None if each is None else each.tolist() for each in lengths)
     known = replace(named, actual_seq_lengths=queries, actual_seq_lengths_kv=keys, actual_shared_prefix_len=prefix)
     return fused_attention(tensors, known)
@@ -49,7 +49,7 @@ def _infer(
     scale: float,
     numbers: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
-    tensors, named = _gathered(operands, op, layout, scale, numbers)
+    tensors, named = _unflatten_arguments(operands, op, layout, scale, numbers)
     out = tensors.query.new_empty(result_shape(tensors, named), dtype=result_dtype(tensors))
     return out, tensors.query.new_empty(lse_shape(tensors, named), dtype=torch.float32)
 
@@ -62,10 +62,12 @@ _step = step(
 )
 
 
-def opaque_attention(operands: Operands, numbers: Numbers, lengths: Sequence[Tensor | None]) -> tuple[Tensor, Tensor]:
+def fused_attention_op(
+    operands: Operands, attrs: Attributes, lengths: Sequence[Tensor | None]
+) -> tuple[Tensor, Tensor]:
     """``fused_attention`` with lengths in tensors."""
-    given = [int(getattr(numbers, name)) for name in _NUMBERS]
+    numbers = [int(getattr(attrs, name)) for name in _NUMBERS]
     tensors = [getattr(operands, field.name) for field in fields(operands)]
     return _step(  # type: ignore[no-any-return]
-        tensors, list(lengths), numbers.op, numbers.input_layout, numbers.scale, given
+        tensors, list(lengths), attrs.op, attrs.input_layout, attrs.scale, numbers
     )

@@ -32,7 +32,7 @@ def _rows(count: int, mask: Tensor | None) -> Iterator[tuple[int, Tensor | None]
         yield row, None if mask is None else mask[:, :, row].bool()
 
 
-def _weighed(scores: Tensor, hidden: Tensor | None) -> Tensor:
+def _mask_scores(scores: Tensor, hidden: Tensor | None) -> Tensor:
     return scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
 
 
@@ -52,7 +52,7 @@ def floyd_attention(
     far_keys, far_values = key_jk.float(), value_jk.float()
     for row, hidden in _rows(query_ik.size(2), atten_mask):
         scores = _scores(query_ik[:, :, row].float(), key_ij[:, :, row].float(), far_keys) * scale_value
-        scores = _weighed(scores, hidden)
+        scores = _mask_scores(scores, hidden)
         largest = scores.amax(-1, keepdim=True)
         weights = (scores - largest).exp()
         total = weights.sum(-1, keepdim=True)
@@ -86,7 +86,7 @@ def floyd_attention_backward(
         query, key, value, upstream, out = (
             each[:, :, row].float() for each in (query_ik, key_ij, value_ij, grad_output, attention_out)
         )
-        scores = _weighed(_scores(query, key, far_keys) * scale_value, hidden)
+        scores = _mask_scores(_scores(query, key, far_keys) * scale_value, hidden)
         weights = (scores - softmax_max[:, :, row, :, :1]).exp() / softmax_sum[:, :, row, :, :1]
         spread = (upstream * out).sum(-1, keepdim=True)
         slopes = weights * (_scores(upstream, value, far_values) - spread) * scale_value

@@ -9,15 +9,15 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fused_attention import fused_attention
-from .fused_attention_op import opaque_attention
-from .inference_call import Numbers, Operands
+from .fused_attention_op import fused_attention_op
+from .inference_call import Attributes, Operands
 
 OP = "npu_fused_infer_attention_score"
 
 
-def fused_infer_attention_score(operands: Operands, numbers: Numbers) -> tuple[Tensor, Tensor]:
+def fused_infer_attention_score(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tensor]:
     """The result and the logarithms of sums of exponentials, which are empty where they are not asked for."""
-    return fused_attention(operands, numbers)
+    return fused_attention(operands, attrs)
 
 
 @kernel("FusedInferAttentionScore", flops=CONTRACTION)
@@ -78,11 +78,11 @@ def fused_infer_attention_score_node(
         value_antiquant_scale, value_antiquant_offset, block_table, query_padding_size, kv_padding_size,
         key_shared_prefix, value_shared_prefix, query_rope, key_rope, dequant_scale_query, learnable_sink,
     )  # fmt: skip
-    numbers = Numbers(
+    attrs = Attributes(
         OP, input_layout, num_heads, num_key_value_heads, scale, pre_tokens, next_tokens, sparse_mode, inner_precise,
         block_size, antiquant_mode, key_antiquant_mode, value_antiquant_mode, softmax_lse_flag,
     )  # fmt: skip
-    return opaque_attention(operands, numbers, (actual_seq_lengths, actual_seq_lengths_kv, actual_shared_prefix_len))
+    return fused_attention_op(operands, attrs, (actual_seq_lengths, actual_seq_lengths_kv, actual_shared_prefix_len))
 
 
 def _only(name: str, tensors: Sequence[Tensor]) -> Tensor:

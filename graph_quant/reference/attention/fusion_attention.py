@@ -11,82 +11,82 @@ import torch
 from graph_quant import native
 from torch import Tensor
 
-from .layouts import arranged, heads_first, room_for
+from .layouts import empty_in_layout, from_bnsd, to_bnsd
 from .pse_shift import Pairs
-from .sequence_attention import exponentials
-from .token_spans import Tokens
-from .training_call import COPIES, Training, widened
+from .sequence_attention import exponentials_
+from .token_spans import TokenSpan
+from .training_call import COPIES, TrainingCall, repeat_kv
 
 
-def _narrowed(x: Tensor, heads: int) -> Tensor:
+def _sum_kv_groups(x: Tensor, heads: int) -> Tensor:
     return x.unflatten(0, (heads, -1)).sum(1)
 
 
-def _at(x: Tensor, span: Tokens) -> Tensor:
+def _take(x: Tensor, span: TokenSpan) -> Tensor:
     of_batch = x.select(0, span.batch)
     return of_batch if span.length == x.size(2) else of_batch[:, span.start : span.stop]
 
 
-def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
+def _round_to(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.to(dtype).float()
 
 
-def forward(call: Training, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The result in its layout, and of each row the largest score and the sum of exponentials."""
     q, k, v = call.heads_first(query, key, value)
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
     if bits is None and call.is_plain and native.attends(q, k, v):
-        return _by_machine_code(call, q, k, v, pairs)
+        return _native_forward(call, q, k, v, pairs)
     out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
     largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
     for sequence, (queries, keys) in enumerate(pairs):
         if queries.length and keys.length:
             place = (queries.batch, slice(None), slice(queries.start, queries.stop))
-            out[place], largest[place], total[place] = _of_sequence(call, q, k, v, pairs, sequence, bits)
-    return arranged(out, call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
+            out[place], largest[place], total[place] = _sequence_forward(call, q, k, v, pairs, sequence, bits)
+    return from_bnsd(out, call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
 
 
-def _by_machine_code(call: Training, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+def _native_forward(call: TrainingCall, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """The same where nothing but keys that are hidden sets scores apart from products."""
     batch, heads, tokens, _ = q.shape
-    out = room_for(call.input_layout, batch, heads, tokens, v.size(3), q.dtype)
+    out = empty_in_layout(call.input_layout, batch, heads, tokens, v.size(3), q.dtype)
     largest, total = (torch.empty(batch, heads, tokens, 1 if call.is_packed else COPIES) for _ in range(2))
     if call.is_packed:  # tokens of no sequence, and of sequences without keys
         for each in (out, largest, total):
             each.zero_()
     for sequence, (queries, keys) in enumerate(pairs):
         if queries.length and keys.length:
-            operands = _at(q, queries), _at(k, keys), _at(v, keys)
-            results = [_at(each, queries) for each in (out, largest, total)]
+            operands = _take(q, queries), _take(k, keys), _take(v, keys)
+            results = [_take(each, queries) for each in (out, largest, total)]
             native.attend(*operands, call.scale, call.sight(pairs, sequence), *results)
     if call.is_packed:
         largest, total = (call.kept(each.squeeze(-1), pairs) for each in (largest, total))
-    return arranged(out, call.input_layout), largest, total
+    return from_bnsd(out, call.input_layout), largest, total
 
 
-def _of_sequence(
-    call: Training, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs, sequence: int, bits: Tensor | None
+def _sequence_forward(
+    call: TrainingCall, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs, sequence: int, bits: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Of one sequence the result (head, query, channel), and of each row the largest score and the sum."""
     queries, keys = pairs[sequence]
-    scores, void = call.scores(_at(q, queries), _at(k, keys), pairs, sequence)
+    scores, void = call.scores(_take(q, queries), _take(k, keys), pairs, sequence)
     largest = scores.amax(-1, keepdim=True)
     if call.sink is not None:
         largest = largest.maximum(call.sink[:, None, None])
-    weights = exponentials(scores.sub_(largest))
+    weights = exponentials_(scores.sub_(largest))
     total = weights.sum(-1, keepdim=True)
     if call.sink is not None:
         total += (call.sink[:, None, None] - largest).exp_()
-    kept = _rounded(call.dropped(weights, bits, pairs, sequence), q.dtype)
-    result = (kept @ widened(_at(v, keys), q.size(1)).float()).div_(total)
+    kept = _round_to(call.dropped(weights, bits, pairs, sequence), q.dtype)
+    result = (kept @ repeat_kv(_take(v, keys), q.size(1)).float()).div_(total)
     if void is not None:
         result.masked_fill_(void.unsqueeze(-1), 0.0)
     return result, largest.squeeze(-1), total.squeeze(-1)
 
 
 def backward(
-    call: Training,
+    call: TrainingCall,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -97,7 +97,7 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, key, value, pse and sink, the last two empty without one."""
     q, k, v = call.heads_first(query, key, value)
-    gradient, result = (heads_first(each, call.input_layout, call.head_num).float() for each in (dy, attention_in))
+    gradient, result = (to_bnsd(each, call.input_layout, call.head_num).float() for each in (dy, attention_in))
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
     largest, total = (call.rows(each, pairs) for each in (softmax_max, softmax_sum))
@@ -107,26 +107,26 @@ def backward(
     for sequence, (queries, keys) in enumerate(pairs):
         if not queries.length or not keys.length:
             continue
-        scores, void = call.scores(_at(q, queries), _at(k, keys), pairs, sequence)
-        weights = exponentials(scores.sub_(_at(largest, queries).unsqueeze(-1)))
-        weights.div_(_at(total, queries).unsqueeze(-1))
+        scores, void = call.scores(_take(q, queries), _take(k, keys), pairs, sequence)
+        weights = exponentials_(scores.sub_(_take(largest, queries).unsqueeze(-1)))
+        weights.div_(_take(total, queries).unsqueeze(-1))
         if void is not None:
             weights.masked_fill_(void.unsqueeze(-1), 0.0)
-        upstream = _at(gradient, queries)
-        products = upstream @ widened(_at(v, keys), q.size(1)).float().mT
+        upstream = _take(gradient, queries)
+        products = upstream @ repeat_kv(_take(v, keys), q.size(1)).float().mT
         of_weights = call.dropped(products, bits, pairs, sequence)
-        row = (upstream * _at(result, queries)).sum(-1, keepdim=True)
+        row = (upstream * _take(result, queries)).sum(-1, keepdim=True)
         exact = weights * (of_weights - row)
         if call.sink is not None:
-            taken = (call.sink[:, None] - _at(largest, queries)).exp_().div_(_at(total, queries))
+            taken = (call.sink[:, None] - _take(largest, queries)).exp_().div_(_take(total, queries))
             of_sink -= (taken * row.squeeze(-1)).sum(-1)
         if call.shift is not None:
             call.shift.gradient(of_shift, exact, call.scale, pairs, sequence)
-        of_scores = _rounded(exact, query.dtype)
-        _at(gradients[0], queries).copy_(of_scores @ widened(_at(k, keys), q.size(1)).float() * call.scale)
-        of_keys = of_scores.mT @ _at(q, queries).float() * call.scale
-        _at(gradients[1], keys).copy_(_narrowed(of_keys, k.size(1)))
-        of_values = _rounded(call.dropped(weights, bits, pairs, sequence), query.dtype).mT @ upstream
-        _at(gradients[2], keys).copy_(_narrowed(of_values, k.size(1)))
-    dq, dk, dv = (arranged(each.to(query.dtype), call.input_layout).contiguous() for each in gradients)
+        of_scores = _round_to(exact, query.dtype)
+        _take(gradients[0], queries).copy_(of_scores @ repeat_kv(_take(k, keys), q.size(1)).float() * call.scale)
+        of_keys = of_scores.mT @ _take(q, queries).float() * call.scale
+        _take(gradients[1], keys).copy_(_sum_kv_groups(of_keys, k.size(1)))
+        of_values = _round_to(call.dropped(weights, bits, pairs, sequence), query.dtype).mT @ upstream
+        _take(gradients[2], keys).copy_(_sum_kv_groups(of_values, k.size(1)))
+    dq, dk, dv = (from_bnsd(each.to(query.dtype), call.input_layout).contiguous() for each in gradients)
     return dq, dk, dv, of_shift.to(query.dtype if call.pse is None else call.pse.dtype), of_sink

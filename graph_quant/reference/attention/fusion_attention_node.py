@@ -13,7 +13,7 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fusion_attention import backward, forward
-from .training_call import COPIES, Draw, Training
+from .training_call import COPIES, Draw, TrainingCall
 
 OP = "npu_fusion_attention"
 Given = dict[str, Any]
@@ -22,16 +22,16 @@ _AS_GIVEN = (
 )  # fmt: skip
 
 
-def _call(op: str, scale: float, given: Given, draw: Draw | None) -> Training:
+def _make_call(op: str, scale: float, given: Given, draw: Draw | None) -> TrainingCall:
     """The call; later forms of the operator say some of it by other names, and more."""
-    return Training(
+    return TrainingCall(
         op,
         input_layout=given["input_layout"].upper(),
         scale=scale,
         pre_tockens=given["pre_tockens"] if "pre_tockens" in given else given["pre_tokens"],
         next_tockens=given["next_tockens"] if "next_tockens" in given else given["next_tokens"],
-        actual_seq_qlen=_lengths(given["actual_seq_qlen"]),
-        actual_seq_kvlen=_lengths(given["actual_seq_kvlen"]),
+        actual_seq_qlen=_to_list(given["actual_seq_qlen"]),
+        actual_seq_kvlen=_to_list(given["actual_seq_kvlen"]),
         pse_type=given.get("pse_type", 1),
         starts=((given.get("q_start_idx") or [0])[0], (given.get("kv_start_idx") or [0])[0]),
         dropout_mask=given.get("dropout_mask"),
@@ -40,11 +40,11 @@ def _call(op: str, scale: float, given: Given, draw: Draw | None) -> Training:
     )
 
 
-def _lengths(x: Tensor | Sequence[int] | None) -> Sequence[int] | None:
+def _to_list(x: Tensor | Sequence[int] | None) -> Sequence[int] | None:
     return x.tolist() if isinstance(x, Tensor) else x
 
 
-def _with_rope(given: Given, name: str) -> Tensor:
+def _concat_rope(given: Given, name: str) -> Tensor:
     rope: Tensor | None = given.get(f"{name}_rope")
     return given[name] if rope is None else torch.cat([given[name], rope], -1)
 
@@ -52,8 +52,8 @@ def _with_rope(given: Given, name: str) -> Tensor:
 def compute(**given: Any) -> tuple[Any, ...]:
     """All results; the fourth is empty, and the rest are of dropout: seed and offset where bits are drawn."""
     draw = next_seed_and_offset() if given["keep_prob"] < 1 and given.get("dropout_mask") is None else None
-    call = _call(OP, given["scale"], given, draw)
-    out, largest, total = forward(call, _with_rope(given, "query"), _with_rope(given, "key"), given["value"])
+    call = _make_call(OP, given["scale"], given, draw)
+    out, largest, total = forward(call, _concat_rope(given, "query"), _concat_rope(given, "key"), given["value"])
     return out, largest, total, out.new_empty(0), *(draw or (0, 0)), 0
 
 
@@ -66,9 +66,9 @@ def compute_v3(**given: Any) -> tuple[Tensor, ...]:
 def compute_gradients(**given: Any) -> tuple[Tensor, ...]:
     """The gradients of query, key, value, pse and sink."""
     draw = (int(given["seed"]), int(given["offset"])) if given["keep_prob"] < 1 else None
-    call = _call(f"{OP}_grad", given["scale_value"], given, draw)
+    call = _make_call(f"{OP}_grad", given["scale_value"], given, draw)
     rest = (given[name] for name in ("value", "dy", "softmax_max", "softmax_sum", "attention_in"))
-    return backward(call, _with_rope(given, "query"), _with_rope(given, "key"), *rest)
+    return backward(call, _concat_rope(given, "query"), _concat_rope(given, "key"), *rest)
 
 
 def compute_gradients_v2(**given: Any) -> tuple[Tensor, ...]:
@@ -104,8 +104,8 @@ def fusion_attention_forward(
     """The results in the order of GE's node."""
     heads, before, after, precise, mode = numbers
     pse, mask, queries, keys = optional
-    call = Training(
-        OP, heads, layout, scale, before, after, precise, mode, pse, mask, _lengths(queries), _lengths(keys)
+    call = TrainingCall(
+        OP, heads, layout, scale, before, after, precise, mode, pse, mask, _to_list(queries), _to_list(keys)
     )
     query, key, value = tensors
     out, largest, total = forward(call, query, key, value)
@@ -128,8 +128,8 @@ def fusion_attention_backward(
     """The gradients in the order of GE's node."""
     heads, before, after, precise, mode = numbers
     pse, mask, queries, keys = optional
-    call = Training(
-        f"{OP}_grad", heads, layout, scale, before, after, precise, mode, pse, mask, _lengths(queries), _lengths(keys)
+    call = TrainingCall(
+        f"{OP}_grad", heads, layout, scale, before, after, precise, mode, pse, mask, _to_list(queries), _to_list(keys)
     )
     return list(backward(call, *tensors)[:4])
 

@@ -23,7 +23,7 @@ OP, CHUNK_OP = "npu_recurrent_gated_delta_rule", "npu_chunk_gated_delta_rule"
 MOST_TOKENS = 8
 
 
-class _Steps:
+class _Recurrence:
     """The tokens of a call in float32, and how a state goes from one to the next."""
 
     def __init__(
@@ -48,7 +48,7 @@ class _Steps:
         return state, (state * self.query[token, :, None]).sum(-1)
 
 
-def _lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
+def _checked_lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
     """The length of each sequence, refused where they are not all tokens."""
     chosen: list[int] = checked_index(op, "actual_seq_lengths", lengths, 1, most + 1).tolist()
     if sum(chosen) != tokens:
@@ -56,7 +56,7 @@ def _lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
     return chosen
 
 
-def _accepted(accepted: Tensor | None, sequence: int, length: int) -> int:
+def _accepted_count(accepted: Tensor | None, sequence: int, length: int) -> int:
     count = 1 if accepted is None else int(accepted[sequence])
     if not 1 <= count <= length:
         raise Refusal(
@@ -85,11 +85,11 @@ def recurrent_gated_delta_rule_functional(
     gk: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The results, and a copy of the states with those after each token."""
-    steps = _Steps(query, key, value, beta, scale, g, gk)
+    steps = _Recurrence(query, key, value, beta, scale, g, gk)
     places = checked_index(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
     out, kept, start = torch.empty(value.shape), state.clone(), 0
-    for sequence, length in enumerate(_lengths(OP, actual_seq_lengths, value.size(0), MOST_TOKENS)):
-        current = state[places[start + _accepted(num_accepted_tokens, sequence, length) - 1]].float()
+    for sequence, length in enumerate(_checked_lengths(OP, actual_seq_lengths, value.size(0), MOST_TOKENS)):
+        current = state[places[start + _accepted_count(num_accepted_tokens, sequence, length) - 1]].float()
         for token in range(start, start + length):
             current, out[token] = steps.next(current, token)
             kept[places[token]] = current.to(state.dtype)
@@ -124,9 +124,9 @@ def chunk_gated_delta_rule(
     g: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The results, and the state after the last token of each sequence."""
-    steps = _Steps(query, key, value, beta, scale, g, None)
+    steps = _Recurrence(query, key, value, beta, scale, g, None)
     out, last, start = torch.empty(value.shape), torch.empty_like(initial_state), 0
-    for sequence, length in enumerate(_lengths(CHUNK_OP, actual_seq_lengths, value.size(0), value.size(0))):
+    for sequence, length in enumerate(_checked_lengths(CHUNK_OP, actual_seq_lengths, value.size(0), value.size(0))):
         current = initial_state[sequence].float()
         for token in range(start, start + length):
             current, out[token] = steps.next(current, token)

@@ -68,7 +68,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Attributes:
     """The numbers of a call. ``num_key_value_heads`` of 0 is as many as query has."""
 
     op: str

@@ -15,17 +15,17 @@ from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import rounded_away
 from torch import Tensor
 
-from .sequences import BSND, Keys, query_spans
-from .sparse_flash_attention import FOREVER, LATENT, ROPE, Sparseness, attended, same_values
+from .sequences import BSND, KeySequences, query_spans
+from .sparse_flash_attention import LATENT, ROPE, UNLIMITED, SparseAttributes, attend_selected, check_same_values
 
 OP = "npu_kv_quant_sparse_flash_attention"
 WIDTH, TILE = 512, 128
 HALF_BYTES, SCALE_BYTES = 2, 4
-KEPT = WIDTH + ROPE * HALF_BYTES + WIDTH // TILE * SCALE_BYTES
+ENTRY_BYTES = WIDTH + ROPE * HALF_BYTES + WIDTH // TILE * SCALE_BYTES
 BY_TILE, TOGETHER = 2, 1
 
 
-def _dequantised(rows: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _dequantise(rows: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The values of keys (token, bytes) in float32, and with their rope channels."""
     whole, rope, scales = rows.split([WIDTH, ROPE * HALF_BYTES, WIDTH // TILE * SCALE_BYTES], -1)
     exact = whole.float() * scales.contiguous().view(torch.float32).repeat_interleave(TILE, -1)
@@ -53,16 +53,16 @@ def kv_quant_sparse_flash_attention(
     sparse_mode: int,
 ) -> Tensor:
     """The weighted means of the values that each query names."""
-    same_values(OP, value[..., :WIDTH], key[..., :WIDTH])
-    keys = Keys(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
+    check_same_values(OP, value[..., :WIDTH], key[..., :WIDTH])
+    keys = KeySequences(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
 
     def rows(sequence: int) -> tuple[Tensor, Tensor]:
-        return _dequantised(keys.rows(key, sequence).squeeze(1), query.dtype)
+        return _dequantise(keys.rows(key, sequence).squeeze(1), query.dtype)
 
     queries = query_spans(OP, layout_query, actual_seq_lengths_query, query)
-    numbers = Sparseness(scale_value, query.dtype, sparse_block_size, sparse_mode)
+    numbers = SparseAttributes(scale_value, query.dtype, sparse_block_size, sparse_mode)
     heads, indices = query.float().flatten(0, -3), sparse_indices.flatten(0, -2)
-    out, _, _ = attended(OP, heads, indices, queries, keys, rows, numbers)
+    out, _, _ = attend_selected(OP, heads, indices, queries, keys, rows, numbers)
     return out.view(*query.shape[:-1], WIDTH).to(query.dtype)
 
 
@@ -85,8 +85,8 @@ def kv_quant_sparse_flash_attention_node(
     layout_query: str = BSND,
     layout_kv: str = BSND,
     sparse_mode: int = 3,
-    pre_tokens: int = FOREVER,  # noqa: ARG001
-    next_tokens: int = FOREVER,  # noqa: ARG001
+    pre_tokens: int = UNLIMITED,  # noqa: ARG001
+    next_tokens: int = UNLIMITED,  # noqa: ARG001
     attention_mode: int = 0,
     quant_scale_repo_mode: int = TOGETHER,
     tile_size: int = TILE,

@@ -33,7 +33,7 @@ def is_packed(layout: str) -> bool:
     return "T" in layout
 
 
-def heads_first(x: Tensor, layout: str, heads: int) -> Tensor:
+def to_bnsd(x: Tensor, layout: str, heads: int) -> Tensor:
     """``x`` as (batch, head, token, channel), without a copy."""
     if layout == "BSH":
         return x.unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -46,7 +46,7 @@ def heads_first(x: Tensor, layout: str, heads: int) -> Tensor:
     return x if layout == "BNSD" else x.unsqueeze(0)
 
 
-def room_for(layout: str, batch: int, heads: int, tokens: int, channels: int, dtype: torch.dtype) -> Tensor:
+def empty_in_layout(layout: str, batch: int, heads: int, tokens: int, channels: int, dtype: torch.dtype) -> Tensor:
     """Room for (batch, head, token, channel) that ``arranged`` need not copy."""
     if layout in ("BSH", "BSND", "TND"):
         return torch.empty(batch, tokens, heads, channels, dtype=dtype).transpose(1, 2)
@@ -55,7 +55,7 @@ def room_for(layout: str, batch: int, heads: int, tokens: int, channels: int, dt
     return torch.empty(batch, heads, tokens, channels, dtype=dtype)
 
 
-def arranged(x: Tensor, layout: str) -> Tensor:
+def from_bnsd(x: Tensor, layout: str) -> Tensor:
     """``x``, given as (batch, head, token, channel), in the layout of a result."""
     if layout == "BSH":
         return x.transpose(1, 2).flatten(-2)

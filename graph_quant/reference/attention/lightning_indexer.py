@@ -17,23 +17,30 @@ from graph_quant.reference.opaque import opaque
 from graph_quant.reference.rounding import rounded_away
 from torch import Tensor
 
-from .sequences import BSND, Keys, query_spans
+from .sequences import BSND, KeySequences, query_spans
 
 OP, QUANT_OP = "npu_lightning_indexer", "npu_quant_lightning_indexer"
-NOWHERE = -1
-FOREVER = 2**63 - 1
+NO_KEY = -1
+UNLIMITED = 2**63 - 1
 _PART = 1024.0
 
 # The scores of keys, for one query: given which it is, the sequence it belongs to and how many keys it sees.
 Scores = Callable[[int, int, int], Tensor]
 
 
-def _selected(
-    op: str, query: Tensor, keys: Keys, lengths: Tensor | None, layout: str, count: int, mode: int, scores: Scores
+def _select_keys(
+    op: str,
+    query: Tensor,
+    keys: KeySequences,
+    lengths: Tensor | None,
+    layout: str,
+    count: int,
+    mode: int,
+    scores: Scores,
 ) -> tuple[Tensor, Tensor]:
     """The places of the largest scores and the scores themselves, -1 and -inf where a query has fewer keys."""
     tokens = query.shape[:-2]
-    places = torch.full((tokens.numel(), count), NOWHERE, dtype=torch.int32)
+    places = torch.full((tokens.numel(), count), NO_KEY, dtype=torch.int32)
     values = torch.full((tokens.numel(), count), -torch.inf)
     for sequence, span in enumerate(query_spans(op, layout, lengths, query)):
         for position in range(span.length):
@@ -66,14 +73,14 @@ def lightning_indexer(
     return_value: bool,
 ) -> tuple[Tensor, Tensor]:
     """The places of the keys with the largest scores, and those scores where asked for."""
-    keys = Keys(OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
+    keys = KeySequences(OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
     rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
     heads, factors = query.float().flatten(0, -3), weights.float().flatten(0, -2)
 
     def scores(row: int, sequence: int, seen: int) -> Tensor:
         return ((heads[row] @ rows[sequence][:seen].mT).relu_() * factors[row, :, None]).sum(0)
 
-    places, values = _selected(
+    places, values = _select_keys(
         OP, query, keys, actual_seq_lengths_query, layout_query, sparse_count, sparse_mode, scores
     )
     return places, rounded_away(values, query.dtype) if return_value else query.new_empty(0)
@@ -100,7 +107,7 @@ def quant_lightning_indexer(
     sparse_mode: int,
 ) -> Tensor:
     """The places of the keys with the largest scores."""
-    keys = Keys(QUANT_OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
+    keys = KeySequences(QUANT_OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
     # 128 products of int8 are at most 2**21, which float32 adds exactly.
     rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
     scales = [keys.rows(key_dequant_scale, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
@@ -111,7 +118,7 @@ def quant_lightning_indexer(
         parts = ((heads[row] @ rows[sequence][:seen].mT).relu_() / _PART).half().float()
         return (parts * factors[row, :, None]).sum(0) * scales[sequence][:seen]
 
-    places, _ = _selected(
+    places, _ = _select_keys(
         QUANT_OP, query, keys, actual_seq_lengths_query, layout_query, sparse_count, sparse_mode, scores
     )
     return places
@@ -130,8 +137,8 @@ def lightning_indexer_node(
     layout_key: str = BSND,
     sparse_count: int = 2048,
     sparse_mode: int = 3,
-    pre_tokens: int = FOREVER,  # noqa: ARG001
-    next_tokens: int = FOREVER,  # noqa: ARG001
+    pre_tokens: int = UNLIMITED,  # noqa: ARG001
+    next_tokens: int = UNLIMITED,  # noqa: ARG001
     return_values: bool = False,
 ) -> tuple[Tensor, Tensor]:
     lengths = actual_seq_lengths_query, actual_seq_lengths_key, block_table
@@ -156,8 +163,8 @@ def quant_lightning_indexer_node(
     layout_key: str = BSND,
     sparse_count: int = 2048,
     sparse_mode: int = 3,
-    pre_tokens: int = FOREVER,  # noqa: ARG001
-    next_tokens: int = FOREVER,  # noqa: ARG001
+    pre_tokens: int = UNLIMITED,  # noqa: ARG001
+    next_tokens: int = UNLIMITED,  # noqa: ARG001
 ) -> Tensor:
     scales = query_dequant_scale, key_dequant_scale
     lengths = actual_seq_lengths_query, actual_seq_lengths_key, block_table

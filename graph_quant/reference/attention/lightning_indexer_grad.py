@@ -12,7 +12,7 @@ import torch
 from graph_quant.reference.rounding import rounded_away
 from torch import Tensor
 
-from .sequences import BSND, CAUSAL, Keys, query_spans, within
+from .sequences import BSND, CAUSAL, KeySequences, checked_indices, query_spans
 
 OP = "npu_lightning_indexer_grad"
 
@@ -32,7 +32,7 @@ def lightning_indexer_grad(
     stands, mode, kind = layout or BSND, sparse_mode or 0, query.dtype
     heads, chosen = query.size(-2), sparse_indices.size(-1)
     queries = query_spans(OP, stands, actual_seq_lengths_query, query)
-    keys = Keys(OP, "actual_seq_lengths_key", stands, actual_seq_lengths_key, None, key)
+    keys = KeySequences(OP, "actual_seq_lengths_key", stands, actual_seq_lengths_key, None, key)
     rows, gates = query.reshape(-1, heads, query.size(-1)), weights.reshape(-1, heads)
     indices, upstream = sparse_indices.reshape(-1, chosen), dy.reshape(-1, chosen)
     of_query, of_weights = (torch.zeros(each.shape) for each in (rows, gates))
@@ -41,7 +41,7 @@ def lightning_indexer_grad(
         own, total = keys.rows(key, sequence).squeeze(1).float(), keys.rows(of_key, sequence).squeeze(1)
         for row in range(span.start, span.stop):
             seen = keys.seen(sequence, span.length, row - span.start, mode) if mode == CAUSAL else chosen
-            places = within(OP, row, indices[row, : min(seen, chosen)], own.size(0))
+            places = checked_indices(OP, row, indices[row, : min(seen, chosen)], own.size(0))
             found, given = own[places], upstream[row, : places.numel()].float()
             wide = rows[row].float()
             products = (wide @ found.mT).relu_()

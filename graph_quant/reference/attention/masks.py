@@ -17,7 +17,7 @@ import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
 
-from .token_spans import Tokens
+from .token_spans import TokenSpan
 
 TABLE = 2048
 MASK_ALONE, TREE = 1, 9
@@ -26,7 +26,7 @@ PREFIX_ROWS = 1024
 
 
 @cache
-def _table(rows: int) -> Tensor:
+def _table_mask(rows: int) -> Tensor:
     hidden = torch.ones(rows, TABLE, dtype=torch.bool).triu(1)
     hidden[TABLE:, TABLE // 2 :] = True
     return hidden
@@ -34,7 +34,7 @@ def _table(rows: int) -> Tensor:
 
 def check_table(op: str, mask: Tensor, rows: int = TABLE) -> None:
     """The mask of the sparse modes from 2 on is true above its diagonal and false elsewhere."""
-    values, expected = mask.reshape(rows, TABLE), _table(rows)
+    values, expected = mask.reshape(rows, TABLE), _table_mask(rows)
     as_bool = values.view(torch.bool) if values.dtype in (torch.int8, torch.uint8) else values
     if not torch.equal(as_bool, expected):
         row, column = map(int, (values.bool() != expected).nonzero()[0])
@@ -79,7 +79,7 @@ class Mask:
     pre_tokens: int
     next_tokens: int
 
-    def by_mask(self, query: Tokens, key: Tokens) -> Tensor | None:
+    def by_mask(self, query: TokenSpan, key: TokenSpan) -> Tensor | None:
         """The keys that the tensor given hides, (query, key)."""
         if self.given is None:
             return None

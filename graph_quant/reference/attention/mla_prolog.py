@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from graph_quant.reference.matmul.int8_matmul import int8_matmul
-from graph_quant.reference.rope.rotation import interleaved_half
+from graph_quant.reference.rope.rotation import rotate_interleaved
 from torch import Tensor
 
 _LARGEST = 127.0
@@ -56,33 +56,33 @@ class Inputs:
     kc_scale: float
 
 
-def prolog(given: Inputs, quantises_latent: bool, quantises_query: bool) -> Prolog:
+def compute_prolog(given: Inputs, quantises_latent: bool, quantises_query: bool) -> Prolog:
     """All results, as rows of tokens: (T, ...)."""
     x = given.token_x.flatten(0, -2)
     sin, cos = given.rope_sin.flatten(0, -2).float(), given.rope_cos.flatten(0, -2).float()
     heads, width, latent = given.weight_uk.shape
-    down = _product(x, given.weight_dq, given.dequant_scale_x, given.dequant_scale_w_dq)
-    normed = _norm(down, given.rmsnorm_gamma_cq, given.rmsnorm_epsilon_cq, given.qc_qr_scale)
-    query_norm, norm_scale = _normed_query(normed, given)
-    up = _product(query_norm, given.weight_uq_qr, norm_scale, given.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
+    down = _matmul(x, given.weight_dq, given.dequant_scale_x, given.dequant_scale_w_dq)
+    normed = _rms_norm(down, given.rmsnorm_gamma_cq, given.rmsnorm_epsilon_cq, given.qc_qr_scale)
+    query_norm, norm_scale = _quantise_norm(normed, given)
+    up = _matmul(query_norm, given.weight_uq_qr, norm_scale, given.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
     # The part that goes on to a product is rounded for it; the part to be rotated is not.
     nope = up[..., :width].bfloat16()
     query = torch.einsum("thd,hdl->thl", nope.float(), given.weight_uk.float()).bfloat16()
-    rope = interleaved_half(up[..., width:].float(), cos[:, None], sin[:, None]).bfloat16()
+    rope = rotate_interleaved(up[..., width:].float(), cos[:, None], sin[:, None]).bfloat16()
     query_scale = query.new_empty(0, dtype=torch.float32)
     if quantises_query:
-        query, query_scale = _quantised_query(query)
+        query, query_scale = _quantise_query(query)
         assert given.quant_scale_ckv is not None
         rope = (rope.float() * (given.quant_scale_ckv.reshape(()) / query_scale)).bfloat16()
-    key = _product(x, given.weight_dkv_kr, given.dequant_scale_x, given.dequant_scale_w_dkv_kr)
-    latent_rows = _norm(key[:, :latent], given.rmsnorm_gamma_ckv, given.rmsnorm_epsilon_ckv, given.kc_scale)
-    rope_rows = interleaved_half(key[:, latent:].float(), cos, sin).bfloat16()
-    latent_rows = _cached(latent_rows, given.quant_scale_ckv if quantises_latent else None)
-    rope_rows = _cached(rope_rows.float(), given.quant_scale_ckr)
+    key = _matmul(x, given.weight_dkv_kr, given.dequant_scale_x, given.dequant_scale_w_dkv_kr)
+    latent_rows = _rms_norm(key[:, :latent], given.rmsnorm_gamma_ckv, given.rmsnorm_epsilon_ckv, given.kc_scale)
+    rope_rows = rotate_interleaved(key[:, latent:].float(), cos, sin).bfloat16()
+    latent_rows = _to_cache_dtype(latent_rows, given.quant_scale_ckv if quantises_latent else None)
+    rope_rows = _to_cache_dtype(rope_rows.float(), given.quant_scale_ckr)
     return Prolog(query, rope, latent_rows, rope_rows, query_scale, query_norm, norm_scale)
 
 
-def _product(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: Tensor | None) -> Tensor:
+def _matmul(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: Tensor | None) -> Tensor:
     """X times weight: rounded to bfloat16, or of int8 dequantised to float32, rows first."""
     if weight.dtype != torch.int8:
         return (x.float() @ weight.float()).bfloat16()
@@ -91,14 +91,14 @@ def _product(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: 
     return int8_matmul(x, weight).float() * row_scale.reshape(-1, 1) * column_scale.reshape(1, -1)
 
 
-def _norm(x: Tensor, gamma: Tensor, epsilon: float, factor: float) -> Tensor:
+def _rms_norm(x: Tensor, gamma: Tensor, epsilon: float, factor: float) -> Tensor:
     wide = x.float()
     mean = wide.square().sum(-1, keepdim=True) * (1.0 / x.size(-1))
     normed = wide / (mean + epsilon).sqrt() * gamma.float()
     return normed if factor == 1.0 else normed * factor
 
 
-def _normed_query(normed: Tensor, given: Inputs) -> tuple[Tensor, Tensor]:
+def _quantise_norm(normed: Tensor, given: Inputs) -> tuple[Tensor, Tensor]:
     """The norm as the next product takes it: bfloat16, or int8 with a scale a row."""
     if given.weight_uq_qr.dtype != torch.int8:
         return normed.bfloat16(), normed.new_empty(0)
@@ -108,7 +108,7 @@ def _normed_query(normed: Tensor, given: Inputs) -> tuple[Tensor, Tensor]:
     return (normed * (_LARGEST / largest)).round().to(torch.int8), largest / _LARGEST
 
 
-def _quantised_query(query: Tensor) -> tuple[Tensor, Tensor]:
+def _quantise_query(query: Tensor) -> tuple[Tensor, Tensor]:
     """int8 with a scale for each token and head. Rounded twice, by float16 and by halves away from zero."""
     wide = query.float()
     largest = wide.abs().amax(-1, keepdim=True)
@@ -116,7 +116,7 @@ def _quantised_query(query: Tensor) -> tuple[Tensor, Tensor]:
     return (scaled + scaled.sign() * 0.5).trunc().to(torch.int8), largest / _LARGEST
 
 
-def _cached(rows: Tensor, scale: Tensor | None) -> Tensor:
+def _to_cache_dtype(rows: Tensor, scale: Tensor | None) -> Tensor:
     if scale is None:
         return rows.bfloat16()
     return (rows * scale.reshape(1, -1)).round().clamp(-128, 127).to(torch.int8)

@@ -9,11 +9,11 @@ from graph_quant.ge import CONTRACTION, kernel
 from graph_quant.reference.opaque import opaque
 from torch import Tensor
 
-from .cache_slots import slots_of, write
-from .mla_prolog import Inputs, Prolog, prolog
+from .cache_slots import compute_slots, write_rows
+from .mla_prolog import Inputs, Prolog, compute_prolog
 
 
-def with_caches(
+def write_caches(
     op: str,
     tensors: Sequence[Tensor | None],
     numbers: Sequence[float],
@@ -26,16 +26,18 @@ def with_caches(
     given = Inputs(*tensors, *numbers)  # type: ignore[arg-type]
     kv_cache, kr_cache = caches
     is_full = given.token_x.dtype == torch.int8
-    computed = prolog(given, kv_cache.dtype == torch.int8, is_full and kv_cache.dtype == torch.int8)
+    computed = compute_prolog(given, kv_cache.dtype == torch.int8, is_full and kv_cache.dtype == torch.int8)
     tokens = given.token_x.shape[:-1]
     if given.token_x.numel() and kv_cache.numel():
-        slots = slots_of(op, cache_mode, kv_cache, cache_index, tokens, ends)
-        write(kv_cache, computed.latent_rows, slots, cache_mode)
-        write(kr_cache, computed.rope_rows, slots, cache_mode)
+        slots = compute_slots(op, cache_mode, kv_cache, cache_index, tokens, ends)
+        write_rows(kv_cache, computed.latent_rows, slots, cache_mode)
+        write_rows(kr_cache, computed.rope_rows, slots, cache_mode)
     return computed
 
 
-def shaped(computed: Prolog, x: Tensor, query_norm_flag: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def reshape_results(
+    computed: Prolog, x: Tensor, query_norm_flag: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Query, its rope part and scale, the norm of query and its scale, as the third version gives them."""
     leading = x.shape[:-1]
     norm, norm_scale = computed.query_norm.reshape(*leading, -1), computed.norm_scale
@@ -79,7 +81,7 @@ def _infer(
 
 
 @opaque(_infer)
-def mla_prolog_rows(
+def mla_prolog_functional(
     tensors: Sequence[Tensor | None],
     numbers: Sequence[float],
     kv_cache: Tensor,
@@ -91,10 +93,10 @@ def mla_prolog_rows(
 ) -> list[Tensor]:
     """All results of the third version: copies of the caches stand after the rope part."""
     caches = kv_cache.clone(), kr_cache.clone()
-    computed = with_caches("npu_mla_prolog_v3", tensors, numbers, caches, cache_index, ends, cache_mode)
+    computed = write_caches("npu_mla_prolog_v3", tensors, numbers, caches, cache_index, ends, cache_mode)
     x = tensors[0]
     assert x is not None
-    query, rope, scale, norm, norm_scale = shaped(computed, x, query_norm_flag)
+    query, rope, scale, norm, norm_scale = reshape_results(computed, x, query_norm_flag)
     return [query, rope, *caches, scale, norm, norm_scale]
 
 
@@ -142,7 +144,7 @@ def mla_prolog_v3_node(
     ]  # fmt: skip
     numbers = [rmsnorm_epsilon_cq, rmsnorm_epsilon_ckv, qc_qr_scale, kc_scale]
     caches = kv_cache, kr_cache
-    query, rope, latents, ropes, *rest = mla_prolog_rows(
+    query, rope, latents, ropes, *rest = mla_prolog_functional(
         tensors, numbers, *caches, cache_index, actual_seq_len, cache_mode, query_norm_flag
     )
     # The node writes its caches: TorchAir drops the copy back where nothing else asks for it.

@@ -13,9 +13,9 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .atb import lengths_of, no_workspace
-from .paging import Pages, blocks_of
-from .sequence_attention import Cached, Sight, attend
+from .atb import checked_lengths, empty_workspace
+from .paging import PagedTokens, checked_blocks
+from .sequence_attention import CachedTokens, ScoreMod, attend
 
 OP = "npu_multi_head_latent_attention"
 BLOCK = 128
@@ -35,13 +35,13 @@ def _write(
     # In parts of 16 channels a block is (part, token, channel), and without them (token, head, channel).
     in_parts = caches[0].size(-1) == 16
     latents, rotated = (each.unsqueeze(1) if in_parts else each.flatten(2) for each in caches)
-    lengths = lengths_of(OP, "context_lens", torch.tensor(context_lens), block_tables.size(1) * BLOCK)
+    lengths = checked_lengths(OP, "context_lens", torch.tensor(context_lens), block_tables.size(1) * BLOCK)
     for place, length in enumerate(lengths):
         if length:
-            chosen = blocks_of(OP, block_tables, place, length, BLOCK, blocks)
-            latent, turned = (Pages(each, chosen, length, 1) for each in (latents, rotated))
-            keys, values = Cached([latent, turned]), Cached([latent])
-            found, sums = attend(whole[place][:, None], keys, values, Sight(), Arithmetic(scale, output.dtype))
+            chosen = checked_blocks(OP, block_tables, place, length, BLOCK, blocks)
+            latent, turned = (PagedTokens(each, chosen, length, 1) for each in (latents, rotated))
+            keys, values = CachedTokens([latent, turned]), CachedTokens([latent])
+            found, sums = attend(whole[place][:, None], keys, values, ScoreMod(), Arithmetic(scale, output.dtype))
             output[place] = found.squeeze(1).to(output.dtype)
             if lse is not None:
                 lse[place] = sums.to(lse.dtype)
@@ -115,4 +115,4 @@ def compute(
 
 def no_room(q_nope: Tensor) -> Tensor:
     """A workspace of no bytes: the host computes without one."""
-    return no_workspace(q_nope)
+    return empty_workspace(q_nope)

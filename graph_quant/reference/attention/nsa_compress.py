@@ -15,7 +15,7 @@ from torch import Tensor
 INFER = "npu_nsa_compress_infer"
 
 
-def windows(ends: Sequence[int], window: int, stride: int) -> list[int]:
+def window_starts(ends: Sequence[int], window: int, stride: int) -> list[int]:
     """Where windows begin, of sequences that end at ``ends``."""
     return [
         start
@@ -24,9 +24,9 @@ def windows(ends: Sequence[int], window: int, stride: int) -> list[int]:
     ]
 
 
-def _places(ends: Sequence[int], window: int, stride: int, device: torch.device) -> Tensor:
+def _window_tokens(ends: Sequence[int], window: int, stride: int, device: torch.device) -> Tensor:
     """The tokens of each window."""
-    starts = torch.tensor(windows(ends, window, stride), dtype=torch.int64, device=device)
+    starts = torch.tensor(window_starts(ends, window, stride), dtype=torch.int64, device=device)
     return starts.unsqueeze(1) + torch.arange(window, device=device)
 
 
@@ -34,7 +34,7 @@ def compress(
     tokens: Tensor, weight: Tensor, compress_block_size: int, compress_stride: int, actual_seq_len: Sequence[int]
 ) -> Tensor:
     """(windows, heads, channels)."""
-    places = _places(actual_seq_len, compress_block_size, compress_stride, tokens.device)
+    places = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
     return (tokens[places].float() * weight.float().unsqueeze(-1)).sum(1).to(tokens.dtype)
 
 
@@ -47,7 +47,7 @@ def compress_grad(
     actual_seq_len: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
     """The gradients of tokens and of weight."""
-    places = _places(actual_seq_len, compress_block_size, compress_stride, tokens.device)
+    places = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
     upstream = grad.float().unsqueeze(1)
     of_tokens = torch.zeros(tokens.shape, device=tokens.device)
     of_tokens.index_put_((places,), upstream * weight.float().unsqueeze(-1), accumulate=True)
@@ -74,14 +74,14 @@ def compress_infer(
         if length < compress_block_size or (length - compress_block_size) % compress_stride:
             continue
         places = torch.arange(length - compress_block_size, length, device=tokens.device)
-        blocks = _within("block_table", block_table[sequence, places // page_block_size], tokens.size(0))
-        slot = _within("slot_mapping", slot_mapping[sequence], cache.size(0))
+        blocks = _checked_indices("block_table", block_table[sequence, places // page_block_size], tokens.size(0))
+        slot = _checked_indices("slot_mapping", slot_mapping[sequence], cache.size(0))
         window = tokens[blocks, places % page_block_size].float() * weight.float().unsqueeze(-1)
         cache[slot] = window.sum(0).to(cache.dtype)
     return cache
 
 
-def _within(name: str, indices: Tensor, count: int) -> Tensor:
+def _checked_indices(name: str, indices: Tensor, count: int) -> Tensor:
     wrong = (indices < 0) | (indices >= count)
     if bool(wrong.any()):
         raise Refusal(f"{INFER}: the values of {name} must lie in [0, {count}), got {int(indices[wrong][0])}")

@@ -21,7 +21,7 @@ TIMES = 8
 
 
 @value_check
-def blocks_within(chosen: Tensor, count: int) -> Tensor:
+def check_blocks(chosen: Tensor, count: int) -> Tensor:
     """``chosen``, refused where one of them is not a block of its sequence."""
     wrong = (chosen < 0) | (chosen >= count)
     if bool(wrong.any()):
@@ -50,19 +50,19 @@ def _tokens(
     within = torch.arange(size, device=topk_indices.device)
     first, first_key = 0, 0
     for last, last_key in zip(actual_seq_qlen, actual_seq_kvlen, strict=True):
-        blocks = blocks_within(topk_indices[first:last].long(), (last_key - first_key) // size)
+        blocks = check_blocks(topk_indices[first:last].long(), (last_key - first_key) // size)
         for place in range(first, last):
             keys = (blocks[place - first].unsqueeze(-1) * size + within).flatten(1)
             yield Token(place, keys + first_key, keys > place - first if is_masked else None)
         first, first_key = last, last_key
 
 
-def _grouped(rows: Tensor, heads: int) -> Tensor:
+def _group_heads(rows: Tensor, heads: int) -> Tensor:
     """A token's (heads, channels) as (heads of keys, heads for each, channels)."""
     return rows.float().reshape(heads, -1, rows.size(-1))
 
 
-def _taken(cache: Tensor, token: Token) -> Tensor:
+def _gather_selected(cache: Tensor, token: Token) -> Tensor:
     """(heads of keys, chosen keys, channels)."""
     heads = torch.arange(cache.size(1), device=cache.device).unsqueeze(1)
     return cache[token.chosen, heads].float()
@@ -92,12 +92,12 @@ def select_attention(
     largest, total = (query.new_empty((*query.shape[:2], TIMES), dtype=torch.float32) for _ in range(2))
     given = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
     for token in _tokens(*given):
-        scores = _scores(_grouped(query[token.place], heads), _taken(key, token), token, scale_value)
+        scores = _scores(_group_heads(query[token.place], heads), _gather_selected(key, token), token, scale_value)
         most = scores.amax(-1, keepdim=True)
         weights = (scores - most).exp()
         whole = weights.sum(-1, keepdim=True)
         weights = (weights / whole).to(value.dtype).float()
-        out[token.place] = (weights @ _taken(value, token)).reshape(query.size(1), -1).to(query.dtype)
+        out[token.place] = (weights @ _gather_selected(value, token)).reshape(query.size(1), -1).to(query.dtype)
         largest[token.place] = most.reshape(-1, 1)
         total[token.place] = whole.reshape(-1, 1)
     return out, largest, total
@@ -125,13 +125,13 @@ def select_attention_grad(
     columns = torch.arange(heads, device=key.device).unsqueeze(1)
     given = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
     for token in _tokens(*given):
-        at, keys = token.place, _taken(key, token)
-        rows = _grouped(query[at], heads)
+        at, keys = token.place, _gather_selected(key, token)
+        rows = _group_heads(query[at], heads)
         moments = [each[at, :, 0].reshape(heads, -1, 1) for each in (softmax_max, softmax_sum)]
         weights = (_scores(rows, keys, token, scale_value) - moments[0]).exp() / moments[1]
-        upstream = _grouped(grad[at], heads)
-        spread = (upstream * _grouped(attention_out[at], heads)).sum(-1, keepdim=True)
-        slopes = (weights * (upstream @ _taken(value, token).transpose(-2, -1) - spread)).to(kind).float()
+        upstream = _group_heads(grad[at], heads)
+        spread = (upstream * _group_heads(attention_out[at], heads)).sum(-1, keepdim=True)
+        slopes = (weights * (upstream @ _gather_selected(value, token).transpose(-2, -1) - spread)).to(kind).float()
         found[at] = (slopes @ keys * scale_value).reshape(query.shape[1:]).to(kind)
         places = token.chosen, columns.expand_as(token.chosen)
         of_keys.index_put_(places, slopes.transpose(-2, -1) @ rows * scale_value, accumulate=True)

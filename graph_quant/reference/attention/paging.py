@@ -12,7 +12,7 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 
-def blocks_of(op: str, block_table: Tensor, batch: int, length: int, block_size: int, blocks: int) -> Tensor:
+def checked_blocks(op: str, block_table: Tensor, batch: int, length: int, block_size: int, blocks: int) -> Tensor:
     """The numbers of the blocks that hold the first ``length`` tokens of a sequence."""
     chosen = block_table[batch, : -(-length // block_size)].long()
     wrong = ((chosen < 0) | (chosen >= blocks)).nonzero()
@@ -26,7 +26,7 @@ def blocks_of(op: str, block_table: Tensor, batch: int, length: int, block_size:
 
 
 @dataclass(frozen=True)
-class Pages:
+class PagedTokens:
     """The tokens of one sequence in a cache: ``tokens`` of them in ``blocks``, of ``heads`` heads."""
 
     cache: Tensor

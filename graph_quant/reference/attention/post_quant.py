@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def quantised(x: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+def quantise_result(x: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
     """``x`` (batch, head, token, channel) in float32, as ``dtype``; int8 where there is a scale."""
     if scale is None:
         return x.to(dtype)

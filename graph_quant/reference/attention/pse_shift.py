@@ -17,15 +17,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .token_spans import Tokens
+from .token_spans import TokenSpan
 
-Pairs = Sequence[tuple[Tokens, Tokens]]
+Pairs = Sequence[tuple[TokenSpan, TokenSpan]]
 ROWS = 1024
 SHIFT_FIRST, SLOPE, SLOPE_OF_ROOT = 1, 2, 3
 SLOPES = (SLOPE, SLOPE_OF_ROOT)
 
 
-def of_sequence(flat: Tensor, pairs: Pairs, sequence: int, heads: int, by_key: bool = False) -> Tensor:
+def slice_sequence(flat: Tensor, pairs: Pairs, sequence: int, heads: int, by_key: bool = False) -> Tensor:
     """What a flat tensor holds of one sequence, (head, query or 1, key): those of all stand one after the other."""
     sizes = [(1 if by_key else queries.length) * keys.length for queries, keys in pairs[: sequence + 1]]
     start, size = heads * sum(sizes[:-1]), heads * sizes[-1]
@@ -33,7 +33,7 @@ def of_sequence(flat: Tensor, pairs: Pairs, sequence: int, heads: int, by_key: b
 
 
 @dataclass(frozen=True)
-class Shift:
+class PseShift:
     """The shift of one call; ``starts`` are the places of the first query and of the first key."""
 
     given: Tensor
@@ -79,7 +79,7 @@ class Shift:
         if not self.is_packed:
             return whole[self._batch(sequence)]
         by_key = whole.numel() == self.heads * sum(keys.length for _, keys in pairs)
-        return of_sequence(whole.view(-1), pairs, sequence, self.heads, by_key)
+        return slice_sequence(whole.view(-1), pairs, sequence, self.heads, by_key)
 
     def _is_table(self, pairs: Pairs, sequence: int) -> bool:
         if self.given.dim() != 4 or self.given.size(2) != ROWS:

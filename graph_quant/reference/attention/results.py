@@ -7,28 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .inference_call import Numbers, Operands
+from .inference_call import Attributes, Operands
 
 
-def query_sizes(query: Tensor, numbers: Numbers) -> tuple[Any, Any, Any, Any]:
+def query_sizes(query: Tensor, attrs: Attributes) -> tuple[Any, Any, Any, Any]:
     """Batch, heads, tokens and channels of query."""
     shape = tuple(query.shape)
-    layout = numbers.layout
+    layout = attrs.layout
     if layout == "BSH":
-        return shape[0], numbers.num_heads, shape[1], shape[2] // numbers.num_heads
+        return shape[0], attrs.num_heads, shape[1], shape[2] // attrs.num_heads
     order = {"BSND": (0, 2, 1, 3), "BNSD": (0, 1, 2, 3), "TND": (1, 0, 2), "NTD": (0, 1, 2), "NSD": (0, 1, 2)}[layout]
     sizes = tuple(shape[place] for place in order)
     return sizes if len(sizes) == 4 else (1, *sizes)  # type: ignore[return-value]
 
 
-def value_channels(operands: Operands, numbers: Numbers) -> Any:
+def value_channels(operands: Operands, attrs: Attributes) -> Any:
     """The channels of value: those of the result."""
     value = operands.value
     if value.dim() == 5:
         return value.size(2) * value.size(4)
-    is_flat = value.dim() == 3 and (operands.block_table is not None or numbers.layout == "BSH")
+    is_flat = value.dim() == 3 and (operands.block_table is not None or attrs.layout == "BSH")
     channels = value.size(-1) * (8 if value.dtype == torch.int32 else 1)
-    return channels // numbers.kv_heads if is_flat else channels
+    return channels // attrs.kv_heads if is_flat else channels
 
 
 def result_dtype(operands: Operands) -> torch.dtype:
@@ -40,10 +40,10 @@ def result_dtype(operands: Operands) -> torch.dtype:
     return torch.float16 if operands.query_rope is None else operands.query_rope.dtype
 
 
-def result_shape(operands: Operands, numbers: Numbers) -> tuple[Any, ...]:
+def result_shape(operands: Operands, attrs: Attributes) -> tuple[Any, ...]:
     """The shape of the result in its layout."""
-    batch, heads, tokens, _ = query_sizes(operands.query, numbers)
-    channels = value_channels(operands, numbers)
+    batch, heads, tokens, _ = query_sizes(operands.query, attrs)
+    channels = value_channels(operands, attrs)
     return {
         "BSH": (batch, tokens, heads * channels),
         "BSND": (batch, tokens, heads, channels),
@@ -52,12 +52,12 @@ def result_shape(operands: Operands, numbers: Numbers) -> tuple[Any, ...]:
         "TND": (tokens, heads, channels),
         "NTD": (heads, tokens, channels),
         "NSD": (heads, tokens, channels),
-    }[numbers.out_layout]
+    }[attrs.out_layout]
 
 
-def lse_shape(operands: Operands, numbers: Numbers) -> tuple[Any, ...]:
+def lse_shape(operands: Operands, attrs: Attributes) -> tuple[Any, ...]:
     """The shape of the logarithms of sums of exponentials; nothing where they are not asked for."""
-    if not numbers.softmax_lse_flag:
+    if not attrs.softmax_lse_flag:
         return (0,)
-    batch, heads, tokens, _ = query_sizes(operands.query, numbers)
-    return (tokens, heads, 1) if numbers.is_packed else (batch, heads, tokens, 1)
+    batch, heads, tokens, _ = query_sizes(operands.query, attrs)
+    return (tokens, heads, 1) if attrs.is_packed else (batch, heads, tokens, 1)

@@ -16,7 +16,7 @@ TIMES = 8
 
 
 @value_check
-def one_number(name: str, softmax: Tensor) -> Tensor:
+def check_repeated(name: str, softmax: Tensor) -> Tensor:
     """Numbers that stand eight times each, refused where the eight differ."""
     if bool((softmax != softmax[..., :1]).any()):
         raise Refusal(f"{OP}: the last dimension of {name} must hold one number {TIMES} times, got others")
@@ -24,7 +24,7 @@ def one_number(name: str, softmax: Tensor) -> Tensor:
 
 
 @value_check
-def bounds(ends: Tensor, tokens: int) -> Tensor:
+def check_bounds(ends: Tensor, tokens: int) -> Tensor:
     """Where sequences begin and end, from 0 to the number of tokens."""
     found: list[int] = ends.tolist()
     if found != sorted(found) or found[0] != 0 or found[-1] != tokens:
@@ -55,18 +55,18 @@ def ring_attention_update(
     input_softmax_layout: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(attn_out, softmax_max, softmax_sum)``."""
-    before = one_number("prev_softmax_max", prev_softmax_max)[..., 0]
-    now = one_number("cur_softmax_max", cur_softmax_max)[..., 0]
+    before = check_repeated("prev_softmax_max", prev_softmax_max)[..., 0]
+    now = check_repeated("cur_softmax_max", cur_softmax_max)[..., 0]
     largest = torch.maximum(before, now)
-    first = one_number("prev_softmax_sum", prev_softmax_sum)[..., 0] * (before - largest).exp()
-    second = one_number("cur_softmax_sum", cur_softmax_sum)[..., 0] * (now - largest).exp()
+    first = check_repeated("prev_softmax_sum", prev_softmax_sum)[..., 0] * (before - largest).exp()
+    second = check_repeated("cur_softmax_sum", cur_softmax_sum)[..., 0] * (now - largest).exp()
     total = first + second
     weights = first / total, second / total
     if input_layout == "SBH":
         weights = weights[0].permute(2, 0, 1), weights[1].permute(2, 0, 1)
     elif input_softmax_layout != "TND":
         assert actual_seq_qlen is not None
-        ends = bounds(actual_seq_qlen, prev_attn_out.size(0))
+        ends = check_bounds(actual_seq_qlen, prev_attn_out.size(0))
         weights = _by_token(weights[0], ends), _by_token(weights[1], ends)
     parts = [each.float().reshape(*weights[0].shape, -1) for each in (prev_attn_out, cur_attn_out)]
     joined = parts[0] * weights[0].unsqueeze(-1) + parts[1] * weights[1].unsqueeze(-1)

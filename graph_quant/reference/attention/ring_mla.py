@@ -10,23 +10,23 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .atb import lengths_of
+from .atb import checked_lengths
 from .atb_pages import check_triangle
-from .sequence_attention import Cached, Rows, Sight, attend
+from .sequence_attention import CachedTokens, DenseTokens, ScoreMod, attend
 
 OP = "npu_ring_mla"
 
 
-def _sequences(seqlen: Tensor, queries: int, keys: int) -> list[tuple[int, int]]:
+def _sequence_lengths(seqlen: Tensor, queries: int, keys: int) -> list[tuple[int, int]]:
     both = seqlen if seqlen.dim() == 2 else seqlen.expand(2, -1)
-    found = lengths_of(OP, "seqlen[0]", both[0], queries), lengths_of(OP, "seqlen[1]", both[1], keys)
+    found = checked_lengths(OP, "seqlen[0]", both[0], queries), checked_lengths(OP, "seqlen[1]", both[1], keys)
     for place, (lengths, tokens) in enumerate(zip(found, (queries, keys), strict=True)):
         if sum(lengths) > tokens:
             raise Refusal(f"{OP}: the sum of seqlen[{place}] must not exceed {tokens}, got {sum(lengths)}")
     return list(zip(*found, strict=True))
 
 
-def _joined(out: Tensor, lse: Tensor, before: Tensor, lse_before: Tensor) -> tuple[Tensor, Tensor]:
+def _merge_partial(out: Tensor, lse: Tensor, before: Tensor, lse_before: Tensor) -> tuple[Tensor, Tensor]:
     """Results (head, token, channel) of two sets of keys as one."""
     both = torch.logaddexp(lse, lse_before)
     weights = [(each - both).exp_().unsqueeze(-1) for each in (lse, lse_before)]
@@ -53,16 +53,19 @@ def into(
         check_triangle(OP, mask)
     query, key = (torch.cat(parts, -1).transpose(0, 1) for parts in ((q_nope, q_rope), (k_nope, k_rope)))
     values, starts = value.transpose(0, 1), [0, 0]
-    for queries, keys in _sequences(seqlen, query.size(1), key.size(1)):
+    for queries, keys in _sequence_lengths(seqlen, query.size(1), key.size(1)):
         rows, columns = (slice(at, at + count) for at, count in zip(starts, (queries, keys), strict=True))
         starts = [rows.stop, columns.stop]
         if not queries or not keys:
             continue
         hidden = torch.ones(1, queries, keys, dtype=torch.bool).triu(1) if is_causal else None
-        cached = Cached([Rows(key[:, columns])]), Cached([Rows(values[:, columns])])
-        found, lse = attend(query[:, rows], *cached, Sight(hidden=hidden), Arithmetic(qk_scale, value.dtype))
+        cached = (
+            CachedTokens([DenseTokens(key[:, columns])]),
+            CachedTokens([DenseTokens(values[:, columns])]),
+        )
+        found, lse = attend(query[:, rows], *cached, ScoreMod(hidden=hidden), Arithmetic(qk_scale, value.dtype))
         if pre_out is not None and prev_lse is not None:
-            found, lse = _joined(found, lse, pre_out[rows].transpose(0, 1).float(), prev_lse[:, rows])
+            found, lse = _merge_partial(found, lse, pre_out[rows].transpose(0, 1).float(), prev_lse[:, rows])
         output[rows], softmax_lse[:, rows] = found.transpose(0, 1).to(output.dtype), lse
     return output, softmax_lse
 
@@ -81,7 +84,7 @@ def compute(
     is_causal: bool,
 ) -> tuple[Tensor, Tensor]:
     """Both results; a sequence without keys has none, which the kernel leaves as memory was."""
-    for place, (queries, keys) in enumerate(_sequences(seqlen, q_nope.size(0), k_nope.size(0))):
+    for place, (queries, keys) in enumerate(_sequence_lengths(seqlen, q_nope.size(0), k_nope.size(0))):
         if queries and not keys:
             raise Refusal(
                 f"{OP}: sequence {place} must have keys, or output and softmax_lse given, got {queries} and 0"

@@ -24,7 +24,7 @@ HIDDEN = torch.finfo(torch.float32).min
 _VANISHING = -104.0
 
 
-class Part(Protocol):
+class TokenSource(Protocol):
     """Keys or values of one sequence, wherever they are."""
 
     @property
@@ -41,7 +41,7 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class DenseTokens:
     """A part in one tensor, (head, token, channel)."""
 
     tensor: Tensor
@@ -63,10 +63,10 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Cached:
+class CachedTokens:
     """Keys or values of one sequence: parts whose channels stand side by side in a token."""
 
-    parts: Sequence[Part]
+    parts: Sequence[TokenSource]
     dequantiser: Dequantiser | None = None
 
     @property
@@ -98,7 +98,7 @@ class Cached:
 
 
 @dataclass(frozen=True)
-class Sight:
+class ScoreMod:
     """What changes the scores of a sequence, each to be broadcast over (head, query, key), or absent.
 
     ``sink`` is one score for each head that takes weight and gives nothing. ``void`` are the queries, (head, query),
@@ -112,12 +112,14 @@ class Sight:
     void: Tensor | None = None
 
 
-def exponentials(differences: Tensor) -> Tensor:
+def exponentials_(differences: Tensor) -> Tensor:
     """Of each its exponential, in place. What hidden scores give is 0, which takes long unless they are infinite."""
     return torch.threshold_(differences, _VANISHING, -torch.inf).exp_()
 
 
-def attend(query: Tensor, keys: Cached, values: Cached, sight: Sight, arithmetic: Arithmetic) -> tuple[Tensor, Tensor]:
+def attend(
+    query: Tensor, keys: CachedTokens, values: CachedTokens, sight: ScoreMod, arithmetic: Arithmetic
+) -> tuple[Tensor, Tensor]:
     """The result (head, query, channel) and the logarithm of the sum of exponentials (head, query), float32."""
     heads, tokens, _ = query.shape
     out = torch.zeros(heads, tokens, values.channels)
@@ -132,16 +134,16 @@ def attend(query: Tensor, keys: Cached, values: Cached, sight: Sight, arithmetic
         for start in range(0, tokens, step):
             part = slice(start, min(start + step, tokens))
             rows = query[of_head, part].float()
-            scores = _scores(rows.flatten(0, 1), keys, head, key_room)
-            scores = arithmetic.scores(scores, _rows(of_head, part, tokens)).view(*rows.shape[:2], -1)
-            _look(scores, sight, of_head, part)
+            scores = _compute_scores(rows.flatten(0, 1), keys, head, key_room)
+            scores = arithmetic.scores(scores, _row_indices(of_head, part, tokens)).view(*rows.shape[:2], -1)
+            _apply_score_mod(scores, sight, of_head, part)
             largest = scores.amax(-1, keepdim=True)
-            weights = exponentials(scores.sub_(largest))
+            weights = exponentials_(scores.sub_(largest))
             total = weights.sum(-1, keepdim=True)
             lse[of_head, part] = total.log().add_(largest).squeeze(-1)
             if sight.sink is not None:
                 total = total + (sight.sink[of_head, None, None] - largest).exp_()
-            sums = _weighted(arithmetic.weights(weights).flatten(0, 1), values, head, value_room)
+            sums = _weighted_sum(arithmetic.weights(weights).flatten(0, 1), values, head, value_room)
             out[of_head, part] = arithmetic.result(sums.view(*rows.shape[:2], -1), total)
     if sight.void is not None:
         out.masked_fill_(sight.void.unsqueeze(-1), 0.0)
@@ -149,13 +151,13 @@ def attend(query: Tensor, keys: Cached, values: Cached, sight: Sight, arithmetic
     return out, lse
 
 
-def _rows(heads: slice, part: slice, tokens: int) -> Tensor:
+def _row_indices(heads: slice, part: slice, tokens: int) -> Tensor:
     """Which rows of all (head, query) rows these are."""
     first = torch.arange(heads.start, heads.stop)[:, None] * tokens
     return (first + torch.arange(part.start, part.stop)).flatten()
 
 
-def _scores(rows: Tensor, keys: Cached, head: int, room: Tensor) -> Tensor:
+def _compute_scores(rows: Tensor, keys: CachedTokens, head: int, room: Tensor) -> Tensor:
     scores = torch.empty(rows.size(0), keys.tokens)
     for start in range(0, keys.tokens, _TILE):
         tile = keys.tile(head, start, room)
@@ -163,7 +165,7 @@ def _scores(rows: Tensor, keys: Cached, head: int, room: Tensor) -> Tensor:
     return scores
 
 
-def _look(scores: Tensor, sight: Sight, heads: slice, part: slice) -> None:
+def _apply_score_mod(scores: Tensor, sight: ScoreMod, heads: slice, part: slice) -> None:
     """Shifts and hides scores in place."""
     if sight.shift is not None:
         scores += sight.shift[heads if sight.shift.size(0) > 1 else slice(1), part].float()
@@ -171,7 +173,7 @@ def _look(scores: Tensor, sight: Sight, heads: slice, part: slice) -> None:
         scores.masked_fill_(sight.hidden[:, part], HIDDEN)
 
 
-def _weighted(weights: Tensor, values: Cached, head: int, room: Tensor) -> Tensor:
+def _weighted_sum(weights: Tensor, values: CachedTokens, head: int, room: Tensor) -> Tensor:
     sums = torch.zeros(weights.size(0), values.channels)
     for start in range(0, values.tokens, _TILE):
         tile = values.tile(head, start, room)

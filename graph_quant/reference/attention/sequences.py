@@ -6,23 +6,23 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import paging, token_spans
-from .token_spans import Tokens
+from .token_spans import TokenSpan
 
 BSND, TND, PAGED = "BSND", "TND", "PA_BSND"
 CAUSAL = 3
 
 
-def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[Tokens]:
+def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[TokenSpan]:
     """The tokens of each sequence, counted over those of all."""
     given, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
     if layout == TND:
-        return token_spans.packed(op, name, given or (), query.size(0))
+        return token_spans.packed_spans(op, name, given or (), query.size(0))
     tokens = query.size(1)
-    batched = token_spans.batched(op, name, given, query.size(0), tokens, -1)
-    return [Tokens(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
+    batched = token_spans.batched_spans(op, name, given, query.size(0), tokens, -1)
+    return [TokenSpan(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
 
 
-class Keys:
+class KeySequences:
     """Where the keys of each sequence are."""
 
     def __init__(
@@ -37,19 +37,19 @@ class Keys:
         )
         given = None if lengths is None else lengths.tolist()
         if layout == TND:
-            self.spans = token_spans.packed(op, name, given or (), key.size(0))
+            self.spans = token_spans.packed_spans(op, name, given or (), key.size(0))
         elif block_table is None:
-            self.spans = token_spans.batched(op, name, given, key.size(0), key.size(1), -1)
+            self.spans = token_spans.batched_spans(op, name, given, key.size(0), key.size(1), -1)
         else:
             most = block_table.size(1) * self.block_size
-            chosen = token_spans.per_batch(op, name, given, block_table.size(0), most)
-            self.spans = [Tokens(batch, 0, length) for batch, length in enumerate(chosen)]
+            chosen = token_spans.lengths_per_batch(op, name, given, block_table.size(0), most)
+            self.spans = [TokenSpan(batch, 0, length) for batch, length in enumerate(chosen)]
 
     def rows(self, of: Tensor, sequence: int) -> Tensor:
         """What ``of`` has for the tokens of a sequence, one row each; ``of`` stands as the keys do."""
         span = self.spans[sequence]
         if self.table is not None:
-            blocks = paging.blocks_of(self.op, self.table, sequence, span.length, self.block_size, self.blocks)
+            blocks = paging.checked_blocks(self.op, self.table, sequence, span.length, self.block_size, self.blocks)
             return of.index_select(0, blocks).flatten(0, 1)[: span.length]
         return of[span.start : span.stop] if self.layout == TND else of[span.batch, span.start : span.stop]
 
@@ -59,7 +59,7 @@ class Keys:
         return length if mode != CAUSAL else max(0, length - queries + position + 1)
 
 
-def within(op: str, row: int, indices: Tensor, count: int) -> Tensor:
+def checked_indices(op: str, row: int, indices: Tensor, count: int) -> Tensor:
     """The keys that a token chose of ``count``, all of them named: where a kernel reads an index, it reads the key."""
     wrong = (indices < 0) | (indices >= count)
     if bool(wrong.any()):

@@ -19,17 +19,17 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .arithmetic import Arithmetic
-from .sequences import BSND, Keys, query_spans
-from .token_spans import Tokens
+from .sequences import BSND, KeySequences, query_spans
+from .token_spans import TokenSpan
 
 OP = "npu_sparse_flash_attention"
-FOREVER = 2**63 - 1
+UNLIMITED = 2**63 - 1
 LATENT = 2
 ROPE = 64
 
 
 @dataclass(frozen=True)
-class Sparseness:
+class SparseAttributes:
     """The numbers of a call: weights are rounded to ``dtype``, an index is of ``block_size`` keys."""
 
     scale: float
@@ -39,7 +39,7 @@ class Sparseness:
 
 
 @value_check
-def same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
+def check_same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
     """``value``, refused where it is not ``key`` once more: kernels read either."""
     if value.data_ptr() != key.data_ptr() and not torch.equal(value, key):
         place = tuple((value != key).nonzero()[0].tolist())
@@ -47,7 +47,7 @@ def same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
     return value
 
 
-def _named(op: str, row: int, indices: Tensor, size: int, length: int) -> Tensor:
+def _selected_keys(op: str, row: int, indices: Tensor, size: int, length: int) -> Tensor:
     """The keys that a row of indices names, in its order."""
     ends = (indices == -1).nonzero()
     blocks = (indices[: int(ends[0])] if ends.numel() else indices).long()
@@ -77,8 +77,14 @@ def _infer(query: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
 Rows = Callable[[int], tuple[Tensor, Tensor]]
 
 
-def attended(
-    op: str, heads: Tensor, indices: Tensor, queries: Sequence[Tokens], keys: Keys, rows: Rows, numbers: Sparseness
+def attend_selected(
+    op: str,
+    heads: Tensor,
+    indices: Tensor,
+    queries: Sequence[TokenSpan],
+    keys: KeySequences,
+    rows: Rows,
+    numbers: SparseAttributes,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result of each query and head in float32, its largest score and its sum of exponentials."""
     out = torch.zeros(*heads.shape[:2], heads.size(2) - ROPE)
@@ -87,7 +93,7 @@ def attended(
     for sequence, span in enumerate(queries):
         values, joined = rows(sequence)
         for row in range(span.start, span.stop):
-            named = _named(op, row, indices[row], numbers.block_size, values.size(0))
+            named = _selected_keys(op, row, indices[row], numbers.block_size, values.size(0))
             chosen = named[named < keys.seen(sequence, span.length, row - span.start, numbers.mode)]
             if not chosen.numel():
                 continue
@@ -118,8 +124,8 @@ def sparse_flash_attention(
     return_softmax_lse: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result, and the largest score and the sum of exponentials of each query and head."""
-    same_values(OP, value, key)
-    keys = Keys(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
+    check_same_values(OP, value, key)
+    keys = KeySequences(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
 
     def rows(sequence: int) -> tuple[Tensor, Tensor]:
         values = keys.rows(key, sequence).squeeze(1).float()
@@ -127,8 +133,8 @@ def sparse_flash_attention(
 
     heads = torch.cat([query, query_rope], -1).float().flatten(0, -3)
     queries = query_spans(OP, layout_query, actual_seq_lengths_query, query)
-    numbers = Sparseness(scale_value, query.dtype, sparse_block_size, sparse_mode)
-    out, largest, total = attended(OP, heads, sparse_indices.flatten(0, -2), queries, keys, rows, numbers)
+    numbers = SparseAttributes(scale_value, query.dtype, sparse_block_size, sparse_mode)
+    out, largest, total = attend_selected(OP, heads, sparse_indices.flatten(0, -2), queries, keys, rows, numbers)
     result = out.view(query.shape).to(query.dtype)
     if not return_softmax_lse:
         return result, torch.empty(0), torch.empty(0)
@@ -153,8 +159,8 @@ def sparse_flash_attention_node(
     layout_query: str = BSND,
     layout_kv: str = BSND,
     sparse_mode: int = 3,
-    pre_tokens: int = FOREVER,  # noqa: ARG001
-    next_tokens: int = FOREVER,  # noqa: ARG001
+    pre_tokens: int = UNLIMITED,  # noqa: ARG001
+    next_tokens: int = UNLIMITED,  # noqa: ARG001
     attention_mode: int = 0,
     return_softmax_lse: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,8 +12,8 @@ import torch
 from graph_quant.reference.rounding import rounded_away
 from torch import Tensor
 
-from .sequences import BSND, Keys, query_spans, within
-from .sparse_flash_attention import same_values
+from .sequences import BSND, KeySequences, checked_indices, query_spans
+from .sparse_flash_attention import check_same_values
 
 OP = "npu_sparse_flash_attention_grad"
 
@@ -37,10 +37,10 @@ def sparse_flash_attention_grad(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, key and value, and of the rope parts of both."""
     stands, mode, kind = layout or BSND, 3 if sparse_mode is None else sparse_mode, query.dtype
-    same_values(OP, value, key)
+    check_same_values(OP, value, key)
     heads, width = query.size(-2), query.size(-1)
     queries = query_spans(OP, stands, actual_seq_qlen, query)
-    keys = Keys(OP, "actual_seq_kvlen", stands, actual_seq_kvlen, None, key)
+    keys = KeySequences(OP, "actual_seq_kvlen", stands, actual_seq_kvlen, None, key)
     joined = torch.cat([query, query_rope], -1).flatten(0, -3).float()
     upstream, result = (each.reshape(-1, heads, width).float() for each in (d_out, out))
     largest, total = (each.reshape(-1, heads, 1) for each in (softmax_max, softmax_sum))
@@ -51,7 +51,7 @@ def sparse_flash_attention_grad(
         own, key_sums, value_sums = (keys.rows(each, sequence).squeeze(1) for each in (both, of_key, of_value))
         for row in range(span.start, span.stop):
             seen = keys.seen(sequence, span.length, row - span.start, mode)
-            places = within(OP, row, indices[row, : min(seen, indices.size(1))], own.size(0))
+            places = checked_indices(OP, row, indices[row, : min(seen, indices.size(1))], own.size(0))
             found = own[places].float()
             weights = (joined[row] @ found.mT * scale_value - largest[row]).exp() / total[row]
             spread = (upstream[row] * result[row]).sum(-1, keepdim=True)

@@ -13,8 +13,8 @@ import torch
 from graph_quant.reference.rounding import rounded_away
 from torch import Tensor
 
-from .dense_lightning_indexer import LEAST, Ends, sequences
-from .sequences import within
+from .dense_lightning_indexer import EPSILON, Ends, sequence_indices
+from .sequences import checked_indices
 
 OP = "npu_sparse_lightning_indexer_grad_kl_loss"
 
@@ -40,7 +40,7 @@ def grad_kl_loss(
     largest, total = (each.squeeze(-3).unsqueeze(-1) for each in (softmax_max, softmax_sum))
     found = [torch.zeros(each.shape) for each in (query_index, key_index, weights)]
     loss = torch.zeros(1)
-    spans = sequences(layout, query_index, actual_seq_qlen), sequences(layout, key_index, actual_seq_klen)
+    spans = sequence_indices(layout, query_index, actual_seq_qlen), sequence_indices(layout, key_index, actual_seq_klen)
     seen_before = 0
     for at, over in zip(*spans, strict=True):
         own, own_index = key[over][:, 0].float(), key_index[over][:, 0].float()
@@ -48,14 +48,14 @@ def grad_kl_loss(
         for token in range(tokens):
             indices = sparse_indices[at][token, 0]
             count = min(keys - tokens + token + 1, indices.size(0))
-            places = within(OP, seen_before + token, indices[:count], keys)
+            places = checked_indices(OP, seen_before + token, indices[:count], keys)
             scores = query[at][token].float() @ own[places].mT * scale_value
             wanted = ((scores - largest[at][token]).exp() / total[at][token]).sum(0) * (1.0 / query.size(-2))
             rows, gates = query_index[at][token].float(), weights[at][token].float().unsqueeze(1)
             products = (rows @ own_index[places].mT).relu_()
             given = (products * gates).sum(0).softmax(0)
-            target = wanted.clamp_min(LEAST)
-            loss += ((target.log() - given.clamp_min(LEAST).log()) * target).sum()
+            target = wanted.clamp_min(EPSILON)
+            loss += ((target.log() - given.clamp_min(EPSILON).log()) * target).sum()
             slopes = given - wanted
             each = rounded_away((slopes * gates).masked_fill_(products <= 0, 0.0), query_index.dtype).float()
             found[0][at][token] = each @ own_index[places]

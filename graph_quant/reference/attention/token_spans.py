@@ -9,7 +9,7 @@ from typing import NamedTuple
 from graph_quant.refusals import Refusal
 
 
-class Tokens(NamedTuple):
+class TokenSpan(NamedTuple):
     """Tokens ``start`` to ``stop`` of one batch of an operand."""
 
     batch: int
@@ -26,17 +26,17 @@ def _refuse(op: str, name: str, position: int, rule: str, got: int) -> None:
     raise Refusal(f"{op}: {name}[{position}] must {rule}, got {got}")
 
 
-def packed(op: str, name: str, ends: Sequence[int], tokens: int) -> list[Tokens]:
+def packed_spans(op: str, name: str, ends: Sequence[int], tokens: int) -> list[TokenSpan]:
     """The spans of sequences that stand one after the other; ``ends[i]`` is the token after the last one of i."""
     for position, (before, end) in enumerate(pairwise((0, *ends))):
         if end < before:
             _refuse(op, name, position, f"not be below {before}, the value before it", end)
         if end > tokens:
             _refuse(op, name, position, f"be at most {tokens}, the number of tokens", end)
-    return [Tokens(0, start, stop) for start, stop in pairwise((0, *ends))]
+    return [TokenSpan(0, start, stop) for start, stop in pairwise((0, *ends))]
 
 
-def per_batch(op: str, name: str, lengths: Sequence[int] | None, batches: int, most: int) -> list[int]:
+def lengths_per_batch(op: str, name: str, lengths: Sequence[int] | None, batches: int, most: int) -> list[int]:
     """One length for each batch: as given, the one given for all, or all tokens."""
     if lengths is None:
         return [most] * batches
@@ -49,12 +49,14 @@ def per_batch(op: str, name: str, lengths: Sequence[int] | None, batches: int, m
     return chosen
 
 
-def batched(op: str, name: str, lengths: Sequence[int] | None, batches: int, tokens: int, padding: int) -> list[Tokens]:
+def batched_spans(
+    op: str, name: str, lengths: Sequence[int] | None, batches: int, tokens: int, padding: int
+) -> list[TokenSpan]:
     """One span for each batch. ``padding`` tokens stand after the sequence; without it the sequence comes first."""
-    chosen = per_batch(op, name, lengths, batches, tokens)
+    chosen = lengths_per_batch(op, name, lengths, batches, tokens)
     if padding < 0:
-        return [Tokens(batch, 0, length) for batch, length in enumerate(chosen)]
-    spans = [Tokens(batch, tokens - padding - length, tokens - padding) for batch, length in enumerate(chosen)]
+        return [TokenSpan(batch, 0, length) for batch, length in enumerate(chosen)]
+    spans = [TokenSpan(batch, tokens - padding - length, tokens - padding) for batch, length in enumerate(chosen)]
     for span in spans:
         if span.start < 0:
             rule = f"be at most {tokens - padding}, the tokens before the padding"

@@ -14,12 +14,12 @@ import torch
 from graph_quant.reference.rng import uniform_open
 from torch import Tensor
 
-DRAWN = "multiNomial"
-WAYS = ("qSample", DRAWN, "None")
+MULTINOMIAL = "multiNomial"
+POST_SAMPLE_MODES = ("qSample", MULTINOMIAL, "None")
 MOST_KEPT, STEP = 1024, 4
 
 
-def _kept(row: Tensor, k: int, p: float, *, is_logits: bool) -> tuple[Tensor, Tensor]:
+def _apply_top_k_top_p(row: Tensor, k: int, p: float, *, is_logits: bool) -> tuple[Tensor, Tensor]:
     """The tokens that k and p leave, and their probabilities; as they stand where neither leaves one out."""
     if p <= 0:
         best = row.argmax().reshape(1)
@@ -36,7 +36,7 @@ def _kept(row: Tensor, k: int, p: float, *, is_logits: bool) -> tuple[Tensor, Te
     return places, shares
 
 
-def _likely(places: Tensor, shares: Tensor, min_p: float) -> tuple[Tensor, Tensor]:
+def _apply_min_p(places: Tensor, shares: Tensor, min_p: float) -> tuple[Tensor, Tensor]:
     """Those that min_p leaves."""
     if min_p <= 0:
         return places, shares
@@ -65,21 +65,23 @@ def top_k_top_p_sample(
     is_logits = input_is_logits is not False
     limit = min(MOST_KEPT, -(-(MOST_KEPT if ks_max is None else ks_max) // STEP) * STEP, width)
     least = [0.0] * rows if min_ps is None else min_ps.tolist()
-    drawn = uniform_open(rows, generator) if post_sample == DRAWN else None
+    drawn = uniform_open(rows, generator) if post_sample == MULTINOMIAL else None
     tokens = torch.empty(rows, dtype=torch.int64)
     # Without is_need_logits a device leaves it as it is allocated.
     left = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)
     for place, (row, k, p) in enumerate(zip(logits.float(), top_k.tolist(), top_p.tolist(), strict=True)):
-        seen, shares = _likely(*_kept(row, k if 1 <= k <= limit else 0, p, is_logits=is_logits), least[place])
+        seen, shares = _apply_min_p(
+            *_apply_top_k_top_p(row, k if 1 <= k <= limit else 0, p, is_logits=is_logits), least[place]
+        )
         if is_need_logits:
             left[place, seen] = row[seen]
         if q is not None:
             shares = shares / (q[place, : shares.numel()].abs() + (1e-8 if eps is None else eps))
-        best = shares.argmax() if drawn is None else _drawn(shares, drawn[place])
+        best = shares.argmax() if drawn is None else _sample(shares, drawn[place])
         tokens[place] = seen[best]
     return tokens, left
 
 
-def _drawn(shares: Tensor, even: Tensor) -> Tensor:
+def _sample(shares: Tensor, even: Tensor) -> Tensor:
     sums = shares.double().cumsum(0)
     return (sums <= even * sums[-1]).sum()

@@ -18,10 +18,10 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from . import masks, token_spans
-from .layouts import heads_first
-from .pse_shift import Pairs, Shift, of_sequence
+from .layouts import to_bnsd
+from .pse_shift import Pairs, PseShift, slice_sequence
 from .sequence_attention import HIDDEN
-from .token_spans import Tokens
+from .token_spans import TokenSpan
 
 # The kernels keep a row's maximum and sum eight times, for the sake of alignment.
 COPIES = 8
@@ -32,13 +32,13 @@ TABLES = (2, 3, 4, PREFIX_TABLE)
 Draw = tuple[int, int]
 
 
-def widened(x: Tensor, heads: int) -> Tensor:
+def repeat_kv(x: Tensor, heads: int) -> Tensor:
     """``x`` of the heads of key for each head of query."""
     return x if x.size(0) == heads else x.repeat_interleave(heads // x.size(0), 0)
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingCall:
     """The numbers of a call, and its mask and shift."""
 
     op: str
@@ -73,27 +73,27 @@ class Training:
         return self.pse is None and self.sink is None
 
     @cached_property
-    def shift(self) -> Shift | None:
+    def shift(self) -> PseShift | None:
         """What is added to scores."""
         if self.pse is None:
             return None
-        return Shift(self.pse, self.pse_type, self.is_packed, self.head_num, self.starts)
+        return PseShift(self.pse, self.pse_type, self.is_packed, self.head_num, self.starts)
 
     def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The three as (batch, head, token, channel)."""
-        first = heads_first(query, self.input_layout, self.head_num)
+        first = to_bnsd(query, self.input_layout, self.head_num)
         kv_heads = key.size(-1) // first.size(-1) if len(self.input_layout) == 3 and "H" in self.input_layout else 1
-        keys, values = (heads_first(each, self.input_layout, kv_heads) for each in (key, value))
+        keys, values = (to_bnsd(each, self.input_layout, kv_heads) for each in (key, value))
         return first, keys, values
 
-    def sequences(self, query: Tensor, key: Tensor) -> list[tuple[Tokens, Tokens]]:
+    def sequences(self, query: Tensor, key: Tensor) -> list[tuple[TokenSpan, TokenSpan]]:
         """The tokens of query and of key of each sequence; ends of 0 after others are of none."""
         if not self.is_packed:
-            return [(Tokens(b, 0, query.size(2)), Tokens(b, 0, key.size(2))) for b in range(query.size(0))]
+            return [(TokenSpan(b, 0, query.size(2)), TokenSpan(b, 0, key.size(2))) for b in range(query.size(0))]
         ends = self.actual_seq_qlen or ()
         used = max((place + 1 for place, end in enumerate(ends) if end), default=0)
-        queries = token_spans.packed(self.op, "actual_seq_qlen", ends[:used], query.size(2))
-        keys = token_spans.packed(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
+        queries = token_spans.packed_spans(self.op, "actual_seq_qlen", ends[:used], query.size(2))
+        keys = token_spans.packed_spans(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
         return list(zip(queries, keys, strict=True))
 
     def _mode(self, pairs: Pairs, sequence: int) -> int:
@@ -107,7 +107,7 @@ class Training:
 
     def scores(self, query: Tensor, key: Tensor, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor | None]:
         """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query), if any."""
-        products = query.float() @ widened(key, query.size(0)).float().mT
+        products = query.float() @ repeat_kv(key, query.size(0)).float().mT
         shift = self.shift
         scores = products.mul_(self.scale) if shift is None else shift.scaled(products, self.scale, pairs, sequence)
         by_place, by_mask = self._hidden(pairs, sequence)
@@ -136,7 +136,7 @@ class Training:
         if kept is None:
             return weights
         enlarged = weights * torch.tensor(1.0 / self.keep_prob, dtype=torch.float32)
-        return enlarged * of_sequence(kept, pairs, sequence, self.head_num)
+        return enlarged * slice_sequence(kept, pairs, sequence, self.head_num)
 
     def _hidden(self, pairs: Pairs, sequence: int) -> tuple[Tensor | None, Tensor | None]:
         place, by_mask = self._looked(pairs, sequence)

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from graph_quant.destination import INT8
 from graph_quant.ge import kernel
-from graph_quant.reference.attention.cache_slots import write
+from graph_quant.reference.attention.cache_slots import write_rows
 from graph_quant.reference.index_checks import checked_index
 from graph_quant.reference.norm.rms import divide_by_rms
 from graph_quant.reference.opaque import opaque
-from graph_quant.reference.rope.rotation import interleaved_half
+from graph_quant.reference.rope.rotation import rotate_interleaved
 from graph_quant.reference.rounding import saturate
 from torch import Tensor
 
@@ -35,7 +35,7 @@ def kept(
     latent = wide[..., :width]
     normed = divide_by_rms(latent, epsilon) * gamma.float()
     turn = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
-    embedded = interleaved_half(turn, cos.float(), sin.float())
+    embedded = rotate_interleaved(turn, cos.float(), sin.float())
     if v is None:
         return embedded, normed
     return torch.cat([embedded, normed[..., cos.size(-1) :]], -1), v.float()
@@ -60,7 +60,7 @@ def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
     if mode == NORM:
         slots = checked_index(OP, "index", index, -1, cache.size(2))
         flat = torch.where(slots < 0, slots, slots + torch.arange(batches)[:, None] * cache.size(2))
-        write(cache.view(batches * cache.size(2), 1, 1, width), rows, flat.reshape(-1), mode)
+        write_rows(cache.view(batches * cache.size(2), 1, 1, width), rows, flat.reshape(-1), mode)
         return cache
     size = cache.size(1)
     slots = checked_index(OP, "index", index, -1, cache.size(0) * size)
@@ -68,7 +68,7 @@ def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
         place = torch.arange(length)
         pages = slots.reshape(batches, -1)[:, place // size]
         slots = torch.where(pages < 0, pages, pages // size * size + place % size)
-    write(cache, rows, slots.reshape(-1), mode)
+    write_rows(cache, rows, slots.reshape(-1), mode)
     return cache
 
 

@@ -17,7 +17,7 @@ from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged_cache import PA_NZ, write_tokens
 from graph_quant.reference.norm.rms import divide_by_rms
-from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rope.rotation import rotate_pairs
 from graph_quant.reference.rounding import affine
 from torch import Tensor
 
@@ -27,7 +27,7 @@ OP = "npu_qkv_rms_norm_rope_cache"
 def _embedded(x: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor, epsilon: float) -> Tensor:
     """float32 ``x`` (tokens, heads, channels), normalised and rotated."""
     normed = divide_by_rms(x, epsilon) * gamma.float()
-    return normed * cos.float()[:, None] + rotated(normed) * sin.float()[:, None]
+    return normed * cos.float()[:, None] + rotate_pairs(normed) * sin.float()[:, None]
 
 
 def _stored(values: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:

@@ -18,7 +18,7 @@ from graph_quant.destination import INT8
 from graph_quant.ge import kernel
 from graph_quant.reference.cache.paged_cache import NORM, write_tokens
 from graph_quant.reference.index_checks import checked_index
-from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rope.rotation import rotate_pairs
 from graph_quant.reference.rounding import affine
 from torch import Tensor
 
@@ -40,7 +40,7 @@ def _embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Heads of ``x``, rotated; cosines are of a token, the same for its heads."""
     dtype = torch.float16 if cos.dtype == torch.float16 else torch.float32
     wide, cosines, sines = x.to(dtype), cos.to(dtype), sin.to(dtype)
-    return wide * cosines + rotated(wide) * sines
+    return wide * cosines + rotate_pairs(wide) * sines
 
 
 def _slots(op: str, indices: Tensor, cache: Tensor, length: int, mode: str) -> Tensor:

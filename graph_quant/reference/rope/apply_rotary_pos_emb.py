@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.rope.rotation import rotated
+from graph_quant.reference.rope.rotation import rotate_pairs
 from torch import Tensor
 
 
@@ -17,9 +17,9 @@ def embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     width = cos.size(-1)
     part, rest = x[..., :width], x[..., width:]
     if x.dtype == torch.bfloat16:
-        turn = _halves_away_from_zero(part.float() * cos.float() + rotated(part.float()) * sin.float())
+        turn = _halves_away_from_zero(part.float() * cos.float() + rotate_pairs(part.float()) * sin.float())
     else:
-        turn = part * cos + rotated(part) * sin
+        turn = part * cos + rotate_pairs(part) * sin
     return torch.cat([turn, rest], -1)
 
 

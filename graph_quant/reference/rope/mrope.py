@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.index_checks import checked_index
-from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotate_pairs
 from torch import Tensor
 
 OP = "npu_mrope"
@@ -52,7 +52,7 @@ def mrope(
     def embedded(x: Tensor) -> Tensor:
         heads = x.unflatten(-1, (-1, head_size))
         part = heads[..., : cos.size(-1)].float()
-        turned = (part * cos + rotated(part, mode) * sin).to(x.dtype)
+        turned = (part * cos + rotate_pairs(part, mode) * sin).to(x.dtype)
         return torch.cat([turned, heads[..., cos.size(-1) :]], -1).flatten(-2)
 
     return embedded(query), embedded(key)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from graph_quant.ge import kernel
-from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotated
+from graph_quant.reference.rope.rotation import HALF, INTERLEAVE, rotate_pairs
 from torch import Tensor
 
 
@@ -15,7 +15,7 @@ def rotary_mul(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = HALF, rotat
     """``x * r1 + turned(x) * r2``; ``rotate``, where it is given, is the matrix that turns."""
     # Each column of the matrix has one 1 or -1, so that the product only moves elements.
     wide = x.float()
-    turn = rotated(wide, rotary_mode) if rotate is None else torch.matmul(wide, rotate.float())
+    turn = rotate_pairs(wide, rotary_mode) if rotate is None else torch.matmul(wide, rotate.float())
     return (wide * r1.to(x.dtype).float() + turn * r2.to(x.dtype).float()).to(x.dtype)
 
 

@@ -8,7 +8,7 @@ two orders differ by at most n/2 units in the last place of the sum of n magnitu
 from __future__ import annotations
 
 from graph_quant.ge import kernel
-from graph_quant.reference.rope.rotation import MODES, rotated
+from graph_quant.reference.rope.rotation import MODES, rotate_pairs
 from torch import Tensor
 
 
@@ -17,8 +17,8 @@ def rotary_mul_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(dx, dr1, dr2)``."""
     given, at, cos, sin = (each.to(x.dtype).float() for each in (grad, x, r1, r2))
-    dx = given * cos - rotated(given * sin, rotary_mode)
-    dcos, dsin = (_over_broadcast(given * each, r1) for each in (at, rotated(at, rotary_mode)))
+    dx = given * cos - rotate_pairs(given * sin, rotary_mode)
+    dcos, dsin = (_over_broadcast(given * each, r1) for each in (at, rotate_pairs(at, rotary_mode)))
     return dx.to(x.dtype), dcos.to(x.dtype), dsin.to(x.dtype)
 
 

@@ -12,7 +12,7 @@ HALF, INTERLEAVE = "half", "interleave"
 MODES = (HALF, INTERLEAVE)
 
 
-def rotated(x: Tensor, mode: str = HALF) -> Tensor:
+def rotate_pairs(x: Tensor, mode: str = HALF) -> Tensor:
     """``x`` with each pair turned by a right angle."""
     if mode == HALF:
         first, second = x.chunk(2, -1)
@@ -20,7 +20,7 @@ def rotated(x: Tensor, mode: str = HALF) -> Tensor:
     return torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
 
 
-def interleaved_half(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """``x`` in float32, whose pairs are neighbours, rotated: even elements, then odd ones."""
     apart = torch.cat([x[..., ::2], x[..., 1::2]], -1)
-    return apart * cos + rotated(apart) * sin
+    return apart * cos + rotate_pairs(apart) * sin

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch_npu
 import torchair
-from graph_quant.reference.attention.sequence_attention import exponentials
+from graph_quant.reference.attention.sequence_attention import exponentials_
 
 from operators.attention.fusion_attention import NAME, calls, expected
 from support.call_strategies import run
@@ -292,7 +292,7 @@ def test_exponentials_of_hidden_scores_are_those_of_others() -> None:
     """In a vector of ordinary numbers and in one of hidden ones, at the edges of underflow."""
     low = torch.finfo(torch.float32).min
     numbers = torch.tensor([0.0, -1.0, -87.3, -88.0, -103.9, -104.0, -104.1, low, -torch.inf, torch.nan]).repeat(7)
-    torch.testing.assert_close(exponentials(numbers.clone()), numbers.exp(), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(exponentials_(numbers.clone()), numbers.exp(), rtol=0, atol=0, equal_nan=True)
 
 
 def dropped(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
