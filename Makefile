@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The package as it is installed, with meta/ and converters/ in it, for tools that read sources.
+TYPED := rm -rf build/typed && mkdir -p build/typed/graph_quant && \
+	ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
 
-.PHONY: help setup demo test lint bench coverage compat clean
+.PHONY: help setup demo test lint types docs docs-pages docs-images bench coverage compat clean
 
 help:
 	@echo "make demo      show what it does, in under a minute"
 	@echo "make test      run the tests"
-	@echo "make lint      ruff, oxlint and mypy"
+	@echo "make lint      ruff, oxlint, codespell and mypy"
+	@echo "make docs      build the documentation into build/site, and check its links"
 	@echo "make bench     measure, as ratios within one run"
 	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
@@ -36,9 +40,30 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/oxlint --quiet --config graph_quant/dumps/render/page/.oxlintrc.json graph_quant/dumps/render/page
-	@rm -rf build/typed && mkdir -p build/typed/graph_quant
-	@ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
+	$(BIN)/codespell
+	$(MAKE) --no-print-directory types
+
+types: $(READY)
+	@$(TYPED)
 	MYPYPATH=build/typed:graph_quant/start/outside $(BIN)/mypy -p graph_quant
+
+# The site is built from docs/ and the docstrings, then checked: every link, and that nothing is loaded from the network.
+docs: $(VENV)/.docs docs-pages
+	@$(TYPED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	GRAPH_QUANT_SITE=build/site $(BIN)/python -m pytest tests/docs/test_site.py
+
+# The pages that are written by code: environment variables and settings, the command line.
+docs-pages: $(READY)
+	$(BIN)/python docs/pages.py
+
+# The pictures of the README; needs Chromium and its driver.
+docs-images: $(READY)
+	$(BIN)/python docs/images/make.py
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $(VENV)/.docs
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

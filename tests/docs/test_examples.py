@@ -7,8 +7,10 @@ import contextlib
 import io
 import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from graph_quant import meta
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "operators").glob("*/npu_*.md"))
 LOWERED = [page for page in PAGES if "## GE nodes" in page.read_text()]
-EXAMPLES = [*PAGES, *(ROOT / "docs" / name for name in ("quantising-a-model.md", "planning.md"))]
+EXAMPLES = [*PAGES, *(ROOT / "docs" / name for name in ("quickstart.md", "quantising-a-model.md", "planning.md"))]
 UPDATE = bool(os.environ.get("GRAPH_QUANT_UPDATE_DOCS"))
 EXAMPLE = re.compile(r"(```python\n)(?P<code>.*?)(```\n\n```text\n)(?P<printed>.*?)(```\n)", re.DOTALL)
 GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTALL)
@@ -25,9 +27,10 @@ GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTA
 
 def printed(code: str) -> str:
     torch._dynamo.reset()
+    module = sys.modules["example"] = ModuleType("example")  # where Dynamo looks up the example's globals
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(code, "example", "exec"), {"__name__": "__main__"})
+        exec(compile(code, "example", "exec"), vars(module))
     return out.getvalue()
 
 
