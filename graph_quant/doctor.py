@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from .ge import first_line
 from .start import preload
 from .start.enabling import enabling_file
 
@@ -51,8 +52,7 @@ def examine() -> Diagnosis:
         try:
             step(found)
         except Exception as error:
-            first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            found.problems.append(Problem(first_line, _remedy(step)))
+            found.problems.append(Problem(first_line(error), _remedy(step)))
         if found.problems:
             break
     return found

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .dtypes import of_registration as of_registration
     from .errors import GeError as GeError
     from .errors import TooMuchError as TooMuchError
+    from .errors import first_line as first_line
     from .errors import printable as printable
     from .graph import CONST_TYPES as CONST_TYPES
     from .graph import END_TYPES as END_TYPES
@@ -110,6 +111,7 @@ _HOMES = {
     "errors": (
         "GeError",
         "TooMuchError",
+        "first_line",
         "printable",
     ),
     "graph": (

@@ -1,4 +1,4 @@
-"""What is wrong with a GE graph, or with what describes GE, in a sentence."""
+"""Errors about GE graphs and GE's own description, and helpers that format error messages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ class GeError(ValueError):
 
 
 class TooMuchError(GeError):
-    """A graph asks for more than any graph needs, and what it asks for is not computed."""
+    """A graph requests more memory or elements than the limits allow; it is not computed."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or the name of its class where it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """``text`` on one line with nothing a terminal would act on, shortened in the middle to ``limit``."""
+    """``text`` on one line, control characters escaped, shortened in the middle to ``limit``."""
     if limit is not None and len(text) > limit:
         keep = limit // 2
         text = f"{text[:keep]} … {text[-keep:]}"

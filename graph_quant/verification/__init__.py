@@ -1,4 +1,4 @@
-"""Says whether a graph's answer is right, and if not, where it first goes wrong.
+"""Checks whether the results of a graph are right, and finds the first node that is wrong.
 
 ``verify`` runs a function eagerly and as a GE graph and compares them node by node. ``capture`` does the same to
 every graph that code inside its block compiles for the NPU.

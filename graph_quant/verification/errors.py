@@ -1,4 +1,4 @@
-"""What keeps a graph from being verified, in one line."""
+"""The error of verification."""
 
 
 class VerificationError(RuntimeError):

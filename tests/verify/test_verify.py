@@ -11,7 +11,7 @@ import torch
 import torch_npu
 import torchair
 from graph_quant.verification import Report, Status, VerificationError, capture, verify
-from graph_quant.verification.run import interception
+from graph_quant.verification.run import graph as graph_level
 from torch import Tensor, nn
 from torch._dynamo.backends.common import aot_autograd
 
@@ -78,7 +78,7 @@ def test_intermediates_as_outputs_of_a_second_graph(
     inputs: tuple[Tensor, ...], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, dynamic: bool
 ) -> None:
     """How they are seen where the engine does not run the graph."""
-    monkeypatch.setattr(interception, "is_recordable", lambda _: False)
+    monkeypatch.setattr(graph_level, "runs_node_by_node", lambda _: False)
     report = verify(linear, *inputs, dynamic=dynamic)
     report.check()
     assert len(report.nodes) == 4
@@ -104,7 +104,7 @@ class Counter(nn.Module):
 
 @pytest.mark.parametrize("recordable", [True, False])
 def test_inputs_and_buffers_that_are_written_to(monkeypatch: pytest.MonkeyPatch, recordable: bool) -> None:
-    monkeypatch.setattr(interception, "is_recordable", lambda _: recordable)
+    monkeypatch.setattr(graph_level, "runs_node_by_node", lambda _: recordable)
     module, x, cache = Counter().npu(), torch.randn(4).npu(), torch.zeros(4).npu()
     report = verify(module, x, cache)
     report.check()
@@ -118,7 +118,7 @@ def test_what_the_script_gets_is_compared_and_not_only_a_second_graph(
     break_kernel: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The graph with extra outputs is right, the plain one, which runs after it, is not."""
-    monkeypatch.setattr(interception, "is_recordable", lambda _: False)
+    monkeypatch.setattr(graph_level, "runs_node_by_node", lambda _: False)
     ran = []
 
     def wrong_the_second_time(original: Any, x: Tensor) -> Tensor:

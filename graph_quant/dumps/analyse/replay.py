@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import fx
 
-from ...ge import Sizes, to_tensor
-from ...host.engine import EAGER, GraphError, import_graph, make_callable
+from ...ge import first_line
+from ...host.engine import EAGER, GraphError, RecordingInterpreter, import_graph, make_callable
 from ..errors import DumpError
 from .replay_inputs import MOST_BYTES, make_inputs
 
@@ -32,7 +32,7 @@ def to_fx(dump: Dump) -> fx.GraphModule:
     try:
         return import_graph(dump.graph_def)
     except (GraphError, TypeError, ValueError, RuntimeError, LookupError, SyntaxError) as error:
-        raise DumpError(f"the host cannot run this graph: {_first_line(error)}") from error
+        raise DumpError(f"the host cannot run this graph: {first_line(error)}") from error
 
 
 def replay(
@@ -54,40 +54,16 @@ def replay(
     results: Tensors = {}
     try:
         if trace:
-            recorder = _Recorder(module)
+            recorder = RecordingInterpreter(module)
             outputs = recorder.run(*arguments)
-            results.update(recorder.recorded)
+            results.update({f"{node}:{index}": tensor for (node, index), tensor in recorder.recorded.items()})
         else:
             outputs = make_callable(module, engine)(*arguments)
     except Exception as error:
-        raise DumpError(f"the graph stops: {_first_line(error)}") from error
+        raise DumpError(f"the graph stops: {first_line(error)}") from error
     results.update({f"output{index}": output for index, output in enumerate(outputs)})
     # safetensors stores each tensor on its own and refuses shared memory.
     return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in results.items()}
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
-
-
-class _Recorder(fx.Interpreter):
-    """Keeps what every GE node yields."""
-
-    def __init__(self, module: fx.GraphModule) -> None:
-        super().__init__(module)
-        self.recorded: Tensors = {}
-
-    def run_node(self, n: fx.Node) -> Any:
-        result = super().run_node(n)
-        node = n.meta.get("ge")
-        if n.op == "call_function" and node is not None and "kernel" in n.meta:
-            several = result if isinstance(result, list) or type(result) is tuple else [result]
-            for index, value in enumerate(several):
-                tensor = to_tensor(value) if isinstance(value, Sizes) else value
-                # Later in-place writes must not reach what was recorded.
-                self.recorded[f"{node.name}:{index}"] = tensor.detach().clone()
-        return result
 
 
 def read_tensors(path: str) -> Tensors:
@@ -101,7 +77,7 @@ def read_tensors(path: str) -> Tensors:
         found: Tensors = load_file(path)
         return found
     except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise DumpError(f"{path}: this is not a safetensors file: {_first_line(error)}") from None
+        raise DumpError(f"{path}: this is not a safetensors file: {first_line(error)}") from None
 
 
 def write_tensors(tensors: Tensors, path: str) -> None:
@@ -114,4 +90,4 @@ def write_tensors(tensors: Tensors, path: str) -> None:
     try:
         save_file(tensors, path)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise DumpError(f"{path}: the results cannot be written: {_first_line(error)}") from None
+        raise DumpError(f"{path}: the results cannot be written: {first_line(error)}") from None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .importer import make_callable as make_callable
     from .importer import missing_kernels as missing_kernels
     from .ir import registered_ir as registered_ir
+    from .recording import RecordingInterpreter as RecordingInterpreter
 
 _HOMES = {
     "engines": ("EAGER", "current", "use"),
@@ -30,6 +31,7 @@ _HOMES = {
     "executor": ("HostGraph",),
     "importer": ("import_graph", "make_callable", "missing_kernels"),
     "ir": ("registered_ir",),
+    "recording": ("RecordingInterpreter",),
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 

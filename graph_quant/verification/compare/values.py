@@ -36,7 +36,7 @@ def _is_open(leaf: Any) -> bool:
     return not isinstance(leaf, (*_PLAIN, *_CLOSED)) and isinstance(getattr(leaf, "__dict__", None), dict)
 
 
-def same_values(one: Any, other: Any) -> bool:
+def are_equal(one: Any, other: Any) -> bool:
     """Whether two values that are no tensors are the same; of those that nobody can compare, nothing is said."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()

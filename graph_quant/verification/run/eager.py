@@ -1,4 +1,4 @@
-"""Runs what Dynamo captured, which is the function as it was written, eagerly and on inputs of its own."""
+"""Runs the graph that Dynamo captured, which is the function as written, eagerly on copies of its inputs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 from torch import Tensor, fx
 
 from ..compare.source import Line, line_of
-from .observe import on_host
+from .intermediates import to_host
 
 Digest = tuple[str, tuple[int, ...], bytes]  # dtype, shape, content
 
 
 def digest(tensor: Tensor) -> Digest:
-    """What tells two results apart without keeping either."""
-    values = on_host(tensor).resolve_conj().resolve_neg().contiguous()
+    """A digest of a tensor: equal for equal dtype, shape and bits."""
+    values = to_host(tensor).resolve_conj().resolve_neg().contiguous()
     content = values.reshape(-1).view(torch.uint8).numpy().data
     return str(tensor.dtype), tuple(tensor.shape), hashlib.blake2b(content, digest_size=16).digest()
 
 
 class Eager(fx.Interpreter):
-    """One eager run. ``digests`` are of its tensors, by the name of the node and in the order they were computed."""
+    """One eager run. ``digests`` are of its results, by the name of the node, in execution order."""
 
     def __init__(self, module: fx.GraphModule, *, keeps_digests: bool) -> None:
         super().__init__(module)
@@ -42,24 +42,24 @@ class Eager(fx.Interpreter):
         return result
 
 
-def separate(inputs: Sequence[Any], written: Collection[int] | None) -> list[Any]:
-    """The inputs, with copies of those that are written to (None: of all) and of what shares memory with them."""
-    tensors = {place: each for place, each in enumerate(inputs) if isinstance(each, Tensor)}
-    wanted = {_memory(tensors[place]) for place in (tensors if written is None else written) if place in tensors}
+def copy_written(inputs: Sequence[Any], written: Collection[int] | None) -> list[Any]:
+    """The inputs, with copies of those that are written to (None: of all) and of those that share their memory."""
+    tensors = {index: value for index, value in enumerate(inputs) if isinstance(value, Tensor)}
+    wanted = {_memory(tensors[index]) for index in (tensors if written is None else written) if index in tensors}
     copies: dict[int, torch.UntypedStorage] = {}
-    separated = list(inputs)
-    for place, tensor in tensors.items():
+    copied = list(inputs)
+    for index, tensor in tensors.items():
         memory = _memory(tensor)
         if memory in wanted:
             if memory not in copies:
                 copies[memory] = tensor.untyped_storage().clone()
-            again = (
+            copy = (
                 tensor.detach()
                 .new_empty(0)
                 .set_(copies[memory], tensor.storage_offset(), tensor.size(), tensor.stride())
             )
-            separated[place] = again.requires_grad_(tensor.requires_grad)
-    return separated
+            copied[index] = copy.requires_grad_(tensor.requires_grad)
+    return copied
 
 
 def _memory(tensor: Tensor) -> int:
@@ -67,8 +67,8 @@ def _memory(tensor: Tensor) -> int:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Random numbers and gradients go on after the block as if it had not been."""
+def preserve_global_state() -> Iterator[None]:
+    """Restore the RNG states and the gradient mode after the block."""
     states = torch.get_rng_state(), torch.npu.get_rng_state()  # type: ignore[attr-defined]
     with torch.set_grad_enabled(torch.is_grad_enabled()):
         try:

@@ -1,4 +1,4 @@
-"""Which GE nodes an FX node became, noted while TorchAir lowers it."""
+"""The GE nodes that each FX node is lowered to, recorded while TorchAir lowers it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTES = "_graph_quant_lowering"
 
 @dataclass
 class LoweredNodes:
-    """By the name of an FX node: the GE nodes made for it, and its results that they yield, by their position."""
+    """By the name of an FX node: the GE nodes it was lowered to, and its results, by position."""
 
     nodes: dict[str, list[Any]] = field(default_factory=dict)
     results: dict[str, dict[int, Any]] = field(default_factory=dict)
@@ -31,47 +31,47 @@ class LoweredNodes:
                 yield fx_node, position, Output(tensor.node.name, tensor.index)
 
 
-def lowering_of(concrete_graph: Any) -> LoweredNodes:
-    """What was noted for a GeConcreteGraph."""
-    noted: LoweredNodes = vars(concrete_graph).get(_NOTES) or LoweredNodes()
-    return noted
+def get_lowering(concrete_graph: Any) -> LoweredNodes:
+    """What was recorded for a GeConcreteGraph."""
+    lowered: LoweredNodes = vars(concrete_graph).get(_NOTES) or LoweredNodes()
+    return lowered
 
 
-def standing_outputs(ge_graph: Any) -> Callable[[Output], Output]:
-    """Tells which output of a graph has the value of another that a pass took out."""
+def make_output_resolver(ge_graph: Any) -> Callable[[Output], Output]:
+    """A function that maps an output to the one that passes replaced it by."""
     replaced = collect_replacements(ge_graph)
 
-    def stands(output: Output) -> Output:
-        node, _, place = resolve_replacement(replaced, f"{output.node}:{output.index}").rpartition(":")
-        return Output(node, int(place))
+    def resolve(output: Output) -> Output:
+        node, _, index = resolve_replacement(replaced, f"{output.node}:{output.index}").rpartition(":")
+        return Output(node, int(index))
 
-    return stands
+    return resolve
 
 
-def noting(parse_node: Callable[..., Any]) -> Callable[..., Any]:
-    """TorchAir's ``GeConcreteGraph.parse_node`` that notes what each FX node becomes."""
+def record_lowering(parse_node: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap TorchAir's ``GeConcreteGraph.parse_node`` to record what each FX node is lowered to."""
 
     def parse(self: Any, target: Any, args: Any, kwargs: Any, meta_outputs: Any) -> Any:
         before = len(self.graph.op)
         outputs = parse_node(self, target, args, kwargs, meta_outputs)
         node = getattr(self._converter_ctx, "node", None)
         if node is not None:
-            made = list(self.graph.op[before:])
+            ge_nodes = list(self.graph.op[before:])
             notes = vars(self).setdefault(_NOTES, LoweredNodes())
-            notes.nodes[node.name] = made
-            notes.results[node.name] = _made_here(outputs, {op.name for op in made})
+            notes.nodes[node.name] = ge_nodes
+            notes.results[node.name] = _own_results(outputs, {op.name for op in ge_nodes})
         return outputs
 
     return parse
 
 
-def _made_here(outputs: Any, made: set[str]) -> dict[int, Any]:
-    """The results that nodes made for this FX node yield. A view that TorchAir puts off has its input's tensor."""
+def _own_results(outputs: Any, names: set[str]) -> dict[int, Any]:
+    """The results that GE nodes in ``names`` compute. A view that TorchAir defers has the tensor of its input."""
     several = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     if isinstance(outputs, Mapping):
         return {}
     return {
         position: tensor
         for position, tensor in enumerate(several)
-        if hasattr(tensor, "node") and tensor.node.name in made
+        if hasattr(tensor, "node") and tensor.node.name in names
     }

@@ -1,4 +1,4 @@
-"""A bar on the terminal while something takes long; nothing where there is no terminal."""
+"""Progress bars on a terminal; nothing is shown where stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-Told = Callable[[float], None]
-Progress = Callable[[str], AbstractContextManager[Told]]
+ReportProgress = Callable[[float], None]
+Progress = Callable[[str], AbstractContextManager[ReportProgress]]
 
 
 @contextmanager
-def silent(_title: str) -> Iterator[Told]:
-    """Tell nobody."""
-    yield lambda _share: None
+def silent(_title: str) -> Iterator[ReportProgress]:
+    """Show no progress."""
+    yield lambda _fraction: None
 
 
 @contextmanager
-def on_terminal(title: str) -> Iterator[Told]:
-    """A bar that vanishes when the work is done. It pulses until a share is known."""
+def on_terminal(title: str) -> Iterator[ReportProgress]:
+    """A progress bar that disappears at the end. It pulses until the fraction of completed work is known."""
     if not sys.stderr.isatty():
-        yield lambda _share: None
+        yield lambda _fraction: None
         return
     from rich.console import Console
     from rich.markup import escape
@@ -29,4 +29,4 @@ def on_terminal(title: str) -> Iterator[Told]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(escape(title), total=None)
-        yield lambda share: shown.update(task, total=1.0, completed=share)
+        yield lambda fraction: shown.update(task, total=1.0, completed=fraction)

@@ -1,4 +1,4 @@
-"""Compares what a script gets from a compiled function with the same function run eagerly."""
+"""The outer level: one region, whose results are compared with the same code run eagerly."""
 
 from __future__ import annotations
 
@@ -13,46 +13,47 @@ import torch
 from torch import Tensor, fx
 
 from ...destination import INT4
-from ...ge import printable
-from ..compare.metrics import Deviation, compare, different, dtype_name
+from ...ge import first_line, printable
+from ..compare.metrics import Deviation, different, dtype_name
+from ..compare.metrics import compare as compare_tensors
 from ..compare.quantised import elements
-from ..compare.values import NOTHING, leaves, same_values
+from ..compare.values import NOTHING, are_equal, leaves
 from ..errors import VerificationError
 from ..report.report import Decomposition, GraphReport, OutputReport, Report, Status
-from .eager import Digest, Eager, digest, separate, undisturbed
-from .observe import on_host
+from .eager import Digest, Eager, copy_written, digest, preserve_global_state
+from .intermediates import to_host
 from .progress import Progress
 
 
 @dataclass
-class Inside:
-    """What the graphs of one call of a region tell: their reports, and the results by the node of Dynamo's graph."""
+class RegionCall:
+    """One call of a region: the reports of its graphs, and digests of their results by the node of Dynamo's graph."""
 
     graphs: list[GraphReport] = field(default_factory=list)
     digests: dict[str, set[Digest]] = field(default_factory=dict)
 
 
-_INSIDE: ContextVar[Inside | None] = ContextVar("inside", default=None)
+_CURRENT: ContextVar[RegionCall | None] = ContextVar("region_call", default=None)
 
 
 @contextmanager
-def looked_into() -> Iterator[Inside]:
-    """Graphs that run in this block tell ``inside`` what they find."""
-    inside = Inside()
-    before = _INSIDE.set(inside)
+def record_region_call() -> Iterator[RegionCall]:
+    """Collect the reports of the graphs that run inside the block."""
+    region_call = RegionCall()
+    before = _CURRENT.set(region_call)
     try:
-        yield inside
+        yield region_call
     finally:
-        _INSIDE.reset(before)
+        _CURRENT.reset(before)
 
 
-def inside() -> Inside | None:
-    """Who wants to be told."""
-    return _INSIDE.get()
+def current_region_call() -> RegionCall | None:
+    """The call of a region that runs now, if any."""
+    return _CURRENT.get()
 
 
 class Region:
-    """A part of the user's code that Dynamo captured as one, in place of what TorchAir's backend returned for it."""
+    """A part of the user's code that Dynamo captured as one graph. Replaces the callable of TorchAir's backend."""
 
     def __init__(
         self,
@@ -64,40 +65,41 @@ class Region:
     ) -> None:
         self._module = module
         self._compiled = compiled
-        self._written = _written_inputs()
+        self._written = _find_written_inputs()
         self._report = report
         self._calls = calls
         self._call = 0
         self._name = ""
         self._is_random = False
-        self._alike: dict[int, bool] = {}  # by the place of an output: whether both drew the same random numbers
+        self._has_same_samples: dict[int, bool] = {}  # by output: whether eager and graph had equal random samples
         self._progress = progress
 
     def __call__(self, *args: Any) -> Any:
         self._call += 1
-        is_looked_into = self._calls is None or self._call <= self._calls
-        if self._is_random and not is_looked_into and not any(self._alike.values()):
+        compares_nodes = self._calls is None or self._call <= self._calls
+        if self._is_random and not compares_nodes and not any(self._has_same_samples.values()):
             self._report.calls_unknown += 1
-            with looked_into():
+            with record_region_call():
                 return self._compiled(*args)
-        given = separate(args, self._written)
-        eager, expected, failure = self._run_eagerly(Eager(self._module, keeps_digests=is_looked_into), given)
-        with looked_into() as inside:
+        inputs = copy_written(args, self._written)
+        eager, expected, failure = self._run_eagerly(Eager(self._module, keeps_digests=compares_nodes), inputs)
+        with record_region_call() as region_call:
             results = self._run_compiled(args, expected, failure)
-        self._note(inside)
-        found = self._outputs(Judge(self._report, self._is_random, failure), args, given, expected, results)
-        if is_looked_into:
-            self._alike |= {place: output.status is Status.EQUAL for place, output in enumerate(found)}
-            self._report.outputs += found
-        else:  # A script may call a graph thousands of times: what is equal is counted.
-            self._report.outputs += [output for output in found if output.status is not Status.EQUAL]
+        self._add_graphs(region_call)
+        comparer = OutputComparer(self._report, self._is_random, failure)
+        outputs = self._compare_outputs(comparer, args, inputs, expected, results)
+        if compares_nodes:
+            self._has_same_samples |= {index: output.status is Status.EQUAL for index, output in enumerate(outputs)}
+            self._report.outputs += outputs
+        else:  # A script may call a graph thousands of times: equal outputs are only counted.
+            self._report.outputs += [output for output in outputs if output.status is not Status.EQUAL]
             self._report.calls_beyond += 1
-        if any(output.status in (Status.DIFFERS, Status.CLOSE) for output in found):
-            self._report.decompositions += _first_decomposition(self._name, eager, inside.digests)
+        if any(output.status in (Status.DIFFERS, Status.CLOSE) for output in outputs):
+            self._report.decompositions += _find_first_decomposition(self._name, eager, region_call.digests)
         return results
 
     def _run_compiled(self, args: Sequence[Any], expected: Any, failure: str) -> Any:
-        """Run the graph. That it stops where eager does not is a difference, also where the script goes on."""
+        """Run the graph. An error that eager execution does not raise is reported, even if the script catches it."""
         try:
             return self._compiled(*args)
         except VerificationError:
@@ -105,82 +107,82 @@ class Region:
         except Exception as error:
             if not failure:
                 name = f"{self._name or 'a graph'} call {self._call}"
-                found = different(f"it stops, eager does not: {_first_line(error)}")
-                output = OutputReport(name, Status.DIFFERS, found, type(expected).__name__, ())
+                difference = different(f"it stops, eager does not: {first_line(error)}")
+                output = OutputReport(name, Status.DIFFERS, difference, type(expected).__name__, ())
                 self._report.raised.append((error, output))
             raise
 
-    def _note(self, inside: Inside) -> None:
-        """Keep what the graphs of a call that was looked into tell for the calls after it."""
-        if not inside.graphs and not self._name:
-            # TorchAir made no GE graph of it: only what comes out can be compared
-            inside.graphs.append(GraphReport(f"function_{len(self._report.graphs)}", self._call, []))
-            self._report.graphs.append(inside.graphs[0])
-        for graph in inside.graphs:
+    def _add_graphs(self, region_call: RegionCall) -> None:
+        """Take the name of the region, and whether it is random, from its graphs."""
+        if not region_call.graphs and not self._name:
+            # TorchAir built no GE graph for it: only its results can be compared.
+            region_call.graphs.append(GraphReport(f"function_{len(self._report.graphs)}", self._call, []))
+            self._report.graphs.append(region_call.graphs[0])
+        for graph in region_call.graphs:
             self._name = self._name or graph.name
             self._is_random |= any(node.status is Status.RANDOM for node in graph.nodes)
 
-    def _outputs(
-        self, judge: Judge, args: Sequence[Any], given: Sequence[Any], expected: Any, results: Any
+    def _compare_outputs(
+        self, comparer: OutputComparer, args: Sequence[Any], inputs: Sequence[Any], expected: Any, results: Any
     ) -> list[OutputReport]:
-        """What a call gave and wrote to, each against what the eager run did."""
+        """Compare the results of a call, and the inputs that it wrote to, with those of the eager run."""
         title = f"{self._name} " + (f"call {self._call} " if self._call > 1 else "")
-        places = range(len(args)) if self._written is None else sorted(self._written)
-        written = {f"input[{place}]": (given[place], args[place]) for place in places}
-        found = judge.results(title, expected, results) + judge.written(title, written)
+        indices = range(len(args)) if self._written is None else sorted(self._written)
+        written = {f"input[{index}]": (inputs[index], args[index]) for index in indices}
+        outputs = comparer.compare_results(title, expected, results) + comparer.compare_written(title, written)
         return [
-            dataclasses.replace(output, status=judge.status_of(output.difference))
-            if output.status is Status.RANDOM and self._alike.get(place)
+            dataclasses.replace(output, status=comparer.status_of(output.difference))
+            if output.status is Status.RANDOM and self._has_same_samples.get(index)
             else output
-            for place, output in enumerate(found)
+            for index, output in enumerate(outputs)
         ]
 
-    def _run_eagerly(self, eager: Eager, given: Sequence[Any]) -> tuple[Eager, Any, str]:
-        with self._progress("running eagerly"), undisturbed():
+    def _run_eagerly(self, eager: Eager, inputs: Sequence[Any]) -> tuple[Eager, Any, str]:
+        with self._progress("running eagerly"), preserve_global_state():
             try:
-                return eager, eager.run(*given), ""
+                return eager, eager.run(*inputs), ""
             except Exception as error:
-                return eager, None, _first_line(error)
+                return eager, None, first_line(error)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)
 
 
 @dataclass(frozen=True)
-class Judge:
-    """Says of outputs what is to be said, given what is known of the call: that it is random, or why eager stopped."""
+class OutputComparer:
+    """Compares the outputs of one call. ``is_random``: it samples; ``failure``: the error of the eager run, if any."""
 
     report: Report
     is_random: bool = False
     failure: str = ""
 
-    def results(self, title: str, expected: Any, results: Any) -> list[OutputReport]:
-        """All tensors that came out."""
-        got = leaves(results)
+    def compare_results(self, title: str, expected: Any, results: Any) -> list[OutputReport]:
+        """Compare all tensors, and other values, that the call returned."""
+        returned = leaves(results)
         if self.failure:
-            reference: dict[str, Any] = {path: None for path, leaf in got.items() if isinstance(leaf, Tensor)}
+            reference: dict[str, Any] = {path: None for path, leaf in returned.items() if isinstance(leaf, Tensor)}
         else:
             reference = leaves(expected)
-        found = []
-        for path in {**reference, **got}:
-            pair = reference.get(path, NOTHING), got.get(path, NOTHING)
-            if any(isinstance(each, Tensor) for each in pair):
-                found.append(self.output(f"{title}output{path}", *pair))
-            elif not self.failure and not same_values(*pair):
+        outputs = []
+        for path in {**reference, **returned}:
+            pair = reference.get(path, NOTHING), returned.get(path, NOTHING)
+            if any(isinstance(value, Tensor) for value in pair):
+                outputs.append(self.compare(f"{title}output{path}", *pair))
+            elif not self.failure and not are_equal(*pair):
                 other = different(f"{printable(repr(pair[1]), 60)} instead of {printable(repr(pair[0]), 60)}")
-                found.append(OutputReport(f"{title}output{path}", Status.DIFFERS, other, type(pair[0]).__name__, ()))
-        return found
+                outputs.append(OutputReport(f"{title}output{path}", Status.DIFFERS, other, type(pair[0]).__name__, ()))
+        return outputs
 
-    def written(self, title: str, pairs: Mapping[str, tuple[Any, Any]]) -> list[OutputReport]:
-        """All tensors that the call wrote to, as the eager run and as the graph left them."""
+    def compare_written(self, title: str, pairs: Mapping[str, tuple[Any, Any]]) -> list[OutputReport]:
+        """Compare all tensors that the call wrote to; ``pairs`` holds them after the eager run and after the graph."""
         return [
-            self.output(f"{title}{name} after the call", eager, graph)
+            self.compare(f"{title}{name} after the call", eager, graph)
             for name, (eager, graph) in pairs.items()
             if isinstance(eager, Tensor) or isinstance(graph, Tensor)
         ]
 
-    def output(self, name: str, eager: Any, graph: Any) -> OutputReport:
-        """One of them."""
+    def compare(self, name: str, eager: Any, graph: Any) -> OutputReport:
+        """Compare one output."""
         present = eager if isinstance(eager, Tensor) else graph
         assert isinstance(present, Tensor)
         difference, is_packed = self._difference(eager, graph)
@@ -199,41 +201,36 @@ class Judge:
         return OutputReport(name, status, difference, dtype, shape, note)
 
     def status_of(self, difference: Deviation) -> Status:
-        """What is to be said of two results that differ and should not."""
+        """The status of two results that differ."""
         return Status.CLOSE if self.report.thresholds.accept(difference) else Status.DIFFERS
 
     def _difference(self, eager: Any, graph: Any) -> tuple[Deviation, bool]:
-        """What lies between two results, also where one is no tensor or elsewhere; and whether they hold int4."""
+        """The deviation of two results, which may lack a tensor or differ in device; and whether they hold int4."""
         if not isinstance(eager, Tensor) or not isinstance(graph, Tensor):
             return different(f"{_kind(graph)} instead of {_kind(eager)}"), False
         if eager.device != graph.device:
             return different(f"on {graph.device} instead of {eager.device}"), False
         is_packed = eager.dtype == INT4.storage and digest(eager)[2] in self.report.packed
         destination = INT4 if is_packed else None
-        return compare(elements(on_host(eager), destination), elements(on_host(graph), destination)), is_packed
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+        return compare_tensors(elements(to_host(eager), destination), elements(to_host(graph), destination)), is_packed
 
 
 def _kind(value: Any) -> str:
     return "a tensor" if isinstance(value, Tensor) else "no tensor"
 
 
-def _written_inputs() -> set[int] | None:
-    """Which inputs are written to, as AOTAutograd found when it compiled them just now; None where it says nothing."""
+def _find_written_inputs() -> set[int] | None:
+    """The indices of inputs that are written to, by AOTAutograd's metadata of the graph just compiled, if any."""
     context = torch._guards.TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
     if metadata is None:
         return None
-    return {place for place, each in enumerate(metadata.input_info) if each.mutates_data or each.mutates_metadata}
+    return {index for index, info in enumerate(metadata.input_info) if info.mutates_data or info.mutates_metadata}
 
 
-def _first_decomposition(graph: str, eager: Eager, made: Mapping[str, set[Digest]]) -> list[Decomposition]:
-    """The first result of the eager run that no node of its decomposition has."""
+def _find_first_decomposition(graph: str, eager: Eager, digests: Mapping[str, set[Digest]]) -> list[Decomposition]:
+    """The first eager result that no node of its decomposition reproduces."""
     for name, expected in eager.digests.items():
-        if name in made and expected not in made[name]:
+        if name in digests and expected not in digests[name]:
             return [Decomposition(graph, name, eager.lines[name])]
     return []

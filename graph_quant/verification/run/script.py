@@ -25,9 +25,24 @@ def verify_script(
     min_sqnr: float | None = None,
     progress: Progress,
 ) -> Report:
-    """Verify the graphs that the script runs; if it runs none, or names are given, ``model`` on ``inputs``.
+    """Verify the graphs that a script runs; if it runs none, or names are given, its ``model`` on its ``inputs``.
 
-    Where it stops after some graphs were compared, their report says so.
+    Args:
+        path: The script.
+        arguments: Its command line arguments.
+        model: The name of a model or function in the script.
+        inputs: The name of its inputs in the script.
+        dynamic: As for ``torch.compile``.
+        calls: The number of calls of each graph in which nodes are compared; None for all.
+        max_error: The largest absolute error that is accepted.
+        min_sqnr: The smallest ratio of signal to quantisation noise that is accepted, in dB.
+        progress: How progress is shown.
+
+    Returns:
+        The report. If the script raised an error after some graphs were compared, ``stopped`` holds it.
+
+    Raises:
+        VerificationError: Nothing could be compared.
     """
     limits = {"max_error": max_error, "min_sqnr": min_sqnr}
     with scripts.as_python_would(path, arguments) as defined:
@@ -39,17 +54,17 @@ def verify_script(
                     raise
                 report.stopped = error
                 return report
-        wanted = model is not None or inputs is not None
-        if (report.graphs or report.outputs) and not wanted:
+        is_requested = model is not None or inputs is not None
+        if (report.graphs or report.outputs) and not is_requested:
             return report
-        if not wanted and not all(name in defined for name in scripts.NAMES):
+        if not is_requested and not all(name in defined for name in scripts.NAMES):
             raise VerificationError(f"{path}: it ran no graph compiled for the NPU and defines no `model` and `inputs`")
         function, args, kwargs = scripts.model_of(path, defined, model, inputs, VerificationError)
         try:
-            found = verify(function, *args, kwargs=kwargs, dynamic=dynamic, **limits)  # type: ignore[arg-type]
+            report = verify(function, *args, kwargs=kwargs, dynamic=dynamic, **limits)  # type: ignore[arg-type]
         except VerificationError:
             raise
         except Exception as error:
             raise VerificationError(f"{path}: {model or 'model'} stops: {scripts.in_one_line(path, error)}") from error
-    found.title = f"{Path(path).name}: {model or 'model'}"
-    return found
+    report.title = f"{Path(path).name}: {model or 'model'}"
+    return report

@@ -1,4 +1,4 @@
-"""The state that a function keeps in modules: put back between runs, and left as it was found."""
+"""The state that a function keeps in modules: saved, and restored between runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..compare.metrics import compare
-from .observe import on_host
+from .intermediates import to_host
 
 _DICTIONARIES = ("_parameters", "_buffers", "_modules")
 
@@ -24,58 +24,58 @@ class _Attributes:
 
 
 class State:
-    """The parameters, buffers and attributes of all modules that ``fn`` is or reaches, as they are now."""
+    """A snapshot of the parameters, buffers and attributes of all modules that ``fn`` is or refers to."""
 
     def __init__(self, fn: Any) -> None:
-        self._roots = roots = reached(fn)
-        modules = {id(each): each for root in roots for each in root.modules()}
+        self._roots = roots = find_modules(fn)
+        modules = {id(module): module for root in roots for module in root.modules()}
         self._attributes = [
-            _Attributes(each, dict(vars(each)), {name: dict(vars(each)[name]) for name in _DICTIONARIES})
-            for each in modules.values()
+            _Attributes(module, dict(vars(module)), {name: dict(vars(module)[name]) for name in _DICTIONARIES})
+            for module in modules.values()
         ]
         self._values = {name: (tensor, tensor.detach().clone()) for name, tensor in _tensors(roots)}
 
     def restore(self) -> None:
-        """Put everything back."""
-        for each in self._attributes:
-            vars(each.module).clear()
-            vars(each.module).update(each.all)
-            for name, content in each.dictionaries.items():
-                held = vars(each.module)[name]
-                held.clear()
-                held.update(content)
+        """Restore the snapshot."""
+        for attributes in self._attributes:
+            current = vars(attributes.module)
+            current.clear()
+            current.update(attributes.all)
+            for name, content in attributes.dictionaries.items():
+                current[name].clear()
+                current[name].update(content)
         with torch.no_grad():
             for tensor, value in self._values.values():
-                if not same(tensor, value):
+                if not have_same_bits(tensor, value):
                     tensor.copy_(value)
 
     def changed(self) -> dict[str, Tensor]:
-        """What is not as it was, by its name: copies."""
+        """Copies of the tensors that differ from the snapshot, by name."""
         now = dict(_tensors(self._roots))
         known = {name: value for name, (_, value) in self._values.items()}
         return {
             name: tensor.detach().clone()
             for name, tensor in now.items()
-            if name not in known or not same(tensor, known[name])
+            if name not in known or not have_same_bits(tensor, known[name])
         }
 
     def pairs(self, one: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str, tuple[Any, Any]]:
-        """What one of two runs changed, as both left it; None for what a run did not make."""
+        """The tensors that either of two runs changed, after each run; None for one that a run did not create."""
         before = {name: value for name, (_, value) in self._values.items()}
         return {name: (one.get(name, before.get(name)), other.get(name, before.get(name))) for name in {**one, **other}}
 
 
-def reached(fn: Any) -> list[nn.Module]:
-    """The module that ``fn`` is, whose method it is, or that it finds in its closure, its globals or what it binds."""
-    return list({id(each): each for each in _reached(fn)}.values())
+def find_modules(fn: Any) -> list[nn.Module]:
+    """The modules that ``fn`` is, is a method of, binds as a partial, or refers to by closure or globals."""
+    return list({id(module): module for module in _iterate_modules(fn)}.values())
 
 
-def _reached(fn: Any) -> Iterator[nn.Module]:
+def _iterate_modules(fn: Any) -> Iterator[nn.Module]:
     if isinstance(fn, nn.Module):
         yield fn
     if isinstance(fn, functools.partial):
-        for each in (fn.func, *fn.args, *fn.keywords.values()):
-            yield from _reached(each)
+        for part in (fn.func, *fn.args, *fn.keywords.values()):
+            yield from _iterate_modules(part)
     owner = getattr(fn, "__self__", None)
     if isinstance(owner, nn.Module):
         yield owner
@@ -107,6 +107,6 @@ def _is_filled(cell: Any) -> bool:
     return True
 
 
-def same(one: Tensor, other: Tensor) -> bool:
+def have_same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors hold the same bits."""
-    return compare(on_host(one), on_host(other)).equal
+    return compare(to_host(one), to_host(other)).equal

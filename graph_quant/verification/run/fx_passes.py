@@ -1,7 +1,7 @@
-"""Verifies graphs that npugraph_ex and mode reduce-overhead capture, and names the pass that changed a result.
+"""Finds the FX pass that changes a result in graphs that npugraph_ex and mode reduce-overhead capture.
 
-Both compilers rewrite an FX graph pass by pass before they capture it. The graph is kept as it was after each pass that
-changed it; where a call gives something else than eager execution, each is run, and the first that differs is named.
+Both compilers rewrite an FX graph pass by pass before they capture it. The graph after each pass that changed it is
+kept. In a call that is verified, every version is run, and the first pass whose version differs is reported.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from ..report.report import ChangedByPass, Report
-from .eager import Digest, digest, separate, undisturbed
+from .eager import Digest, copy_written, digest, preserve_global_state
 
 _Versions = list[tuple[str, fx.GraphModule]]
-_NOTED: ContextVar[_Versions | None] = ContextVar("noted", default=None)
+_VERSIONS: ContextVar[_Versions | None] = ContextVar("versions", default=None)
 
 
 @contextmanager
-def watched(package: str, report: Report, calls: int | None) -> Iterator[None]:
-    """Keep the versions of every graph that ``package`` compiles in this block, and look at them when it is called."""
+def watch_passes(package: str, report: Report, calls: int | None) -> Iterator[None]:
+    """Keep the versions of every graph that ``package`` compiles in the block, and compare them when it is called."""
     compiler = import_module(f"{package}.npu_fx_compiler")._NpuFxCompiler
     observer = import_module(f"{package}._utils.graph_transform_observer").GraphTransformObserver
     compile_graph, apply = compiler._get_compiled_gm, observer.apply_gm_pass
 
-    def noting(self: Any, pass_fn: Callable[..., Any], pass_name: str, *args: Any, **kwargs: Any) -> Any:
+    def apply_and_record(self: Any, pass_fn: Callable[..., Any], pass_name: str, *args: Any, **kwargs: Any) -> Any:
         result = apply(self, pass_fn, pass_name, *args, **kwargs)
-        _note(pass_name, self.gm)
+        _add_version(pass_name, self.gm)
         return result
 
     def compiled(self: Any, gm: fx.GraphModule, example_inputs: Any) -> Any:
         versions: _Versions = []
-        before = _NOTED.set(versions)
+        before = _VERSIONS.set(versions)
         try:
-            _note("", gm)
-            return _Watched(compile_graph(self, gm, example_inputs), versions, report, calls)
+            _add_version("", gm)
+            return _WatchedGraph(compile_graph(self, gm, example_inputs), versions, report, calls)
         finally:
-            _NOTED.reset(before)
+            _VERSIONS.reset(before)
 
-    compiler._get_compiled_gm, observer.apply_gm_pass = compiled, noting
+    compiler._get_compiled_gm, observer.apply_gm_pass = compiled, apply_and_record
     try:
         yield
     finally:
         compiler._get_compiled_gm, observer.apply_gm_pass = compile_graph, apply
 
 
-def _note(name: str, module: fx.GraphModule) -> None:
-    versions = _NOTED.get()
+def _add_version(name: str, module: fx.GraphModule) -> None:
+    versions = _VERSIONS.get()
     if versions is not None and (not versions or str(versions[-1][1].graph) != str(module.graph)):
         versions.append((name, fx.GraphModule(module, copy.deepcopy(module.graph))))
 
 
-class _Watched:
-    """What a compiler made of a graph; each call that is verified is also run by every version of the graph."""
+class _WatchedGraph:
+    """A compiled graph. Each call that is verified also runs every version of the graph."""
 
     def __init__(self, compiled: Any, versions: _Versions, report: Report, calls: int | None) -> None:
         self._compiled = compiled
@@ -80,10 +80,10 @@ class _Watched:
     def _first_change(self, args: tuple[Any, ...]) -> str | None:
         expected = None
         for name, module in self._versions:
-            found = _outcome(module, args)
+            outcome = _run_version(module, args)
             if expected is None:
-                expected = found
-            elif found is not None and found != expected:
+                expected = outcome
+            elif outcome is not None and outcome != expected:
                 return name
         return None
 
@@ -91,12 +91,12 @@ class _Watched:
         return getattr(self._compiled, name)
 
 
-def _outcome(module: fx.GraphModule, args: tuple[Any, ...]) -> list[Digest] | None:
-    """What a version gives and writes to; None where it holds calls that cannot be run by themselves."""
-    given = separate(args, None)
-    with undisturbed(), torch.no_grad():
+def _run_version(module: fx.GraphModule, args: tuple[Any, ...]) -> list[Digest] | None:
+    """Digests of the results and inputs after a run; None where a version holds calls that cannot run alone."""
+    inputs = copy_written(args, None)
+    with preserve_global_state(), torch.no_grad():
         try:
-            results = module(*given)
+            results = module(*inputs)
         except Exception:
             return None
-    return [digest(leaf) for leaf in (*pytree.tree_leaves(results), *given) if isinstance(leaf, Tensor)]
+    return [digest(leaf) for leaf in (*pytree.tree_leaves(results), *inputs) if isinstance(leaf, Tensor)]

@@ -1,7 +1,7 @@
-"""Interprets an FX graph on the CPU and compares every result with what the graph gave.
+"""The inner level: interprets an FX graph on the CPU and compares every result with the GE graph's.
 
-Each node is computed from the reference's own inputs. Where those differ from what the graph's node was given, it is
-computed a second time from the graph's: that tells a node that is wrong from one that only passes on an error.
+Each node is computed from the reference's own inputs. Where the inputs of the GE graph's node differ from those, it is
+computed a second time from the GE graph's inputs. This separates a node that is wrong from one that inherits an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx
 
 from ...destination import INT4
-from ...ge import module_path
+from ...ge import first_line, module_path
 from ..compare.metrics import Deviation, compare, dtype_name
 from ..compare.operators import communicates, compute, is_operator, is_random, is_uninitialised, name_of, writes
 from ..compare.quantised import destination_of, distribution, elements
@@ -21,25 +21,30 @@ from ..compare.source import line_of
 from ..errors import VerificationError
 from ..report.report import NodeReport, Status, Thresholds
 from .eager import Digest, digest
+from .intermediates import Observed, to_host
 from .lowering import LoweredNodes
-from .observe import Observed, on_host
-from .progress import Told
+from .progress import ReportProgress
 
 _NUMBERS = (int, float, bool)
-# What a node gives for inputs that it cannot take: one has a wrong shape or dtype, and was reported for that; or other
-# ranks would have to be given theirs, too.
+# Stands for a result that cannot be computed from the GE graph's inputs: one of them has a wrong shape or dtype, which
+# is reported on its own, or the node is a collective, which the other ranks would have to call as well.
 _IMPOSSIBLE = object()
 
 
-class Walk(fx.Interpreter):
-    """One comparison. ``nodes`` and ``unobserved`` are what it finds.
+class NodeComparison(fx.Interpreter):
+    """One comparison. ``nodes`` and ``unobserved`` are its results.
 
-    ``digests`` are of the reference's tensors, by the node of Dynamo's graph that they are part of; ``packed`` is the
-    content of those that hold int4.
+    ``digests`` are of the reference's tensors, by the node of Dynamo's graph that they belong to; ``packed`` has the
+    digests of those that hold int4.
     """
 
     def __init__(
-        self, module: fx.GraphModule, observed: Observed, lowering: LoweredNodes, thresholds: Thresholds, told: Told
+        self,
+        module: fx.GraphModule,
+        observed: Observed,
+        lowering: LoweredNodes,
+        thresholds: Thresholds,
+        report_progress: ReportProgress,
     ) -> None:
         super().__init__(module)
         self.nodes: list[NodeReport] = []
@@ -49,19 +54,19 @@ class Walk(fx.Interpreter):
         self._observed = observed
         self._lowering = lowering
         self._thresholds = thresholds
-        self._told = told
+        self._report_progress = report_progress
         self._of_graph: dict[fx.Node, Any] = {}  # results of the graph that are not the reference's
-        self._order = {node: place for place, node in enumerate(module.graph.nodes, 1)}
+        self._order = {node: number for number, node in enumerate(module.graph.nodes, 1)}
 
     def run_node(self, n: fx.Node) -> Any:
-        self._told(self._order[n] / len(self._order))
+        self._report_progress(self._order[n] / len(self._order))
         result = self._call(n) if n.op == "call_function" else super().run_node(n)
         origins = n.meta.get("from_node")
         if origins and n.op == "call_function":
-            found = self.digests.setdefault(origins[0].name, set())
-            found.update(digest(each) for each in _several(result) if isinstance(each, Tensor))
+            digests = self.digests.setdefault(origins[0].name, set())
+            digests.update(digest(value) for value in _as_list(result) if isinstance(value, Tensor))
         if n.op == "get_attr" and isinstance(result, Tensor):
-            result = on_host(result)
+            result = to_host(result)
         for done in self.user_to_last_uses.get(n, ()):
             self._of_graph.pop(done, None)
         return result
@@ -72,30 +77,30 @@ class Walk(fx.Interpreter):
         try:
             result = compute(n, args, kwargs)
         except Exception as error:
-            return self._adopt(n, seen, Status.UNKNOWN, f"no reference: {_first_line(error)}")
+            return self._adopt(n, seen, Status.UNKNOWN, f"no reference: {first_line(error)}")
         if is_random(n) and seen:
             return self._adopt(n, seen, Status.RANDOM, "")
         if is_uninitialised(n) and seen:
             return self._adopt(n, seen, Status.UNKNOWN, "holds what memory held")
-        own = self._own(n)
+        own = self._compute_from_graph(n)
         if not seen:
             if own is not None and own is not _IMPOSSIBLE:
                 self._of_graph[n] = own
-            if is_operator(n) and _tensors(result):
+            if is_operator(n) and _has_tensor(result):
                 self.unobserved.append(n.name)
             return result
         self._compare(n, result, own, seen)
         return result
 
-    def _own(self, n: fx.Node) -> Any:
-        """The node computed from the graph's inputs; None where those are the reference's."""
-        if not any(given in self._of_graph for given in n.all_input_nodes) or writes(n):
+    def _compute_from_graph(self, n: fx.Node) -> Any:
+        """The node computed from the GE graph's inputs; None where they equal the reference's."""
+        if not any(source in self._of_graph for source in n.all_input_nodes) or writes(n):
             return None
         if communicates(n):
             return _IMPOSSIBLE
 
-        def fetch(given: fx.Node) -> Any:
-            return self._of_graph[given] if given in self._of_graph else self.env[given]
+        def fetch(source: fx.Node) -> Any:
+            return self._of_graph[source] if source in self._of_graph else self.env[source]
 
         try:
             return compute(n, fx.node.map_arg(n.args, fetch), fx.node.map_arg(n.kwargs, fetch))
@@ -103,8 +108,8 @@ class Walk(fx.Interpreter):
             return _IMPOSSIBLE
 
     def _compare(self, n: fx.Node, result: Any, own: Any, seen: Mapping[int, Tensor]) -> None:
-        expected = _several(result)
-        local = expected if own is None or own is _IMPOSSIBLE else _several(own)
+        expected = _as_list(result)
+        local = expected if own is None or own is _IMPOSSIBLE else _as_list(own)
         of_graph = list(local)
         differs = own is not None
         for position, value in enumerate(expected):
@@ -114,14 +119,14 @@ class Walk(fx.Interpreter):
             report = self._report(n, position, len(expected), value, compared_with, seen[position])
             self.nodes.append(report)
             differs |= not report.difference.equal
-            of_graph[position] = _laid_out(seen[position], value)
+            of_graph[position] = _with_strides_of(seen[position], value)
         if differs:
             self._of_graph[n] = type(result)(of_graph) if isinstance(result, (list, tuple)) else of_graph[0]
 
     def _report(self, n: fx.Node, position: int, count: int, value: Any, local: Any, seen: Tensor) -> NodeReport:
         value, local = as_tensor(value, seen), as_tensor(local, seen)
-        made = self._lowering.ge_names(n.name)
-        destination = destination_of(n, [each.type for each in made], value)
+        ge_nodes = self._lowering.ge_names(n.name)
+        destination = destination_of(n, [node.type for node in ge_nodes], value)
         if destination is INT4:
             self.packed.add(digest(value)[2])
         shown = (elements(value, destination), elements(seen, destination))
@@ -134,7 +139,7 @@ class Walk(fx.Interpreter):
             difference=difference,
             dtype=destination.name if destination else dtype_name(value),
             shape=tuple(shown[0].shape),
-            ge=made,
+            ge=ge_nodes,
             line=line_of(n.stack_trace),
             module=module_path(n.meta),
             through=self._through(n) if not difference.equal else (),
@@ -149,11 +154,11 @@ class Walk(fx.Interpreter):
         return Status.INHERITED if self._thresholds.accept(own) else Status.DIFFERS
 
     def _adopt(self, n: fx.Node, seen: Mapping[int, Tensor], status: Status, note: str) -> Any:
-        """Go on with the graph's result."""
+        """Report a node without a reference, and continue with the GE graph's result."""
         value = n.meta.get("val")
         several = isinstance(value, (list, tuple))
         expected = list(value) if several else [value]  # type: ignore[arg-type]
-        missing = [place for place, each in enumerate(expected) if isinstance(each, Tensor) and place not in seen]
+        missing = [index for index, fake in enumerate(expected) if isinstance(fake, Tensor) and index not in seen]
         if missing:
             raise VerificationError(f"{n.name} ({name_of(n)}): {note}, and the graph's result cannot be seen")
         for position, tensor in seen.items():
@@ -171,44 +176,39 @@ class Walk(fx.Interpreter):
                     note=note,
                 )
             )
-        results = [seen.get(place) for place in range(len(expected))]
+        results = [seen.get(index) for index in range(len(expected))]
         return tuple(results) if several else results[0]
 
     def _through(self, n: fx.Node) -> tuple[str, ...]:
-        """The nodes between this one and the nearest ones that were looked at."""
+        """The unobserved nodes between this one and the nearest observed ones."""
         hidden = set(self.unobserved)
-        found: list[fx.Node] = []
+        between: list[fx.Node] = []
         waiting = list(n.all_input_nodes)
         while waiting:
             node = waiting.pop()
-            if (node.name in hidden or not is_operator(node)) and node not in found and node.op == "call_function":
-                found.append(node)
+            if (node.name in hidden or not is_operator(node)) and node not in between and node.op == "call_function":
+                between.append(node)
                 waiting.extend(node.all_input_nodes)
-        return tuple(node.name for node in sorted(found, key=self._order.__getitem__) if node.name in hidden)
+        return tuple(node.name for node in sorted(between, key=self._order.__getitem__) if node.name in hidden)
 
 
-def _several(result: Any) -> Sequence[Any]:
+def _as_list(result: Any) -> Sequence[Any]:
     return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
-def _tensors(result: Any) -> bool:
-    return any(isinstance(each, Tensor) for each in _several(result))
+def _has_tensor(result: Any) -> bool:
+    return any(isinstance(value, Tensor) for value in _as_list(result))
 
 
 def as_tensor(value: Any, like: Tensor) -> Tensor:
-    """A size as GE holds it, in whichever integer type."""
+    """A tensor as it is; a number as a tensor with the dtype and shape of ``like``."""
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=like.dtype).reshape(like.shape)
 
 
-def _laid_out(seen: Tensor, like: Any) -> Any:
-    """A result of the graph with the strides that the FX graph counts on; those of the GE graph mean nothing to it."""
+def _with_strides_of(seen: Tensor, like: Any) -> Any:
+    """A result of the GE graph with the strides that the FX graph expects: those of GE nodes may differ."""
     if not isinstance(like, Tensor):
         return seen.item()
     if seen.shape != like.shape or seen.stride() == like.stride():
         return seen
     return torch.empty_like(like, dtype=seen.dtype).copy_(seen)
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__

@@ -1,7 +1,7 @@
-"""Looks at intermediate results while a graph runs.
+"""Gets the intermediate results of a graph that runs.
 
-On the host the engine runs the graph node by node, and what it computes is kept. Everything else that runs graphs (a
-real NPU, or the host's Inductor) has them only as outputs: a second graph is compiled that returns them too.
+On the host, the eager engine runs a graph node by node, and the results are recorded. A real NPU and the host's
+Inductor only return outputs: for them a second graph is compiled that returns the intermediate results as well.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from typing import Any
 from torch import Tensor, fx
 from torch.utils._mode_utils import no_dispatch
 
-from ...ge import Output, Sizes, to_tensor
+from ...ge import Output
 from ...host.alias import as_cpu
-from ...host.engine import EAGER, HostGraph, NodeError, current
+from ...host.engine import EAGER, HostGraph, RecordingInterpreter, current
 from ...start.preload import HOST, chosen
 from ..compare.operators import is_operator, is_view, writes
-from .lowering import lowering_of, standing_outputs
+from .lowering import get_lowering, make_output_resolver
 
-# By FX node, the results that were seen by their position.
+# By FX node: its observed results, by position.
 Observed = dict[str, dict[int, Tensor]]
 Runner = Callable[..., Any]
 
 
-def on_host(tensor: Tensor) -> Tensor:
-    """A CPU tensor with the same values: over the same memory where that is the host's."""
+def to_host(tensor: Tensor) -> Tensor:
+    """A CPU tensor with the same values; it shares the memory of a tensor on the host device."""
     if tensor.is_cpu:
         return tensor.detach()
     return as_cpu(tensor.detach()) if chosen() is HOST else tensor.detach().cpu()
 
 
-def is_recordable(concrete_graph: Any) -> bool:
-    """Whether the engine will run this graph node by node."""
+def runs_node_by_node(concrete_graph: Any) -> bool:
+    """Whether the eager engine runs this graph."""
     return isinstance(concrete_graph.graph._executor, HostGraph) and current() == EAGER
 
 
 class EngineRun:
-    """Runs a TorchAir graph on the engine and keeps the results that FX nodes have."""
+    """Runs a TorchAir graph on the engine and records the results of its FX nodes."""
 
     def __init__(self, concrete_graph: Any) -> None:
         self._graph = concrete_graph
-        self._executor = _RecordingGraph(concrete_graph.graph._executor.name)
+        self._executor = _SwitchableRecorder(concrete_graph.graph._executor.name)
         concrete_graph.graph._executor = self._executor
 
     def __call__(self, *args: Any) -> tuple[Any, Observed]:
-        # A pass may have let another node give a result.
-        stands = standing_outputs(self._graph.graph)
-        wanted = [(fx_node, place, stands(output)) for fx_node, place, output in lowering_of(self._graph).outputs()]
+        # A pass may have replaced an output.
+        resolve = make_output_resolver(self._graph.graph)
+        wanted = [(fx_node, index, resolve(output)) for fx_node, index, output in get_lowering(self._graph).outputs()]
         self._executor.record({output for _, _, output in wanted})
         try:
             outputs = self._graph(*args)
@@ -62,8 +62,8 @@ class EngineRun:
         return outputs, observed
 
 
-class _RecordingGraph(HostGraph):
-    """The engine's executor, with a switch to keep results."""
+class _SwitchableRecorder(HostGraph):
+    """The engine's executor, with a switch to record results."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -86,37 +86,15 @@ class _RecordingGraph(HostGraph):
         def run(*inputs: Any) -> Any:
             if self._wanted is None:
                 return plain(*inputs)
-            return _Keeper(module, self._wanted, self._recorded).run(*inputs)
+            recorder = RecordingInterpreter(module, self._wanted)
+            self._recorded = recorder.recorded
+            return recorder.run(*inputs)
 
         self._run = run
 
 
-class _Keeper(fx.Interpreter):
-    def __init__(self, module: fx.GraphModule, wanted: set[Output], recorded: dict[Output, Tensor]) -> None:
-        super().__init__(module)
-        self._wanted = wanted
-        self._recorded = recorded
-
-    def run_node(self, n: fx.Node) -> Any:
-        node = n.meta.get("ge")
-        try:
-            result = super().run_node(n)
-        except Exception as error:
-            if node is None:
-                raise
-            raise NodeError(node, error) from error
-        if node is not None and "kernel" in n.meta:
-            several = result if isinstance(result, list) or type(result) is tuple else [result]
-            for index, value in enumerate(several):
-                output = Output(node.name, index)
-                if output in self._wanted:
-                    # A later node may write into the same memory.
-                    self._recorded[output] = to_tensor(value) if isinstance(value, Sizes) else value.detach().clone()
-        return result
-
-
 class ExtraOutputs:
-    """Runs a second graph whose outputs are the intermediate results; ``compile_graph`` makes it from an FX graph."""
+    """Runs a second graph that also returns the intermediate results; ``compile_graph`` compiles it."""
 
     def __init__(
         self, module: fx.GraphModule, plain: Runner, compile_graph: Callable[[fx.GraphModule], Runner]
@@ -129,7 +107,7 @@ class ExtraOutputs:
         output.args = ((*original, *seen),)
         extended.recompile()
         self._first = len(original)
-        self._seen = [_place(node) for node in seen]
+        self._seen = [_find_source(node) for node in seen]
         self._plain = plain
         self._extended = compile_graph(extended)
 
@@ -139,7 +117,7 @@ class ExtraOutputs:
         extra: Sequence[Tensor] = self._extended(*copies)[self._first :]
         observed: Observed = {}
         for (fx_node, position), value in zip(self._seen, extra, strict=True):
-            observed.setdefault(fx_node, {})[position] = on_host(value).clone()
+            observed.setdefault(fx_node, {})[position] = to_host(value).clone()
         return self._plain(*args), observed
 
 
@@ -149,8 +127,8 @@ def _can_be_output(node: fx.Node) -> bool:
     return node.target is operator.getitem or (is_operator(node) and not writes(node) and not is_view(node))
 
 
-def _place(node: fx.Node) -> tuple[str, int]:
-    """Whose result it is, and its position there."""
+def _find_source(node: fx.Node) -> tuple[str, int]:
+    """The FX node whose result this is, and the position of the result."""
     if node.target is operator.getitem:
         source, position = node.args
         assert isinstance(source, fx.Node)
