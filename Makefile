@@ -21,10 +21,10 @@ help:
 
 setup: $(READY)
 
-# torch goes first and by its exact version: the packages after it accept what is installed.
+# torch and torch_npu go first and by their exact versions: the packages after them accept what is installed.
 $(READY): pyproject.toml setup.py $(wildcard graph_quant/host/shim/* graph_quant/native/*.[ch])
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet torch==2.13.0 torch_npu==2.13.0
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $(READY)
 

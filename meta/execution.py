@@ -54,7 +54,8 @@ def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
 def _ask_upstream(record: Operator, values: Sequence[Any]) -> None:
     """torch_npu's own inference is the check of an operator without rules."""
     shapes = [_without_values(value) for value in values]
-    record.overload(**dict(zip(record.arguments, shapes, strict=True)))
+    named = zip(record.arguments, shapes, strict=True)
+    record.overload(**{name: value for name, value in named if name in record.installed_arguments})
 
 
 def _without_values(value: Any) -> Any:

@@ -21,6 +21,7 @@ from graph_quant import chip
 from graph_quant.discovery import Shelves, Table
 from graph_quant.dispatcher import overload
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
+from graph_quant.releases.schemas import Binding, declared_schema
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -100,12 +101,17 @@ class Operator:
     def arguments(self) -> tuple[str, ...]:
         """The names that reference and lowering call the arguments by: those of the rules, else the schema's."""
         if self.rules is None:
-            return tuple(argument.name for argument in self.overload._schema.arguments)
+            return self._binding.arguments
         return tuple(inspect.signature(self.rules).parameters)[1:]
 
     @functools.cached_property
-    def _defaults(self) -> tuple[tuple[str, Any], ...]:
-        return tuple((argument.name, argument.default_value) for argument in self.overload._schema.arguments)
+    def _binding(self) -> Binding:
+        return Binding(self.title, declared_schema(self.name), self.overload._schema)
+
+    @property
+    def installed_arguments(self) -> frozenset[str]:
+        """The names of the arguments that the installed torch_npu has."""
+        return self._binding.installed
 
     @functools.cached_property
     def _returns_list(self) -> bool:
@@ -114,8 +120,7 @@ class Operator:
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The values of all arguments in the schema's order, defaults filled in."""
-        missing = self._defaults[len(args) :]
-        return (*args, *[kwargs.get(name, default) for name, default in missing])
+        return self._binding.bind(args, kwargs)
 
     def plan(self, values: Sequence[Any]) -> Plan:
         """The plan of a call that the documents allow; any other is refused. Asked again, a trace is told the same."""
@@ -137,7 +142,7 @@ class Operator:
     def tensors(self, values: Sequence[Any]) -> dict[str, Tensor]:
         """The tensors of a call by the names that callers know, those in lists too."""
         named: dict[str, Tensor] = {}
-        for (name, _), value in zip(self._defaults, values, strict=True):
+        for name, value in zip(self._binding.arguments, values, strict=True):
             if isinstance(value, Tensor):
                 named[name] = value
             elif isinstance(value, (list, tuple)):

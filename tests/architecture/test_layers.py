@@ -24,7 +24,7 @@ LAYERS = [
     {"meta"},
     {"reference"},
     {"quant_params", "int4", "chip"},
-    {"destination"},
+    {"destination", "releases"},
     {"ge", "refusals", "pages"},
     {"discovery", "dispatcher", "native", "settings"},
 ]
