@@ -24,7 +24,7 @@ def register() -> None:
     if _libraries:
         return
     load()
-    names = sorted(RECORDS.names())
+    names = sorted(installed_records())
     libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
     for name in names:
         library, record = libraries[name.partition("::")[0]], RECORDS.at_hand(name)
@@ -41,6 +41,13 @@ def load() -> None:
         table.look_in(__package__)
     for entry in entry_points(group=discovery.ENTRY_POINTS):
         entry.load()
+
+
+def installed_records() -> set[str]:
+    """The operators with a record that an imported package defines; torch_npu's own differ by release."""
+    names = RECORDS.names()
+    # ATB's operators are defined when torch_npu loads their library.
+    return {name for name in names if name.startswith("atb::")} | (names & set(torch._C._dispatch_get_all_op_names()))
 
 
 def upstream(name: str) -> Callable[..., Any] | None:

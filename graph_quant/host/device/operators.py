@@ -12,6 +12,7 @@ from graph_quant.host.device.gradients import cast_gradient, raise_in_backward
 from graph_quant.host.devices import with_device_guard
 from graph_quant.meta.execution import results_of
 from graph_quant.meta.operator import RECORDS, Operator
+from graph_quant.meta.registration import installed_records
 from torch import Tensor
 
 _libraries: list[torch.library.Library] = []
@@ -21,7 +22,7 @@ def register_records() -> None:
     """Serves every record that has a reference. Calling it again changes nothing."""
     if _libraries:
         return
-    names = RECORDS.names()
+    names = installed_records()
     libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
     for name in names:
         record = RECORDS.at_hand(name)
