@@ -26,7 +26,7 @@ def register() -> None:
     from graph_quant.converters import unbacked_sizes, unsupported
     from graph_quant.converters.decompositions import add_to_backend
     from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered, or_upstream
-    from graph_quant.dispatcher import overload
+    from graph_quant.dispatcher import is_defined, overload
     from torchair import npu_fx_compiler
     from torchair._ge_concrete_graph import fx2ge_converter
 
@@ -36,7 +36,7 @@ def register() -> None:
     LOWERINGS.look_in(__name__)
     for entry in entry_points(group=ENTRY_POINTS):
         entry.load()
-    ours = {overload(name): converter(name) for name in sorted(lowered())}
+    ours = {overload(name): converter(name) for name in sorted(lowered()) if is_defined(name)}
     for operator, convert in {**ours, **CONVERTERS}.items():
         upstream = getattr(operator, "_ge_converter", None)
         if upstream is not None:

@@ -26,12 +26,18 @@ _ERRORS = {"NotImplementedError", "RuntimeError", "AssertionError"}
 _on = True
 
 
-def decomposes(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes the decorated function what stands for overloads; where it returns NotImplemented they stay."""
+def decomposes(*operators: OpOverload | str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes the decorated function what stands for operators; where it returns NotImplemented they stay.
+
+    An operator that not every release has is named by a string.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        for operator in overloads:
-            DECOMPOSITIONS[operator] = function
+        for operator in operators:
+            if not isinstance(operator, str):
+                DECOMPOSITIONS[operator] = function
+            elif is_defined(operator):
+                DECOMPOSITIONS[overload(operator)] = function
         return function
 
     return register

@@ -26,7 +26,8 @@ def overload(name: str) -> OpOverload:
 def is_defined(name: str) -> bool:
     """Whether a package that is imported defines the operator of a dispatcher name."""
     namespace, _, rest = name.partition("::")
-    return hasattr(getattr(torch.ops, namespace), rest.partition(".")[0])
+    packet, _, variant = rest.partition(".")
+    return hasattr(getattr(getattr(torch.ops, namespace), packet, None), variant or "default")
 
 
 def infer_with(library: torch.library.Library, name: str, infer: Callable[..., Any]) -> None:

@@ -66,4 +66,4 @@ _BROKEN_UP: dict[str, Callable[..., Any]] = {
     "npu_moe_token_unpermute_with_routing_map_grad": of_rows,
 }
 for operator, function in _BROKEN_UP.items():
-    decomposes(getattr(npu, operator).default)(by_name(operator, function))
+    decomposes(f"npu::{operator}")(by_name(operator, function))

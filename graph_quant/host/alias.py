@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..releases.alternatives import is_non_overlapping_and_dense
+
 _CPU = torch.device("cpu")
 NPU = torch.device("npu")  # the current one
 _memory_at = torch._C._construct_storage_from_data_pointer
@@ -107,11 +109,7 @@ def _recall(place: tuple[int, int]) -> _Memory:
 def to_npu(tensor: Tensor) -> Tensor:
     """Return an npu tensor with the values, shape and strides of a CPU tensor."""
     size, stride = tensor.size(), tensor.stride()
-    if (
-        tensor.is_contiguous()
-        or tensor.numel() == 0
-        or torch._prims_common.is_non_overlapping_and_dense_or_false(tensor)
-    ):
+    if tensor.is_contiguous() or tensor.numel() == 0 or is_non_overlapping_and_dense(tensor):
         moved = torch.empty_strided(size, stride, dtype=tensor.dtype, device=NPU)
         as_cpu(moved).copy_(tensor)
         return moved

@@ -178,10 +178,12 @@ def _keep_dynamo_out() -> None:
 
     In a graph that is traced through them, as the engine's are, they stay functions like any other.
     """
+    from ..releases.alternatives import inline_when_called
+
     rules = vars(sys.modules["torch._dynamo.trace_rules"])
     for package in ("host", "meta", "reference"):
         rules["add"](f"graph_quant.{package}")
-        rules["BUILTIN_INLINE_WHEN_CALLED"].add(rules["SKIP_DIRS"][-1])
+        inline_when_called(rules, rules["SKIP_DIRS"][-1])
 
 
 def _load_torchair_first() -> None:

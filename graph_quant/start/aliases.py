@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import fx
 from torch._ops import OpOverload
-from torch.fx.experimental.symbolic_shapes import optimization_hint
+
+from ..releases.alternatives import optimization_hint
 
 # A size for those that are known only when the graph runs: in which order strides fall does not hang on it.
 _SOME = 97
@@ -187,7 +188,7 @@ def _needed(views: Iterable[fx.Node], known: dict[fx.Node, fx.Node]) -> set[fx.N
 def _with_strides(graph: fx.Graph, given: fx.Node, owner: fx.Node) -> fx.Node:
     """What a graph returns, which is contiguous, with dimensions in the order that they have without a graph."""
     value = owner.meta["val"]
-    order = sorted(range(value.dim()), key=lambda axis: -optimization_hint(value.stride(axis), fallback=_SOME))
+    order = sorted(range(value.dim()), key=lambda axis: -optimization_hint(value.stride(axis), _SOME))
     if order == sorted(order):
         return given
     turned = graph.call_function(torch.ops.aten.permute.default, (given, order))

@@ -110,4 +110,4 @@ def mend_receiving(module: ModuleType) -> None:
         receive(into, *args)
         return into
 
-    module.npu_define_lib.impl(module.op_recv, received, "PrivateUse1")
+    module.npu_define_lib.impl(module.op_recv, received, "PrivateUse1", allow_override=True)

@@ -37,6 +37,7 @@ from ...ge import (
     to_tensor,
 )
 from ...host.kernels import LONGEST_SIZES, Kernel
+from ...releases.alternatives import compile_session
 from ..errors import DumpError
 from .shapes import Stated, TensorType, stated
 from .symbolic import Symbols
@@ -146,7 +147,7 @@ class Fakes:
 
     @contextmanager
     def _tracing(self) -> Iterator[None]:
-        with torch.compiler._compile_session_context(), self._mode:
+        with compile_session(), self._mode:
             yield
 
     def _known(self, tensor: torch.Tensor, word: str) -> Value:

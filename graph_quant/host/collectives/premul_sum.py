@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributed import ProcessGroup, ReduceOp
 
+from ...releases.alternatives import premul_factor
 from .backend import HostHccl
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -27,7 +28,8 @@ def install(backend: Callable[[ProcessGroup], HostHccl]) -> None:
         ("reduce_scatter_tensor_coalesced", 1),
         ("reduce_scatter_single_coalesced", 1),
     ):
-        setattr(ProcessGroup, name, _wrap(name, getattr(ProcessGroup, name), position, backend))
+        if hasattr(ProcessGroup, name):
+            setattr(ProcessGroup, name, _wrap(name, getattr(ProcessGroup, name), position, backend))
 
 
 def _wrap(
@@ -39,7 +41,7 @@ def _wrap(
             return call(group, *args, **more)
         operation = options.reduceOp
         backend(group).drain()  # earlier collectives may still write to these tensors
-        args = (*args[:position], _premultiply(name, args[position], operation.factor), *args[position + 1 :])
+        args = (*args[:position], _premultiply(name, args[position], premul_factor(operation)), *args[position + 1 :])
         options.reduceOp = ReduceOp.SUM
         try:
             return call(group, *args, **more)

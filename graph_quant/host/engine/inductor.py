@@ -15,6 +15,7 @@ import torch
 
 from ...dispatcher import STEPS
 from ...reference.matmul import int8_matmul
+from ...releases.alternatives import write_extern_calls
 
 # Functions that Inductor would recompute for every element of a larger result that reads them.
 _TRIGONOMETRIC = (torch.ops.aten.cos.default, torch.ops.aten.sin.default)
@@ -52,13 +53,10 @@ def configured() -> Iterator[None]:
 
 def _call_steps_directly() -> None:
     """Let generated code call this package's operators as plain functions: a dispatched call takes twice as long."""
-    codegen = importlib.import_module("torch._inductor.codegen.custom_extern_kernel_codegen")
     kernels = importlib.import_module("torch._inductor.select_algorithm").extern_kernels
     for name, compute in STEPS.items():
-        operator = f"torch.ops.graph_quant.{name}.default"
-        if operator not in codegen.CUSTOM_EXTERN_KERNEL_CODEGEN:
+        if write_extern_calls(f"torch.ops.graph_quant.{name}.default", _direct_call(name)):
             setattr(kernels, _kernel_name(name), compute)
-            codegen.CUSTOM_EXTERN_KERNEL_CODEGEN[operator] = codegen.CustomCodegen(python=_direct_call(name))
 
 
 def _kernel_name(step: str) -> str:

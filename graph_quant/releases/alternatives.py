@@ -1,0 +1,78 @@
+"""What other releases of torch and torch_npu call a private name, or do instead of it.
+
+Each function stands for one name that moved, and looks for what is there; no other module asks for a version.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+def inline_when_called(trace_rules: dict[str, Any], folder: str) -> None:
+    """Let Dynamo trace into functions below ``folder`` when traced code calls them, though it skips frames there.
+
+    Args:
+        trace_rules: The namespace of ``torch._dynamo.trace_rules``.
+        folder: The start of the files' paths.
+    """
+    if "BUILTIN_INLINE_WHEN_CALLED" in trace_rules:
+        trace_rules["BUILTIN_INLINE_WHEN_CALLED"].add(folder)
+        return
+    # Before torch 2.11 only this function is asked for calls alone.
+    is_allowed = trace_rules["is_torch_inline_allowed"]
+    trace_rules["is_torch_inline_allowed"] = lambda file: is_allowed(file) or file.startswith(folder)
+
+
+def premul_factor(operation: Any) -> Any:
+    """The factor of a ``ReduceOp.PREMUL_SUM``, which before torch 2.11 only its pickled state shows."""
+    return operation.factor if hasattr(operation, "factor") else operation.__getstate__()[1]
+
+
+def optimization_hint(size: int | torch.SymInt, fallback: int) -> int:
+    """The size that a symbol had when it was traced, without a guard; ``fallback`` where it had none."""
+    shapes: Any = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    return int((getattr(shapes, "optimization_hint", None) or shapes.hint_int)(size, fallback))
+
+
+def is_non_overlapping_and_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements of a tensor fill its memory without gaps; False where symbolic sizes leave it open."""
+    common: Any = torch._prims_common
+    if hasattr(common, "is_non_overlapping_and_dense_or_false"):
+        return bool(common.is_non_overlapping_and_dense_or_false(tensor))
+    return bool(common.is_non_overlapping_and_dense(tensor))
+
+
+@contextmanager
+def compile_session() -> Iterator[None]:
+    """Let ``torch.compiler.is_compiling()`` be true."""
+    if hasattr(torch.compiler, "_compile_session_context"):
+        with torch.compiler._compile_session_context():
+            yield
+        return
+    before = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
+
+
+def write_extern_calls(operator: str, write: Callable[..., None]) -> bool:
+    """Let Inductor call ``write`` where it writes the call of an operator.
+
+    Returns:
+        False for the second call of one operator, and where Inductor cannot be told: it calls the dispatcher then.
+    """
+    try:
+        codegen: Any = importlib.import_module("torch._inductor.codegen.custom_extern_kernel_codegen")
+    except ImportError:  # before torch 2.13
+        return False
+    if operator in codegen.CUSTOM_EXTERN_KERNEL_CODEGEN:
+        return False
+    codegen.CUSTOM_EXTERN_KERNEL_CODEGEN[operator] = codegen.CustomCodegen(python=write)
+    return True
