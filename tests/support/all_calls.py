@@ -15,6 +15,7 @@ A table says, for the operators it is of:
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -58,6 +59,15 @@ def _merged(name: str) -> dict[str, Any]:
     return {key: value for table in _TABLES for key, value in getattr(table, name, {}).items()}
 
 
+def names_in(path: Path) -> set[str]:
+    """The operators and golden graphs of the table in a file."""
+    tables = [table for table in _TABLES if table.__file__ == str(path)]
+    calls = [call for table in tables for kind in _KINDS for call in getattr(table, kind, ())]
+    keys = [key for table in tables for kind in ("GOLDEN", "CALLS", "STATEMENTS") for key in getattr(table, kind, ())]
+    return {call.op for call in calls} | set(keys)
+
+
+_KINDS = ("GOOD", "WRONG", "WRONG_EAGERLY", "WRONG_VALUES")
 GOOD = _all("GOOD")
 WRONG = _all("WRONG")
 WRONG_EAGERLY = _all("WRONG_EAGERLY")
