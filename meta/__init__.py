@@ -1,12 +1,12 @@
-"""What may be passed to an operator and what comes out: a record each, in the folder of its family.
+"""The records of operators: the rules of a call, its results without values, its reference and its GE node.
 
-The records stand in place of torch_npu's own inference for fake and meta tensors, and serve eager calls of CPU
-tensors. Other packages bring records of their own through the entry point group ``graph_quant.operators``.
+Records are in the folders of their families. They replace torch_npu's meta functions for fake and meta tensors, and are
+the kernels of CPU tensors. Other packages add records through the entry point group ``graph_quant.operators``.
 """
 
 from __future__ import annotations
 
-# First: where nobody has loaded torch yet, it brings torch_npu, and that registers the records.
+# First: importing torch loads torch_npu, which registers the records.
 import torch  # noqa: F401
 
 # isort: split

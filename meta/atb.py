@@ -1,7 +1,7 @@
-"""The operators of the ATB library that are served here.
+"""Schemas of the operators of the ATB library that are supported here.
 
-torch_npu defines them when it loads its library for ATB, which needs CANN's package for it. Where that is not installed
-they are defined here, with the schemas of torch_npu 2.13; the others are refused by name.
+torch_npu defines them when it loads its ATB library, which needs CANN's package. Without that package they are defined
+here, with the schemas of torch_npu 2.13; other ATB operators are refused by name.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ SCHEMAS = {
 _library = torch.library.Library("atb", "FRAGMENT")
 for _name, _schema in SCHEMAS.items():
     _base, _, _overload = _name.partition(".")
-    # Looked up without torch.ops, which would keep what overloads there are so far.
+    # Looked up without torch.ops, which would cache the overloads that are defined so far.
     _known = torch._C._jit_get_schemas_for_operator(f"atb::{_base}")
-    if _overload not in [each.overload_name for each in _known]:
+    if _overload not in [_definition.overload_name for _definition in _known]:
         _library.define(_name + _schema)

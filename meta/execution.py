@@ -1,4 +1,4 @@
-"""Eager calls: the rules, then the reference."""
+"""Eager calls of CPU tensors: check the rules, then compute the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch._prims_common import make_contiguous_strides_for
 
 
 def execute(name: str) -> Callable[..., Any]:
-    """The function that serves eager calls of CPU tensors."""
+    """The CPU kernel of an operator; its record is loaded at the first call."""
     record: Operator | None = None
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -25,7 +25,7 @@ def execute(name: str) -> Callable[..., Any]:
 
 
 def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
-    """The results of one call, as inference promises them."""
+    """The results of one call, with the strides and aliasing of its plan."""
     if record.reference is None:
         if record.rules is not None:
             record.plan(values)
@@ -39,7 +39,7 @@ def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
     results = list(computed) if isinstance(computed, (tuple, list)) else [computed]
     if plan is None:
         return results
-    inputs = {each.untyped_storage().data_ptr() for each in record.tensors(values).values()}
+    inputs = {tensor.untyped_storage().data_ptr() for tensor in record.tensors(values).values()}
 
     def returned(promised: Result | str | int | type[int] | None, result: Any) -> Any:
         if promised is int:
@@ -52,7 +52,7 @@ def results_of(record: Operator, values: Sequence[Any]) -> list[Any]:
 
 
 def _ask_upstream(record: Operator, values: Sequence[Any]) -> None:
-    """torch_npu's own inference is the check of an operator without rules."""
+    """Check the call of an operator without rules by torch_npu's own meta function."""
     shapes = [_without_values(value) for value in values]
     named = zip(record.arguments, shapes, strict=True)
     record.overload(**{name: value for name, value in named if name in record.installed_arguments})
@@ -65,7 +65,7 @@ def _without_values(value: Any) -> Any:
 
 
 def _settled(result: Tensor, inputs: set[int]) -> Tensor:
-    """``result`` in memory of its own, with the strides of inference also where a size of 0 or 1 allows others."""
+    """``result`` in memory that no input shares, with contiguous strides also for sizes of 0 and 1, as inferred."""
     if result.numel() and result.untyped_storage().data_ptr() in inputs:
         result = result.clone(memory_format=torch.contiguous_format)
     strides = make_contiguous_strides_for(result.shape)

@@ -1,9 +1,11 @@
-"""The record of an operator: what may be passed, what comes out, what it computes and how it is lowered.
+"""The record of an operator: its rules, its reference and the GE node that it lowers to.
 
-A record is its rules, a function of a call's arguments that refuses what the documents refuse and returns a plan:
-the results without their values, and what was decided on the way. Shape inference, eager execution, lowering and the
-tests all ask the record, so that they cannot disagree. Reference and lowering are functions called by name: a
-parameter is an argument of the operator, a field of its plan, or the plan itself, and ``**`` what arguments are left.
+The rules are a function of a call's arguments. It refuses what the documents refuse and returns a plan: the results
+without values, and the choices that reference and lowering need. Shape inference, eager execution, lowering and tests
+use the same record, so that they cannot disagree.
+
+References and lowerings are called by the names of their parameters. A parameter is an argument of the operator, a
+field of its plan, or ``plan`` for the plan itself; ``**others`` takes the remaining arguments.
 """
 
 from __future__ import annotations
@@ -43,23 +45,42 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Result:
-    """A result without its values; always contiguous."""
+    """Shape and dtype of one result tensor, which is contiguous.
+
+    Args:
+        shape: The sizes; integers, or symbols while a call is traced.
+        dtype: The dtype.
+
+    Example:
+        >>> Result((rows, columns), torch.int8)
+    """
 
     shape: tuple[Size, ...]
     dtype: torch.dtype
 
 
-# ``int`` itself is a number that only the computation tells.
+# The type ``int`` stands for an integer that depends on data.
 Results = tuple[Result | str | int | type[int] | None, ...]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a call is carried out.
+    """What the rules decide for one call.
 
-    A string among the results is the argument (x, out[1]) that comes back itself; a number comes back as it is, and
-    None is a result that was not asked for. ``int`` is a number that the reference gives: without data there is none.
-    ``int4_arguments`` are those whose int32 hold eight int4 each.
+    An operator whose reference or lowering needs more than the results declares a frozen dataclass that inherits from
+    ``Plan``. Its fields are passed to reference and lowering by name.
+
+    Args:
+        results: One entry for each result of the schema: a ``Result``; the name of an argument that is returned itself,
+            such as ``"x"`` or ``"out[1]"``; an integer; ``None`` for a result that was not requested; or the type
+            ``int`` for an integer that the reference computes from data.
+        int4_arguments: Names of int32 arguments that hold eight int4 in each element.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class QuantizePlan(Plan):
+        ...     destination: Destination
+        >>> QuantizePlan((Result(tuple(x.shape), torch.int8),), INT8)
     """
 
     results: Results
@@ -67,7 +88,14 @@ class Plan:
 
 
 class Operator:
-    """One overload and all that is known of it. Its ``name`` without a namespace is torch_npu's."""
+    """The record of one overload, made by ``operator`` or ``reference_only``.
+
+    Args:
+        name: The overload, such as ``npu_quantize`` or ``atb::npu_ring_mla.out``; the default namespace is ``npu``.
+        rules: The function that checks a call and returns its plan; ``None`` if upstream's inference is used.
+        reference: The function that computes the results; ``None`` if the operator cannot run on the CPU.
+        on_any_device: Arguments that may be on the CPU beside others on an NPU.
+    """
 
     def __init__(
         self,
@@ -84,22 +112,22 @@ class Operator:
 
     @property
     def namespace(self) -> str:
-        """The ``npu`` of ``torch.ops.npu``."""
+        """The namespace, as ``npu`` in ``torch.ops.npu``."""
         return self.name.partition("::")[0]
 
     @property
     def title(self) -> str:
-        """The name that callers type."""
+        """The name without namespace and overload."""
         return title(self.name)
 
     @functools.cached_property
     def overload(self) -> OpOverload:
-        """The operator itself, as torch_npu defines it."""
+        """The torch operator."""
         return overload(self.name)
 
     @functools.cached_property
     def arguments(self) -> tuple[str, ...]:
-        """The names that reference and lowering call the arguments by: those of the rules, else the schema's."""
+        """The argument names for reference and lowering: the parameters of the rules, else the names in the schema."""
         if self.rules is None:
             return self._binding.arguments
         return tuple(inspect.signature(self.rules).parameters)[1:]
@@ -119,11 +147,22 @@ class Operator:
         return len(returns) == 1 and isinstance(returns[0].type, torch.ListType)
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """The values of all arguments in the schema's order, defaults filled in."""
+        """The values of all arguments in the order of the schema, with defaults."""
         return self._binding.bind(args, kwargs)
 
     def plan(self, values: Sequence[Any]) -> Plan:
-        """The plan of a call that the documents allow; any other is refused. Asked again, a trace is told the same."""
+        """The plan of a call, cached per trace.
+
+        Args:
+            values: The values of all arguments, as ``bind`` returns them.
+
+        Returns:
+            The plan that the rules return.
+
+        Raises:
+            Refusal: The call breaks a rule.
+            TypeError: The operator has no rules.
+        """
         if self.rules is None:
             raise TypeError(f"{self.title} has no rules of its own")
         return _remembered(self.name, values, self._make_plan)
@@ -131,37 +170,37 @@ class Operator:
     def _make_plan(self, values: Sequence[Any]) -> Plan:
         assert self.rules is not None
         self.one_device(values)
-        is_eager = not any(isinstance(each, FakeTensor) or each.is_meta for each in self.tensors(values).values())
+        is_eager = not any(isinstance(tensor, FakeTensor) or tensor.is_meta for tensor in self.tensors(values).values())
         return self.rules(self._eager if is_eager else self._traced, *values)
 
     def one_device(self, values: Sequence[Any]) -> None:
-        """Refuses a call whose tensors are on several devices, but for those that may be on any."""
+        """Refuse a call whose tensors are on several devices, except arguments of ``on_any_device``."""
         tensors = self.tensors(values)
-        self._traced.one_device({name: each for name, each in tensors.items() if name not in self.on_any_device})
+        self._traced.one_device({name: tensor for name, tensor in tensors.items() if name not in self.on_any_device})
 
     def tensors(self, values: Sequence[Any]) -> dict[str, Tensor]:
-        """The tensors of a call by the names that callers know, those in lists too."""
+        """The tensors of a call by argument name; those of lists as ``name[index]``."""
         named: dict[str, Tensor] = {}
         for name, value in zip(self._binding.arguments, values, strict=True):
             if isinstance(value, Tensor):
                 named[name] = value
             elif isinstance(value, (list, tuple)):
-                named.update({f"{name}[{place}]": item for place, item in enumerate(value) if isinstance(item, Tensor)})
+                named.update({f"{name}[{index}]": item for index, item in enumerate(value) if isinstance(item, Tensor)})
         return named
 
     def infer(self, *args: Any, **kwargs: Any) -> Any:
-        """The results of a call, without their values."""
+        """The results of a call as tensors without values."""
         values = self.bind(args, kwargs)
         plan = self.plan(values)
         like = next(iter(self.tensors(values).values()))
-        made = [self._empty(result, values, like) for result in plan.results]
-        return self.as_returned(made)
+        results = [self._empty(result, values, like) for result in plan.results]
+        return self.as_returned(results)
 
     def _empty(
         self, result: Result | str | int | type[int] | None, values: Sequence[Any], like: Tensor
     ) -> Tensor | int | None:
         if isinstance(result, type):
-            raise TypeError(f"{self.title}: a number that only data tells has no value where a call is traced")
+            raise TypeError(f"{self.title}: an integer result that depends on data cannot be inferred while tracing")
         if result is None or isinstance(result, int):
             return result
         if isinstance(result, str):
@@ -169,14 +208,14 @@ class Operator:
         return empty(like, result.shape, result.dtype)
 
     def argument(self, name: str, values: Sequence[Any]) -> Tensor:
-        """The argument of a name such as x, or out[1] for one of a list."""
-        whole, _, place = name.partition("[")
-        found: Any = values[self.arguments.index(whole)]
-        tensor: Tensor = found[int(place.rstrip("]"))] if place else found
+        """The argument of a name such as ``x``, or ``out[1]`` for an element of a list."""
+        whole, _, index = name.partition("[")
+        value: Any = values[self.arguments.index(whole)]
+        tensor: Tensor = value[int(index.rstrip("]"))] if index else value
         return tensor
 
     def as_returned(self, results: Sequence[Any]) -> Any:
-        """``results`` in the form that the schema promises: none, one, a tuple or a list."""
+        """``results`` as the schema returns them: None, a single result, a tuple or a list."""
         if not self.overload._schema.returns:
             return None
         if self._returns_list:
@@ -184,31 +223,41 @@ class Operator:
         return results[0] if len(results) == 1 else tuple(results)
 
     def call(self, function: Callable[..., Any], plan: Plan | None, values: Sequence[Any]) -> Any:
-        """Calls a reference or lowering by the names of its parameters; ``**`` takes all other arguments."""
+        """Call a reference or lowering by the names of its parameters.
+
+        Args:
+            function: The function. A parameter is an argument of the operator, a field of the plan, or ``plan``;
+                ``**others`` takes the remaining arguments of the operator.
+            plan: The plan of the call; ``None`` for an operator without rules.
+            values: The values of all arguments, as ``bind`` returns them.
+
+        Returns:
+            The result of ``function``.
+        """
         named = dict(zip(self.arguments, values, strict=True))
         parameters, takes_others = _parameters(function)
-        given = {
+        arguments = {
             name: named[name] if name in named else (plan if name == "plan" else getattr(plan, name))
             for name in parameters
         }
-        return function(**(named | given if takes_others else given))
+        return function(**(named | arguments if takes_others else arguments))
 
     def check_names(self, function: Callable[..., Any]) -> None:
-        """Refuses a reference or lowering with a parameter that nothing of the record answers to."""
+        """Raise TypeError if ``function`` has a parameter that is neither an argument nor a field of the plan."""
         known = {"plan", *self.arguments}
         if self.rules is not None:
-            known |= {each.name for each in fields(typing.get_type_hints(self.rules).get("return", Plan))}
+            known |= {entry.name for entry in fields(typing.get_type_hints(self.rules).get("return", Plan))}
         unknown = [name for name in _parameters(function)[0] if name not in known]
         if unknown:
             raise TypeError(f"{self.name}: {function.__name__} asks for {', '.join(unknown)}, which the record lacks")
 
 
-# The plans of each trace: Dynamo, AOTAutograd and the lowering infer the same call in turn.
+# The plans of each trace. Dynamo, AOTAutograd and the lowering infer the same call one after the other.
 _plans: WeakKeyDictionary[FakeTensorMode, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def _remembered(operator: str, values: Sequence[Any], make: Callable[[Sequence[Any]], Plan]) -> Plan:
-    """What ``make(values)`` gave for a call of the same layout in the same trace, or gives now."""
+    """The plan of ``make(values)``, cached by trace and layout of the arguments."""
     mode = _mode(values)
     if mode is None:
         return make(values)
@@ -218,7 +267,7 @@ def _remembered(operator: str, values: Sequence[Any], make: Callable[[Sequence[A
         known: Plan = plans[key]
         return known
     plan = make(values)
-    # A rule that was asked while guards are suppressed left none, and has to be asked again.
+    # Rules that ran while guards are suppressed installed none, and have to run again.
     if mode.shape_env is None or not mode.shape_env._suppress_guards_tls():
         plans[key] = plan
     return plan
@@ -234,7 +283,7 @@ def _mode(values: Sequence[Any]) -> FakeTensorMode | None:
 
 
 def _layout(value: Any) -> Hashable:
-    """What a rule can see of a value, in a form that is compared without a guard."""
+    """All that rules can see of a value, as a key that is compared without installing a guard."""
     if isinstance(value, torch.Tensor):
         return (value.dtype, value.device, *map(_size, value.shape), *map(_size, value.stride()))
     if isinstance(value, (list, tuple)):
@@ -243,20 +292,20 @@ def _layout(value: Any) -> Hashable:
 
 
 def _size(size: Any) -> Hashable:
-    # A number and the type it came as: 1, 1.0 and True are equal but not the same to a rule.
+    # With the type, because 1, 1.0 and True are equal keys but differ for a rule.
     return size.node.expr if isinstance(size, torch.SymInt | torch.SymFloat) else (type(size), size)
 
 
 @functools.cache
 def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
-    """The names of a function's parameters, and whether it takes others by name."""
+    """The names of a function's parameters, and whether it has a ``**`` parameter."""
     parameters = inspect.signature(function).parameters.values()
-    names = tuple(each.name for each in parameters if each.kind is not each.VAR_KEYWORD)
+    names = tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD)
     return names, len(names) < len(parameters)
 
 
 def inferring(name: str, upstream: Callable[..., Any] | None) -> Callable[..., Any]:
-    """What serves calls without data; where a chip has other kernels, ``upstream`` gets what is refused."""
+    """The meta function of an operator; on a chip with other kernels, refused calls go to ``upstream``."""
 
     def infer(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -270,7 +319,7 @@ def inferring(name: str, upstream: Callable[..., Any] | None) -> Callable[..., A
 
 
 def title(name: str) -> str:
-    """The name that callers type, of a full one."""
+    """A full name without namespace and overload."""
     return name.partition("::")[2].partition(".")[0]
 
 
@@ -307,24 +356,45 @@ def operator(
     on_any_device: Sequence[str] = (),
     results: Callable[[Results], Results] | None = None,
 ) -> Callable[[Callable[..., Plan] | Operator], Operator]:
-    """Makes the decorated rules the record of ``npu::name``.
+    """Declare an operator by its rules.
 
-    Operators that differ only in what comes back, as one that writes in place and its functional form, share their
-    rules: the decorator of one stands above that of the other, with ``results``, what it makes of the other's results.
+    The decorated function takes a ``Rules`` and the arguments of the schema in order, checks them and returns a
+    ``Plan``. Operators with the same rules stack their decorators, as an in-place operator and its functional form do.
 
-    ``node`` is for an operator that becomes one GE node: its inputs are the arguments of the same names, its attributes
-    fields of the plan. Any other lowering is a function of its own, in ``graph_quant.converters``. ``on_any_device``
-    are tensors whose values the host reads: they may be on the CPU beside others on an npu.
+    Args:
+        name: The overload, such as ``npu_quantize`` or ``my_ops::scale.out``; the default namespace is ``npu``.
+        reference: The function that computes the results of a call. It is called by name, see ``Operator.call``.
+        node: The GE node type, for an operator that lowers to one node whose inputs are the arguments of the same names
+            and whose attributes are fields of the plan. Other lowerings are functions under ``lowers``.
+        on_any_device: Tensor arguments whose values the host reads; they may be on the CPU beside others on an NPU.
+        results: Maps the results of the decorated record's plan to those of this operator.
+
+    Returns:
+        A decorator that returns the record.
+
+    Raises:
+        TypeError: ``reference`` has a parameter that is neither an argument nor a field of the plan.
+
+    Example:
+        >>> def double(x, to):
+        ...     return (2 * x).to(to)
+        >>> @dataclass(frozen=True)
+        ... class DoublePlan(Plan):
+        ...     to: torch.dtype
+        >>> @operator("my_ops::double", reference=double)
+        ... def double_rules(rules: Rules, x: Tensor) -> DoublePlan:
+        ...     rules.dtype("x", x, (torch.float16, torch.float32))
+        ...     return DoublePlan((Result(tuple(x.shape), x.dtype),), x.dtype)
     """
 
     def record(rules: Callable[..., Plan] | Operator) -> Operator:
-        made = Operator(name, _returning(rules, results), reference, on_any_device)
+        entry = Operator(name, _returning(rules, results), reference, on_any_device)
         if reference is not None:
-            made.check_names(reference)
+            entry.check_names(reference)
         if node is not None:
-            NODES[made.name] = node
-        RECORDS[made.name] = made
-        return made
+            NODES[entry.name] = node
+        RECORDS[entry.name] = entry
+        return entry
 
     return record
 
@@ -332,7 +402,7 @@ def operator(
 def _returning(
     rules: Callable[..., Plan] | Operator, results: Callable[[Results], Results] | None
 ) -> Callable[..., Plan]:
-    """The rules, of their own or of another record, with other results where they are said."""
+    """The rules of a function or of another record, with ``results`` applied to those of the plan."""
     own = rules.rules if isinstance(rules, Operator) else rules
     assert own is not None
     if results is None:
@@ -347,7 +417,18 @@ def _returning(
 
 
 def reference_only(name: str, reference: Callable[..., Any]) -> Operator:
-    """The record of an operator that upstream infers, checks and lowers right."""
-    made = Operator(name, None, reference)
-    RECORDS[made.name] = made
-    return made
+    """Declare an operator whose checks, shape inference and lowering are upstream's, and only its reference is here.
+
+    Args:
+        name: The overload, such as ``npu_rms_norm``; the default namespace is ``npu``.
+        reference: The function that computes the results; its parameters are named as in the schema.
+
+    Returns:
+        The record.
+
+    Example:
+        >>> npu_fast_gelu = reference_only("npu_fast_gelu", fast_gelu)
+    """
+    entry = Operator(name, None, reference)
+    RECORDS[entry.name] = entry
+    return entry

@@ -1,6 +1,6 @@
-"""Puts the records in the place of torch_npu's own inference, and gives that back.
+"""Registers the records as meta functions and CPU kernels, instead of torch_npu's meta functions.
 
-The dispatcher is told the names of the operators; a record is loaded when its operator is first called.
+Only the names of the operators are registered; a record is loaded when its operator is first called.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
-    """Puts the records in place. Calling it again changes nothing."""
+    """Register all records with the dispatcher. Calling it again does nothing."""
     if _libraries:
         return
     load()
@@ -36,7 +36,7 @@ def register() -> None:
 
 
 def load() -> None:
-    """Says where this package's own records stand, and loads those that other packages register."""
+    """Index the records of this package, and load those that other packages register as entry points."""
     for table in (RECORDS, NODES):
         table.look_in(__package__)
     for entry in entry_points(group=discovery.ENTRY_POINTS):
@@ -51,12 +51,12 @@ def installed_records() -> set[str]:
 
 
 def upstream(name: str) -> Callable[..., Any] | None:
-    """torch_npu's own inference, which it calls by the operator's name with or without a suffix."""
-    names = (f"{name}{suffix}" for suffix in ("_meta", "_forward", ""))
-    return next((found for each in names if (found := getattr(_meta_registrations, each, None)) is not None), None)
+    """torch_npu's own meta function, which has the operator's name with or without a suffix."""
+    functions = (getattr(_meta_registrations, f"{name}{suffix}", None) for suffix in ("_meta", "_forward", ""))
+    return next((function for function in functions if function is not None), None)
 
 
 def unregister() -> None:
-    """Gives the operators back to torch_npu's own inference."""
+    """Remove the records from the dispatcher, so that torch_npu's meta functions are used again."""
     while _libraries:
         _libraries.pop()._destroy()

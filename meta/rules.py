@@ -1,7 +1,7 @@
-"""How a rule of the documents is stated: what must hold, and the words for the caller when it does not.
+"""Rules of operators: a condition that a call must meet, and the error message if it does not.
 
-Sizes may be symbols. A rule is then a guard, or a runtime assertion where the size is known only at run
-time; it is never a Python branch on a size.
+Sizes may be symbols. A rule is then a guard, or a runtime assertion if the size is known only at run time; it is never
+a Python branch on a size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _listed(values: Sequence[object]) -> str:
 
 
 def _one_symbol(size: Size, other: Size) -> bool:
-    """Whether two sizes are the same symbol, as they are once a rule made them so."""
+    """Whether two sizes are the same symbol, as after a guard that made them equal."""
     if isinstance(size, torch.SymInt) and isinstance(other, torch.SymInt):
         return bool(size.node.expr == other.node.expr)
     return False
@@ -38,17 +38,34 @@ def _one_symbol(size: Size, other: Size) -> bool:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of one operator; each message starts with its name.
+    """Checks the arguments of one call; every check raises ``Refusal`` with the rule, the argument and the value.
 
-    ``is_eager`` when the call is carried out at once, on data: kernels called eagerly take fewer mixtures of dtypes
-    than graphs do, into which a lowering can put casts.
+    Args:
+        op: The operator's name; each message starts with it.
+        is_eager: Whether the call runs at once, on data. Eager kernels take fewer combinations of dtypes than graphs,
+            into which a lowering can insert casts.
+
+    Example:
+        >>> def scale_rules(rules: Rules, x: Tensor, scale: Tensor) -> Plan:
+        ...     rules.dtype("x", x, (torch.float16, torch.bfloat16))
+        ...     rules.rank("scale", scale, 1)
+        ...     rules.equal("scale.size(0)", scale.size(0), "x.size(-1)", x.size(-1))
+        ...     return Plan((Result(tuple(x.shape), x.dtype),))
     """
 
     op: str
     is_eager: bool = False
 
     def require(self, holds: Condition, message: Callable[[], str]) -> None:
-        """Refuses the call unless ``holds``."""
+        """Refuse the call unless ``holds``.
+
+        Args:
+            holds: The condition; a symbolic one becomes a guard or a runtime assertion.
+            message: Makes the message, without the operator's name; called only if the condition does not hold.
+
+        Raises:
+            Refusal: The condition does not hold.
+        """
         if holds is True:
             return
         if holds is False:
@@ -61,15 +78,15 @@ class Rules:
             raise
 
     def refuse(self, message: str) -> NoReturn:
-        """Refuses the call."""
+        """Refuse the call with a message that follows the operator's name."""
         raise Refusal(f"{self.op}: {message}")
 
     def refuse_for(self, chip: str) -> NoReturn:
-        """Refuses every call, because ``chip`` alone has a kernel for the operator."""
+        """Refuse every call, because only ``chip`` has a kernel for the operator."""
         self.refuse(f"it must run on {chip}, which alone has a kernel for it, got Ascend A2 or A3")
 
     def one_device(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """All tensors of the call are on one device."""
+        """Require that all tensors are on one device."""
         expected = None
         for name, tensor in tensors.items():
             if expected is None:
@@ -78,11 +95,11 @@ class Rules:
                 self.refuse(f"{name} must be on {expected}, as {first} is, got {tensor.device}")
 
     def dtype(self, argument: str, tensor: torch.Tensor, allowed: Sequence[torch.dtype], why: str = "") -> None:
-        """The dtype of ``tensor`` is one of ``allowed``."""
+        """Require that the dtype of ``tensor`` is one of ``allowed``; ``why`` follows the list in the message."""
         self.require(tensor.dtype in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {tensor.dtype}")
 
     def same_dtype_eagerly(self, argument: str, tensor: torch.Tensor, like_name: str, like: torch.Tensor) -> None:
-        """Two dtypes are the same where no lowering can put a cast between."""
+        """Require that two dtypes are equal in an eager call; a lowering can insert a cast instead."""
         self.require(
             not self.is_eager or tensor.dtype == like.dtype,
             lambda: (
@@ -92,11 +109,11 @@ class Rules:
         )
 
     def one_of(self, argument: str, value: object, allowed: Sequence[object], why: str = "") -> None:
-        """A number or word is one of ``allowed``."""
+        """Require that a number or string is one of ``allowed``."""
         self.require(value in allowed, lambda: f"{argument} must be {_listed(allowed)}{why}, got {value}")
 
     def rank(self, argument: str, tensor: torch.Tensor, low: int, high: int | None = None, why: str = "") -> None:
-        """``tensor`` has ``low`` dimensions, or from ``low`` to ``high`` of them."""
+        """Require that ``tensor`` has ``low`` dimensions, or from ``low`` to ``high`` of them."""
         allowed = f"{low}" if high is None else f"{low} to {high}"
         self.require(
             low <= tensor.dim() <= (low if high is None else high),
@@ -104,23 +121,31 @@ class Rules:
         )
 
     def equal(self, name: str, size: Size, other_name: str, other: Size) -> None:
-        """Two sizes are the same."""
+        """Require that two sizes are equal."""
         if not _one_symbol(size, other):
             self.require(size == other, lambda: f"{name} must equal {other_name}, got {size} and {other}")
 
+    def shape(
+        self, argument: str, tensor: torch.Tensor, sizes: Sequence[Size], names: Sequence[str] | None = None
+    ) -> None:
+        """Require that ``tensor`` has the shape ``sizes``; ``names`` are what the sizes are called in messages."""
+        self.rank(argument, tensor, len(sizes))
+        for dim, (size, name) in enumerate(zip(sizes, names or map(str, sizes), strict=True)):
+            self.equal(f"{argument}.size({dim})", tensor.size(dim), name, size)
+
     def same_shape(self, argument: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
-        """Two tensors have the same sizes."""
+        """Require that two tensors have the same shape."""
         self.rank(argument, tensor, other.dim(), why=f", as {other_name} has")
         for dim, size in enumerate(other.shape):
             self.equal(f"{argument}.size({dim})", tensor.size(dim), f"{other_name}.size({dim})", size)
 
     def like(self, argument: str, tensor: torch.Tensor, other_name: str, other: torch.Tensor) -> None:
-        """Two tensors have the same dtype and sizes."""
+        """Require that two tensors have the same dtype and shape."""
         self.dtype(argument, tensor, (other.dtype,), f", the dtype of {other_name}")
         self.same_shape(argument, tensor, other_name, other)
 
     def one_or(self, name: str, size: Size, other_name: str, other: Size) -> None:
-        """A size is one, or the same as another."""
+        """Require that a size is 1 or equal to another."""
         if not _one_symbol(size, other):
             self.require(
                 sym_or(size == 1, size == other),
@@ -128,22 +153,34 @@ class Rules:
             )
 
     def not_empty(self, argument: str, tensor: torch.Tensor) -> None:
-        """Every size is at least one."""
+        """Require that every size of ``tensor`` is at least 1."""
         for dim, size in enumerate(tensor.shape):
             self.at_least(f"{argument}.size({dim})", size, 1)
 
     def at_least(self, name: str, size: Size, least: int) -> None:
-        """A size is no smaller than ``least``."""
+        """Require that a size is at least ``least``."""
         self.require(size >= least, lambda: f"{name} must be at least {least}, got {size}")
 
     def destination(
         self, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]
     ) -> Destination:
-        """The destination that ``requested`` spells is one of ``allowed``."""
+        """The destination of a requested dtype.
+
+        Args:
+            argument: The name of the dtype argument.
+            requested: A torch dtype, or the integer that stands for it in torch_npu; ``None`` for the default.
+            allowed: The destinations that the operator supports.
+
+        Returns:
+            The one of ``allowed`` that ``requested`` stands for.
+
+        Raises:
+            Refusal: It is none of them.
+        """
         return resolve(self.op, argument, requested, allowed)
 
     def packable(self, name: str, size: Size, destination: Destination) -> None:
-        """A packed destination fills its storage elements."""
+        """Require that ``size`` is a multiple of eight for a destination that packs int4."""
         if destination.is_packed:
             self.require(
                 size % destination.packing == 0,
@@ -152,9 +189,9 @@ class Rules:
 
 
 def empty(like: torch.Tensor, shape: Sequence[Size], dtype: torch.dtype) -> torch.Tensor:
-    """A contiguous result, whatever the strides of the inputs."""
+    """A contiguous tensor without values, on the device and in the fake mode of ``like``."""
     if isinstance(like, FakeTensor):
-        # What the mode does itself for kernels on meta tensors; sent through it, a call would be inferred twice.
+        # As the mode itself calls kernels on meta tensors; dispatched through it, the call would be inferred twice.
         with in_kernel_invocation_manager(like.fake_mode):
             result = torch.empty(tuple(shape), dtype=dtype, device="meta")
         return FakeTensor(like.fake_mode, result, like.fake_device)

@@ -36,12 +36,12 @@ WITH_TOKENS = {
 def accepts_for(rules: Rules, output: Destination, int4: bool, pertoken_scale: torch.Tensor | None) -> Accepts:
     """The row of the table for a call; an output that is in none is refused."""
     table, tokens = (WITHOUT_TOKENS, "without") if pertoken_scale is None else (WITH_TOKENS, "with")
-    allowed = [each for each, accepts in table.items() if accepts.int4 or not int4]
+    allowed = [row for row, accepts in table.items() if accepts.int4 or not int4]
     operands = "int4 operands" if int4 else "int8 operands"
     rules.require(
         output in allowed,
         lambda: (
-            f"output_dtype must be {' or '.join(str(each.storage) for each in allowed)} for {operands} {tokens} "
+            f"output_dtype must be {' or '.join(str(row.storage) for row in allowed)} for {operands} {tokens} "
             f"pertoken_scale, got {output.storage}"
         ),
     )

@@ -44,7 +44,7 @@ _BIASES = {torch.float16: torch.float16, torch.bfloat16: torch.float32, torch.in
 
 @dataclass(frozen=True)
 class FfnPlan(Plan):
-    """``tokens`` are the rows of each expert, ``precision`` what lies between the products."""
+    """``tokens`` are the rows of each expert, ``precision`` how values between the products are rounded."""
 
     form: str
     tokens: tuple[int, ...] | None
@@ -121,10 +121,10 @@ def _tokens(
     rules.require(
         not (counts and ends), lambda: "expert_tokens and expert_tokens_index must not be given both, got both"
     )
-    name, given = ("expert_tokens", counts) if counts else ("expert_tokens_index", ends)
-    if not given:
+    name, values = ("expert_tokens", counts) if counts else ("expert_tokens_index", ends)
+    if not values:
         return None
-    listed = list(given)
+    listed = list(values)
     tokens = listed if counts else [end - start for start, end in zip([0, *listed], listed, strict=False)]
     rules.require(len(listed) <= MOST_EXPERTS, lambda: f"{name} must have at most 256 elements, got {len(listed)}")
     rules.require(
@@ -152,11 +152,11 @@ def _check_weights(
         rules.require(size < LONGEST, lambda: f"{name} must be less than {LONGEST}, got {size}")  # noqa: B023
 
 
-def _result(rules: Rules, form: str, dtype: torch.dtype, asked: torch.dtype | None) -> torch.dtype:
+def _result(rules: Rules, form: str, dtype: torch.dtype, requested: torch.dtype | None) -> torch.dtype:
     if form != QUANT:
         return dtype
-    rules.one_of("output_dtype", asked, (None, torch.float16, torch.bfloat16))
-    return asked or torch.float16
+    rules.one_of("output_dtype", requested, (None, torch.float16, torch.bfloat16))
+    return requested or torch.float16
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class _Parameters:
     def one(
         self, name: str, tensor: Tensor | None, wanted: bool, dtypes: tuple[torch.dtype, ...], shape: tuple[Size, ...]
     ) -> None:
-        """A parameter that is there where it is wanted, of one of ``dtypes`` and of ``shape`` for each expert."""
+        """Require a parameter exactly if ``wanted``, of one of ``dtypes`` and of ``shape`` for each expert."""
         if not wanted or tensor is None:
             words = "given" if wanted else "None"
             missing = wanted == (tensor is not None)
@@ -179,12 +179,10 @@ class _Parameters:
             return
         self.rules.dtype(name, tensor, dtypes, self.why)
         whole = shape if self.experts is None else (self.experts, *shape)
-        self.rules.rank(name, tensor, len(whole))
-        for place, size in enumerate(whole):
-            self.rules.equal(f"{name}.size({place})", tensor.size(place), "its place in the weights", size)
+        self.rules.shape(name, tensor, whole, ["that of the weights"] * len(whole))
 
     def biases(self, dtype: torch.dtype, bias1: Tensor | None, bias2: Tensor | None) -> None:
-        """Both may be absent."""
+        """Check the biases, both of which may be absent."""
         for name, bias, size in (("bias1", bias1, self.n1), ("bias2", bias2, self.n2)):
             if bias is not None:
                 self.one(name, bias, True, (dtype,), (size,))
@@ -198,7 +196,7 @@ class _Parameters:
         deq_scale1: Tensor | None,
         deq_scale2: Tensor | None,
     ) -> None:
-        """What quantises between the products, and what dequantises after each."""
+        """Check the scale and offset between the two products, and the dequantisation scales after each."""
         wanted, single = form == QUANT, () if self.experts is not None else (1,)
         by_column = scale is not None and self._is_by_column(scale)
         self.one("scale", scale, wanted, (torch.float32,), (self.n1,) if by_column else single)

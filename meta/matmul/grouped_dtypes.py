@@ -26,8 +26,8 @@ FORMS = {
 def form_of(rules: Rules, x: Sequence[Tensor], weight: Sequence[Tensor]) -> str:
     """The form of the products, from the dtypes that all x and all weights share."""
     for name, tensors in (("x", x), ("weight", weight)):
-        for place, each in enumerate(tensors):
-            rules.dtype(f"{name}[{place}]", each, (tensors[0].dtype,), f", the dtype of {name}[0]")
+        for index, tensor in enumerate(tensors):
+            rules.dtype(f"{name}[{index}]", tensor, (tensors[0].dtype,), f", the dtype of {name}[0]")
     pair = (x[0].dtype, weight[0].dtype)
     rules.require(
         pair in FORMS,
@@ -44,13 +44,13 @@ def output_of(rules: Rules, form: str, x: Tensor, output_dtype: torch.dtype | in
     if output_dtype is None and form not in (A8W4, A4W4):
         return x.dtype
     allowed = {A8W8: (torch.int8, torch.int32, *HALVES), A8W4: HALVES, A4W4: HALVES}.get(form, (x.dtype,))
-    asked = SCALAR_TYPES.get(output_dtype) if isinstance(output_dtype, int) else output_dtype
+    requested = SCALAR_TYPES.get(output_dtype) if isinstance(output_dtype, int) else output_dtype
     rules.require(
-        asked in allowed,
+        requested in allowed,
         lambda: f"output_dtype must be {', '.join(map(str, allowed))} for x {x.dtype}, got {describe(output_dtype)}",
     )
-    assert asked is not None
-    return asked
+    assert requested is not None
+    return requested
 
 
 def bias_dtypes(form: str, x: Tensor, output: torch.dtype, has_tokens: bool) -> tuple[torch.dtype, ...]:

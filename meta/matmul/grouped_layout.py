@@ -59,15 +59,15 @@ def layout(
     _check_split(rules, group_type, split_item)
     _check_ranks(rules, x, weight, group_type, cuts)
     one_weight = weight[0].dim() == 3
-    pairs = [(x[0] if len(x) == 1 else x[place], each) for place, each in enumerate(weight)]
+    pairs = [(x[0] if len(x) == 1 else x[index], matrix) for index, matrix in enumerate(weight)]
     _check_orders(rules, weight, group_type)
     along_k, depths, widths = _products(rules, pairs, may_pack_k)
     if group_type == PAIRS:
         shapes = tuple((*left.shape[:-1], width) for (left, _), width in zip(pairs, widths, strict=True))
     else:
-        for place, width in enumerate(widths):
-            rules.equal(f"n of weight[{place}]", width, "n of weight[0]", widths[0])
-        rows = x[0].size(0) if len(x) == 1 else sum(each.size(0) for each in x)
+        for index, width in enumerate(widths):
+            rules.equal(f"n of weight[{index}]", width, "n of weight[0]", widths[0])
+        rows = x[0].size(0) if len(x) == 1 else sum(matrix.size(0) for matrix in x)
         shapes = ((rows, widths[0]),)
     return GroupedLayout(shapes, depths, widths, one_weight, along_k)
 
@@ -82,9 +82,9 @@ def _check_split(rules: Rules, group_type: int, split_item: int) -> None:
 
 def _check_ranks(rules: Rules, x: Sequence[Tensor], weight: Sequence[Tensor], group_type: int, cuts: bool) -> None:
     one = group_type == ROWS and len(weight) == 1
-    for place, each in enumerate(weight):
+    for index, tensor in enumerate(weight):
         why = " when it holds all groups" if one else f" for group_type {group_type}"
-        rules.rank(f"weight[{place}]", each, 3 if one else 2, why=why)
+        rules.rank(f"weight[{index}]", tensor, 3 if one else 2, why=why)
     alike = (cuts or group_type != PAIRS) and len(x) == 1
     if group_type == COLUMNS or one:
         rules.require(
@@ -93,11 +93,11 @@ def _check_ranks(rules: Rules, x: Sequence[Tensor], weight: Sequence[Tensor], gr
     rules.require(
         alike or len(x) == len(weight), lambda: f"x must have as many tensors as weight, got {len(x)} and {len(weight)}"
     )
-    for place, each in enumerate(x):
-        rules.rank(f"x[{place}]", each, 2, 6 if group_type == PAIRS and not cuts else None)
-        if each.dim() != x[0].dim():
-            rules.refuse(f"x[{place}] must have as many dimensions as x[0], got {each.dim()} and {x[0].dim()}")
-        _check_order(rules, f"x[{place}]", each, group_type)
+    for index, tensor in enumerate(x):
+        rules.rank(f"x[{index}]", tensor, 2, 6 if group_type == PAIRS and not cuts else None)
+        if tensor.dim() != x[0].dim():
+            rules.refuse(f"x[{index}] must have as many dimensions as x[0], got {tensor.dim()} and {x[0].dim()}")
+        _check_order(rules, f"x[{index}]", tensor, group_type)
 
 
 def _check_order(rules: Rules, name: str, x: Tensor, group_type: int) -> None:
@@ -117,9 +117,9 @@ def _check_order(rules: Rules, name: str, x: Tensor, group_type: int) -> None:
 def _check_orders(rules: Rules, weight: Sequence[Tensor], group_type: int) -> None:
     """All weights are transposed views or none is; none where columns of x are cut. A single number is either."""
     orders = {
-        is_transposed(each): place
-        for place, each in enumerate(weight)
-        if not statically_known_true(each.size(-1) * each.size(-2) == 1)
+        is_transposed(tensor): index
+        for index, tensor in enumerate(weight)
+        if not statically_known_true(tensor.size(-1) * tensor.size(-2) == 1)
     }
     if group_type == COLUMNS and True in orders:
         strides = list(weight[0].stride())
@@ -133,21 +133,21 @@ def _products(
 ) -> tuple[bool, tuple[Size, ...], tuple[Size, ...]]:
     """Whether int4 weights are packed along k, and k and n of each pair."""
     along_k, depths, widths = False, [], []
-    for place, (left, right) in enumerate(pairs):
+    for index, (left, right) in enumerate(pairs):
         depth = left.size(-1) * (INT4.packing if left.dtype == torch.int32 else 1)
         rules.at_least("k", depth, 1)
-        is_int4, turned = right.dtype == torch.int32, _is_turned(right)
-        along_k = is_int4 and turned
+        is_int4, transposed = right.dtype == torch.int32, _is_turned(right)
+        along_k = is_int4 and transposed
         if along_k and not may_pack_k:
             strides = list(right.stride())
-            rules.refuse(f"weight[{place}] of int4 must not be a transposed view for {left.dtype} x, got {strides}")
+            rules.refuse(f"weight[{index}] of int4 must not be a transposed view for {left.dtype} x, got {strides}")
         elif along_k:
-            rules.equal(f"8 * weight[{place}].size(-2), a transposed view,", right.size(-2) * INT4.packing, "k", depth)
+            rules.equal(f"8 * weight[{index}].size(-2), a transposed view,", right.size(-2) * INT4.packing, "k", depth)
         else:
-            rules.equal(f"weight[{place}].size(-2)", right.size(-2), "k", depth)
+            rules.equal(f"weight[{index}].size(-2)", right.size(-2), "k", depth)
         width = right.size(-1) * (INT4.packing if is_int4 and not along_k else 1)
         _check_inner(rules, "k", depth)
-        if not turned:
+        if not transposed:
             _check_inner(rules, "n", width)
         depths.append(depth)
         widths.append(width)

@@ -89,11 +89,12 @@ def grouped_matmul(
         bool(x) and bool(weight), lambda: f"x and weight must not be empty, got {len(x)} and {len(weight)} tensors"
     )
     form = form_of(rules, x, weight)
-    places = layout(rules, x, weight, group_type, split_item or 0, form == ANTIQUANT and weight[0].dtype == torch.int32)
+    may_pack_k = form == ANTIQUANT and weight[0].dtype == torch.int32
+    sizes = layout(rules, x, weight, group_type, split_item or 0, may_pack_k)
     output = output_of(rules, form, x[0], output_dtype)
-    _check_groups(rules, form, group_type, kind, group_list, places, x, weight)
+    _check_groups(rules, form, group_type, kind, group_list, sizes, x, weight)
     _check_activation(rules, form, activation, output)
-    parameters = Parameters(rules, form, places, weight, output)
+    parameters = Parameters(rules, form, sizes, weight, output)
     parameters.absent(
         activation_input=activation_input,
         activation_quant_scale=activation_quant_scale,
@@ -106,13 +107,14 @@ def grouped_matmul(
     if group_type == COLUMNS:
         parameters.absent(bias=bias)
     parameters.bias(nonempty(bias), x[0], has_tokens)
-    expected = check_expected_rows(rules, functools.reduce(torch.sym_max, (each.size(0) for each in x)), tuning_config)
-    shapes = places.shapes
+    rows = functools.reduce(torch.sym_max, (tensor.size(0) for tensor in x))
+    expected = check_expected_rows(rules, rows, tuning_config)
+    shapes = sizes.shapes
     if group_type == COLUMNS:
         assert group_list is not None
         shapes = ((group_list.size(0), *shapes[0]),)
     results = tuple(Result(shape, output) for shape in shapes)
-    return GroupedMatmulPlan(results, form, output, places.packed_along_k, group_type, kind, activation, expected)
+    return GroupedMatmulPlan(results, form, output, sizes.packed_along_k, group_type, kind, activation, expected)
 
 
 def _check_groups(
@@ -121,7 +123,7 @@ def _check_groups(
     group_type: int,
     kind: int,
     group_list: Tensor | None,
-    places: GroupedLayout,
+    sizes: GroupedLayout,
     x: Tensors,
     weight: Tensors,
 ) -> None:
@@ -138,7 +140,7 @@ def _check_groups(
     if form == A8W4:
         rules.require(kind == 1, lambda: f"group_list_type must be 1 for int8 x and int4 weights, got {kind}")
     if form not in (FLOAT, ANTIQUANT, A8W8):
-        one = group_type == ROWS and places.one_weight
+        one = group_type == ROWS and sizes.one_weight
         rules.require(
             one,
             lambda: (
@@ -148,8 +150,8 @@ def _check_groups(
     if group_type == PAIRS:
         rules.require(group_list is None, lambda: "group_list must be None for group_type -1")
         return
-    groups = None if group_type == COLUMNS else weight[0].size(0) if places.one_weight else len(weight)
-    most = 1024 if places.one_weight or group_type == COLUMNS else 128
+    groups = None if group_type == COLUMNS else weight[0].size(0) if sizes.one_weight else len(weight)
+    most = 1024 if sizes.one_weight or group_type == COLUMNS else 128
     check_group_list(rules, group_list, kind, groups, most, required=len(x) == 1)
 
 

@@ -33,8 +33,8 @@ def grouped_matmul_add(
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("x", x, (torch.float16, torch.bfloat16))
     rules.dtype("weight", weight, (x.dtype,), ", the dtype of x")
-    for name, factor in (("x", x), ("weight", weight)):
-        rules.rank(name, factor, 2)
+    for name, operand in (("x", x), ("weight", weight)):
+        rules.rank(name, operand, 2)
     rules.equal("weight.size(0)", weight.size(0), "x.size(0)", x.size(0))
     rules.dtype("group_list", group_list, (torch.int64,))
     rules.rank("group_list", group_list, 1)

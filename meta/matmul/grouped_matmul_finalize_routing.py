@@ -8,19 +8,30 @@ lists for int8 weights as well and their kernel does without; their row_index is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from graph_quant.destination import INT4
 from graph_quant.meta.matmul.grouped_layout import check_expected_rows
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.matmul.grouped_matmul_finalize_routing import grouped_matmul_finalize_routing as compute
+from graph_quant.reference.matmul.grouped_matmul_finalize_routing import combined_products
 from torch import Tensor
 
 _MOST_ROWS, _MOST_EXPERTS = 16 * 1024 * 8, 256
 
 
-@operator("npu_grouped_matmul_finalize_routing", reference=compute)
+@dataclass(frozen=True)
+class FinalizeRoutingPlan(Plan):
+    """The options with their defaults."""
+
+    shared_weight: float
+    shared_start: int
+    tokens: Size
+    list_type: int
+
+
+@operator("npu_grouped_matmul_finalize_routing", reference=combined_products)
 def grouped_matmul_finalize_routing(
     rules: Rules,
     x: Tensor,
@@ -34,7 +45,7 @@ def grouped_matmul_finalize_routing(
     logit: Tensor | None,
     row_index: Tensor | None,
     dtype: torch.dtype | None,
-    shared_input_weight: float | None,  # noqa: ARG001
+    shared_input_weight: float | None,
     shared_input_offset: int | None,
     output_bs: int | None,
     group_list_type: int | None,
@@ -43,7 +54,7 @@ def grouped_matmul_finalize_routing(
     w_dtype: int | None,
     scale_dtype: int | None,
     pertoken_scale_dtype: int | None,
-) -> Plan:
+) -> FinalizeRoutingPlan:
     """The plan of a call that the documents allow; any other call is refused."""
     only_950 = {"x_dtype": x_dtype, "w_dtype": w_dtype, "scale_dtype": scale_dtype}
     for name, value in {**only_950, "pertoken_scale_dtype": pertoken_scale_dtype}.items():
@@ -69,15 +80,18 @@ def grouped_matmul_finalize_routing(
         if tensor is None:
             rules.refuse(f"{name} must be given, got None")
         rules.dtype(name, tensor, allowed)
-        _sizes(rules, name, tensor, (x.size(0),))
+        rules.shape(name, tensor, (x.size(0),))
     rules.dtype("group_list", group_list, (torch.int64,))
-    _sizes(rules, "group_list", group_list, (w.size(0),))
+    rules.shape("group_list", group_list, (w.size(0),))
     check_expected_rows(rules, x.size(0), tuning_config)
     tokens = output_bs or x.size(0)
     rules.require((output_bs or 0) >= 0, lambda: f"output_bs must not be negative, got {output_bs}")
     rules.require(tokens <= x.size(0), lambda: f"output_bs must be at most the rows of x, {x.size(0)}, got {output_bs}")
-    _check_shared(rules, shared_input, shared_input_offset or 0, tokens, width)
-    return Plan((Result((tokens, width), torch.float32),))
+    start = shared_input_offset or 0
+    _check_shared(rules, shared_input, start, tokens, width)
+    weight = 1.0 if shared_input_weight is None else shared_input_weight
+    kind = 1 if group_list_type is None else group_list_type
+    return FinalizeRoutingPlan((Result((tokens, width), torch.float32),), weight, start, tokens, kind)
 
 
 def _check_weight(rules: Rules, w: Tensor, scale: Tensor | None, bias: Tensor | None, offset: Tensor | None) -> Size:
@@ -91,7 +105,7 @@ def _check_weight(rules: Rules, w: Tensor, scale: Tensor | None, bias: Tensor | 
         rules.require(width % 32 == 0, lambda: f"n must be a multiple of 32, got {width}")
         rules.at_least("n", width, 256)
         rules.dtype("scale", scale, (torch.float32,), " for int8 weights")
-        _sizes(rules, "scale", scale, (w.size(0), width))
+        rules.shape("scale", scale, (w.size(0), width))
         for name, value in (("bias", bias), ("offset", offset)):
             if value is not None:
                 rules.refuse(f"{name} must be None for int8 weights, got a tensor")
@@ -100,14 +114,14 @@ def _check_weight(rules: Rules, w: Tensor, scale: Tensor | None, bias: Tensor | 
     rules.at_least("k", depth, 129)
     rules.at_least("n", width, 65)
     rules.dtype("scale", scale, (torch.int64,), " for int4 weights")
-    _sizes(rules, "scale", scale, (w.size(0), 1, width))
+    rules.shape("scale", scale, (w.size(0), 1, width))
     if bias is None:
         rules.refuse("bias must be given for int4 weights, got None")
     rules.dtype("bias", bias, (torch.float32,))
-    _sizes(rules, "bias", bias, (w.size(0), width))
+    rules.shape("bias", bias, (w.size(0), width))
     if offset is not None:
         rules.dtype("offset", offset, (torch.float32,))
-        _sizes(rules, "offset", offset, (w.size(0), 1, width))
+        rules.shape("offset", offset, (w.size(0), 1, width))
     return width
 
 
@@ -121,9 +135,3 @@ def _check_shared(rules: Rules, shared: Tensor | None, start: int, tokens: Size,
     rules.equal("shared_input.size(1)", shared.size(1), "n", width)
     end = start + shared.size(0)
     rules.require(end <= tokens, lambda: f"shared_input must end at token {tokens} at most, got {end}")
-
-
-def _sizes(rules: Rules, name: str, tensor: Tensor, shape: Sequence[Size]) -> None:
-    rules.rank(name, tensor, len(shape))
-    for dim, size in enumerate(shape):
-        rules.equal(f"{name}.size({dim})", tensor.size(dim), str(size), size)

@@ -61,22 +61,22 @@ def grouped_matmul_list(
     one_result = split in (2, 3)
     cut = PAIRS if not one_result and not ends else ROWS
     _check_count(rules, x, weight, ends, one_result)
-    places = layout(rules, x, weight, ROWS if one_result else PAIRS, split, False, cuts=cut == ROWS)
+    grouped_layout = layout(rules, x, weight, ROWS if one_result else PAIRS, split, False, cuts=cut == ROWS)
     output = output_of(rules, form, x[0], output_dtype if x[0].dtype != torch.int8 else output_dtype or torch.int8)
     rules.require(
         x[0].dtype != torch.int8 or output == torch.int8,
         lambda: f"output_dtype must be torch.int8 for int8 x with a list for group_list, got {output}",
     )
     if cut == PAIRS:
-        for place, each in enumerate(weight):
-            if is_transposed(each):
-                rules.refuse(f"weight[{place}] must not be a transposed view, got strides {list(each.stride())}")
-    shapes = places.shapes
+        for index, tensor in enumerate(weight):
+            if is_transposed(tensor):
+                rules.refuse(f"weight[{index}] must not be a transposed view, got strides {list(tensor.stride())}")
+    shapes = grouped_layout.shapes
     if ends:
         sizes = _check_ends(rules, ends, x)
         if not one_result:
-            shapes = tuple((size, width) for size, width in zip(sizes, places.widths, strict=True))
-    parameters = Parameters(rules, form, places, weight, output)
+            shapes = tuple((size, width) for size, width in zip(sizes, grouped_layout.widths, strict=True))
+    parameters = Parameters(rules, form, grouped_layout, weight, output)
     parameters.absent(
         per_token_scale=per_token_scale,
         offset=offset,
@@ -117,12 +117,12 @@ def _check_count(rules: Rules, x: Tensors, weight: Tensors, ends: Sequence[int],
 def _check_ends(rules: Rules, ends: Sequence[int], x: Tensors) -> list[Size]:
     """The sizes of the groups, which cover the rows of x, or are those of each x."""
     sizes: list[Size] = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         if size < 0:
-            rules.refuse(f"group_list[{place}] must not be below the value before it, got {ends[place]}")
+            rules.refuse(f"group_list[{index}] must not be below the value before it, got {ends[index]}")
     if len(x) == 1:
         rules.equal("the last value of group_list", ends[-1], "the rows of x", x[0].size(0))
     else:
-        for place, (size, each) in enumerate(zip(sizes, x, strict=True)):
-            rules.equal(f"x[{place}].size(0)", each.size(0), f"group {place} of group_list", size)
+        for index, (size, matrix) in enumerate(zip(sizes, x, strict=True)):
+            rules.equal(f"x[{index}].size(0)", matrix.size(0), f"group {index} of group_list", size)
     return sizes

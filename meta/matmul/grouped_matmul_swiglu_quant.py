@@ -86,21 +86,21 @@ def grouped_matmul_swiglu_quant_v2(
     rules.require(group_list_type in (None, 0, 1), lambda: f"group_list_type must be 0 or 1, got {group_list_type}")
     assist = list(weight_assist_matrix or ())
     rules.require(len(assist) < 2, lambda: f"weight_assist_matrix must have one tensor, got {len(assist)}")
-    given = assist[0] if assist else None
+    matrix = assist[0] if assist else None
     rules.not_empty("x", x)
-    results = _results(rules, x, weight[0], weight_scale[0], x_scale, group_list, given, "weight_assist_matrix[0]")
+    results = _results(rules, x, weight[0], weight_scale[0], x_scale, group_list, matrix, "weight_assist_matrix[0]")
     a8w4 = x.dtype == torch.int8 and weight[0].dtype == torch.int32
-    stretched = 1 if a8w4 and weight_scale[0].dim() == 3 else 0
+    per_group = 1 if a8w4 and weight_scale[0].dim() == 3 else 0
     rules.require(
-        (dequant_mode or 0) == stretched,
-        lambda: f"dequant_mode must be {stretched} for such a weight_scale, got {dequant_mode}",
+        (dequant_mode or 0) == per_group,
+        lambda: f"dequant_mode must be {per_group} for such a weight_scale, got {dequant_mode}",
     )
     if smooth_scale is not None:
         rules.require(x.dtype == torch.int32, lambda: f"smooth_scale must be None for {x.dtype} x, got a tensor")
         rules.dtype("smooth_scale", smooth_scale, (torch.float32,))
         rules.rank("smooth_scale", smooth_scale, 1, 2)
         half = results[0].shape[1]
-        _sizes(rules, "smooth_scale", smooth_scale, (weight[0].size(0), half)[: smooth_scale.dim()])
+        rules.shape("smooth_scale", smooth_scale, (weight[0].size(0), half)[: smooth_scale.dim()])
     return Plan(results)
 
 
@@ -140,13 +140,13 @@ def _results(
         if assist is None:
             rules.refuse(f"{assist_name.partition('[')[0]} must be given for int4 weights, got None")
         rules.dtype(assist_name, assist, (torch.float32,))
-        _sizes(rules, assist_name, assist, (weight.size(0), width))
+        rules.shape(assist_name, assist, (weight.size(0), width))
     else:
         rules.require(
             assist is None, lambda: f"{assist_name.partition('[')[0]} must be None for {pair[1]} weights, got a tensor"
         )
     rules.dtype("x_scale", x_scale, (torch.float32,))
-    _sizes(rules, "x_scale", x_scale, (x.size(0),))
+    rules.shape("x_scale", x_scale, (x.size(0),))
     rules.dtype("group_list", group_list, (torch.int64,))
     rules.rank("group_list", group_list, 1)
     rules.at_least("group_list.size(0)", group_list.size(0), 1)
@@ -164,16 +164,10 @@ def _check_scale(rules: Rules, form: str, weight: Tensor, scale: Tensor, depth: 
     allowed = FLOATS if form == "a8w8" else (torch.int64, torch.uint64)
     rules.dtype("weight_scale", scale, allowed, f" for {weight.dtype} weights")
     rules.rank("weight_scale", scale, 2, 3 if form == "a8w4" else None)
-    stretches = (scale.size(1),) if scale.dim() == 3 else ()
-    _sizes(rules, "weight_scale", scale, (weight.size(0), *stretches, width))
-    for parts in stretches:
-        rules.at_least("weight_scale.size(1)", parts, 1)
+    groups = (scale.size(1),) if scale.dim() == 3 else ()
+    rules.shape("weight_scale", scale, (weight.size(0), *groups, width))
+    for count in groups:
+        rules.at_least("weight_scale.size(1)", count, 1)
         rules.require(
-            depth % parts == 0, lambda: f"weight_scale.size(1) must divide k, got {scale.size(1)} and {depth}"
+            depth % count == 0, lambda: f"weight_scale.size(1) must divide k, got {scale.size(1)} and {depth}"
         )
-
-
-def _sizes(rules: Rules, name: str, tensor: Tensor, shape: Sequence[Size]) -> None:
-    rules.rank(name, tensor, len(shape))
-    for dim, size in enumerate(shape):
-        rules.equal(f"{name}.size({dim})", tensor.size(dim), str(size), size)

@@ -20,26 +20,21 @@ _DEEPEST_SPLIT, _SPLIT_UNIT = 18432, 64
 
 
 class Parameters:
-    """Checks the lists of one call."""
+    """Checks the parameter lists of one call."""
 
     def __init__(self, rules: Rules, form: str, layout: GroupedLayout, weights: Tensors, output: torch.dtype) -> None:
         self.rules, self.form, self.layout, self.output = rules, form, layout, output
         self.weights = weights
         self.lead: tuple[Size, ...] = (weights[0].size(0),) if layout.one_weight else ()
 
-    def _each(self, name: str, tensors: Tensors) -> None:
+    def _one_per_weight(self, name: str, tensors: Tensors) -> None:
         self.rules.require(
             len(tensors) == len(self.weights),
             lambda: f"{name} must have as many tensors as weight, got {len(tensors)} and {len(self.weights)}",
         )
 
-    def _sizes(self, name: str, tensor: Tensor, shape: Sequence[Size]) -> None:
-        self.rules.rank(name, tensor, len(shape))
-        for dim, size in enumerate(shape):
-            self.rules.equal(f"{name}.size({dim})", tensor.size(dim), str(size), size)
-
     def absent(self, **lists: Tensors | None) -> None:
-        """None of ``lists`` is for this form."""
+        """Require that none of ``lists`` is passed, because the form takes none of them."""
         for name, tensors in lists.items():
             if nonempty(tensors):
                 self.rules.refuse(f"{name} must be None for {self.weights[0].dtype} weights and {self.output} results")
@@ -51,32 +46,32 @@ class Parameters:
             return
         allowed = bias_dtypes(self.form, x, self.output, has_tokens)
         self.rules.require(bool(allowed), lambda: "bias must be None for int4 x")
-        self._each("bias", bias)
-        for place, (each, width) in enumerate(zip(bias, self.layout.widths, strict=True)):
-            self.rules.dtype(f"bias[{place}]", each, allowed, f" for {self.output} results")
-            self._sizes(f"bias[{place}]", each, (*self.lead, width))
+        self._one_per_weight("bias", bias)
+        for index, (tensor, width) in enumerate(zip(bias, self.layout.widths, strict=True)):
+            self.rules.dtype(f"bias[{index}]", tensor, allowed, f" for {self.output} results")
+            self.rules.shape(f"bias[{index}]", tensor, (*self.lead, width))
 
     def scale(self, scale: Tensors, has_tokens: bool) -> None:
-        """(n,) for each weight, or (E, n); with int4 weights also (E, G, n), a row for each of G stretches of k."""
+        """(n,) for each weight, or (E, n); with int4 weights also (E, G, n), a row for each of G groups of k."""
         allowed = scale_dtypes(self.form, self.output, has_tokens)
         if not allowed:
             self.absent(scale=scale)
             return
         self.rules.require(bool(scale), lambda: f"scale must be given for {self.output} results, got None")
-        self._each("scale", scale)
-        for place, (each, width) in enumerate(zip(scale, self.layout.widths, strict=True)):
-            self.rules.dtype(f"scale[{place}]", each, allowed, f" for {self.output} results")
+        self._one_per_weight("scale", scale)
+        for index, (tensor, width) in enumerate(zip(scale, self.layout.widths, strict=True)):
+            self.rules.dtype(f"scale[{index}]", tensor, allowed, f" for {self.output} results")
             if self.form == A8W8:
-                self._sizes(f"scale[{place}]", each, (*self.lead, width))
+                self.rules.shape(f"scale[{index}]", tensor, (*self.lead, width))
             else:
-                self._stretches(each, width)
+                self._check_groups(tensor, width)
 
-    def _stretches(self, scale: Tensor, width: Size) -> None:
+    def _check_groups(self, scale: Tensor, width: Size) -> None:
         depth, a8w4 = self.layout.depths[0], self.form == A8W4
         self.rules.rank("scale[0]", scale, 3 if a8w4 else 2, 3)
-        stretches = scale.size(1) if scale.dim() == 3 else 1
-        self._sizes("scale[0]", scale, (*self.lead, *((stretches,) if scale.dim() == 3 else ()), width))
-        self._divides("scale[0].size(1)", stretches, depth)
+        groups = scale.size(1) if scale.dim() == 3 else 1
+        self.rules.shape("scale[0]", scale, (*self.lead, *((groups,) if scale.dim() == 3 else ()), width))
+        self._divides("scale[0].size(1)", groups, depth)
         if a8w4:
             self.rules.require(
                 depth % _SPLIT_UNIT == 0, lambda: f"k must be a multiple of {_SPLIT_UNIT} for int4 weights, got {depth}"
@@ -86,7 +81,7 @@ class Parameters:
             )
         elif scale.dim() == 3:
             self.rules.require(
-                (depth // stretches) % 2 == 0, lambda: f"k / scale[0].size(1) must be even, got {depth} / {stretches}"
+                (depth // groups) % 2 == 0, lambda: f"k / scale[0].size(1) must be even, got {depth} / {groups}"
             )
 
     def _divides(self, name: str, parts: Size, depth: Size) -> None:
@@ -97,7 +92,7 @@ class Parameters:
         )
 
     def tokens(self, tokens: Tensors, x: Tensors, with_offset: bool) -> bool:
-        """(m,), so that one of no element is given for no rows; with int4 weights also (m, 1), as an offset asks."""
+        """Whether there are per-token scales: (m,), with int4 weights also (m, 1), which an offset requires."""
         if not tokens:
             self.rules.require(
                 self.form != A8W4, lambda: "per_token_scale must be given for int8 x and int4 weights, got None"
@@ -111,7 +106,7 @@ class Parameters:
         )
         self.rules.dtype("per_token_scale[0]", tokens[0], (torch.float32,))
         column = with_offset or (self.form == A8W4 and tokens[0].dim() == 2)
-        self._sizes("per_token_scale[0]", tokens[0], (x[0].size(0), 1) if column else (x[0].size(0),))
+        self.rules.shape("per_token_scale[0]", tokens[0], (x[0].size(0), 1) if column else (x[0].size(0),))
         return True
 
     def offset(self, offset: Tensors, scale: Tensors) -> None:
@@ -120,10 +115,10 @@ class Parameters:
             return
         if self.form != A8W4 or self.output != torch.float16:
             self.absent(offset=offset)
-        self._each("offset", offset)
+        self._one_per_weight("offset", offset)
         self.rules.dtype("offset[0]", offset[0], (torch.float32,))
         for name, tensor in (("offset[0]", offset[0]), ("scale[0]", scale[0])):
-            self._sizes(name, tensor, (*self.lead, 1, self.layout.widths[0]))
+            self.rules.shape(name, tensor, (*self.lead, 1, self.layout.widths[0]))
 
     def antiquant(self, scale: Tensors, offset: Tensors, x: Tensor) -> None:
         """(n,) for each weight, or (E, n); with int4 weights also (G, n) or (E, G, n), alike for all weights."""
@@ -138,26 +133,28 @@ class Parameters:
             )
         for name, tensors in (("antiquant_scale", scale), ("antiquant_offset", offset)):
             if tensors:
-                self._each(name, tensors)
-            for place, (each, width) in enumerate(zip(tensors, self.layout.widths, strict=bool(tensors))):
-                where = f"{name}[{place}]"
-                self.rules.dtype(where, each, (x.dtype,), ", the dtype of x")
-                self.rules.rank(where, each, len(self.lead) + 1, len(self.lead) + (2 if int4 else 1))
-                grouped = each.dim() > len(self.lead) + 1
-                self._sizes(where, each, (*self.lead, *((each.size(-2),) if grouped else ()), width))
-                self._same(where, each, scale[place], scale[0], place)
+                self._one_per_weight(name, tensors)
+            for index, (tensor, width) in enumerate(zip(tensors, self.layout.widths, strict=bool(tensors))):
+                where = f"{name}[{index}]"
+                self.rules.dtype(where, tensor, (x.dtype,), ", the dtype of x")
+                self.rules.rank(where, tensor, len(self.lead) + 1, len(self.lead) + (2 if int4 else 1))
+                grouped = tensor.dim() > len(self.lead) + 1
+                self.rules.shape(where, tensor, (*self.lead, *((tensor.size(-2),) if grouped else ()), width))
+                self._check_same_groups(where, tensor, scale[index], scale[0], index)
 
-    def _same(self, where: str, each: Tensor, scale: Tensor, first: Tensor, place: int) -> None:
-        """All parameters cut k into stretches of one length."""
-        for name, other in (("antiquant_scale[0]", first), (f"antiquant_scale[{place}]", scale)):
-            if each.dim() != other.dim():
-                self.rules.refuse(f"{where} must have as many dimensions as {name}, got {each.dim()} and {other.dim()}")
-        if each.dim() == len(self.lead) + 1:
+    def _check_same_groups(self, where: str, tensor: Tensor, scale: Tensor, first: Tensor, index: int) -> None:
+        """Require that all parameters divide k into groups of the same length."""
+        for name, other in (("antiquant_scale[0]", first), (f"antiquant_scale[{index}]", scale)):
+            if tensor.dim() != other.dim():
+                self.rules.refuse(
+                    f"{where} must have as many dimensions as {name}, got {tensor.dim()} and {other.dim()}"
+                )
+        if tensor.dim() == len(self.lead) + 1:
             return
-        self.rules.equal(f"{where}.size(-2)", each.size(-2), f"antiquant_scale[{place}].size(-2)", scale.size(-2))
-        depth = self.layout.depths[place]
-        self._divides(f"{where}.size(-2)", each.size(-2), depth)
-        length = depth // each.size(-2)
+        self.rules.equal(f"{where}.size(-2)", tensor.size(-2), f"antiquant_scale[{index}].size(-2)", scale.size(-2))
+        depth = self.layout.depths[index]
+        self._divides(f"{where}.size(-2)", tensor.size(-2), depth)
+        length = depth // tensor.size(-2)
         self.rules.equal(
             f"k / {where}.size(-2)", length, "that of antiquant_scale[0]", self.layout.depths[0] // first.size(-2)
         )

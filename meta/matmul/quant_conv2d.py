@@ -62,13 +62,13 @@ def quant_conv2d(
         ("dilations", dilations, 1, 255),
     ):
         rules.require(len(pair) == 2, lambda name=name, pair=pair: f"{name} must have 2 values, got {len(pair)}")  # type: ignore[misc]
-        for place, value in enumerate(pair):
-            _check_range(rules, f"{name}[{place}]", value, low, high)
+        for index, value in enumerate(pair):
+            _check_range(rules, f"{name}[{index}]", value, low, high)
     _check_range(rules, "offset_x", offset_x, -128, 127)
     rules.destination("output_dtype", output_dtype, (FLOAT16,))
     height, width = (
-        _result_size(rules, input.size(axis), weight.size(axis), pads[place], dilations[place], strides[place], axis)
-        for place, axis in enumerate((_HEIGHT, _WIDTH))
+        _result_size(rules, input.size(axis), weight.size(axis), pads[index], dilations[index], strides[index], axis)
+        for index, axis in enumerate((_HEIGHT, _WIDTH))
     )
     _check_static(rules, (("input", input), ("weight", weight)))
     return Plan((Result((input.size(0), weight.size(0), height, width), torch.float16),))

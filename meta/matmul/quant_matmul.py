@@ -118,5 +118,5 @@ def _check_in_rows(rules: Rules, x1: Tensor) -> None:
 def _refuse_950(rules: Rules, **only_950: object) -> None:
     for argument, value in only_950.items():
         if value is not None:
-            found = "a tensor" if isinstance(value, Tensor) else value
-            rules.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {found}")
+            passed = "a tensor" if isinstance(value, Tensor) else value
+            rules.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {passed}")

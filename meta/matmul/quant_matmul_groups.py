@@ -1,4 +1,4 @@
-"""npu_quant_matmul with scales for stretches of k, and with an int4 weight for int8 rows: what may be passed.
+"""npu_quant_matmul with scales for groups of k, and with an int4 weight for int8 rows: what may be passed.
 
 ====== =========== ============================== ================ ================ ================ ===========
 form   x1          x2                             scale            pertoken_scale   offset           group_sizes
@@ -24,7 +24,7 @@ from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.matmul.quant_matmul_groups import A4W4, A8W4, BLOCKS, WHOLE
 from torch import Tensor
 
-STRETCH, BLOCK = 256, 128
+GROUP, BLOCK = 256, 128
 _NONE = (0, 0, 0)
 # The rows of a8w4 that fit the kernel's buffer.
 _DEEPEST = 29576
@@ -40,9 +40,9 @@ def form_of(x1: Tensor, x2: Tensor, scale: Tensor, pertoken_scale: Tensor | None
     return A4W4 if x1.dtype == torch.int32 else BLOCKS
 
 
-def check_group_sizes(rules: Rules, given: Sequence[int] | None, form: str, scale: Tensor) -> int:
-    """The node's group_size: the stretches of m, n and k, sixteen bits each."""
-    sizes = tuple(given or _NONE)
+def check_group_sizes(rules: Rules, group_sizes: Sequence[int] | None, form: str, scale: Tensor) -> int:
+    """The node's group_size: the group sizes along m, n and k, sixteen bits each."""
+    sizes = tuple(group_sizes or _NONE)
     rules.require(len(sizes) == 3, lambda: f"group_sizes must have 3 elements, got {list(sizes)}")
     rules.require(
         all(0 <= size <= _LARGEST_GROUP for size in sizes),
@@ -50,11 +50,11 @@ def check_group_sizes(rules: Rules, given: Sequence[int] | None, form: str, scal
     )
     allowed: dict[str, tuple[tuple[int, ...], ...]] = {
         WHOLE: (_NONE,),
-        A4W4: ((0, 0, STRETCH), (1, 1, STRETCH)),
-        A8W4: ((0, 0, STRETCH),) if scale.dim() == 2 else (_NONE,),
+        A4W4: ((0, 0, GROUP), (1, 1, GROUP)),
+        A8W4: ((0, 0, GROUP),) if scale.dim() == 2 else (_NONE,),
         BLOCKS: ((1, BLOCK, BLOCK),),
     }
-    words = " or ".join(str(list(each)) for each in allowed[form])
+    words = " or ".join(str(list(choice)) for choice in allowed[form])
     why = f"scale {list(scale.shape)}"
     rules.require(sizes in allowed[form], lambda: f"group_sizes must be {words} for {why}, got {list(sizes)}")
     m, n, k = sizes
@@ -74,7 +74,7 @@ def check_groups(
 ) -> tuple[Size, Size]:
     """The shape of the product of a form that is not whole."""
     halves = (BFLOAT16,) if form == BLOCKS else (FLOAT16, BFLOAT16)
-    rules.one_of("output_dtype", output.storage, [each.storage for each in halves], _with(scale))
+    rules.one_of("output_dtype", output.storage, [half.storage for half in halves], _with(scale))
     rules.rank("x1", x1, 2)
     rules.rank("x2", x2, 2)
     rules.not_empty("x1", x1)
@@ -95,12 +95,12 @@ def check_groups(
 def _a4w4(rules: Rules, x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: Tensor) -> Size:
     depth, columns = x1.size(1) * INT4.packing, x2.size(1)
     rules.equal("x2.size(0)", x2.size(0), "x1.size(1), as in a transposed view", x1.size(1))
-    _multiple(rules, "k", depth, 4 * STRETCH)
-    _multiple(rules, "n", columns, STRETCH)
-    _shape(rules, "scale", scale, (depth // STRETCH, columns), ("k/256", "n"))
+    _multiple(rules, "k", depth, 4 * GROUP)
+    _multiple(rules, "n", columns, GROUP)
+    rules.shape("scale", scale, (depth // GROUP, columns), ("k/256", "n"))
     rules.dtype("offset", offset, (torch.float16,), _with(scale))
-    _shape(rules, "offset", offset, (depth // STRETCH, columns), ("k/256", "n"))
-    _shape(rules, "pertoken_scale", pertoken_scale, (x1.size(0), 1), ("m", "1"))
+    rules.shape("offset", offset, (depth // GROUP, columns), ("k/256", "n"))
+    rules.shape("pertoken_scale", pertoken_scale, (x1.size(0), 1), ("m", "1"))
     return columns
 
 
@@ -110,16 +110,16 @@ def _a8w4(rules: Rules, x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, p
     rules.require(depth <= _DEEPEST, lambda: f"k must be at most {_DEEPEST}, got {depth}")
     rules.dtype("scale", scale, (torch.int64,), " for int8 x1 and int4 x2")
     rules.rank("scale", scale, 1, 2)
-    in_stretches = scale.dim() == 2
-    _multiple(rules, "k", depth, STRETCH if in_stretches else 2)
-    if in_stretches:
-        _shape(rules, "scale", scale, (depth // STRETCH, columns), ("k/256", "n"))
-        _shape(rules, "pertoken_scale", pertoken_scale, (x1.size(0), 1), ("m", "1"))
+    has_groups = scale.dim() == 2
+    _multiple(rules, "k", depth, GROUP if has_groups else 2)
+    if has_groups:
+        rules.shape("scale", scale, (depth // GROUP, columns), ("k/256", "n"))
+        rules.shape("pertoken_scale", pertoken_scale, (x1.size(0), 1), ("m", "1"))
     else:
-        _shape(rules, "scale", scale, (columns,), ("n",))
-        _shape(rules, "pertoken_scale", pertoken_scale, (x1.size(0),), ("m",))
+        rules.shape("scale", scale, (columns,), ("n",))
+        rules.shape("pertoken_scale", pertoken_scale, (x1.size(0),), ("m",))
     rules.dtype("offset", offset, (torch.float32,), _with(scale))
-    _shape(rules, "offset", offset, (columns,), ("n",))
+    rules.shape("offset", offset, (columns,), ("n",))
     return columns
 
 
@@ -136,16 +136,16 @@ def _blocks(
     rules.equal("x2.size(0)", x2.size(0), "x1.size(1)", depth)
     _multiple(rules, "k", depth, 4 * BLOCK)
     _multiple(rules, "n", columns, 2 * BLOCK)
-    _turned(rules, "x2", x2)
-    _shape(rules, "scale", scale, (depth // BLOCK, columns // BLOCK), ("k/128", "n/128"))
-    _turned(rules, "scale", scale)
-    _shape(rules, "pertoken_scale", pertoken_scale, (rows, depth // BLOCK), ("m", "k/128"))
+    _check_transposed(rules, "x2", x2)
+    rules.shape("scale", scale, (depth // BLOCK, columns // BLOCK), ("k/128", "n/128"))
+    _check_transposed(rules, "scale", scale)
+    rules.shape("pertoken_scale", pertoken_scale, (rows, depth // BLOCK), ("m", "k/128"))
     if offset is not None:
         rules.refuse(f"offset must be None{_with(scale)}, got {list(offset.shape)}")
     if bias is None:
         rules.refuse(f"bias must be given{_with(scale)}, got None")
     rules.dtype("bias", bias, (torch.float32,), _with(scale))
-    _shape(rules, "bias", bias, (columns,), ("n",))
+    rules.shape("bias", bias, (columns,), ("n",))
     return rows, columns
 
 
@@ -157,13 +157,7 @@ def _multiple(rules: Rules, name: str, size: Size, of: int) -> None:
     rules.require(size % of == 0, lambda: f"x1 and x2: {name} must be a multiple of {of}, got {size}")
 
 
-def _shape(rules: Rules, argument: str, tensor: Tensor, shape: Sequence[Size], names: Sequence[str]) -> None:
-    rules.rank(argument, tensor, len(shape))
-    for place, (size, name) in enumerate(zip(shape, names, strict=True)):
-        rules.equal(f"{argument}.size({place})", tensor.size(place), name, size)
-
-
-def _turned(rules: Rules, argument: str, tensor: Tensor) -> None:
+def _check_transposed(rules: Rules, argument: str, tensor: Tensor) -> None:
     rules.require(
         tensor.stride(0) == 1,
         lambda: f"{argument} must be a transposed view, whose columns lie in one piece, got strides {tensor.stride()}",

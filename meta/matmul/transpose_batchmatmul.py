@@ -81,9 +81,9 @@ def transpose_batchmatmul(
     return TransposeBatchMatmulPlan((Result((rows, 1, batches * columns), torch.int8),), *orders, parts)
 
 
-def _order(rules: Rules, name: str, given: Sequence[int] | None, allowed: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    order = allowed[0] if given is None else tuple(given)
-    words = " or ".join(str(list(each)) for each in allowed)
+def _order(rules: Rules, name: str, perm: Sequence[int] | None, allowed: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    order = allowed[0] if perm is None else tuple(perm)
+    words = " or ".join(str(list(choice)) for choice in allowed)
     rules.require(order in allowed, lambda: f"{name} should be {words}, got {list(order)}")
     return order
 

@@ -12,6 +12,7 @@ as counts; without drop_pad_mode), the same before dropping (with it, if asked f
 from __future__ import annotations
 
 import torch
+from graph_quant.meta.moe.init_routing_v2 import check_capacity, check_experts, check_scale
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules, Size
 from graph_quant.reference.moe.init_routing_quant import COUNT, CUMULATIVE, NO_COUNTS
@@ -39,26 +40,19 @@ def init_routing_quant(
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 2)
     rules.not_empty("x", x)
-    rules.dtype("expert_idx", expert_idx, (torch.int32,))
-    rules.rank("expert_idx", expert_idx, 2)
-    rules.equal("expert_idx.size(0)", expert_idx.size(0), "x.size(0)", x.size(0))
-    rules.at_least("expert_idx.size(1)", expert_idx.size(1), 1)
+    check_experts(rules, x, expert_idx)
     rules.one_of("quant_mode", quant_mode, (STATIC, DYNAMIC))
     rules.one_of("drop_pad_mode", drop_pad_mode, (0, 1))
     rules.one_of("expert_tokens_num_mode", expert_tokens_num_mode, (NO_COUNTS, CUMULATIVE, COUNT))
     rules.at_least("expert_num", expert_num, 1 if drop_pad_mode or expert_tokens_num_mode else 0)
     rules.at_least("active_num", active_num, 0)
-    _check_scale(rules, x, scale, offset, quant_mode, expert_num)
+    check_scale(rules, x, scale, offset, quant_mode, expert_num, "expert_num")
     pairs = x.size(0) * expert_idx.size(1)
     counts = Result((expert_num,), torch.int32)
     kept: Size = pairs if active_num == 0 else torch.sym_min(active_num, pairs)
     shape: tuple[Size, ...] = (kept, x.size(1))
     if drop_pad_mode:
-        rules.at_least("expert_capacity", expert_capacity, 1)
-        rules.require(
-            expert_capacity <= x.size(0),
-            lambda: f"expert_capacity must be no more than x.size(0), got {expert_capacity} and {x.size(0)}",
-        )
+        check_capacity(rules, x, expert_capacity)
         kept, shape = expert_num * expert_capacity, (expert_num, expert_capacity, x.size(1))
     return Plan(
         (
@@ -69,22 +63,3 @@ def init_routing_quant(
             Result((kept,), torch.float32) if quant_mode == DYNAMIC else None,
         )
     )
-
-
-def _check_scale(
-    rules: Rules, x: Tensor, scale: Tensor | None, offset: Tensor | None, quant_mode: int, experts: int
-) -> None:
-    if quant_mode == STATIC:
-        for name, number in (("scale", scale), ("offset", offset)):
-            if number is None:
-                rules.refuse(f"{name} must not be None with quant_mode 0")
-            rules.dtype(name, number, (torch.float32,))
-            rules.rank(name, number, 1)
-            rules.equal(f"{name}.size(0)", number.size(0), "the numbers it needs", 1)
-        return
-    rules.require(offset is None, lambda: "offset is for quant_mode 0, leave it None with 1")
-    if scale is not None:
-        rules.dtype("scale", scale, (torch.float32,))
-        rules.rank("scale", scale, 2)
-        rules.one_or("scale.size(0)", scale.size(0), "expert_num", experts)
-        rules.equal("scale.size(1)", scale.size(1), "x.size(1)", x.size(1))

@@ -54,13 +54,13 @@ def init_routing_v2(
     rules.one_of("drop_pad_mode", drop_pad_mode, (0, 1))
     start, end = _check_range(rules, active_expert_range, expert_num, MOST_EXPERTS[expert_tokens_num_type])
     if not guard_or_false(x.size(0) == 0):
-        _check_scale(rules, x, scale, offset, quant_mode, end - start)
+        check_scale(rules, x, scale, offset, quant_mode, end - start)
     counts = Result((expert_num, 2) if expert_tokens_num_type == KEY_VALUE else (end - start,), torch.int64)
     pairs = x.size(0) * expert_idx.size(1)
     row_idx = Result((pairs,), torch.int32)
     stored = x.dtype if quant_mode == NOT_QUANTISED else torch.int8
     if drop_pad_mode:
-        _check_capacity(rules, x, expert_capacity, row_idx_type, start, end, expert_num)
+        _check_padded(rules, x, expert_capacity, row_idx_type, start, end, expert_num)
         rules.require(
             not expert_tokens_num_flag or expert_tokens_num_type == COUNT,
             lambda: f"expert_tokens_num_type must be 1 with drop_pad_mode 1, got {expert_tokens_num_type}",
@@ -79,6 +79,11 @@ def _check_tokens(rules: Rules, x: Tensor, expert_idx: Tensor, quant_mode: int) 
     )
     rules.rank("x", x, 2)
     rules.at_least("x.size(1)", x.size(1), 1)
+    check_experts(rules, x, expert_idx)
+
+
+def check_experts(rules: Rules, x: Tensor, expert_idx: Tensor) -> None:
+    """Check the experts of each token, which are at least one."""
     rules.dtype("expert_idx", expert_idx, (torch.int32,))
     rules.rank("expert_idx", expert_idx, 2)
     rules.equal("expert_idx.size(0)", expert_idx.size(0), "x.size(0)", x.size(0))
@@ -100,9 +105,16 @@ def _check_range(rules: Rules, active_expert_range: Sequence[int], expert_num: i
     return start, end
 
 
-def _check_scale(
-    rules: Rules, x: Tensor, scale: Tensor | None, offset: Tensor | None, quant_mode: int, experts: int
+def check_scale(
+    rules: Rules,
+    x: Tensor,
+    scale: Tensor | None,
+    offset: Tensor | None,
+    quant_mode: int,
+    experts: int,
+    experts_name: str = "the experts of active_expert_range",
 ) -> None:
+    """Check scale and offset for a quantisation mode."""
     if quant_mode == STATIC:
         for name, number in (("scale", scale), ("offset", offset)):
             if number is None:
@@ -120,18 +132,23 @@ def _check_scale(
         rules.equal("scale.size(0)", scale.size(0), "x.size(0)", x.size(0))
     else:
         rules.rank("scale", scale, 2)
-        rules.one_or("scale.size(0)", scale.size(0), "the experts of active_expert_range", experts)
+        rules.one_or("scale.size(0)", scale.size(0), experts_name, experts)
         rules.equal("scale.size(1)", scale.size(1), "x.size(1)", x.size(1))
 
 
-def _check_capacity(
-    rules: Rules, x: Tensor, capacity: int, row_idx_type: int, start: int, end: int, expert_num: int
-) -> None:
+def check_capacity(rules: Rules, x: Tensor, capacity: int) -> None:
+    """Check the rows of each expert, which are at most the tokens."""
     rules.at_least("expert_capacity", capacity, 1)
     rules.require(
         capacity <= x.size(0),
         lambda: f"expert_capacity must be no more than x.size(0), got {capacity} and {x.size(0)}",
     )
+
+
+def _check_padded(
+    rules: Rules, x: Tensor, capacity: int, row_idx_type: int, start: int, end: int, expert_num: int
+) -> None:
+    check_capacity(rules, x, capacity)
     rules.require(row_idx_type == GATHER, lambda: f"row_idx_type must be 0 with drop_pad_mode 1, got {row_idx_type}")
     rules.require(
         start == 0 and end == expert_num,

@@ -1,9 +1,9 @@
-"""npu_grouped_matmul_finalize_routing: the last linear of experts, and their results added up for each token.
+"""npu_grouped_matmul_finalize_routing: the last linear layer of experts, and the sum of its rows for each token.
 
-With t = pertoken_scale * logit, or logit alone, a row becomes ``acc * scale * t``; of int4 weights ``(16 * high + low +
-bias (+ offset * sum(x))) * t``, as in npu_grouped_matmul. Rows are added to the token that row_index names, on top of
-shared_input * shared_input_weight where there is one, in float32. The device adds in the order in which its cores
-finish; here rows are added one after the other. Rows of no group add nothing.
+With t = pertoken_scale * logit, or logit alone, a row becomes ``acc * scale * t``; with int4 weights ``(16 * high + low
++ bias (+ offset * sum(x))) * t``, as in npu_grouped_matmul. In float32, each row is added to the token that row_index
+names, which starts as shared_input * shared_input_weight or 0. The device adds in the order in which its cores finish;
+here rows are added in their order. Rows of no group add nothing.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def combined_products(
     shared_input: Tensor | None,
     logit: Tensor,
     row_index: Tensor,
-    shared_input_weight: float,
-    shared_input_offset: int,
+    shared_weight: float,
+    shared_start: int,
     tokens: int,
-    group_list_type: int,
+    list_type: int,
 ) -> Tensor:
-    """The sums of so many ``tokens``."""
+    """The sums of ``tokens`` tokens; the first that shared_input is added to is ``shared_start``."""
     y = _infer(x, w, tokens, 0).zero_()
     if shared_input is not None:
-        y[shared_input_offset : shared_input_offset + shared_input.size(0)] = shared_input.float() * shared_input_weight
-    for span in spans(_OP, group_list, group_list_type, w.size(0), x.size(0)):
+        y[shared_start : shared_start + shared_input.size(0)] = shared_input.float() * shared_weight
+    for span in spans(_OP, group_list, list_type, w.size(0), x.size(0)):
         rows, shares = x[span.as_slice], logit[span.as_slice].unsqueeze(-1)
         if pertoken_scale is not None:
             shares = pertoken_scale[span.as_slice].unsqueeze(-1) * shares
@@ -63,33 +63,10 @@ def combined_products(
 
 def _checked(row_index: Tensor, start: int, tokens: int) -> list[int]:
     targets: list[int] = row_index.tolist()
-    for place, target in enumerate(targets, start):
+    for row, target in enumerate(targets, start):
         if not 0 <= target < tokens:
-            raise Refusal(f"{_OP}: row_index[{place}] must lie in [0, {tokens}), the tokens, got {target}")
+            raise Refusal(f"{_OP}: row_index[{row}] must lie in [0, {tokens}), the tokens, got {target}")
     return targets
-
-
-def grouped_matmul_finalize_routing(
-    x: Tensor,
-    w: Tensor,
-    group_list: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    offset: Tensor | None,
-    pertoken_scale: Tensor | None,
-    shared_input: Tensor | None,
-    logit: Tensor,
-    row_index: Tensor,
-    shared_input_weight: float | None,
-    shared_input_offset: int | None,
-    output_bs: int | None,
-    group_list_type: int | None,
-) -> Tensor:
-    """The tokens' sums, as many as output_bs, or as x has rows."""
-    weight = 1.0 if shared_input_weight is None else shared_input_weight
-    kind = 1 if group_list_type is None else group_list_type
-    routed = x, w, group_list, scale, bias, offset, pertoken_scale, shared_input, logit, row_index
-    return combined_products(*routed, weight, shared_input_offset or 0, output_bs or x.size(0), kind)
 
 
 @kernel("GroupedMatmulFinalizeRouting", flops=CONTRACTION, idle=("tuning_config",))
@@ -113,6 +90,4 @@ def grouped_matmul_finalize_routing_node(
     if scale is None or group_list is None or logit is None or row_index is None:
         raise TypeError("scale, group_list, logit and row_index must be given")
     routed = x, w, group_list, scale, bias, offset, pertoken_scale, shared_input, logit, row_index
-    return grouped_matmul_finalize_routing(
-        *routed, shared_input_weight, shared_input_offset, output_bs, group_list_type
-    )
+    return combined_products(*routed, shared_input_weight, shared_input_offset, output_bs or x.size(0), group_list_type)

@@ -1,6 +1,8 @@
-"""The int8 product and its rescaling to half precision in one step, where code of the package's own does both."""
+"""The int8 matrix product and its dequantisation to half precision, as one operator where native code computes both."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from graph_quant import native
@@ -11,7 +13,7 @@ from graph_quant.reference.matmul.int8_matmul import int8_matmul, is_native
 def dequantise(
     accumulator: torch.Tensor, scale: torch.Tensor, pertoken_scale: torch.Tensor | None, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """The product times the scale of its column, and of its row, plus a float bias, in float32."""
+    """The int32 product times the scales of its columns and rows, plus a float bias, in float32."""
     values = accumulator.float() * scale.float()
     if pertoken_scale is not None:
         values = values * pertoken_scale.unsqueeze(-1)
@@ -26,9 +28,9 @@ def int8_matmul_dequant(
     bias: torch.Tensor | None,
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """``dequantised`` of the product of int8 tensors, rounded to ``dtype``; a bias is float."""
-    vectors = [each for each in (scale, pertoken_scale, bias) if each is not None]
-    if not is_native(x1, x2) or any(each.dim() != 1 for each in vectors):
+    """``dequantise`` of the product of int8 tensors, rounded to ``dtype``; a bias is float."""
+    vectors = [vector for vector in (scale, pertoken_scale, bias) if vector is not None]
+    if not is_native(x1, x2) or any(vector.dim() != 1 for vector in vectors):
         return dequantise(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
     if type(x1) is type(x2) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _compute(x1, x2, scale, pertoken_scale, bias, dtype)
@@ -46,7 +48,7 @@ def _compute(
     rows, columns = x1.size(0), x2.size(1)
     fits = scale.numel() in (1, columns) and (bias is None or bias.numel() == columns)
     fits = fits and (pertoken_scale is None or pertoken_scale.numel() == rows)
-    if not (fits and is_native(x1, x2)):  # compiled code may have laid them out otherwise
+    if not (fits and is_native(x1, x2)):  # compiled code may have changed strides
         return dequantise(int8_matmul(x1, x2), scale, pertoken_scale, bias).to(dtype)
     return native.int8_product(x1, x2, dtype, _floats(scale), _floats(pertoken_scale), _floats(bias))
 
@@ -57,21 +59,13 @@ def _floats(x: torch.Tensor | None) -> torch.Tensor | None:
     return x.float().contiguous()
 
 
-def _shape_only(
-    x1: torch.Tensor,
-    x2: torch.Tensor,
-    scale: torch.Tensor,
-    pertoken_scale: torch.Tensor | None,
-    bias: torch.Tensor | None,
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    del scale, pertoken_scale, bias
-    return x1.new_empty((x1.size(0), x2.size(1)), dtype=dtype)
+def _infer(x1: torch.Tensor, x2: torch.Tensor, *parameters: Any) -> torch.Tensor:
+    return x1.new_empty((x1.size(0), x2.size(1)), dtype=parameters[-1])
 
 
 STEP = step(
     "int8_matmul_dequant(Tensor x1, Tensor x2, Tensor scale, Tensor? pertoken_scale, Tensor? bias, ScalarType dtype)"
     " -> Tensor",
     _compute,
-    _shape_only,
+    _infer,
 )
