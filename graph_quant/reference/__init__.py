@@ -2,7 +2,7 @@
 
 The functions take arguments that the rules of ``graph_quant.meta`` have accepted. Traced by
 ``torch.compile`` they are one fusable expression; run eagerly they work through rows in blocks that stay in
-cache. Both give the same bits. The modules stand in the folders of their families, and are found here by name:
+cache. Both give the same bits. The modules are in the folders of their families and can be imported from here by name:
 ``from graph_quant.reference import quantize``.
 """
 
@@ -15,6 +15,6 @@ def __getattr__(name: str) -> ModuleType:
     for family in pkgutil.iter_modules(__path__, f"{__name__}."):
         if family.ispkg:
             folder = importlib.import_module(family.name)
-            if name in (found.name for found in pkgutil.iter_modules(folder.__path__)):
+            if name in (module.name for module in pkgutil.iter_modules(folder.__path__)):
                 return importlib.import_module(f"{family.name}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""Rows, a few at a time, and rows in groups that have parameters of their own.
+"""Computation by blocks of rows, and row groups with their own parameters.
 
-Eager torch writes every intermediate to memory; run on a few rows at a time it stays in cache instead. Of groups,
+Eager torch writes every intermediate to memory; computed by blocks of rows, intermediates stay in cache.
 ``group_ends[e]`` is the row after the last one of group e, and group 0 starts at row 0.
 """
 
@@ -27,7 +27,7 @@ def row_blocks(start: int, end: int, width: int) -> Iterator[slice]:
 
 
 def by_row_blocks(compute: Callable[[slice], Results], rows: int, width: int) -> Results:
-    """Joins what ``compute`` returns for each block of rows, as if it had run on all of them at once."""
+    """Concatenate the results of ``compute`` for each block of rows, as if it had run on all of them at once."""
     blocks = list(row_blocks(0, rows, width)) or [slice(0, 0)]
     results = [compute(block) for block in blocks]
     if len(results) == 1:
@@ -36,7 +36,7 @@ def by_row_blocks(compute: Callable[[slice], Results], rows: int, width: int) ->
 
 
 def group_of_row(group_ends: Tensor, rows: int) -> Tensor:
-    """The group of each row. Empty groups own no row, so that the first end above the row decides."""
+    """The group index of each row: that of the first end above it, so that empty groups have no row."""
     row = torch.arange(rows, dtype=group_ends.dtype, device=group_ends.device)
     return torch.searchsorted(group_ends, row, right=True)
 

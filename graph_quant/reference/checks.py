@@ -1,6 +1,6 @@
-"""Checks of values: what the device refuses when it sees the data, and no rule of ``graph_quant.meta`` can.
+"""Checks of values, which only a call with data can make; the rules of ``graph_quant.meta`` see shapes and dtypes.
 
-A check is one step to a tracer: opaque, and its result is used, so that no compiler drops or reorders it.
+A check is one opaque operator to a tracer. Its result is used, so that no compiler drops or reorders it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Check = Callable[..., Tensor]
 
 
 def value_check(check: Check) -> Check:
-    """``check``, which raises or returns the tensor it was asked about, as an operator of its own."""
+    """Register ``check``, which raises or returns its first tensor argument, as an operator."""
     name = f"{check.__module__.rpartition('.')[2]}_{check.__name__}"
     typed = inspect.signature(check, eval_str=True)
-    checked = next(parameter for parameter, each in typed.parameters.items() if each.annotation is Tensor)
+    checked = next(parameter for parameter, details in typed.parameters.items() if details.annotation is Tensor)
 
     @functools.wraps(check)
     def on_data(*args: Any, **kwargs: Any) -> Tensor:
@@ -34,7 +34,7 @@ def value_check(check: Check) -> Check:
     operator = step(name + torch.library.infer_schema(on_data, mutates_args=()), on_data, inferred)
 
     @functools.wraps(check)
-    def ask(*args: Any, **kwargs: Any) -> Tensor:
+    def call(*args: Any, **kwargs: Any) -> Tensor:
         return operator(*args, **kwargs)  # type: ignore[no-any-return]
 
-    return ask
+    return call

@@ -1,7 +1,7 @@
-"""ATen operators that are the same composition of others eagerly on the host and in graphs, so that both round alike.
+"""Decompositions of ATen operators that eager calls on the host and graphs share, so that both round alike.
 
-They take tensors of any device, also traced ones. GE has no node for them; an NPU has kernels whose order of sums and
-roundings no document states.
+The functions take tensors of any device, also traced ones. GE has no node for these operators. An NPU has kernels for
+them, but no document states their order of summation and rounding.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def scale_and_add(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
-    """``beta * x + alpha * product``, each product and the sum rounded: to float32 for halves, and to them at the end.
+    """``beta * x + alpha * product``, rounded after each operation; half precision is computed in float32.
 
-    A beta of 0 ignores ``x``, also what is no number in it. Factors of integers are cut to integers, as ATen cuts them.
+    A beta of 0 ignores ``x``, including its NaN. For integer tensors alpha and beta are truncated, as in ATen.
     """
     if not product.is_floating_point() and not product.is_complex():
-        beta, alpha = (int(each) if isinstance(each, float) else each for each in (beta, alpha))
-    wide, added = (each.float() if product.dtype in _HALVES else each for each in (product, x))
+        beta, alpha = (int(scalar) if isinstance(scalar, float) else scalar for scalar in (beta, alpha))
+    wide, added = (operand.float() if product.dtype in _HALVES else operand for operand in (product, x))
     total = wide if _is_known(alpha, 1) else wide * alpha
     if _is_known(beta, 0):
         return total.expand(torch.broadcast_shapes(total.shape, x.shape)).to(product.dtype)
@@ -34,38 +34,38 @@ def scale_and_add(x: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
 
 
 def _is_known(number: Any, value: int) -> bool:
-    """Whether a number is known, and this one."""
+    """Whether a scalar is a Python number, not a symbol, and equal to ``value``."""
     return isinstance(number, (int, float)) and number == value
 
 
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """``beta * x + alpha * mat1 @ mat2`` with factors; without, it is one node, and two where ``x`` is no bias."""
+    """``beta * x + alpha * mat1 @ mat2``; NotImplemented, for GE's own node, if both are 1 and ``x`` is a bias row."""
     if _is_known(beta, 1) and _is_known(alpha, 1):
         return NotImplemented if x.dim() == 1 else aten.mm(mat1, mat2) + x
     return scale_and_add(x, aten.mm(mat1, mat2), beta, alpha)
 
 
 def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """The same of batches, which GE has no node for at all."""
+    """``beta * x + alpha * batch1 @ batch2`` of batches of matrices."""
     return scale_and_add(x, aten.bmm(batch1, batch2), beta, alpha)
 
 
 def mv(x: Tensor, vec: Tensor) -> Tensor:
-    """A product with a column."""
+    """Matrix-vector product."""
     if not x.is_floating_point():
         return (x * vec).sum(1, dtype=x.dtype)
     return aten.mm(x, vec.unsqueeze(1)).squeeze(1)
 
 
 def dot(x: Tensor, other: Tensor) -> Tensor:
-    """A row times a column."""
+    """Dot product of two vectors."""
     if not x.is_floating_point():
         return (x * other).sum(dtype=x.dtype)
     return aten.mm(x.unsqueeze(0), other.unsqueeze(1)).reshape(())
 
 
 def vdot(x: Tensor, other: Tensor) -> Tensor:
-    """The same; of complex numbers the first is conjugated."""
+    """Dot product; a complex first operand is conjugated."""
     return (x.conj() * other).sum() if x.is_complex() else dot(x, other)
 
 
@@ -75,68 +75,68 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1)
 
 
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """Products that are added up: one, of the batches side by side."""
+    """``beta * x`` plus alpha times the sum of a batch of products, as one product of concatenated matrices."""
     rows = batch1.transpose(0, 1).reshape(batch1.size(1), -1)
     return scale_and_add(x, aten.mm(rows, batch2.reshape(-1, batch2.size(2))), beta, alpha)
 
 
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """``beta * x`` and the products of all elements of two vectors."""
+    """``beta * x`` plus alpha times the outer product of two vectors."""
     return scale_and_add(x, vec1.unsqueeze(1) * vec2, beta, alpha)
 
 
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The element that stands at ``k``, counted from 1, when all are sorted; of equal ones the first."""
+    """The k-th smallest element along ``dim``, k from 1, and its index; the first index of equal elements."""
     return _squeeze_kept(_kth_smallest(x, k - 1, dim), dim, keepdim)
 
 
 def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-    """The lower one of the middle; what is no number is the median of its row."""
+    """The lower median along ``dim`` and its index; NaN if the row contains one."""
     if not x.dim():
         return _kth_smallest(x, 0, dim)
-    values, places = _kth_smallest(x, (x.size(dim) - 1) // 2, dim)
+    values, indices = _kth_smallest(x, (x.size(dim) - 1) // 2, dim)
     if x.is_floating_point():
-        nothing = torch.isnan(x)
-        any_nothing = nothing.any(dim, keepdim=True)
-        first = nothing.to(torch.int64).argmax(dim, keepdim=True)
-        values = torch.where(any_nothing, torch.nan, values).to(x.dtype)
-        places = torch.where(any_nothing, first, places)
-    return _squeeze_kept((values, places), dim, keepdim)
+        is_nan = torch.isnan(x)
+        has_nan = is_nan.any(dim, keepdim=True)
+        first = is_nan.to(torch.int64).argmax(dim, keepdim=True)
+        values = torch.where(has_nan, torch.nan, values).to(x.dtype)
+        indices = torch.where(has_nan, first, indices)
+    return _squeeze_kept((values, indices), dim, keepdim)
 
 
-def _kth_smallest(x: Tensor, place: int, dim: int) -> tuple[Tensor, Tensor]:
-    """The elements at a place of each row when it is sorted, equal ones in their order, and where they were."""
+def _kth_smallest(x: Tensor, k: int, dim: int) -> tuple[Tensor, Tensor]:
+    """Element ``k``, from 0, of each row after a stable sort, and its index before the sort; ``dim`` is kept."""
     if not x.dim():
         return x.clone(), torch.zeros((), dtype=torch.int64, device=x.device)
-    values, places = torch.sort(x, dim=dim, stable=True)
-    return values.narrow(dim, place, 1), places.narrow(dim, place, 1)
+    values, indices = torch.sort(x, dim=dim, stable=True)
+    return values.narrow(dim, k, 1), indices.narrow(dim, k, 1)
 
 
-def _squeeze_kept(found: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
-    """The same in memory of their own, without the dimension unless it is kept."""
-    values, places = (each if keepdim or not each.dim() else each.squeeze(dim) for each in found)
-    return values.clone(), places.clone()
+def _squeeze_kept(results: tuple[Tensor, Tensor], dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    """Copies of values and indices, with ``dim`` removed unless ``keepdim``."""
+    values, indices = (result if keepdim or not result.dim() else result.squeeze(dim) for result in results)
+    return values.clone(), indices.clone()
 
 
 def median(x: Tensor) -> Tensor:
-    """The median of all elements; of none, what ATen's own kernel makes of NaN."""
+    """The median of all elements; for an empty tensor NaN, converted to integer dtypes as ATen's kernel converts it."""
     if isinstance(x.numel(), int) and not x.numel():
-        whole = torch.iinfo(x.dtype).min if x.dtype in (torch.int32, torch.int64) else 0
-        made = torch.nan if x.is_floating_point() else whole
-        return torch.full((), made, dtype=x.dtype, device=x.device)
+        smallest = torch.iinfo(x.dtype).min if x.dtype in (torch.int32, torch.int64) else 0
+        fill = torch.nan if x.is_floating_point() else smallest
+        return torch.full((), fill, dtype=x.dtype, device=x.device)
     return median_dim(x.reshape(-1), 0)[0]
 
 
 def copysign(x: Any, other: Any) -> Tensor:
-    """The first without its sign, with the second's; zeros and what is no number have one as well."""
-    kind = torch.result_type(x, other)
-    kind = kind if kind.is_floating_point else torch.get_default_dtype()
+    """The magnitude of ``x`` with the sign bit of ``other``, which may be a zero or NaN."""
+    dtype = torch.result_type(x, other)
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
     device = x.device if isinstance(x, Tensor) else other.device
-    size, sign = (
-        each.to(kind) if isinstance(each, Tensor) else torch.full((), each, dtype=kind, device=device)
-        for each in (x, other)
+    magnitude, sign = (
+        operand.to(dtype) if isinstance(operand, Tensor) else torch.full((), operand, dtype=dtype, device=device)
+        for operand in (x, other)
     )
-    return torch.where(signbit(sign), -size.abs(), size.abs())
+    return torch.where(signbit(sign), -magnitude.abs(), magnitude.abs())
 
 
 _BITS = {
@@ -148,35 +148,35 @@ _BITS = {
 
 
 def signbit(x: Tensor) -> Tensor:
-    """Whether the bit of the sign is set, as in the zero below zero."""
+    """Whether the sign bit is set; it is in -0.0."""
     return x.view(_BITS[x.dtype]) < 0 if x.dtype in _BITS else x < 0
 
 
 def fmax(x: Tensor, other: Tensor) -> Tensor:
-    """The larger one, or the one that is a number."""
+    """Elementwise maximum; the other operand where one is NaN."""
     return _ignoring_nan(torch.maximum, x, other)
 
 
 def fmin(x: Tensor, other: Tensor) -> Tensor:
-    """The smaller one, or the one that is a number."""
+    """Elementwise minimum; the other operand where one is NaN."""
     return _ignoring_nan(torch.minimum, x, other)
 
 
 def _ignoring_nan(choose: Callable[[Tensor, Tensor], Tensor], x: Tensor, other: Tensor) -> Tensor:
-    kind = torch.result_type(x, other)
-    x, other = torch.broadcast_tensors(x.to(kind), other.to(kind))
-    if not kind.is_floating_point:
+    dtype = torch.result_type(x, other)
+    x, other = torch.broadcast_tensors(x.to(dtype), other.to(dtype))
+    if not dtype.is_floating_point:
         return choose(x, other)
     return torch.where(torch.isnan(other), x, torch.where(torch.isnan(x), other, choose(x, other)))
 
 
-def polar(size: Tensor, angle: Tensor) -> Tensor:
-    """Complex numbers from their size and angle."""
-    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
+def polar(magnitude: Tensor, angle: Tensor) -> Tensor:
+    """Complex numbers from magnitude and angle."""
+    return torch.complex(magnitude * torch.cos(angle), magnitude * torch.sin(angle))
 
 
 def _with_mean(spread: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Both as they are alone."""
+    """A function of the variance, or standard deviation, and the mean."""
 
     def both(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
         mean = torch.mean(x, list(range(x.dim())) if dim is None else dim, keepdim)
@@ -190,17 +190,17 @@ std_mean = _with_mean(aten.std.correction)
 
 
 def _fractional_correction(root: bool) -> Callable[..., Any]:
-    """A spread whose correction is no integer: that without one, times a factor, of halves in float32."""
+    """Variance, or standard deviation, for a fractional correction: the one without correction, times a ratio."""
 
     def spread(x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
         if correction is None or float(correction).is_integer() or x.is_complex():
             return NotImplemented
         axes = range(x.dim()) if not dim else [dim] if isinstance(dim, int) else dim
         count = torch.full((), math.prod(x.size(axis) for axis in axes), dtype=torch.float32, device=x.device)
-        factor = torch.where(count > correction, count / (count - correction), torch.inf)
+        ratio = torch.where(count > correction, count / (count - correction), torch.inf)
         wide = x.float() if x.dtype in _HALVES else x
-        found = aten.var.correction(wide, dim, correction=0, keepdim=keepdim) * factor.to(wide.dtype)
-        return (torch.sqrt(found) if root else found).to(x.dtype)
+        variance = aten.var.correction(wide, dim, correction=0, keepdim=keepdim) * ratio.to(wide.dtype)
+        return (torch.sqrt(variance) if root else variance).to(x.dtype)
 
     return spread
 
@@ -208,21 +208,24 @@ def _fractional_correction(root: bool) -> Callable[..., Any]:
 def solve_triangular(
     matrix: Tensor, other: Tensor, upper: bool, left: bool, unitriangular: bool, solve: Callable[..., Tensor]
 ) -> Tensor:
-    """What GE's node takes: the matrix on the left, its diagonal written out, as many matrices as right sides."""
+    """Solve a triangular system by ``solve``, with operands as GE's node takes them.
+
+    The matrix is on the left, its diagonal is explicit, and batches are expanded.
+    """
     if not left:
-        turned = solve_triangular(matrix.mT, other.mT, not upper, True, unitriangular, solve)
-        return turned.mT
+        transposed = solve_triangular(matrix.mT, other.mT, not upper, True, unitriangular, solve)
+        return transposed.mT
     if unitriangular:
         ones = torch.eye(matrix.size(-1), dtype=matrix.dtype, device=matrix.device)
         matrix = (matrix.triu(1) if upper else matrix.tril(-1)) + ones
     batch = torch.broadcast_shapes(matrix.shape[:-2], other.shape[:-2])
     kept = torch.contiguous_format
-    matrix, other = (each.expand(*batch, *each.shape[-2:]).clone(memory_format=kept) for each in (matrix, other))
+    matrix, other = (part.expand(*batch, *part.shape[-2:]).clone(memory_format=kept) for part in (matrix, other))
     return solve(matrix, other, upper=upper)
 
 
 def cholesky_solve(x: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
-    """Two triangular systems, one after the other."""
+    """Solution of a system from its Cholesky factor: two triangular systems."""
     if upper:
         factor = factor.mT
     half = torch.linalg.solve_triangular(factor, x, upper=False)
@@ -230,7 +233,7 @@ def cholesky_solve(x: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
 
 
 def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
-    """The same with the columns of the identity."""
+    """Inverse of a matrix from its Cholesky factor: the solution for the identity."""
     ones = torch.eye(factor.size(-1), dtype=factor.dtype, device=factor.device)
     return cholesky_solve(ones.expand(factor.shape), factor, upper)
 
@@ -238,14 +241,14 @@ def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
 def triangular_solve(
     x: Tensor, matrix: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """A triangular system, and a copy of its matrix."""
-    turned = matrix.mT if transpose else matrix
-    found = torch.linalg.solve_triangular(turned, x, upper=upper != transpose, unitriangular=unitriangular)
-    return found, matrix.clone()
+    """Solution of a triangular system, and a copy of its matrix."""
+    operand = matrix.mT if transpose else matrix
+    solution = torch.linalg.solve_triangular(operand, x, upper=upper != transpose, unitriangular=unitriangular)
+    return solution, matrix.clone()
 
 
 def pinv(matrix: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
-    """What singular values above a bound make of their vectors; NotImplemented for complex and hermitian ones."""
+    """Pseudo-inverse from the singular values above a bound; NotImplemented for complex and Hermitian matrices."""
     if hermitian or matrix.is_complex():
         return NotImplemented
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
@@ -263,12 +266,12 @@ def pinv(matrix: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool 
 
 def conv_tbc(x: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """A convolution along the first dimension."""
-    found = torch.nn.functional.conv1d(x.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
-    return found.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)
+    result = torch.nn.functional.conv1d(x.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return result.permute(2, 0, 1).clone(memory_format=torch.contiguous_format)
 
 
-# By the names of their overloads. Those of the first table round, those of the second choose or move, or round as the
-# CPU's own do: these are composed in graphs alone.
+# By the names of their overloads. Those of ROUNDING round otherwise than the CPU kernels, and are decomposed in eager
+# calls too. Those of GRAPH_ONLY select or copy elements, or round as the CPU kernels do.
 ROUNDING: dict[str, Callable[..., Any]] = {
     "addbmm": addbmm,
     "addmv": addmv,
@@ -300,14 +303,14 @@ GRAPH_ONLY: dict[str, Callable[..., Any]] = {
     **math_functions.GRAPH_ONLY,
     **indexing.GRAPH_ONLY,
 }
-# Those that leave some calls as they are.
+# These return NotImplemented for some calls, which are not decomposed.
 PARTIAL: dict[str, Callable[..., Any]] = {
     "linalg_pinv.atol_rtol_tensor": pinv,
     "std.correction": _fractional_correction(root=True),
     "var.correction": _fractional_correction(root=False),
     **indexing.PARTIAL,
 }
-# What PyTorch's own decompositions, which serve graphs, round otherwise than its CPU kernels.
+# PyTorch's own decompositions, which graphs use, that round otherwise than its CPU kernels.
 PYTORCH_DECOMPOSITIONS = (
     "affine_grid_generator",
     "linalg_cross",

@@ -1,4 +1,4 @@
-"""The elements that a stored result holds, as float32: the common first step of every dequantisation."""
+"""Elements of a stored quantised tensor as float32, the common first step of every dequantisation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Fourier transforms of any dimensions, norms and halves, of those that GE has nodes for: of the last, in one norm.
+"""Fourier transforms over any dimensions and norms, decomposed into those that GE has nodes for.
 
-They take tensors of any device, also traced ones, and what transforms the last dimension: forwards as it is, backwards
-divided by its length. Eager calls and graphs round alike by it.
+GE's nodes transform the last dimension, unscaled forwards and divided by its length backwards. The functions take
+tensors of any device, also traced ones, and the function that transforms the last dimension. Eager calls and graphs
+share the decomposition, so that both round alike.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import torch
 from torch import Tensor
 
 NO_NORM, BY_ROOT, BY_COUNT = 0, 1, 2
-# The complex numbers of the last dimension, forwards or not.
+# A complex transform of the last dimension; the second argument is whether it is the forward one.
 Complex = Callable[[Tensor, bool], Tensor]
 
 
-def _scaled(x: Tensor, factor: Any) -> Tensor:
-    if isinstance(factor, int) and factor == 1:
+def _scaled(x: Tensor, alpha: Any) -> Tensor:
+    if isinstance(alpha, int) and alpha == 1:
         return x
-    return torch.complex(x.real * factor, x.imag * factor) if x.is_complex() else x * factor
+    return torch.complex(x.real * alpha, x.imag * alpha) if x.is_complex() else x * alpha
 
 
 def _forwards(count: Any, norm: int) -> Any:
@@ -29,7 +30,7 @@ def _forwards(count: Any, norm: int) -> Any:
 
 
 def _backwards(count: Any, norm: int) -> Any:
-    """By what a transform is multiplied that has been divided by its length."""
+    """The scale of a backward transform that is already divided by its length."""
     return 1 if norm == BY_COUNT else math.sqrt(count) if norm == BY_ROOT else count
 
 
@@ -38,7 +39,7 @@ def _as_last(x: Tensor, axis: int) -> Tensor:
 
 
 def is_single_node(x: Tensor, dim: Sequence[int], norm: int, wanted: int) -> bool:
-    """Whether a call is what a node computes."""
+    """Whether one GE node computes the call."""
     return len(dim) == 1 and dim[0] % x.dim() == x.dim() - 1 and norm == wanted
 
 
@@ -49,7 +50,7 @@ def _along(x: Tensor, dim: Sequence[int], forward: bool, transform: Complex) -> 
 
 
 def c2c(x: Tensor, dim: Sequence[int], norm: int, forward: bool, transform: Complex) -> Tensor:
-    """One dimension after the other, each as the last."""
+    """Complex to complex: one dimension after the other, each moved to the end."""
     count = math.prod(x.size(axis) for axis in dim)
     return _scaled(_along(x, dim, forward, transform), (_forwards if forward else _backwards)(count, norm))
 
@@ -57,20 +58,20 @@ def c2c(x: Tensor, dim: Sequence[int], norm: int, forward: bool, transform: Comp
 def r2c(
     x: Tensor, dim: Sequence[int], norm: int, onesided: bool, half: Callable[[Tensor], Tensor], transform: Complex
 ) -> Tensor:
-    """The last of the dimensions from real numbers, the others from complex ones."""
+    """Real to complex: the last dimension of ``dim`` from real numbers, then the others from complex ones."""
     count, (*others, last) = math.prod(x.size(axis) for axis in dim), dim
     if onesided:
-        found = half(_as_last(x, last)).movedim(-1, last)
+        transformed = half(_as_last(x, last)).movedim(-1, last)
     else:
-        found = _along(torch.complex(x, torch.zeros_like(x)), [last], True, transform)
-    return _scaled(_along(found, others, True, transform), _forwards(count, norm))
+        transformed = _along(torch.complex(x, torch.zeros_like(x)), [last], True, transform)
+    return _scaled(_along(transformed, others, True, transform), _forwards(count, norm))
 
 
 def c2r(
     x: Tensor, dim: Sequence[int], norm: int, size: Any, whole: Callable[[Tensor, Any], Tensor], transform: Complex
 ) -> Tensor:
-    """The others of the dimensions first."""
+    """Complex to real: all dimensions but the last of ``dim`` first, then the last to real numbers."""
     *others, last = dim
     count = math.prod(x.size(axis) for axis in others) * size
-    found = whole(_as_last(_along(x, others, False, transform), last), size).movedim(-1, last)
-    return _scaled(found, _backwards(count, norm))
+    transformed = whole(_as_last(_along(x, others, False, transform), last), size).movedim(-1, last)
+    return _scaled(transformed, _backwards(count, norm))

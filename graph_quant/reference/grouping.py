@@ -1,7 +1,7 @@
-"""Where the groups of a grouped product lie: ``group_list`` in its three spellings.
+"""Row ranges of the groups of a grouped product, from the three encodings of ``group_list``.
 
-0 gives where each group ends, 1 how long it is, 2 rows ``[weight, length]`` with the groups that have any first. The
-sizes may add up to less than there is; what is left over belongs to no group.
+Type 0 holds the end of each group, type 1 its length, type 2 rows ``[weight, length]`` with the nonempty groups first.
+The lengths may add up to less than the extent; the remaining rows belong to no group.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ class Span:
 
 
 def spans(op: str, group_list: Tensor, kind: int, weights: int, extent: int, name: str = "group_list") -> list[Span]:
-    """The groups that have a size, or RuntimeError where the device would read or write what is not its own."""
+    """The nonempty groups, or a Refusal where the device would read or write out of bounds."""
     values = group_list.tolist()
-    chosen = list(range(len(values)))
+    selected = list(range(len(values)))
     if kind == SPARSE:
-        chosen, sizes = [row[0] for row in values], [row[1] for row in values]
+        selected, sizes = [row[0] for row in values], [row[1] for row in values]
         # The kernel stops at the first group without rows.
-        sizes = sizes[: next((place for place, size in enumerate(sizes) if size == 0), len(sizes))]
+        sizes = sizes[: next((index for index, size in enumerate(sizes) if size == 0), len(sizes))]
     elif kind == ENDS:
         sizes = [end - start for start, end in zip([0, *values], values, strict=False)]
     else:
         sizes = values
-    found, start = [], 0
-    for place, (weight, size) in enumerate(zip(chosen, sizes, strict=False)):
-        _check(f"{op}: {name}", values, kind, place, weight, size, weights)
+    groups, start = [], 0
+    for index, (weight, size) in enumerate(zip(selected, sizes, strict=False)):
+        _check(f"{op}: {name}", values, kind, index, weight, size, weights)
         if start + size > extent:
-            raise Refusal(f"{op}: the groups of {name} must fit {extent}, got {start + size} at group {place}")
+            raise Refusal(f"{op}: the groups of {name} must fit {extent}, got {start + size} at group {index}")
         if size:
-            found.append(Span(weight, start, start + size))
+            groups.append(Span(weight, start, start + size))
         start += size
-    return found
+    return groups
 
 
-def _check(name: str, values: list[int], kind: int, place: int, weight: int, size: int, weights: int) -> None:
+def _check(name: str, values: list[int], kind: int, index: int, weight: int, size: int, weights: int) -> None:
     if kind == SPARSE and not 0 <= weight < weights:
-        raise Refusal(f"{name}[{place}][0] must lie in [0, {weights}), the weights, got {weight}")
+        raise Refusal(f"{name}[{index}][0] must lie in [0, {weights}), the weights, got {weight}")
     if size >= 0:
         return
-    if kind == ENDS and place:
-        before, value = values[place - 1 : place + 1]
-        raise Refusal(f"{name}[{place}] must not be below the value before it, got {value} after {before}")
-    where = f"{name}[{place}][1]" if kind == SPARSE else f"{name}[{place}]"
+    if kind == ENDS and index:
+        before, value = values[index - 1 : index + 1]
+        raise Refusal(f"{name}[{index}] must not be below the value before it, got {value} after {before}")
+    where = f"{name}[{index}][1]" if kind == SPARSE else f"{name}[{index}]"
     raise Refusal(f"{where} must not be negative, got {size}")
 
 
 def check_pairs(op: str, group_list: Tensor, kind: int, rows: list[int]) -> None:
-    """Refuses groups that are not the matrices of x, which are cut already."""
-    found = {span.weight: span.end - span.start for span in spans(op, group_list, kind, len(rows), sum(rows))}
-    for place, size in enumerate(rows):
-        if found.get(place, 0) != size:
+    """Refuse groups whose sizes are not the rows of the matrices of x."""
+    sizes = {span.weight: span.end - span.start for span in spans(op, group_list, kind, len(rows), sum(rows))}
+    for index, size in enumerate(rows):
+        if sizes.get(index, 0) != size:
             raise Refusal(
-                f"{op}: group {place} of group_list must have {size} rows, as x has, got {found.get(place, 0)}"
+                f"{op}: group {index} of group_list must have {size} rows, as x has, got {sizes.get(index, 0)}"
             )
 
 
@@ -80,7 +80,7 @@ def _infer_owners(op: str, name: str, group_list: Tensor, kind: int, weights: in
 
 @opaque(_infer_owners)
 def owners(op: str, name: str, group_list: Tensor, kind: int, weights: int, extent: int) -> Tensor:
-    """The group of each row; -1 for a row of none."""
+    """The group index of each row; -1 for a row of no group."""
     owner = group_list.new_full((extent,), -1)
     for span in spans(op, group_list, kind, weights, extent, name):
         owner[span.as_slice] = span.weight

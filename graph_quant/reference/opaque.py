@@ -1,4 +1,4 @@
-"""Computations whose course depends on data, as operators of their own: one step to a tracer, inferred without data."""
+"""Functions with data-dependent control flow, as operators: opaque to tracers, with a separate shape inference."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Compute = TypeVar("Compute", bound=Callable[..., Any])
 
 
 def opaque(infer: Callable[..., Any], *, ordered: bool = False) -> Callable[[Compute], Compute]:
-    """Makes the decorated function an operator; ``infer``, of the same arguments, gives its results without values.
+    """Register the decorated function as an operator; ``infer`` takes the same arguments and infers its results.
 
-    What is ``ordered`` does something that others see: compilers neither drop it nor change its turn.
+    An ``ordered`` operator has side effects: compilers neither drop nor reorder it.
     """
 
     def define(compute: Compute) -> Compute:

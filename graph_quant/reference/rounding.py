@@ -25,7 +25,7 @@ def saturate(values: torch.Tensor, destination: Destination) -> torch.Tensor:
 
 
 def rounded_away(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """float32 ``values`` as float16 or bfloat16, the larger magnitude where two are as near."""
+    """float32 ``values`` as float16 or bfloat16, rounded to nearest with ties away from zero."""
     even = values.to(dtype)
     further = (even.view(torch.int16) + 1).view(dtype)
     distance = values.abs() - even.float().abs()

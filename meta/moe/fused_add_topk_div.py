@@ -84,10 +84,10 @@ def _copies(rules: Rules, x: Tensor, mapping_num: Tensor | None, mapping_table: 
 
 
 def _plan_into(rules: Rules, *values: Any) -> Plan:
-    *given, y, indices = values
+    *inputs, y, indices = values
     assert fused_add_topk_div.rules is not None
-    made = fused_add_topk_div.rules(rules, *given)
-    for name, tensor, result in zip(("y", "indices"), (y, indices), made.results, strict=True):
+    plan = fused_add_topk_div.rules(rules, *inputs)
+    for name, tensor, result in zip(("y", "indices"), (y, indices), plan.results, strict=True):
         assert isinstance(result, Result)
         rules.dtype(name, tensor, (result.dtype,))
         rules.rank(name, tensor, 2)

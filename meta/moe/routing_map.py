@@ -46,13 +46,13 @@ def permute(
         check_probs(rules, probs, "tokens", tokens)
         check_same_shape(rules, routing_map, probs)
     count, experts = routing_map.shape
-    asked = count if num_out_tokens is None else num_out_tokens
-    rules.at_least("num_out_tokens", asked, 0)
+    requested = count if num_out_tokens is None else num_out_tokens
+    rules.at_least("num_out_tokens", requested, 0)
     rules.require(
-        asked <= count * experts,
-        lambda: f"num_out_tokens must be at most routing_map.numel(), got {asked} and {count * experts}",
+        requested <= count * experts,
+        lambda: f"num_out_tokens must be at most routing_map.numel(), got {requested} and {count * experts}",
     )
-    check_experts_a_token(rules, "num_out_tokens // tokens.size(0)", asked // count)
+    check_experts_a_token(rules, "num_out_tokens // tokens.size(0)", requested // count)
     rows = reference.kept_rows(routing_map, num_out_tokens, drop_and_pad)
     at_once = count if drop_and_pad else rows
     rules.require(
@@ -65,7 +65,7 @@ def permute(
 @operator(
     "npu_moe_token_unpermute_with_routing_map",
     reference=reference.first(reference.unpermute_with_routing_map),
-    results=lambda made: made[:1],
+    results=lambda results: results[:1],
 )
 @operator("_npu_moe_token_unpermute_with_routing_map", reference=reference.unpermute_with_routing_map)
 def unpermute(

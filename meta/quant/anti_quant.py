@@ -39,9 +39,9 @@ def anti_quant(
     """The plan of a call that the documents allow; any other call is refused."""
     rules.dtype("x", x, tuple(SOURCES))
     rules.rank("x", x, 1, 8)
-    given = SCALAR_TYPES.get(src_dtype) if isinstance(src_dtype, int) else src_dtype
+    source = SCALAR_TYPES.get(src_dtype) if isinstance(src_dtype, int) else src_dtype
     rules.require(
-        src_dtype is None or given == SOURCES[x.dtype],
+        src_dtype is None or source == SOURCES[x.dtype],
         lambda: f"src_dtype must be None or {SOURCES[x.dtype]} beside x of {x.dtype}, got {describe(src_dtype)}",
     )
     output = FLOAT16 if dst_dtype is None else rules.destination("dst_dtype", dst_dtype, (FLOAT16, BFLOAT16))

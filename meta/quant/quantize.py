@@ -75,9 +75,9 @@ def _check_dividing(
 
 def _check_bfloat16(rules: Rules, x: Tensor, scales: Tensor, zero_points: Tensor | None) -> None:
     """Beside bfloat16 parameters the kernel takes nothing else."""
-    given = {"input": x, "scales": scales, "zero_points": zero_points}
-    first = next((name for name in ("zero_points", "scales") if _is_bfloat16(given[name])), None)
-    for name, tensor in given.items():
+    inputs = {"input": x, "scales": scales, "zero_points": zero_points}
+    first = next((name for name in ("zero_points", "scales") if _is_bfloat16(inputs[name])), None)
+    for name, tensor in inputs.items():
         if first is not None and tensor is not None and not _is_bfloat16(tensor):
             rules.refuse(
                 f"{name} must be torch.bfloat16 when run eagerly, as {first} is, got {tensor.dtype}; convert one of "

@@ -19,7 +19,7 @@ def elements(op: str, weight: Tensor) -> Tensor:
     """Every element is one that four bits hold; the device would keep the lowest four of any other."""
     outside = ((weight < INT4.low) | (weight > INT4.high)).nonzero()
     if outside.numel():
-        place = outside[0].tolist()
-        found = int(weight[tuple(place)])
-        raise Refusal(f"{op}: weight{place} must be from {INT4.low} to {INT4.high}, got {found}")
+        index = outside[0].tolist()
+        value = int(weight[tuple(index)])
+        raise Refusal(f"{op}: weight{index} must be from {INT4.low} to {INT4.high}, got {value}")
     return weight

@@ -93,15 +93,15 @@ def ffn(
     first = (weight1, bias1, deq_scale1, antiquant_scale1, antiquant_offset1)
     second = (weight2, bias2, deq_scale2, antiquant_scale2, antiquant_offset2)
     if tokens is None:
-        made = _both(rows, Layer(*first), Layer(*second), activation, scale, offset, form, precision, dtype)
-        return made.reshape(*x.shape[:-1], weight2.size(-1))
+        result = _both(rows, Layer(*first), Layer(*second), activation, scale, offset, form, precision, dtype)
+        return result.reshape(*x.shape[:-1], weight2.size(-1))
     parts, start = [], 0
     for expert, count in enumerate(tokens):
         one, other = (
-            Layer(*(None if each is None else each[expert] for each in layer))  # type: ignore[arg-type]
+            Layer(*(None if parameter is None else parameter[expert] for parameter in layer))  # type: ignore[arg-type]
             for layer in (first, second)
         )
-        own, shift = (None if each is None else each[expert] for each in (scale, offset))
+        own, shift = (None if parameter is None else parameter[expert] for parameter in (scale, offset))
         parts.append(_both(rows[start : start + count], one, other, activation, own, shift, form, precision, dtype))
         start += count
     return torch.cat(parts).reshape(*x.shape[:-1], weight2.size(-1))
@@ -164,8 +164,8 @@ def ffn_node(
     form = QUANT if x.dtype == torch.int8 else (FLOAT if weight1.dtype == x.dtype else ANTIQUANT)
     tokens = None if expert_tokens is None else _counts(expert_tokens, tokens_index_flag)
     first, second = (
-        each if each is None or each.dtype != torch.uint64 else each.view(torch.int64)
-        for each in (deq_scale1, deq_scale2)
+        scales if scales is None or scales.dtype != torch.uint64 else scales.view(torch.int64)
+        for scales in (deq_scale1, deq_scale2)
     )
     dtype = x.dtype if form != QUANT else (torch.bfloat16 if output_dtype == 1 else torch.float16)
     return ffn(
@@ -198,5 +198,5 @@ def precision_of(form: str, dtype: torch.dtype, inner_precise: int) -> int:
 
 
 def _counts(tokens: Tensor, are_ends: bool) -> list[int]:
-    listed = [int(each) for each in tokens]
+    listed = [int(count) for count in tokens]
     return [end - start for start, end in zip([0, *listed], listed, strict=False)] if are_ends else listed

@@ -50,14 +50,14 @@ def grouped_matmul(
     expected_rows: int,
 ) -> list[Tensor]:
     """The products, of the shapes of ``results``; ``cut`` is the group_type."""
-    flat = [each.reshape(math.prod(each.shape[:-1]), each.size(-1)) for each in x]
+    flat = [tensor.reshape(math.prod(tensor.shape[:-1]), tensor.size(-1)) for tensor in x]
     experts = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
     shapes = [result.shape for result in results]
     computed = grouped_products(
         flat,
         list(weight),
         nonempty(bias),
-        [quant_params.signed(each) for each in nonempty(scale)],
+        [quant_params.signed(tensor) for tensor in nonempty(scale)],
         nonempty(offset),
         nonempty(antiquant_scale),
         nonempty(antiquant_offset),
@@ -73,7 +73,7 @@ def grouped_matmul(
         [shape[-1] for shape in shapes],
         dtype,
     )
-    return [each.reshape(tuple(shape)) for each, shape in zip(computed, shapes, strict=True)]
+    return [tensor.reshape(tuple(shape)) for tensor, shape in zip(computed, shapes, strict=True)]
 
 
 def _infer(*arguments: object) -> list[Tensor]:
@@ -147,7 +147,7 @@ def _pairs(
             yield span, x[0][span.as_slice], target
         return
     if group_list is not None:
-        check_pairs(_OP, group_list, group_list_type, [each.size(0) for each in x])
+        check_pairs(_OP, group_list, group_list_type, [matrix.size(0) for matrix in x])
     start = 0
     for number, left in enumerate(x):
         span = Span(number, start, start + left.size(0))

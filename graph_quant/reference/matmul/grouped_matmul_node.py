@@ -40,17 +40,17 @@ def grouped_matmul_node(
 ) -> list[Tensor]:
     """GE's int4 tensors hold one element each, and lists that are not given hold one tensor of no element."""
     bias, scale, offset = nonempty(bias), nonempty(scale), nonempty(offset)
-    scales = [quant_params.signed(each) for each in scale]
-    x = [each.mT for each in x] if transpose_x else x
-    weight = [each.mT for each in weight] if transpose_weight else weight
+    scales = [quant_params.signed(tensor) for tensor in scale]
+    x = [tensor.mT for tensor in x] if transpose_x else x
+    weight = [tensor.mT for tensor in weight] if transpose_weight else weight
     output = _NODE_DTYPES.get(dtype, x[0].dtype) if x[0].dtype == torch.int8 else x[0].dtype
-    widths, groups = [each.size(-1) for each in weight], None if group_list is None else group_list.size(0)
+    widths, groups = [tensor.size(-1) for tensor in weight], None if group_list is None else group_list.size(0)
     if group_type == COLUMNS:
         shapes: list[tuple[Any, ...]] = [(groups, x[0].size(0), widths[0])]
     elif split_item in (2, 3):
-        shapes = [(sum(each.size(0) for each in x), widths[0])]
+        shapes = [(sum(tensor.size(0) for tensor in x), widths[0])]
     else:
-        shapes = [(*each.shape[:-1], width) for each, width in zip(x, widths, strict=True)]
+        shapes = [(*tensor.shape[:-1], width) for tensor, width in zip(x, widths, strict=True)]
     return grouped_matmul(
         x,
         weight,

@@ -69,8 +69,8 @@ def _quantised(values: Tensor, is_a4w4: bool) -> Pair:
     largest = values.abs().amax(-1, keepdim=True)
     scale = largest / 127.0
     # A float32 by itself: of a number and a tensor torch rounds the quotient twice.
-    factor = torch.full_like(largest, 127.0) / largest if is_a4w4 else torch.ones_like(scale) / scale
-    return saturate((values * factor).half().float(), INT8), scale.squeeze(-1)
+    multiplier = torch.full_like(largest, 127.0) / largest if is_a4w4 else torch.ones_like(scale) / scale
+    return saturate((values * multiplier).half().float(), INT8), scale.squeeze(-1)
 
 
 def grouped_matmul_swiglu_quant(

@@ -28,6 +28,6 @@ def grouped_matmul_swiglu_quant_node(
     *,
     group_list_type: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    assist = [each for each in weight_assist_matrix if each.dim() > 1]
+    assist = [matrix for matrix in weight_assist_matrix if matrix.dim() > 1]
     tensors = x, list(weight), list(weight_scale), x_scale, group_list
     return grouped_matmul_swiglu_quant_v2(*tensors, smooth_scale, assist or None, group_list_type)

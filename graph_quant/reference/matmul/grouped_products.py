@@ -112,9 +112,9 @@ def sum_over_groups(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:
     scales = quant_params.decode(weight.scale.reshape(-1, integers.size(-1)))[0]
     depth = x.size(-1) // scales.size(0)
     total: Tensor | None = None
-    for stretch, scale in enumerate(scales):
-        place = slice(stretch * depth, (stretch + 1) * depth)
-        part = (int8_matmul(x[:, place], integers[place]).float() * scale).half()
+    for group, scale in enumerate(scales):
+        rows = slice(group * depth, (group + 1) * depth)
+        part = (int8_matmul(x[:, rows], integers[rows]).float() * scale).half()
         total = part if total is None else total + part
     assert total is not None
     return total.float()

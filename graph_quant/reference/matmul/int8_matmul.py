@@ -40,8 +40,8 @@ def _int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
     left = x1.expand(*batch, rows, depth).reshape(count, rows, depth)
     right = x2.expand(*batch, depth, columns).reshape(count, depth, columns)
     product = x1.new_empty((count, rows, columns), dtype=torch.int32)
-    for place in range(count):
-        product[place] = _matrix_product(left[place], right[place])
+    for index in range(count):
+        product[index] = _matrix_product(left[index], right[index])
     return product.reshape(*batch, rows, columns)
 
 

@@ -63,5 +63,5 @@ def quant_conv2d_node(
         -1,
     )
     whole = sums if bias is None else sums + bias
-    factors = quant_params.decode(scale.view(torch.int64))[0]
-    return (whole.float() * factors).to(torch.float16).permute(0, 3, 1, 2).contiguous()
+    scales = quant_params.decode(scale.view(torch.int64))[0]
+    return (whole.float() * scales).to(torch.float16).permute(0, 3, 1, 2).contiguous()

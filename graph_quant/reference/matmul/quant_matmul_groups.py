@@ -29,9 +29,10 @@ WHOLE, A4W4, A8W4, BLOCKS = "whole", "a4w4", "a8w4", "blocks"
 def a4w4(x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: Tensor) -> Tensor:
     """int4 times int4, one element to each place. ``scale`` and ``offset`` are (stretches, n)."""
     total = torch.zeros((x1.size(0), x2.size(1)), dtype=torch.float32, device=x1.device)
-    for rows, columns, factor, shift in zip(*_cut(x1, x2, scale.size(0)), scale, offset.float(), strict=True):
+    groups = zip(*_split_k(x1, x2, scale.size(0)), scale, offset.float(), strict=True)
+    for rows, columns, group_scale, group_offset in groups:
         sums = rows.sum(-1, keepdim=True, dtype=torch.int32).float()
-        total = (int8_matmul(rows, columns).float() - sums * shift) * factor + total
+        total = (int8_matmul(rows, columns).float() - sums * group_offset) * group_scale + total
     return total * pertoken_scale
 
 
@@ -44,13 +45,15 @@ def blocks(x1: Tensor, x2: Tensor, scale: Tensor, bias: Tensor, pertoken_scale: 
     """int8 times int8. ``scale`` is (stretches, blocks of columns), ``pertoken_scale`` (m, stretches)."""
     total = torch.zeros((x1.size(0), x2.size(1)), dtype=torch.float32, device=x1.device) + bias
     wide = scale.repeat_interleave(x2.size(1) // scale.size(1), 1)
-    for rows, columns, tokens, factor in zip(*_cut(x1, x2, scale.size(0)), pertoken_scale.mT, wide, strict=True):
-        total = int8_matmul(rows, columns).float() * (tokens.unsqueeze(-1) * factor) + total
+    for rows, columns, tokens, group_scale in zip(
+        *_split_k(x1, x2, scale.size(0)), pertoken_scale.mT, wide, strict=True
+    ):
+        total = int8_matmul(rows, columns).float() * (tokens.unsqueeze(-1) * group_scale) + total
     return total
 
 
-def _cut(x1: Tensor, x2: Tensor, stretches: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    depth = x1.size(1) // stretches
+def _split_k(x1: Tensor, x2: Tensor, groups: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    depth = x1.size(1) // groups
     return x1.split(depth, 1), x2.split(depth, 0)
 
 
@@ -94,7 +97,7 @@ def quant_batch_matmul_v4(
     transpose_x1: bool = False,
     transpose_x2: bool = False,
 ) -> Tensor:
-    if x2_scale is None or x1_scale is None or any(each is not None for each in (y_scale, x1_offset, x2_table)):
+    if x2_scale is None or x1_scale is None or any(tensor is not None for tensor in (y_scale, x1_offset, x2_table)):
         raise NotImplementedError(
             "QuantBatchMatmulV4: this form is of Ascend 950; A2 and A3 take x1_scale and x2_scale"
         )

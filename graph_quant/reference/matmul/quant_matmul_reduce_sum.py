@@ -20,8 +20,8 @@ def quant_matmul_reduce_sum(x1: Tensor, x2: Tensor, x1_scale: Tensor, x2_scale: 
     """The sum over the first dimension."""
     values = int8_matmul(x1, x2).float() * x2_scale.float() * x1_scale.unsqueeze(-1)
     total, *others = values.bfloat16().unbind(0)
-    for each in others:
-        total = total + each
+    for product in others:
+        total = total + product
     return total.contiguous()
 
 
@@ -49,7 +49,7 @@ def quant_matmul_reduce_sum_node(
     """Of all that the node declares, what its kernel takes."""
     others: Sequence[Tensor | None] = (bias, y_scale, x1_offset, x2_offset, y_offset, x2_table)
     plain = dtype == _BFLOAT16 and list(dims.ints) == [0] and not (transpose_x1 or transpose_x2 or keep_dims)
-    if not plain or group_size > 0 or any(each is not None for each in others) or x1_scale is None or x2_scale is None:
+    if not plain or group_size > 0 or any(x is not None for x in others) or x1_scale is None or x2_scale is None:
         raise NotImplementedError(
             "QuantMatmulReduceSum: only scaled sums of bfloat16 over the batch have a host kernel"
         )

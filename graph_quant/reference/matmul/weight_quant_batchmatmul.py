@@ -70,10 +70,10 @@ def int8_offsets(op: str, antiquant_offset: Tensor) -> Tensor:
     """Integer offsets are added to int8 weights, and are int8 themselves."""
     outside = ((antiquant_offset < _OFFSET_LOW) | (antiquant_offset > _OFFSET_HIGH)).flatten().nonzero()
     if outside.numel():
-        place = int(outside[0])
-        found = int(antiquant_offset.flatten()[place])
+        column = int(outside[0])
+        value = int(antiquant_offset.flatten()[column])
         raise Refusal(
-            f"{op}: antiquant_offset of column {place} must be from {_OFFSET_LOW} to {_OFFSET_HIGH}, got {found}"
+            f"{op}: antiquant_offset of column {column} must be from {_OFFSET_LOW} to {_OFFSET_HIGH}, got {value}"
         )
     return antiquant_offset
 

@@ -21,9 +21,9 @@ def sorted_experts(sorted_expert_for_source_row: Tensor) -> Tensor:
         raise Refusal(f"{op}: sorted_expert_for_source_row[0] must not be negative, got {int(rows[0])}")
     falls = (rows.diff() < 0).nonzero()
     if falls.numel():
-        place = int(falls[0]) + 1
-        before, value = int(rows[place - 1]), int(rows[place])
-        where = f"sorted_expert_for_source_row[{place}]"
+        index = int(falls[0]) + 1
+        before, value = int(rows[index - 1]), int(rows[index])
+        where = f"sorted_expert_for_source_row[{index}]"
         raise Refusal(f"{op}: {where} must not be below the value before it, got {value} after {before}")
     return rows
 

@@ -46,16 +46,16 @@ class SortedPairs:
 
     def gather_index(self) -> Tensor:
         """Where each pair went, -1 for those of other experts."""
-        place = torch.arange(self.order.size(0), device=self.order.device)
-        return self._at_pairs(torch.where(place < self.present, place, -1))
+        position = torch.arange(self.order.size(0), device=self.order.device)
+        return self._at_pairs(torch.where(position < self.present, position, -1))
 
     def with_capacity(self, experts: int, capacity: int) -> tuple[Tensor, Tensor]:
         """The pair in each of ``capacity`` rows of all ``experts``, -1 for none, and the row of each pair, likewise."""
-        place = torch.arange(self.order.size(0), device=self.order.device)
-        place_in_expert = place - self.first[self.experts]
-        is_kept = place_in_expert < capacity
+        position = torch.arange(self.order.size(0), device=self.order.device)
+        position_in_expert = position - self.first[self.experts]
+        is_kept = position_in_expert < capacity
         rows = experts * capacity
-        row = torch.where(is_kept, self.experts * capacity + place_in_expert, rows)
+        row = torch.where(is_kept, self.experts * capacity + position_in_expert, rows)
         pair_of_row = self.order.new_full((rows + 1,), -1).scatter(0, row, self.order)[:rows]
         return pair_of_row, self._at_pairs(torch.where(is_kept, row, -1))
 

@@ -53,21 +53,21 @@ def finalize_routing(
     expert = None if export_for_source_row is None or bias is None else bias_index(export_for_source_row, bias.size(0))
     dtype = torch.float32 if rows.dtype == torch.bfloat16 else rows.dtype
 
-    def term(part: slice, place: int) -> Tensor:
-        source = index[part, place]
+    def term(part: slice, choice: int) -> Tensor:
+        source = index[part, choice]
         values = rows.index_select(0, source.clamp(min=0)).to(dtype)
         if bias is not None and expert is not None:
-            values = values + bias.index_select(0, expert[part, place]).to(dtype)
+            values = values + bias.index_select(0, expert[part, choice]).to(dtype)
         if scales is not None:
-            values = values * scales[part, place, None].to(dtype)
+            values = values * scales[part, choice, None].to(dtype)
         return torch.where((source >= 0).unsqueeze(-1), values, 0) if mode in DROP_MODES else values
 
     def block(part: slice) -> tuple[Tensor]:
         total = None if skip1 is None else skip1[part].to(dtype)
         if total is not None and skip2 is not None:
             total = total + skip2[part].to(dtype)
-        for place in range(terms):
-            total = term(part, place) if total is None else total + term(part, place)
+        for choice in range(terms):
+            total = term(part, choice) if total is None else total + term(part, choice)
         assert total is not None
         return (total.to(rows.dtype),)
 

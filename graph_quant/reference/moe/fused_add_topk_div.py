@@ -23,8 +23,8 @@ def checked_copies(mapping_num: Tensor, most: int) -> Tensor:
     """``mapping_num``, refused where it counts copies that the table has no room for."""
     wrong = ((mapping_num < 0) | (mapping_num > most)).nonzero()
     if wrong.numel():
-        place = int(wrong[0])
-        raise Refusal(f"{OP}: mapping_num[{place}] must lie in [0, {most}], got {int(mapping_num[place])}")
+        index = int(wrong[0])
+        raise Refusal(f"{OP}: mapping_num[{index}] must lie in [0, {most}], got {int(mapping_num[index])}")
     return mapping_num
 
 
@@ -63,8 +63,8 @@ def fused_add_topk_div_out(
     y: Tensor,
     indices: Tensor,
     activation_type: str | None,  # noqa: ARG001 (there is one)
-    **given: Any,
+    **arguments: Any,
 ) -> tuple[Tensor, Tensor]:
     """Writes them to ``y`` and ``indices``."""
-    weights, experts = fused_add_topk_div(**given)
+    weights, experts = fused_add_topk_div(**arguments)
     return y.copy_(weights), indices.copy_(experts)

@@ -38,9 +38,9 @@ def table(tid2eid: Tensor, input_ids: Tensor, experts: int) -> Tensor:
     chosen = tid2eid[input_ids]
     is_wrong = (chosen < 0) | (chosen >= experts)
     if bool(is_wrong.any()):
-        token, place = is_wrong.nonzero()[0].tolist()
-        where = f"tid2eid[{int(input_ids[token])}][{place}]"
-        raise Refusal(f"{_OP}: {where} must lie in [0, {experts - 1}], got {int(chosen[token, place])}")
+        token, choice = is_wrong.nonzero()[0].tolist()
+        where = f"tid2eid[{int(input_ids[token])}][{choice}]"
+        raise Refusal(f"{_OP}: {where} must lie in [0, {experts - 1}], got {int(chosen[token, choice])}")
     return tid2eid
 
 

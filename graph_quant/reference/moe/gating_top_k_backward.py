@@ -52,13 +52,13 @@ def of_logits(
     eps: float,
 ) -> Tensor:
     """``gating_top_k_backward`` of scores and experts that are right."""
-    given, chosen = grad_y.contiguous().float() * routed_scaling_factor, expert_idx.long()
+    grad, chosen = grad_y.contiguous().float() * routed_scaling_factor, expert_idx.long()
     if norm_type == SIGMOID or renorm:
         weights = x_norm.gather(1, chosen)
         total = weights.sum(1, keepdim=True) + eps
-        given = (given - (given * weights).sum(1, keepdim=True) / total) / total
+        grad = (grad - (grad * weights).sum(1, keepdim=True) / total) / total
     # An expert may be named twice, by a table.
-    of_scores = torch.zeros_like(x_norm).scatter_add(1, chosen, given)
+    of_scores = torch.zeros_like(x_norm).scatter_add(1, chosen, grad)
     if norm_type == SIGMOID:
         return (of_scores * x_norm * (1.0 - x_norm)).to(grad_y.dtype)
     return (x_norm * (of_scores - (of_scores * x_norm).sum(1, keepdim=True))).to(grad_y.dtype)

@@ -32,7 +32,7 @@ def best_groups(groups: Tensor, k: int, n: int) -> Tensor:
     """Which of float32 ``groups`` (rows, groups, experts) are the ``k`` best of their row, (rows, groups, 1)."""
     largest = groups.sort(dim=-1, descending=True, stable=True).values[..., :n]
     scores = largest[..., 0]
-    for place in range(1, n):
-        scores = scores + largest[..., place]
+    for index in range(1, n):
+        scores = scores + largest[..., index]
     best = scores.sort(dim=-1, descending=True, stable=True).indices[:, :k]
     return torch.zeros_like(scores, dtype=torch.bool).scatter_(1, best, True).unsqueeze(-1)

@@ -38,7 +38,7 @@ def init_routing(x: Tensor, row_idx: Tensor, expert_idx: Tensor, *, active_num: 
     numbers = row_numbers(row_idx).reshape(-1)
     expanded_experts, order = torch.sort(experts(expert_idx).reshape(-1), stable=True)
     source = numbers[order].long()
-    place = torch.arange(source.size(0), dtype=torch.int32, device=x.device)
-    expanded_row_idx = torch.empty_like(place).scatter(0, source, place)
+    position = torch.arange(source.size(0), dtype=torch.int32, device=x.device)
+    expanded_row_idx = torch.empty_like(position).scatter(0, source, position)
     kept = torch.sym_min(active_num, x.size(0)) * expert_idx.size(1)
     return x.index_select(0, source[:kept] % x.size(0)), expanded_row_idx, expanded_experts

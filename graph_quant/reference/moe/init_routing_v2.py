@@ -87,17 +87,17 @@ def _present_rows(
     return expanded, scales
 
 
-def _token_counts(pairs: SortedPairs, start: int, experts: int, kind: int, asked: bool) -> Tensor:
+def _token_counts(pairs: SortedPairs, start: int, experts: int, kind: int, wanted: bool) -> Tensor:
     """The pairs of each expert: as a running sum, as counts, or as a list of (expert, count) without zeros."""
     counts = pairs.counts()
     if kind == KEY_VALUE:
         listed = counts.new_zeros(experts + 1, 2)
-        if asked:
+        if wanted:
             has_pairs = counts > 0
-            place = torch.where(has_pairs, has_pairs.cumsum(0) - 1, experts)
+            row = torch.where(has_pairs, has_pairs.cumsum(0) - 1, experts)
             ids = torch.arange(counts.size(0), device=counts.device) + start
-            listed = listed.index_copy(0, place, torch.stack((ids, counts), 1))
+            listed = listed.index_copy(0, row, torch.stack((ids, counts), 1))
         return listed[:experts].contiguous()
-    if not asked:
+    if not wanted:
         return torch.zeros_like(counts)
     return counts if kind == COUNT else counts.cumsum(0)

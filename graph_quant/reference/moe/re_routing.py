@@ -39,9 +39,9 @@ def re_routing(
     """``(permute_tokens, permute_per_token_scales, permute_token_idx, expert_token_num)``."""
     counts = token_counts(expert_token_num_per_rank, tokens.size(0))
     experts = counts.size(1)
-    place = torch.arange(tokens.size(0), device=tokens.device)
+    position = torch.arange(tokens.size(0), device=tokens.device)
     # The pieces as they came, rank by rank, tell the expert of each token; a stable sort keeps ranks in order.
-    piece = torch.searchsorted(counts.reshape(-1).cumsum(0), place, right=True)
+    piece = torch.searchsorted(counts.reshape(-1).cumsum(0), position, right=True)
     source = torch.sort(piece % experts, stable=True).indices
     scales = tokens.new_zeros(tokens.size(0), dtype=torch.float32)
     if per_token_scales is not None:

@@ -65,8 +65,8 @@ def permute_with_routing_map(
 def kept_rows(routing_map: Tensor, num_out_tokens: int | None, drop_and_pad: bool) -> int:
     """How many rows come back: as many for each token, or for each expert."""
     multiple = routing_map.size(1 if drop_and_pad else 0)
-    asked = routing_map.size(0) if num_out_tokens is None else num_out_tokens
-    return asked // multiple * multiple
+    requested = routing_map.size(0) if num_out_tokens is None else num_out_tokens
+    return requested // multiple * multiple
 
 
 def permuted(
@@ -110,10 +110,10 @@ def unpermute_with_routing_map(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The sum of each token's rows; and for the gradient the rows token by token, their tokens and their weights."""
     tokens = restore_shape[0]
-    places = checked_rows(OUT, "sorted_indices", sorted_indices, tokens if drop_and_pad else 2**31)
+    positions = checked_rows(OUT, "sorted_indices", sorted_indices, tokens if drop_and_pad else 2**31)
     if routing_map is not None and probs is not None and not drop_and_pad:
         routing_map = checked_expert_count(OUT, routing_map, permuted_tokens.size(0) // tokens)
-    return unpermuted(permuted_tokens, places, tokens, probs, routing_map, drop_and_pad, sum_rows)
+    return unpermuted(permuted_tokens, positions, tokens, probs, routing_map, drop_and_pad, sum_rows)
 
 
 def first(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Tensor]:
@@ -129,7 +129,7 @@ def first(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Tensor]:
 
 def unpermuted(
     rows: Tensor,
-    places: Tensor,
+    positions: Tensor,
     tokens: int,
     probs: Tensor | None,
     routing_map: Tensor | None,
@@ -138,14 +138,14 @@ def unpermuted(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """The results for indices that are right; ``unpermute`` is npu_moe_token_unpermute, eagerly or in a graph."""
     if drop_and_pad:
-        return _unpadded(rows, places, tokens, probs)
+        return _unpadded(rows, positions, tokens, probs)
     k = rows.size(0) // tokens
     weights = None
     if probs is not None and routing_map is not None:
         weights = probs.gather(1, chosen_first(routing_map, k))
-    nothing = torch.zeros_like(places)
-    sums = unpermute(rows, places.reshape(tokens, k), weights)
-    return sums, nothing, nothing.clone(), None if weights is None else weights.reshape(-1)
+    unused = torch.zeros_like(positions)
+    sums = unpermute(rows, positions.reshape(tokens, k), weights)
+    return sums, unused, unused.clone(), None if weights is None else weights.reshape(-1)
 
 
 def _unpadded(

@@ -38,39 +38,39 @@ def permute_with_routing_map_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """The gradients of the tokens and of the probabilities."""
     rows, tokens = permuted_token_out_grad.size(0), routing_map.size(0)
-    places = checked_rows(TOKENS_GRAD, "sorted_indices", sorted_indices, tokens if drop_and_pad else max(rows, 1))
+    positions = checked_rows(TOKENS_GRAD, "sorted_indices", sorted_indices, tokens if drop_and_pad else max(rows, 1))
     if drop_and_pad or rows == 0:
         checked = checked_binary(TOKENS_GRAD, routing_map)
     else:
         checked = checked_expert_count(TOKENS_GRAD, routing_map, rows // tokens)
-    return of_tokens(permuted_token_out_grad, probs_grad, places, checked, drop_and_pad, _summed)
+    return of_tokens(permuted_token_out_grad, probs_grad, positions, checked, drop_and_pad, _summed)
 
 
-def _summed(rows: Tensor, place_of: Tensor) -> Tensor:
-    return sum_rows(rows, place_of, None)
+def _summed(rows: Tensor, position_of: Tensor) -> Tensor:
+    return sum_rows(rows, position_of, None)
 
 
 def of_tokens(
     grad: Tensor,
     probs_grad: Tensor | None,
-    places: Tensor,
+    positions: Tensor,
     routing_map: Tensor,
     drop_and_pad: bool,
     sum_rows: Callable[[Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, Tensor | None]:
     """``permute_with_routing_map_grad`` of checked arguments; ``sum_rows`` adds the rows of a token."""
     (tokens, experts), rows = routing_map.shape, grad.size(0)
-    nothing = None if probs_grad is None else probs_grad.new_zeros(tokens, experts)
+    zeros = None if probs_grad is None else probs_grad.new_zeros(tokens, experts)
     if guard_or_false(rows == 0):
-        return grad.new_zeros(tokens, grad.size(1)), nothing
+        return grad.new_zeros(tokens, grad.size(1)), zeros
     if drop_and_pad:
-        sums = torch.zeros(tokens, grad.size(1), device=grad.device).index_add(0, places, grad.float())
-        return sums.to(grad.dtype), None if probs_grad is None else _at_rows(probs_grad, places, tokens, experts)
-    tokens_grad = sum_rows(grad, places.reshape(tokens, rows // tokens))
-    if probs_grad is None or nothing is None:
+        sums = torch.zeros(tokens, grad.size(1), device=grad.device).index_add(0, positions, grad.float())
+        return sums.to(grad.dtype), None if probs_grad is None else _at_rows(probs_grad, positions, tokens, experts)
+    tokens_grad = sum_rows(grad, positions.reshape(tokens, rows // tokens))
+    if probs_grad is None or zeros is None:
         return tokens_grad, None
     chosen = chosen_first(routing_map, rows // tokens)
-    return tokens_grad, nothing.scatter(1, chosen, probs_grad.index_select(0, places).reshape(chosen.shape))
+    return tokens_grad, zeros.scatter(1, chosen, probs_grad.index_select(0, positions).reshape(chosen.shape))
 
 
 def _at_rows(values: Tensor, token_of: Tensor, tokens: int, experts: int) -> Tensor:
@@ -90,13 +90,13 @@ def unpermute_with_routing_map_grad(
 ) -> tuple[Tensor, Tensor | None]:
     """The gradients of the rows and of the probabilities."""
     pairs, tokens = out_index.size(0), unpermuted_tokens_grad.size(0)
-    places, token_of = checked_rows(ROWS_GRAD, "out_index", out_index, pairs), permuted_token_id
+    positions, token_of = checked_rows(ROWS_GRAD, "out_index", out_index, pairs), permuted_token_id
     if drop_and_pad:
-        places = each_row_once(ROWS_GRAD, "out_index", places)
+        positions = each_row_once(ROWS_GRAD, "out_index", positions)
         token_of = checked_rows(ROWS_GRAD, "permuted_token_id", permuted_token_id, tokens)
     if routing_map is not None and probs is not None and not drop_and_pad:
         routing_map = checked_expert_count(ROWS_GRAD, routing_map, pairs // tokens)
-    return of_rows(unpermuted_tokens_grad, places, token_of, routing_map, permuted_tokens, probs, drop_and_pad)
+    return of_rows(unpermuted_tokens_grad, positions, token_of, routing_map, permuted_tokens, probs, drop_and_pad)
 
 
 @value_check
@@ -135,10 +135,10 @@ def of_rows(
 def _of_padded_rows(
     grad: Tensor, token_of: Tensor, permuted_tokens: Tensor | None, probs: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    given = grad.index_select(0, token_of)
+    grad_rows = grad.index_select(0, token_of)
     if probs is None or permuted_tokens is None:
-        return given, None
+        return grad_rows, None
     tokens, experts = probs.shape
     weights = probs.t().gather(1, token_of.reshape(experts, -1)).reshape(-1, 1).float()
-    products = (permuted_tokens.float() * given.float()).sum(1).to(probs.dtype)
-    return (given.float() * weights).to(grad.dtype), _at_rows(products, token_of, tokens, experts)
+    products = (permuted_tokens.float() * grad_rows.float()).sum(1).to(probs.dtype)
+    return (grad_rows.float() * weights).to(grad.dtype), _at_rows(products, token_of, tokens, experts)

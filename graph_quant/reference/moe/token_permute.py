@@ -40,15 +40,15 @@ def token_permute(
 ) -> tuple[Tensor, Tensor]:
     """``(permuted_tokens, sorted_indices)``."""
     order = torch.sort(experts(indices).reshape(-1), stable=True).indices
-    place = torch.arange(order.size(0), dtype=torch.int32, device=tokens.device)
+    position = torch.arange(order.size(0), dtype=torch.int32, device=tokens.device)
     source = order[: kept_rows(order.size(0), num_out_tokens)] // (1 if indices.dim() == 1 else indices.size(1))
-    return tokens.index_select(0, source), torch.empty_like(place).scatter(0, order, place)
+    return tokens.index_select(0, source), torch.empty_like(position).scatter(0, order, position)
 
 
 def kept_rows(pairs: int, num_out_tokens: int | None) -> int:
     """How many rows are asked for: all without a number, so many, or all but so many."""
-    asked = num_out_tokens or 0
-    return torch.sym_min(asked, pairs) if asked > 0 else torch.sym_max(pairs + asked, 0)  # type: ignore[no-any-return]
+    requested = num_out_tokens or 0
+    return torch.sym_min(requested, pairs) if requested > 0 else torch.sym_max(pairs + requested, 0)  # type: ignore[no-any-return]
 
 
 @kernel("MoeTokenUnpermute", flops=2)
@@ -67,24 +67,24 @@ def token_unpermute(
     )
 
 
-def sum_rows(rows: Tensor, place_of: Tensor, probs: Tensor | None) -> Tensor:
+def sum_rows(rows: Tensor, position_of: Tensor, probs: Tensor | None) -> Tensor:
     """The sum over k of the rows at ``place_of[token, k]``, times ``probs[token, k]`` if given, in float32."""
 
     def block(part: slice) -> tuple[Tensor]:
-        total = torch.zeros(place_of[part].size(0), rows.size(1), device=rows.device)
-        for term in range(place_of.size(1)):
-            place = place_of[part, term]
-            adds = place < rows.size(0)
-            values = rows.index_select(0, torch.where(adds, place, 0)).float()
+        total = torch.zeros(position_of[part].size(0), rows.size(1), device=rows.device)
+        for term in range(position_of.size(1)):
+            position = position_of[part, term]
+            adds = position < rows.size(0)
+            values = rows.index_select(0, torch.where(adds, position, 0)).float()
             if probs is not None:
                 weight = probs[part, term].float()
                 values, adds = values * weight.unsqueeze(-1), adds & (weight != 0)
             total = torch.where(adds.unsqueeze(-1), values if term == 0 else total + values, total)
         return (total.to(rows.dtype),)
 
-    if torch.compiler.is_compiling() or place_of.size(0) == 0:
+    if torch.compiler.is_compiling() or position_of.size(0) == 0:
         return block(slice(None))[0]
-    return by_row_blocks(block, place_of.size(0), rows.size(1))[0]
+    return by_row_blocks(block, position_of.size(0), rows.size(1))[0]
 
 
 def token_unpermute_for_autograd(

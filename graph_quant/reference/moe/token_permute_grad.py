@@ -20,10 +20,10 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 def token_permute_grad(grad_permuted_tokens: Tensor, sorted_indices: Tensor, experts_a_token: int) -> Tensor:
     """The gradient of the tokens."""
-    place_of = checked_positions("npu_moe_token_permute_grad", sorted_indices).reshape(-1, experts_a_token)
+    position_of = checked_positions("npu_moe_token_permute_grad", sorted_indices).reshape(-1, experts_a_token)
     if grad_permuted_tokens.size(0) == 0:
-        return grad_permuted_tokens.new_zeros(place_of.size(0), grad_permuted_tokens.size(1))
-    return sum_rows(grad_permuted_tokens, place_of, None)
+        return grad_permuted_tokens.new_zeros(position_of.size(0), grad_permuted_tokens.size(1))
+    return sum_rows(grad_permuted_tokens, position_of, None)
 
 
 @kernel("MoeTokenPermuteGrad", flops=1)
@@ -65,13 +65,13 @@ def gradients(
     grad, pairs, experts = grad_unpermuted_tokens, sorted_indices.size(0), 1 if probs is None else probs.size(1)
     weights = None if probs is None else probs.reshape(-1)
     # One place more takes what was dropped.
-    place = torch.clamp(sorted_indices.long(), max=rows)
-    nobody = torch.full_like(place[:1], pairs).expand(rows + 1)
-    pair_of_row = nobody.scatter(0, place, torch.arange(pairs, device=grad.device))[:rows]
+    position = torch.clamp(sorted_indices.long(), max=rows)
+    unused = torch.full_like(position[:1], pairs).expand(rows + 1)
+    pair_of_row = unused.scatter(0, position, torch.arange(pairs, device=grad.device))[:rows]
     of_rows = _rows_of_pairs(grad, pair_of_row, experts, weights)
     if permuted_tokens is None or probs is None:
         return of_rows, None
-    return of_rows, _products(grad, permuted_tokens, place, experts).to(probs.dtype).reshape(probs.shape)
+    return of_rows, _products(grad, permuted_tokens, position, experts).to(probs.dtype).reshape(probs.shape)
 
 
 def _rows_of_pairs(grad: Tensor, pair_of_row: Tensor, experts: int, weights: Tensor | None) -> Tensor:
@@ -80,28 +80,28 @@ def _rows_of_pairs(grad: Tensor, pair_of_row: Tensor, experts: int, weights: Ten
     def block(part: slice) -> tuple[Tensor]:
         is_used = pair_of_row[part] < pairs
         pair = torch.where(is_used, pair_of_row[part], 0)
-        given = grad.index_select(0, pair // experts)
+        rows = grad.index_select(0, pair // experts)
         if weights is not None:
             weight = weights.index_select(0, pair).float().unsqueeze(-1)
-            given = (given.float() * weight).to(grad.dtype)
-        return (torch.where(is_used.unsqueeze(-1), given, 0),)
+            rows = (rows.float() * weight).to(grad.dtype)
+        return (torch.where(is_used.unsqueeze(-1), rows, 0),)
 
     return _in_blocks(block, pair_of_row.size(0), grad.size(1))
 
 
-def _products(grad: Tensor, permuted_tokens: Tensor, place: Tensor, experts: int) -> Tensor:
-    token = torch.arange(place.size(0), device=grad.device) // experts
+def _products(grad: Tensor, permuted_tokens: Tensor, position: Tensor, experts: int) -> Tensor:
+    token = torch.arange(position.size(0), device=grad.device) // experts
     rows = permuted_tokens.size(0)
     if guard_or_false(rows == 0):
-        return torch.zeros(place.size(0), device=grad.device)
+        return torch.zeros(position.size(0), device=grad.device)
 
     def block(part: slice) -> tuple[Tensor]:
-        is_kept = place[part] < rows
-        values = permuted_tokens.index_select(0, torch.where(is_kept, place[part], 0)).float()
+        is_kept = position[part] < rows
+        values = permuted_tokens.index_select(0, torch.where(is_kept, position[part], 0)).float()
         sums = (values * grad.index_select(0, token[part]).float()).sum(1)
         return (torch.where(is_kept, sums, 0),)
 
-    return _in_blocks(block, place.size(0), grad.size(1))
+    return _in_blocks(block, position.size(0), grad.size(1))
 
 
 def _in_blocks(block: Callable[[slice], tuple[Tensor]], rows: int, width: int) -> Tensor:

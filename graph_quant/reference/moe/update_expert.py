@@ -34,9 +34,9 @@ def chosen(expert_ids: Tensor, experts: int) -> Tensor:
     """``expert_ids``, refused where one is no expert."""
     wrong = (expert_ids < 0) | (expert_ids >= experts)
     if bool(wrong.any()):
-        token, place = (int(each) for each in wrong.nonzero()[0])
-        got = int(expert_ids[token, place])
-        raise Refusal(f"{OP}: expert_ids[{token}][{place}] must lie in [0, {experts}), got {got}")
+        token, choice = (int(index) for index in wrong.nonzero()[0])
+        got = int(expert_ids[token, choice])
+        raise Refusal(f"{OP}: expert_ids[{token}][{choice}] must lie in [0, {experts}), got {got}")
     return expert_ids
 
 
@@ -68,11 +68,11 @@ def update_expert(
     counts = table[:, 0].to(torch.int64)[ids]
     if balance_mode == 0:
         run = (world_size + counts - 1) // counts
-        place = local_rank_id // run
+        replica = local_rank_id // run
     else:
-        place = torch.arange(ids.size(0), device=ids.device)[:, None] % counts
-    place = torch.where(counts == 1, 0, place)
-    balanced = table[ids, place + 1].to(expert_ids.dtype)
+        replica = torch.arange(ids.size(0), device=ids.device)[:, None] % counts
+    replica = torch.where(counts == 1, 0, replica)
+    balanced = table[ids, replica + 1].to(expert_ids.dtype)
     if expert_scales is None or pruning_threshold is None:
         return balanced, torch.zeros_like(ids, dtype=torch.bool)
     scales = expert_scales.float()

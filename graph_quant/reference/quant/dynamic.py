@@ -70,7 +70,7 @@ def quantise(
     else:
         y, *parameters = _quantise_tokens(method, x, smooth_scales, group_index, top, destination)
     shape = parameter_shape(x.shape, mode)
-    return (y.reshape(destination.stored_shape(x.shape)), *(each.reshape(shape) for each in parameters))
+    return (y.reshape(destination.stored_shape(x.shape)), *(parameter.reshape(shape) for parameter in parameters))
 
 
 def _quantise_tokens(

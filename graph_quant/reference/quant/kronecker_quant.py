@@ -40,14 +40,14 @@ def flat_quant(
     if dst_dtype not in _INT4_ATTRIBUTES or dst_type_max:
         raise NotImplementedError(f"FlatQuant: only int4 has a host kernel, got dst_dtype {dst_dtype}")
     inner = torch.matmul(x.float(), kronecker_p2.float()).to(x.dtype)
-    turned = torch.matmul(kronecker_p1.float(), inner.float()).half().float()
-    largest = turned.abs().amax((1, 2))
+    rotated = torch.matmul(kronecker_p1.float(), inner.float()).half().float()
+    largest = rotated.abs().amax((1, 2))
     # The ratio is a float32 on the device.
     ratio = torch.full((), clip_ratio, dtype=torch.float32, device=x.device)
     if x.size(1) == 1:
         scale = largest * (ratio / _TOP)
-        scaled = turned / scale[:, None, None]
+        scaled = rotated / scale[:, None, None]
     else:
-        factor = torch.where(largest != 0, (_TOP / ratio) / largest, _TOP)
-        scale, scaled = largest * ratio / _TOP, turned * factor[:, None, None]
+        multiplier = torch.where(largest != 0, (_TOP / ratio) / largest, _TOP)
+        scale, scaled = largest * ratio / _TOP, rotated * multiplier[:, None, None]
     return saturate(scaled.half().float(), INT4), scale

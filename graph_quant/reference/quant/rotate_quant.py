@@ -16,11 +16,11 @@ from torch import Tensor
 
 def rotate_quant(x: Tensor, rotation: Tensor, destination: Destination) -> tuple[Tensor, Tensor]:
     """The integers, and the scale of each row."""
-    stretches = x.reshape(x.size(0), -1, rotation.size(0)).float()
-    turned = torch.matmul(stretches, rotation.float()).to(x.dtype).float().reshape(x.shape)
-    largest = turned.abs().amax(1)
+    blocks = x.reshape(x.size(0), -1, rotation.size(0)).float()
+    rotated = torch.matmul(blocks, rotation.float()).to(x.dtype).float().reshape(x.shape)
+    largest = rotated.abs().amax(1)
     top = torch.full((), float(destination.high), dtype=torch.float32, device=x.device)
-    return store(turned * (top / largest).unsqueeze(1), destination), largest * (1 / top)
+    return store(rotated * (top / largest).unsqueeze(1), destination), largest * (1 / top)
 
 
 @kernel("RotateQuant", flops=CONTRACTION, exact=True, packs=True)
