@@ -1,7 +1,7 @@
-"""Quantised modules, thin over the operators, and ``quantize_``, which puts them into a model.
+"""Quantised modules, thin wrappers of the npu operators, and ``quantize_``, which puts them into a model.
 
 ====================================  ===============================================================================
-module                                what runs for each call
+module                                operators of a call
 ====================================  ===============================================================================
 ``DynamicW8A8Linear``                 npu_dynamic_quant by token, npu_quant_matmul
 ``StaticW8A8Linear``                  npu_quantize, npu_trans_quant_param (for float16), npu_quant_matmul
@@ -15,17 +15,17 @@ module                                what runs for each call
 ``W8A16Experts``, ``W4A16Experts``    the same with npu_swiglu between the products
 ====================================  ===============================================================================
 
-A recipe says which of them replaces what::
+A recipe chooses the modules::
 
     quantize_(model, DynamicW8A8(), lambda module, name: "lm_head" not in name)
 
-and recipes with static scales take what ``observe`` saw::
+Recipes with static scales need the ranges that ``observe`` records::
 
     with observe(model) as seen:
         model(calibration_prompts)
     quantize_(model, StaticW8A8(smooth=0.5), observations=seen)
 
-``parallelize_`` shares the modules of a quantised model among ranks.
+``parallelize_`` distributes the modules of a quantised model over ranks.
 """
 
 from graph_quant.nn.checkpoints.load import Loaded, load_quantised

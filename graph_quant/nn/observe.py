@@ -1,4 +1,4 @@
-"""Calibration: the range of what goes into linears and experts while a model runs on sample inputs."""
+"""Calibration: records the ranges of the inputs of linears and experts while a model runs on samples."""
 
 from __future__ import annotations
 
@@ -16,39 +16,82 @@ Filter = Callable[[nn.Module, str], bool]
 
 @dataclass(frozen=True)
 class Range:
-    """The lowest and highest value of each channel, float32 (k,), or (experts, k) for experts."""
+    """The range of each input channel, as calibration observed it.
+
+    Attributes:
+        low: The minimum of each channel, float32 (k,), or (experts, k) for experts.
+        high: The maximum, of the same shape.
+
+    Example:
+        >>> Range(torch.tensor([-1.0]), torch.tensor([3.0])).magnitude
+        tensor([3.])
+    """
 
     low: Tensor
     high: Tensor
 
     @property
     def magnitude(self) -> Tensor:
-        """The largest magnitude of each channel."""
+        """The absmax of each channel."""
         return torch.maximum(self.low.abs(), self.high.abs())
 
     @property
     def overall(self) -> Range:
-        """The range of all experts together, (k,)."""
+        """The range over all experts, (k,)."""
         return Range(self.low.amin(0), self.high.amax(0))
 
     def joined(self, other: Range) -> Range:
-        """The range that covers both."""
+        """Return the union of two ranges.
+
+        Args:
+            other: A range of the same shape.
+
+        Returns:
+            The smallest range that contains both.
+        """
         return Range(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
 
 
 @dataclass
 class Observations:
-    """Ranges by name: of a linear's input, and of an experts module's two inputs, ``….gate_up`` and ``….down``."""
+    """Observed ranges by module name.
+
+    Attributes:
+        ranges: The range of a linear's input by the linear's name; for experts, those of ``<name>.gate_up`` and
+            ``<name>.down``.
+
+    Example:
+        >>> with observe(model) as seen:
+        ...     model(samples)
+        >>> seen.ranges["layers.0.mlp.up_proj"].low.shape
+        torch.Size([4096])
+    """
 
     ranges: dict[str, Range] = field(default_factory=dict)
 
     def add(self, name: str, seen: Range) -> None:
-        """Widens what is known of ``name``."""
+        """Extend the range of ``name``.
+
+        Args:
+            name: The name of a module's input.
+            seen: The range to include.
+        """
         known = self.ranges.get(name)
         self.ranges[name] = seen if known is None else known.joined(seen)
 
     def of(self, name: str, recipe: str) -> Range:
-        """The range of ``name``, which ``recipe`` needs."""
+        """Return the range of ``name``.
+
+        Args:
+            name: The name of a module's input.
+            recipe: The recipe that needs it, for the error message.
+
+        Returns:
+            The observed range.
+
+        Raises:
+            ValueError: ``name`` was not observed.
+        """
         if name not in self.ranges:
             raise ValueError(f"{recipe}: {name} was not observed; run the model on samples under observe() first")
         return self.ranges[name]
@@ -56,7 +99,21 @@ class Observations:
 
 @contextmanager
 def observe(model: nn.Module, filter: Filter | None = None) -> Iterator[Observations]:  # noqa: A002
-    """Watches the linears and experts of ``model`` that ``filter`` accepts, all by default, while the block runs."""
+    """Record the input ranges of linears and experts while the block runs.
+
+    Args:
+        model: The model to calibrate, with its float modules.
+        filter: ``filter(module, name)`` selects modules; all linears and experts if None.
+
+    Yields:
+        The observations, for ``quantize_``.
+
+    Example:
+        >>> with torch.no_grad(), observe(model) as seen:
+        ...     for batch in samples:
+        ...         model(batch)
+        >>> quantize_(model, StaticW8A8(), observations=seen)
+    """
     seen = Observations()
     handles = []
     for name, module in model.named_modules():
@@ -74,7 +131,7 @@ def observe(model: nn.Module, filter: Filter | None = None) -> Iterator[Observat
 
 
 def range_of(x: Tensor) -> Range:
-    """The range of each channel of x (…, k)."""
+    """Return the range of each channel of ``x`` (…, k)."""
     rows = x.detach().float().reshape(-1, x.size(-1))
     return Range(rows.amin(0), rows.amax(0))
 
@@ -93,29 +150,29 @@ def _experts_hook(seen: Observations, name: str) -> Callable[[nn.Module, Any], N
         if not hidden.numel():
             return
         source = float_experts("observe", module)
-        entering, inside = [], []
+        gate_up_inputs, down_inputs = [], []
         for expert, (gate_up, _) in enumerate(zip(source.gate_up, source.down, strict=True)):
             own = hidden[(chosen == expert).any(-1)]
-            entering.append(own)
+            gate_up_inputs.append(own)
             gate, up = nn.functional.linear(own, gate_up).chunk(2, dim=-1)
-            inside.append(source.act_fn(gate) * up)
-        seen.add(f"{name}.gate_up", _by_expert(entering))
-        seen.add(f"{name}.down", _by_expert(inside))
+            down_inputs.append(source.act_fn(gate) * up)
+        seen.add(f"{name}.gate_up", _stack_ranges(gate_up_inputs))
+        seen.add(f"{name}.down", _stack_ranges(down_inputs))
 
     return hook
 
 
-def _by_expert(groups: list[Tensor]) -> Range:
-    """The range of each group; where no row came to one it is empty, from infinity to minus infinity."""
+def _stack_ranges(groups: list[Tensor]) -> Range:
+    """Return the ranges of groups of rows; an empty group gets the empty range from infinity to minus infinity."""
     empty = torch.full((groups[0].size(-1),), torch.inf, device=groups[0].device)
     ranges = [range_of(group) if group.size(0) else Range(empty, -empty) for group in groups]
-    return Range(torch.stack([each.low for each in ranges]), torch.stack([each.high for each in ranges]))
+    return Range(torch.stack([r.low for r in ranges]), torch.stack([r.high for r in ranges]))
 
 
 def check_ranges(
     module: str, gate_up: Tensor, down: Tensor, gate_up_input: Range | None, down_input: Range | None
 ) -> tuple[Range, Range]:
-    """The ranges of what enters the two linears of experts; an expert that nothing came to gets the range of all."""
+    """Return the input ranges of both products; an expert without rows gets the range over all experts."""
     checked = []
     for name, observed, weight in (("gate_up_input", gate_up_input, gate_up), ("down_input", down_input, down)):
         if observed is None:

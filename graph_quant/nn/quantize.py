@@ -1,21 +1,30 @@
-"""quantize_: a model's modules replaced, in place."""
+"""``quantize_``: replaces modules of a model in place."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 
-from graph_quant.nn.experts.source import is_experts, why_not, why_own
+from graph_quant.nn.experts.source import custom_forward_reason, is_experts, unsupported_reason
 from graph_quant.nn.observe import Filter, Observations
 from graph_quant.nn.recipes import Recipe
 from torch import nn
 
-# They compute with the weights of their linears and do not call them, always or on their fast path.
-_READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
+# These read the weights of their linears instead of calling them, always or on their fast path.
+_WEIGHT_READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
 
 class Replaced(list[str]):
-    """The names of what was replaced. ``left`` says of what was left as it was, why."""
+    """The names of the replaced modules; the result of ``quantize_``.
+
+    Attributes:
+        left: The reason by name, for modules that the filter accepted but that were not replaced.
+
+    Example:
+        >>> replaced = quantize_(model, DynamicW8A8())
+        >>> len(replaced), replaced.left
+        (96, {})
+    """
 
     def __init__(self, names: Sequence[str], left: dict[str, str]) -> None:
         super().__init__(names)
@@ -30,15 +39,30 @@ def quantize_(
     observations: Observations | None = None,
     types: Sequence[type[nn.Module]] = (),
 ) -> Replaced:
-    """Replaces each module of ``model`` that ``recipe`` applies to and ``filter(module, name)`` accepts.
+    """Replace modules of ``model`` by quantised ones, in place.
 
-    Without a filter all of them are. A module with several names is replaced under all of them, by one. Left as they
-    were, with a warning and in the result's ``left``, are subclasses of nn.Linear and experts that are not among
-    ``types``, where their forward may be their own, linears whose parent reads their weights, and what hooks are
-    attached to. A ModuleList of experts that is among ``types`` is replaced as a whole, else the linears in it are.
+    A module with several names is replaced by one module under all of them. Some modules are left, with a warning and
+    in the result's ``left``: subclasses of ``nn.Linear`` and experts with a forward of their own that are not among
+    ``types``, linears whose parent reads their weights, and modules with hooks. If one module is refused, none is
+    replaced.
 
-    Recipes with static scales or smoothing need the ``observations`` of the same model. A model where nothing is
-    replaced is a mistake and refused. Nothing is replaced when one of the modules is refused.
+    Args:
+        model: The model, with float16 or bfloat16 weights.
+        recipe: The quantisation scheme.
+        filter: ``filter(module, name)`` selects modules; all that the recipe applies to if None.
+        observations: What ``observe`` recorded for the same model; needed for static scales and smoothing.
+        types: Subclasses of ``nn.Linear`` and classes of experts that are replaced too. A ModuleList of experts among
+            them is replaced as a whole, otherwise its linears are.
+
+    Returns:
+        The names of the replaced modules.
+
+    Raises:
+        ValueError: No module is replaced, ``model`` itself would be, or a module's sizes do not fit the recipe.
+        TypeError: A weight is neither float16 nor bfloat16.
+
+    Example:
+        >>> quantize_(model, DynamicW8A8(), lambda module, name: "lm_head" not in name)
     """
     seen = Observations() if observations is None else observations
     chosen, left = _choose(model, recipe, filter, types)
@@ -63,15 +87,15 @@ def quantize_(
     for name, replacement in replacements.items():
         model.set_submodule(name, replacement)
     if left:
-        told = "; ".join(f"{name} ({why})" for name, why in left.items())
-        warnings.warn(f"quantize_ left as they were: {told}", stacklevel=2)
+        reasons = "; ".join(f"{name} ({why})" for name, why in left.items())
+        warnings.warn(f"quantize_ left as they were: {reasons}", stacklevel=2)
     return Replaced(list(replacements), left)
 
 
 def _choose(
     model: nn.Module, recipe: Recipe, wanted: Filter | None, types: Sequence[type[nn.Module]]
 ) -> tuple[list[tuple[list[str], nn.Module]], dict[str, str]]:
-    """What is to be replaced, each with all its names, and why the rest of what the filter accepts is left."""
+    """Return the modules to replace, with all their names, and why others that the filter accepts are left."""
     names: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         if recipe.applies(module):
@@ -85,8 +109,8 @@ def _choose(
         if not accepted:
             continue
         refused = [name for name in all_names if name not in accepted]
-        why = f"it is also {refused[0]}, which the filter leaves out" if refused else _why_left(module, types)
-        why = why or next((reason for name in all_names if (reason := _why_parent(model, name))), "")
+        why = f"it is also {refused[0]}, which the filter leaves out" if refused else _reason_to_leave(module, types)
+        why = why or next((reason for name in all_names if (reason := _parent_reason(model, name))), "")
         if why:
             left[accepted[0]] = why
         else:
@@ -95,12 +119,12 @@ def _choose(
     return chosen, left
 
 
-def _why_left(module: nn.Module, types: Sequence[type[nn.Module]]) -> str:
+def _reason_to_leave(module: nn.Module, types: Sequence[type[nn.Module]]) -> str:
     kind = type(module)
     if is_experts(module):
-        if why := why_not(module):
-            return f"experts of {kind.__name__} are not served: {why}"
-        own = why_own(module)
+        if why := unsupported_reason(module):
+            return f"experts of {kind.__name__} are not supported: {why}"
+        own = custom_forward_reason(module)
     else:
         own = "may compute something of its own" if kind is not nn.Linear else ""
     if own and kind not in types:
@@ -112,6 +136,8 @@ def _why_left(module: nn.Module, types: Sequence[type[nn.Module]]) -> str:
     return ""
 
 
-def _why_parent(model: nn.Module, name: str) -> str:
+def _parent_reason(model: nn.Module, name: str) -> str:
     parent = model.get_submodule(name.rpartition(".")[0])
-    return f"{type(parent).__name__} reads its weight and does not call it" if isinstance(parent, _READERS) else ""
+    return (
+        f"{type(parent).__name__} reads its weight and does not call it" if isinstance(parent, _WEIGHT_READERS) else ""
+    )

@@ -1,4 +1,4 @@
-"""Recipes: what replaces which module, and how."""
+"""Recipes: which quantised module replaces which float module."""
 
 from __future__ import annotations
 
@@ -21,13 +21,42 @@ from torch import nn
 
 
 class Recipe(Protocol):
-    """What ``quantize_`` asks of a recipe."""
+    """The interface of a recipe for ``quantize_``.
+
+    Example:
+        >>> class OnlySmall:
+        ...     def applies(self, module):
+        ...         return isinstance(module, nn.Linear) and module.in_features <= 4096
+        ...
+        ...     def quantised(self, module, name, seen):
+        ...         return DynamicW8A8Linear.from_float(module)
+        >>> quantize_(model, OnlySmall())
+    """
 
     def applies(self, module: nn.Module) -> bool:
-        """Whether this recipe can replace ``module``."""
+        """Return whether this recipe can replace ``module``.
+
+        Args:
+            module: A module of the model.
+
+        Returns:
+            True if ``quantised`` accepts it.
+        """
 
     def quantised(self, module: nn.Module, name: str, seen: Observations) -> nn.Module:
-        """The replacement of the module called ``name``."""
+        """Return the replacement of a module.
+
+        Args:
+            module: The float module.
+            name: Its name in the model.
+            seen: The observations; empty if there are none.
+
+        Returns:
+            The quantised module.
+
+        Raises:
+            ValueError: The sizes do not fit, or a needed observation is missing.
+        """
 
 
 def _check_strength(recipe: str, smooth: float | None) -> None:
@@ -41,7 +70,7 @@ def _check_group(recipe: str, group_size: int | None) -> None:
 
 
 class _Recipe(ABC):
-    """Replaces linears, and experts where there is a scheme for them."""
+    """Replaces linears and experts."""
 
     def applies(self, module: nn.Module) -> bool:
         return isinstance(module, nn.Linear) or is_experts(module)
@@ -64,7 +93,17 @@ class _Recipe(ABC):
 
 @dataclass(frozen=True)
 class DynamicW8A8(_Recipe):
-    """int8 weights by channel and activations by token. Needs observations only for ``smooth``."""
+    """int8 weights by channel, int8 activations by token with scales computed at run time.
+
+    Args:
+        smooth: SmoothQuant's alpha in [0, 1]; needs observations. None for no smoothing.
+
+    Raises:
+        ValueError: ``smooth`` lies outside [0, 1].
+
+    Example:
+        >>> quantize_(model, DynamicW8A8())
+    """
 
     smooth: float | None = None
 
@@ -83,7 +122,18 @@ class DynamicW8A8(_Recipe):
 
 @dataclass(frozen=True)
 class StaticW8A8(_Recipe):
-    """int8 weights by channel and one calibrated scale for the activations, with a zero point unless symmetric."""
+    """int8 weights by channel, int8 activations with one calibrated scale and zero point. Needs observations.
+
+    Args:
+        smooth: SmoothQuant's alpha in [0, 1]. None for no smoothing.
+        symmetric: Whether activations have no zero point.
+
+    Raises:
+        ValueError: ``smooth`` lies outside [0, 1].
+
+    Example:
+        >>> quantize_(model, StaticW8A8(smooth=0.5), observations=seen)
+    """
 
     smooth: float | None = None
     symmetric: bool = False
@@ -100,7 +150,17 @@ class StaticW8A8(_Recipe):
 
 @dataclass(frozen=True)
 class W4A8(_Recipe):
-    """int4 weights, a scale for each ``group_size`` of the input channels, None for all; int8 activations by token."""
+    """int4 weights by group, int8 activations by token with scales computed at run time.
+
+    Args:
+        group_size: How many input channels share a scale; it must divide them. None for one scale for each channel.
+
+    Raises:
+        ValueError: ``group_size`` is not positive.
+
+    Example:
+        >>> quantize_(model, W4A8(group_size=128))
+    """
 
     group_size: int | None = 256
 
@@ -116,7 +176,18 @@ class W4A8(_Recipe):
 
 @dataclass(frozen=True)
 class W8A16(_Recipe):
-    """int8 weights, a scale for each channel or, of linears, ``group_size`` of its inputs; activations as they are."""
+    """int8 weights by channel or group, float activations.
+
+    Args:
+        group_size: How many input channels of a linear share a scale, a multiple of 32. None for one scale for each
+            channel, which experts need.
+
+    Raises:
+        ValueError: ``group_size`` is not positive.
+
+    Example:
+        >>> quantize_(model, W8A16())
+    """
 
     group_size: int | None = None
 
@@ -132,7 +203,18 @@ class W8A16(_Recipe):
 
 @dataclass(frozen=True)
 class W4A16(_Recipe):
-    """int4 weights, a scale for each ``group_size`` of the input channels, None for all; activations as they are."""
+    """int4 weights by group, float activations.
+
+    Args:
+        group_size: How many input channels share a scale, a multiple of 32; in experts it must divide the input
+            channels. None for one scale for each channel.
+
+    Raises:
+        ValueError: ``group_size`` is not positive.
+
+    Example:
+        >>> quantize_(model, W4A16(group_size=64))
+    """
 
     group_size: int | None = 128
 
@@ -148,7 +230,11 @@ class W4A16(_Recipe):
 
 @dataclass(frozen=True)
 class W4A4:
-    """int4 weights by channel and activations by token, of linears. in_features must be a multiple of 8."""
+    """int4 weights by channel, int4 activations by token; for linears whose in_features are a multiple of 8.
+
+    Example:
+        >>> quantize_(model, W4A4(), lambda module, name: "mlp" in name)
+    """
 
     def applies(self, module: nn.Module) -> bool:
         return isinstance(module, nn.Linear)

@@ -1,4 +1,4 @@
-"""Linear modules take inputs of any rank; the operators here take matrices."""
+"""Reshaping between inputs of any rank and the matrices that the operators take."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ HALVES = (torch.float16, torch.bfloat16)
 
 
 def as_rows(x: Tensor) -> Tensor:
-    """``x`` (…, k) as a matrix."""
+    """Return ``x`` (…, k) as a matrix."""
     return x.reshape(-1, x.size(-1))
 
 
 def like_input(y: Tensor, x: Tensor) -> Tensor:
-    """The rows of ``y`` in the leading dimensions of ``x``."""
+    """Return ``y`` with the leading dimensions of ``x``."""
     return y.view(*x.shape[:-1], y.size(-1))
 
 
 def check_half(module: str, argument: str, dtype: torch.dtype) -> torch.dtype:
-    """Refuses what the kernels do not compute."""
+    """Return ``dtype``; raise if it is not float16 or bfloat16."""
     if dtype not in HALVES:
         raise TypeError(f"{module}: {argument} must be torch.float16 or torch.bfloat16, got {dtype}")
     return dtype

@@ -1,4 +1,4 @@
-"""Weights of the schemes that linears and experts share, as the kernels take them. A weight is (…, n, k)."""
+"""Quantised weights in the layouts of the kernels, for linears and experts. A weight is (…, n, k)."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from graph_quant.destination import INT4, INT8, Destination
 from graph_quant.nn import weights
 from torch import Tensor
 
-# For the product with int4 weights an int8 row is written as 16 * high + low + 8; this is the shift to make up for.
+# The int8 by int4 kernel splits an int8 row into 16 * high + low + 8; the assist term compensates for the 8.
 _SHIFT = 8
 _SPLIT_UNIT, _DEEPEST_SPLIT = 64, 18432
 
 
 class WeightOnly(NamedTuple):
-    """``elements`` (…, k, n), int4 as int32 (…, k, n/8); ``scale`` (…, n) or (…, stretches, n) in the dtype of x."""
+    """``elements`` (…, k, n), int4 as int32 (…, k, n/8); ``scale`` (…, n) or (…, groups, n) in the dtype of x."""
 
     elements: Tensor
     scale: Tensor
 
 
 class Split(NamedTuple):
-    """int4 weights for int8 rows in two halves of int4.
+    """int4 weights for int8 rows, which the kernel splits into two int4 halves.
 
-    ``elements`` int32 (…, k, n/8); ``scale`` int64 (…, stretches, n), the bits of float32; ``assist`` float32 (…, n),
-    which makes up for the shift of the halves.
+    ``elements`` int32 (…, k, n/8); ``scale`` int64 (…, groups, n), the bits of float32; ``assist`` float32 (…, n),
+    which compensates for the offset of the halves.
     """
 
     elements: Tensor
@@ -34,34 +34,34 @@ class Split(NamedTuple):
 
 
 def weight_only(module: str, weight: Tensor, destination: Destination, group_size: int | None) -> WeightOnly:
-    """``weight`` restored at run time; its scales are rounded to its dtype before its elements are."""
-    length = stretch_length(module, weight, group_size)
+    """Quantise a weight that is dequantised at run time. Scales are rounded to its dtype before the elements are."""
+    length = resolve_group_size(module, weight, group_size)
     check_packable(module, weight, destination)
     values = weight.detach().float()
     if length is None:
-        scale = weights.representable(weights.channel_scales(values, destination), weight.dtype)
+        scale = weights.round_to_dtype(weights.channel_scales(values, destination), weight.dtype)
     else:
-        scale = weights.representable(weights.stretch_scales(values, length, destination), weight.dtype)
+        scale = weights.round_to_dtype(weights.group_scales(values, length, destination), weight.dtype)
     integers = weights.to_integers(values, scale.float(), destination, length)
     return WeightOnly(weights.columns(integers, destination), scale if length is None else scale.mT.contiguous())
 
 
 def split(module: str, weight: Tensor, group_size: int | None) -> Split:
-    """``weight`` in int4 for int8 rows."""
+    """Quantise ``weight`` to int4 for int8 rows."""
     check_split(module, weight)
     depth = weight.size(-1)
-    length = stretch_length(module, weight, group_size) or depth
+    length = resolve_group_size(module, weight, group_size) or depth
     if depth % length:
         raise ValueError(f"{module}: group_size must divide the input channels, got {length} and {depth}")
     values = weight.detach().float()
-    # With one stretch and many rows the kernel cuts scales to bfloat16, else to 19 bits: they fit both beforehand.
-    scale = weights.stretch_scales(values, length, INT4)
-    scale = weights.representable(scale, torch.bfloat16).float() if length == depth else weights.packable(scale)
+    # With one group and many rows the kernel truncates scales to bfloat16, else to 19 bits: they are rounded first.
+    scale = weights.group_scales(values, length, INT4)
+    scale = weights.round_to_dtype(scale, torch.bfloat16).float() if length == depth else weights.round_to_packed(scale)
     return split_integers(weights.to_integers(values, scale, INT4, length), scale)
 
 
 def check_split(module: str, weight: Tensor) -> None:
-    """Refuses sizes that the product of int8 with int4 does not take."""
+    """Raise if the int8 by int4 kernel does not support the sizes."""
     depth = weight.size(-1)
     if depth % _SPLIT_UNIT or depth > _DEEPEST_SPLIT:
         raise ValueError(
@@ -71,7 +71,7 @@ def check_split(module: str, weight: Tensor) -> None:
 
 
 def split_integers(integers: Tensor, scale: Tensor) -> Split:
-    """int4 elements (…, n, k) and their scales (…, n, stretches) for int8 rows."""
+    """Return int4 elements (…, n, k) and scales (…, n, groups) in the layout for int8 rows."""
     length = integers.size(-1) // scale.size(-1)
     restored = integers.double() * scale.double().repeat_interleave(length, -1)
     bits = scale.mT.contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
@@ -79,21 +79,21 @@ def split_integers(integers: Tensor, scale: Tensor) -> Split:
 
 
 def int8_columns(weight: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """``weight`` in int8, (…, k, n), and the scale of each column, (…, n), rounded to ``dtype`` before the elements."""
+    """Return ``weight`` as int8 (…, k, n), and column scales (…, n), rounded to ``dtype`` before the elements are."""
     values = weight.detach().float()
-    scale = weights.representable(weights.channel_scales(values, INT8), dtype)
+    scale = weights.round_to_dtype(weights.channel_scales(values, INT8), dtype)
     return weights.columns(weights.to_integers(values, scale.float(), INT8), INT8), scale
 
 
-def stretch_length(module: str, weight: Tensor, group_size: int | None) -> int | None:
-    """How many input channels share a scale; None for all."""
+def resolve_group_size(module: str, weight: Tensor, group_size: int | None) -> int | None:
+    """Return how many input channels share a scale; None if all do."""
     if group_size is not None and group_size < 1:
         raise ValueError(f"{module}: group_size must be None or positive, got {group_size}")
     return None if group_size is None or group_size >= weight.size(-1) else group_size
 
 
 def check_packable(module: str, weight: Tensor, destination: Destination) -> None:
-    """int4 is packed along the output channels."""
+    """Raise if int4 cannot be packed along the output channels."""
     if weight.size(-2) % destination.packing:
         raise ValueError(
             f"{module}: output channels must be a multiple of {destination.packing}, got {weight.size(-2)}"

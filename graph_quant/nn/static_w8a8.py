@@ -1,4 +1,4 @@
-"""int8 weights by channel, int8 activations with one scale and zero point found by calibration."""
+"""int8 weights by channel, int8 activations with one calibrated scale and zero point."""
 
 from __future__ import annotations
 
@@ -11,11 +11,22 @@ from torch import Tensor, nn
 
 
 class StaticW8A8Linear(nn.Module):
-    """``y = (int8(x) @ int8(weight) + bias) * scale``; x is float16 or bfloat16 (…, k), y the same (…, n).
+    """A linear in W8A8 with calibrated activation scales: ``y = (int8(x) @ int8(weight) + bias) * scale``.
 
-    Buffers: ``weight`` int8 (k, n); ``multiplier`` and ``zero_point`` (1,) or, with smoothing, (k,), in the dtype of x;
-    ``bias`` int32 (n,), which also takes the zero point's share of the product away; ``scale`` float32 (n,). float16
-    results need the scale packed, which npu_trans_quant_param does in the graph; its values fit 19 bits already.
+    float16 results need the scale packed, which npu_trans_quant_param does in the graph; it is rounded to 19 bits
+    beforehand.
+
+    Args:
+        weight: int8 (k, n).
+        multiplier: The inverse activation scale, (1,) or with smoothing (k,), in the dtype of x.
+        zero_point: The activation's zero point, shaped like ``multiplier``.
+        scale: float32 (n,), the scale of the int32 product.
+        bias: int32 (n,), which also subtracts the zero point's contribution.
+
+    Example:
+        >>> with observe(model) as seen:
+        ...     model(samples)
+        >>> StaticW8A8Linear.from_float(model.proj, seen.ranges["proj"])
     """
 
     def __init__(self, weight: Tensor, multiplier: Tensor, zero_point: Tensor, scale: Tensor, bias: Tensor) -> None:
@@ -35,7 +46,21 @@ class StaticW8A8Linear(nn.Module):
     def from_float(
         cls, linear: nn.Linear, observed: Range, smooth: float | None = None, symmetric: bool = False
     ) -> StaticW8A8Linear:
-        """Quantises for inputs of the ``observed`` range; ``smooth`` is SmoothQuant's alpha."""
+        """Quantise a linear for inputs of the observed range.
+
+        Args:
+            linear: A linear with float16 or bfloat16 weights.
+            observed: The range of its input.
+            smooth: SmoothQuant's alpha, or None.
+            symmetric: Whether the activation has no zero point.
+
+        Returns:
+            The quantised linear.
+
+        Raises:
+            TypeError: The weight is neither float16 nor bfloat16.
+            ValueError: The range does not have in_features channels.
+        """
         dtype = check_half("StaticW8A8Linear", "linear.weight", linear.weight.dtype)
         if observed.low.numel() != linear.in_features:
             raise ValueError(
@@ -43,23 +68,30 @@ class StaticW8A8Linear(nn.Module):
                 f"got {observed.low.numel()}"
             )
         weight = linear.weight.detach().float()
-        factor = torch.ones(1, device=weight.device)
+        smoothing = torch.ones(1, device=weight.device)
         if smooth is not None:
-            factor = weights.smoothing(observed.magnitude, weight.abs().amax(0), smooth)
-        step, zero_point = activation_step(observed, factor, symmetric)
-        # Rounded to the dtype of x, which the kernel wants; whatever it is, the weights take the inverse of it.
-        multiplier = (factor / step).clamp(max=torch.finfo(dtype).max).to(dtype)
+            smoothing = weights.smoothing(observed.magnitude, weight.abs().amax(0), smooth)
+        step, zero_point = activation_step(observed, smoothing, symmetric)
+        # Rounded to the dtype of x for the kernel; the weights are divided by the rounded value.
+        multiplier = (smoothing / step).clamp(max=torch.finfo(dtype).max).to(dtype)
         weight = weight / (multiplier.float() * step)
-        scale = weights.packable(weights.channel_scales(weight, INT8) * step)
+        scale = weights.round_to_packed(weights.channel_scales(weight, INT8) * step)
         integers = weights.to_integers(weight, scale / step, INT8)
-        share = zero_point * integers.sum(-1, dtype=torch.float64)
+        offset = zero_point * integers.sum(-1, dtype=torch.float64)
         bias = 0.0 if linear.bias is None else linear.bias.detach().double() / scale.double()
-        total = (bias - share).round().clamp(INT32.low, INT32.high).to(torch.int32)
+        total = (bias - offset).round().clamp(INT32.low, INT32.high).to(torch.int32)
         zero_points = zero_point.to(dtype).expand_as(multiplier).contiguous()
         return cls(integers.t().contiguous(), multiplier, zero_points, scale, total)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Quantises x with the stored scale and multiplies."""
+        """Quantise ``x`` with the stored scale, and multiply.
+
+        Args:
+            x: float16 or bfloat16 (…, k).
+
+        Returns:
+            The product (…, n), in the dtype of ``x``.
+        """
         rows = torch.ops.npu.npu_quantize(
             as_rows(x), self.multiplier, self.zero_point, torch.qint8, axis=-1, div_mode=False
         )
@@ -68,16 +100,16 @@ class StaticW8A8Linear(nn.Module):
         return like_input(y, x)
 
     def extra_repr(self) -> str:
-        """What printing a model shows."""
+        """Return the text that ``print(model)`` shows."""
         return (
             f"in_features={self.weight.size(0)}, out_features={self.weight.size(1)}, "
             f"smooth={self.multiplier.numel() > 1}"
         )
 
 
-def activation_step(observed: Range, factor: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
-    """The activation's scale and zero point; zero is always representable, and a constant zero has step 1."""
-    low, high = (observed.low * factor).amin().clamp(max=0), (observed.high * factor).amax().clamp(min=0)
+def activation_step(observed: Range, smoothing: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
+    """Return the activation's scale and zero point. Zero is always representable; a constant zero has scale 1."""
+    low, high = (observed.low * smoothing).amin().clamp(max=0), (observed.high * smoothing).amax().clamp(min=0)
     if symmetric:
         step = torch.maximum(-low, high) / INT8.high
         zero_point = torch.zeros_like(step)

@@ -1,4 +1,4 @@
-"""Integer weights that are restored for each product; activations stay as they are: W8A16 and W4A16."""
+"""Weight-only quantisation: W8A16 and W4A16. Weights are dequantised in the product, activations stay floats."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ _GROUP_UNIT = 32
 
 
 class WeightOnlyLinear(nn.Module):
-    """``y = x @ restore(weight) + bias``; x is float16 or bfloat16 (…, k), y the same (…, n).
+    """A linear with integer weights and float activations: ``y = x @ dequantise(weight) + bias``.
 
-    Buffers: ``weight``, ``scale`` (n,), or (⌈k / group_size⌉, n) with a scale for each group, in the dtype of x, and
-    ``bias`` (n,) or None, float16 for float16 and float32 for bfloat16. npu_weight_quant_batchmatmul takes no empty x.
+    npu_weight_quant_batchmatmul does not take an empty x.
+
+    Args:
+        weight: int8 (k, n), or int4 as int32 (k, n/8).
+        scale: (n,), or (⌈k / group_size⌉, n), in the dtype of x.
+        bias: (n,) or None; float16 for float16, float32 for bfloat16.
+        group_size: How many input channels share a scale; None if all do.
     """
 
     destination: ClassVar[Destination]
@@ -35,9 +40,22 @@ class WeightOnlyLinear(nn.Module):
 
     @classmethod
     def from_float(cls, linear: nn.Linear, group_size: int | None = None) -> Self:
-        """Quantises the weight, with a scale for each output channel or for each ``group_size`` of its inputs."""
+        """Quantise a linear.
+
+        Args:
+            linear: A linear with float16 or bfloat16 weights.
+            group_size: How many input channels share a scale, a multiple of 32; None for one scale for each
+                output channel.
+
+        Returns:
+            The quantised linear.
+
+        Raises:
+            TypeError: The weight is neither float16 nor bfloat16.
+            ValueError: The sizes do not fit the kernel, or ``group_size`` does not fit them.
+        """
         dtype = check_half(cls.__name__, "linear.weight", linear.weight.dtype)
-        length = schemes.stretch_length(cls.__name__, linear.weight, group_size)
+        length = schemes.resolve_group_size(cls.__name__, linear.weight, group_size)
         if length is not None and length % _GROUP_UNIT:
             raise ValueError(f"{cls.__name__}: group_size must be a multiple of {_GROUP_UNIT}, got {length}")
         weight = schemes.weight_only(cls.__name__, linear.weight, cls.destination, length)
@@ -47,14 +65,21 @@ class WeightOnlyLinear(nn.Module):
         return cls(*weight, bias, length)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Restores the weight and multiplies."""
+        """Dequantise the weight, and multiply.
+
+        Args:
+            x: float16 or bfloat16 (…, k).
+
+        Returns:
+            The product (…, n), in the dtype of ``x``.
+        """
         y = torch.ops.npu.npu_weight_quant_batchmatmul(
             as_rows(x), self.weight, self.scale, bias=self.bias, antiquant_group_size=self.group_size or 0
         )
         return like_input(y, x)
 
     def extra_repr(self) -> str:
-        """What printing a model shows."""
+        """Return the text that ``print(model)`` shows."""
         return (
             f"in_features={self.weight.size(0)}, out_features={self.scale.size(-1)}, "
             f"bias={self.bias is not None}, group_size={self.group_size}"
@@ -62,12 +87,26 @@ class WeightOnlyLinear(nn.Module):
 
 
 class W8A16Linear(WeightOnlyLinear):
-    """``weight`` is int8 (k, n)."""
+    """A linear with int8 weights (k, n) and float activations.
+
+    See ``from_float`` for its arguments.
+
+    Example:
+        >>> W8A16Linear.from_float(nn.Linear(64, 128).half().npu())
+        W8A16Linear(in_features=64, out_features=128, bias=True, group_size=None)
+    """
 
     destination = INT8
 
 
 class W4A16Linear(WeightOnlyLinear):
-    """``weight`` is int4, as int32 (k, n/8): n must be a multiple of 8."""
+    """A linear with int4 weights, as int32 (k, n/8), and float activations; n must be a multiple of 8.
+
+    See ``from_float`` for its arguments.
+
+    Example:
+        >>> W4A16Linear.from_float(nn.Linear(64, 128).half().npu(), group_size=32)
+        W4A16Linear(in_features=64, out_features=128, bias=True, group_size=32)
+    """
 
     destination = INT4

@@ -323,7 +323,7 @@ TOKENS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": True, "str
         (by_the_library(INT4, {**TOKENS, "dynamic": False}), {}, "stored scales must be of a tensor of 8 bits"),
         (by_the_library(INT4, {**TOKENS, "strategy": "group"}), {}, "must be symmetric and by token"),
         (by_the_library({**INT4, "symmetric": False}, None), {}, "weights must be symmetric integers"),
-        (by_the_library(INT4, None, output_activations=TOKENS), {}, "output_activations are not served"),
+        (by_the_library(INT4, None, output_activations=TOKENS), {}, "output_activations are not supported"),
         (
             by_the_library(INT4, None),
             {"weight_scale": scales(N // 4, 4 * 4)},

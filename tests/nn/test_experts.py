@@ -245,7 +245,7 @@ def test_refusals() -> None:
         DynamicW8A8Experts.from_float(nn.Linear(2, 2))
     with pytest.raises(TypeError, match=r"the experts' weights must be torch.float16 or torch.bfloat16, got torch.fl"):
         W8A16Experts.from_float(Experts(torch.float32))
-    with pytest.raises(TypeError, match="W4A8Experts: experts of Biased are not served: they have biases"):
+    with pytest.raises(TypeError, match="W4A8Experts: experts of Biased are not supported: they have biases"):
         W4A8Experts.from_float(Biased(torch.float16))
     experts = Experts(torch.float16, hidden=48, inside=64)
     wrong = Range(torch.zeros(8), torch.zeros(8))
@@ -269,5 +269,5 @@ def test_experts_of_unknown_forward_are_left_by_name() -> None:
     with pytest.raises(ValueError, match=r"experts is left: a Experts may compute .*; types=\(Experts,\) replaces it"):
         quantize_(nn.ModuleDict({"experts": Experts(torch.float16)}), DynamicW8A8())
     model = nn.ModuleDict({"experts": Biased(torch.float16), "linear": nn.Linear(64, 64).half()})
-    with pytest.warns(UserWarning, match=r"experts \(experts of Biased are not served: they have biases\)"):
+    with pytest.warns(UserWarning, match=r"experts \(experts of Biased are not supported: they have biases\)"):
         assert quantize_(model, DynamicW8A8(), types=(Biased,)) == ["linear"]

@@ -1,1 +1,1 @@
-"""Quantised checkpoints that people have, put into this package's modules."""
+"""Readers of quantised checkpoints: msModelSlim, compressed-tensors, torchao."""

@@ -1,4 +1,4 @@
-"""From stored weights to modules."""
+"""Builds quantised modules from stored weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graph_quant.destination import INT4, INT8, INT32
 from graph_quant.nn import schemes, weights
 from graph_quant.nn.checkpoints.stored import Activations, CheckpointError, Stored
 from graph_quant.nn.dynamic_w8a8 import DynamicW8A8Linear
-from graph_quant.nn.experts.base import QuantisedExperts, fits_one_kernel, scale_dtype
+from graph_quant.nn.experts.base import QuantisedExperts, fits_fused_swiglu, scale_dtype
 from graph_quant.nn.experts.dynamic_w8a8 import DynamicW8A8Experts
 from graph_quant.nn.experts.source import Activation
 from graph_quant.nn.experts.w4a8 import W4A8Experts
@@ -22,8 +22,8 @@ from graph_quant.nn.weight_only import W4A16Linear, W8A16Linear
 from torch import Tensor, nn
 
 
-def linear_of(name: str, stored: Stored, bias: Tensor | None, dtype: torch.dtype) -> nn.Module:
-    """The module that computes ``stored`` for inputs of ``dtype``."""
+def build_linear(name: str, stored: Stored, bias: Tensor | None, dtype: torch.dtype) -> nn.Module:
+    """Return the module that computes with ``stored`` for inputs of ``dtype``."""
     if stored.activations is Activations.STATIC:
         return _static(stored, bias, dtype)
     one_group = stored.group_size is None
@@ -39,8 +39,8 @@ def linear_of(name: str, stored: Stored, bias: Tensor | None, dtype: torch.dtype
             kind = W8A16Linear if stored.bits == 8 else W4A16Linear
             narrow = None if bias is None else bias.to(torch.float16 if dtype == torch.float16 else torch.float32)
             return kind(*_weight_only(name, [stored], dtype, stacked=False), narrow, stored.group_size)
-    told = "" if one_group else f" with a scale for each {stored.group_size} inputs"
-    raise CheckpointError(f"{name}: there is no module for {stored.name}{told}")
+    grouping = "" if one_group else f" with a scale for each {stored.group_size} inputs"
+    raise CheckpointError(f"{name}: there is no module for {stored.name}{grouping}")
 
 
 def _static(stored: Stored, bias: Tensor | None, dtype: torch.dtype) -> StaticW8A8Linear:
@@ -59,20 +59,22 @@ def _static(stored: Stored, bias: Tensor | None, dtype: torch.dtype) -> StaticW8
     return StaticW8A8Linear(stored.integers.t().contiguous(), multiplier, offset, scale.contiguous(), total)
 
 
-def experts_of(
+def build_experts(
     name: str, first: Sequence[Stored], second: Sequence[Stored], act_fn: Activation, dtype: torch.dtype
 ) -> QuantisedExperts:
-    """Experts of stored gates with ups below them (2i, k), and downs (k, i), one each for an expert."""
+    """Return experts built from their stored gate-up (2i, k) and down (k, i) weights, one of each for an expert."""
     kinds = {(stored.name, stored.activations, stored.group_size) for stored in first}
     kinds |= {(stored.name, stored.activations, stored.group_size) for stored in second}
     names = {kind[0] for kind in kinds}
     if len({kind[:2] for kind in kinds}) != 1 or any(kind[1] is Activations.STATIC for kind in kinds):
-        told = ", ".join(sorted(f"{kind[0]} ({kind[1].value} quantised)" for kind in kinds))
-        raise CheckpointError(f"{name}: experts must share one scheme without stored scales of activations, got {told}")
+        schemes_found = ", ".join(sorted(f"{kind[0]} ({kind[1].value} quantised)" for kind in kinds))
+        raise CheckpointError(
+            f"{name}: experts must share one scheme without stored scales of activations, got {schemes_found}"
+        )
     if names == {"W8A8"} and all(kind[2] is None for kind in kinds):
         result_dtype = scale_dtype(dtype)
-        in_one = fits_one_kernel(act_fn, first[0].integers.size(0), "dynamic")
-        up, up_scale = _int8(first, torch.float32 if in_one else result_dtype)
+        is_fused = fits_fused_swiglu(act_fn, first[0].integers.size(0), "dynamic")
+        up, up_scale = _int8(first, torch.float32 if is_fused else result_dtype)
         down, down_scale = _int8(second, result_dtype)
         smooth: dict[str, Tensor | None] = {"gate_up_smooth": None, "down_smooth": None}
         return DynamicW8A8Experts(
@@ -98,8 +100,8 @@ def experts_of(
     raise CheckpointError(f"{name}: there is no module for experts in {', '.join(sorted(names))}")
 
 
-def joined(upper: Stored, lower: Stored) -> Stored:
-    """Two weights of the same inputs as one, the outputs of ``upper`` first."""
+def concat_outputs(upper: Stored, lower: Stored) -> Stored:
+    """Concatenate two weights of the same inputs along the outputs, ``upper`` first."""
     both = upper, lower
     assist = [stored.assist for stored in both if stored.assist is not None]
     return Stored(
@@ -121,9 +123,9 @@ def _split(name: str, parts: Sequence[Stored]) -> schemes.Split:
     schemes.check_split(name, parts[0].integers)
     integers = torch.stack([stored.integers for stored in parts])
     scale = torch.stack([stored.scale for stored in parts])
-    made = schemes.split_integers(integers, scale)
-    given = [stored.assist for stored in parts if stored.assist is not None]
-    return made if len(given) < len(parts) else made._replace(assist=torch.stack(given))
+    split = schemes.split_integers(integers, scale)
+    assists = [stored.assist for stored in parts if stored.assist is not None]
+    return split if len(assists) < len(parts) else split._replace(assist=torch.stack(assists))
 
 
 def _weight_only(name: str, parts: Sequence[Stored], dtype: torch.dtype, *, stacked: bool = True) -> schemes.WeightOnly:

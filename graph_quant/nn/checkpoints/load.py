@@ -1,4 +1,4 @@
-"""load_quantised: a checkpoint's integers into the modules of a model."""
+"""``load_quantised``: loads a quantised checkpoint into a model."""
 
 from __future__ import annotations
 
@@ -6,37 +6,47 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from graph_quant.nn.checkpoints.build import experts_of, joined, linear_of
+from graph_quant.nn.checkpoints.build import build_experts, build_linear, concat_outputs
 from graph_quant.nn.checkpoints.compressed_tensors import CompressedTensors
 from graph_quant.nn.checkpoints.files import Files
 from graph_quant.nn.checkpoints.msmodelslim import MsModelSlim
 from graph_quant.nn.checkpoints.stored import CheckpointError, Stored
 from graph_quant.nn.checkpoints.torchao import TorchAo
-from graph_quant.nn.experts.source import is_experts, why_not
+from graph_quant.nn.experts.source import is_experts, unsupported_reason
 from graph_quant.nn.rows import check_half
 from torch import Tensor, nn
 
-# What the linears of one expert are called in checkpoints: gate, up and down.
+# Names of an expert's linears in checkpoints: gate, up and down.
 _EXPERTS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
 
 
 class Format(Protocol):
-    """What is asked of a checkpoint's format."""
+    """The interface of a checkpoint format."""
 
     title: str
 
     def is_quantised(self, linear: str) -> bool:
-        """Whether the weight of ``linear`` is stored as integers."""
+        """Return whether the weight of ``linear`` is stored as integers."""
 
     def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
-        """The weight of ``linear``, which is (n, k)."""
+        """Return the weight of ``linear``, of shape (n, k)."""
 
     def caches(self) -> dict[str, dict[str, Tensor]]:
-        """Scales and offsets of quantised caches, by the module that they belong to."""
+        """Return scales and offsets of quantised KV caches by module."""
 
 
 class Loaded(list[str]):
-    """The names of what was replaced. ``caches`` are scales of quantised caches, for an attention that has one."""
+    """The names of the replaced modules; the result of ``load_quantised``.
+
+    Attributes:
+        format: The format of the checkpoint, such as ``"msModelSlim"``.
+        caches: Scales and offsets of quantised KV caches by module, for an attention that uses them.
+
+    Example:
+        >>> loaded = load_quantised(model, "Qwen3-8B-W8A8")
+        >>> loaded.format, len(loaded)
+        ('msModelSlim', 252)
+    """
 
     def __init__(self, names: Sequence[str], title: str, caches: dict[str, dict[str, Tensor]]) -> None:
         super().__init__(names)
@@ -45,12 +55,26 @@ class Loaded(list[str]):
 
 
 def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
-    """Loads the checkpoint in the folder ``path`` into ``model``, which has its architecture, in place.
+    """Load a quantised checkpoint into ``model``, in place.
 
-    Linears and experts that it stores as integers are replaced by modules of this package that compute with those
-    integers; everything else is loaded as it is. msModelSlim (``quant_model_description*.json``), compressed-tensors
-    and torchao (in safetensors files) are understood. A tensor or scheme that is not understood, and one that is
-    missing, is refused by name, and then ``model`` stays as it was.
+    Linears and experts that are stored as integers are replaced by quantised modules with the same integers; all other
+    parameters are loaded as they are. Formats: msModelSlim (``quant_model_description*.json``), compressed-tensors, and
+    torchao, in safetensors files.
+
+    Args:
+        model: A model with the architecture of the checkpoint, in float16 or bfloat16.
+        path: The folder of the checkpoint.
+
+    Returns:
+        The names of the replaced modules, with the format and the scales of KV caches.
+
+    Raises:
+        CheckpointError: A tensor or scheme is unknown or missing; ``model`` is then unchanged.
+        TypeError: The model's weights are neither float16 nor bfloat16.
+
+    Example:
+        >>> model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+        >>> load_quantised(model, "Qwen3-8B-W8A8")
     """
     files = Files(Path(path))
     form = _format(files)
@@ -63,12 +87,12 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
             continue
         if is_experts(module) and _names_of_experts(files, name):
             inside.append(name)
-            found: nn.Module | None = _experts(form, files, name, module)
+            replacement: nn.Module | None = _experts(form, files, name, module)
         else:
-            is_own = type(module) is nn.Linear and not _is_another(model, name, files)
-            found = _linear(form, files, name, module) if is_own else None
-        if found is not None:
-            replacements[name] = found.to(next(module.parameters()).device).train(module.training)
+            is_own = type(module) is nn.Linear and not _is_tied_linear(model, name, files)
+            replacement = _linear(form, files, name, module) if is_own else None
+        if replacement is not None:
+            replacements[name] = replacement.to(next(module.parameters()).device).train(module.training)
     plain = _plain(model, files, replacements)
     caches = form.caches()
     if rest := [name for name in files.names if name not in files.taken]:
@@ -88,10 +112,10 @@ def _format(files: Files) -> Format:
     method = config.get("quant_method")
     if method == "compressed-tensors":
         return CompressedTensors(files, config)
-    if method == "torchao" or "tensor_names" in files.remarks:
+    if method == "torchao" or "tensor_names" in files.metadata:
         return TorchAo(files)
-    told = f"its quant_method is {method}" if method else "it has no quant_model_description*.json, no quant_method"
-    raise CheckpointError(f"{files.folder}: {told}; understood are msModelSlim, compressed-tensors and torchao")
+    reason = f"its quant_method is {method}" if method else "it has no quant_model_description*.json, no quant_method"
+    raise CheckpointError(f"{files.folder}: {reason}; understood are msModelSlim, compressed-tensors and torchao")
 
 
 def _linear(form: Format, files: Files, name: str, linear: nn.Module) -> nn.Module | None:
@@ -101,12 +125,12 @@ def _linear(form: Format, files: Files, name: str, linear: nn.Module) -> nn.Modu
     dtype = check_half("load_quantised", f"{name}.weight of the model", linear.weight.dtype)
     stored = _weight(form, name, (linear.out_features, linear.in_features))
     bias = None
-    if linear.bias is not None:  # an integer bias has it in itself
-        bias = files.take_if_there(f"{name}.bias") if stored.integer_bias is not None else files.take(f"{name}.bias")
+    if linear.bias is not None:  # an integer bias includes it
+        bias = files.take_optional(f"{name}.bias") if stored.integer_bias is not None else files.take(f"{name}.bias")
     if bias is not None and bias.shape != linear.bias.shape:
-        told = f"{tuple(linear.bias.shape)} and {tuple(bias.shape)}"
-        raise CheckpointError(f"{name}.bias: model and checkpoint must agree on its shape, got {told}")
-    return linear_of(name, stored, bias, dtype)
+        shapes = f"{tuple(linear.bias.shape)} and {tuple(bias.shape)}"
+        raise CheckpointError(f"{name}.bias: model and checkpoint must agree on its shape, got {shapes}")
+    return build_linear(name, stored, bias, dtype)
 
 
 def _weight(form: Format, linear: str, shape: tuple[int, int]) -> Stored:
@@ -127,29 +151,29 @@ def _experts(form: Format, files: Files, name: str, module: nn.Module) -> nn.Mod
     assert names is not None
     if not form.is_quantised(f"{name}.0.{names[0]}"):
         raise CheckpointError(f"{name}: experts that are stored as floats are not joined; quantize_ does so")
-    if why := why_not(module):
-        raise CheckpointError(f"{name}: experts of {type(module).__name__} are not served: {why}")
+    if why := unsupported_reason(module):
+        raise CheckpointError(f"{name}: experts of {type(module).__name__} are not supported: {why}")
     gate_up, count, inner = _shapes(module)
     dtype = check_half("load_quantised", f"{name} of the model", gate_up.dtype)
     hidden = gate_up.size(-1) if gate_up.size(1) == 2 * inner else gate_up.size(1)
     first, second = [], []
-    for place in range(count):
-        gate, up = (_weight(form, f"{name}.{place}.{part}", (inner, hidden)) for part in names[:2])
-        first.append(joined(gate, up))
-        second.append(_weight(form, f"{name}.{place}.{names[2]}", (hidden, inner)))
-    return experts_of(name, first, second, module.act_fn, dtype)  # type: ignore[arg-type]
+    for expert in range(count):
+        gate, up = (_weight(form, f"{name}.{expert}.{part}", (inner, hidden)) for part in names[:2])
+        first.append(concat_outputs(gate, up))
+        second.append(_weight(form, f"{name}.{expert}.{names[2]}", (hidden, inner)))
+    return build_experts(name, first, second, module.act_fn, dtype)  # type: ignore[arg-type]
 
 
 def _shapes(module: nn.Module) -> tuple[Tensor, int, int]:
     gate_up: Tensor = module.gate_up_proj  # type: ignore[assignment]
     down: Tensor = module.down_proj  # type: ignore[assignment]
-    turned = getattr(module, "is_transposed", False)
-    return gate_up, gate_up.size(0), down.size(1 if turned else 2)
+    is_transposed = getattr(module, "is_transposed", False)
+    return gate_up, gate_up.size(0), down.size(1 if is_transposed else 2)
 
 
 def _plain(model: nn.Module, files: Files, replaced: dict[str, nn.Module]) -> dict[str, Tensor]:
-    """The parameters and buffers that are loaded as they are."""
-    found = {}
+    """Return the parameters and buffers that are loaded as they are."""
+    loaded = {}
     for name, tensor in model.state_dict().items():
         if any(name.startswith(f"{module}.") for module in replaced):
             continue
@@ -159,22 +183,22 @@ def _plain(model: nn.Module, files: Files, replaced: dict[str, nn.Module]) -> di
             raise CheckpointError(f"{files.folder}: it holds no {name}")
         stored = files.take(name)
         if stored.shape != tensor.shape:
-            told = f"{tuple(tensor.shape)} and {tuple(stored.shape)}"
-            raise CheckpointError(f"{name}: model and checkpoint must agree on its shape, got {told}")
+            shapes = f"{tuple(tensor.shape)} and {tuple(stored.shape)}"
+            raise CheckpointError(f"{name}: model and checkpoint must agree on its shape, got {shapes}")
         if tensor.is_floating_point() and (not stored.is_floating_point() or stored.dtype.itemsize == 1):
             raise CheckpointError(f"{name}: it is stored as {stored.dtype}, and its module cannot be replaced")
-        found[name] = stored
-    return found
+        loaded[name] = stored
+    return loaded
 
 
-def _is_another(model: nn.Module, linear: str, files: Files) -> bool:
-    """Whether nothing is stored of a linear whose weight is another's."""
+def _is_tied_linear(model: nn.Module, linear: str, files: Files) -> bool:
+    """Whether a linear is not stored because its weight is tied to another parameter."""
     stored = any(name.startswith(f"{linear}.") for name in files.names)
     return not stored and _is_tied(model, f"{linear}.weight", files, ())
 
 
 def _is_tied(model: nn.Module, name: str, files: Files, replaced: Collection[str]) -> bool:
-    """Whether a parameter is another one that is loaded, as an output layer that shares the embedding's weight."""
+    """Whether a parameter is tied to one that is loaded, such as an output layer to the embedding."""
     named = dict(model.named_parameters(remove_duplicate=False))
     own = named.get(name)
     return own is not None and any(

@@ -1,7 +1,7 @@
-"""msModelSlim's checkpoints: a description names the scheme of every weight.
+"""Checkpoints of msModelSlim: a description names the scheme of every weight.
 
-W8A8 stores what npu_quantize and npu_quant_matmul take: input_scale and input_offset, deq_scale (float32, or its bits
-as int64 for float16) and quant_bias, which takes the offset's share of the product away. The other schemes store
+W8A8 stores the arguments of npu_quantize and npu_quant_matmul: input_scale and input_offset, deq_scale (float32, or its
+bits as int64 for float16) and quant_bias, which subtracts the offset's contribution. The other schemes store
 weight_scale (n, 1), or (n, groups), and weight_offset, which symmetric weights have as zeros. int4 is stored as int8,
 one element or two to each; two lie side by side along the output channels, the first in the low half.
 """
@@ -29,7 +29,7 @@ _SCHEMES = {
 
 
 class MsModelSlim:
-    """What the description says of each weight."""
+    """The format msModelSlim: schemes from the description."""
 
     title = "msModelSlim"
 
@@ -38,14 +38,14 @@ class MsModelSlim:
         self._description = description
 
     def is_quantised(self, linear: str) -> bool:
-        """Whether the weight of ``linear`` is; one that the description does not name is refused."""
+        """Return whether the weight of ``linear`` is stored as integers; raise if the description does not name it."""
         scheme = self._description.get(f"{linear}.weight")
         if scheme is None:
             raise CheckpointError(f"{linear}.weight: {self._files.folder}'s description does not name it")
         return bool(scheme != _FLOAT)
 
     def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
-        """The weight of ``linear``, which is (n, k)."""
+        """Return the weight of ``linear``, of shape (n, k)."""
         scheme = self._description[f"{linear}.weight"]
         if scheme not in _SCHEMES:
             raise CheckpointError(f"{linear}.weight: its scheme {scheme} is not among {', '.join(sorted(_SCHEMES))}")
@@ -95,25 +95,25 @@ class MsModelSlim:
         return bias
 
     def _one(self, name: str) -> Tensor:
-        """The one value of a tensor, which may be repeated."""
+        """Return the single value of a tensor, which may be repeated."""
         values = self._files.take(name).float().reshape(-1)
         if not values.numel() or bool((values != values[0]).any()):
             raise CheckpointError(f"{name}: it must be one value for all inputs, got {values.numel()} of several")
         return values[:1]
 
     def _check_symmetric(self, linear: str) -> None:
-        offset = self._files.take_if_there(f"{linear}.weight_offset")
+        offset = self._files.take_optional(f"{linear}.weight_offset")
         if offset is not None and bool(offset.any()):
-            raise CheckpointError(f"{linear}.weight_offset: it must be zero, weights with an offset are not served")
+            raise CheckpointError(f"{linear}.weight_offset: it must be zero, weights with an offset are not supported")
 
     def caches(self) -> dict[str, dict[str, Tensor]]:
-        """Scales and offsets of int8 caches, by the linear whose results are cached."""
-        found: dict[str, dict[str, Tensor]] = {}
+        """Return scales and offsets of int8 KV caches, by the linear whose results are cached."""
+        caches: dict[str, dict[str, Tensor]] = {}
         for name in self._files.names:
             linear, _, kind = name.rpartition(".")
             if kind in ("kv_cache_scale", "kv_cache_offset"):
-                found.setdefault(linear, {})[kind.removeprefix("kv_cache_")] = self._files.take(name)
-        return found
+                caches.setdefault(linear, {})[kind.removeprefix("kv_cache_")] = self._files.take(name)
+        return caches
 
 
 def _elements(linear: str, stored: Tensor, bits: int, shape: tuple[int, int]) -> Tensor:

@@ -9,11 +9,18 @@ from torch import Tensor
 
 
 class CheckpointError(ValueError):
-    """A checkpoint holds something that is not understood, or lacks something."""
+    """A checkpoint has an unknown tensor or scheme, or lacks a tensor.
+
+    Example:
+        >>> try:
+        ...     load_quantised(model, folder)
+        ... except CheckpointError as error:
+        ...     print(error)
+    """
 
 
 class Activations(Enum):
-    """How the inputs of a weight are quantised."""
+    """How a module's input activations are quantised."""
 
     FLOAT = "not"
     DYNAMIC = "by token, at run time"
@@ -24,10 +31,10 @@ class Activations(Enum):
 class Stored:
     """A symmetric integer weight.
 
-    ``integers`` int8 (n, k), of ``bits``; ``scale`` float32 (n, groups), one group for the whole channel unless the
-    format has more; ``activation_bits`` and how activations are quantised. Static ones have a scale and an offset, and
-    may state what the product is scaled with (``result_scale``, float32 (n,)) and what is added to it before
-    (``integer_bias``, int32 (n,)). ``assist`` is what the kernel of int4 by int8 adds, float32 (n,).
+    ``integers`` is int8 (n, k) with values of ``bits``; ``scale`` is float32 (n, groups), with one group for the whole
+    channel unless the format has more. Static activations have an input scale and offset, and may have the scale of
+    the product (``result_scale``, float32 (n,)) and the bias added before it (``integer_bias``, int32 (n,)).
+    ``assist``, float32 (n,), is the correction term of the int8 by int4 kernel.
     """
 
     bits: int
@@ -43,17 +50,17 @@ class Stored:
 
     @property
     def group_size(self) -> int | None:
-        """How many input channels share a scale; None for all."""
+        """How many input channels share a scale; None if all do."""
         groups = self.scale.size(1)
         return None if groups == 1 else self.integers.size(1) // groups
 
     @property
     def name(self) -> str:
-        """As people call it: W8A8, W4A16."""
+        """The usual name of the scheme: W8A8, W4A16."""
         return f"W{self.bits}A{self.activation_bits}"
 
     def check(self, linear: str) -> None:
-        """Refuses what does not fit together, by the name of the linear."""
+        """Raise if the parts are inconsistent; the error names the linear."""
         outputs, inputs = self.integers.shape
         low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
         if self.integers.numel() and not low <= self.integers.min() <= self.integers.max() <= high:
@@ -62,11 +69,15 @@ class Stored:
             raise CheckpointError(f"{linear}: {self.scale.size(1)} groups of scales must divide {inputs} inputs")
         if self.activations is Activations.STATIC and self.group_size is not None:
             raise CheckpointError(f"{linear}: stored scales of activations go with one scale for each output")
-        one_each = {"scale of the result": self.result_scale, "integer bias": self.integer_bias, "assist": self.assist}
-        for name, tensor in one_each.items():
+        per_output = {
+            "scale of the result": self.result_scale,
+            "integer bias": self.integer_bias,
+            "assist": self.assist,
+        }
+        for name, tensor in per_output.items():
             if tensor is not None and tensor.numel() != outputs:
                 raise CheckpointError(f"{linear}: its {name} must have {outputs} elements, got {tensor.numel()}")
-        for name, tensor in {"scale": self.scale, "scale of inputs": self.input_scale, **one_each}.items():
+        for name, tensor in {"scale": self.scale, "scale of inputs": self.input_scale, **per_output}.items():
             if tensor is not None and not bool(tensor.isfinite().all()):
                 raise CheckpointError(f"{linear}: its {name} must be finite")
         if self.input_scale is not None and not self.input_scale > 0:
@@ -77,6 +88,6 @@ class Stored:
             raise CheckpointError(f"{linear}: its offset of inputs must be an integer of 8 bits, got {offset.item()}")
 
     def restored(self) -> Tensor:
-        """The weight in float32 (n, k)."""
-        each = self.scale.repeat_interleave(self.integers.size(1) // self.scale.size(1), 1)
-        return self.integers.float() * each
+        """Return the weight in float32 (n, k)."""
+        scale = self.scale.repeat_interleave(self.integers.size(1) // self.scale.size(1), 1)
+        return self.integers.float() * scale

@@ -1,4 +1,4 @@
-"""torchao's checkpoints in safetensors files: what a weight is made of stands in the header.
+"""Checkpoints of torchao in safetensors files: the header describes each weight.
 
 Int8Tensor stores qdata int8 (n, k) and scale (n, 1); with act_quant_kwargs its inputs are quantised by row.
 IntxUnpackedToInt8Tensor stores integers of fewer bits as int8, with scale (n, groups) and zero_point.
@@ -18,43 +18,43 @@ _KINDS = ("Int8Tensor", "IntxUnpackedToInt8Tensor")
 
 
 class TorchAo:
-    """What the headers say of each weight."""
+    """The format torchao: schemes from the headers."""
 
     title = "torchao"
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def _described(self, linear: str) -> dict[str, Any]:
-        remark = self._files.remarks.get(f"{linear}.weight")
+    def _description(self, linear: str) -> dict[str, Any]:
+        text = self._files.metadata.get(f"{linear}.weight")
         try:
-            found = {} if remark is None else json.loads(remark)
+            description = {} if text is None else json.loads(text)
         except json.JSONDecodeError as error:
             raise CheckpointError(f"{linear}.weight: what the header says of it is no JSON: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(description, dict):
             raise CheckpointError(f"{linear}.weight: what the header says of it must be an object of JSON")
-        return found
+        return description
 
     def is_quantised(self, linear: str) -> bool:
-        """Whether the weight of ``linear`` is."""
-        return self._described(linear).get("_type", "Tensor") != "Tensor"
+        """Return whether the weight of ``linear`` is stored as integers."""
+        return self._description(linear).get("_type", "Tensor") != "Tensor"
 
     def weight(self, linear: str, shape: tuple[int, int]) -> Stored:
-        """The weight of ``linear``, which is (n, k)."""
-        about = self._described(linear)
+        """Return the weight of ``linear``, of shape (n, k)."""
+        about = self._description(linear)
         kind, data = about["_type"], about.get("_data", {})
         if kind not in _KINDS:
             raise CheckpointError(f"{linear}.weight: a {kind} is not among {', '.join(_KINDS)}")
         integers = self._part(linear, "qdata")
         for name in ("zero_point", "act_quant_zero_point", "act_pre_scale", "act_quant_scale"):
-            part = self._files.take_if_there(f"{linear}._weight_{name}")
+            part = self._files.take_optional(f"{linear}._weight_{name}")
             if part is not None and bool(part.any()):
-                raise CheckpointError(f"{linear}.weight: its {name} is not served")
+                raise CheckpointError(f"{linear}.weight: its {name} is not supported")
         scale = one_or_rows(f"{linear}._weight_scale", self._part(linear, "scale"), shape[0])
         bits = 4 if "int4" in str(data.get("target_dtype", "")) else 8
         if integers.dtype != torch.int8 or tuple(integers.shape) != shape:
-            told = f"{integers.dtype} {tuple(integers.shape)}"
-            raise CheckpointError(f"{linear}.weight: it must be int8 of shape {shape}, got {told}")
+            actual = f"{integers.dtype} {tuple(integers.shape)}"
+            raise CheckpointError(f"{linear}.weight: it must be int8 of shape {shape}, got {actual}")
         dynamic = data.get("act_quant_kwargs") or data.get("activation_quantization")
         if dynamic is None:
             return Stored(bits, integers, scale, Activations.FLOAT)
@@ -66,5 +66,5 @@ class TorchAo:
         return self._files.take(f"{linear}._weight_{name}")
 
     def caches(self) -> dict[str, dict[str, Tensor]]:
-        """None: there are no quantised caches in it."""
+        """Return nothing: the format has no quantised caches."""
         return {}

@@ -1,1 +1,1 @@
-"""Quantised experts of a mixture, on npu_grouped_matmul: work is proportional to the rows, not to the experts."""
+"""Quantised experts of a mixture, on npu_grouped_matmul: the work depends on the number of rows, not of experts."""

@@ -1,4 +1,4 @@
-"""Experts as models hold them: in two tensors, as transformers builds them, or as a list of gated MLPs."""
+"""Float experts of a model: two tensors, as in transformers, or a list of gated MLPs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Activation = Callable[[Tensor], Tensor]
 
 # The linears of one expert in a list: gate, up and down.
 _NAMES = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
-# What transformers notes on experts whose forward is one of its own, and what is served.
-_NOTES = {
+# Attributes that transformers sets on its own experts, their supported values, and why others are not supported.
+_TRAITS = {
     "has_gate": (True, "they have no gate"),
     "is_concatenated": (True, "gate and up are interleaved"),
     "has_bias": (False, "they have biases"),
@@ -26,7 +26,7 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class FloatExperts:
-    """``gate_up`` (experts, 2i, k), the gates first, ``down`` (experts, k, i), and what is applied to the gates."""
+    """``gate_up`` (experts, 2i, k), the gates first, ``down`` (experts, k, i), and the activation of the gates."""
 
     gate_up: Tensor
     down: Tensor
@@ -39,49 +39,49 @@ class FloatExperts:
 
 
 def is_experts(module: nn.Module) -> bool:
-    """Whether a module is gated experts that are called with tokens, chosen experts and their weights."""
+    """Whether a module is gated experts called with hidden states, top-k indices and top-k weights."""
     if isinstance(module, nn.ModuleList):
-        return _takes_three(module) and _members(module) is not None
+        return _takes_routing(module) and _members(module) is not None
     return _has_tensors(module)
 
 
-def why_not(module: nn.Module) -> str:
-    """Why experts are not served at all, if they are not."""
-    return next((why for note, (served, why) in _NOTES.items() if getattr(module, note, served) is not served), "")
+def unsupported_reason(module: nn.Module) -> str:
+    """Return why experts are not supported; empty if they are."""
+    return next((why for trait, (value, why) in _TRAITS.items() if getattr(module, trait, value) is not value), "")
 
 
-def why_own(module: nn.Module) -> str:
-    """Why the forward of experts may compute something of its own, or nothing where transformers says what it does."""
-    notes = vars(module)
-    if not all(name in notes for name in _NOTES):
+def custom_forward_reason(module: nn.Module) -> str:
+    """Return why the forward of experts may differ from transformers'; empty if it is known not to."""
+    attributes = vars(module)
+    if not all(name in attributes for name in _TRAITS):
         return "may compute something of its own"
     gate = getattr(type(module), "_apply_gate", None)
     if gate is not None and gate.__module__ != "transformers.integrations.moe":
         return "has a gate of its own"
-    return "holds a part of the experts" if notes.get("_is_expert_parallel") else ""
+    return "holds a part of the experts" if attributes.get("_is_expert_parallel") else ""
 
 
 def float_experts(name: str, module: nn.Module) -> FloatExperts:
-    """The weights of ``module`` for the quantised experts called ``name``."""
-    if why := why_not(module):
-        raise TypeError(f"{name}: experts of {type(module).__name__} are not served: {why}")
-    found = _from_list(module) if isinstance(module, nn.ModuleList) else _from_tensors(module)
-    if found is None:
+    """Return the weights of ``module``; errors start with ``name``."""
+    if why := unsupported_reason(module):
+        raise TypeError(f"{name}: experts of {type(module).__name__} are not supported: {why}")
+    source = _from_list(module) if isinstance(module, nn.ModuleList) else _from_tensors(module)
+    if source is None:
         raise TypeError(
             f"{name}: experts must have gate_up_proj, down_proj and act_fn, as transformers' experts, or be a "
             "ModuleList of MLPs with gate_proj, up_proj, down_proj and act_fn and no biases, "
             f"got {type(module).__name__}"
         )
-    check_half(name, "the experts' weights", found.dtype)
-    return found
+    check_half(name, "the experts' weights", source.dtype)
+    return source
 
 
 def _has_tensors(module: nn.Module) -> bool:
     gate_up, down = getattr(module, "gate_up_proj", None), getattr(module, "down_proj", None)
     if not (isinstance(gate_up, Tensor) and isinstance(down, Tensor) and gate_up.dim() == down.dim() == 3):
         return False
-    turned = getattr(module, "is_transposed", False)
-    width, inside = (gate_up.size(2), down.size(1)) if turned else (gate_up.size(1), down.size(2))
+    is_transposed = getattr(module, "is_transposed", False)
+    width, inside = (gate_up.size(2), down.size(1)) if is_transposed else (gate_up.size(1), down.size(2))
     return width == 2 * inside and callable(getattr(module, "act_fn", None))
 
 
@@ -95,17 +95,17 @@ def _from_tensors(module: nn.Module) -> FloatExperts | None:
     return FloatExperts(gate_up, down, source.act_fn)
 
 
-def _takes_three(module: nn.Module) -> bool:
+def _takes_routing(module: nn.Module) -> bool:
     if type(module).forward is nn.Module.forward:
         return False
     return len(inspect.signature(module.forward).parameters) >= 3
 
 
 def _members(module: nn.ModuleList) -> Sequence[str] | None:
-    """What the linears of each member are called, if all members are gated MLPs without biases."""
+    """Return the names of the members' linears if all members are gated MLPs without biases."""
     for names in _NAMES:
         linears = [getattr(expert, name, None) for expert in module for name in names]
-        plain = all(type(each) is nn.Linear and each.bias is None for each in linears)
+        plain = all(type(linear) is nn.Linear and linear.bias is None for linear in linears)
         if linears and plain and all(callable(getattr(expert, "act_fn", None)) for expert in module):
             return names
     return None

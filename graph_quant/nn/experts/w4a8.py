@@ -1,22 +1,29 @@
-"""Experts with int4 weights and int8 activations by token, scaled at run time."""
+"""Experts with int4 weights and int8 activations by token with scales computed at run time."""
 
 from __future__ import annotations
 
 import torch
 from graph_quant.nn import schemes
 from graph_quant.nn.experts.base import QuantisedExperts
-from graph_quant.nn.experts.products import BY_ROW, Routed, grouped_product, route
+from graph_quant.nn.experts.products import BY_ROW, Routed, grouped_matmul, route
 from graph_quant.nn.experts.source import float_experts
 from torch import Tensor, nn
 
 
 class W4A8Experts(QuantisedExperts):
-    """Tokens are quantised to int8 on the way to their experts, and gated rows again.
+    """Experts in W4A8: routing quantises the tokens to int8, and gated rows are quantised again.
 
-    k and i must be multiples of 64. Buffers: the scales are int64 (experts, groups, n), the bits of float32;
-    ``gate_up_assist`` and ``down_assist``, float32 (experts, n), are ``8 * sum(weight * scale)``, which the kernel asks
-    for in place of a bias. With one group, npu_grouped_matmul has a second kernel for many rows to an expert, which
-    rounds otherwise.
+    k and i must be multiples of 64. With one group, npu_grouped_matmul has a second kernel for many rows in an expert,
+    which rounds differently.
+
+    Attributes:
+        gate_up_scale: int64 (experts, groups, 2i), the bits of float32.
+        down_scale: int64 (experts, groups, k), the bits of float32.
+        gate_up_assist: float32 (experts, 2i), ``8 * sum(weight * scale)``, which the kernel takes as its bias.
+        down_assist: float32 (experts, k), the same of ``down``.
+
+    Example:
+        >>> W4A8Experts.from_float(block.experts, group_size=64)
     """
 
     gate_up_assist: Tensor
@@ -24,9 +31,22 @@ class W4A8Experts(QuantisedExperts):
 
     @classmethod
     def from_float(cls, experts: nn.Module, group_size: int | None = None) -> W4A8Experts:
-        """Quantises ``experts``, with a scale for each output channel or for each ``group_size`` of its inputs."""
+        """Quantise experts.
+
+        Args:
+            experts: Float experts: transformers' own, or a ModuleList of gated MLPs.
+            group_size: How many input channels share a scale; it must divide them. None for one scale for each output
+                channel.
+
+        Returns:
+            The quantised experts.
+
+        Raises:
+            TypeError: The experts are not supported, or their weights are neither float16 nor bfloat16.
+            ValueError: The sizes do not fit the kernel, or ``group_size`` does not fit them.
+        """
         source = float_experts("W4A8Experts", experts)
-        first, second = (schemes.split("W4A8Experts", each, group_size) for each in (source.gate_up, source.down))
+        first, second = (schemes.split("W4A8Experts", weight, group_size) for weight in (source.gate_up, source.down))
         return cls(
             source.act_fn,
             gate_up=first.elements,
@@ -38,12 +58,12 @@ class W4A8Experts(QuantisedExperts):
         )
 
     def route(self, hidden_states: Tensor, top_k_index: Tensor) -> Routed:
-        """Quantises each token by its largest magnitude on the way."""
+        """Quantise each token by its absmax, and copy it to the rows of its experts."""
         return route(hidden_states, top_k_index, self.experts, BY_ROW)
 
     def compute(self, routed: Routed, dtype: torch.dtype) -> Tensor:
-        """Rows are quantised by their largest magnitude between the products."""
-        gate_up = grouped_product(
+        """Compute both products; gated rows are quantised by their absmax."""
+        gate_up = grouped_matmul(
             routed.rows,
             self.gate_up,
             routed.counts,
@@ -53,7 +73,7 @@ class W4A8Experts(QuantisedExperts):
             per_token_scale=routed.scales,
         )
         rows, scales = torch.ops.npu.npu_dynamic_quant(self.gated(gate_up))
-        return grouped_product(
+        return grouped_matmul(
             rows,
             self.down,
             routed.counts,
@@ -64,7 +84,7 @@ class W4A8Experts(QuantisedExperts):
         )
 
     def extra_repr(self) -> str:
-        """What printing a model shows."""
+        """Return the text that ``print(model)`` shows."""
         sizes = [matrix.size(1) // scale.size(1) for matrix, scale in self._pairs()]
         return f"{super().extra_repr()}, group_sizes={sizes}"
 

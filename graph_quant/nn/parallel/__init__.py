@@ -1,1 +1,1 @@
-"""Quantised modules of which every rank has a part."""
+"""Tensor and expert parallelism for quantised modules."""

@@ -1,9 +1,9 @@
-"""Quantised linears by columns and by rows.
+"""Column-parallel and row-parallel quantised linears.
 
-By columns, every rank has some outputs; by rows, some inputs, and products are added up over the ranks. Where int8 or
-int4 activations are multiplied with int8 or int4 weights in int32, and summed over the ranks in int32, the bits are
-those of one rank, however it is shared. W4A8 and weight-only linears sum floats, in an order that depends on the shape,
-and differ in the last bits; by rows, weight-only linears also round on every rank and after each addition.
+A column-parallel rank holds some of the outputs, a row-parallel one some of the inputs, and partial products are summed
+over the ranks. W8A8 and W4A4 products are accumulated in int32, so that results are bitwise those of one rank. W4A8 and
+weight-only linears sum floats in an order that depends on the shape, and differ in the last bits; row-parallel
+weight-only linears also round on every rank and after each addition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Linears = (DynamicW8A8Linear, StaticW8A8Linear, W4A4Linear, W4A8Linear, WeightOn
 
 
 def _columns(linear: nn.Module) -> tuple[int, dict[str, tuple[int, int]]]:
-    """How many outputs a linear has, and for each buffer with them its dimension and how many an element holds."""
+    """Return the number of outputs, and for each buffer their dimension and how many of them an element packs."""
     if isinstance(linear, W4A4Linear | DynamicW8A8Linear):
         return linear.scale.size(0), {"weight": (0, 1), "scale": (0, 1), "bias": (0, 1)}
     if isinstance(linear, W4A8Linear):
@@ -37,8 +37,8 @@ def _columns(linear: nn.Module) -> tuple[int, dict[str, tuple[int, int]]]:
     return scale.size(-1), {"weight": (1, width), "scale": (scale.dim() - 1, 1), "bias": (0, 1)}
 
 
-def by_columns(name: str, linear: nn.Module, ranks: Ranks) -> nn.Module:
-    """The linear with this rank's outputs alone."""
+def column_parallel(name: str, linear: nn.Module, ranks: Ranks) -> nn.Module:
+    """Return the linear with this rank's outputs only."""
     size, buffers = _columns(linear)
     unit = max(held for _, held in buffers.values())
     part = ranks.part(f"the outputs of {name}", size, unit)
@@ -47,25 +47,25 @@ def by_columns(name: str, linear: nn.Module, ranks: Ranks) -> nn.Module:
     for buffer, (dim, held) in buffers.items():
         whole = linear._buffers[buffer]
         if whole is not None:
-            cut = whole.narrow(dim, part.start // held, (part.stop - part.start) // held)
-            narrow._buffers[buffer] = cut.contiguous()
+            part_of_buffer = whole.narrow(dim, part.start // held, (part.stop - part.start) // held)
+            narrow._buffers[buffer] = part_of_buffer.contiguous()
     return narrow
 
 
-class Joined(nn.Module):
-    """A linear by columns whose outputs every rank gets all of."""
+class GatheredLinear(nn.Module):
+    """A column-parallel linear whose outputs are gathered on every rank."""
 
     def __init__(self, part: nn.Module, ranks: Ranks) -> None:
         super().__init__()
         self.part, self._ranks = part, ranks
 
     def forward(self, x: Tensor) -> Tensor:
-        """The outputs of all ranks."""
-        return self._ranks.joined(self.part(x))
+        """Return the outputs of all ranks."""
+        return self._ranks.all_gather(self.part(x))
 
 
-class _ByRows(nn.Module):
-    """A linear with this rank's inputs: x is (…, k / ranks), y, the same on all ranks, (…, n)."""
+class _RowParallel(nn.Module):
+    """A linear with this rank's inputs: x is (…, k / ranks); y (…, n) is the same on all ranks."""
 
     def __init__(self, name: str, linear: nn.Module, ranks: Ranks, unit: int = 1) -> None:
         super().__init__()
@@ -79,34 +79,34 @@ class _ByRows(nn.Module):
             if buffer != "weight":
                 self.register_buffer(buffer, tensor)
 
-    def _summed(self, rows: Tensor) -> Tensor:
-        """The products of all ranks, exact in int32."""
+    def _sum_products(self, rows: Tensor) -> Tensor:
+        """Return the sum of all ranks' products, exact in int32."""
         ones = torch.ones(1, dtype=torch.float32, device=rows.device)
         product = torch.ops.npu.npu_quant_matmul(rows, self.weight, ones, output_dtype=torch.int32)
-        return self._ranks.sum(product)
+        return self._ranks.all_reduce(product)
 
     def extra_repr(self) -> str:
-        """What printing a model shows."""
+        """Return the text that ``print(model)`` shows."""
         return f"in_features={self.weight.size(0)} of {self.weight.size(0) * self._ranks.count}"
 
 
-class RowDynamicW8A8Linear(_ByRows):
-    """Rows are quantised whole, as one rank does, and gathered for that: the bits are those of one rank."""
+class RowDynamicW8A8Linear(_RowParallel):
+    """Gathers rows to quantise them whole: the result is bitwise that of one rank."""
 
     scale: Tensor
     bias: Tensor | None
     smooth: Tensor | None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Gathers rows, quantises them, multiplies this rank's part and adds up."""
-        whole = self._ranks.joined(x)
+        """Gather rows, quantise them, multiply this rank's part, and sum over the ranks."""
+        whole = self._ranks.all_gather(x)
         rows, tokens = torch.ops.npu.npu_dynamic_quant(as_rows(whole), smooth_scales=self.smooth)
-        values = self._summed(rows[:, self.part].contiguous()).float() * self.scale * tokens.unsqueeze(-1)
+        values = self._sum_products(rows[:, self.part].contiguous()).float() * self.scale * tokens.unsqueeze(-1)
         return like_input((values if self.bias is None else values + self.bias).to(x.dtype), x)
 
 
-class RowStaticW8A8Linear(_ByRows):
-    """One scale serves all ranks: nothing is gathered, and the bits are those of one rank."""
+class RowStaticW8A8Linear(_RowParallel):
+    """All ranks use one scale, so nothing is gathered: the result is bitwise that of one rank."""
 
     multiplier: Tensor
     zero_point: Tensor
@@ -120,16 +120,16 @@ class RowStaticW8A8Linear(_ByRows):
             self.zero_point = self.zero_point[self.part].contiguous()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Quantises this rank's part, multiplies and adds up."""
+        """Quantise this rank's part, multiply, and sum over the ranks."""
         rows = torch.ops.npu.npu_quantize(
             as_rows(x), self.multiplier, self.zero_point, torch.qint8, axis=-1, div_mode=False
         )
-        values = (self._summed(rows) + self.bias).float() * self.scale
+        values = (self._sum_products(rows) + self.bias).float() * self.scale
         return like_input(values.to(x.dtype), x)
 
 
-class RowWeightOnlyLinear(_ByRows):
-    """Products are rounded on every rank and added up in the dtype of x: other bits than those of one rank."""
+class RowWeightOnlyLinear(_RowParallel):
+    """Rounds products on every rank and sums them in the dtype of x: the last bits differ from one rank's."""
 
     scale: Tensor
     bias: Tensor | None
@@ -144,15 +144,15 @@ class RowWeightOnlyLinear(_ByRows):
             self.bias = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Restores this rank's weights, multiplies and adds up; the first rank adds the bias."""
+        """Dequantise this rank's weights, multiply, and sum over the ranks; the first rank adds the bias."""
         y = torch.ops.npu.npu_weight_quant_batchmatmul(
             as_rows(x), self.weight, self.scale, bias=self.bias, antiquant_group_size=self.group_size or 0
         )
-        return like_input(self._ranks.sum(y), x)
+        return like_input(self._ranks.all_reduce(y), x)
 
 
-def by_rows(name: str, linear: nn.Module, ranks: Ranks) -> nn.Module:
-    """The linear with this rank's inputs alone."""
+def row_parallel(name: str, linear: nn.Module, ranks: Ranks) -> nn.Module:
+    """Return the linear with this rank's inputs only."""
     if isinstance(linear, DynamicW8A8Linear):
         return RowDynamicW8A8Linear(name, linear, ranks)
     if isinstance(linear, StaticW8A8Linear):

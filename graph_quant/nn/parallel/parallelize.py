@@ -1,4 +1,4 @@
-"""``parallelize_``: of the quantised modules of a model, this rank keeps its part."""
+"""``parallelize_``: replaces quantised modules by this rank's part of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from graph_quant.nn.experts.base import QuantisedExperts
 from graph_quant.nn.parallel.experts import ParallelExperts
-from graph_quant.nn.parallel.linears import Joined, Linears, by_columns, by_rows
+from graph_quant.nn.parallel.linears import GatheredLinear, Linears, column_parallel, row_parallel
 from graph_quant.nn.parallel.ranks import Ranks
 from torch import nn
 from torch.distributed import ProcessGroup
@@ -16,11 +16,26 @@ KINDS = ("column", "joined", "row", "expert")
 
 
 def parallelize_(model: nn.Module, plan: Mapping[str, str], group: ProcessGroup | None = None) -> list[str]:
-    """Shares the quantised modules that ``plan`` names among the ranks of ``group``, and returns their names.
+    """Distribute quantised modules of ``model`` over the ranks of ``group``, in place.
 
-    The plan says how, by pattern of the module's name (``*.q_proj``): ``column`` and ``joined`` (which gives every rank
-    all outputs), ``row``, ``expert``. The results are those of one rank, bit for bit, but for W4A8 and weight-only
-    modules, which sum floats.
+    Results are bitwise those of one rank, except for W4A8 and weight-only modules, which sum floats.
+
+    Args:
+        model: A model whose modules ``quantize_`` or ``load_quantised`` replaced.
+        plan: How to distribute modules, by pattern of their names (``*.q_proj``): ``"column"`` splits the outputs,
+            ``"joined"`` also gathers them on every rank, ``"row"`` splits the inputs, ``"expert"`` splits experts.
+        group: The process group; the default group if None.
+
+    Returns:
+        The names of the distributed modules.
+
+    Raises:
+        ValueError: A kind is unknown, a pattern matches no module, or a size does not split evenly.
+        TypeError: A module is not quantised, or cannot be split this way.
+        RuntimeError: ``torch.distributed`` is not initialised.
+
+    Example:
+        >>> parallelize_(model, {"*.q_proj": "column", "*.o_proj": "row", "*.experts": "expert"})
     """
     wrong = {kind for kind in plan.values() if kind not in KINDS}
     if wrong:
@@ -30,7 +45,7 @@ def parallelize_(model: nn.Module, plan: Mapping[str, str], group: ProcessGroup 
         kind = next((kind for pattern, kind in plan.items() if fnmatchcase(name, pattern)), None)
         if kind is not None:
             parent, _, own = name.rpartition(".")
-            setattr(model.get_submodule(parent), own, _shared(name, module, kind, ranks))
+            setattr(model.get_submodule(parent), own, _parallelize(name, module, kind, ranks))
             done.append(name)
     unused = [pattern for pattern in plan if not any(fnmatchcase(name, pattern) for name in done)]
     if unused:
@@ -38,7 +53,7 @@ def parallelize_(model: nn.Module, plan: Mapping[str, str], group: ProcessGroup 
     return done
 
 
-def _shared(name: str, module: nn.Module, kind: str, ranks: Ranks) -> nn.Module:
+def _parallelize(name: str, module: nn.Module, kind: str, ranks: Ranks) -> nn.Module:
     if kind == "expert":
         if not isinstance(module, QuantisedExperts):
             raise TypeError(f"parallelize_: {name} must be quantised experts for {kind!r}, got {type(module).__name__}")
@@ -46,6 +61,6 @@ def _shared(name: str, module: nn.Module, kind: str, ranks: Ranks) -> nn.Module:
     if not isinstance(module, Linears):
         raise TypeError(f"parallelize_: {name} must be a quantised linear for {kind!r}, got {type(module).__name__}")
     if kind == "row":
-        return by_rows(name, module, ranks)
-    part = by_columns(name, module, ranks)
-    return Joined(part, ranks) if kind == "joined" else part
+        return row_parallel(name, module, ranks)
+    part = column_parallel(name, module, ranks)
+    return GatheredLinear(part, ranks) if kind == "joined" else part

@@ -1,4 +1,4 @@
-"""The ranks that a module is shared among, and what they tell each other: traceable, and nodes of a graph."""
+"""The ranks that share a module, and their collectives, which are traceable and become graph nodes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from torch.distributed._functional_collectives import all_gather_tensor, all_red
 
 
 class Ranks:
-    """A group, as the modules that are shared among it use it."""
+    """A process group, as parallel modules use it."""
 
     def __init__(self, group: ProcessGroup | None = None) -> None:
         if not dist.is_initialized():
             raise RuntimeError("parallelize_: torch.distributed must be initialised first (init_process_group)")
-        found = group or dist.group.WORLD
-        assert found is not None
-        self.group = found
-        self.rank, self.count = dist.get_rank(found), dist.get_world_size(found)
+        group = group or dist.group.WORLD
+        assert group is not None
+        self.group = group
+        self.rank, self.count = dist.get_rank(group), dist.get_world_size(group)
 
     def part(self, name: str, size: int, unit: int = 1) -> slice:
-        """The part of ``size`` that belongs to this rank, a multiple of ``unit``."""
+        """Return this rank's slice of ``size`` elements, a multiple of ``unit`` long."""
         if size % (self.count * unit):
             of_units = f", in units of {unit}" if unit > 1 else ""
             raise ValueError(f"parallelize_: {name} must split evenly over {self.count} ranks{of_units}, got {size}")
         length = size // self.count
         return slice(self.rank * length, (self.rank + 1) * length)
 
-    def sum(self, x: Tensor) -> Tensor:
-        """What all ranks have, added up."""
-        return all_reduce(x, "sum", self.group) + 0  # an asynchronous result becomes a plain one
+    def all_reduce(self, x: Tensor) -> Tensor:
+        """Return the sum of ``x`` over all ranks."""
+        return all_reduce(x, "sum", self.group) + 0  # waits: the result of the functional collective is asynchronous
 
-    def joined(self, x: Tensor) -> Tensor:
-        """The last dimensions of all ranks, one after the other."""
+    def all_gather(self, x: Tensor) -> Tensor:
+        """Concatenate the tensors of all ranks along the last dimension."""
         if self.count == 1:
             return x
         parts = all_gather_tensor(x.unsqueeze(0).contiguous(), 0, self.group)
