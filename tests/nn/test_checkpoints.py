@@ -1,4 +1,4 @@
-"""load_quantised: a loaded model computes what the format says, checked against restored weights."""
+"""load_quantised: a loaded model computes with the weights of the checkpoint, checked against dequantised ones."""
 
 import json
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def restored(elements: Tensor, scale: Tensor) -> Tensor:
 
 
 def check(model: Model, tensors: dict[str, Tensor], expected: dict[str, Tensor], bound: float) -> None:
-    """Each layer against float32 with the restored weight; ``bound`` is of the largest result."""
+    """Compare each layer with float32 and the dequantised weight; ``bound`` is relative to the largest result."""
     tokens = torch.arange(4)
     got = model(tokens.to(model.embed.weight.device))
     half = {name: tensor.to(torch.bfloat16).float() for name, tensor in tensors.items() if tensor.is_floating_point()}
@@ -112,9 +112,9 @@ def test_msmodelslim(write, device: str) -> None:
     names = ["w8a8", "w8a8_dynamic", "w8a8_dynamic_bias", "w8a16", "w4a16", "w4a8_dynamic", "plain"]
     model = Model(names).bfloat16().to(device)
     tensors, description, expected = msmodelslim(model)
-    found = load_quantised(model, write(tensors, quant_model_description=description))
-    assert found.format == "msModelSlim"
-    assert [type(each).__name__ for each in model.layers.values()] == [
+    loaded = load_quantised(model, write(tensors, quant_model_description=description))
+    assert loaded.format == "msModelSlim"
+    assert [type(layer).__name__ for layer in model.layers.values()] == [
         "StaticW8A8Linear",
         "DynamicW8A8Linear",
         "DynamicW8A8Linear",
@@ -123,7 +123,7 @@ def test_msmodelslim(write, device: str) -> None:
         "W4A8Linear",
         "Linear",
     ]
-    assert len(found) == 6
+    assert len(loaded) == 6
     with torch.no_grad():
         # int8 activations are off by half a step of at most 1/127, weights in bfloat16 by 2^-9
         check(model, tensors, expected, 0.05)
@@ -139,12 +139,12 @@ def test_a_float16_checkpoint_stores_scales_as_bits(write) -> None:
     assert torch.equal(model.layers["w8a8"].scale, kept)
 
 
-def test_scales_of_caches_are_handed_over(write) -> None:
+def test_scales_of_kv_caches_are_returned(write) -> None:
     model = Model(["w8a8_dynamic"]).bfloat16()
     tensors, description, _ = msmodelslim(model)
     tensors |= {"layers.w8a8_dynamic.kv_cache_scale": scales(), "layers.w8a8_dynamic.kv_cache_offset": scales() * 0}
-    found = load_quantised(model, write(tensors, quant_model_description=description))
-    assert set(found.caches["layers.w8a8_dynamic"]) == {"scale", "offset"}
+    loaded = load_quantised(model, write(tensors, quant_model_description=description))
+    assert set(loaded.caches["layers.w8a8_dynamic"]) == {"scale", "offset"}
 
 
 def test_compressed_tensors(write) -> None:
@@ -188,8 +188,8 @@ def test_compressed_tensors(write) -> None:
         "config_groups": groups,
         "ignore": ["layers.plain"],
     }
-    found = load_quantised(model, write(tensors, config={"quantization_config": config}))
-    assert found == ["layers.dynamic", "layers.static", "layers.packed", "layers.packed_bias"]
+    loaded = load_quantised(model, write(tensors, config={"quantization_config": config}))
+    assert loaded == ["layers.dynamic", "layers.static", "layers.packed", "layers.packed_bias"]
     with torch.no_grad():
         check(model, tensors, expected, 0.05)
 
@@ -212,8 +212,8 @@ def test_torchao(write) -> None:
     quantize_(source, Int8WeightOnlyConfig(version=2), lambda _, name: name == "layers.weights_bias")
     state = {name: tensor.data for name, tensor in source.state_dict().items()}
     tensors, metadata = flatten_tensor_state_dict(state)
-    found = load_quantised(model, write(tensors, metadata))
-    assert found == ["layers.dynamic", "layers.weights_bias", "layers.int4"]
+    loaded = load_quantised(model, write(tensors, metadata))
+    assert loaded == ["layers.dynamic", "layers.weights_bias", "layers.int4"]
     expected = {
         name: restored(tensors[f"layers.{name}._weight_qdata"], tensors[f"layers.{name}._weight_scale"].float())
         for name in ("dynamic", "weights_bias", "int4")
@@ -229,16 +229,16 @@ def test_experts(write, scheme: str) -> None:
     model = nn.ModuleDict({"experts": Experts(torch.bfloat16, count, hidden, inside)})
     tensors, description = {}, {}
     gate_ups, downs = [], []
-    for place in range(count):
-        made = {}
+    for expert in range(count):
+        weights = {}
         for part, shape in {"gate": (inside, hidden), "up": (inside, hidden), "down": (hidden, inside)}.items():
-            name = f"experts.{place}.{part}_proj"
+            name = f"experts.{expert}.{part}_proj"
             elements, scale = integers(bits, shape), scales(1, shape[0]).bfloat16()
             tensors |= {f"{name}.weight": elements, f"{name}.weight_scale": scale}
             description[f"{name}.weight"] = scheme
-            made[part] = restored(elements, scale)
-        gate_ups.append(torch.cat([made["gate"], made["up"]]))
-        downs.append(made["down"])
+            weights[part] = restored(elements, scale)
+        gate_ups.append(torch.cat([weights["gate"], weights["up"]]))
+        downs.append(weights["down"])
     assert load_quantised(model, write(tensors, quant_model_description=description)) == ["experts"]
     x, chosen = torch.randn(6, hidden).bfloat16(), torch.randint(0, count, (6, 2))
     share = torch.rand(6, 2).bfloat16()
@@ -290,12 +290,36 @@ def test_experts(write, scheme: str) -> None:
         (lambda _, d: d.clear(), "no quant_method; understood are msModelSlim, compressed-tensors and torchao"),
     ],
     ids=[
-        *("scheme", "scale", "strange", "offset", "plain", "scale too short", "scale NaN", "weight", "bias of none"),
-        *("no bias", "bias too short", "int4 too large", "scales of inputs", "input scale 0", "quant_bias"),
-        *("offset of W8A8", "scale of bits", "fractions", "offset too large", "float8 without a scale", "format"),
+        *(
+            "unknown scheme",
+            "no scale",
+            "unknown tensor",
+            "weight offset",
+            "no norm",
+            "short scale",
+            "NaN scale",
+            "weight shape",
+            "unexpected bias",
+        ),
+        *(
+            "no bias",
+            "short bias",
+            "int4 out of range",
+            "input scale by channel",
+            "zero input scale",
+            "short quant_bias",
+        ),
+        *(
+            "W8A8 weight offset",
+            "int64 scale",
+            "fractional quant_bias",
+            "large input offset",
+            "float8 norm",
+            "unknown format",
+        ),
     ],
 )
-def test_what_is_not_understood_is_named_and_changes_nothing(write, change, message: str) -> None:
+def test_unknown_contents_are_named_and_the_model_is_unchanged(write, change, message: str) -> None:
     model = Model(["w8a16", "w4a16_bias", "w8a8"]).bfloat16()
     tensors, description, _ = msmodelslim(model)
     change(tensors, description)
@@ -305,7 +329,9 @@ def test_what_is_not_understood_is_named_and_changes_nothing(write, change, mess
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
-def by_the_library(weights: dict[str, object], inputs: dict[str, object] | None, **rest: object) -> dict[str, object]:
+def compressed_config(
+    weights: dict[str, object], inputs: dict[str, object] | None, **rest: object
+) -> dict[str, object]:
     group = {"targets": ["Linear"], "weights": weights, "input_activations": inputs, **rest}
     return {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"a": group}}
 
@@ -317,47 +343,63 @@ TOKENS = {"num_bits": 8, "type": "int", "symmetric": True, "dynamic": True, "str
 @pytest.mark.parametrize(
     ("config", "more", "message"),
     [
-        (by_the_library({**INT4, "strategy": "block"}, None), {}, "its strategy block is not among"),
-        (by_the_library({**INT4, "group_size": 64}, None), {}, "group of 64 must have 2 for each row, got 4"),
-        (by_the_library(INT4, {**TOKENS, "type": "float"}), {}, "activations must be integers"),
-        (by_the_library(INT4, {**TOKENS, "dynamic": False}), {}, "stored scales must be of a tensor of 8 bits"),
-        (by_the_library(INT4, {**TOKENS, "strategy": "group"}), {}, "must be symmetric and by token"),
-        (by_the_library({**INT4, "symmetric": False}, None), {}, "weights must be symmetric integers"),
-        (by_the_library(INT4, None, output_activations=TOKENS), {}, "output_activations are not supported"),
+        (compressed_config({**INT4, "strategy": "block"}, None), {}, "its strategy block is not among"),
+        (compressed_config({**INT4, "group_size": 64}, None), {}, "group of 64 must have 2 for each row, got 4"),
+        (compressed_config(INT4, {**TOKENS, "type": "float"}), {}, "activations must be integers"),
+        (compressed_config(INT4, {**TOKENS, "dynamic": False}), {}, "stored scales must be of a tensor of 8 bits"),
+        (compressed_config(INT4, {**TOKENS, "strategy": "group"}), {}, "must be symmetric and by token"),
+        (compressed_config({**INT4, "symmetric": False}, None), {}, "weights must be symmetric integers"),
+        (compressed_config(INT4, None, output_activations=TOKENS), {}, "output_activations are not supported"),
         (
-            by_the_library(INT4, None),
+            compressed_config(INT4, None),
             {"weight_scale": scales(N // 4, 4 * 4)},
             "weight_scale: it must have as many",
         ),
-        (by_the_library(INT4, None), {"weight_shape": torch.tensor([N, 2 * K])}, "weight_shape: it must be"),
-        (by_the_library(INT4, None), {"weight_packed": torch.ones(N, 9, dtype=torch.int32)}, "does not hold"),
-        (by_the_library(INT4, None), {"weight_g_idx": torch.arange(K).flip(0) // 32}, "weight_g_idx: weights with it"),
-        ({**by_the_library(INT4, None), "format": "mixed-precision"}, {}, "its format None is not among"),
+        (compressed_config(INT4, None), {"weight_shape": torch.tensor([N, 2 * K])}, "weight_shape: it must be"),
+        (compressed_config(INT4, None), {"weight_packed": torch.ones(N, 9, dtype=torch.int32)}, "does not hold"),
         (
-            {**by_the_library(INT4, None), "transform_config": {"config_groups": {"R": {}}}},
+            compressed_config(INT4, None),
+            {"weight_g_idx": torch.arange(K).flip(0) // 32},
+            "weight_g_idx: weights with it",
+        ),
+        ({**compressed_config(INT4, None), "format": "mixed-precision"}, {}, "its format None is not among"),
+        (
+            {**compressed_config(INT4, None), "transform_config": {"config_groups": {"R": {}}}},
             {},
-            "its transform_config turns activations",
+            "its transform_config rotates activations",
         ),
         (
-            {**by_the_library(INT4, None), "kv_cache_scheme": {"num_bits": 8, "type": "float"}},
+            {**compressed_config(INT4, None), "kv_cache_scheme": {"num_bits": 8, "type": "float"}},
             {},
             "its kv_cache_scheme must be symmetric static int8",
         ),
         (
-            {**by_the_library(INT4, None), "kv_cache_scheme": {"num_bits": 8, "type": "int"}},
+            {**compressed_config(INT4, None), "kv_cache_scheme": {"num_bits": 8, "type": "int"}},
             {},
             "holds no k_scale and v_scale",
         ),
-        (by_the_library(INT4, {**TOKENS, "dynamic": "local"}), {}, "must be True or False, got 'local'"),
-        (by_the_library(INT4, None), {"weight_zero_point": torch.ones(8, 4, dtype=torch.int32)}, "weights with it are"),
+        (compressed_config(INT4, {**TOKENS, "dynamic": "local"}), {}, "must be True or False, got 'local'"),
+        (
+            compressed_config(INT4, None),
+            {"weight_zero_point": torch.ones(8, 4, dtype=torch.int32)},
+            "weights with it are",
+        ),
     ],
     ids=[
-        *("blocks", "group size", "float activations", "static token", "activation groups", "offset", "outputs"),
-        *("transposed scale", "shape", "packed", "order", "format of a group", "rotations", "float8 cache"),
-        *("cache without scales", "local", "zero points"),
+        *(
+            "block strategy",
+            "group size",
+            "float activations",
+            "static by token",
+            "activations by group",
+            "asymmetric",
+            "outputs",
+        ),
+        *("transposed scale", "shape", "packed shape", "g_idx order", "no format", "rotations", "float8 cache"),
+        *("cache without scales", "dynamic local", "zero points"),
     ],
 )
-def test_schemes_of_compressed_tensors_that_are_not_served_are_named(write, config, more, message: str) -> None:
+def test_schemes_of_compressed_tensors_that_are_not_supported_are_named(write, config, more, message: str) -> None:
     from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 
     model = Model(["int4"]).bfloat16()
@@ -368,24 +410,24 @@ def test_schemes_of_compressed_tensors_that_are_not_served_are_named(write, conf
         load_quantised(model, write(tensors, config={"quantization_config": config}))
 
 
-def test_the_closest_target_of_compressed_tensors_counts(write) -> None:
+def test_the_most_specific_target_of_compressed_tensors_wins(write) -> None:
     from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 
     model = Model(["int8", "int4"]).bfloat16()
     tensors, int8, int4 = plain_tensors(model), integers(8), integers(4)
     tensors |= {"layers.int8.weight": int8, "layers.int8.weight_scale": (wide := scales())}
-    tensors |= {"layers.int4.weight_packed": pack_to_int32(int4, 4), "layers.int4.weight_scale": (each := scales(4))}
-    config = {**by_the_library({**INT4, "num_bits": 8, "strategy": "channel"}, TOKENS), "format": "mixed-precision"}
+    tensors |= {"layers.int4.weight_packed": pack_to_int32(int4, 4), "layers.int4.weight_scale": (narrow := scales(4))}
+    config = {**compressed_config({**INT4, "num_bits": 8, "strategy": "channel"}, TOKENS), "format": "mixed-precision"}
     groups = config["config_groups"]
     groups["a"]["format"] = "int-quantized"
     groups["b"] = {"targets": ["re:.*int4"], "weights": INT4, "format": "pack-quantized"}
     load_quantised(model, write(tensors, config={"quantization_config": config}))
-    assert [type(each).__name__ for each in model.layers.values()] == ["DynamicW8A8Linear", "W4A16Linear"]
+    assert [type(layer).__name__ for layer in model.layers.values()] == ["DynamicW8A8Linear", "W4A16Linear"]
     with torch.no_grad():
-        check(model, tensors, {"int8": restored(int8, wide), "int4": restored(int4, each.bfloat16())}, 0.05)
+        check(model, tensors, {"int8": restored(int8, wide), "int4": restored(int4, narrow.bfloat16())}, 0.05)
 
 
-def test_an_output_layer_that_is_the_embedding(write) -> None:
+def test_a_tied_output_layer_is_loaded_once(write) -> None:
     def tied() -> nn.ModuleDict:
         model = nn.ModuleDict({"embed": nn.Embedding(N, K), "inner": nn.Linear(K, N, bias=False)})
         model["head"] = nn.Linear(K, N, bias=False)
@@ -405,14 +447,14 @@ def test_an_output_layer_that_is_the_embedding(write) -> None:
         load_quantised(tied(), write(stored, quant_model_description={**description, "head.weight": "W8A8_DYNAMIC"}))
 
 
-def test_a_model_without_storage_is_named(write) -> None:
+def test_a_model_on_the_meta_device_is_refused(write) -> None:
     model = Model(["w8a16"]).bfloat16()
     tensors, description, _ = msmodelslim(model)
     with pytest.raises(CheckpointError, match=r"embed\.weight of the model has no storage"):
         load_quantised(model.to("meta"), write(tensors, quant_model_description=description))
 
 
-def test_files_that_are_damaged_or_double_are_named(write) -> None:
+def test_damaged_files_and_duplicate_tensors_are_refused(write) -> None:
     model = Model(["w8a16"]).bfloat16()
     tensors, description, _ = msmodelslim(model)
     folder = write(tensors, quant_model_description=description)
@@ -428,7 +470,7 @@ def test_files_that_are_damaged_or_double_are_named(write) -> None:
         load_quantised(model, folder)
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nosuch: there is no such folder"):
         load_quantised(Model(["w8a16"]), tmp_path / "nosuch")
     with pytest.raises(CheckpointError, match="it holds no safetensors files"):
