@@ -7,13 +7,14 @@ READY := $(VENV)/.ready
 TYPED := rm -rf build/typed && mkdir -p build/typed/graph_quant && \
 	ln -s $(CURDIR)/graph_quant/* $(CURDIR)/meta $(CURDIR)/converters build/typed/graph_quant/
 
-.PHONY: help setup demo test lint types docs docs-pages docs-images bench coverage compat clean
+.PHONY: help setup demo test lint index types docs docs-pages docs-images bench coverage compat clean
 
 help:
 	@echo "make demo      show what it does, in under a minute"
 	@echo "make test      run the tests"
 	@echo "make lint      ruff, oxlint, codespell and mypy"
 	@echo "make docs      build the documentation into build/site, and check its links"
+	@echo "make index     write graph_quant/operator_index.py, after an operator or kernel was added or moved"
 	@echo "make bench     measure, as ratios within one run"
 	@echo "make coverage  run all of TorchAir's declared cases, PyTorch's OpInfos and core ATen in graphs on the host NPU"
 	@echo "make compat    run other projects' tests and documents' examples; CHECKOUTS=folder says where they are"
@@ -64,6 +65,9 @@ docs-images: $(READY)
 $(VENV)/.docs: $(READY)
 	$(BIN)/pip install --quiet --editable '.[docs]'
 	touch $(VENV)/.docs
+
+index: $(READY)
+	$(BIN)/python -m graph_quant.generate_index
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py

@@ -25,7 +25,8 @@ def register() -> None:
     _registered = True
     from graph_quant.converters import unbacked_sizes, unsupported
     from graph_quant.converters.decompositions import add_to_backend
-    from graph_quant.converters.lowering import CONVERTERS, LOWERINGS, converter, lowered, or_upstream
+    from graph_quant.converters.lowering import CONVERTERS, converter, lowered, or_upstream
+    from graph_quant.discovery import import_modules, indexed_modules
     from graph_quant.dispatcher import is_defined, overload
     from torchair import npu_fx_compiler
     from torchair._ge_concrete_graph import fx2ge_converter
@@ -33,7 +34,7 @@ def register() -> None:
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
-    LOWERINGS.look_in(__name__)
+    import_modules(sorted({*indexed_modules("CONVERTERS"), *indexed_modules("DECOMPOSITIONS")}))
     for entry in entry_points(group=ENTRY_POINTS):
         entry.load()
     ours = {overload(name): converter(name) for name in sorted(lowered()) if is_defined(name)}

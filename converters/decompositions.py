@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+from graph_quant.discovery import record_declaration
 from graph_quant.dispatcher import is_defined, overload
 from torch._decomp import core_aten_decompositions
 from torch._ops import OpOverload
@@ -34,10 +35,10 @@ def decomposes(*operators: OpOverload | str) -> Callable[[Callable[..., Any]], C
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for operator in operators:
-            if not isinstance(operator, str):
-                DECOMPOSITIONS[operator] = function
-            elif is_defined(operator):
-                DECOMPOSITIONS[overload(operator)] = function
+            name = operator if isinstance(operator, str) else operator.name()
+            record_declaration("DECOMPOSITIONS", name)
+            if is_defined(name):
+                DECOMPOSITIONS[overload(name)] = function
         return function
 
     return register
@@ -48,6 +49,7 @@ def decomposes_outside(name: str) -> Callable[[Callable[..., Any]], Callable[...
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         OUTSIDE[name] = function
+        record_declaration("DECOMPOSITIONS", name)
         return function
 
     return register

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from graph_quant import chip
 from graph_quant.destination import BFLOAT16, FLOAT16, INT4, INT32, Destination
-from graph_quant.discovery import Shelves, Table
+from graph_quant.discovery import Index, Table, record_declaration
 from graph_quant.ge import OF_ATTRIBUTE, TO_ATTRIBUTE, TO_DESC, ge_dtype_name, registration
 from graph_quant.meta import NODES, RECORDS, Operator, Plan, Refusal, full
 from torch._ops import OpOverload
@@ -26,14 +26,7 @@ _TORCHAIRS_OWN = ("dependencies", "node_name")
 
 CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}
 # By the operator's full name; loaded when the operator is first lowered.
-LOWERINGS: Table[Callable[..., Any]] = Table(
-    Shelves(
-        declared=r'^@lowers\(\s*(?P<names>"[^"]+")',
-        called=("lowers(", "converts(", "decomposes(", "Library("),
-        imported=r"\bimport\b.*\b(?:lowers|converts)\b",
-        full=full,
-    )
-)
+LOWERINGS: Table[Callable[..., Any]] = Table(Index("LOWERINGS"))
 
 
 def converts(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -42,6 +35,7 @@ def converts(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callable[
     def register(converter: Callable[..., Any]) -> Callable[..., Any]:
         for overload in overloads:
             CONVERTERS[overload] = converter
+            record_declaration("CONVERTERS", overload.name())
         return converter
 
     return register
@@ -91,7 +85,7 @@ def converter(name: str) -> Callable[..., Any]:
         record = RECORDS[name]
         values = record.bind(args, kwargs)
         plan = record.plan([spec(value) for value in values])
-        lowering = LOWERINGS.at_hand(name) or LOWERINGS.get(name)
+        lowering = LOWERINGS.get(name)
         if lowering is not None:
             return record.call(lowering, plan, values)
         return one_node(NODES[name])(plan, **dict(zip(record.arguments, values, strict=True)))

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from graph_quant import chip
-from graph_quant.discovery import Shelves, Table
+from graph_quant.discovery import Index, Table
 from graph_quant.dispatcher import overload
 from graph_quant.meta.rules import Refusal, Rules, Size, empty
 from graph_quant.releases.schemas import Binding, declared_schema
@@ -329,23 +329,9 @@ def full(name: str) -> str:
 
 
 # Records are loaded when their operators are first called: until then their names are enough.
-RECORDS: Table[Operator] = Table(
-    Shelves(
-        declared=r'operator\(\s*(?P<names>"[^"]+")',
-        called=("operator(", "reference_only(", "Library("),
-        imported=r"\bimport\b.*\b(?:operator|reference_only)\b",
-        full=full,
-    )
-)
+RECORDS: Table[Operator] = Table(Index("RECORDS"))
 # The GE node that an operator becomes, for those that say so.
-NODES: Table[str] = Table(
-    Shelves(
-        declared=r'operator\(\s*(?P<names>"[^"]+")(?:[^()]|\([^()]*\))*?\bnode="',
-        called=("node=",),
-        imported=r"\boperator as\b",
-        full=full,
-    )
-)
+NODES: Table[str] = Table(Index("NODES"))
 
 
 def operator(

@@ -13,7 +13,7 @@ import torch
 from graph_quant import discovery
 from graph_quant.dispatcher import infer_with
 from graph_quant.meta.execution import execute
-from graph_quant.meta.operator import NODES, RECORDS, inferring, title
+from graph_quant.meta.operator import RECORDS, inferring, title
 from torch_npu.op_plugin.meta import _meta_registrations
 
 _libraries: list[torch.library.Library] = []
@@ -27,7 +27,7 @@ def register() -> None:
     names = sorted(installed_records())
     libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
     for name in names:
-        library, record = libraries[name.partition("::")[0]], RECORDS.at_hand(name)
+        library, record = libraries[name.partition("::")[0]], RECORDS.get_loaded(name)
         if record is None or record.rules is not None:
             infer_with(library, name, inferring(name, upstream(title(name))))
         if record is None or record.reference is not None:
@@ -36,9 +36,9 @@ def register() -> None:
 
 
 def load() -> None:
-    """Index the records of this package, and load those that other packages register as entry points."""
-    for table in (RECORDS, NODES):
-        table.look_in(__package__)
+    """Define the operators of ATB, and import the records that other packages register as entry points."""
+    from graph_quant.meta import atb  # noqa: F401  (defines the operators)
+
     for entry in entry_points(group=discovery.ENTRY_POINTS):
         entry.load()
 

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from .kernels import declare as declare
     from .kernels import facts as facts
     from .kernels import kernel as kernel
-    from .kernels import look_in as look_in
     from .kernels import size_kernel as size_kernel
     from .protobuf import new_graph as new_graph
     from .protobuf import schema as schema
@@ -153,7 +152,6 @@ _HOMES = {
         "declare",
         "facts",
         "kernel",
-        "look_in",
         "size_kernel",
     ),
     "protobuf": (

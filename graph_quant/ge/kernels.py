@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..discovery import Shelves, Table
+from ..discovery import Index, Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -74,24 +74,14 @@ class Kernel:
     may_alias: bool = False
 
 
-def shelves() -> Shelves:
-    """What reads declarations off the text of a module."""
-    return Shelves(
-        declared=r'^@(?:\w+_)?kernel\(\s*(?P<names>"[^)=]*?)\s*(?:,\s*\w+=|,?\s*\))',
-        called=("kernel(", "declare("),
-        imported=r"\bimport\b.*\bkernels?\b|\bkernels\b.*\bimport\b|KERNELS\[.*\] = ",
-    )
+_INDEX = Index("KERNELS")
 
-
-_SHELVES = shelves()
-look_in = _SHELVES.look_in
-
-KERNELS: Table[Kernel] = Table(_SHELVES)
+KERNELS: Table[Kernel] = Table(_INDEX)
 # The same op types where every input is a size: the arithmetic of shapes.
-SIZE_KERNELS: Table[Kernel] = Table(_SHELVES)
+SIZE_KERNELS: Table[Kernel] = Table(Index("SIZE_KERNELS"))
 # The same op types where the inputs declared as sizes are scalar constants: torch rounds some of these otherwise.
-CONSTANT_KERNELS: Table[Kernel] = Table(_SHELVES)
-FACTS: Table[Facts] = Table(_SHELVES)
+CONSTANT_KERNELS: Table[Kernel] = Table(Index("CONSTANT_KERNELS"))
+FACTS: Table[Facts] = Table(_INDEX)
 _PLAIN = Facts()
 
 

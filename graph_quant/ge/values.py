@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from . import dtypes
-from .kernels import CONSTANT_KERNELS, FACTS, KERNELS, SIZE_KERNELS, Facts, Kernel
+from .kernels import CONSTANT_KERNELS, KERNELS, SIZE_KERNELS, Kernel, facts
 
 if TYPE_CHECKING:
     from .graph import Node
@@ -155,8 +155,8 @@ def choose_kernel(op_type: str, fed: Mapping[str, InputState]) -> Kernel | None:
     Where all inputs are constants, the tensor kernel is used: they may be data. ``is_constant_folded`` says where the
     result of such a node may be used as a size.
     """
-    kernel = KERNELS.at_hand(op_type) or KERNELS.get(op_type)  # which brings the others of the type
-    on_sizes = SIZE_KERNELS.at_hand(op_type)
+    kernel = KERNELS.get(op_type)
+    on_sizes = SIZE_KERNELS.get(op_type)
     if (
         on_sizes is not None
         and fed
@@ -164,7 +164,7 @@ def choose_kernel(op_type: str, fed: Mapping[str, InputState]) -> Kernel | None:
         and not is_constant_folded(op_type, fed)
     ):
         return on_sizes
-    special = CONSTANT_KERNELS.at_hand(op_type)
+    special = CONSTANT_KERNELS.get(op_type)
     if special is not None:
         wanted = [fed.get(declared.name) for declared in special.inputs if declared.is_size]
         if all(each is not None and each.constant_rank == 0 for each in wanted):
@@ -175,12 +175,12 @@ def choose_kernel(op_type: str, fed: Mapping[str, InputState]) -> Kernel | None:
 def is_constant_folded(op_type: str, fed: Mapping[str, InputState]) -> bool:
     """Whether a node computes a constant that may be, or lead to, a size."""
     constants = (each.is_size and each.constant_rank is not None for each in fed.values())
-    return SIZE_KERNELS.at_hand(op_type) is not None and bool(fed) and all(constants)
+    return SIZE_KERNELS.get(op_type) is not None and bool(fed) and all(constants)
 
 
 def find_unsupported(node: Node, kernel: Kernel) -> list[str]:
     """What a node is given that ``kernel`` neither takes nor may pass over: inputs, attributes with their values."""
-    known = FACTS.at_hand(node.type) or Facts()
+    known = facts(node.type)
     taken = {*known.idle, *(name for name, _ in kernel.attributes)}
     found = [name for name in node.fed if name not in known.idle and not _is_taken(name, kernel)]
     others = [

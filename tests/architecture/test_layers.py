@@ -26,7 +26,8 @@ LAYERS = [
     {"quant_params", "int4", "chip"},
     {"destination", "releases"},
     {"ge", "refusals", "pages"},
-    {"discovery", "dispatcher", "native", "settings"},
+    {"generate_index"},
+    {"discovery", "dispatcher", "native", "operator_index", "settings"},
 ]
 SUBPACKAGE_LAYERS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from graph_quant import dumps
-from graph_quant.ge import kernels
 from graph_quant.ge.kernels import FACTS, KERNELS, facts
 from graph_quant.ge.registrations import registration
 
@@ -56,38 +55,7 @@ def test_of_an_unknown_type_the_plain_facts_are_known() -> None:
     assert not facts("Frobnicate").exact
 
 
-def test_the_text_of_a_module_says_what_it_declares() -> None:
-    shelves = kernels.shelves()
-    shelves.look_in("graph_quant.host.kernels", "graph_quant.reference")
-    shelves._read()
-    first = set(shelves._first)
-    for op_type, kernel in KERNELS.items():
-        home = kernel.function.__module__
-        assert home in first or home in shelves._by_name[op_type], op_type
-
-
-@pytest.mark.parametrize(
-    ("text", "found", "first"),
-    [
-        ('@kernel("A", "B", flops=2)\ndef f(x): ...', {"A", "B"}, False),
-        ('@size_kernel(\n    "A",\n    "B",\n)\ndef f(x): ...', {"A", "B"}, False),
-        ('@kernel("A", same=("x", "y"))\ndef f(x): ...', {"A"}, False),
-        ("for name in NAMES:\n    kernel(name)(run)", set(), True),
-        ('@kernel("A")\ndef f(x): ...\nkernel(name)(f)', set(), True),
-        ("@kernel(*NAMES)\ndef f(x): ...", set(), True),
-        ("from graph_quant.ge.kernels import kernel as k\n@k('A')\ndef f(x): ...", set(), True),
-        ("from graph_quant.ge import kernels\n@kernels.kernel('A')\ndef f(x): ...", set(), True),
-        ("import torch", set(), False),
-        (None, set(), True),
-    ],
-)
-def test_what_the_text_does_not_say_is_loaded_first(text: str | None, found: set[str], first: bool) -> None:
-    shelves = kernels.shelves()
-    shelves._sort("module", text)
-    assert (set(shelves._by_name), shelves._first == ["module"]) == (found, first)
-
-
-def test_a_type_loads_its_module_and_not_the_others() -> None:
+def test_type_loads_its_module_and_no_others() -> None:
     code = (
         "import sys; from graph_quant.host.kernels import KERNELS; KERNELS['SoftmaxV2']; "
         "assert 'NoSuchType' not in KERNELS; "

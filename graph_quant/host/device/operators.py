@@ -23,9 +23,10 @@ def register_records() -> None:
     if _libraries:
         return
     names = installed_records()
-    libraries = {space: torch.library.Library(space, "IMPL") for space in {name.partition("::")[0] for name in names}}
+    namespaces = {"npu", *(name.partition("::")[0] for name in names)}
+    libraries = {namespace: torch.library.Library(namespace, "IMPL") for namespace in namespaces}
     for name in names:
-        record = RECORDS.at_hand(name)
+        record = RECORDS.get_loaded(name)
         if record is None or record.reference is not None:
             library = libraries[name.partition("::")[0]]
             library.impl(name, with_device_guard(name, over_npu_memory(name)), "PrivateUse1", allow_override=True)

@@ -174,7 +174,7 @@ def _name(graph: Any) -> str:
 
 def _missing(nodes: Sequence[Node]) -> list[Node]:
     computing = (node for node in nodes if node.type not in _STRUCTURAL)
-    return [node for node in computing if KERNELS.at_hand(node.type) is None and node.type not in KERNELS]
+    return [node for node in computing if node.type not in KERNELS]
 
 
 class _Importer:

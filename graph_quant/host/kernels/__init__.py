@@ -14,7 +14,6 @@ from ...ge import (
     choose_kernel,
     facts,
     is_constant_folded,
-    look_in,
 )
 from .matmul import grouped_matmul_with_layout, matmul_with_layout
 
@@ -32,5 +31,3 @@ __all__ = [
     "is_constant_folded",
     "matmul_with_layout",
 ]
-
-look_in(__name__, "graph_quant.reference")
