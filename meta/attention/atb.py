@@ -104,8 +104,8 @@ def paged_attention(
     workspace: Tensor | None,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    given = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
-    _check_paged(rules, *given, context_lens=context_lens, workspace=workspace)
+    arguments = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
+    _check_paged(rules, *arguments, context_lens=context_lens, workspace=workspace)
     return Plan(())
 
 
@@ -125,8 +125,8 @@ def paged_attention_get_workspace(
     out: Tensor,
 ) -> Plan:
     """The same call, asked how much room it needs: none here."""
-    given = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
-    _check_paged(rules, *given, context_lens=context_lens, workspace=None)
+    arguments = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
+    _check_paged(rules, *arguments, context_lens=context_lens, workspace=None)
     return Plan((Result((0,), torch.uint8),))
 
 

@@ -44,25 +44,25 @@ def _check_mask(rules: Rules, query: Tensor, mask: Tensor | None) -> None:
 
 
 def _plan(rules: Rules, *values: Any) -> MaskedPlan:
-    given = dict(zip(NAMES, values, strict=True))
-    query, value_cache, heads = given["query"], given["value_cache"], given["num_heads"]
+    arguments = dict(zip(NAMES, values, strict=True))
+    query, value_cache, heads = arguments["query"], arguments["value_cache"], arguments["num_heads"]
     if value_cache is None:
         rules.refuse("value_cache must be given, got None")
-    tensors = (query, given["key_cache"], value_cache)
-    check_paged(rules, *tensors, given["num_kv_heads"] or heads, heads, given["block_table"], given["out"])
-    rules.equal("the number of context_lens", len(given["context_lens"]), "query.size(0)", query.size(0))
-    check_workspace(rules, given["workspace"])
-    rules.one_of("mask_type", given["mask_type"], (NO_MASK, ALIBI))
-    has_mask = given["mask_type"] == ALIBI
+    tensors = (query, arguments["key_cache"], value_cache)
+    check_paged(rules, *tensors, arguments["num_kv_heads"] or heads, heads, arguments["block_table"], arguments["out"])
+    rules.equal("the number of context_lens", len(arguments["context_lens"]), "query.size(0)", query.size(0))
+    check_workspace(rules, arguments["workspace"])
+    rules.one_of("mask_type", arguments["mask_type"], (NO_MASK, ALIBI))
+    has_mask = arguments["mask_type"] == ALIBI
     if has_mask:
-        _check_mask(rules, query, given["mask"])
+        _check_mask(rules, query, arguments["mask"])
     return MaskedPlan(("out",), has_mask)
 
 
 def _plan_workspace(rules: Rules, *values: Any) -> Plan:
     """The same call, asked how much room it needs: none here."""
-    *given, out = values
-    _plan(rules, *given, None, out)
+    *arguments, out = values
+    _plan(rules, *arguments, None, out)
     return Plan((Result((0,), torch.uint8),))
 
 

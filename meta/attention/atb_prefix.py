@@ -59,8 +59,8 @@ def _check(
     rules.same_shape(second, values, first, keys)
     rules.dtype(*table, (torch.int32,))
     rules.rank(*table, 2)
-    for name, given in lengths.items():
-        rules.equal(f"the number of {name}", len(given), f"{table[0]}.size(0)", table[1].size(0))
+    for name, sequence_lengths in lengths.items():
+        rules.equal(f"the number of {name}", len(sequence_lengths), f"{table[0]}.size(0)", table[1].size(0))
 
 
 def _check_cache(rules: Rules, name: str, cache: Tensor, query: Tensor, width: Size, heads: tuple[int, int]) -> None:
@@ -130,17 +130,17 @@ def flash_attention_prefix_v2(
 
 
 def _plan(rules: Rules, *values: Any) -> PrefixPlan:
-    given = dict(zip((*ENCODER, *OPTIONS, "output"), values, strict=False))
-    query, output = given["query"], given.get("output")
-    rules.one_of("mask_type", given["mask_type"], (None, *KINDS))
-    kind = KINDS[given["mask_type"] or "mask_type_causal_mask"]
-    caches = {name: given[name] for name in ("key", "value")}
-    lengths = {name: given[name] for name in ("seqlen", "kv_seqlen")}
-    heads = (given["q_headnum"], given["kv_headnum"])
+    arguments = dict(zip((*ENCODER, *OPTIONS, "output"), values, strict=False))
+    query, output = arguments["query"], arguments.get("output")
+    rules.one_of("mask_type", arguments["mask_type"], (None, *KINDS))
+    kind = KINDS[arguments["mask_type"] or "mask_type_causal_mask"]
+    caches = {name: arguments[name] for name in ("key", "value")}
+    lengths = {name: arguments[name] for name in ("seqlen", "kv_seqlen")}
+    heads = (arguments["q_headnum"], arguments["kv_headnum"])
     check_heads(rules, *heads, ("q_headnum", "kv_headnum"))
     written = None if output is None else ("output", output)
-    _check(rules, query, caches, ("block_tables", given["block_tables"]), lengths, heads, written)
-    _check_mask(rules, kind, query, given["mask"], given["slopes"], heads[0])
+    _check(rules, query, caches, ("block_tables", arguments["block_tables"]), lengths, heads, written)
+    _check_mask(rules, kind, query, arguments["mask"], arguments["slopes"], heads[0])
     return PrefixPlan(("output",) if written else (Result(tuple(query.shape), query.dtype),), kind)
 
 

@@ -26,14 +26,14 @@ def attention_update(rules: Rules, lse: Sequence[Tensor], local_out: Sequence[Te
     )
     rules.require(update_type in (0, 1), lambda: f"update_type must be 0 or 1, got {update_type}")
     first = local_out[0]
-    for place, (part, out) in enumerate(zip(lse, local_out, strict=True)):
-        rules.dtype(f"lse[{place}]", part, (torch.float32,))
-        rules.rank(f"lse[{place}]", part, 1)
-        rules.dtype(f"local_out[{place}]", out, FLOATS if out is first else (first.dtype,))
-        rules.rank(f"local_out[{place}]", out, 2)
-        rules.equal(f"lse[{place}].size(0)", part.size(0), "local_out[0].size(0)", first.size(0))
+    for index, (part, out) in enumerate(zip(lse, local_out, strict=True)):
+        rules.dtype(f"lse[{index}]", part, (torch.float32,))
+        rules.rank(f"lse[{index}]", part, 1)
+        rules.dtype(f"local_out[{index}]", out, FLOATS if out is first else (first.dtype,))
+        rules.rank(f"local_out[{index}]", out, 2)
+        rules.equal(f"lse[{index}].size(0)", part.size(0), "local_out[0].size(0)", first.size(0))
         for dim in range(2):
-            rules.equal(f"local_out[{place}].size({dim})", out.size(dim), f"local_out[0].size({dim})", first.size(dim))
+            rules.equal(f"local_out[{index}].size({dim})", out.size(dim), f"local_out[0].size({dim})", first.size(dim))
     channels = first.size(1)
     rules.require(channels % 8 == 0, lambda: f"local_out[0].size(1) must be a multiple of 8, got {channels}")
     rules.require(

@@ -27,11 +27,11 @@ def attn_softmax_backward(rules: Rules, weights: Tensor, grad_output: Tensor, va
     """The plan of a call that the library allows; any other call is refused."""
     rules.dtype("input", weights, FLOATS)
     rules.rank("input", weights, 2, 3)
-    for name, each in (("grad_output", grad_output), ("values", values)):
-        rules.dtype(name, each, (weights.dtype,), ", the dtype of input")
-        rules.rank(name, each, weights.dim(), why=", as input has")
+    for name, tensor in (("grad_output", grad_output), ("values", values)):
+        rules.dtype(name, tensor, (weights.dtype,), ", the dtype of input")
+        rules.rank(name, tensor, weights.dim(), why=", as input has")
         if weights.dim() == 3:
-            rules.equal(f"{name}.size(0)", each.size(0), "input.size(0)", weights.size(0))
+            rules.equal(f"{name}.size(0)", tensor.size(0), "input.size(0)", weights.size(0))
     rules.equal("grad_output.size(-2)", grad_output.size(-2), "input.size(-2)", weights.size(-2))
     rules.equal("values.size(-2)", values.size(-2), "input.size(-1)", weights.size(-1))
     rules.equal("values.size(-1)", values.size(-1), "grad_output.size(-1)", grad_output.size(-1))

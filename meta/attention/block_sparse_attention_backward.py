@@ -67,7 +67,7 @@ def block_sparse_attention_backward(
     blocks = _blocks(rules, block_shape)
     whole = longest(rules, query, key, q_input_layout, actual_seq_lengths, actual_seq_lengths_kv)
     check_mask(rules, block_sparse_mask, query, blocks, whole)
-    return GradientPlan(tuple(Result(tuple(each.shape), each.dtype) for each in (query, key, value)), blocks)
+    return GradientPlan(tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (query, key, value)), blocks)
 
 
 def _blocks(rules: Rules, shape: Sequence[int] | None) -> tuple[int, int]:

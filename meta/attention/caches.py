@@ -116,8 +116,8 @@ def _check_prefix(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     key_prefix, value_prefix = operands.key_shared_prefix, operands.value_shared_prefix
     if key_prefix is None or value_prefix is None:
         if key_prefix is not value_prefix:
-            given, missing = ("value", "key") if key_prefix is None else ("key", "value")
-            rules.refuse(f"{missing}_shared_prefix must come with {given}_shared_prefix, got None")
+            present, missing = ("value", "key") if key_prefix is None else ("key", "value")
+            rules.refuse(f"{missing}_shared_prefix must come with {present}_shared_prefix, got None")
         if attrs.actual_shared_prefix_len is not None:
             rules.refuse("actual_shared_prefix_len must be None without key_shared_prefix, got a list")
         return

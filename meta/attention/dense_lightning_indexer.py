@@ -68,10 +68,10 @@ def check_sequences(rules: Rules, query: Tensor, key: Tensor, layout: str | None
         rules.require(
             tokens <= others, lambda: f"key_index.size(1) must be at least query_index.size(1), {tokens}, got {others}"
         )
-        for name, given, size in (("actual_seq_qlen", rows, tokens), ("actual_seq_klen", keys, others)):
+        for name, values, size in (("actual_seq_qlen", rows, tokens), ("actual_seq_klen", keys, others)):
             rules.require(
-                not given or list(given) == [size * (at + 1) for at in range(len(given))],
-                lambda name=name, given=given: f"{name} is for layout TND, it must be None beside BSND, got {given}",  # type: ignore[misc]
+                not values or list(values) == [size * (at + 1) for at in range(len(values))],
+                lambda name=name, values=values: f"{name} is for layout TND, it must be None beside BSND, got {values}",  # type: ignore[misc]
             )
         return
     if not rows or not keys:
@@ -80,13 +80,16 @@ def check_sequences(rules: Rules, query: Tensor, key: Tensor, layout: str | None
     rules.require(
         len(rows) <= MOST_SEQUENCES, lambda: f"actual_seq_qlen must have at most {MOST_SEQUENCES} ends, got {len(rows)}"
     )
-    for name, given, size in (("actual_seq_qlen", rows, query.size(0)), ("actual_seq_klen", keys, key.size(0))):
-        rules.equal(f"the last of {name}", given[-1], "the tokens", size)
-    lengths = [[last - first for first, last in zip([0, *each], each, strict=False)] for each in (rows, keys)]
-    for place, (few, many) in enumerate(zip(*lengths, strict=True)):
+    for name, values, size in (("actual_seq_qlen", rows, query.size(0)), ("actual_seq_klen", keys, key.size(0))):
+        rules.equal(f"the last of {name}", values[-1], "the tokens", size)
+    lengths = [
+        [last - first for first, last in zip([0, *sequence_ends], sequence_ends, strict=False)]
+        for sequence_ends in (rows, keys)
+    ]
+    for sequence, (few, many) in enumerate(zip(*lengths, strict=True)):
         rules.require(
             0 <= few <= many,
-            lambda at=place, few=few, many=many: (  # type: ignore[misc]
+            lambda at=sequence, few=few, many=many: (  # type: ignore[misc]
                 f"sequence {at} of actual_seq_klen must have as many keys as queries, {few}, got {many}"
             ),
         )
@@ -141,13 +144,13 @@ def grad_kl_loss(
     """The plan of a call that the documents allow; any other call is refused."""
     check_index(rules, query_index, key_index, weights, layout, sparse_mode)
     check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
-    kind = query_index.dtype
-    check_operand(rules, "query", query, kind, layout, HEADS)
+    dtype = query_index.dtype
+    check_operand(rules, "query", query, dtype, layout, HEADS)
     heads = query.size(-2)
-    check_operand(rules, "key", key, kind, layout, (heads,))
-    for name, each, like in (("query", query, query_index), ("key", key, key_index)):
-        for dim in range(each.dim() - 2):
-            rules.equal(f"{name}.size({dim})", each.size(dim), f"{name}_index.size({dim})", like.size(dim))
+    check_operand(rules, "key", key, dtype, layout, (heads,))
+    for name, tensor, like in (("query", query, query_index), ("key", key, key_index)):
+        for dim in range(tensor.dim() - 2):
+            rules.equal(f"{name}.size({dim})", tensor.size(dim), f"{name}_index.size({dim})", like.size(dim))
     _check_rotated(rules, query, key, query_rope, key_rope)
     tokens = (query.size(0), heads, query.size(1), 1) if layout == "BSND" else (heads, query.size(0), 1)
     for name, moment, sizes in (
@@ -157,7 +160,7 @@ def grad_kl_loss(
         ("softmax_sum_index", softmax_sum_index, _moments(query_index, layout)),
     ):
         check_moment(rules, name, moment, sizes, "heads and tokens")
-    gradients = tuple(Result(tuple(each.shape), each.dtype) for each in (query_index, key_index, weights))
+    gradients = tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (query_index, key_index, weights))
     return Plan((*gradients, Result((1,), torch.float32)))
 
 

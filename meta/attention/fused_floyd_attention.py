@@ -28,14 +28,14 @@ def _check(
     key = parts["key_ij"]
     rules.rank("key_ij", key, 5)
     between = key.size(3)
-    for name, each in parts.items():
+    for name, tensor in parts.items():
         sizes = (
             (batches, heads, rows, between, width) if name.endswith("ij") else (batches, heads, between, columns, width)
         )
-        rules.dtype(name, each, (query.dtype,), ", the dtype of query_ik")
-        rules.rank(name, each, 5)
+        rules.dtype(name, tensor, (query.dtype,), ", the dtype of query_ik")
+        rules.rank(name, tensor, 5)
         for dim, size in enumerate(sizes):
-            rules.equal(f"{name}.size({dim})", each.size(dim), "what query_ik and key_ij give it", size)
+            rules.equal(f"{name}.size({dim})", tensor.size(dim), "what query_ik and key_ij give it", size)
     _check_size(rules, "query_ik.size(2)", rows, 16)
     _check_size(rules, "query_ik.size(3)", columns, 128)
     _check_size(rules, "key_ij.size(3)", between, 128)
@@ -98,5 +98,5 @@ def floyd_attention_backward(
         rules.rank(name, moment, 5)
         for dim, size in enumerate(sizes):
             rules.equal(f"{name}.size({dim})", moment.size(dim), "that of the forward call", size)
-    given = (query_ik, key_ij, value_ij, key_jk, value_jk)
-    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in given))
+    inputs = (query_ik, key_ij, value_ij, key_jk, value_jk)
+    return Plan(tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in inputs))

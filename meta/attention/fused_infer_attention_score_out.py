@@ -33,7 +33,9 @@ def write(computed: AttentionPlan, out: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Computes into the tensors of ``out``."""
     assert computed.operands is not None
     results = fused_attention(computed.operands, computed.attrs)
-    return tuple(place.copy_(result) if result.numel() else place for place, result in zip(out, results, strict=True))
+    return tuple(
+        tensor.copy_(result) if result.numel() else tensor for tensor, result in zip(out, results, strict=True)
+    )
 
 
 def no_workspace(query: Tensor) -> Tensor:
@@ -47,19 +49,19 @@ def _names(plan_call: Callable[..., Any]) -> tuple[str, ...]:
 
 def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
     def rules_of_out(rules: Rules, *values: Any) -> OutPlan:
-        *given, workspace, out = values
+        *arguments, workspace, out = values
         if workspace is not None:
             rules.dtype("workspace", workspace, (torch.uint8,))
-        plan = plan_call(rules, *given)
+        plan = plan_call(rules, *arguments)
         rules.require(len(out) == 2, lambda: f"out must have 2 tensors, got {len(out)}")
-        for place, (result, tensor) in enumerate(zip(plan.results, out, strict=True)):
+        for index, (result, tensor) in enumerate(zip(plan.results, out, strict=True)):
             assert isinstance(result, Result)
             if 0 in result.shape:  # nothing is written there: the documents pass one element of any type
                 continue
-            rules.dtype(f"out[{place}]", tensor, (result.dtype,))
+            rules.dtype(f"out[{index}]", tensor, (result.dtype,))
             rules.require(
                 tuple(tensor.shape) == result.shape,
-                lambda: f"out[{place}] must be {list(result.shape)}, got {list(tensor.shape)}",  # noqa: B023
+                lambda: f"out[{index}] must be {list(result.shape)}, got {list(tensor.shape)}",  # noqa: B023
             )
         return OutPlan(("out[0]", "out[1]"), plan)
 

@@ -27,7 +27,7 @@ class OutputPlan(Plan):
 
 def allocate(query: Tensor, allocated: tuple[Result, Result]) -> tuple[Tensor, Tensor]:
     """Tensors without values."""
-    result, logarithms = (torch.empty(each.shape, dtype=each.dtype, device=query.device) for each in allocated)
+    result, logarithms = (torch.empty(spec.shape, dtype=spec.dtype, device=query.device) for spec in allocated)
     return result, logarithms
 
 

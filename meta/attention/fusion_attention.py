@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from graph_quant.meta.attention.fusion_rules import Given, check, draws, result_shape, rows_shape, weights
+from graph_quant.meta.attention.fusion_rules import Arguments, check, draws, result_shape, rows_shape, weights
 from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
@@ -39,29 +39,31 @@ BACKWARD_V3 = (*_GRADIENT, "scale_value", "keep_prob", *_BEFORE, *_SEED, *_LENGT
 _HOST_LENGTHS = ("actual_seq_qlen", "actual_seq_kvlen")
 
 
-def _given(names: tuple[str, ...], values: tuple[Any, ...]) -> Given:
-    given = dict(zip(names, values, strict=True))
-    return given | {"input_layout": given["input_layout"].upper()}
+def _name_arguments(names: tuple[str, ...], values: tuple[Any, ...]) -> Arguments:
+    arguments = dict(zip(names, values, strict=True))
+    return arguments | {"input_layout": arguments["input_layout"].upper()}
 
 
-def _check_rope(rules: Rules, given: Given) -> None:
+def _check_rope(rules: Rules, arguments: Arguments) -> None:
     """Rotated parts stand beside packed query and key, in bfloat16, under a mask and without a shift."""
-    ropes = [given.get(name) for name in _ROPE]
+    ropes = [arguments.get(name) for name in _ROPE]
     if all(rope is None for rope in ropes):
         return
     if any(rope is None for rope in ropes):
         rules.refuse("query_rope and key_rope must be given both or not at all, got one")
-    rules.one_of("input_layout", given["input_layout"], ("TND",), why=" beside query_rope")
-    rules.dtype("query", given["query"], (torch.bfloat16,), why=" beside query_rope")
-    if given["atten_mask"] is None:
+    rules.one_of("input_layout", arguments["input_layout"], ("TND",), why=" beside query_rope")
+    rules.dtype("query", arguments["query"], (torch.bfloat16,), why=" beside query_rope")
+    if arguments["atten_mask"] is None:
         rules.refuse("atten_mask must be given beside query_rope, got None")
     for name in ("pse", "dropout_mask"):
-        if given.get(name) is not None:
-            rules.refuse(f"{name} must be None beside query_rope, got {type(given[name]).__name__}")
-    rules.require(given["sparse_mode"] != 6, lambda: "sparse_mode must not be 6 beside query_rope, got 6")
+        if arguments.get(name) is not None:
+            rules.refuse(f"{name} must be None beside query_rope, got {type(arguments[name]).__name__}")
+    rules.require(arguments["sparse_mode"] != 6, lambda: "sparse_mode must not be 6 beside query_rope, got 6")
     for name in ("query", "key"):
-        _check_part(rules, f"{name}_rope", given[f"{name}_rope"], name, given[name])
-    rules.equal("key_rope.size(2)", given["key_rope"].size(2), "query_rope.size(2)", given["query_rope"].size(2))
+        _check_part(rules, f"{name}_rope", arguments[f"{name}_rope"], name, arguments[name])
+    rules.equal(
+        "key_rope.size(2)", arguments["key_rope"].size(2), "query_rope.size(2)", arguments["query_rope"].size(2)
+    )
 
 
 def _check_part(rules: Rules, name: str, rope: Tensor, whole_name: str, whole: Tensor) -> None:
@@ -74,33 +76,33 @@ def _check_part(rules: Rules, name: str, rope: Tensor, whole_name: str, whole: T
     )
 
 
-def _forward(rules: Rules, given: Given) -> tuple[Result, ...]:
-    check(rules, given)
-    _check_rope(rules, given)
-    query, rows = given["query"], Result(rows_shape(given), torch.float32)
-    return Result(result_shape(given), query.dtype), rows, rows, Result((0,), query.dtype)
+def _forward(rules: Rules, arguments: Arguments) -> tuple[Result, ...]:
+    check(rules, arguments)
+    _check_rope(rules, arguments)
+    query, rows = arguments["query"], Result(rows_shape(arguments), torch.float32)
+    return Result(result_shape(arguments), query.dtype), rows, rows, Result((0,), query.dtype)
 
 
-def _backward(rules: Rules, given: Given) -> list[Result]:
+def _backward(rules: Rules, arguments: Arguments) -> list[Result]:
     """The gradients of query, key, value and pse."""
-    check(rules, given)
-    _check_rope(rules, given)
-    query = given["query"]
+    check(rules, arguments)
+    _check_rope(rules, arguments)
+    query = arguments["query"]
     for name in ("seed", "offset"):
-        if isinstance(given[name], Tensor):
-            rules.dtype(name, given[name], (torch.int64,))
-        elif given[name] is None and draws(given):
+        if isinstance(arguments[name], Tensor):
+            rules.dtype(name, arguments[name], (torch.int64,))
+        elif arguments[name] is None and draws(arguments):
             rules.refuse(f"{name} must be given where keep_prob is below 1, got None")
     for name in ("softmax_max", "softmax_sum", "attention_in"):
-        if given[name] is None:
+        if arguments[name] is None:
             rules.refuse(f"{name} must be given, got None")
     for name in ("dy", "attention_in"):
-        rules.dtype(name, given[name], (query.dtype,), why=", the dtype of query")
-        _check_shape(rules, name, given[name], "attention", result_shape(given))
+        rules.dtype(name, arguments[name], (query.dtype,), why=", the dtype of query")
+        _check_shape(rules, name, arguments[name], "attention", result_shape(arguments))
     for name in ("softmax_max", "softmax_sum"):
-        rules.dtype(name, given[name], (torch.float32,))
-        _check_shape(rules, name, given[name], "the forward result", rows_shape(given))
-    return [_like(given[name], query.dtype) for name in ("query", "key", "value", "pse")]
+        rules.dtype(name, arguments[name], (torch.float32,))
+        _check_shape(rules, name, arguments[name], "the forward result", rows_shape(arguments))
+    return [_like(arguments[name], query.dtype) for name in ("query", "key", "value", "pse")]
 
 
 def _like(x: Tensor | None, dtype: torch.dtype) -> Result:
@@ -117,17 +119,17 @@ def _planning(names: tuple[str, ...]) -> Any:
     """The rules of a form that counts: with dropout seed and offset come back, and how many weights there are."""
 
     def plan(rules: Rules, *values: Any) -> Plan:
-        given = _given(names, values)
-        results = _forward(rules, given)
-        if draws(given):
+        arguments = _name_arguments(names, values)
+        results = _forward(rules, arguments)
+        if draws(arguments):
             if not rules.is_eager:
                 rules.refuse(
                     "keep_prob must be 1, or dropout_mask given, where a call is traced or captured, which would keep "
-                    f"seed and offset of the first mask; npu_fusion_attention_v3 draws, got {given['keep_prob']}"
+                    f"seed and offset of the first mask; npu_fusion_attention_v3 draws, got {arguments['keep_prob']}"
                 )
-            return Plan((*results, int, int, weights(given)))
-        dropped = given["dropout_mask"] is not None
-        counts = (given["seed"], given["offset"], weights(given)) if dropped else (0, 0, 0)
+            return Plan((*results, int, int, weights(arguments)))
+        dropped = arguments["dropout_mask"] is not None
+        counts = (arguments["seed"], arguments["offset"], weights(arguments)) if dropped else (0, 0, 0)
         return Plan((*results, *counts))
 
     return with_signature(("rules", *names), plan)
@@ -135,16 +137,16 @@ def _planning(names: tuple[str, ...]) -> Any:
 
 def _plan_v3(rules: Rules, *values: Any) -> Plan:
     number = Result((1,), torch.int64)
-    return Plan((*_forward(rules, _given(FORWARD_V3, values)), number, number))
+    return Plan((*_forward(rules, _name_arguments(FORWARD_V3, values)), number, number))
 
 
 def _planning_gradients(names: tuple[str, ...]) -> Any:
     def plan(rules: Rules, *values: Any) -> Plan:
-        given = _given(names, values)
-        gradients = _backward(rules, given)
-        if "query_rope" in given:
-            gradients += [_like(given[name], given["query"].dtype) for name in _ROPE]
-        return Plan((*gradients, _like(given["sink"], torch.float32)))
+        arguments = _name_arguments(names, values)
+        gradients = _backward(rules, arguments)
+        if "query_rope" in arguments:
+            gradients += [_like(arguments[name], arguments["query"].dtype) for name in _ROPE]
+        return Plan((*gradients, _like(arguments["sink"], torch.float32)))
 
     return with_signature(("rules", *names), plan)
 

@@ -20,26 +20,26 @@ PREFIX, PACKED = 5, (BAND_LAST, BAND_FIRST)
 TABLES = (2, 3, 4, PREFIX_TABLE, *PACKED)
 MOST_PREFIXES, WIDEST_HEAD = 32, 768
 MASKS = (torch.bool, torch.uint8)
-Given = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 
 
-def sizes(given: Given) -> tuple[Any, Any, Any]:
+def sizes(arguments: Arguments) -> tuple[Any, Any, Any]:
     """Batch, tokens and channels of query."""
-    query, layout, heads = given["query"], given["input_layout"], given["head_num"]
+    query, layout, heads = arguments["query"], arguments["input_layout"], arguments["head_num"]
     if layout == "TND":
         return 1, query.size(0), query.size(2)
     batch, tokens = query.size(layout.index("B")), query.size(layout.index("S"))
     return batch, tokens, query.size(2) // heads if layout.endswith("H") else query.size(3)
 
 
-def check(rules: Rules, given: Given) -> None:
+def check(rules: Rules, arguments: Arguments) -> None:
     """Refuses what the documents or the device's own checks refuse."""
-    query, key, value, layout = given["query"], given["key"], given["value"], given["input_layout"]
+    query, key, value, layout = arguments["query"], arguments["key"], arguments["value"], arguments["input_layout"]
     rules.require(layout in LAYOUTS, lambda: f"input_layout must be {', '.join(LAYOUTS)}, got {layout!r}")
-    rules.require(given["head_num"] >= 1, lambda: f"head_num must be at least 1, got {given['head_num']}")
-    if given["padding_mask"] is not None:
-        rules.refuse(f"padding_mask must be None, got {type(given['padding_mask']).__name__}")
-    softmax = given["softmax_layout"]
+    rules.require(arguments["head_num"] >= 1, lambda: f"head_num must be at least 1, got {arguments['head_num']}")
+    if arguments["padding_mask"] is not None:
+        rules.refuse(f"padding_mask must be None, got {type(arguments['padding_mask']).__name__}")
+    softmax = arguments["softmax_layout"]
     rules.require(
         softmax in ("", "TND") and (not softmax or layout == "TND"),
         lambda: f"softmax_layout must be '', or 'TND' in layout TND, got {softmax!r} in layout {layout}",
@@ -48,24 +48,24 @@ def check(rules: Rules, given: Given) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         rules.dtype(name, tensor, (query.dtype,) if tensor is not query else FLOATS)
         rules.rank(name, tensor, len(layout), why=f" in layout {layout}")
-    _check_heads(rules, given)
-    _check_lengths(rules, given)
-    _check_mask(rules, given)
-    _check_band(rules, given)
-    _check_prefix(rules, given)
-    check_shift(rules, given, *sizes(given)[:2])
-    _check_dropout(rules, given)
+    _check_heads(rules, arguments)
+    _check_lengths(rules, arguments)
+    _check_mask(rules, arguments)
+    _check_band(rules, arguments)
+    _check_prefix(rules, arguments)
+    check_shift(rules, arguments, *sizes(arguments)[:2])
+    _check_dropout(rules, arguments)
 
 
-def _check_heads(rules: Rules, given: Given) -> None:
-    query, key, value, layout = given["query"], given["key"], given["value"], given["input_layout"]
-    heads, channels = given["head_num"], len(layout) - 1
+def _check_heads(rules: Rules, arguments: Arguments) -> None:
+    query, key, value, layout = arguments["query"], arguments["key"], arguments["value"], arguments["input_layout"]
+    heads, channels = arguments["head_num"], len(layout) - 1
     for dim in range(channels):
         rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
     if layout != "TND":
         batch = layout.index("B")
         rules.equal(f"key.size({batch})", key.size(batch), f"query.size({batch})", query.size(batch))
-    width = sizes(given)[2]
+    width = sizes(arguments)[2]
     rules.at_least("the channels of a head of query", width, 1)
     rules.require(
         width <= WIDEST_HEAD, lambda: f"the channels of a head of query must be at most {WIDEST_HEAD}, got {width}"
@@ -75,10 +75,10 @@ def _check_heads(rules: Rules, given: Given) -> None:
         _multiple(rules, "key.size(2)", key.size(2), width)
         kv_heads = key.size(2) // width
     else:
-        place = layout.index("N")
-        rules.equal(f"query.size({place})", query.size(place), "head_num", heads)
+        head_dim = layout.index("N")
+        rules.equal(f"query.size({head_dim})", query.size(head_dim), "head_num", heads)
         rules.equal(f"key.size({channels})", key.size(channels), f"query.size({channels})", width)
-        kv_heads = key.size(place)
+        kv_heads = key.size(head_dim)
     rules.at_least("the heads of key", kv_heads, 1)
     rules.require(
         heads % kv_heads == 0, lambda: f"head_num must be a multiple of the heads of key, got {heads} and {kv_heads}"
@@ -95,25 +95,25 @@ def _multiple(rules: Rules, name: str, size: Any, of: Any) -> None:
     rules.require(size % of == 0, lambda: f"{name} must be a multiple of {of}, got {size}")
 
 
-def _check_lengths(rules: Rules, given: Given) -> None:
-    if given["input_layout"] != "TND":
+def _check_lengths(rules: Rules, arguments: Arguments) -> None:
+    if arguments["input_layout"] != "TND":
         return
-    lengths = {name: given[name] for name in ("actual_seq_qlen", "actual_seq_kvlen")}
-    for name, each in lengths.items():
-        if each is None or len(each) == 0:
-            rules.refuse(f"{name} must be given in layout TND, got {each}")
-        if isinstance(each, Tensor):
-            rules.rank(name, each, 1)
-            rules.dtype(name, each, (torch.int64,))
-    queries, keys = (len(each) for each in lengths.values())
+    lengths = {name: arguments[name] for name in ("actual_seq_qlen", "actual_seq_kvlen")}
+    for name, ends in lengths.items():
+        if ends is None or len(ends) == 0:
+            rules.refuse(f"{name} must be given in layout TND, got {ends}")
+        if isinstance(ends, Tensor):
+            rules.rank(name, ends, 1)
+            rules.dtype(name, ends, (torch.int64,))
+    queries, keys = (len(ends) for ends in lengths.values())
     rules.require(
         keys == queries,
         lambda: f"actual_seq_kvlen must have as many elements as actual_seq_qlen, got {keys} and {queries}",
     )
 
 
-def _check_mask(rules: Rules, given: Given) -> None:
-    mask, mode, layout = given["atten_mask"], given["sparse_mode"], given["input_layout"]
+def _check_mask(rules: Rules, arguments: Arguments) -> None:
+    mask, mode, layout = arguments["atten_mask"], arguments["sparse_mode"], arguments["input_layout"]
     rules.require(0 <= mode <= max(PACKED), lambda: f"sparse_mode must be from 0 to 8, got {mode}")
     rules.require(
         mode not in PACKED or layout == "TND",
@@ -131,22 +131,22 @@ def _check_mask(rules: Rules, given: Given) -> None:
     elif layout == "TND":
         rules.rank("atten_mask", mask, 2, why=" in layout TND")
     else:
-        _check_whole_mask(rules, given, mask)
+        _check_whole_mask(rules, arguments, mask)
 
 
-def _check_band(rules: Rules, given: Given) -> None:
+def _check_band(rules: Rules, arguments: Arguments) -> None:
     """A band has a width, and reaches some key: it is counted from the upper left corner, in mode 4 from the other."""
-    mode, layout = given["sparse_mode"], given["input_layout"]
-    if given["atten_mask"] is None or mode not in (WHOLE, BAND):
+    mode, layout = arguments["sparse_mode"], arguments["input_layout"]
+    if arguments["atten_mask"] is None or mode not in (WHOLE, BAND):
         return
-    first, second = next(names for names in REACHES if names[0] in given)
-    before, after = given[first], given[second]
+    first, second = next(names for names in REACHES if names[0] in arguments)
+    before, after = arguments[first], arguments[second]
     rules.require(before + after >= 0, lambda: f"{first} + {second} must not be negative, got {before} and {after}")
     if layout == "TND":
         name, reach = (first, before) if mode == BAND else (second, after)
         rules.require(reach >= 0, lambda: f"{name} must be at least 0 in sparse_mode {mode} and TND, got {reach}")
         return
-    queries, keys = sizes(given)[1], given["key"].size(layout.index("S"))
+    queries, keys = sizes(arguments)[1], arguments["key"].size(layout.index("S"))
     shift = keys - queries if mode == BAND else 0
     if mode == BAND or before < 0:
         rules.require(before - shift > -keys, lambda: f"{first} must reach one of {keys} keys, got {before}")
@@ -154,31 +154,31 @@ def _check_band(rules: Rules, given: Given) -> None:
         rules.require(after + shift > -queries, lambda: f"{second} must reach one of {queries} queries, got {after}")
 
 
-def _check_whole_mask(rules: Rules, given: Given, mask: Tensor) -> None:
-    batch, tokens, _ = sizes(given)
+def _check_whole_mask(rules: Rules, arguments: Arguments, mask: Tensor) -> None:
+    batch, tokens, _ = sizes(arguments)
     rules.require(mask.dim() in (2, 4), lambda: f"atten_mask must have 2 or 4 dimensions, got {mask.dim()}")
     rules.equal("atten_mask.size(-2)", mask.size(-2), "the tokens of query", tokens)
-    key_tokens = given["key"].size(given["input_layout"].index("S"))
+    key_tokens = arguments["key"].size(arguments["input_layout"].index("S"))
     rules.equal("atten_mask.size(-1)", mask.size(-1), "the tokens of key", key_tokens)
     if mask.dim() == 4:
         rules.one_or("atten_mask.size(0)", mask.size(0), "the batch", batch)
-        rules.one_or("atten_mask.size(1)", mask.size(1), "head_num", given["head_num"])
+        rules.one_or("atten_mask.size(1)", mask.size(1), "head_num", arguments["head_num"])
         if guard_or_false(mask.size(1) != 1):
             rules.equal("atten_mask.size(0)", mask.size(0), "the batch, for a mask of each head,", batch)
 
 
-def _check_prefix(rules: Rules, given: Given) -> None:
+def _check_prefix(rules: Rules, arguments: Arguments) -> None:
     """A prefix goes with its modes; a sink has a score for each head."""
-    prefix, sink, mode = given["prefix"], given["sink"], given["sparse_mode"]
+    prefix, sink, mode = arguments["prefix"], arguments["sink"], arguments["sparse_mode"]
     if mode not in (PREFIX, PREFIX_TABLE):
         rules.require(prefix is None, lambda: f"prefix must be None without sparse_mode 5 or 6, got {prefix}")
-    elif mode == PREFIX and given["input_layout"] == "TND":
+    elif mode == PREFIX and arguments["input_layout"] == "TND":
         rules.refuse("sparse_mode 5, a mask of prefixes, is for other layouts, got TND")
     elif prefix is None:
-        if given["atten_mask"] is not None:
+        if arguments["atten_mask"] is not None:
             rules.refuse(f"prefix must be given in sparse_mode {mode}, got None")
     else:
-        batch = len(given["actual_seq_qlen"]) if given["input_layout"] == "TND" else sizes(given)[0]
+        batch = len(arguments["actual_seq_qlen"]) if arguments["input_layout"] == "TND" else sizes(arguments)[0]
         rules.equal("the length of prefix", len(prefix), "the batch", batch)
         rules.require(
             len(prefix) <= MOST_PREFIXES, lambda: f"prefix must have at most {MOST_PREFIXES}, got {len(prefix)}"
@@ -186,47 +186,47 @@ def _check_prefix(rules: Rules, given: Given) -> None:
     if sink is not None:
         rules.dtype("sink", sink, (torch.float32,))
         rules.rank("sink", sink, 1)
-        rules.equal("sink.size(0)", sink.size(0), "head_num", given["head_num"])
+        rules.equal("sink.size(0)", sink.size(0), "head_num", arguments["head_num"])
 
 
-def _check_dropout(rules: Rules, given: Given) -> None:
-    keep, bits = given["keep_prob"], given.get("dropout_mask")
+def _check_dropout(rules: Rules, arguments: Arguments) -> None:
+    keep, bits = arguments["keep_prob"], arguments.get("dropout_mask")
     rules.require(0 < keep <= 1, lambda: f"keep_prob must lie in (0, 1], got {keep}")
     if bits is None:
         return
     rules.require(keep < 1, lambda: f"dropout_mask must be None where keep_prob is 1, got {type(bits).__name__}")
     rules.dtype("dropout_mask", bits, (torch.uint8,))
-    count = weights(given)
+    count = weights(arguments)
     rules.require(
         bits.numel() * 8 >= count,
         lambda: f"dropout_mask must have a bit for each of {count} weights, got {bits.numel()} bytes",
     )
 
 
-def draws(given: Given) -> bool:
+def draws(arguments: Arguments) -> bool:
     """Whether the operator draws which weights it drops."""
-    return bool(given["keep_prob"] < 1) and given.get("dropout_mask") is None
+    return bool(arguments["keep_prob"] < 1) and arguments.get("dropout_mask") is None
 
 
-def weights(given: Given) -> Any:
+def weights(arguments: Arguments) -> Any:
     """How many weights there are: one for each query, key and head of each sequence."""
-    if given["input_layout"] != "TND":
-        batch, tokens, _ = sizes(given)
-        return batch * given["head_num"] * tokens * given["key"].size(given["input_layout"].index("S"))
-    return given["head_num"] * sum(one * other for one, other in zip(*sequence_lengths(given), strict=True))
+    if arguments["input_layout"] != "TND":
+        batch, tokens, _ = sizes(arguments)
+        return batch * arguments["head_num"] * tokens * arguments["key"].size(arguments["input_layout"].index("S"))
+    return arguments["head_num"] * sum(one * other for one, other in zip(*sequence_lengths(arguments), strict=True))
 
 
-def result_shape(given: Given) -> tuple[Any, ...]:
+def result_shape(arguments: Arguments) -> tuple[Any, ...]:
     """The shape of the attention."""
-    query, key, value, layout = given["query"], given["key"], given["value"], given["input_layout"]
+    query, key, value, layout = arguments["query"], arguments["key"], arguments["value"], arguments["input_layout"]
     if not layout.endswith("H"):
         return (*query.shape[:-1], value.size(-1))
-    kv_heads = key.size(2) // sizes(given)[2]
-    return (*query.shape[:-1], given["head_num"] * (value.size(2) // kv_heads))
+    kv_heads = key.size(2) // sizes(arguments)[2]
+    return (*query.shape[:-1], arguments["head_num"] * (value.size(2) // kv_heads))
 
 
-def rows_shape(given: Given) -> tuple[Any, ...]:
+def rows_shape(arguments: Arguments) -> tuple[Any, ...]:
     """The shape of the largest score and of the sum of each row."""
-    batch, tokens, _ = sizes(given)
-    heads = given["head_num"]
-    return (tokens, heads, COPIES) if given["input_layout"] == "TND" else (batch, heads, tokens, COPIES)
+    batch, tokens, _ = sizes(arguments)
+    heads = arguments["head_num"]
+    return (tokens, heads, COPIES) if arguments["input_layout"] == "TND" else (batch, heads, tokens, COPIES)

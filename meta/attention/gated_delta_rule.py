@@ -38,7 +38,7 @@ def _check_rows(rules: Rules, query: Tensor, key: Tensor, value: Tensor, most: t
     rules.require(heads % keys == 0, lambda: f"value.size(1) must be a multiple of key.size(1), got {heads} and {keys}")
 
 
-def _check_each(rules: Rules, tensors: Mapping[str, tuple[Tensor | None, torch.dtype, tuple[Size, ...]]]) -> None:
+def _check_shapes(rules: Rules, tensors: Mapping[str, tuple[Tensor | None, torch.dtype, tuple[Size, ...]]]) -> None:
     """Every tensor that is given has a dtype and sizes."""
     for name, (tensor, dtype, shape) in tensors.items():
         if tensor is not None:
@@ -48,14 +48,16 @@ def _check_each(rules: Rules, tensors: Mapping[str, tuple[Tensor | None, torch.d
                 rules.equal(f"{name}.size({dim})", tensor.size(dim), "what query and value say", size)
 
 
-def _require_given(rules: Rules, given: Mapping[str, object]) -> None:
-    for name, value in given.items():
+def _require_present(rules: Rules, arguments: Mapping[str, object]) -> None:
+    for name, value in arguments.items():
         if value is None:
             rules.refuse(f"{name} must be given, got None")
 
 
 @operator(
-    "npu_recurrent_gated_delta_rule", reference=reference.recurrent_gated_delta_rule, results=lambda made: made[:1]
+    "npu_recurrent_gated_delta_rule",
+    reference=reference.recurrent_gated_delta_rule,
+    results=lambda both: both[:1],
 )
 @operator("npu_recurrent_gated_delta_rule_functional", reference=reference.recurrent_gated_delta_rule_functional)
 def recurrent_gated_delta_rule(
@@ -74,7 +76,7 @@ def recurrent_gated_delta_rule(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     needed = {"actual_seq_lengths": actual_seq_lengths, "ssm_state_indices": ssm_state_indices}
-    _require_given(rules, {"beta": beta, "scale": scale, **needed})
+    _require_present(rules, {"beta": beta, "scale": scale, **needed})
     _check_rows(rules, query, key, value, RECURRENT)
     (tokens, heads, width), channels = value.shape, key.size(2)
     rules.dtype("state", state, (torch.bfloat16,))
@@ -87,7 +89,7 @@ def recurrent_gated_delta_rule(
     assert actual_seq_lengths is not None
     rules.rank("actual_seq_lengths", actual_seq_lengths, 1)
     batches = actual_seq_lengths.size(0)
-    _check_each(
+    _check_shapes(
         rules,
         {
             "beta": (beta, torch.bfloat16, (tokens, heads)),
@@ -115,14 +117,14 @@ def chunk_gated_delta_rule(
 ) -> Plan:
     """The same for prompts."""
     needed = {"initial_state": initial_state, "actual_seq_lengths": actual_seq_lengths}
-    _require_given(rules, {"beta": beta, "scale": scale, **needed})
+    _require_present(rules, {"beta": beta, "scale": scale, **needed})
     assert initial_state is not None
     assert actual_seq_lengths is not None
     _check_rows(rules, query, key, value, CHUNK)
     tokens, heads, width = value.shape
     rules.rank("actual_seq_lengths", actual_seq_lengths, 1)
     batches = actual_seq_lengths.size(0)
-    _check_each(
+    _check_shapes(
         rules,
         {
             "beta": (beta, torch.bfloat16, (tokens, heads)),

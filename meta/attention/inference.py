@@ -104,8 +104,8 @@ def _check_query(rules: Rules, operands: Operands, attrs: Attributes) -> None:
             lambda: f"query.size(2) must be a multiple of {attrs.name('num_heads')}, got {query.size(2)} and {heads}",
         )
     else:
-        place = attrs.layout.index("N")
-        rules.equal(f"query.size({place})", query.size(place), attrs.name("num_heads"), heads)
+        head_dim = attrs.layout.index("N")
+        rules.equal(f"query.size({head_dim})", query.size(head_dim), attrs.name("num_heads"), heads)
     _, _, tokens, channels = query_sizes(query, attrs)
     rules.require(
         channels <= MOST_CHANNELS, lambda: f"query must have at most {MOST_CHANNELS} channels a head, got {channels}"
@@ -123,8 +123,8 @@ def _check_rope(rules: Rules, operands: Operands, attrs: Attributes) -> None:
     query_rope, key_rope = operands.query_rope, operands.key_rope
     if query_rope is None or key_rope is None:
         if query_rope is not key_rope:
-            given, missing = ("key", "query") if query_rope is None else ("query", "key")
-            rules.refuse(f"{missing}_rope must come with {given}_rope, got None")
+            present, missing = ("key", "query") if query_rope is None else ("query", "key")
+            rules.refuse(f"{missing}_rope must come with {present}_rope, got None")
         return
     float_dtypes = (torch.bfloat16,) if operands.query.dtype == torch.int8 else (operands.query.dtype,)
     for name, rope, whole in (("query_rope", query_rope, operands.query), ("key_rope", key_rope, operands.key)):

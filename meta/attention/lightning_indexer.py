@@ -61,8 +61,8 @@ def lightning_indexer(
         not return_value or layout_key != PAGED,
         lambda: f"return_value must be False for keys in pages, got True and layout_key {layout_key}",
     )
-    places = _places(query, sparse_count)
-    return Plan((places, Result(places.shape if return_value else (0,), query.dtype)))
+    indices = _places(query, sparse_count)
+    return Plan((indices, Result(indices.shape if return_value else (0,), query.dtype)))
 
 
 @operator("npu_quant_lightning_indexer", reference=reference.quant_lightning_indexer)

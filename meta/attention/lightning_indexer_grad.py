@@ -34,21 +34,21 @@ def lightning_indexer_grad(
     next_tokens: int | None,
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    stands, mode = BSND if layout is None else layout, 0 if sparse_mode is None else sparse_mode
-    tokens = [sparse_rules.UNLIMITED if each is None else each for each in (pre_tokens, next_tokens)]
+    used_layout, mode = BSND if layout is None else layout, 0 if sparse_mode is None else sparse_mode
+    tokens = [sparse_rules.UNLIMITED if limit is None else limit for limit in (pre_tokens, next_tokens)]
     rules.dtype("query", query, sparse_rules.HALVES)
-    rules.one_of("layout", stands, (BSND, "TND"))
+    rules.one_of("layout", used_layout, (BSND, "TND"))
     lengths = {"actual_seq_lengths_query": actual_seq_lengths_query, "actual_seq_lengths_key": actual_seq_lengths_key}
-    for name, given in lengths.items():
+    for name, ends in lengths.items():
         rules.require(
-            given is None or stands != BSND,
+            ends is None or used_layout != BSND,
             lambda name=name: f"{name} must be None in layout BSND, whose kernel takes whole sequences, got a tensor",  # type: ignore[misc]
         )
-    form = Form(query, key, actual_seq_lengths_query, actual_seq_lengths_key, None, stands, stands)
+    form = Form(query, key, actual_seq_lengths_query, actual_seq_lengths_key, None, used_layout, used_layout)
     sparse_rules.check(rules, form, WIDTH, mode, *tokens)
     heads = query.size(-2)
     rules.require(heads <= MOST_HEADS, lambda: f"query.size(-2) must be at most {MOST_HEADS}, got {heads}")
-    batches = query.size(0) if stands == BSND else actual_seq_lengths_query.size(0)  # type: ignore[union-attr]
+    batches = query.size(0) if used_layout == BSND else actual_seq_lengths_query.size(0)  # type: ignore[union-attr]
     rules.require(batches <= MOST_BATCHES, lambda: f"batches must be at most {MOST_BATCHES}, got {batches}")
     for name, tensor in (("key", key), ("dy", dy), ("weights", weights)):
         rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
@@ -56,9 +56,9 @@ def lightning_indexer_grad(
     rules.dtype("sparse_indices", sparse_indices, (torch.int32,))
     for name, tensor in (("sparse_indices", sparse_indices), ("dy", dy)):
         _check_chosen(rules, name, tensor, query)
-    if stands == BSND:
+    if used_layout == BSND:
         rules.at_least("key.size(1)", key.size(1), CHOSEN)
-    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in (query, key, weights)))
+    return Plan(tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (query, key, weights)))
 
 
 def _check_chosen(rules: Rules, name: str, tensor: Tensor, query: Tensor) -> None:

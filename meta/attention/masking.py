@@ -128,9 +128,9 @@ def key_tokens(operands: Operands, attrs: Attributes) -> Any:
     """The tokens that a key can have, a shared prefix among them."""
     if operands.block_table is not None:
         return operands.block_table.size(1) * attrs.block_size
-    place = attrs.layout.index("T" if attrs.is_packed else "S")
+    token_dim = attrs.layout.index("T" if attrs.is_packed else "S")
     prefix = operands.key_shared_prefix
     if prefix is None:
-        return operands.key.size(place)
+        return operands.key.size(token_dim)
     lengths = attrs.actual_shared_prefix_len
-    return operands.key.size(place) + (prefix.size(place) if lengths is None else lengths[0])
+    return operands.key.size(token_dim) + (prefix.size(token_dim) if lengths is None else lengths[0])

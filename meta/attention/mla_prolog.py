@@ -14,12 +14,12 @@ from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention.mla_prolog_node import mla_prolog_node, mla_prolog_v2_node
 
 
-def _plan(rules: Rules, given: dict[str, Any], has_scale: bool) -> Plan:
-    mla_prolog_rules.check(rules, given, mla_prolog_rules.FIRST_MODES)
-    if not has_scale and given["token_x"].dtype == torch.int8 and given["kv_cache"].dtype == torch.int8:
+def _plan(rules: Rules, arguments: dict[str, Any], has_scale: bool) -> Plan:
+    mla_prolog_rules.check(rules, arguments, mla_prolog_rules.FIRST_MODES)
+    if not has_scale and arguments["token_x"].dtype == torch.int8 and arguments["kv_cache"].dtype == torch.int8:
         rules.refuse("kv_cache must be torch.bfloat16 beside an int8 token_x in the first version, got torch.int8")
-    query, rope, scale, _, _ = mla_prolog_rules.results(given, query_norm_flag=False, no_scale=1)
-    caches = tuple(Result(tuple(given[name].shape), given[name].dtype) for name in ("kv_cache", "kr_cache"))
+    query, rope, scale, _, _ = mla_prolog_rules.results(arguments, query_norm_flag=False, no_scale=1)
+    caches = tuple(Result(tuple(arguments[name].shape), arguments[name].dtype) for name in ("kv_cache", "kr_cache"))
     return Plan((query, rope, *caches, scale) if has_scale else (query, rope, *caches))
 
 

@@ -18,15 +18,15 @@ from torch import Tensor
 HEADS = (1, 2, 4, 8, 16, 32, 64, 128)
 ROPE, LATENT = 64, 512
 SCALES = ("dequant_scale_x", "dequant_scale_w_dq", "dequant_scale_w_uq_qr", "dequant_scale_w_dkv_kr")
-Given = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 
 
-def check(rules: Rules, given: Given, cache_modes: Sequence[str]) -> None:
+def check(rules: Rules, arguments: Arguments, cache_modes: Sequence[str]) -> None:
     """Refuses tensors that do not fit each other."""
-    _check_weights(rules, given)
-    _check_ropes(rules, given)
-    _check_caches(rules, given, cache_modes)
-    _check_scales(rules, given)
+    _check_weights(rules, arguments)
+    _check_ropes(rules, arguments)
+    _check_caches(rules, arguments, cache_modes)
+    _check_scales(rules, arguments)
 
 
 def _shape(rules: Rules, name: str, tensor: Tensor, dtypes: tuple[torch.dtype, ...], sizes: Sequence[Any]) -> None:
@@ -36,8 +36,8 @@ def _shape(rules: Rules, name: str, tensor: Tensor, dtypes: tuple[torch.dtype, .
         rules.equal(f"{name}.size({dim})", tensor.size(dim), "what the other weights ask for", size)
 
 
-def _check_weights(rules: Rules, given: Given) -> None:
-    x, uk = given["token_x"], given["weight_uk"]
+def _check_weights(rules: Rules, arguments: Arguments) -> None:
+    x, uk = arguments["token_x"], arguments["weight_uk"]
     rules.dtype("token_x", x, (torch.bfloat16, torch.int8))
     rules.rank("token_x", x, 2, 3)
     rules.dtype("weight_uk", uk, (torch.bfloat16,))
@@ -45,28 +45,28 @@ def _check_weights(rules: Rules, given: Given) -> None:
     heads, width, latent = uk.shape
     rules.require(heads in HEADS, lambda: f"weight_uk.size(0) must be a power of 2 up to 128, got {heads}")
     rules.equal("weight_uk.size(2)", latent, "the latent channels", LATENT)
-    rules.rank("weight_dq", given["weight_dq"], 2)
-    rank = given["weight_dq"].size(1)
+    rules.rank("weight_dq", arguments["weight_dq"], 2)
+    rank = arguments["weight_dq"].size(1)
     full = (x.dtype,)
-    _shape(rules, "weight_dq", given["weight_dq"], full, (x.size(-1), rank))
+    _shape(rules, "weight_dq", arguments["weight_dq"], full, (x.size(-1), rank))
     up = (torch.int8,) if x.dtype == torch.int8 else (torch.bfloat16, torch.int8)
-    _shape(rules, "weight_uq_qr", given["weight_uq_qr"], up, (rank, heads * (width + ROPE)))
-    _shape(rules, "weight_dkv_kr", given["weight_dkv_kr"], full, (x.size(-1), latent + ROPE))
-    _shape(rules, "rmsnorm_gamma_cq", given["rmsnorm_gamma_cq"], (torch.bfloat16,), (rank,))
-    _shape(rules, "rmsnorm_gamma_ckv", given["rmsnorm_gamma_ckv"], (torch.bfloat16,), (latent,))
+    _shape(rules, "weight_uq_qr", arguments["weight_uq_qr"], up, (rank, heads * (width + ROPE)))
+    _shape(rules, "weight_dkv_kr", arguments["weight_dkv_kr"], full, (x.size(-1), latent + ROPE))
+    _shape(rules, "rmsnorm_gamma_cq", arguments["rmsnorm_gamma_cq"], (torch.bfloat16,), (rank,))
+    _shape(rules, "rmsnorm_gamma_ckv", arguments["rmsnorm_gamma_ckv"], (torch.bfloat16,), (latent,))
 
 
-def _check_ropes(rules: Rules, given: Given) -> None:
-    leading = given["token_x"].shape[:-1]
+def _check_ropes(rules: Rules, arguments: Arguments) -> None:
+    leading = arguments["token_x"].shape[:-1]
     for name in ("rope_sin", "rope_cos"):
-        _shape(rules, name, given[name], (torch.bfloat16,), (*leading, ROPE))
+        _shape(rules, name, arguments[name], (torch.bfloat16,), (*leading, ROPE))
 
 
-def _check_caches(rules: Rules, given: Given, modes: Sequence[str]) -> None:
-    mode, x = given["cache_mode"], given["token_x"]
-    kv, kr, index = given["kv_cache"], given["kr_cache"], given["cache_index"]
+def _check_caches(rules: Rules, arguments: Arguments, modes: Sequence[str]) -> None:
+    mode, x = arguments["cache_mode"], arguments["token_x"]
+    kv, kr, index = arguments["kv_cache"], arguments["kr_cache"], arguments["cache_index"]
     rules.require(mode in modes, lambda: f"cache_mode must be {' or '.join(modes)}, got {mode!r}")
-    is_int8 = given["weight_uq_qr"].dtype == torch.int8
+    is_int8 = arguments["weight_uq_qr"].dtype == torch.int8
     rules.dtype("kv_cache", kv, (torch.bfloat16, torch.int8) if is_int8 else (torch.bfloat16,))
     rope_dtype = torch.bfloat16 if x.dtype == torch.int8 else kv.dtype
     rules.dtype("kr_cache", kr, (rope_dtype,), why=" beside this kv_cache")
@@ -93,12 +93,12 @@ def _check_caches(rules: Rules, given: Given, modes: Sequence[str]) -> None:
             rules.equal(f"cache_index.size({dim})", index.size(dim), f"token_x.size({dim})", x.size(dim))
 
 
-def _check_scales(rules: Rules, given: Given) -> None:
-    x, uq, uk = given["token_x"], given["weight_uq_qr"], given["weight_uk"]
+def _check_scales(rules: Rules, arguments: Arguments) -> None:
+    x, uq, uk = arguments["token_x"], arguments["weight_uq_qr"], arguments["weight_uk"]
     heads, width, latent = uk.shape
-    rows, rank = x.numel() // x.size(-1) if x.dim() == 2 else x.size(0) * x.size(1), given["weight_dq"].size(1)
+    rows, rank = x.numel() // x.size(-1) if x.dim() == 2 else x.size(0) * x.size(1), arguments["weight_dq"].size(1)
     is_full, is_up = x.dtype == torch.int8, uq.dtype == torch.int8
-    is_latent, is_rope = given["kv_cache"].dtype == torch.int8, given["kr_cache"].dtype == torch.int8
+    is_latent, is_rope = arguments["kv_cache"].dtype == torch.int8, arguments["kr_cache"].dtype == torch.int8
     wanted: dict[str, tuple[bool, Sequence[Any]]] = {
         "dequant_scale_x": (is_full, (rows, 1)),
         "dequant_scale_w_dq": (is_full, (1, rank)),
@@ -107,12 +107,12 @@ def _check_scales(rules: Rules, given: Given) -> None:
         "quant_scale_ckr": (is_rope, (1, ROPE)),
     }
     for name, (is_wanted, sizes) in wanted.items():
-        _scale(rules, name, given[name], is_wanted, sizes)
-    ckv = given["quant_scale_ckv"]
+        _scale(rules, name, arguments[name], is_wanted, sizes)
+    ckv = arguments["quant_scale_ckv"]
     _scale(rules, "quant_scale_ckv", ckv, is_latent, (1, latent) if is_latent and not is_full else None)
     if ckv is not None and is_full:
         rules.require(ckv.numel() == 1, lambda: f"quant_scale_ckv must have one element, got {list(ckv.shape)}")
-    smooth = given["smooth_scales_cq"]
+    smooth = arguments["smooth_scales_cq"]
     if smooth is not None:
         _scale(rules, "smooth_scales_cq", smooth, is_up, (1, rank))
 
@@ -129,18 +129,20 @@ def _scale(rules: Rules, name: str, scale: Tensor | None, is_wanted: bool, sizes
         _shape(rules, name, scale, (torch.float32,), sizes)
 
 
-def results(given: Given, query_norm_flag: bool, no_scale: int) -> tuple[Result, Result, Result, Result, Result]:
+def results(
+    arguments: Arguments, query_norm_flag: bool, no_scale: int
+) -> tuple[Result, Result, Result, Result, Result]:
     """Query, its rope part and scale, the norm of query and its scale. ``no_scale`` elements stand for no scale."""
-    x, uk, uq = given["token_x"], given["weight_uk"], given["weight_uq_qr"]
+    x, uk, uq = arguments["token_x"], arguments["weight_uk"], arguments["weight_uq_qr"]
     leading, heads = tuple(x.shape[:-1]), uk.size(0)
     rows = leading[0] if len(leading) == 1 else leading[0] * leading[1]
-    quantised = x.dtype == torch.int8 and given["kv_cache"].dtype == torch.int8
+    quantised = x.dtype == torch.int8 and arguments["kv_cache"].dtype == torch.int8
     has_norm_scale = query_norm_flag and uq.dtype == torch.int8
     return (
         Result((*leading, heads, uk.size(2)), torch.int8 if quantised else torch.bfloat16),
         Result((*leading, heads, ROPE), torch.bfloat16),
         Result((rows, heads, 1) if quantised else (no_scale,), torch.float32),
-        Result((*leading, given["weight_dq"].size(1)) if query_norm_flag else (0,), uq.dtype),
+        Result((*leading, arguments["weight_dq"].size(1)) if query_norm_flag else (0,), uq.dtype),
         Result((rows, 1) if has_norm_scale else (0,), torch.float32),
     )
 

@@ -26,70 +26,70 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def _check(rules: Rules, given: dict[str, Any]) -> tuple[Result, ...]:
+def _check(rules: Rules, arguments: dict[str, Any]) -> tuple[Result, ...]:
     for name in ARGUMENTS[-5:]:
-        if given[name] is not None:
-            rules.refuse(f"{name} is of Ascend 950 and must be None, got {given[name]}")
-    mla_prolog_rules.check(rules, given, mla_prolog_rules.ALL_MODES)
-    _check_modes(rules, given)
-    ends = given["actual_seq_len"]
-    is_packed = given["token_x"].dim() == 2 and given["cache_mode"] in BY_BLOCK
+        if arguments[name] is not None:
+            rules.refuse(f"{name} is of Ascend 950 and must be None, got {arguments[name]}")
+    mla_prolog_rules.check(rules, arguments, mla_prolog_rules.ALL_MODES)
+    _check_modes(rules, arguments)
+    ends = arguments["actual_seq_len"]
+    is_packed = arguments["token_x"].dim() == 2 and arguments["cache_mode"] in BY_BLOCK
     if is_packed:
         if ends is None:
-            rules.refuse(f"actual_seq_len must be given in cache_mode {given['cache_mode']}, got None")
+            rules.refuse(f"actual_seq_len must be given in cache_mode {arguments['cache_mode']}, got None")
         rules.dtype("actual_seq_len", ends, (torch.int32,))
         rules.rank("actual_seq_len", ends, 1)
-    return mla_prolog_rules.results(given, given["query_norm_flag"], no_scale=0)
+    return mla_prolog_rules.results(arguments, arguments["query_norm_flag"], no_scale=0)
 
 
-def _check_modes(rules: Rules, given: dict[str, Any]) -> None:
+def _check_modes(rules: Rules, arguments: dict[str, Any]) -> None:
     """The modes say once more what the dtypes say."""
-    is_full, is_up = given["token_x"].dtype == torch.int8, given["weight_uq_qr"].dtype == torch.int8
-    is_latent = given["kv_cache"].dtype == torch.int8
-    wanted = {
+    is_full, is_up = arguments["token_x"].dtype == torch.int8, arguments["weight_uq_qr"].dtype == torch.int8
+    is_latent = arguments["kv_cache"].dtype == torch.int8
+    expected = {
         "weight_quant_mode": ALL if is_full else UP if is_up else NONE,
         "kv_cache_quant_mode": (1 if is_full else 2) if is_latent else 0,
         "query_quant_mode": int(is_full and is_latent),
         "ckvkr_repo_mode": 0,
         "quant_scale_repo_mode": 0,
     }
-    for name, mode in wanted.items():
-        got = given[name]
+    for name, mode in expected.items():
+        got = arguments[name]
         rules.require(got == mode, lambda: f"{name} must be {mode} for these dtypes, got {got}")  # noqa: B023
-    if given["k_nope_clip_alpha"] is not None:
+    if arguments["k_nope_clip_alpha"] is not None:
         rules.refuse("k_nope_clip_alpha must be None, for caches quantised by groups are not known here, got a tensor")
 
 
-def _given(values: tuple[Any, ...]) -> dict[str, Any]:
+def _name_arguments(values: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(ARGUMENTS, values, strict=True))
 
 
 def rules_in_place(rules: Rules, *values: Any) -> Plan:
     """The plan of a call that writes the caches given."""
-    return Plan(_check(rules, _given(values)))
+    return Plan(_check(rules, _name_arguments(values)))
 
 
 def rules_functional(rules: Rules, *values: Any) -> Plan:
     """The plan of a call that gives new caches, after the other results."""
-    given = _given(values)
-    caches = (Result(tuple(given[name].shape), given[name].dtype) for name in ("kv_cache", "kr_cache"))
-    return Plan((*_check(rules, given), *caches))
+    arguments = _name_arguments(values)
+    caches = (Result(tuple(arguments[name].shape), arguments[name].dtype) for name in ("kv_cache", "kr_cache"))
+    return Plan((*_check(rules, arguments), *caches))
 
 
-def compute_in_place(**given: Any) -> tuple[Tensor, ...]:
+def compute_in_place(**arguments: Any) -> tuple[Tensor, ...]:
     """Writes the caches, and gives the other results."""
-    tensors = [given[name] for name in (*ARGUMENTS[:9], *ARGUMENTS[12:19])]
-    numbers = [given[name] for name in NUMBERS]
-    caches = given["kv_cache"], given["kr_cache"]
-    where = given["cache_index"], given["actual_seq_len"], given["cache_mode"]
+    tensors = [arguments[name] for name in (*ARGUMENTS[:9], *ARGUMENTS[12:19])]
+    numbers = [arguments[name] for name in NUMBERS]
+    caches = arguments["kv_cache"], arguments["kr_cache"]
+    where = arguments["cache_index"], arguments["actual_seq_len"], arguments["cache_mode"]
     computed = write_caches("npu_mla_prolog_v3", tensors, numbers, caches, *where)
-    return reshape_results(computed, given["token_x"], given["query_norm_flag"])
+    return reshape_results(computed, arguments["token_x"], arguments["query_norm_flag"])
 
 
-def compute_functional(**given: Any) -> tuple[Tensor, ...]:
+def compute_functional(**arguments: Any) -> tuple[Tensor, ...]:
     """The results in place, with copies of the caches."""
-    copies = {name: given[name].clone() for name in ("kv_cache", "kr_cache")}
-    return (*compute_in_place(**{**given, **copies}), *copies.values())
+    copies = {name: arguments[name].clone() for name in ("kv_cache", "kr_cache")}
+    return (*compute_in_place(**{**arguments, **copies}), *copies.values())
 
 
 operator("npu_mla_prolog_v3", reference=with_signature(ARGUMENTS, compute_in_place))(

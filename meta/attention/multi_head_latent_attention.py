@@ -37,56 +37,56 @@ class LatentPlan(Plan):
     has_lse: bool
 
 
-def _check_caches(rules: Rules, given: dict[str, Any]) -> None:
-    in_parts = given["cache_mode"] == "nzcache"
+def _check_caches(rules: Rules, arguments: dict[str, Any]) -> None:
+    in_parts = arguments["cache_mode"] == "nzcache"
     for name, width in {"ctkv": LATENT, "k_rope": ROTATED}.items():
-        rules.dtype(name, given[name], (given["q_nope"].dtype,), ", the dtype of q_nope")
-        blocks = given["ctkv"].size(0)
+        rules.dtype(name, arguments[name], (arguments["q_nope"].dtype,), ", the dtype of q_nope")
+        blocks = arguments["ctkv"].size(0)
         block = (width // PART, reference.BLOCK, PART) if in_parts else (reference.BLOCK, 1, width)
-        check_shape(rules, name, given[name], (blocks, *block))
+        check_shape(rules, name, arguments[name], (blocks, *block))
 
 
-def _check(rules: Rules, given: dict[str, Any], calc_types: tuple[str, ...]) -> bool:
+def _check(rules: Rules, arguments: dict[str, Any], calc_types: tuple[str, ...]) -> bool:
     """Whether the call is one of a ring, which gives logarithms."""
-    heads, query, scale = given["q_headnum"], given["q_nope"], given["qk_scale"]
+    heads, query, scale = arguments["q_headnum"], arguments["q_nope"], arguments["qk_scale"]
     rules.one_of("q_headnum", heads, HEADS)
-    rules.equal("kv_headnum", given["kv_headnum"], "one head of keys", 1)
+    rules.equal("kv_headnum", arguments["kv_headnum"], "one head of keys", 1)
     rules.require(0 < scale <= 1, lambda: f"qk_scale must lie in (0, 1], got {scale}")
-    served = {"mask_type": ("undefined",), "calc_type": calc_types, "cache_mode": ("krope_ctkv", "nzcache")}
-    for name, allowed in served.items():
-        if given[name] is not None:
-            rules.one_of(name, given[name], allowed)
+    supported = {"mask_type": ("undefined",), "calc_type": calc_types, "cache_mode": ("krope_ctkv", "nzcache")}
+    for name, allowed in supported.items():
+        if arguments[name] is not None:
+            rules.one_of(name, arguments[name], allowed)
     rules.dtype("q_nope", query, HALVES)
     check_shape(rules, "q_nope", query, (query.size(0), heads, LATENT))
-    rules.dtype("q_rope", given["q_rope"], (query.dtype,), ", the dtype of q_nope")
-    check_shape(rules, "q_rope", given["q_rope"], (query.size(0), heads, ROTATED))
-    _check_caches(rules, given)
-    table = given["block_tables"]
+    rules.dtype("q_rope", arguments["q_rope"], (query.dtype,), ", the dtype of q_nope")
+    check_shape(rules, "q_rope", arguments["q_rope"], (query.size(0), heads, ROTATED))
+    _check_caches(rules, arguments)
+    table = arguments["block_tables"]
     rules.dtype("block_tables", table, (torch.int32,))
     check_shape(rules, "block_tables", table, (query.size(0), table.size(-1)))
     rules.require(
         query.size(0) <= MOST_SEQUENCES, lambda: f"q_nope.size(0) must be at most {MOST_SEQUENCES}, got {query.size(0)}"
     )
-    rules.equal("the number of context_lens", len(given["context_lens"]), "q_nope.size(0)", query.size(0))
-    return bool(given["calc_type"] == "calc_type_ring")
+    rules.equal("the number of context_lens", len(arguments["context_lens"]), "q_nope.size(0)", query.size(0))
+    return bool(arguments["calc_type"] == "calc_type_ring")
 
 
 def _plan(rules: Rules, *values: Any) -> Plan:
-    given = dict(zip(PLAIN, values, strict=True))
-    _check(rules, given, ("calc_type_undefined",))
-    return Plan((Result(tuple(given["q_nope"].shape), given["q_nope"].dtype),))
+    arguments = dict(zip(PLAIN, values, strict=True))
+    _check(rules, arguments, ("calc_type_undefined",))
+    return Plan((Result(tuple(arguments["q_nope"].shape), arguments["q_nope"].dtype),))
 
 
 def _plan_into(rules: Rules, *values: Any) -> Plan:
-    *given, output = values
-    _plan(rules, *given)
-    rules.like("output", output, "q_nope", given[0])
+    *arguments, output = values
+    _plan(rules, *arguments)
+    rules.like("output", output, "q_nope", arguments[0])
     return Plan(("output",))
 
 
 def _plan_lse(rules: Rules, *values: Any) -> LatentPlan:
-    *given, workspace = values
-    named = dict(zip(WITH_LSE, given, strict=True))
+    *arguments, workspace = values
+    named = dict(zip(WITH_LSE, arguments, strict=True))
     is_ring = _check(rules, named, ("calc_type_undefined", "calc_type_ring"))
     check_workspace(rules, workspace)
     has_lse, query = is_ring and named["return_lse"], named["q_nope"]
@@ -95,9 +95,9 @@ def _plan_lse(rules: Rules, *values: Any) -> LatentPlan:
 
 
 def _plan_lse_into(rules: Rules, *values: Any) -> LatentPlan:
-    *given, output, lse = values
-    plan = _plan_lse(rules, *given)
-    named = dict(zip(WITH_LSE, given[:-1], strict=True))
+    *arguments, output, lse = values
+    plan = _plan_lse(rules, *arguments)
+    named = dict(zip(WITH_LSE, arguments[:-1], strict=True))
     rules.require(named["return_lse"], lambda: "return_lse must be True where lse is given, got False")
     query = named["q_nope"]
     rules.like("output", output, "q_nope", query)

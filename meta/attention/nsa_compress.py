@@ -100,7 +100,7 @@ def compress_grad(
     rules.rank("grad", grad, 3)
     for dim, size in enumerate((windows, *tokens.shape[1:])):
         rules.equal(f"grad.size({dim})", grad.size(dim), "that of the forward call", size)
-    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in (tokens, weight)))
+    return Plan(tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (tokens, weight)))
 
 
 @operator("npu_nsa_compress_infer.cache", reference=reference.compress_infer)

@@ -35,11 +35,11 @@ def _check(
     ends: tuple[Sequence[int] | None, Sequence[int] | None],
 ) -> None:
     rules.dtype("query", query, HALVES)
-    for name, each, width in (("query", query, CHANNELS), ("key", key, CHANNELS), ("value", value, VALUES)):
-        rules.dtype(name, each, (query.dtype,), ", the dtype of query")
-        rules.rank(name, each, 3)
-        rules.not_empty(name, each)
-        rules.equal(f"{name}.size(2)", each.size(2), "its channels", width)
+    for name, tensor, width in (("query", query, CHANNELS), ("key", key, CHANNELS), ("value", value, VALUES)):
+        rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
+        rules.rank(name, tensor, 3)
+        rules.not_empty(name, tensor)
+        rules.equal(f"{name}.size(2)", tensor.size(2), "its channels", width)
     for dim in range(2):
         rules.equal(f"value.size({dim})", value.size(dim), f"key.size({dim})", key.size(dim))
     _check_heads(rules, query.size(1), key.size(1), head_num)
@@ -86,7 +86,7 @@ def _check_sequences(
     size: int,
     count: int,
 ) -> None:
-    rows, keys = (list(each or ()) for each in ends)
+    rows, keys = (list(sequence_ends or ()) for sequence_ends in ends)
     rules.require(bool(rows), lambda: "actual_seq_qlen must be given, got None or nothing")
     rules.require(
         len(keys) == len(rows),
@@ -95,17 +95,17 @@ def _check_sequences(
     rules.require(
         len(rows) <= MOST_SEQUENCES, lambda: f"actual_seq_qlen must have at most {MOST_SEQUENCES} ends, got {len(rows)}"
     )
-    for name, found, tensor, whole in (
+    for name, values, tensor, whole in (
         ("actual_seq_qlen", rows, query, "query"),
         ("actual_seq_kvlen", keys, key, "key"),
     ):
-        rules.require(found == sorted(found) and found[0] > 0, lambda n=name, f=found: f"{n} must rise, got {f}")  # type: ignore[misc]
-        rules.equal(f"the last of {name}", found[-1], f"{whole}.size(0)", tensor.size(0))
-    for place, (first, last) in enumerate(zip([0, *keys], keys, strict=False)):
+        rules.require(values == sorted(values) and values[0] > 0, lambda n=name, f=values: f"{n} must rise, got {f}")  # type: ignore[misc]
+        rules.equal(f"the last of {name}", values[-1], f"{whole}.size(0)", tensor.size(0))
+    for sequence, (first, last) in enumerate(zip([0, *keys], keys, strict=False)):
         length = last - first
         rules.require(
             length >= size * count and length % size == 0,
-            lambda at=place, got=length: (  # type: ignore[misc]
+            lambda at=sequence, got=length: (  # type: ignore[misc]
                 f"sequence {at} of actual_seq_kvlen must have {size * count} keys at least, by {size}, got {got}"
             ),
         )
@@ -165,4 +165,4 @@ def select_attention_grad(
         rules.rank(name, moment, 3)
         for dim, size in enumerate((*query.shape[:2], TIMES)):
             rules.equal(f"{name}.size({dim})", moment.size(dim), "that of the forward call", size)
-    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in (query, key, value)))
+    return Plan(tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (query, key, value)))

@@ -40,10 +40,10 @@ def _absent(rules: Rules, operands: Operands, attrs: Attributes, names: tuple[st
 
 
 def _present(rules: Rules, operands: Operands, attrs: Attributes, name: str, when: str) -> Tensor:
-    found: Tensor | None = getattr(operands, name)
-    if found is None:
+    tensor: Tensor | None = getattr(operands, name)
+    if tensor is None:
         rules.refuse(f"{attrs.name(name)} must be given {when}, got None")
-    return found
+    return tensor
 
 
 def _check_prompt(rules: Rules, operands: Operands, attrs: Attributes) -> None:

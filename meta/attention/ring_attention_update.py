@@ -44,8 +44,8 @@ def ring_attention_update(
         "cur_softmax_max": cur_softmax_max,
         "cur_softmax_sum": cur_softmax_sum,
     }
-    for name, each in others.items():
-        rules.like(name, each, "prev_softmax_max", prev_softmax_max)
+    for name, tensor in others.items():
+        rules.like(name, tensor, "prev_softmax_max", prev_softmax_max)
     if actual_seq_qlen is not None:
         rules.dtype("actual_seq_qlen", actual_seq_qlen, (torch.int64,))
     if input_layout == "SBH":

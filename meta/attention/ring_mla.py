@@ -45,53 +45,53 @@ def check_shape(rules: Rules, name: str, tensor: Tensor, shape: tuple[Size, ...]
         rules.equal(f"{name}.size({dim})", tensor.size(dim), "what the others say", size)
 
 
-def _check(rules: Rules, given: dict[str, Any]) -> RingPlan:
-    heads, kv_heads = given["head_num"], given["kv_head_num"]
+def _check(rules: Rules, arguments: dict[str, Any]) -> RingPlan:
+    heads, kv_heads = arguments["head_num"], arguments["kv_head_num"]
     check_heads(rules, heads, kv_heads)
     for name, allowed in _CHOICES.items():
-        if given[name] is not None:
-            rules.one_of(name, given[name], allowed)
-    query, key = given["q_nope"], given["k_nope"]
+        if arguments[name] is not None:
+            rules.one_of(name, arguments[name], allowed)
+    query, key = arguments["q_nope"], arguments["k_nope"]
     rules.dtype("q_nope", query, HALVES)
     sizes = {"q_nope": (query, heads, WIDE), "q_rope": (query, heads, NARROW)}
     sizes |= {"k_nope": (key, kv_heads, WIDE), "k_rope": (key, kv_heads, NARROW), "value": (key, kv_heads, WIDE)}
     for name, (like, count, width) in sizes.items():
-        rules.dtype(name, given[name], (query.dtype,), ", the dtype of q_nope")
-        check_shape(rules, name, given[name], (like.size(0), count, width))
-    seqlen = given["seqlen"]
+        rules.dtype(name, arguments[name], (query.dtype,), ", the dtype of q_nope")
+        check_shape(rules, name, arguments[name], (like.size(0), count, width))
+    seqlen = arguments["seqlen"]
     rules.dtype("seqlen", seqlen, (torch.int32,))
     rules.require(seqlen.device.type in ("cpu", "meta"), lambda: f"seqlen must be on the CPU, got {seqlen.device}")
     rules.rank("seqlen", seqlen, 1, 2)
     if seqlen.dim() == 2:
         rules.equal("seqlen.size(0)", seqlen.size(0), "one of queries and one of keys", 2)
-    _check_before(rules, given)
-    is_causal = given["mask_type"] == "mask_type_triu"
+    _check_before(rules, arguments)
+    is_causal = arguments["mask_type"] == "mask_type_triu"
     if is_causal:
-        _check_mask(rules, given)
+        _check_mask(rules, arguments)
     return RingPlan((), is_causal)
 
 
-def _check_before(rules: Rules, given: dict[str, Any]) -> None:
+def _check_before(rules: Rules, arguments: dict[str, Any]) -> None:
     """The default kind adds to what was before, and the first of a ring has nothing before it."""
-    adds = given["calc_type"] == "calc_type_default"
-    tokens, heads = given["q_nope"].size(0), given["head_num"]
+    adds = arguments["calc_type"] == "calc_type_default"
+    tokens, heads = arguments["q_nope"].size(0), arguments["head_num"]
     expected: dict[str, tuple[tuple[Size, ...], torch.dtype]] = {
-        "pre_out": ((tokens, heads, WIDE), given["q_nope"].dtype),
+        "pre_out": ((tokens, heads, WIDE), arguments["q_nope"].dtype),
         "prev_lse": ((heads, tokens), torch.float32),
     }
     for name, (shape, dtype) in expected.items():
-        if given[name] is None:
+        if arguments[name] is None:
             rules.require(not adds, lambda name=name: f"{name} must be given in calc_type_default, got None")  # type: ignore[misc]
         elif not adds:
             rules.refuse(f"{name} must be None in calc_type_first_ring, got a tensor")
         else:
-            rules.dtype(name, given[name], (dtype,))
-            check_shape(rules, name, given[name], shape)
+            rules.dtype(name, arguments[name], (dtype,))
+            check_shape(rules, name, arguments[name], shape)
 
 
-def _check_mask(rules: Rules, given: dict[str, Any]) -> None:
-    mask, seqlen = given["mask"], given["seqlen"]
-    rules.dtype("mask", mask, (given["q_nope"].dtype,), ", the dtype of q_nope")
+def _check_mask(rules: Rules, arguments: dict[str, Any]) -> None:
+    mask, seqlen = arguments["mask"], arguments["seqlen"]
+    rules.dtype("mask", mask, (arguments["q_nope"].dtype,), ", the dtype of q_nope")
     rules.require(
         list(mask.shape[-2:]) == [TRIANGLE, TRIANGLE] and mask.dim() in (2, 3),
         lambda: f"mask must be ({TRIANGLE}, {TRIANGLE}), or one for each sequence, got {list(mask.shape)}",
@@ -101,16 +101,16 @@ def _check_mask(rules: Rules, given: dict[str, Any]) -> None:
 
 
 def _plan(rules: Rules, *values: Any) -> RingPlan:
-    given = dict(zip(NAMES, values, strict=True))
-    is_causal = _check(rules, given).is_causal
-    tokens, heads = given["q_nope"].size(0), given["head_num"]
-    results = Result((tokens, heads, WIDE), given["q_nope"].dtype), Result((heads, tokens), torch.float32)
+    arguments = dict(zip(NAMES, values, strict=True))
+    is_causal = _check(rules, arguments).is_causal
+    tokens, heads = arguments["q_nope"].size(0), arguments["head_num"]
+    results = Result((tokens, heads, WIDE), arguments["q_nope"].dtype), Result((heads, tokens), torch.float32)
     return RingPlan(results, is_causal)
 
 
 def _plan_into(rules: Rules, *values: Any) -> RingPlan:
-    *given, output, softmax_lse = values
-    plan = _plan(rules, *given)
+    *arguments, output, softmax_lse = values
+    plan = _plan(rules, *arguments)
     for (name, tensor), result in zip(
         {"output": output, "softmax_lse": softmax_lse}.items(), plan.results, strict=True
     ):

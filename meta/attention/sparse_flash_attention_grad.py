@@ -45,20 +45,20 @@ def sparse_flash_attention_grad(
     attention_mode: int | None,
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
-    stands, mode = BSND if layout is None else layout, 3 if sparse_mode is None else sparse_mode
-    tokens = [sparse_rules.UNLIMITED if each is None else each for each in (pre_tokens, next_tokens)]
+    used_layout, mode = BSND if layout is None else layout, 3 if sparse_mode is None else sparse_mode
+    tokens = [sparse_rules.UNLIMITED if part is None else part for part in (pre_tokens, next_tokens)]
     # torch_npu does not pass it on.
     rules.one_of("attention_mode", attention_mode, (None, 0, LATENT))
     rules.one_of("sparse_block_size", sparse_block_size, (1,), ", what is served")
     rules.dtype("query", query, sparse_rules.HALVES)
     rules.dtype("key", key, (query.dtype,), ", the dtype of query")
-    rules.one_of("layout", stands, (BSND, "TND"))
-    for name, given in (("actual_seq_qlen", actual_seq_qlen), ("actual_seq_kvlen", actual_seq_kvlen)):
+    rules.one_of("layout", used_layout, (BSND, "TND"))
+    for name, lengths in (("actual_seq_qlen", actual_seq_qlen), ("actual_seq_kvlen", actual_seq_kvlen)):
         rules.require(
-            (given is None) == (stands == BSND),
-            lambda name=name: f"{name} must be given in layout TND alone, got layout {stands}",  # type: ignore[misc]
+            (lengths is None) == (used_layout == BSND),
+            lambda name=name: f"{name} must be given in layout TND alone, got layout {used_layout}",  # type: ignore[misc]
         )
-    form = Form(query, key, actual_seq_qlen, actual_seq_kvlen, None, stands, stands, kv="kv")
+    form = Form(query, key, actual_seq_qlen, actual_seq_kvlen, None, used_layout, used_layout, kv="kv")
     sparse_rules.check(rules, form, WIDTH, mode, *tokens)
     rules.one_of("query.size(-2)", query.size(-2), HEADS)
     batches = query.size(0) if actual_seq_qlen is None else actual_seq_qlen.size(0)
@@ -75,4 +75,4 @@ def sparse_flash_attention_grad(
         for dim, size in enumerate(sums):
             rules.equal(f"{name}.size({dim})", tensor.size(dim), "that of the forward call", size)
     parts = (query, key, value, query_rope, key_rope)
-    return Plan(tuple(Result(tuple(each.shape), each.dtype) for each in parts if each is not None))
+    return Plan(tuple(Result(tuple(part.shape), part.dtype) for part in parts if part is not None))

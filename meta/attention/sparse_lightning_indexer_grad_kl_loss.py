@@ -52,7 +52,7 @@ def grad_kl_loss(
         rules.refuse(f"sinks must be None: the kernels of A2 and A3 do not read them, got {list(sinks.shape)}")
     check_index(rules, query_index, key_index, weights, layout, sparse_mode)
     check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
-    kind, leading = query_index.dtype, query_index.dim() - 2
+    dtype, leading = query_index.dtype, query_index.dim() - 2
     if query_rope is None or key_rope is None:
         rules.refuse("query_rope and key_rope must be given, got None")
     for name, tensor, like, heads, channels in (
@@ -61,7 +61,7 @@ def grad_kl_loss(
         ("query_rope", query_rope, query_index, (query.size(-2),), ROTATED),
         ("key_rope", key_rope, key_index, (1,), ROTATED),
     ):
-        check_operand(rules, name, tensor, kind, layout, heads, channels)
+        check_operand(rules, name, tensor, dtype, layout, heads, channels)
         for dim in range(leading):
             rules.equal(f"{name}.size({dim})", tensor.size(dim), "that of the indexer", like.size(dim))
     rules.dtype("sparse_indices", sparse_indices, (torch.int32,))
@@ -72,5 +72,10 @@ def grad_kl_loss(
     for name, moment in (("softmax_max", softmax_max), ("softmax_sum", softmax_sum)):
         sizes = (*query.shape[:-3], 1, *query.shape[-3:-1])
         check_moment(rules, name, moment, sizes, "that of the attention")
-    given = (query_index, key_index, weights)
-    return Plan((*(Result(tuple(each.shape), each.dtype) for each in given), Result((1,), torch.float32)))
+    inputs = (query_index, key_index, weights)
+    return Plan(
+        (
+            *(Result(tuple(x.shape), x.dtype) for x in inputs),
+            Result((1,), torch.float32),
+        )
+    )

@@ -71,7 +71,7 @@ def mrope(
         not is_interleaved or len(sections) == 3,
         lambda: f"cache_mode must be 'default' beside four sections, got {cache_mode!r}",
     )
-    results = tuple(Result(tuple(each.shape), each.dtype) for each in (query, key))
+    results = tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (query, key))
     return MropePlan(results, sections, is_interleaved)
 
 
@@ -79,16 +79,16 @@ def _check_multiple(rules: Rules, name: str, size: Size, of: int, why: str) -> N
     rules.require(size % of == 0, lambda: f"{name} must be a multiple of {of}{why}, got {size}")
 
 
-def _sections(rules: Rules, given: Sequence[int] | None, width: Size, positions: Tensor) -> tuple[int, ...]:
+def _sections(rules: Rules, sections: Sequence[int] | None, width: Size, positions: Tensor) -> tuple[int, ...]:
     rules.dtype("positions", positions, (torch.int32, torch.int64))
-    if given is None or list(given) == [0, 0, 0]:
+    if sections is None or list(sections) == [0, 0, 0]:
         rules.rank("positions", positions, 1, why=" without mrope_section")
         return ()
-    rules.one_of("mrope_section", list(given), ([0, 0, 0], *SECTIONS))
+    rules.one_of("mrope_section", list(sections), ([0, 0, 0], *SECTIONS))
     rules.require(
-        sum(given) * 2 == width,
-        lambda: f"mrope_section must add up to half of cos_sin_cache.size(1), {width}, got {list(given)}",
+        sum(sections) * 2 == width,
+        lambda: f"mrope_section must add up to half of cos_sin_cache.size(1), {width}, got {list(sections)}",
     )
     rules.rank("positions", positions, 2, why=" with mrope_section")
-    rules.equal("positions.size(0)", positions.size(0), "the sections", len(given))
-    return tuple(given)
+    rules.equal("positions.size(0)", positions.size(0), "the sections", len(sections))
+    return tuple(sections)

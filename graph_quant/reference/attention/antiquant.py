@@ -69,5 +69,5 @@ def _reshape_parameter(
     if mode == PER_TOKEN_HEAD:
         return x.reshape(-1, heads, x.size(-1))[batch, :, first : first + tokens].unsqueeze(-1)
     assert blocks is not None
-    found = x[blocks].reshape(blocks.numel(), -1, x.size(-1))  # block, head or one, token
-    return found.transpose(0, 1).flatten(1)[:, :tokens].unsqueeze(-1)
+    parameters = x[blocks].reshape(blocks.numel(), -1, x.size(-1))  # block, head or one, token
+    return parameters.transpose(0, 1).flatten(1)[:, :tokens].unsqueeze(-1)

@@ -20,11 +20,11 @@ from .sequence_attention import CachedTokens, DenseTokens, ScoreMod, attend
 BFLOAT16_MASK_VALUE = -3e38
 
 
-def checked_lengths(op: str, name: str, given: Tensor, most: int) -> list[int]:
-    lengths: list[int] = given.tolist()
-    for place, length in enumerate(lengths):
+def checked_lengths(op: str, name: str, tensor: Tensor, most: int) -> list[int]:
+    lengths: list[int] = tensor.tolist()
+    for index, length in enumerate(lengths):
         if not 0 <= length <= most:
-            raise Refusal(f"{op}: {name}[{place}] must lie in [0, {most}], got {length}")
+            raise Refusal(f"{op}: {name}[{index}] must lie in [0, {most}], got {length}")
     return lengths
 
 
@@ -42,13 +42,15 @@ def attend_paged(
     """Writes the attention of one token of each sequence; ``mask`` (sequence, head, 1, key) is added to its scores."""
     blocks, size = caches[0].shape[:2]
     arithmetic = Arithmetic(scale, caches[1].dtype)
-    for place, length in enumerate(lengths):
+    for sequence, length in enumerate(lengths):
         if length:
-            chosen = checked_blocks(op, block_table, place, length, size, blocks)
-            keys, values = (PagedTokens(each.flatten(2), chosen, length, num_kv_heads) for each in caches)
-            sight = ScoreMod(None if mask is None else mask[place, ..., :length])
-            found, _ = attend(query[place][:, None], CachedTokens([keys]), CachedTokens([values]), sight, arithmetic)
-            out[place] = found.squeeze(1).to(out.dtype).reshape(out.shape[1:])
+            block_ids = checked_blocks(op, block_table, sequence, length, size, blocks)
+            keys, values = (PagedTokens(cache.flatten(2), block_ids, length, num_kv_heads) for cache in caches)
+            score_mod = ScoreMod(None if mask is None else mask[sequence, ..., :length])
+            result, _ = attend(
+                query[sequence][:, None], CachedTokens([keys]), CachedTokens([values]), score_mod, arithmetic
+            )
+            out[sequence] = result.squeeze(1).to(out.dtype).reshape(out.shape[1:])
 
 
 def paged_attention(
@@ -83,14 +85,14 @@ def paged_attention_v2(
 ) -> Tensor:
     """The same, with ``mask`` added to the scores; (head, 1, key) is one for all sequences."""
     op, most = "_npu_paged_attention_v2", block_table.size(1) * key_cache.size(1)
-    given = None
+    expanded_mask = None
     if has_mask and mask is not None:
-        given, most = mask.expand(query.size(0), num_heads, 1, -1), min(most, mask.size(-1))
+        expanded_mask, most = mask.expand(query.size(0), num_heads, 1, -1), min(most, mask.size(-1))
         if max(context_lens, default=0) < 1:
             raise Refusal(f"{op}: context_lens must have a length above 0 beside a mask, got {list(context_lens)}")
     lengths = checked_lengths(op, "context_lens", torch.tensor(context_lens), most)
     caches = (key_cache, value_cache)
-    attend_paged(op, query, caches, num_kv_heads or num_heads, scale_value, block_table, lengths, out, given)
+    attend_paged(op, query, caches, num_kv_heads or num_heads, scale_value, block_table, lengths, out, expanded_mask)
     return out
 
 
@@ -128,12 +130,12 @@ def attend_packed(
         split_heads(value, num_kv_heads),
     )
     start = 0
-    for place, length in enumerate(lengths):
-        part = slice(start, start + length)
-        keys, values = (CachedTokens([DenseTokens(each[:, part])]) for each in (k, v))
-        sight = ScoreMod(shifts(place, length))
-        found, _ = attend(q[:, part], keys, values, sight, Arithmetic(scale, value.dtype))
-        out[part] = found.transpose(0, 1).to(out.dtype).reshape(length, *out.shape[1:])
+    for sequence, length in enumerate(lengths):
+        span = slice(start, start + length)
+        keys, values = (CachedTokens([DenseTokens(heads[:, span])]) for heads in (k, v))
+        score_mod = ScoreMod(shifts(sequence, length))
+        result, _ = attend(q[:, span], keys, values, score_mod, Arithmetic(scale, value.dtype))
+        out[span] = result.transpose(0, 1).to(out.dtype).reshape(length, *out.shape[1:])
         start += length
 
 
@@ -151,9 +153,9 @@ def flash_attention(
     """Writes the attention of sequences over themselves; ``mask`` is added to their scores."""
     op, masks = "_npu_flash_attention", mask.reshape(-1, *mask.shape[-2:])
 
-    def shift(place: int, length: int) -> Tensor:
-        given = masks[place if masks.size(0) > 1 else 0, :length, :length].unsqueeze(0)
-        return given.float() * BFLOAT16_MASK_VALUE if given.dtype == torch.bfloat16 else given
+    def shift(sequence: int, length: int) -> Tensor:
+        part = masks[sequence if masks.size(0) > 1 else 0, :length, :length].unsqueeze(0)
+        return part.float() * BFLOAT16_MASK_VALUE if part.dtype == torch.bfloat16 else part
 
     lengths = checked_lengths(op, "seq_len", seq_len, mask.size(-1))
     attend_packed(op, (query, key, value), shift, lengths, scale_value, num_heads, num_kv_heads, out)

@@ -30,16 +30,16 @@ def _check_hidden(mask: Tensor) -> None:
 
 
 def _check_falling(mask: Tensor) -> None:
-    places = torch.arange(SIDE, device=mask.device, dtype=torch.float32)
-    wanted = mask[0, 0].float() + places.unsqueeze(1) - places
-    if not torch.equal(mask.float().tril(), wanted.tril()):
+    positions = torch.arange(SIDE, device=mask.device, dtype=torch.float32)
+    expected = mask[0, 0].float() + positions.unsqueeze(1) - positions
+    if not torch.equal(mask.float().tril(), expected.tril()):
         raise Refusal(f"{OP}: a compressed mask must fall by one from key to key up to its diagonal, got another")
 
 
 def _decompressed(mask: Tensor, slopes: Tensor, length: int) -> Tensor:
     """(heads, queries, keys)."""
-    places = torch.arange(length, device=mask.device)
-    rows, columns = places.unsqueeze(1), places.unsqueeze(0)
+    positions = torch.arange(length, device=mask.device)
+    rows, columns = positions.unsqueeze(1), positions.unsqueeze(0)
     steps = mask[0, 0].float() + (rows - columns)
     in_block = mask[rows % BLOCK, columns % BLOCK].float()
     steps = torch.where(columns > rows, in_block, steps)
@@ -62,13 +62,13 @@ def flash_attention_v2(
 ) -> Tensor:
     """Writes to ``out``."""
 
-    def shift(place: int, length: int) -> Tensor:
+    def shift(sequence: int, length: int) -> Tensor:
         if slopes is not None:
             return _decompressed(mask, slopes, length)
         if mask_type == ALIBI:
-            return (mask if mask.dim() == 3 else mask[place])[:, :length, :length].float()
+            return (mask if mask.dim() == 3 else mask[sequence])[:, :length, :length].float()
         whole = mask.reshape(-1, *mask.shape[-2:])
-        part = whole[place if whole.size(0) > 1 else 0, :length, :length].unsqueeze(0)
+        part = whole[sequence if whole.size(0) > 1 else 0, :length, :length].unsqueeze(0)
         return part.float() * BFLOAT16_MASK_VALUE if part.dtype == torch.bfloat16 else part
 
     if mask_type == COMPRESSED:

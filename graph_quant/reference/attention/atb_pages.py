@@ -28,10 +28,12 @@ class PagedCache:
     table: Tensor
     heads: int
 
-    def of(self, place: int, length: int) -> tuple[CachedTokens, CachedTokens]:
+    def of(self, sequence: int, length: int) -> tuple[CachedTokens, CachedTokens]:
         blocks, size = self.key.shape[:2]
-        chosen = checked_blocks(self.op, self.table, place, length, size, blocks)
-        keys, values = (PagedTokens(each.flatten(2), chosen, length, self.heads) for each in (self.key, self.value))
+        block_ids = checked_blocks(self.op, self.table, sequence, length, size, blocks)
+        keys, values = (
+            PagedTokens(cache.flatten(2), block_ids, length, self.heads) for cache in (self.key, self.value)
+        )
         return CachedTokens([keys]), CachedTokens([values])
 
     @property
@@ -43,23 +45,25 @@ def attend_last_tokens(
     cache: PagedCache,
     query: Tensor,
     lengths: tuple[Sequence[int], Sequence[int]],
-    sights: Callable[[slice, int], ScoreMod],
+    score_mods: Callable[[slice, int], ScoreMod],
     scale: float,
     out: Tensor,
 ) -> None:
     """Writes the attention of the last tokens of sequences, packed heads first in ``query``, over their pages."""
     check_sum(cache.op, "seq_len", lengths[0], query.size(1))
     start = 0
-    for place, (queries, keys) in enumerate(zip(*lengths, strict=True)):
-        part = slice(start, start + queries)
+    for sequence, (queries, keys) in enumerate(zip(*lengths, strict=True)):
+        span = slice(start, start + queries)
         start += queries
         if not queries or not keys:
             continue
         if queries > keys:
-            raise Refusal(f"{cache.op}: seq_len[{place}] must be at most context_lens[{place}], {keys}, got {queries}")
+            raise Refusal(
+                f"{cache.op}: seq_len[{sequence}] must be at most context_lens[{sequence}], {keys}, got {queries}"
+            )
         arithmetic = Arithmetic(scale, cache.value.dtype)
-        found, _ = attend(query[:, part], *cache.of(place, keys), sights(part, keys), arithmetic)
-        out[part] = found.transpose(0, 1).to(out.dtype).reshape(queries, *out.shape[1:])
+        result, _ = attend(query[:, span], *cache.of(sequence, keys), score_mods(span, keys), arithmetic)
+        out[span] = result.transpose(0, 1).to(out.dtype).reshape(queries, *out.shape[1:])
 
 
 def paged_attention_splitfuse(
@@ -80,10 +84,10 @@ def paged_attention_splitfuse(
     keys = checked_lengths(cache.op, "context_lens", context_lens, min(cache.most, mask.size(1)))
     lengths = checked_lengths(cache.op, "seq_len", seq_len, query.size(0)), keys
 
-    def sight(part: slice, count: int) -> ScoreMod:
+    def score_mod(part: slice, count: int) -> ScoreMod:
         return ScoreMod(mask[part, :count].unsqueeze(0))
 
-    attend_last_tokens(cache, split_heads(query, num_heads), lengths, sight, scale_value, out)
+    attend_last_tokens(cache, split_heads(query, num_heads), lengths, score_mod, scale_value, out)
     return ()
 
 
@@ -106,19 +110,19 @@ def flash_attention_qlens(
     keys = checked_lengths(cache.op, "context_lens", context_lens, cache.most)
     lengths = checked_lengths(cache.op, "seq_len", seq_len, query.size(0)), keys
 
-    def sight(part: slice, count: int) -> ScoreMod:
+    def score_mod(part: slice, count: int) -> ScoreMod:
         queries = part.stop - part.start
         return ScoreMod(hidden=torch.ones(1, queries, count, dtype=torch.bool).triu(1 + count - queries))
 
-    attend_last_tokens(cache, split_heads(query, num_heads), lengths, sight, scale_value, out)
+    attend_last_tokens(cache, split_heads(query, num_heads), lengths, score_mod, scale_value, out)
     return ()
 
 
 def check_triangle(op: str, mask: Tensor) -> None:
     """A table that hides what is above its diagonal: by 1 in bfloat16, by -10000 or less in float16."""
-    hides = mask == 1 if mask.dtype == torch.bfloat16 else mask <= -10000
-    wanted = torch.ones(mask.shape[-2:], dtype=torch.bool).triu(1)
-    if not (torch.equal(hides, wanted.expand_as(hides)) and torch.equal(mask != 0, hides)):
+    masked = mask == 1 if mask.dtype == torch.bfloat16 else mask <= -10000
+    expected = torch.ones(mask.shape[-2:], dtype=torch.bool).triu(1)
+    if not (torch.equal(masked, expected.expand_as(masked)) and torch.equal(mask != 0, masked)):
         value = "1" if mask.dtype == torch.bfloat16 else "at most -10000"
         raise Refusal(f"{op}: the values of mask must be {value} above its diagonal and 0 elsewhere")
 

@@ -27,11 +27,11 @@ SIDE, BLOCK = 256, 128
 def _distances(op: str, mask: Tensor) -> Tensor:
     """What ``mask`` has for each distance of a query from a key, from 1 - SIDE on."""
     wide = mask.float()
-    places = torch.arange(SIDE, device=mask.device)
-    found = torch.cat([wide[0].flip(0), wide[1:, 0]])
-    if not torch.equal(found[places.unsqueeze(1) - places + SIDE - 1], wide):
+    positions = torch.arange(SIDE, device=mask.device)
+    by_distance = torch.cat([wide[0].flip(0), wide[1:, 0]])
+    if not torch.equal(by_distance[positions.unsqueeze(1) - positions + SIDE - 1], wide):
         raise Refusal(f"{op}: mask[i, j] must depend on i - j alone, got another")
-    return found
+    return by_distance
 
 
 def _shifts(kind: int, distances: Tensor, slopes: Tensor, queries: int, keys: int) -> Tensor:
@@ -62,13 +62,14 @@ def prefix_attention(
     """Writes to ``out``; ``names`` are what the operator calls the lengths of queries and of keys."""
     most = (query.size(0), cache.most)
     queries, keys = (
-        checked_lengths(cache.op, name, torch.tensor(list(given)), limit)
-        for name, given, limit in zip(names, lengths, most, strict=True)
+        checked_lengths(cache.op, name, torch.tensor(list(values)), limit)
+        for name, values, limit in zip(names, lengths, most, strict=True)
     )
-    for place, (own, seen) in enumerate(zip(queries, keys, strict=True)):
+    for sequence, (own, seen) in enumerate(zip(queries, keys, strict=True)):
         if (seen - own) % BLOCK:
             raise Refusal(
-                f"{cache.op}: {names[1]}[{place}] - {names[0]}[{place}] must be a multiple of {BLOCK}, got {seen - own}"
+                f"{cache.op}: {names[1]}[{sequence}] - {names[0]}[{sequence}] must be a multiple of {BLOCK}, "
+                f"got {seen - own}"
             )
     distances = None
     if kind == TRIANGLE and mask is not None:
@@ -76,13 +77,13 @@ def prefix_attention(
     elif kind in (SLOPES, ROOTS) and mask is not None and slopes is not None:
         distances = _distances(cache.op, mask)
 
-    def sight(part: slice, count: int) -> ScoreMod:
+    def score_mod(part: slice, count: int) -> ScoreMod:
         own = part.stop - part.start
         if distances is not None and slopes is not None:
             return ScoreMod(_shifts(kind, distances, slopes, own, count))
         return ScoreMod(hidden=torch.ones(1, own, count, dtype=torch.bool).triu(1 + count - own))
 
-    attend_last_tokens(cache, split_heads(query, num_heads), (queries, keys), sight, scale, out)
+    attend_last_tokens(cache, split_heads(query, num_heads), (queries, keys), score_mod, scale, out)
     return out
 
 
@@ -114,7 +115,7 @@ def self_attention_prefix_encoder(
     kv_seqlen: Sequence[int],
     mask_type: str | None,  # noqa: ARG001 (it is the kind)
     kind: int,
-    **given: Any,
+    **arguments: Any,
 ) -> Tensor:
     """The same in a tensor of its own."""
     if sum(seqlen) != query.size(0) or not all((*seqlen, *kv_seqlen)):
@@ -122,8 +123,8 @@ def self_attention_prefix_encoder(
             f"npu_self_attention_prefix_encoder: without output the lengths must be above 0 and seqlen add up to "
             f"{query.size(0)}, the tokens: the rest is not written, got {list(seqlen)} and {list(kv_seqlen)}"
         )
-    given |= {"query": query, "seqlen": seqlen, "kv_seqlen": kv_seqlen, "kind": kind}
-    return self_attention_prefix_encoder_out(**given, output=torch.empty_like(query))
+    arguments |= {"query": query, "seqlen": seqlen, "kv_seqlen": kv_seqlen, "kind": kind}
+    return self_attention_prefix_encoder_out(**arguments, output=torch.empty_like(query))
 
 
 def self_attention_prefix_encoder_out(
@@ -149,5 +150,5 @@ def self_attention_prefix_encoder_out(
 
 def make_paged_cache(op: str, key: Tensor, value: Tensor, table: Tensor, heads: int) -> PagedCache:
     """Caches whose heads may stand side by side in a row."""
-    key, value = (each.reshape(*each.shape[:2], heads, -1) for each in (key, value))
+    key, value = (cache.reshape(*cache.shape[:2], heads, -1) for cache in (key, value))
     return PagedCache(op, key, value, table, heads)

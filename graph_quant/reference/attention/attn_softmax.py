@@ -18,10 +18,10 @@ def attn_softmax(scores: Tensor) -> Tensor:
 
 def attn_softmax_backward(weights: Tensor, grad_output: Tensor, values: Tensor) -> Tensor:
     """``weights * (g - sum(g * weights))``, where g is grad_output times the values."""
-    given = (weights, grad_output, values) if weights.dim() == 3 else (weights[None], grad_output[None], values[None])
-    for part, upstream, seen in zip(*given, strict=True):
-        gradient = (upstream.float() @ seen.float().t()).to(weights.dtype).float()
-        kept = part.float()
-        gradient = gradient - (gradient * kept).sum(-1, keepdim=True)
-        part.copy_(gradient.mul_(kept))
+    batched = (weights, grad_output, values) if weights.dim() == 3 else (weights[None], grad_output[None], values[None])
+    for part, upstream, value in zip(*batched, strict=True):
+        gradient = (upstream.float() @ value.float().t()).to(weights.dtype).float()
+        weight = part.float()
+        gradient = gradient - (gradient * weight).sum(-1, keepdim=True)
+        part.copy_(gradient.mul_(weight))
     return weights

@@ -33,9 +33,9 @@ def expand_block_mask(
     shown = mask[sequence].bool()
     hidden = shown.logical_not().repeat_interleave(block_shape[0], 1)[:, :queries]
     hidden = hidden.repeat_interleave(block_shape[1], 2)[:, :, :keys]
-    blind = hidden.all(-1)
-    if bool(blind.any()):
-        head, query = (int(each) for each in blind.nonzero()[0])
+    fully_masked = hidden.all(-1)
+    if bool(fully_masked.any()):
+        head, query = (int(index) for index in fully_masked.nonzero()[0])
         block = query // block_shape[0]
         raise Refusal(f"{op}: block_sparse_mask[{sequence}][{head}][{block}] must show a block of keys, got none")
     return hidden
@@ -54,24 +54,26 @@ def block_sparse_attention(
     softmax_lse_flag: int | None,
 ) -> tuple[Tensor, Tensor]:
     """The attention, and the logarithms of the sums of exponentials, zeros where they are not asked for."""
-    q, k, v = (to_bnsd(each, q_input_layout, 1) for each in (query, key, value))
-    shared = q.size(1) // k.size(1)
-    out, logarithms = torch.zeros(q.shape), torch.zeros(*q.shape[:3], 1)
+    q, k, v = (to_bnsd(tensor, q_input_layout, 1) for tensor in (query, key, value))
+    group = q.size(1) // k.size(1)
+    out, lse = torch.zeros(q.shape), torch.zeros(*q.shape[:3], 1)
     queries = sequence_spans(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
     keys = sequence_spans(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
     for sequence, (rows, columns) in enumerate(zip(queries, keys, strict=True)):
         if not rows.length or not columns.length:
             continue
-        wide = [x[columns.batch, :, columns.start : columns.stop].repeat_interleave(shared, 0).float() for x in (k, v)]
-        scores = q[rows.batch, :, rows.start : rows.stop].float() @ wide[0].mT * scale_value
+        repeated = [
+            x[columns.batch, :, columns.start : columns.stop].repeat_interleave(group, 0).float() for x in (k, v)
+        ]
+        scores = q[rows.batch, :, rows.start : rows.stop].float() @ repeated[0].mT * scale_value
         scores.masked_fill_(
             expand_block_mask(OP, block_sparse_mask, block_shape, sequence, rows.length, columns.length), -torch.inf
         )
         largest = scores.amax(-1, keepdim=True)
         weights = (scores - largest).exp()
         total = weights.sum(-1, keepdim=True)
-        place = (rows.batch, slice(None), slice(rows.start, rows.stop))
-        out[place] = weights.to(query.dtype).float() @ wide[1] / total
+        query_index = (rows.batch, slice(None), slice(rows.start, rows.stop))
+        out[query_index] = weights.to(query.dtype).float() @ repeated[1] / total
         if softmax_lse_flag:
-            logarithms[place] = largest + total.log()
-    return from_bnsd(out.to(query.dtype), q_input_layout), from_bnsd(logarithms, q_input_layout)
+            lse[query_index] = largest + total.log()
+    return from_bnsd(out.to(query.dtype), q_input_layout), from_bnsd(lse, q_input_layout)

@@ -33,23 +33,23 @@ def block_sparse_attention_backward(
     scale_value: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The three gradients; zeros where no sequence is."""
-    given = (query, key, value, d_out, attention_out, softmax_lse)
-    q, k, v, upstream, out, lse = (to_bnsd(each, q_input_layout, 1).float() for each in given)
-    found = [torch.zeros(each.shape) for each in (q, k, v)]
+    tensors = (query, key, value, d_out, attention_out, softmax_lse)
+    q, k, v, upstream, out, lse = (to_bnsd(tensor, q_input_layout, 1).float() for tensor in tensors)
+    gradients = [torch.zeros(tensor.shape) for tensor in (q, k, v)]
     queries = sequence_spans(OP, "actual_seq_lengths", q_input_layout, actual_seq_lengths, q)
     keys = sequence_spans(OP, "actual_seq_lengths_kv", q_input_layout, actual_seq_lengths_kv, k)
     for sequence, (rows, columns) in enumerate(zip(queries, keys, strict=True)):
         if not rows.length or not columns.length:
             continue
-        at = (rows.batch, slice(None), slice(rows.start, rows.stop))
-        over = (columns.batch, slice(None), slice(columns.start, columns.stop))
+        query_index = (rows.batch, slice(None), slice(rows.start, rows.stop))
+        key_index = (columns.batch, slice(None), slice(columns.start, columns.stop))
         hidden = expand_block_mask(OP, block_sparse_mask, blocks, sequence, rows.length, columns.length)
-        scores = (q[at] @ k[over].mT * scale_value).masked_fill(hidden, -torch.inf)
-        weights = (scores - lse[at]).exp()
-        spread = (upstream[at] * out[at]).sum(-1, keepdim=True)
-        slopes = (weights * (upstream[at] @ v[over].mT - spread)).to(query.dtype).float()
-        found[0][at] = slopes @ k[over] * scale_value
-        found[1][over] = slopes.mT @ q[at] * scale_value
-        found[2][over] = weights.to(query.dtype).float().mT @ upstream[at]
-    dq, dk, dv = (from_bnsd(each.to(query.dtype), q_input_layout) for each in found)
+        scores = (q[query_index] @ k[key_index].mT * scale_value).masked_fill(hidden, -torch.inf)
+        weights = (scores - lse[query_index]).exp()
+        delta = (upstream[query_index] * out[query_index]).sum(-1, keepdim=True)
+        grad_scores = (weights * (upstream[query_index] @ v[key_index].mT - delta)).to(query.dtype).float()
+        gradients[0][query_index] = grad_scores @ k[key_index] * scale_value
+        gradients[1][key_index] = grad_scores.mT @ q[query_index] * scale_value
+        gradients[2][key_index] = weights.to(query.dtype).float().mT @ upstream[query_index]
+    dq, dk, dv = (from_bnsd(tensor.to(query.dtype), q_input_layout) for tensor in gradients)
     return dq, dk, dv

@@ -24,9 +24,9 @@ def check_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
     """``cache_index``, refused where it points behind the cache."""
     wrong = (cache_index.flatten() >= slots).nonzero()
     if wrong.numel():
-        place = int(wrong[0])
-        got = int(cache_index.flatten()[place])
-        raise Refusal(f"{op}: cache_index[{place}] must be below {slots}, the slots of the cache, got {got}")
+        index = int(wrong[0])
+        got = int(cache_index.flatten()[index])
+        raise Refusal(f"{op}: cache_index[{index}] must be below {slots}, the slots of the cache, got {got}")
     return cache_index
 
 
@@ -41,9 +41,9 @@ def compute_slots(
         return check_slots(op, cache_index, cache.size(0) * size).flatten()
     blocks = check_slots(op, cache_index, cache.size(0)).flatten()
     if ends is None:
-        place = torch.arange(tokens[-1]).repeat(tokens[0] if len(tokens) > 1 else 1)
-        run = torch.arange(place.numel()) // tokens[-1] * (-(-tokens[-1] // size)) + place // size
-        return blocks[run] * size + place % size
+        position = torch.arange(tokens[-1]).repeat(tokens[0] if len(tokens) > 1 else 1)
+        run = torch.arange(position.numel()) // tokens[-1] * (-(-tokens[-1] // size)) + position // size
+        return blocks[run] * size + position % size
     return _slots_of_sequences(blocks, ends, tokens[0], size)
 
 
@@ -54,8 +54,8 @@ def _slots_of_sequences(blocks: Tensor, ends: Tensor, tokens: int, size: int) ->
     first_run = torch.cat([runs.new_zeros(1), runs.cumsum(0)[:-1]])
     token = torch.arange(tokens)
     sequence = torch.searchsorted(ends.long(), token, right=True)
-    place = token - starts[sequence]
-    return blocks[first_run[sequence] + place // size] * size + place % size
+    position = token - starts[sequence]
+    return blocks[first_run[sequence] + position // size] * size + position % size
 
 
 def write_rows(cache: Tensor, rows: Tensor, slots: Tensor | None, mode: str) -> None:
@@ -65,10 +65,10 @@ def write_rows(cache: Tensor, rows: Tensor, slots: Tensor | None, mode: str) -> 
         return
     kept = slots >= 0
     chosen, rows = slots[kept].long(), rows[kept]
-    block, place = chosen // cache.size(1), chosen % cache.size(1)
+    block, offset = chosen // cache.size(1), chosen % cache.size(1)
     if mode.endswith("NZ"):
         part = NZ_BYTES // cache.element_size()
         whole = cache.view(cache.size(0), -1, cache.size(1), part)
-        whole.transpose(1, 2)[block, place] = rows.unflatten(-1, (-1, part))
+        whole.transpose(1, 2)[block, offset] = rows.unflatten(-1, (-1, part))
     else:
-        cache[block, place, 0] = rows
+        cache[block, offset, 0] = rows

@@ -21,7 +21,7 @@ Ends = Sequence[int] | None
 def sequence_indices(layout: str, x: Tensor, ends: Ends) -> Iterator[tuple[slice | int, ...]]:
     """The index of each sequence in ``x``."""
     if layout == "BSND":
-        yield from ((place,) for place in range(x.size(0)))
+        yield from ((batch,) for batch in range(x.size(0)))
         return
     first = 0
     for last in ends or ():
@@ -105,19 +105,23 @@ def grad_kl_loss(
     else:
         softmax_max, softmax_sum = softmax_max.transpose(1, 2), softmax_sum.transpose(1, 2)
         softmax_max_index, softmax_sum_index = softmax_max_index[:, 0], softmax_sum_index[:, 0]
-    found = [torch.zeros_like(each) for each in (query_index, key_index, weights)]
+    gradients = [torch.zeros_like(tensor) for tensor in (query_index, key_index, weights)]
     loss = torch.zeros(1, device=query.device)
     spans = sequence_indices(layout, query_index, actual_seq_qlen), sequence_indices(layout, key_index, actual_seq_klen)
-    for at, over in zip(*spans, strict=True):
-        moments = [each[at].transpose(0, 1) for each in (softmax_max, softmax_sum)]
-        wanted = _target(query[at], key[over], moments[0], moments[1], scale_value)
-        scores, seen = _scores(query_index[at], key_index[over], weights[at])
-        given = (scores - softmax_max_index[at].unsqueeze(-1)).exp_() / softmax_sum_index[at].unsqueeze(-1)
-        loss += (wanted * (wanted.clamp_min(EPSILON).log() - given.clamp_min(EPSILON).log())).sum()
-        slopes = given - wanted
-        found[2][at] = (slopes * seen).sum(-1).t().to(weights.dtype)
-        each = (slopes * weights[at].t().unsqueeze(-1).float() * (seen > 0)).to(query_index.dtype).float()
-        found[0][at] = (each @ key_index[over][:, 0].float()).transpose(0, 1).to(query_index.dtype)
-        sums = (each.transpose(-2, -1) @ query_index[at].transpose(0, 1).float()).sum(0)
-        found[1][over] = sums.unsqueeze(1).to(key_index.dtype)
-    return found[0], found[1], found[2], loss
+    for q_slice, k_slice in zip(*spans, strict=True):
+        moments = [tensor[q_slice].transpose(0, 1) for tensor in (softmax_max, softmax_sum)]
+        attention = _target(query[q_slice], key[k_slice], moments[0], moments[1], scale_value)
+        scores, seen = _scores(query_index[q_slice], key_index[k_slice], weights[q_slice])
+        predicted = (scores - softmax_max_index[q_slice].unsqueeze(-1)).exp_() / softmax_sum_index[q_slice].unsqueeze(
+            -1
+        )
+        loss += (attention * (attention.clamp_min(EPSILON).log() - predicted.clamp_min(EPSILON).log())).sum()
+        grad_scores = predicted - attention
+        gradients[2][q_slice] = (grad_scores * seen).sum(-1).t().to(weights.dtype)
+        grad_products = (
+            (grad_scores * weights[q_slice].t().unsqueeze(-1).float() * (seen > 0)).to(query_index.dtype).float()
+        )
+        gradients[0][q_slice] = (grad_products @ key_index[k_slice][:, 0].float()).transpose(0, 1).to(query_index.dtype)
+        sums = (grad_products.transpose(-2, -1) @ query_index[q_slice].transpose(0, 1).float()).sum(0)
+        gradients[1][k_slice] = sums.unsqueeze(1).to(key_index.dtype)
+    return gradients[0], gradients[1], gradients[2], loss

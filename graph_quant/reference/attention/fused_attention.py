@@ -27,7 +27,7 @@ def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tens
     queries = _query_spans(operands, attrs, query)
     source = _KeyValueSource(operands, attrs, len(queries))
     _check_packed(operands, attrs, query.size(2), queries, source)
-    sight = _ScoreMods(operands, attrs, query.size(2))
+    score_mods = _ScoreMods(operands, attrs, query.size(2))
     for sequence, span in enumerate(queries):
         if span.length == 0:
             continue
@@ -35,9 +35,9 @@ def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tens
         if query.size(2) > 1:
             _check_offset(operands, attrs, sequence, span.length, keys.tokens)
         arithmetic = _arithmetic(operands, attrs, span)
-        place = (span.batch, slice(None), slice(span.start, span.stop))
-        out[place], lse[place] = attend(
-            query[place], keys, values, sight.of(sequence, span, key_span, keys.tokens), arithmetic
+        index = (span.batch, slice(None), slice(span.start, span.stop))
+        out[index], lse[index] = attend(
+            query[index], keys, values, score_mods.of(sequence, span, key_span, keys.tokens), arithmetic
         )
     result = quantise_result(out, operands.quant_scale2, operands.quant_offset2, result_dtype(operands))
     return from_bnsd(result, attrs.out_layout), _format_lse(lse, attrs)
@@ -79,10 +79,10 @@ def _check_packed(
     sides = [("actual_seq_lengths", queries, tokens)]
     if operands.block_table is None:
         sides.append(("actual_seq_lengths_kv", source.spans, source.key.size(2)))
-    for name, found, every in sides:
-        if found[-1].stop != every:
-            where = f"{attrs.name(name)}[{len(found) - 1}]"
-            raise Refusal(f"{attrs.op}: {where} must equal {every}, the number of tokens, got {found[-1].stop}")
+    for name, spans, total in sides:
+        if spans[-1].stop != total:
+            where = f"{attrs.name(name)}[{len(spans) - 1}]"
+            raise Refusal(f"{attrs.op}: {where} must equal {total}, the number of tokens, got {spans[-1].stop}")
     if attrs.sparse_mode == _CAUSAL:
         for sequence, (query, key) in enumerate(zip(queries, source.spans, strict=False)):
             if query.length > key.length:
@@ -123,9 +123,9 @@ class _KeyValueSource:
         self.key_parameters, self.value_parameters = _cache_scales(operands, attrs)
         self.prefix_length = _prefix_length(operands, attrs)
         if operands.block_table is None:
-            self.key = self._heads_first(operands.key)
-            self.value = self._heads_first(operands.value)
-            self.rope = None if operands.key_rope is None else self._heads_first(operands.key_rope)
+            self.key = self._to_bnsd(operands.key)
+            self.value = self._to_bnsd(operands.value)
+            self.rope = None if operands.key_rope is None else self._to_bnsd(operands.key_rope)
             self.spans = self._spans()
         else:
             most = operands.block_table.size(1) * attrs.block_size
@@ -138,7 +138,7 @@ class _KeyValueSource:
                 f"{attrs.name('actual_seq_lengths')}, {sequences}, got {len(self.spans)}"
             )
 
-    def _heads_first(self, x: Tensor) -> Tensor:
+    def _to_bnsd(self, x: Tensor) -> Tensor:
         return antiquant.unpack_int4(to_bnsd(x, self.attrs.layout, self.attrs.kv_heads))
 
     def _spans(self) -> list[TokenSpan]:
@@ -168,10 +168,10 @@ class _KeyValueSource:
         )
 
     def _unpaged(self, span: TokenSpan) -> tuple[TokenSource, TokenSource, TokenSource | None]:
-        place = (span.batch, slice(None), slice(span.start, span.stop))
-        key = self._after_prefix(self.key[place], self.operands.key_shared_prefix)
-        value = self._after_prefix(self.value[place], self.operands.value_shared_prefix)
-        return DenseTokens(key), DenseTokens(value), None if self.rope is None else DenseTokens(self.rope[place])
+        index = (span.batch, slice(None), slice(span.start, span.stop))
+        key = self._after_prefix(self.key[index], self.operands.key_shared_prefix)
+        value = self._after_prefix(self.value[index], self.operands.value_shared_prefix)
+        return DenseTokens(key), DenseTokens(value), None if self.rope is None else DenseTokens(self.rope[index])
 
     def _blocks(self, index: int, length: int) -> Tensor:
         table, attrs = self.operands.block_table, self.attrs
@@ -179,16 +179,20 @@ class _KeyValueSource:
         return paging.checked_blocks(attrs.op, table, index, length, attrs.block_size, self.operands.key.size(0))
 
     def _paged(self, blocks: Tensor, length: int) -> tuple[TokenSource, TokenSource, TokenSource | None]:
-        def found(cache: Tensor) -> TokenSource:
+        def paged_tokens(cache: Tensor) -> TokenSource:
             return paging.PagedTokens(cache, blocks, length, self.attrs.kv_heads)
 
         rope = self.operands.key_rope
-        return found(self.operands.key), found(self.operands.value), None if rope is None else found(rope)
+        return (
+            paged_tokens(self.operands.key),
+            paged_tokens(self.operands.value),
+            None if rope is None else paged_tokens(rope),
+        )
 
     def _after_prefix(self, x: Tensor, prefix: Tensor | None) -> Tensor:
         if prefix is None:
             return x
-        return torch.cat([self._heads_first(prefix)[0, :, : self.prefix_length], x], dim=1)
+        return torch.cat([self._to_bnsd(prefix)[0, :, : self.prefix_length], x], dim=1)
 
     def _dequantiser(
         self, parameters: antiquant.CacheScales | None, seen: TokenSpan, x: TokenSource, blocks: Tensor | None
@@ -284,17 +288,17 @@ class _ScoreMods:
         is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
         if is_decode or (mode == 0 and is_padded):
             mode = masks.MASK_ALONE
-        given = None if mask is None else _given(mask, is_decode)
-        self.mask = masks.Mask(mode, given, attrs.pre_tokens, attrs.next_tokens)
+        dense_mask = None if mask is None else _given(mask, is_decode)
+        self.mask = masks.Mask(mode, dense_mask, attrs.pre_tokens, attrs.next_tokens)
 
     def of(self, sequence: int, query: TokenSpan, key: TokenSpan, keys: int) -> ScoreMod:
         """What the queries of one sequence see."""
-        by_place = self.mask.by_place(query.length, keys)
+        by_position = self.mask.by_position(query.length, keys)
         by_mask = self.mask.by_mask(TokenSpan(sequence, query.start, query.stop), key)
         if self.tree is not None:
             by_mask = self.tree.hidden(sequence, query.length, keys)
-        hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
-        looked_for = hidden if self.attrs.inner_precise & _ROW_FIX else by_place
+        hidden = by_position if by_mask is None else by_mask if by_position is None else by_mask | by_position
+        looked_for = hidden if self.attrs.inner_precise & _ROW_FIX else by_position
         sink = self.operands.learnable_sink
         return ScoreMod(
             self._shift(sequence, query, key),

@@ -36,7 +36,7 @@ def _compute(
     numbers: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
     tensors, named = _unflatten_arguments(operands, op, layout, scale, numbers)
-    queries, keys, prefix = (None if each is None else each.tolist() for each in lengths)
+    queries, keys, prefix = (None if values is None else values.tolist() for values in lengths)
     known = replace(named, actual_seq_lengths=queries, actual_seq_lengths_kv=keys, actual_shared_prefix_len=prefix)
     return fused_attention(tensors, known)
 

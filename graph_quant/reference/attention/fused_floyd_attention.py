@@ -57,8 +57,8 @@ def floyd_attention(
         weights = (scores - largest).exp()
         total = weights.sum(-1, keepdim=True)
         weights = (weights / total).to(query_ik.dtype).float()
-        found = weights @ value_ij[:, :, row].float() + torch.einsum("bhkj,bhjkc->bhkc", weights, far_values)
-        out[:, :, row] = found.to(out.dtype)
+        result = weights @ value_ij[:, :, row].float() + torch.einsum("bhkj,bhjkc->bhkc", weights, far_values)
+        out[:, :, row] = result.to(out.dtype)
         moments[0][:, :, row], moments[1][:, :, row] = largest, total
     return moments[0], moments[1], out
 
@@ -78,22 +78,22 @@ def floyd_attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query_ik, key_ij, value_ij, key_jk and value_jk."""
     _check_mask(atten_mask)
-    kind = query_ik.dtype
-    near = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in (query_ik, key_ij, value_ij)]
-    far = [torch.zeros(each.shape, dtype=torch.float32, device=each.device) for each in (key_jk, value_jk)]
+    dtype = query_ik.dtype
+    near = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in (query_ik, key_ij, value_ij)]
+    far = [torch.zeros(tensor.shape, dtype=torch.float32, device=tensor.device) for tensor in (key_jk, value_jk)]
     far_keys, far_values = key_jk.float(), value_jk.float()
     for row, hidden in _rows(query_ik.size(2), atten_mask):
         query, key, value, upstream, out = (
-            each[:, :, row].float() for each in (query_ik, key_ij, value_ij, grad_output, attention_out)
+            tensor[:, :, row].float() for tensor in (query_ik, key_ij, value_ij, grad_output, attention_out)
         )
         scores = _mask_scores(_scores(query, key, far_keys) * scale_value, hidden)
         weights = (scores - softmax_max[:, :, row, :, :1]).exp() / softmax_sum[:, :, row, :, :1]
-        spread = (upstream * out).sum(-1, keepdim=True)
-        slopes = weights * (_scores(upstream, value, far_values) - spread) * scale_value
-        slopes, weights = slopes.to(kind).float(), weights.to(kind).float()
-        near[0][:, :, row] = (slopes @ key + torch.einsum("bhkj,bhjkc->bhkc", slopes, far_keys)).to(kind)
-        near[1][:, :, row] = (slopes.mT @ query).to(kind)
-        near[2][:, :, row] = (weights.mT @ upstream).to(kind)
-        far[0] += torch.einsum("bhkj,bhkc->bhjkc", slopes, query)
+        delta = (upstream * out).sum(-1, keepdim=True)
+        grad_scores = weights * (_scores(upstream, value, far_values) - delta) * scale_value
+        grad_scores, weights = grad_scores.to(dtype).float(), weights.to(dtype).float()
+        near[0][:, :, row] = (grad_scores @ key + torch.einsum("bhkj,bhjkc->bhkc", grad_scores, far_keys)).to(dtype)
+        near[1][:, :, row] = (grad_scores.mT @ query).to(dtype)
+        near[2][:, :, row] = (weights.mT @ upstream).to(dtype)
+        far[0] += torch.einsum("bhkj,bhkc->bhjkc", grad_scores, query)
         far[1] += torch.einsum("bhkj,bhkc->bhjkc", weights, upstream)
-    return near[0], near[1], near[2], far[0].to(kind), far[1].to(kind)
+    return near[0], near[1], near[2], far[0].to(dtype), far[1].to(dtype)

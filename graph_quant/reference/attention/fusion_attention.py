@@ -33,7 +33,7 @@ def _round_to(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The result in its layout, and of each row the largest score and the sum of exponentials."""
-    q, k, v = call.heads_first(query, key, value)
+    q, k, v = call.to_bnsd(query, key, value)
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
     if bits is None and call.is_plain and native.attends(q, k, v):
@@ -42,8 +42,8 @@ def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tu
     largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])
     for sequence, (queries, keys) in enumerate(pairs):
         if queries.length and keys.length:
-            place = (queries.batch, slice(None), slice(queries.start, queries.stop))
-            out[place], largest[place], total[place] = _sequence_forward(call, q, k, v, pairs, sequence, bits)
+            index = (queries.batch, slice(None), slice(queries.start, queries.stop))
+            out[index], largest[index], total[index] = _sequence_forward(call, q, k, v, pairs, sequence, bits)
     return from_bnsd(out, call.input_layout), call.kept(largest, pairs), call.kept(total, pairs)
 
 
@@ -53,15 +53,15 @@ def _native_forward(call: TrainingCall, q: Tensor, k: Tensor, v: Tensor, pairs: 
     out = empty_in_layout(call.input_layout, batch, heads, tokens, v.size(3), q.dtype)
     largest, total = (torch.empty(batch, heads, tokens, 1 if call.is_packed else COPIES) for _ in range(2))
     if call.is_packed:  # tokens of no sequence, and of sequences without keys
-        for each in (out, largest, total):
-            each.zero_()
+        for tensor in (out, largest, total):
+            tensor.zero_()
     for sequence, (queries, keys) in enumerate(pairs):
         if queries.length and keys.length:
             operands = _take(q, queries), _take(k, keys), _take(v, keys)
-            results = [_take(each, queries) for each in (out, largest, total)]
-            native.attend(*operands, call.scale, call.sight(pairs, sequence), *results)
+            results = [_take(tensor, queries) for tensor in (out, largest, total)]
+            native.attend(*operands, call.scale, call.native_mask(pairs, sequence), *results)
     if call.is_packed:
-        largest, total = (call.kept(each.squeeze(-1), pairs) for each in (largest, total))
+        largest, total = (call.kept(tensor.squeeze(-1), pairs) for tensor in (largest, total))
     return from_bnsd(out, call.input_layout), largest, total
 
 
@@ -96,11 +96,11 @@ def backward(
     attention_in: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, key, value, pse and sink, the last two empty without one."""
-    q, k, v = call.heads_first(query, key, value)
-    gradient, result = (to_bnsd(each, call.input_layout, call.head_num).float() for each in (dy, attention_in))
+    q, k, v = call.to_bnsd(query, key, value)
+    gradient, result = (to_bnsd(tensor, call.input_layout, call.head_num).float() for tensor in (dy, attention_in))
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
-    largest, total = (call.rows(each, pairs) for each in (softmax_max, softmax_sum))
+    largest, total = (call.rows(tensor, pairs) for tensor in (softmax_max, softmax_sum))
     gradients = torch.zeros(q.shape), torch.zeros(k.shape), torch.zeros(v.shape)
     of_shift = torch.zeros(0 if call.pse is None else call.pse.shape)
     of_sink = torch.zeros(0 if call.sink is None else call.head_num)
@@ -128,5 +128,5 @@ def backward(
         _take(gradients[1], keys).copy_(_sum_kv_groups(of_keys, k.size(1)))
         of_values = _round_to(call.dropped(weights, bits, pairs, sequence), query.dtype).mT @ upstream
         _take(gradients[2], keys).copy_(_sum_kv_groups(of_values, k.size(1)))
-    dq, dk, dv = (from_bnsd(each.to(query.dtype), call.input_layout).contiguous() for each in gradients)
+    dq, dk, dv = (from_bnsd(tensor.to(query.dtype), call.input_layout).contiguous() for tensor in gradients)
     return dq, dk, dv, of_shift.to(query.dtype if call.pse is None else call.pse.dtype), of_sink

@@ -13,30 +13,30 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 from .fusion_attention import backward, forward
-from .training_call import COPIES, Draw, TrainingCall
+from .training_call import COPIES, RngState, TrainingCall
 
 OP = "npu_fusion_attention"
-Given = dict[str, Any]
+Arguments = dict[str, Any]
 _AS_GIVEN = (
     "head_num", "inner_precise", "sparse_mode", "pse", "atten_mask", "sink", "prefix", "softmax_layout", "keep_prob",
 )  # fmt: skip
 
 
-def _make_call(op: str, scale: float, given: Given, draw: Draw | None) -> TrainingCall:
+def _make_call(op: str, scale: float, arguments: Arguments, rng_state: RngState | None) -> TrainingCall:
     """The call; later forms of the operator say some of it by other names, and more."""
     return TrainingCall(
         op,
-        input_layout=given["input_layout"].upper(),
+        input_layout=arguments["input_layout"].upper(),
         scale=scale,
-        pre_tockens=given["pre_tockens"] if "pre_tockens" in given else given["pre_tokens"],
-        next_tockens=given["next_tockens"] if "next_tockens" in given else given["next_tokens"],
-        actual_seq_qlen=_to_list(given["actual_seq_qlen"]),
-        actual_seq_kvlen=_to_list(given["actual_seq_kvlen"]),
-        pse_type=given.get("pse_type", 1),
-        starts=((given.get("q_start_idx") or [0])[0], (given.get("kv_start_idx") or [0])[0]),
-        dropout_mask=given.get("dropout_mask"),
-        draw=draw,
-        **{name: given[name] for name in _AS_GIVEN},
+        pre_tockens=arguments["pre_tockens"] if "pre_tockens" in arguments else arguments["pre_tokens"],
+        next_tockens=arguments["next_tockens"] if "next_tockens" in arguments else arguments["next_tokens"],
+        actual_seq_qlen=_to_list(arguments["actual_seq_qlen"]),
+        actual_seq_kvlen=_to_list(arguments["actual_seq_kvlen"]),
+        pse_type=arguments.get("pse_type", 1),
+        starts=((arguments.get("q_start_idx") or [0])[0], (arguments.get("kv_start_idx") or [0])[0]),
+        dropout_mask=arguments.get("dropout_mask"),
+        rng_state=rng_state,
+        **{name: arguments[name] for name in _AS_GIVEN},
     )
 
 
@@ -44,38 +44,40 @@ def _to_list(x: Tensor | Sequence[int] | None) -> Sequence[int] | None:
     return x.tolist() if isinstance(x, Tensor) else x
 
 
-def _concat_rope(given: Given, name: str) -> Tensor:
-    rope: Tensor | None = given.get(f"{name}_rope")
-    return given[name] if rope is None else torch.cat([given[name], rope], -1)
+def _concat_rope(arguments: Arguments, name: str) -> Tensor:
+    rope: Tensor | None = arguments.get(f"{name}_rope")
+    return arguments[name] if rope is None else torch.cat([arguments[name], rope], -1)
 
 
-def compute(**given: Any) -> tuple[Any, ...]:
+def compute(**arguments: Any) -> tuple[Any, ...]:
     """All results; the fourth is empty, and the rest are of dropout: seed and offset where bits are drawn."""
-    draw = next_seed_and_offset() if given["keep_prob"] < 1 and given.get("dropout_mask") is None else None
-    call = _make_call(OP, given["scale"], given, draw)
-    out, largest, total = forward(call, _concat_rope(given, "query"), _concat_rope(given, "key"), given["value"])
-    return out, largest, total, out.new_empty(0), *(draw or (0, 0)), 0
+    rng_state = next_seed_and_offset() if arguments["keep_prob"] < 1 and arguments.get("dropout_mask") is None else None
+    call = _make_call(OP, arguments["scale"], arguments, rng_state)
+    out, largest, total = forward(
+        call, _concat_rope(arguments, "query"), _concat_rope(arguments, "key"), arguments["value"]
+    )
+    return out, largest, total, out.new_empty(0), *(rng_state or (0, 0)), 0
 
 
-def compute_v3(**given: Any) -> tuple[Tensor, ...]:
+def compute_v3(**arguments: Any) -> tuple[Tensor, ...]:
     """All results, seed and offset among them as tensors."""
-    *results, seed, offset, _ = compute(**given)
+    *results, seed, offset, _ = compute(**arguments)
     return (*results, torch.tensor([seed]), torch.tensor([offset]))
 
 
-def compute_gradients(**given: Any) -> tuple[Tensor, ...]:
+def compute_gradients(**arguments: Any) -> tuple[Tensor, ...]:
     """The gradients of query, key, value, pse and sink."""
-    draw = (int(given["seed"]), int(given["offset"])) if given["keep_prob"] < 1 else None
-    call = _make_call(f"{OP}_grad", given["scale_value"], given, draw)
-    rest = (given[name] for name in ("value", "dy", "softmax_max", "softmax_sum", "attention_in"))
-    return backward(call, _concat_rope(given, "query"), _concat_rope(given, "key"), *rest)
+    rng_state = (int(arguments["seed"]), int(arguments["offset"])) if arguments["keep_prob"] < 1 else None
+    call = _make_call(f"{OP}_grad", arguments["scale_value"], arguments, rng_state)
+    rest = (arguments[name] for name in ("value", "dy", "softmax_max", "softmax_sum", "attention_in"))
+    return backward(call, _concat_rope(arguments, "query"), _concat_rope(arguments, "key"), *rest)
 
 
-def compute_gradients_v2(**given: Any) -> tuple[Tensor, ...]:
+def compute_gradients_v2(**arguments: Any) -> tuple[Tensor, ...]:
     """The gradients of query, key, value, pse, the rotated parts of query and key, and sink."""
-    query, key, value, pse, sink = compute_gradients(**given)
-    width = given["query"].size(-1)
-    parts = [each.split([width, each.size(-1) - width], -1) for each in (query, key)]
+    query, key, value, pse, sink = compute_gradients(**arguments)
+    width = arguments["query"].size(-1)
+    parts = [gradient.split([width, gradient.size(-1) - width], -1) for gradient in (query, key)]
     ropes = [rope if rope.size(-1) else rope.new_empty(0) for _, rope in parts]
     return parts[0][0], parts[1][0], value, pse, *ropes, sink
 
@@ -117,7 +119,7 @@ def _infer_backward(
 ) -> list[Tensor]:
     del layout, scale, numbers
     pse = optional[0]
-    gradients = [torch.empty_like(each, memory_format=torch.contiguous_format) for each in tensors[:3]]
+    gradients = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors[:3]]
     return [*gradients, tensors[0].new_empty(0 if pse is None else pse.shape)]
 
 

@@ -86,22 +86,22 @@ def recurrent_gated_delta_rule_functional(
 ) -> tuple[Tensor, Tensor]:
     """The results, and a copy of the states with those after each token."""
     steps = _Recurrence(query, key, value, beta, scale, g, gk)
-    places = checked_index(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
+    state_indices = checked_index(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
     out, kept, start = torch.empty(value.shape), state.clone(), 0
     for sequence, length in enumerate(_checked_lengths(OP, actual_seq_lengths, value.size(0), MOST_TOKENS)):
-        current = state[places[start + _accepted_count(num_accepted_tokens, sequence, length) - 1]].float()
+        current = state[state_indices[start + _accepted_count(num_accepted_tokens, sequence, length) - 1]].float()
         for token in range(start, start + length):
             current, out[token] = steps.next(current, token)
-            kept[places[token]] = current.to(state.dtype)
+            kept[state_indices[token]] = current.to(state.dtype)
         start += length
     return out.to(value.dtype), kept
 
 
 @functools.wraps(recurrent_gated_delta_rule_functional)
-def recurrent_gated_delta_rule(**given: Any) -> Tensor:
+def recurrent_gated_delta_rule(**arguments: Any) -> Tensor:
     """The results; states are written in place."""
-    out, kept = recurrent_gated_delta_rule_functional(**given)
-    given["state"].copy_(kept)
+    out, kept = recurrent_gated_delta_rule_functional(**arguments)
+    arguments["state"].copy_(kept)
     return out
 
 
@@ -150,8 +150,8 @@ def recurrent_gated_delta_rule_node(
     *,
     scale_value: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    places = actual_seq_lengths, ssm_state_indices, num_accepted_tokens
-    out, kept = recurrent_gated_delta_rule_functional(query, key, value, state, beta, scale_value, *places, g, gk)
+    lengths = actual_seq_lengths, ssm_state_indices, num_accepted_tokens
+    out, kept = recurrent_gated_delta_rule_functional(query, key, value, state, beta, scale_value, *lengths, g, gk)
     return out, state.copy_(kept)
 
 

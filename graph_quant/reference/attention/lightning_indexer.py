@@ -40,7 +40,7 @@ def _select_keys(
 ) -> tuple[Tensor, Tensor]:
     """The places of the largest scores and the scores themselves, -1 and -inf where a query has fewer keys."""
     tokens = query.shape[:-2]
-    places = torch.full((tokens.numel(), count), NO_KEY, dtype=torch.int32)
+    indices = torch.full((tokens.numel(), count), NO_KEY, dtype=torch.int32)
     values = torch.full((tokens.numel(), count), -torch.inf)
     for sequence, span in enumerate(query_spans(op, layout, lengths, query)):
         for position in range(span.length):
@@ -48,8 +48,8 @@ def _select_keys(
             row, kept = span.start + position, min(count, seen)
             if kept:
                 largest = scores(row, sequence, seen).sort(descending=True, stable=True)
-                places[row, :kept], values[row, :kept] = largest.indices[:kept].int(), largest.values[:kept]
-    return places.view(*tokens, 1, count), values.view(*tokens, 1, count)
+                indices[row, :kept], values[row, :kept] = largest.indices[:kept].int(), largest.values[:kept]
+    return indices.view(*tokens, 1, count), values.view(*tokens, 1, count)
 
 
 def _infer_indexer(query: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
@@ -75,15 +75,15 @@ def lightning_indexer(
     """The places of the keys with the largest scores, and those scores where asked for."""
     keys = KeySequences(OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
     rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
-    heads, factors = query.float().flatten(0, -3), weights.float().flatten(0, -2)
+    heads, gates = query.float().flatten(0, -3), weights.float().flatten(0, -2)
 
     def scores(row: int, sequence: int, seen: int) -> Tensor:
-        return ((heads[row] @ rows[sequence][:seen].mT).relu_() * factors[row, :, None]).sum(0)
+        return ((heads[row] @ rows[sequence][:seen].mT).relu_() * gates[row, :, None]).sum(0)
 
-    places, values = _select_keys(
+    indices, values = _select_keys(
         OP, query, keys, actual_seq_lengths_query, layout_query, sparse_count, sparse_mode, scores
     )
-    return places, rounded_away(values, query.dtype) if return_value else query.new_empty(0)
+    return indices, rounded_away(values, query.dtype) if return_value else query.new_empty(0)
 
 
 def _infer_quant_indexer(query: Tensor, *others: Any) -> Tensor:
@@ -112,16 +112,16 @@ def quant_lightning_indexer(
     rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
     scales = [keys.rows(key_dequant_scale, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
     heads = query.float().flatten(0, -3)
-    factors = (weights * query_dequant_scale).float().flatten(0, -2)
+    gates = (weights * query_dequant_scale).float().flatten(0, -2)
 
     def scores(row: int, sequence: int, seen: int) -> Tensor:
         parts = ((heads[row] @ rows[sequence][:seen].mT).relu_() / _PART).half().float()
-        return (parts * factors[row, :, None]).sum(0) * scales[sequence][:seen]
+        return (parts * gates[row, :, None]).sum(0) * scales[sequence][:seen]
 
-    places, _ = _select_keys(
+    indices, _ = _select_keys(
         QUANT_OP, query, keys, actual_seq_lengths_query, layout_query, sparse_count, sparse_mode, scores
     )
-    return places
+    return indices
 
 
 @kernel("LightningIndexer", flops=CONTRACTION)

@@ -29,28 +29,28 @@ def lightning_indexer_grad(
     sparse_mode: int | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query, key and weights."""
-    stands, mode, kind = layout or BSND, sparse_mode or 0, query.dtype
+    used_layout, mode, dtype = layout or BSND, sparse_mode or 0, query.dtype
     heads, chosen = query.size(-2), sparse_indices.size(-1)
-    queries = query_spans(OP, stands, actual_seq_lengths_query, query)
-    keys = KeySequences(OP, "actual_seq_lengths_key", stands, actual_seq_lengths_key, None, key)
+    queries = query_spans(OP, used_layout, actual_seq_lengths_query, query)
+    keys = KeySequences(OP, "actual_seq_lengths_key", used_layout, actual_seq_lengths_key, None, key)
     rows, gates = query.reshape(-1, heads, query.size(-1)), weights.reshape(-1, heads)
     indices, upstream = sparse_indices.reshape(-1, chosen), dy.reshape(-1, chosen)
-    of_query, of_weights = (torch.zeros(each.shape) for each in (rows, gates))
-    of_key = torch.zeros(key.shape)
+    grad_query, grad_weights = (torch.zeros(tensor.shape) for tensor in (rows, gates))
+    grad_key = torch.zeros(key.shape)
     for sequence, span in enumerate(queries):
-        own, total = keys.rows(key, sequence).squeeze(1).float(), keys.rows(of_key, sequence).squeeze(1)
+        own, total = keys.rows(key, sequence).squeeze(1).float(), keys.rows(grad_key, sequence).squeeze(1)
         for row in range(span.start, span.stop):
             seen = keys.seen(sequence, span.length, row - span.start, mode) if mode == CAUSAL else chosen
-            places = checked_indices(OP, row, indices[row, : min(seen, chosen)], own.size(0))
-            found, given = own[places], upstream[row, : places.numel()].float()
+            key_indices = checked_indices(OP, row, indices[row, : min(seen, chosen)], own.size(0))
+            selected_keys, grad = own[key_indices], upstream[row, : key_indices.numel()].float()
             wide = rows[row].float()
-            products = (wide @ found.mT).relu_()
-            slopes = (gates[row].float().unsqueeze(1) * given).to(kind).float().masked_fill_(products <= 0, 0.0)
-            of_query[row] = slopes @ found
-            total.index_add_(0, places, slopes.mT @ wide)
-            of_weights[row] = (products * given).sum(-1)
+            products = (wide @ selected_keys.mT).relu_()
+            grad_products = (gates[row].float().unsqueeze(1) * grad).to(dtype).float().masked_fill_(products <= 0, 0.0)
+            grad_query[row] = grad_products @ selected_keys
+            total.index_add_(0, key_indices, grad_products.mT @ wide)
+            grad_weights[row] = (products * grad).sum(-1)
     return (
-        of_query.to(kind).reshape(query.shape),
-        of_key.to(kind),
-        rounded_away(of_weights, kind).reshape(weights.shape),
+        grad_query.to(dtype).reshape(query.shape),
+        grad_key.to(dtype),
+        rounded_away(grad_weights, dtype).reshape(weights.shape),
     )

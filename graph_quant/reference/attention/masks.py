@@ -49,7 +49,7 @@ class Tree:
     """A mask of queries and the last keys: (batch, query, query), or one after the other where sequences end."""
 
     op: str
-    given: Tensor
+    mask: Tensor
     ends: Sequence[int] | None
 
     def hidden(self, sequence: int, queries: int, keys: int) -> Tensor:
@@ -64,29 +64,29 @@ class Tree:
 
     def _of(self, sequence: int, queries: int) -> Tensor:
         if self.ends is None:
-            return self.given[sequence, :queries, :queries]
+            return self.mask[sequence, :queries, :queries]
         lengths = [end - before for before, end in pairwise((0, *self.ends))]
         start = sum(length**2 for length in lengths[:sequence])
-        return self.given[start : start + queries**2].view(queries, queries)
+        return self.mask[start : start + queries**2].view(queries, queries)
 
 
 @dataclass(frozen=True)
 class Mask:
-    """The mask of a call. ``given`` is (batch or 1, query, key) in the modes 0 and 1, else nothing."""
+    """The mask of a call. ``mask`` is (batch or 1, query, key) in the modes 0 and 1, else nothing."""
 
     mode: int
-    given: Tensor | None
+    mask: Tensor | None
     pre_tokens: int
     next_tokens: int
 
     def by_mask(self, query: TokenSpan, key: TokenSpan) -> Tensor | None:
         """The keys that the tensor given hides, (query, key)."""
-        if self.given is None:
+        if self.mask is None:
             return None
-        rows = self.given[query.batch if self.given.size(0) > 1 else 0]
+        rows = self.mask[query.batch if self.mask.size(0) > 1 else 0]
         return rows[query.start : query.stop, key.start : key.stop].bool()
 
-    def by_place(self, queries: int, keys: int) -> Tensor | None:
+    def by_position(self, queries: int, keys: int) -> Tensor | None:
         """The keys hidden by where they stand, (query, key)."""
         after, before = self.reach(queries, keys)
         if after is None and before is None:
@@ -99,7 +99,7 @@ class Mask:
 
     def reach(self, queries: int, keys: int) -> tuple[int | None, int | None]:
         """How far after and before itself a query sees, counted along the keys; None is without end."""
-        if self.mode == 0 and self.given is not None:
+        if self.mode == 0 and self.mask is not None:
             return self.next_tokens, -self.pre_tokens
         if self.mode == 2:
             return 0, None

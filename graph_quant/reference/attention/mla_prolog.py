@@ -56,29 +56,29 @@ class Inputs:
     kc_scale: float
 
 
-def compute_prolog(given: Inputs, quantises_latent: bool, quantises_query: bool) -> Prolog:
+def compute_prolog(inputs: Inputs, quantises_latent: bool, quantises_query: bool) -> Prolog:
     """All results, as rows of tokens: (T, ...)."""
-    x = given.token_x.flatten(0, -2)
-    sin, cos = given.rope_sin.flatten(0, -2).float(), given.rope_cos.flatten(0, -2).float()
-    heads, width, latent = given.weight_uk.shape
-    down = _matmul(x, given.weight_dq, given.dequant_scale_x, given.dequant_scale_w_dq)
-    normed = _rms_norm(down, given.rmsnorm_gamma_cq, given.rmsnorm_epsilon_cq, given.qc_qr_scale)
-    query_norm, norm_scale = _quantise_norm(normed, given)
-    up = _matmul(query_norm, given.weight_uq_qr, norm_scale, given.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
+    x = inputs.token_x.flatten(0, -2)
+    sin, cos = inputs.rope_sin.flatten(0, -2).float(), inputs.rope_cos.flatten(0, -2).float()
+    heads, width, latent = inputs.weight_uk.shape
+    down = _matmul(x, inputs.weight_dq, inputs.dequant_scale_x, inputs.dequant_scale_w_dq)
+    normed = _rms_norm(down, inputs.rmsnorm_gamma_cq, inputs.rmsnorm_epsilon_cq, inputs.qc_qr_scale)
+    query_norm, norm_scale = _quantise_norm(normed, inputs)
+    up = _matmul(query_norm, inputs.weight_uq_qr, norm_scale, inputs.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
     # The part that goes on to a product is rounded for it; the part to be rotated is not.
     nope = up[..., :width].bfloat16()
-    query = torch.einsum("thd,hdl->thl", nope.float(), given.weight_uk.float()).bfloat16()
+    query = torch.einsum("thd,hdl->thl", nope.float(), inputs.weight_uk.float()).bfloat16()
     rope = rotate_interleaved(up[..., width:].float(), cos[:, None], sin[:, None]).bfloat16()
     query_scale = query.new_empty(0, dtype=torch.float32)
     if quantises_query:
         query, query_scale = _quantise_query(query)
-        assert given.quant_scale_ckv is not None
-        rope = (rope.float() * (given.quant_scale_ckv.reshape(()) / query_scale)).bfloat16()
-    key = _matmul(x, given.weight_dkv_kr, given.dequant_scale_x, given.dequant_scale_w_dkv_kr)
-    latent_rows = _rms_norm(key[:, :latent], given.rmsnorm_gamma_ckv, given.rmsnorm_epsilon_ckv, given.kc_scale)
+        assert inputs.quant_scale_ckv is not None
+        rope = (rope.float() * (inputs.quant_scale_ckv.reshape(()) / query_scale)).bfloat16()
+    key = _matmul(x, inputs.weight_dkv_kr, inputs.dequant_scale_x, inputs.dequant_scale_w_dkv_kr)
+    latent_rows = _rms_norm(key[:, :latent], inputs.rmsnorm_gamma_ckv, inputs.rmsnorm_epsilon_ckv, inputs.kc_scale)
     rope_rows = rotate_interleaved(key[:, latent:].float(), cos, sin).bfloat16()
-    latent_rows = _to_cache_dtype(latent_rows, given.quant_scale_ckv if quantises_latent else None)
-    rope_rows = _to_cache_dtype(rope_rows.float(), given.quant_scale_ckr)
+    latent_rows = _to_cache_dtype(latent_rows, inputs.quant_scale_ckv if quantises_latent else None)
+    rope_rows = _to_cache_dtype(rope_rows.float(), inputs.quant_scale_ckr)
     return Prolog(query, rope, latent_rows, rope_rows, query_scale, query_norm, norm_scale)
 
 
@@ -91,19 +91,19 @@ def _matmul(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: T
     return int8_matmul(x, weight).float() * row_scale.reshape(-1, 1) * column_scale.reshape(1, -1)
 
 
-def _rms_norm(x: Tensor, gamma: Tensor, epsilon: float, factor: float) -> Tensor:
+def _rms_norm(x: Tensor, gamma: Tensor, epsilon: float, scale: float) -> Tensor:
     wide = x.float()
     mean = wide.square().sum(-1, keepdim=True) * (1.0 / x.size(-1))
     normed = wide / (mean + epsilon).sqrt() * gamma.float()
-    return normed if factor == 1.0 else normed * factor
+    return normed if scale == 1.0 else normed * scale
 
 
-def _quantise_norm(normed: Tensor, given: Inputs) -> tuple[Tensor, Tensor]:
+def _quantise_norm(normed: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
     """The norm as the next product takes it: bfloat16, or int8 with a scale a row."""
-    if given.weight_uq_qr.dtype != torch.int8:
+    if inputs.weight_uq_qr.dtype != torch.int8:
         return normed.bfloat16(), normed.new_empty(0)
-    if given.smooth_scales_cq is not None:
-        normed = normed * given.smooth_scales_cq.reshape(1, -1)
+    if inputs.smooth_scales_cq is not None:
+        normed = normed * inputs.smooth_scales_cq.reshape(1, -1)
     largest = normed.abs().amax(-1, keepdim=True)
     return (normed * (_LARGEST / largest)).round().to(torch.int8), largest / _LARGEST
 

@@ -23,12 +23,12 @@ def write_caches(
     cache_mode: str,
 ) -> Prolog:
     """Computes and writes the rows of both caches in place."""
-    given = Inputs(*tensors, *numbers)  # type: ignore[arg-type]
+    inputs = Inputs(*tensors, *numbers)  # type: ignore[arg-type]
     kv_cache, kr_cache = caches
-    is_full = given.token_x.dtype == torch.int8
-    computed = compute_prolog(given, kv_cache.dtype == torch.int8, is_full and kv_cache.dtype == torch.int8)
-    tokens = given.token_x.shape[:-1]
-    if given.token_x.numel() and kv_cache.numel():
+    is_full = inputs.token_x.dtype == torch.int8
+    computed = compute_prolog(inputs, kv_cache.dtype == torch.int8, is_full and kv_cache.dtype == torch.int8)
+    tokens = inputs.token_x.shape[:-1]
+    if inputs.token_x.numel() and kv_cache.numel():
         slots = compute_slots(op, cache_mode, kv_cache, cache_index, tokens, ends)
         write_rows(kv_cache, computed.latent_rows, slots, cache_mode)
         write_rows(kr_cache, computed.rope_rows, slots, cache_mode)
@@ -62,7 +62,7 @@ def _infer(
     cache_mode: str,  # noqa: ARG001
     query_norm_flag: bool,
 ) -> list[Tensor]:
-    x, _, uq, uk, _, gamma = (each for each in tensors[:6] if each is not None)
+    x, _, uq, uk, _, gamma = (tensor for tensor in tensors[:6] if tensor is not None)
     sin = tensors[7]
     assert sin is not None
     leading, heads = x.shape[:-1], uk.size(0)

@@ -34,8 +34,8 @@ def compress(
     tokens: Tensor, weight: Tensor, compress_block_size: int, compress_stride: int, actual_seq_len: Sequence[int]
 ) -> Tensor:
     """(windows, heads, channels)."""
-    places = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
-    return (tokens[places].float() * weight.float().unsqueeze(-1)).sum(1).to(tokens.dtype)
+    token_indices = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
+    return (tokens[token_indices].float() * weight.float().unsqueeze(-1)).sum(1).to(tokens.dtype)
 
 
 def compress_grad(
@@ -47,12 +47,12 @@ def compress_grad(
     actual_seq_len: Sequence[int],
 ) -> tuple[Tensor, Tensor]:
     """The gradients of tokens and of weight."""
-    places = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
+    token_indices = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
     upstream = grad.float().unsqueeze(1)
-    of_tokens = torch.zeros(tokens.shape, device=tokens.device)
-    of_tokens.index_put_((places,), upstream * weight.float().unsqueeze(-1), accumulate=True)
-    of_weight = (upstream * tokens[places].float()).sum((0, 3))
-    return of_tokens.to(tokens.dtype), of_weight.to(weight.dtype)
+    grad_tokens = torch.zeros(tokens.shape, device=tokens.device)
+    grad_tokens.index_put_((token_indices,), upstream * weight.float().unsqueeze(-1), accumulate=True)
+    grad_weight = (upstream * tokens[token_indices].float()).sum((0, 3))
+    return grad_tokens.to(tokens.dtype), grad_weight.to(weight.dtype)
 
 
 def compress_infer(
@@ -73,10 +73,10 @@ def compress_infer(
             raise Refusal(f"{INFER}: actual_seq_len[{sequence}] must lie in [0, {most}], got {length}")
         if length < compress_block_size or (length - compress_block_size) % compress_stride:
             continue
-        places = torch.arange(length - compress_block_size, length, device=tokens.device)
-        blocks = _checked_indices("block_table", block_table[sequence, places // page_block_size], tokens.size(0))
+        positions = torch.arange(length - compress_block_size, length, device=tokens.device)
+        blocks = _checked_indices("block_table", block_table[sequence, positions // page_block_size], tokens.size(0))
         slot = _checked_indices("slot_mapping", slot_mapping[sequence], cache.size(0))
-        window = tokens[blocks, places % page_block_size].float() * weight.float().unsqueeze(-1)
+        window = tokens[blocks, positions % page_block_size].float() * weight.float().unsqueeze(-1)
         cache[slot] = window.sum(0).to(cache.dtype)
     return cache
 

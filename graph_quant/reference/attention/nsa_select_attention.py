@@ -35,7 +35,7 @@ def check_blocks(chosen: Tensor, count: int) -> Tensor:
 class Token:
     """One token: its place, the keys that are chosen for each head of them, and where it may not look."""
 
-    place: int
+    index: int
     chosen: Tensor
     hidden: Tensor | None
 
@@ -51,9 +51,9 @@ def _tokens(
     first, first_key = 0, 0
     for last, last_key in zip(actual_seq_qlen, actual_seq_kvlen, strict=True):
         blocks = check_blocks(topk_indices[first:last].long(), (last_key - first_key) // size)
-        for place in range(first, last):
-            keys = (blocks[place - first].unsqueeze(-1) * size + within).flatten(1)
-            yield Token(place, keys + first_key, keys > place - first if is_masked else None)
+        for index in range(first, last):
+            keys = (blocks[index - first].unsqueeze(-1) * size + within).flatten(1)
+            yield Token(index, keys + first_key, keys > index - first if is_masked else None)
         first, first_key = last, last_key
 
 
@@ -90,16 +90,16 @@ def select_attention(
     heads = key.size(1)
     out = query.new_empty((*query.shape[:2], value.size(2)))
     largest, total = (query.new_empty((*query.shape[:2], TIMES), dtype=torch.float32) for _ in range(2))
-    given = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
-    for token in _tokens(*given):
-        scores = _scores(_group_heads(query[token.place], heads), _gather_selected(key, token), token, scale_value)
+    selection = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
+    for token in _tokens(*selection):
+        scores = _scores(_group_heads(query[token.index], heads), _gather_selected(key, token), token, scale_value)
         most = scores.amax(-1, keepdim=True)
         weights = (scores - most).exp()
         whole = weights.sum(-1, keepdim=True)
         weights = (weights / whole).to(value.dtype).float()
-        out[token.place] = (weights @ _gather_selected(value, token)).reshape(query.size(1), -1).to(query.dtype)
-        largest[token.place] = most.reshape(-1, 1)
-        total[token.place] = whole.reshape(-1, 1)
+        out[token.index] = (weights @ _gather_selected(value, token)).reshape(query.size(1), -1).to(query.dtype)
+        largest[token.index] = most.reshape(-1, 1)
+        total[token.index] = whole.reshape(-1, 1)
     return out, largest, total
 
 
@@ -119,21 +119,25 @@ def select_attention_grad(
     actual_seq_kvlen: Sequence[int],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of query, key and value."""
-    heads, kind = key.size(1), query.dtype
-    found = torch.empty_like(query)
-    of_keys, of_values = (torch.zeros(each.shape, dtype=torch.float32, device=each.device) for each in (key, value))
+    heads, dtype = key.size(1), query.dtype
+    grad_query = torch.empty_like(query)
+    grad_key, grad_value = (
+        torch.zeros(tensor.shape, dtype=torch.float32, device=tensor.device) for tensor in (key, value)
+    )
     columns = torch.arange(heads, device=key.device).unsqueeze(1)
-    given = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
-    for token in _tokens(*given):
-        at, keys = token.place, _gather_selected(key, token)
-        rows = _group_heads(query[at], heads)
-        moments = [each[at, :, 0].reshape(heads, -1, 1) for each in (softmax_max, softmax_sum)]
+    selection = topk_indices, select_block_size, atten_mask is not None, actual_seq_qlen, actual_seq_kvlen
+    for token in _tokens(*selection):
+        index, keys = token.index, _gather_selected(key, token)
+        rows = _group_heads(query[index], heads)
+        moments = [tensor[index, :, 0].reshape(heads, -1, 1) for tensor in (softmax_max, softmax_sum)]
         weights = (_scores(rows, keys, token, scale_value) - moments[0]).exp() / moments[1]
-        upstream = _group_heads(grad[at], heads)
-        spread = (upstream * _group_heads(attention_out[at], heads)).sum(-1, keepdim=True)
-        slopes = (weights * (upstream @ _gather_selected(value, token).transpose(-2, -1) - spread)).to(kind).float()
-        found[at] = (slopes @ keys * scale_value).reshape(query.shape[1:]).to(kind)
-        places = token.chosen, columns.expand_as(token.chosen)
-        of_keys.index_put_(places, slopes.transpose(-2, -1) @ rows * scale_value, accumulate=True)
-        of_values.index_put_(places, weights.to(kind).float().transpose(-2, -1) @ upstream, accumulate=True)
-    return found, of_keys.to(kind), of_values.to(kind)
+        upstream = _group_heads(grad[index], heads)
+        delta = (upstream * _group_heads(attention_out[index], heads)).sum(-1, keepdim=True)
+        grad_scores = (
+            (weights * (upstream @ _gather_selected(value, token).transpose(-2, -1) - delta)).to(dtype).float()
+        )
+        grad_query[index] = (grad_scores @ keys * scale_value).reshape(query.shape[1:]).to(dtype)
+        key_indices = token.chosen, columns.expand_as(token.chosen)
+        grad_key.index_put_(key_indices, grad_scores.transpose(-2, -1) @ rows * scale_value, accumulate=True)
+        grad_value.index_put_(key_indices, weights.to(dtype).float().transpose(-2, -1) @ upstream, accumulate=True)
+    return grad_query, grad_key.to(dtype), grad_value.to(dtype)

@@ -36,7 +36,7 @@ def slice_sequence(flat: Tensor, pairs: Pairs, sequence: int, heads: int, by_key
 class PseShift:
     """The shift of one call; ``starts`` are the places of the first query and of the first key."""
 
-    given: Tensor
+    pse: Tensor
     kind: int
     is_packed: bool
     heads: int
@@ -51,29 +51,29 @@ class PseShift:
 
     def gradient(self, into: Tensor, of_scores: Tensor, scale: float, pairs: Pairs, sequence: int) -> None:
         """Adds what one sequence gives to the gradient of the shift."""
-        given = of_scores * scale if self.kind == SHIFT_FIRST else of_scores
+        of_shift = of_scores * scale if self.kind == SHIFT_FIRST else of_scores
         if self.kind in SLOPES:
             rows = into if into.dim() == 1 else into[sequence]
-            rows += (given * -self._distance(pairs, sequence)).sum((1, 2))
+            rows += (of_shift * -self._distance(pairs, sequence)).sum((1, 2))
         elif self._is_table(pairs, sequence):
-            rows, columns, seen = self._places(pairs, sequence)
+            rows, columns, seen = self._kept_indices(pairs, sequence)
             heads = torch.arange(self.heads)[:, None, None]
-            into[self._batch(sequence)].index_put_((heads, rows, columns), given * seen, accumulate=True)
+            into[self._batch(sequence)].index_put_((heads, rows, columns), of_shift * seen, accumulate=True)
         else:
             part = self._part(into, pairs, sequence)
-            part += given.sum_to_size(part.shape)
+            part += of_shift.sum_to_size(part.shape)
 
     def _of(self, pairs: Pairs, sequence: int) -> Tensor:
         if self.kind in SLOPES:
-            slopes = self.given if self.given.dim() == 1 else self.given[sequence]
+            slopes = self.pse if self.pse.dim() == 1 else self.pse[sequence]
             return -slopes.float()[:, None, None] * self._distance(pairs, sequence)
         if self._is_table(pairs, sequence):
-            rows, columns, _ = self._places(pairs, sequence)
-            return self.given[self._batch(sequence)].float()[:, rows, columns]
-        return self._part(self.given, pairs, sequence).float()
+            rows, columns, _ = self._kept_indices(pairs, sequence)
+            return self.pse[self._batch(sequence)].float()[:, rows, columns]
+        return self._part(self.pse, pairs, sequence).float()
 
     def _batch(self, sequence: int) -> int:
-        return sequence if self.given.size(0) > 1 else 0
+        return sequence if self.pse.size(0) > 1 else 0
 
     def _part(self, whole: Tensor, pairs: Pairs, sequence: int) -> Tensor:
         if not self.is_packed:
@@ -82,7 +82,7 @@ class PseShift:
         return slice_sequence(whole.view(-1), pairs, sequence, self.heads, by_key)
 
     def _is_table(self, pairs: Pairs, sequence: int) -> bool:
-        if self.given.dim() != 4 or self.given.size(2) != ROWS:
+        if self.pse.dim() != 4 or self.pse.size(2) != ROWS:
             return False
         return self.is_packed or pairs[sequence][0].length > ROWS
 
@@ -92,15 +92,15 @@ class PseShift:
         distance = (torch.arange(keys) + first_key - torch.arange(queries)[:, None] - first).abs().float()
         return distance.double().sqrt().float() if self.kind == SLOPE_OF_ROOT else distance
 
-    def _places(self, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _kept_indices(self, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor, Tensor]:
         """Where the rows kept have the distance of each query and key, and which keys are not after their query."""
         queries, keys = (span.length for span in pairs[sequence])
         row, column = torch.arange(queries)[:, None], torch.arange(keys)
-        width, distance = self.given.size(3), (row - column).clamp_min(0)
+        width, distance = self.pse.size(3), (row - column).clamp_min(0)
         before = width - ROWS
         if self.is_packed:
-            kept, place = (distance - before).clamp_min(0), (before - distance).clamp_min(0)
+            kept_row, kept_column = (distance - before).clamp_min(0), (before - distance).clamp_min(0)
         else:
-            kept = torch.where(row >= before, row - before, row % ROWS).expand(queries, keys)
-            place = before + kept - distance
-        return kept, place, row >= column
+            kept_row = torch.where(row >= before, row - before, row % ROWS).expand(queries, keys)
+            kept_column = before + kept_row - distance
+        return kept_row, kept_column, row >= column

@@ -17,7 +17,7 @@ def query_sizes(query: Tensor, attrs: Attributes) -> tuple[Any, Any, Any, Any]:
     if layout == "BSH":
         return shape[0], attrs.num_heads, shape[1], shape[2] // attrs.num_heads
     order = {"BSND": (0, 2, 1, 3), "BNSD": (0, 1, 2, 3), "TND": (1, 0, 2), "NTD": (0, 1, 2), "NSD": (0, 1, 2)}[layout]
-    sizes = tuple(shape[place] for place in order)
+    sizes = tuple(shape[dim] for dim in order)
     return sizes if len(sizes) == 4 else (1, *sizes)  # type: ignore[return-value]
 
 

@@ -26,9 +26,9 @@ def check_repeated(name: str, softmax: Tensor) -> Tensor:
 @value_check
 def check_bounds(ends: Tensor, tokens: int) -> Tensor:
     """Where sequences begin and end, from 0 to the number of tokens."""
-    found: list[int] = ends.tolist()
-    if found != sorted(found) or found[0] != 0 or found[-1] != tokens:
-        raise Refusal(f"{OP}: actual_seq_qlen must rise from 0 to {tokens}, the tokens, got {found}")
+    values: list[int] = ends.tolist()
+    if values != sorted(values) or values[0] != 0 or values[-1] != tokens:
+        raise Refusal(f"{OP}: actual_seq_qlen must rise from 0 to {tokens}, the tokens, got {values}")
     return ends
 
 
@@ -68,7 +68,7 @@ def ring_attention_update(
         assert actual_seq_qlen is not None
         ends = check_bounds(actual_seq_qlen, prev_attn_out.size(0))
         weights = _by_token(weights[0], ends), _by_token(weights[1], ends)
-    parts = [each.float().reshape(*weights[0].shape, -1) for each in (prev_attn_out, cur_attn_out)]
+    parts = [tensor.float().reshape(*weights[0].shape, -1) for tensor in (prev_attn_out, cur_attn_out)]
     joined = parts[0] * weights[0].unsqueeze(-1) + parts[1] * weights[1].unsqueeze(-1)
     return (
         joined.reshape(prev_attn_out.shape).to(prev_attn_out.dtype),

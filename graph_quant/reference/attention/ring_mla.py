@@ -19,18 +19,18 @@ OP = "npu_ring_mla"
 
 def _sequence_lengths(seqlen: Tensor, queries: int, keys: int) -> list[tuple[int, int]]:
     both = seqlen if seqlen.dim() == 2 else seqlen.expand(2, -1)
-    found = checked_lengths(OP, "seqlen[0]", both[0], queries), checked_lengths(OP, "seqlen[1]", both[1], keys)
-    for place, (lengths, tokens) in enumerate(zip(found, (queries, keys), strict=True)):
+    checked = checked_lengths(OP, "seqlen[0]", both[0], queries), checked_lengths(OP, "seqlen[1]", both[1], keys)
+    for row, (lengths, tokens) in enumerate(zip(checked, (queries, keys), strict=True)):
         if sum(lengths) > tokens:
-            raise Refusal(f"{OP}: the sum of seqlen[{place}] must not exceed {tokens}, got {sum(lengths)}")
-    return list(zip(*found, strict=True))
+            raise Refusal(f"{OP}: the sum of seqlen[{row}] must not exceed {tokens}, got {sum(lengths)}")
+    return list(zip(*checked, strict=True))
 
 
 def _merge_partial(out: Tensor, lse: Tensor, before: Tensor, lse_before: Tensor) -> tuple[Tensor, Tensor]:
     """Results (head, token, channel) of two sets of keys as one."""
-    both = torch.logaddexp(lse, lse_before)
-    weights = [(each - both).exp_().unsqueeze(-1) for each in (lse, lse_before)]
-    return out * weights[0] + before * weights[1], both
+    merged_lse = torch.logaddexp(lse, lse_before)
+    weights = [(part_lse - merged_lse).exp_().unsqueeze(-1) for part_lse in (lse, lse_before)]
+    return out * weights[0] + before * weights[1], merged_lse
 
 
 def into(
@@ -63,10 +63,10 @@ def into(
             CachedTokens([DenseTokens(key[:, columns])]),
             CachedTokens([DenseTokens(values[:, columns])]),
         )
-        found, lse = attend(query[:, rows], *cached, ScoreMod(hidden=hidden), Arithmetic(qk_scale, value.dtype))
+        result, lse = attend(query[:, rows], *cached, ScoreMod(hidden=hidden), Arithmetic(qk_scale, value.dtype))
         if pre_out is not None and prev_lse is not None:
-            found, lse = _merge_partial(found, lse, pre_out[rows].transpose(0, 1).float(), prev_lse[:, rows])
-        output[rows], softmax_lse[:, rows] = found.transpose(0, 1).to(output.dtype), lse
+            result, lse = _merge_partial(result, lse, pre_out[rows].transpose(0, 1).float(), prev_lse[:, rows])
+        output[rows], softmax_lse[:, rows] = result.transpose(0, 1).to(output.dtype), lse
     return output, softmax_lse
 
 
@@ -84,10 +84,10 @@ def compute(
     is_causal: bool,
 ) -> tuple[Tensor, Tensor]:
     """Both results; a sequence without keys has none, which the kernel leaves as memory was."""
-    for place, (queries, keys) in enumerate(_sequence_lengths(seqlen, q_nope.size(0), k_nope.size(0))):
+    for sequence, (queries, keys) in enumerate(_sequence_lengths(seqlen, q_nope.size(0), k_nope.size(0))):
         if queries and not keys:
             raise Refusal(
-                f"{OP}: sequence {place} must have keys, or output and softmax_lse given, got {queries} and 0"
+                f"{OP}: sequence {sequence} must have keys, or output and softmax_lse given, got {queries} and 0"
             )
     tokens, heads, _ = q_nope.shape
     out, lse = q_nope.new_zeros(tokens, heads, value.size(2)), torch.zeros(heads, tokens)

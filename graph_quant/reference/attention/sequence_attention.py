@@ -118,7 +118,7 @@ def exponentials_(differences: Tensor) -> Tensor:
 
 
 def attend(
-    query: Tensor, keys: CachedTokens, values: CachedTokens, sight: ScoreMod, arithmetic: Arithmetic
+    query: Tensor, keys: CachedTokens, values: CachedTokens, score_mod: ScoreMod, arithmetic: Arithmetic
 ) -> tuple[Tensor, Tensor]:
     """The result (head, query, channel) and the logarithm of the sum of exponentials (head, query), float32."""
     heads, tokens, _ = query.shape
@@ -136,18 +136,18 @@ def attend(
             rows = query[of_head, part].float()
             scores = _compute_scores(rows.flatten(0, 1), keys, head, key_room)
             scores = arithmetic.scores(scores, _row_indices(of_head, part, tokens)).view(*rows.shape[:2], -1)
-            _apply_score_mod(scores, sight, of_head, part)
+            _apply_score_mod(scores, score_mod, of_head, part)
             largest = scores.amax(-1, keepdim=True)
             weights = exponentials_(scores.sub_(largest))
             total = weights.sum(-1, keepdim=True)
             lse[of_head, part] = total.log().add_(largest).squeeze(-1)
-            if sight.sink is not None:
-                total = total + (sight.sink[of_head, None, None] - largest).exp_()
+            if score_mod.sink is not None:
+                total = total + (score_mod.sink[of_head, None, None] - largest).exp_()
             sums = _weighted_sum(arithmetic.weights(weights).flatten(0, 1), values, head, value_room)
             out[of_head, part] = arithmetic.result(sums.view(*rows.shape[:2], -1), total)
-    if sight.void is not None:
-        out.masked_fill_(sight.void.unsqueeze(-1), 0.0)
-        lse.masked_fill_(sight.void, torch.inf)
+    if score_mod.void is not None:
+        out.masked_fill_(score_mod.void.unsqueeze(-1), 0.0)
+        lse.masked_fill_(score_mod.void, torch.inf)
     return out, lse
 
 
@@ -165,12 +165,12 @@ def _compute_scores(rows: Tensor, keys: CachedTokens, head: int, room: Tensor) -
     return scores
 
 
-def _apply_score_mod(scores: Tensor, sight: ScoreMod, heads: slice, part: slice) -> None:
+def _apply_score_mod(scores: Tensor, score_mod: ScoreMod, heads: slice, part: slice) -> None:
     """Shifts and hides scores in place."""
-    if sight.shift is not None:
-        scores += sight.shift[heads if sight.shift.size(0) > 1 else slice(1), part].float()
-    if sight.hidden is not None:
-        scores.masked_fill_(sight.hidden[:, part], HIDDEN)
+    if score_mod.shift is not None:
+        scores += score_mod.shift[heads if score_mod.shift.size(0) > 1 else slice(1), part].float()
+    if score_mod.hidden is not None:
+        scores.masked_fill_(score_mod.hidden[:, part], HIDDEN)
 
 
 def _weighted_sum(weights: Tensor, values: CachedTokens, head: int, room: Tensor) -> Tensor:

@@ -14,12 +14,12 @@ CAUSAL = 3
 
 def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[TokenSpan]:
     """The tokens of each sequence, counted over those of all."""
-    given, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
+    values, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
     if layout == TND:
-        return token_spans.packed_spans(op, name, given or (), query.size(0))
+        return token_spans.packed_spans(op, name, values or (), query.size(0))
     tokens = query.size(1)
-    batched = token_spans.batched_spans(op, name, given, query.size(0), tokens, -1)
-    return [TokenSpan(each.batch, each.batch * tokens, each.batch * tokens + each.length) for each in batched]
+    batched = token_spans.batched_spans(op, name, values, query.size(0), tokens, -1)
+    return [TokenSpan(span.batch, span.batch * tokens, span.batch * tokens + span.length) for span in batched]
 
 
 class KeySequences:
@@ -35,15 +35,15 @@ class KeySequences:
             key.size(0),
             key.size(1),
         )
-        given = None if lengths is None else lengths.tolist()
+        values = None if lengths is None else lengths.tolist()
         if layout == TND:
-            self.spans = token_spans.packed_spans(op, name, given or (), key.size(0))
+            self.spans = token_spans.packed_spans(op, name, values or (), key.size(0))
         elif block_table is None:
-            self.spans = token_spans.batched_spans(op, name, given, key.size(0), key.size(1), -1)
+            self.spans = token_spans.batched_spans(op, name, values, key.size(0), key.size(1), -1)
         else:
             most = block_table.size(1) * self.block_size
-            chosen = token_spans.lengths_per_batch(op, name, given, block_table.size(0), most)
-            self.spans = [TokenSpan(batch, 0, length) for batch, length in enumerate(chosen)]
+            checked = token_spans.lengths_per_batch(op, name, values, block_table.size(0), most)
+            self.spans = [TokenSpan(batch, 0, length) for batch, length in enumerate(checked)]
 
     def rows(self, of: Tensor, sequence: int) -> Tensor:
         """What ``of`` has for the tokens of a sequence, one row each; ``of`` stands as the keys do."""

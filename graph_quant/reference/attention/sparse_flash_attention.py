@@ -42,8 +42,8 @@ class SparseAttributes:
 def check_same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
     """``value``, refused where it is not ``key`` once more: kernels read either."""
     if value.data_ptr() != key.data_ptr() and not torch.equal(value, key):
-        place = tuple((value != key).nonzero()[0].tolist())
-        raise Refusal(f"{op}: value must hold the values of key in attention_mode 2, got others at {list(place)}")
+        index = tuple((value != key).nonzero()[0].tolist())
+        raise Refusal(f"{op}: value must hold the values of key in attention_mode 2, got others at {list(index)}")
     return value
 
 
@@ -53,10 +53,10 @@ def _selected_keys(op: str, row: int, indices: Tensor, size: int, length: int) -
     blocks = (indices[: int(ends[0])] if ends.numel() else indices).long()
     wrong = ((blocks < 0) | (blocks * size >= length)).nonzero()
     if wrong.numel():
-        place = int(wrong[0])
+        position = int(wrong[0])
         raise Refusal(
-            f"{op}: sparse_indices[{row}][{place}], queries counted one after the other, must name one of "
-            f"{-(-length // size)} blocks of keys, got {int(blocks[place])}"
+            f"{op}: sparse_indices[{row}][{position}], queries counted one after the other, must name one of "
+            f"{-(-length // size)} blocks of keys, got {int(blocks[position])}"
         )
     keys = (blocks[:, None] * size + torch.arange(size)).flatten()
     return keys[keys < length]

@@ -36,29 +36,29 @@ def sparse_flash_attention_grad(
     sparse_mode: int | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query, key and value, and of the rope parts of both."""
-    stands, mode, kind = layout or BSND, 3 if sparse_mode is None else sparse_mode, query.dtype
+    used_layout, mode, dtype = layout or BSND, 3 if sparse_mode is None else sparse_mode, query.dtype
     check_same_values(OP, value, key)
     heads, width = query.size(-2), query.size(-1)
-    queries = query_spans(OP, stands, actual_seq_qlen, query)
-    keys = KeySequences(OP, "actual_seq_kvlen", stands, actual_seq_kvlen, None, key)
+    queries = query_spans(OP, used_layout, actual_seq_qlen, query)
+    keys = KeySequences(OP, "actual_seq_kvlen", used_layout, actual_seq_kvlen, None, key)
     joined = torch.cat([query, query_rope], -1).flatten(0, -3).float()
-    upstream, result = (each.reshape(-1, heads, width).float() for each in (d_out, out))
-    largest, total = (each.reshape(-1, heads, 1) for each in (softmax_max, softmax_sum))
+    upstream, result = (tensor.reshape(-1, heads, width).float() for tensor in (d_out, out))
+    largest, total = (tensor.reshape(-1, heads, 1) for tensor in (softmax_max, softmax_sum))
     indices = sparse_indices.flatten(0, -2)
     both = torch.cat([key, key_rope], -1)
-    of_query, of_key, of_value = (torch.zeros(each.shape) for each in (joined, both, key))
+    grad_query, grad_key, grad_value = (torch.zeros(tensor.shape) for tensor in (joined, both, key))
     for sequence, span in enumerate(queries):
-        own, key_sums, value_sums = (keys.rows(each, sequence).squeeze(1) for each in (both, of_key, of_value))
+        own, key_sums, value_sums = (keys.rows(tensor, sequence).squeeze(1) for tensor in (both, grad_key, grad_value))
         for row in range(span.start, span.stop):
             seen = keys.seen(sequence, span.length, row - span.start, mode)
-            places = checked_indices(OP, row, indices[row, : min(seen, indices.size(1))], own.size(0))
-            found = own[places].float()
-            weights = (joined[row] @ found.mT * scale_value - largest[row]).exp() / total[row]
-            spread = (upstream[row] * result[row]).sum(-1, keepdim=True)
-            slopes = rounded_away(weights * (upstream[row] @ found[:, :width].mT - spread), kind).float()
-            of_query[row] = slopes @ found
-            key_sums.index_add_(0, places, slopes.mT @ joined[row])
-            value_sums.index_add_(0, places, rounded_away(weights, kind).float().mT @ upstream[row])
-    scaled = (of_query * scale_value).to(kind).reshape(*query.shape[:-1], -1), (of_key * scale_value).to(kind)
-    parts = [[part.contiguous() for part in each.tensor_split([width], -1)] for each in scaled]
-    return parts[0][0], parts[1][0], of_value.to(kind), parts[0][1], parts[1][1]
+            key_indices = checked_indices(OP, row, indices[row, : min(seen, indices.size(1))], own.size(0))
+            selected_keys = own[key_indices].float()
+            weights = (joined[row] @ selected_keys.mT * scale_value - largest[row]).exp() / total[row]
+            delta = (upstream[row] * result[row]).sum(-1, keepdim=True)
+            grad_scores = rounded_away(weights * (upstream[row] @ selected_keys[:, :width].mT - delta), dtype).float()
+            grad_query[row] = grad_scores @ selected_keys
+            key_sums.index_add_(0, key_indices, grad_scores.mT @ joined[row])
+            value_sums.index_add_(0, key_indices, rounded_away(weights, dtype).float().mT @ upstream[row])
+    scaled = (grad_query * scale_value).to(dtype).reshape(*query.shape[:-1], -1), (grad_key * scale_value).to(dtype)
+    parts = [[part.contiguous() for part in tensor.tensor_split([width], -1)] for tensor in scaled]
+    return parts[0][0], parts[1][0], grad_value.to(dtype), parts[0][1], parts[1][1]

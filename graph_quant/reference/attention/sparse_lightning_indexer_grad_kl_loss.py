@@ -37,30 +37,32 @@ def grad_kl_loss(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of query_index, key_index and weights, and the loss."""
     query, key = torch.cat([query, query_rope], -1), torch.cat([key, key_rope], -1)
-    largest, total = (each.squeeze(-3).unsqueeze(-1) for each in (softmax_max, softmax_sum))
-    found = [torch.zeros(each.shape) for each in (query_index, key_index, weights)]
+    largest, total = (tensor.squeeze(-3).unsqueeze(-1) for tensor in (softmax_max, softmax_sum))
+    gradients = [torch.zeros(tensor.shape) for tensor in (query_index, key_index, weights)]
     loss = torch.zeros(1)
     spans = sequence_indices(layout, query_index, actual_seq_qlen), sequence_indices(layout, key_index, actual_seq_klen)
     seen_before = 0
-    for at, over in zip(*spans, strict=True):
-        own, own_index = key[over][:, 0].float(), key_index[over][:, 0].float()
-        tokens, keys = query[at].size(0), own.size(0)
+    for q_slice, k_slice in zip(*spans, strict=True):
+        own, own_index = key[k_slice][:, 0].float(), key_index[k_slice][:, 0].float()
+        tokens, keys = query[q_slice].size(0), own.size(0)
         for token in range(tokens):
-            indices = sparse_indices[at][token, 0]
+            indices = sparse_indices[q_slice][token, 0]
             count = min(keys - tokens + token + 1, indices.size(0))
-            places = checked_indices(OP, seen_before + token, indices[:count], keys)
-            scores = query[at][token].float() @ own[places].mT * scale_value
-            wanted = ((scores - largest[at][token]).exp() / total[at][token]).sum(0) * (1.0 / query.size(-2))
-            rows, gates = query_index[at][token].float(), weights[at][token].float().unsqueeze(1)
-            products = (rows @ own_index[places].mT).relu_()
-            given = (products * gates).sum(0).softmax(0)
-            target = wanted.clamp_min(EPSILON)
-            loss += ((target.log() - given.clamp_min(EPSILON).log()) * target).sum()
-            slopes = given - wanted
-            each = rounded_away((slopes * gates).masked_fill_(products <= 0, 0.0), query_index.dtype).float()
-            found[0][at][token] = each @ own_index[places]
-            found[1][over][:, 0].index_add_(0, places, each.mT @ rows)
-            found[2][at][token] = (slopes * products).sum(-1)
+            key_indices = checked_indices(OP, seen_before + token, indices[:count], keys)
+            scores = query[q_slice][token].float() @ own[key_indices].mT * scale_value
+            attention = ((scores - largest[q_slice][token]).exp() / total[q_slice][token]).sum(0) * (
+                1.0 / query.size(-2)
+            )
+            rows, gates = query_index[q_slice][token].float(), weights[q_slice][token].float().unsqueeze(1)
+            products = (rows @ own_index[key_indices].mT).relu_()
+            predicted = (products * gates).sum(0).softmax(0)
+            target = attention.clamp_min(EPSILON)
+            loss += ((target.log() - predicted.clamp_min(EPSILON).log()) * target).sum()
+            grad_scores = predicted - attention
+            grad_dots = rounded_away((grad_scores * gates).masked_fill_(products <= 0, 0.0), query_index.dtype).float()
+            gradients[0][q_slice][token] = grad_dots @ own_index[key_indices]
+            gradients[1][k_slice][:, 0].index_add_(0, key_indices, grad_dots.mT @ rows)
+            gradients[2][q_slice][token] = (grad_scores * products).sum(-1)
         seen_before += tokens
-    of_weights = found[2] if weights.dtype == torch.float32 else rounded_away(found[2], weights.dtype)
-    return found[0].to(query_index.dtype), found[1].to(key_index.dtype), of_weights, loss
+    grad_weights = gradients[2] if weights.dtype == torch.float32 else rounded_away(gradients[2], weights.dtype)
+    return gradients[0].to(query_index.dtype), gradients[1].to(key_index.dtype), grad_weights, loss

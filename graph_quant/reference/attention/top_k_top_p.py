@@ -34,7 +34,7 @@ def checked_p(op: str, p: Tensor) -> Tensor:
 
 def top_k_top_p(logits: Tensor, p: Tensor | None, k: Tensor | None) -> Tensor:
     """``logits`` with -inf for what is not kept. Equal logits at the edge of k are all kept."""
-    values, places = logits.sort(dim=-1, stable=True)
+    values, indices = logits.sort(dim=-1, stable=True)
     if k is not None:
         k = checked_k(OP, k, logits.size(1))
         edge = values.gather(1, (logits.size(1) - k.long()).unsqueeze(1))
@@ -44,4 +44,4 @@ def top_k_top_p(logits: Tensor, p: Tensor | None, k: Tensor | None) -> Tensor:
         below = values.float().softmax(-1).cumsum(-1) <= 1 - p.float().unsqueeze(1)
         below[:, -1:] = False
         values = values.masked_fill(below, -torch.inf)
-    return torch.empty_like(values).scatter_(1, places, values)
+    return torch.empty_like(values).scatter_(1, indices, values)

@@ -26,25 +26,25 @@ def _apply_top_k_top_p(row: Tensor, k: int, p: float, *, is_logits: bool) -> tup
         return best, torch.ones(1) if is_logits else row[best]
     if not k and p >= 1:
         return torch.arange(row.numel()), row.softmax(0) if is_logits else row
-    values, places = row.sort(descending=True, stable=True)
+    values, tokens = row.sort(descending=True, stable=True)
     if k:
-        values, places = values[:k], places[:k]
-    shares = values.softmax(0) if is_logits else values
+        values, tokens = values[:k], tokens[:k]
+    probabilities = values.softmax(0) if is_logits else values
     if p < 1:
-        count = int((shares.cumsum(0) < p).sum()) + 1
-        shares, places = shares[:count], places[:count]
-    return places, shares
+        count = int((probabilities.cumsum(0) < p).sum()) + 1
+        probabilities, tokens = probabilities[:count], tokens[:count]
+    return tokens, probabilities
 
 
-def _apply_min_p(places: Tensor, shares: Tensor, min_p: float) -> tuple[Tensor, Tensor]:
+def _apply_min_p(tokens: Tensor, probabilities: Tensor, min_p: float) -> tuple[Tensor, Tensor]:
     """Those that min_p leaves."""
     if min_p <= 0:
-        return places, shares
+        return tokens, probabilities
     if min_p >= 1:
-        best = shares.argmax().reshape(1)
-        return places[best], shares[best]
-    left = shares >= shares.max() * min_p
-    return places[left], shares[left]
+        best = probabilities.argmax().reshape(1)
+        return tokens[best], probabilities[best]
+    kept = probabilities >= probabilities.max() * min_p
+    return tokens[kept], probabilities[kept]
 
 
 def top_k_top_p_sample(
@@ -65,23 +65,23 @@ def top_k_top_p_sample(
     is_logits = input_is_logits is not False
     limit = min(MOST_KEPT, -(-(MOST_KEPT if ks_max is None else ks_max) // STEP) * STEP, width)
     least = [0.0] * rows if min_ps is None else min_ps.tolist()
-    drawn = uniform_open(rows, generator) if post_sample == MULTINOMIAL else None
+    uniform = uniform_open(rows, generator) if post_sample == MULTINOMIAL else None
     tokens = torch.empty(rows, dtype=torch.int64)
     # Without is_need_logits a device leaves it as it is allocated.
-    left = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)
-    for place, (row, k, p) in enumerate(zip(logits.float(), top_k.tolist(), top_p.tolist(), strict=True)):
-        seen, shares = _apply_min_p(
-            *_apply_top_k_top_p(row, k if 1 <= k <= limit else 0, p, is_logits=is_logits), least[place]
+    kept_logits = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)
+    for index, (row, k, p) in enumerate(zip(logits.float(), top_k.tolist(), top_p.tolist(), strict=True)):
+        kept, scores = _apply_min_p(
+            *_apply_top_k_top_p(row, k if 1 <= k <= limit else 0, p, is_logits=is_logits), least[index]
         )
         if is_need_logits:
-            left[place, seen] = row[seen]
+            kept_logits[index, kept] = row[kept]
         if q is not None:
-            shares = shares / (q[place, : shares.numel()].abs() + (1e-8 if eps is None else eps))
-        best = shares.argmax() if drawn is None else _sample(shares, drawn[place])
-        tokens[place] = seen[best]
-    return tokens, left
+            scores = scores / (q[index, : scores.numel()].abs() + (1e-8 if eps is None else eps))
+        best = scores.argmax() if uniform is None else _sample(scores, uniform[index])
+        tokens[index] = kept[best]
+    return tokens, kept_logits
 
 
-def _sample(shares: Tensor, even: Tensor) -> Tensor:
-    sums = shares.double().cumsum(0)
-    return (sums <= even * sums[-1]).sum()
+def _sample(probabilities: Tensor, uniform: Tensor) -> Tensor:
+    sums = probabilities.double().cumsum(0)
+    return (sums <= uniform * sums[-1]).sum()

@@ -29,7 +29,7 @@ _ROW_FIX = 2
 PREFIX_TABLE, BAND_LAST, BAND_FIRST = 6, 7, 8
 TABLES = (2, 3, 4, PREFIX_TABLE)
 # Seed and offset of the generator that drew a mask.
-Draw = tuple[int, int]
+RngState = tuple[int, int]
 
 
 def repeat_kv(x: Tensor, heads: int) -> Tensor:
@@ -60,7 +60,7 @@ class TrainingCall:
     starts: tuple[int, int] = (0, 0)
     keep_prob: float = 1.0
     dropout_mask: Tensor | None = None
-    draw: Draw | None = None
+    rng_state: RngState | None = None
 
     @property
     def is_packed(self) -> bool:
@@ -79,11 +79,11 @@ class TrainingCall:
             return None
         return PseShift(self.pse, self.pse_type, self.is_packed, self.head_num, self.starts)
 
-    def heads_first(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def to_bnsd(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The three as (batch, head, token, channel)."""
         first = to_bnsd(query, self.input_layout, self.head_num)
         kv_heads = key.size(-1) // first.size(-1) if len(self.input_layout) == 3 and "H" in self.input_layout else 1
-        keys, values = (to_bnsd(each, self.input_layout, kv_heads) for each in (key, value))
+        keys, values = (to_bnsd(tensor, self.input_layout, kv_heads) for tensor in (key, value))
         return first, keys, values
 
     def sequences(self, query: Tensor, key: Tensor) -> list[tuple[TokenSpan, TokenSpan]]:
@@ -91,7 +91,7 @@ class TrainingCall:
         if not self.is_packed:
             return [(TokenSpan(b, 0, query.size(2)), TokenSpan(b, 0, key.size(2))) for b in range(query.size(0))]
         ends = self.actual_seq_qlen or ()
-        used = max((place + 1 for place, end in enumerate(ends) if end), default=0)
+        used = max((index + 1 for index, end in enumerate(ends) if end), default=0)
         queries = token_spans.packed_spans(self.op, "actual_seq_qlen", ends[:used], query.size(2))
         keys = token_spans.packed_spans(self.op, "actual_seq_kvlen", (self.actual_seq_kvlen or ())[:used], key.size(2))
         return list(zip(queries, keys, strict=True))
@@ -100,7 +100,7 @@ class TrainingCall:
         """The sparse mode of one sequence."""
         if self.sparse_mode not in (BAND_LAST, BAND_FIRST):
             return self.sparse_mode
-        seen = [place for place, (queries, _) in enumerate(pairs) if queries.length]
+        seen = [index for index, (queries, _) in enumerate(pairs) if queries.length]
         if self.sparse_mode == BAND_LAST:
             return 4 if sequence == seen[-1] else 3
         return 4 if sequence == seen[0] else 2
@@ -110,12 +110,12 @@ class TrainingCall:
         products = query.float() @ repeat_kv(key, query.size(0)).float().mT
         shift = self.shift
         scores = products.mul_(self.scale) if shift is None else shift.scaled(products, self.scale, pairs, sequence)
-        by_place, by_mask = self._hidden(pairs, sequence)
-        hidden = by_place if by_mask is None else by_mask if by_place is None else by_mask | by_place
+        by_position, by_mask = self._hidden(pairs, sequence)
+        hidden = by_position if by_mask is None else by_mask if by_position is None else by_mask | by_position
         if hidden is None:
             return scores, None
         scores.masked_fill_(hidden, HIDDEN)
-        void = hidden if self.inner_precise & _ROW_FIX else by_place
+        void = hidden if self.inner_precise & _ROW_FIX else by_position
         if void is None:
             return scores, None
         rows = void.all(-1)
@@ -123,13 +123,13 @@ class TrainingCall:
 
     def kept_weights(self, pairs: Pairs) -> Tensor | None:
         """Whether each weight is kept, those of all sequences one after the other; None where all are."""
-        if self.dropout_mask is None and self.draw is None:
+        if self.dropout_mask is None and self.rng_state is None:
             return None
         count = self.head_num * sum(queries.length * keys.length for queries, keys in pairs)
         if self.dropout_mask is not None:
             return unpack_mask(self.dropout_mask, count)
-        assert self.draw is not None
-        return unpack_mask(dropout_mask_bits(*self.draw, count, self.keep_prob), count)
+        assert self.rng_state is not None
+        return unpack_mask(dropout_mask_bits(*self.rng_state, count, self.keep_prob), count)
 
     def dropped(self, weights: Tensor, kept: Tensor | None, pairs: Pairs, sequence: int) -> Tensor:
         """The weights of one sequence that are kept, enlarged, and zeros."""
@@ -139,22 +139,22 @@ class TrainingCall:
         return enlarged * slice_sequence(kept, pairs, sequence, self.head_num)
 
     def _hidden(self, pairs: Pairs, sequence: int) -> tuple[Tensor | None, Tensor | None]:
-        place, by_mask = self._looked(pairs, sequence)
+        band, by_mask = self._band_and_mask(pairs, sequence)
         queries, keys = (span.length for span in pairs[sequence])
-        by_place = None if place is None else place.by_place(queries, keys)
-        if by_place is not None and self.sparse_mode == PREFIX_TABLE and self.prefix is not None:
-            by_place = by_place & (torch.arange(keys) >= self.prefix[sequence])
-        return None if by_place is None else by_place[None], None if by_mask is None else by_mask.bool()
+        by_position = None if band is None else band.by_position(queries, keys)
+        if by_position is not None and self.sparse_mode == PREFIX_TABLE and self.prefix is not None:
+            by_position = by_position & (torch.arange(keys) >= self.prefix[sequence])
+        return None if by_position is None else by_position[None], None if by_mask is None else by_mask.bool()
 
-    def sight(self, pairs: Pairs, sequence: int) -> native.Hidden:
+    def native_mask(self, pairs: Pairs, sequence: int) -> native.Hidden:
         """What is hidden in one sequence."""
         if self.sparse_mode == PREFIX_TABLE:  # no two numbers say where its keys begin and end
             return native.Hidden(self._hidden(pairs, sequence)[0], gives_zeros=True)
-        place, by_mask = self._looked(pairs, sequence)
-        last, first = (None, None) if place is None else place.reach(*(span.length for span in pairs[sequence]))
+        band, by_mask = self._band_and_mask(pairs, sequence)
+        last, first = (None, None) if band is None else band.reach(*(span.length for span in pairs[sequence]))
         return native.Hidden(by_mask, first, last, bool(self.inner_precise & _ROW_FIX))
 
-    def _looked(self, pairs: Pairs, sequence: int) -> tuple[masks.Mask | None, Tensor | None]:
+    def _band_and_mask(self, pairs: Pairs, sequence: int) -> tuple[masks.Mask | None, Tensor | None]:
         """What hides keys of one sequence by their place, and what the mask (head or 1, query, key) says of them."""
         mask = self.atten_mask
         if mask is None:
@@ -178,11 +178,11 @@ class TrainingCall:
         """Whether a mask of packed sequences is of all tokens; one of the longest sequences serves every one."""
         if not self.is_packed:
             return False
-        longest = tuple(max(pair[place].length for pair in pairs) for place in (0, 1))
-        every = pairs[-1][0].stop, pairs[-1][1].stop
-        if tuple(mask.shape) not in (longest, every):
+        longest = tuple(max(pair[side].length for pair in pairs) for side in (0, 1))
+        total = pairs[-1][0].stop, pairs[-1][1].stop
+        if tuple(mask.shape) not in (longest, total):
             raise Refusal(
-                f"{self.op}: atten_mask must be {longest}, the longest sequences, or {every}, all tokens, in layout "
+                f"{self.op}: atten_mask must be {longest}, the longest sequences, or {total}, all tokens, in layout "
                 f"TND, got {tuple(mask.shape)}"
             )
         return tuple(mask.shape) != longest

@@ -21,8 +21,8 @@ OP = "npu_mrope"
 def coefficients(rows: Tensor, sections: Sequence[int], is_interleaved: bool) -> Tensor:
     """Those of each token, (tokens, width / 2), of what each row of positions chose, (rows, tokens, width / 2)."""
     if not is_interleaved:
-        starts = [sum(sections[:place]) for place in range(len(sections))]
-        parts = [rows[place, :, start : start + sections[place]] for place, start in enumerate(starts)]
+        starts = [sum(sections[:section]) for section in range(len(sections))]
+        parts = [rows[section, :, start : start + sections[section]] for section, start in enumerate(starts)]
         return torch.cat(parts, -1)
     element = torch.arange(rows.size(-1))
     row = torch.where(element < sections[1] * 3, element % 3, 0)
@@ -40,14 +40,14 @@ def mrope(
     is_interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """Both embedded; without ``sections`` positions are one row."""
-    chosen = cos_sin_cache[checked_index(OP, "positions", positions, 0, cos_sin_cache.size(0)).long()].float()
-    halves = chosen.chunk(2, -1)
-    cos, sin = (coefficients(each, sections, is_interleaved) for each in halves) if sections else halves
+    rows = cos_sin_cache[checked_index(OP, "positions", positions, 0, cos_sin_cache.size(0)).long()].float()
+    halves = rows.chunk(2, -1)
+    cos, sin = (coefficients(half, sections, is_interleaved) for half in halves) if sections else halves
     mode = rotary_mode or HALF
     if mode == HALF:
-        cos, sin = (torch.cat([each, each], -1)[:, None] for each in (cos, sin))
+        cos, sin = (torch.cat([half, half], -1)[:, None] for half in (cos, sin))
     else:
-        cos, sin = (each.repeat_interleave(2, -1)[:, None] for each in (cos, sin))
+        cos, sin = (half.repeat_interleave(2, -1)[:, None] for half in (cos, sin))
 
     def embedded(x: Tensor) -> Tensor:
         heads = x.unflatten(-1, (-1, head_size))

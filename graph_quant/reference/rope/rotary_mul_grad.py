@@ -16,9 +16,9 @@ def rotary_mul_backward(
     grad: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(dx, dr1, dr2)``."""
-    given, at, cos, sin = (each.to(x.dtype).float() for each in (grad, x, r1, r2))
-    dx = given * cos - rotate_pairs(given * sin, rotary_mode)
-    dcos, dsin = (_over_broadcast(given * each, r1) for each in (at, rotate_pairs(at, rotary_mode)))
+    upstream, at, cos, sin = (tensor.to(x.dtype).float() for tensor in (grad, x, r1, r2))
+    dx = upstream * cos - rotate_pairs(upstream * sin, rotary_mode)
+    dcos, dsin = (_over_broadcast(upstream * tensor, r1) for tensor in (at, rotate_pairs(at, rotary_mode)))
     return dx.to(x.dtype), dcos.to(x.dtype), dsin.to(x.dtype)
 
 
