@@ -9,10 +9,12 @@ Lengths are int32, and may be on the CPU.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.attention import atb as reference
@@ -77,20 +79,12 @@ def check_paged(
     rules.equal("block_table.size(0)", block_table.size(0), "query.size(0)", query.size(0))
 
 
-def _check_paged(rules: Rules, query: Tensor, *others: Any, context_lens: Tensor, workspace: Tensor | None) -> None:
-    check_paged(rules, query, *others)
-    check_lengths(rules, "context_lens", context_lens)
-    rules.equal("context_lens.size(0)", context_lens.size(0), "query.size(0)", query.size(0))
-    check_workspace(rules, workspace)
-
-
 def check_workspace(rules: Rules, workspace: Tensor | None) -> None:
     if workspace is not None:
         rules.dtype("workspace", workspace, (torch.uint8,))
 
 
-@operator("atb::_npu_paged_attention", reference=reference.paged_attention, on_any_device=("context_lens",))
-def paged_attention(
+def _plan_paged(
     rules: Rules,
     query: Tensor,
     key_cache: Tensor,
@@ -104,30 +98,23 @@ def paged_attention(
     workspace: Tensor | None,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    arguments = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
-    _check_paged(rules, *arguments, context_lens=context_lens, workspace=workspace)
+    check_paged(rules, query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
+    check_lengths(rules, "context_lens", context_lens)
+    rules.equal("context_lens.size(0)", context_lens.size(0), "query.size(0)", query.size(0))
+    check_workspace(rules, workspace)
     return Plan(())
 
 
-@operator(
-    "atb::_npu_paged_attention_get_workspace", reference=reference.empty_workspace, on_any_device=("context_lens",)
-)
-def paged_attention_get_workspace(
-    rules: Rules,
-    query: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    num_kv_heads: int,
-    num_heads: int,
-    scale_value: float,  # noqa: ARG001
-    block_table: Tensor,
-    context_lens: Tensor,
-    out: Tensor,
-) -> Plan:
-    """The same call, asked how much room it needs: none here."""
-    arguments = (query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
-    _check_paged(rules, *arguments, context_lens=context_lens, workspace=None)
+def _plan_workspace(rules: Rules, *values: Any) -> Plan:
+    """The plan of a workspace query: the host needs none."""
+    _plan_paged(rules, *[*values, None])
     return Plan((Result((0,), torch.uint8),))
+
+
+operator("atb::_npu_paged_attention", reference=reference.paged_attention, on_any_device=("context_lens",))(_plan_paged)
+operator(
+    "atb::_npu_paged_attention_get_workspace", reference=reference.empty_workspace, on_any_device=("context_lens",)
+)(with_signature(tuple(inspect.signature(_plan_paged).parameters)[:-1], _plan_workspace))
 
 
 def check_packed(rules: Rules, query: Tensor, heads: dict[str, tuple[Tensor, int]]) -> dict[str, Size]:
@@ -148,7 +135,7 @@ def check_packed(rules: Rules, query: Tensor, heads: dict[str, tuple[Tensor, int
     return widths
 
 
-def check_themselves(
+def check_self_attention(
     rules: Rules, query: Tensor, key: Tensor, value: Tensor, seq_len: Tensor, heads: tuple[int, int], out: Tensor
 ) -> None:
     num_heads, num_kv_heads = heads
@@ -175,7 +162,7 @@ def flash_attention(
     out: Tensor,
 ) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""
-    check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
+    check_self_attention(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
     rules.rank("mask", mask, 2, 3)
     rules.equal("mask.size(-2)", mask.size(-2), "mask.size(-1)", mask.size(-1))
@@ -184,37 +171,19 @@ def flash_attention(
     return Plan(())
 
 
-@operator("atb::_npu_flash_attention_unpad", reference=reference.flash_attention_unpad, on_any_device=("seq_len",))
-def flash_attention_unpad(
-    rules: Rules,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    seq_len: Tensor,
-    scale_value: float,  # noqa: ARG001
-    num_heads: int,
-    num_kv_heads: int,
-    out: Tensor,
-) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
-    check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
+def _plan_unpad(rules: Rules, *values: Any) -> Plan:
+    """The plan of a call without a mask; the second version chooses between kernels, of which A2 and A3 have one."""
+    query, key, value, seq_len, _, *heads, out = values
+    if len(heads) == 3 and (kernel_type := heads.pop()):
+        rules.refuse(f"kernel_type must be 0, others are of Atlas 300I, got {kernel_type}")
+    check_self_attention(rules, query, key, value, seq_len, (heads[0], heads[1]), out)
     return Plan(())
 
 
-@operator("atb::_npu_flash_attention_unpad_v2", reference=reference.flash_attention_unpad, on_any_device=("seq_len",))
-def flash_attention_unpad_v2(
-    rules: Rules,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    seq_len: Tensor,
-    scale_value: float,  # noqa: ARG001
-    num_heads: int,
-    num_kv_heads: int,
-    kernel_type: int | None,
-    out: Tensor,
-) -> Plan:
-    """The same with a choice of kernels, of which A2 and A3 have one."""
-    rules.require(not kernel_type, lambda: f"kernel_type must be 0, others are of Atlas 300I, got {kernel_type}")
-    check_themselves(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
-    return Plan(())
+_UNPAD = ("rules", "query", "key", "value", "seq_len", "scale_value", "num_heads", "num_kv_heads")
+operator("atb::_npu_flash_attention_unpad", reference=reference.flash_attention_unpad, on_any_device=("seq_len",))(
+    with_signature((*_UNPAD, "out"), _plan_unpad)
+)
+operator("atb::_npu_flash_attention_unpad_v2", reference=reference.flash_attention_unpad, on_any_device=("seq_len",))(
+    with_signature((*_UNPAD, "kernel_type", "out"), _plan_unpad)
+)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 from graph_quant.meta import atb  # noqa: F401 (it defines the operators)
-from graph_quant.meta.attention.atb import check_themselves
+from graph_quant.meta.attention.atb import check_self_attention
 from graph_quant.meta.operator import Plan, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.attention import atb_flash_v2 as reference
@@ -39,7 +39,7 @@ def flash_attention_v2(
     rules.one_of("mask_type", mask_type, (reference.NORM, reference.ALIBI, reference.COMPRESSED), ", what is served")
     rules.one_of("kernel_type", kernel_type, (0, 1))
     lengths = torch.tensor(list(seq_len), dtype=torch.int32)
-    check_themselves(rules, query, key, value, lengths, (num_heads, num_kv_heads or num_heads), out)
+    check_self_attention(rules, query, key, value, lengths, (num_heads, num_kv_heads or num_heads), out)
     if mask is None:
         rules.refuse(f"mask must be given for mask_type {mask_type}, got None")
     rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")

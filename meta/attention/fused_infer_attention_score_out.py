@@ -18,6 +18,7 @@ from graph_quant.meta.attention.inference import AttentionPlan
 from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
+from graph_quant.reference.attention.atb import empty_workspace
 from graph_quant.reference.attention.fused_attention import fused_attention
 from torch import Tensor
 
@@ -29,7 +30,7 @@ class OutPlan(Plan):
     computed: AttentionPlan
 
 
-def write(computed: AttentionPlan, out: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def write_out(computed: AttentionPlan, out: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Computes into the tensors of ``out``."""
     assert computed.operands is not None
     results = fused_attention(computed.operands, computed.attrs)
@@ -38,17 +39,12 @@ def write(computed: AttentionPlan, out: Sequence[Tensor]) -> tuple[Tensor, ...]:
     )
 
 
-def no_workspace(query: Tensor) -> Tensor:
-    """A workspace of no bytes."""
-    return torch.empty(0, dtype=torch.uint8, device=query.device)
-
-
 def _names(plan_call: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(plan_call).parameters)
 
 
-def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
-    def rules_of_out(rules: Rules, *values: Any) -> OutPlan:
+def _plan_out(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
+    def plan_out(rules: Rules, *values: Any) -> OutPlan:
         *arguments, workspace, out = values
         if workspace is not None:
             rules.dtype("workspace", workspace, (torch.uint8,))
@@ -65,18 +61,18 @@ def _writing(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]:
             )
         return OutPlan(("out[0]", "out[1]"), plan)
 
-    return with_signature((*_names(plan_call), "workspace", "out"), rules_of_out)
+    return with_signature((*_names(plan_call), "workspace", "out"), plan_out)
 
 
-def _asking(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
-    def rules_of_query(rules: Rules, *values: Any) -> Plan:
+def _plan_workspace(plan_call: Callable[..., AttentionPlan]) -> Callable[..., Plan]:
+    def plan_workspace(rules: Rules, *values: Any) -> Plan:
         plan_call(rules, *values)
         return Plan((Result((0,), torch.uint8),))
 
-    return with_signature(_names(plan_call), rules_of_query)
+    return with_signature(_names(plan_call), plan_workspace)
 
 
-operator("npu_fused_infer_attention_score.out", reference=write)(_writing(first))
-operator("npu_fused_infer_attention_score_v2.out", reference=write)(_writing(second))
-operator("_npu_fused_infer_attention_score_get_max_workspace", reference=no_workspace)(_asking(first))
-operator("_npu_fused_infer_attention_score_v2_get_max_workspace", reference=no_workspace)(_asking(second))
+operator("npu_fused_infer_attention_score.out", reference=write_out)(_plan_out(first))
+operator("npu_fused_infer_attention_score_v2.out", reference=write_out)(_plan_out(second))
+operator("_npu_fused_infer_attention_score_get_max_workspace", reference=empty_workspace)(_plan_workspace(first))
+operator("_npu_fused_infer_attention_score_v2_get_max_workspace", reference=empty_workspace)(_plan_workspace(second))

@@ -113,15 +113,15 @@ def _plan_workspace(rules: Rules, *values: Any) -> Plan:
 
 
 operator("atb::npu_multi_head_latent_attention", reference=reference.compute)(with_signature(("rules", *PLAIN), _plan))
-operator("atb::npu_multi_head_latent_attention.out", reference=reference.into)(
+operator("atb::npu_multi_head_latent_attention.out", reference=reference.write_output)(
     with_signature(("rules", *PLAIN, "output"), _plan_into)
 )
-operator("atb::npu_multi_head_latent_attention.lse", reference=reference.compute_both)(
+operator("atb::npu_multi_head_latent_attention.lse", reference=reference.compute_with_lse)(
     with_signature(("rules", *WITH_LSE, "workspace"), _plan_lse)
 )
-operator("atb::npu_multi_head_latent_attention.lse_out", reference=reference.into_both)(
+operator("atb::npu_multi_head_latent_attention.lse_out", reference=reference.write_output_and_lse)(
     with_signature(("rules", *WITH_LSE, "workspace", "output", "lse"), _plan_lse_into)
 )
-operator("atb::_npu_multi_head_latent_attention_get_workspace.lse", reference=reference.no_room)(
+operator("atb::_npu_multi_head_latent_attention_get_workspace.lse", reference=reference.workspace)(
     with_signature(("rules", *WITH_LSE), _plan_workspace)
 )

@@ -123,6 +123,6 @@ def _plan_into(rules: Rules, *values: Any) -> RingPlan:
 operator("atb::npu_ring_mla", reference=reference.compute, on_any_device=("seqlen",))(
     with_signature(("rules", *NAMES), _plan)
 )
-operator("atb::npu_ring_mla.out", reference=reference.into, on_any_device=("seqlen",))(
+operator("atb::npu_ring_mla.out", reference=reference.write_results, on_any_device=("seqlen",))(
     with_signature(("rules", *NAMES, "output", "softmax_lse"), _plan_into)
 )

@@ -82,6 +82,16 @@ def compute_gradients_v2(**arguments: Any) -> tuple[Tensor, ...]:
     return parts[0][0], parts[1][0], value, pse, *ropes, sink
 
 
+def _make_node_call(
+    op: str, optional: Sequence[Tensor | None], layout: str, scale: float, numbers: Sequence[int]
+) -> TrainingCall:
+    """The call of a GE node: ``numbers`` are heads, pre_tockens, next_tockens, inner_precise and sparse_mode."""
+    heads, before, after, precise, mode = numbers
+    pse, mask, queries, keys = optional
+    lengths = _to_list(queries), _to_list(keys)
+    return TrainingCall(op, heads, layout, scale, before, after, precise, mode, pse, mask, *lengths)
+
+
 def _infer_forward(
     tensors: Sequence[Tensor], optional: Sequence[Tensor | None], layout: str, scale: float, numbers: Sequence[int]
 ) -> list[Tensor]:
@@ -104,13 +114,8 @@ def fusion_attention_forward(
     tensors: Sequence[Tensor], optional: Sequence[Tensor | None], layout: str, scale: float, numbers: Sequence[int]
 ) -> list[Tensor]:
     """The results in the order of GE's node."""
-    heads, before, after, precise, mode = numbers
-    pse, mask, queries, keys = optional
-    call = TrainingCall(
-        OP, heads, layout, scale, before, after, precise, mode, pse, mask, _to_list(queries), _to_list(keys)
-    )
     query, key, value = tensors
-    out, largest, total = forward(call, query, key, value)
+    out, largest, total = forward(_make_node_call(OP, optional, layout, scale, numbers), query, key, value)
     return [largest, total, out.new_empty(0), out]
 
 
@@ -128,12 +133,7 @@ def fusion_attention_backward(
     tensors: Sequence[Tensor], optional: Sequence[Tensor | None], layout: str, scale: float, numbers: Sequence[int]
 ) -> list[Tensor]:
     """The gradients in the order of GE's node."""
-    heads, before, after, precise, mode = numbers
-    pse, mask, queries, keys = optional
-    call = TrainingCall(
-        f"{OP}_grad", heads, layout, scale, before, after, precise, mode, pse, mask, _to_list(queries), _to_list(keys)
-    )
-    return list(backward(call, *tensors)[:4])
+    return list(backward(_make_node_call(f"{OP}_grad", optional, layout, scale, numbers), *tensors)[:4])
 
 
 @kernel("FlashAttentionScore", flops=CONTRACTION)

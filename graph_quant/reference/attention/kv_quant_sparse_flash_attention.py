@@ -98,17 +98,8 @@ def kv_quant_sparse_flash_attention_node(
         or not key_dequant_scale is value_dequant_scale is None
     ):
         raise NotImplementedError(f"KvQuantSparseFlashAttention: modes {modes} have no host kernel")
+    lengths = block_table, actual_seq_lengths_query, actual_seq_lengths_kv
     return kv_quant_sparse_flash_attention(
-        query,
-        key,
-        value,
-        sparse_indices,
-        scale_value,
-        block_table,
-        actual_seq_lengths_query,
-        actual_seq_lengths_kv,
-        sparse_block_size,
-        layout_query,
-        layout_kv,
+        query, key, value, sparse_indices, scale_value, *lengths, sparse_block_size, layout_query, layout_kv,
         sparse_mode,
-    )
+    )  # fmt: skip

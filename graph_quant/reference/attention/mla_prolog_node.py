@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
@@ -191,37 +193,6 @@ def mla_prolog_v2_node(
 
 
 @kernel("MlaProlog", flops=CONTRACTION, may_alias=True)
-def mla_prolog_node(
-    token_x: Tensor,
-    weight_dq: Tensor,
-    weight_uq_qr: Tensor,
-    weight_uk: Tensor,
-    weight_dkv_kr: Tensor,
-    rmsnorm_gamma_cq: Tensor,
-    rmsnorm_gamma_ckv: Tensor,
-    rope_sin: Tensor,
-    rope_cos: Tensor,
-    cache_index: Tensor,
-    kv_cache: Tensor,
-    kr_cache: Tensor,
-    dequant_scale_x: Tensor | None = None,
-    dequant_scale_w_dq: Tensor | None = None,
-    dequant_scale_w_uq_qr: Tensor | None = None,
-    dequant_scale_w_dkv_kr: Tensor | None = None,
-    quant_scale_ckv: Tensor | None = None,
-    quant_scale_ckr: Tensor | None = None,
-    smooth_scales_cq: Tensor | None = None,
-    *,
-    rmsnorm_epsilon_cq: float = 1e-5,
-    rmsnorm_epsilon_ckv: float = 1e-5,
-    cache_mode: str = "PA_BSND",
-) -> tuple[Tensor, ...]:
-    results = mla_prolog_v2_node(
-        token_x, weight_dq, weight_uq_qr, weight_uk, weight_dkv_kr, rmsnorm_gamma_cq, rmsnorm_gamma_ckv, rope_sin,
-        rope_cos, cache_index, kv_cache, kr_cache, dequant_scale_x, dequant_scale_w_dq, dequant_scale_w_uq_qr,
-        dequant_scale_w_dkv_kr, quant_scale_ckv, quant_scale_ckr, smooth_scales_cq,
-        rmsnorm_epsilon_cq=rmsnorm_epsilon_cq,
-        rmsnorm_epsilon_ckv=rmsnorm_epsilon_ckv,
-        cache_mode=cache_mode,
-    )  # fmt: skip
-    return results[:4]
+@functools.wraps(mla_prolog_v2_node)
+def mla_prolog_node(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    return mla_prolog_v2_node(*args, **kwargs)[:4]

@@ -7,6 +7,7 @@ rounded to the dtype of the result.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from graph_quant.refusals import Refusal
@@ -22,32 +23,6 @@ BLOCK = 128
 
 
 def _write(
-    query: tuple[Tensor, Tensor],
-    caches: tuple[Tensor, Tensor],
-    block_tables: Tensor,
-    context_lens: Sequence[int],
-    scale: float,
-    output: Tensor,
-    lse: Tensor | None,
-) -> None:
-    """Writes both results; those of a sequence without keys stay as they are."""
-    whole, blocks = torch.cat(query, -1), caches[0].size(0)
-    # In parts of 16 channels a block is (part, token, channel), and without them (token, head, channel).
-    in_parts = caches[0].size(-1) == 16
-    latents, rotated = (each.unsqueeze(1) if in_parts else each.flatten(2) for each in caches)
-    lengths = checked_lengths(OP, "context_lens", torch.tensor(context_lens), block_tables.size(1) * BLOCK)
-    for place, length in enumerate(lengths):
-        if length:
-            chosen = checked_blocks(OP, block_tables, place, length, BLOCK, blocks)
-            latent, turned = (PagedTokens(each, chosen, length, 1) for each in (latents, rotated))
-            keys, values = CachedTokens([latent, turned]), CachedTokens([latent])
-            found, sums = attend(whole[place][:, None], keys, values, ScoreMod(), Arithmetic(scale, output.dtype))
-            output[place] = found.squeeze(1).to(output.dtype)
-            if lse is not None:
-                lse[place] = sums.to(lse.dtype)
-
-
-def into(
     q_nope: Tensor,
     q_rope: Tensor,
     ctkv: Tensor,
@@ -56,63 +31,58 @@ def into(
     context_lens: Sequence[int],
     qk_scale: float,
     output: Tensor,
-) -> Tensor:
+    lse: Tensor | None,
+    **_: Any,
+) -> None:
+    """Writes both results; those of a sequence without keys stay unchanged."""
+    query, blocks = torch.cat([q_nope, q_rope], -1), ctkv.size(0)
+    # A cache in the order of FRACTAL_NZ has blocks of (channels / 16, token, 16), any other of (token, head, channel).
+    is_nz = ctkv.size(-1) == 16
+    latents, ropes = (cache.unsqueeze(1) if is_nz else cache.flatten(2) for cache in (ctkv, k_rope))
+    lengths = checked_lengths(OP, "context_lens", torch.tensor(context_lens), block_tables.size(1) * BLOCK)
+    for sequence, length in enumerate(lengths):
+        if length:
+            block_ids = checked_blocks(OP, block_tables, sequence, length, BLOCK, blocks)
+            latent, rope = (PagedTokens(cache, block_ids, length, 1) for cache in (latents, ropes))
+            keys, values = CachedTokens([latent, rope]), CachedTokens([latent])
+            result, sums = attend(
+                query[sequence][:, None], keys, values, ScoreMod(), Arithmetic(qk_scale, output.dtype)
+            )
+            output[sequence] = result.squeeze(1).to(output.dtype)
+            if lse is not None:
+                lse[sequence] = sums.to(lse.dtype)
+
+
+def write_output(output: Tensor, **arguments: Any) -> Tensor:
     """Writes the attention of each token over its own sequence."""
-    _write((q_nope, q_rope), (ctkv, k_rope), block_tables, context_lens, qk_scale, output, None)
+    _write(**arguments, output=output, lse=None)
     return output
 
 
-def into_both(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    ctkv: Tensor,
-    k_rope: Tensor,
-    block_tables: Tensor,
-    context_lens: Sequence[int],
-    qk_scale: float,
-    has_lse: bool,
-    output: Tensor,
-    lse: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Writes the attention and the logarithms (sequence, head, 1), which stay as they are unless ``has_lse``."""
-    given = (q_nope, q_rope), (ctkv, k_rope), block_tables, context_lens, qk_scale
-    _write(*given, output, lse if has_lse else None)
+def write_output_and_lse(has_lse: bool, output: Tensor, lse: Tensor, **arguments: Any) -> tuple[Tensor, Tensor]:
+    """Writes the attention and its log-sum-exp (sequence, head, 1), which stays unchanged unless ``has_lse``."""
+    _write(**arguments, output=output, lse=lse if has_lse else None)
     return output, lse
 
 
-def compute_both(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    ctkv: Tensor,
-    k_rope: Tensor,
-    block_tables: Tensor,
-    context_lens: Sequence[int],
-    qk_scale: float,
-    has_lse: bool,
+def compute_with_lse(
+    q_nope: Tensor, context_lens: Sequence[int], has_lse: bool, **arguments: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """Both results; a sequence without keys has none, which the kernel leaves as memory was."""
-    for place, length in enumerate(context_lens):
+    """Both results. Sequences without keys are refused: the kernel leaves their results uninitialised."""
+    for sequence, length in enumerate(context_lens):
         if length == 0:
-            raise Refusal(f"{OP}: context_lens[{place}] must be above 0, or output given, got 0")
+            raise Refusal(f"{OP}: context_lens[{sequence}] must be above 0, or output given, got 0")
     output = torch.empty_like(q_nope)
     lse = q_nope.new_empty(*q_nope.shape[:2], 1) if has_lse else None
-    _write((q_nope, q_rope), (ctkv, k_rope), block_tables, context_lens, qk_scale, output, lse)
+    _write(q_nope, context_lens=context_lens, output=output, lse=lse, **arguments)
     return output, lse
 
 
-def compute(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    ctkv: Tensor,
-    k_rope: Tensor,
-    block_tables: Tensor,
-    context_lens: Sequence[int],
-    qk_scale: float,
-) -> Tensor:
+def compute(**arguments: Any) -> Tensor:
     """The attention alone."""
-    return compute_both(q_nope, q_rope, ctkv, k_rope, block_tables, context_lens, qk_scale, has_lse=False)[0]
+    return compute_with_lse(**arguments, has_lse=False)[0]
 
 
-def no_room(q_nope: Tensor) -> Tensor:
-    """A workspace of no bytes: the host computes without one."""
+def workspace(q_nope: Tensor) -> Tensor:
+    """An empty workspace."""
     return empty_workspace(q_nope)

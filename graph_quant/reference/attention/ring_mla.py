@@ -5,6 +5,8 @@ Both are weighed by the sums of their exponentials: lse = log(exp(lse) + exp(lse
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from graph_quant.refusals import Refusal
 from torch import Tensor
@@ -33,7 +35,7 @@ def _merge_partial(out: Tensor, lse: Tensor, before: Tensor, lse_before: Tensor)
     return out * weights[0] + before * weights[1], merged_lse
 
 
-def into(
+def write_results(
     q_nope: Tensor,
     q_rope: Tensor,
     k_nope: Tensor,
@@ -47,6 +49,7 @@ def into(
     is_causal: bool,
     output: Tensor,
     softmax_lse: Tensor,
+    **_: Any,
 ) -> tuple[Tensor, Tensor]:
     """Writes both results; those of a sequence without queries or keys stay as they are."""
     if is_causal:
@@ -71,17 +74,7 @@ def into(
 
 
 def compute(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    k_nope: Tensor,
-    k_rope: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    seqlen: Tensor,
-    pre_out: Tensor | None,
-    prev_lse: Tensor | None,
-    qk_scale: float,
-    is_causal: bool,
+    q_nope: Tensor, k_nope: Tensor, value: Tensor, seqlen: Tensor, is_causal: bool, **arguments: Any
 ) -> tuple[Tensor, Tensor]:
     """Both results; a sequence without keys has none, which the kernel leaves as memory was."""
     for sequence, (queries, keys) in enumerate(_sequence_lengths(seqlen, q_nope.size(0), k_nope.size(0))):
@@ -91,5 +84,5 @@ def compute(
             )
     tokens, heads, _ = q_nope.shape
     out, lse = q_nope.new_zeros(tokens, heads, value.size(2)), torch.zeros(heads, tokens)
-    tensors = (q_nope, q_rope, k_nope, k_rope, value, mask, seqlen, pre_out, prev_lse)
-    return into(*tensors, qk_scale, is_causal, out, lse)
+    arguments |= {"q_nope": q_nope, "k_nope": k_nope, "value": value, "seqlen": seqlen, "is_causal": is_causal}
+    return write_results(**arguments, output=out, softmax_lse=lse)

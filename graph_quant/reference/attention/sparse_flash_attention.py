@@ -166,20 +166,8 @@ def sparse_flash_attention_node(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if attention_mode != LATENT or query_rope is None or key_rope is None:
         raise NotImplementedError("SparseFlashAttention: only attention_mode 2, with rope parts, has a host kernel")
+    lengths = block_table, actual_seq_lengths_query, actual_seq_lengths_kv
     return sparse_flash_attention(
-        query,
-        key,
-        value,
-        sparse_indices,
-        scale_value,
-        block_table,
-        actual_seq_lengths_query,
-        actual_seq_lengths_kv,
-        query_rope,
-        key_rope,
-        sparse_block_size,
-        layout_query,
-        layout_kv,
-        sparse_mode,
-        return_softmax_lse,
-    )
+        query, key, value, sparse_indices, scale_value, *lengths, query_rope, key_rope, sparse_block_size,
+        layout_query, layout_kv, sparse_mode, return_softmax_lse,
+    )  # fmt: skip
