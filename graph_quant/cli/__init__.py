@@ -12,8 +12,8 @@ from importlib import import_module
 from .errors import UsageError
 
 # In the order of --help: what makes a machine ready, then what looks at graphs.
-_READY = ("run", "enable", "disable", "doctor", "operators", "symbols", "completion")
-COMMANDS = (*_READY, "inspect", "diff", "lint", "replay", "verify", "plan")
+_SETUP_COMMANDS = ("run", "enable", "disable", "doctor", "operators", "symbols", "completion")
+COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan")
 
 _BROKEN_PIPE = 141  # as the shell says of a process that SIGPIPE ended: no verdict
 
@@ -33,7 +33,7 @@ environment:
 """
 
 
-def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
+def parser(command_line: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Return the command line's parser, with the command that `given` starts with, or every one that there is."""
     from .. import __version__
 
@@ -45,20 +45,20 @@ def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"graph-quant {__version__}")
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS:
+    for name in command_line[:1] if command_line[:1] and command_line[0] in COMMANDS else COMMANDS:
         import_module(f".{name}", __name__).add_parser(commands)
     return top
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    command_line = sys.argv[1:] if arguments is None else arguments
     try:
-        if given[:1] == ["run"] and given[1:2] not in (["-h"], ["--help"]):
+        if command_line[:1] == ["run"] and command_line[1:2] not in (["-h"], ["--help"]):
             from . import run
 
-            return run.execute(given[1:])  # what follows belongs to the script, not to this parser
-        code = _run(given)
+            return run.execute(command_line[1:])  # what follows belongs to the script, not to this parser
+        code = _run(command_line)
         sys.stdout.flush()
         return code
     except UsageError as error:
@@ -72,32 +72,33 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _run(given: list[str]) -> int:
+def _run(command_line: list[str]) -> int:
     """Run a command of this parser's."""
-    if given[:1] not in (["verify"], ["plan"]):
-        options = parser(given).parse_args(given)
+    if command_line[:1] not in (["verify"], ["plan"]):
+        options = parser(command_line).parse_args(command_line)
         return int(options.run(options))
-    own, arguments = _own_arguments(given)
-    options, unknown = parser(given).parse_known_args(own)
+    own, arguments = _split_arguments(command_line)
+    options, unknown = parser(command_line).parse_known_args(own)
     if unknown:
         raise UsageError(
-            f"{given[0]} has no {unknown[0]}{_meant(unknown[0], options)}; what the script should get stands after --: "
-            f"graph-quant {given[0]} {options.script} -- {shlex.join(unknown)}"
+            f"{command_line[0]} has no option {unknown[0]}{_suggest_option(unknown[0], options)}; "
+            f"put arguments of the script after --: "
+            f"graph-quant {command_line[0]} {options.script} -- {shlex.join(unknown)}"
         )
     options.own, options.arguments = own, arguments
     return int(options.run(options))
 
 
-def _meant(unknown: str, options: argparse.Namespace) -> str:
+def _suggest_option(unknown: str, options: argparse.Namespace) -> str:
     """The option that is spelt nearly so, in brackets."""
     spelt = difflib.get_close_matches(unknown, [f"--{name.replace('_', '-')}" for name in vars(options)], 1, 0.8)
     return f" ({spelt[0]}?)" if spelt else ""
 
 
-def _own_arguments(given: list[str]) -> tuple[list[str], list[str]]:
+def _split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
     """A command line in two: what is for the command, and what stands after ``--`` for the script."""
-    place = given.index("--") if "--" in given else len(given)
-    return given[:place], given[place + 1 :]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:end], arguments[end + 1 :]
 
 
 def _close_output() -> None:

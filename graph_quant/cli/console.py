@@ -26,19 +26,19 @@ SIZE_OPTION = "--size"
 _QUIET_SECONDS = 2.0
 
 
-def guarded(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+def report_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
     """A command that answers a user's mistake with one line on stderr and exit code 2."""
 
     def run(args: argparse.Namespace) -> int:
         try:
             return command(args)
         except GeError as error:
-            return complain(_with_options(error))
+            return print_error(_name_options(error))
 
     return run
 
 
-def _with_options(error: GeError) -> str:
+def _name_options(error: GeError) -> str:
     """The message, with the option that mends it."""
     if isinstance(error, SizeError):
         return f"{SIZE_OPTION}: {error}"
@@ -47,7 +47,7 @@ def _with_options(error: GeError) -> str:
     return f"{error}; give --inputs" if isinstance(error, MissingInputError) else str(error)
 
 
-def complain(message: str) -> int:
+def print_error(message: str) -> int:
     """Say what is wrong, in one line."""
     print(f"graph-quant: {printable(message)}", file=sys.stderr)
     return UNREADABLE
@@ -55,7 +55,7 @@ def complain(message: str) -> int:
 
 def open_dump(path: str, source: str | None = None, *, infer: bool = True, compiles: bool = False) -> Dump:
     """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
-    _load_little(compiles)
+    _load_less(compiles)
     from ..dumps import load
 
     with progress(f"reading {Path(path).name}") as report:
@@ -66,7 +66,7 @@ def open_dump(path: str, source: str | None = None, *, infer: bool = True, compi
     return dump
 
 
-def _load_little(compiles: bool) -> None:
+def _load_less(compiles: bool) -> None:
     """Keep torch from loading torch_npu, which no dump needs, and Dynamo, which only an engine may need.
 
     Other packages' operators come with torch_npu.
@@ -80,7 +80,7 @@ def _load_little(compiles: bool) -> None:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[float], None]]:
     """A function to be told the share that is done."""
-    bar = _Bar(title)
+    bar = _ProgressBar(title)
     try:
         yield bar.report
     finally:
@@ -88,7 +88,7 @@ def progress(title: str) -> Iterator[Callable[[float], None]]:
 
 
 @contextmanager
-def waiting(title: str) -> Iterator[None]:
+def spinner(title: str) -> Iterator[None]:
     """A sign of life on stderr for work that cannot tell its share, once that takes more than two seconds."""
     if not sys.stderr.isatty():
         yield
@@ -105,7 +105,7 @@ def waiting(title: str) -> Iterator[None]:
         status.stop()
 
 
-class _Bar:
+class _ProgressBar:
     def __init__(self, title: str) -> None:
         self._title = title
         self._since = time.monotonic()
@@ -132,7 +132,7 @@ class _Bar:
         self._stop()
 
 
-def write(content: str | bytes, output: str | None) -> None:
+def write_output(content: str | bytes, output: str | None) -> None:
     """Write to the file the user named, or print."""
     if output is None:
         if isinstance(content, bytes):
@@ -148,10 +148,10 @@ def write(content: str | bytes, output: str | None) -> None:
         raise DumpError(f"{output}: {error.strerror or type(error).__name__}") from None
 
 
-def parse_sizes(given: list[str]) -> dict[str, int]:
+def parse_sizes(texts: list[str]) -> dict[str, int]:
     """``s77=128`` and the like, several to an argument with commas between."""
     sizes: dict[str, int] = {}
-    for part in (piece for text in given for piece in text.replace(",", " ").split()):
+    for part in (piece for text in texts for piece in text.replace(",", " ").split()):
         name, equals, number = part.partition("=")
         if not equals or not name or not (number.isascii() and number.isdigit()) or len(number) > 12:
             raise DumpError(f"{SIZE_OPTION} takes SYMBOL=NUMBER, got {part}")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..dumps import DumpError
-from .console import guarded, open_dump, write
+from .console import open_dump, report_errors, write_output
 
 _EPILOG = """\
 Nodes are matched by what they compute and where they stand, and only then by name, so that renumbered names are
@@ -36,11 +36,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-@guarded
+@report_errors
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     if args.after is None:
-        return _passes(args)
+        return _compare_passes(args)
     difference = open_dump(args.before).diff(open_dump(args.after))
     if args.format == "json":
         content = difference.to_json()
@@ -50,16 +50,16 @@ def run(args: argparse.Namespace) -> int:
         content = diff_page(difference, Path(args.before).name, Path(args.after).name)
     else:
         content = "\n".join(difference.lines()) + "\n"
-    write(content, args.output)
+    write_output(content, args.output)
     return int(bool(difference))
 
 
-def _passes(args: argparse.Namespace) -> int:
+def _compare_passes(args: argparse.Namespace) -> int:
     """Each dump of a folder against the one before it."""
     if not Path(args.before).is_dir():
         raise DumpError("diff: name a second dump, or a folder")
-    from .inspect import histories, render_passes
+    from .inspect import read_histories, render_passes
 
-    found = histories(Path(args.before))
-    write(render_passes(found, args.format), args.output)
-    return int(any(one.words() for each in found for one in each.steps))
+    histories = read_histories(Path(args.before))
+    write_output(render_passes(histories, args.format), args.output)
+    return int(any(step.phrases() for history in histories for step in history.steps))

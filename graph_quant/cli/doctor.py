@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from .console import waiting
+from .console import spinner
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -21,29 +21,31 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Examine and report."""
-    with waiting("trying what works here"):
+    with spinner("trying what works here"):
         from ..doctor import examine
 
-        found = examine()
+        report = examine()
     if options.json:
-        print(json.dumps(found.as_dict(), indent=2))
-        return 0 if found.usable else 1
-    print(f"python      {found.python} on {found.machine}")
-    for package, installed in found.versions.items():
+        print(json.dumps(report.as_dict(), indent=2))
+        return 0 if report.usable else 1
+    print(f"python      {report.python} on {report.machine}")
+    for package, installed in report.versions.items():
         print(f"{package:11} {installed or 'not installed'}")
     print(
-        f"enabled     {'yes: plain python is ready' if found.enabled else 'no: `graph-quant enable` would make it so'}"
+        f"enabled     {'yes: plain python is ready' if report.enabled else 'no: `graph-quant enable` would make it so'}"
     )
-    if found.runtime:
-        print(f"runtime     {'host NPU (no CANN on this machine)' if found.runtime == 'host' else found.runtime}")
-    if found.device:
-        gib = found.device["total"] / 2**30
-        print(f"device      npu:0, {found.device['name']}, {gib:.1f} GiB, {found.device['free'] / 2**30:.1f} GiB free")
-    if found.registered:
-        print("registered  " + ", ".join(f"{count} {part}" for part, count in found.registered.items()))
-    for mode, outcome in found.modes.items():
+    if report.runtime:
+        print(f"runtime     {'host NPU (no CANN on this machine)' if report.runtime == 'host' else report.runtime}")
+    if report.device:
+        gib = report.device["total"] / 2**30
+        print(
+            f"device      npu:0, {report.device['name']}, {gib:.1f} GiB, {report.device['free'] / 2**30:.1f} GiB free"
+        )
+    if report.registered:
+        print("registered  " + ", ".join(f"{count} {part}" for part, count in report.registered.items()))
+    for mode, outcome in report.modes.items():
         print(f"graphs      {mode:15} {outcome}")
-    for problem in found.problems:
+    for problem in report.problems:
         print(f"\nproblem     {problem.what}\nmend it     {problem.mend}")
-    print("\nusable" if found.usable else "\nnot usable")
-    return 0 if found.usable else 1
+    print("\nusable" if report.usable else "\nnot usable")
+    return 0 if report.usable else 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .. import dumps
 from ..dumps import DumpError
-from .console import SIZE_OPTION, UNREADABLE, complain, guarded, open_dump, parse_sizes, write
+from .console import SIZE_OPTION, UNREADABLE, open_dump, parse_sizes, print_error, report_errors, write_output
 
 if TYPE_CHECKING:
     from ..dumps import Costs, Dump, History, Timing
@@ -67,50 +67,50 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-@guarded
+@report_errors
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     if Path(args.dump).is_dir():
-        write(render_passes(histories(Path(args.dump)), args.format), args.output)
+        write_output(render_passes(read_histories(Path(args.dump)), args.format), args.output)
         return 0
     if dumps.is_tape(Path(args.dump)):
-        write(_render_tape(args), args.output)
+        write_output(_render_tape(args), args.output)
         return 0
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, args.source)
     if args.passes:
-        dump, args.compared = _through_passes(dump, args.passes)
-    write(_render(dump, dumps.Costs(dump, sizes), args), args.output)
-    return _left_open(dump)
+        dump, args.compared = _run_passes(dump, args.passes)
+    write_output(_render(dump, dumps.Costs(dump, sizes), args), args.output)
+    return _exit_code(dump)
 
 
-def render_passes(found: list[History], output_format: str) -> str:
+def render_passes(histories: list[History], output_format: str) -> str:
     """What the passes of a compiler did, in text or JSON."""
     if output_format not in ("text", "json"):
         raise DumpError(f"--format {output_format}: the passes of a folder have text and json")
     if output_format == "json":
-        return json.dumps([each.facts() for each in found], indent=1) + "\n"
-    return "\n\n".join("\n".join(each.lines()) for each in found) + "\n"
+        return json.dumps([history.facts() for history in histories], indent=1) + "\n"
+    return "\n\n".join("\n".join(history.lines()) for history in histories) + "\n"
 
 
-def histories(folder: Path) -> list[History]:
+def read_histories(folder: Path) -> list[History]:
     """The series of dumps in a folder, with what happened in each."""
     return [
-        dumps.history(name, [(each, open_dump(str(each.path))) for each in passes_])
-        for name, passes_ in dumps.series(dumps.dumps_in(folder)).items()
+        dumps.trace_passes(name, [(entry, open_dump(str(entry.path))) for entry in entries])
+        for name, entries in dumps.group_pass_dumps(dumps.list_dumps(folder)).items()
     ]
 
 
-def _through_passes(dump: Dump, names: str) -> tuple[Dump, list[str]]:
+def _run_passes(dump: Dump, names: str) -> tuple[Dump, list[str]]:
     import torch  # noqa: F401  (alone and first: what it activates imports modules that import it)
 
     try:
-        graph_def, steps = dumps.lean(dump, names)
+        graph_def, steps = dumps.run_passes(dump, names)
     except ValueError as error:
         raise DumpError(f"--passes: {str(error).partition(': ')[2]}") from None
     sources = {name: node.source for name, node in dump.nodes.items()}
     after = dumps.Dump(graph_def, sources, dump.kind)
-    return after, list(dumps.before_and_after(dump, after, steps))
+    return after, list(dumps.pass_summary_lines(dump, after, steps))
 
 
 def _render(dump: Dump, costs: Costs, args: argparse.Namespace) -> str | bytes:
@@ -162,24 +162,24 @@ def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> Timing | None
     """The times that were asked for."""
     if not args.profile and not args.chip:
         return None
-    profile = dumps.join(dump, dumps.read_rows(Path(args.profile))) if args.profile else None
-    return dumps.Timing(costs, profile, dumps.chip(args.chip) if args.chip else None)
+    profile = dumps.join_profile(dump, dumps.read_profile(Path(args.profile))) if args.profile else None
+    return dumps.Timing(costs, profile, dumps.find_chip(args.chip) if args.chip else None)
 
 
 def _timing_lines(timing: Timing | None, args: argparse.Namespace) -> Iterator[str]:
     if timing and timing.profile:
         yield from timing.profile.lines()
     if timing and timing.peaks:
-        yield f"peaks of {args.chip}: those of {timing.peaks.name}, {dumps.SOURCE}"
+        yield f"peaks of {args.chip}: those of {timing.peaks.name}, {dumps.PEAK_SOURCE}"
 
 
-def _left_open(dump: Dump) -> int:
+def _exit_code(dump: Dump) -> int:
     from ..ge import is_known
 
-    for name, reason in dump.inference.cut.items():
-        return complain(f"{name}: {reason}")
+    for name, reason in dump.inference.too_large.items():
+        return print_error(f"{name}: {reason}")
     unknown = sorted(name for name in dump.inference.unknown_types if not is_known(name) and not dump.trusts_descs)
     if not unknown:
         return 0
-    complain(f"GE has no operator of type {', '.join(unknown[:8])}; what follows from it is unknown")
+    print_error(f"GE has no operator of type {', '.join(unknown[:8])}; what follows from it is unknown")
     return UNREADABLE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..dumps import DumpError
 from ..ge import printable
-from .console import guarded, open_dump, write
+from .console import open_dump, report_errors, write_output
 
 if TYPE_CHECKING:
     from ..dumps import Finding, Severity
@@ -56,26 +56,28 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-@guarded
+@report_errors
 def run(args: argparse.Namespace) -> int:
     """Do it."""
-    from ..dumps import Severity, find_dumps, lint, rules
+    from ..dumps import Severity, find_dumps, lint, lint_rules
 
     if args.rules:
-        written = "{0.id} ({0.severity})\n  why: {0.why}\n  way out: {0.way_out}\n"
-        write("".join(map(written.format, rules().values())), args.output)
+        written = "{0.id} ({0.severity})\n  why: {0.why}\n  fix: {0.fix}\n"
+        write_output("".join(map(written.format, lint_rules().values())), args.output)
         return 0
     if not args.dumps:
         raise DumpError("lint: name a dump, or ask for --rules")
-    ignore = [entry for given in args.ignore for entry in given.split(",") if entry]
-    found = {path: lint(open_dump(str(path)), ignore) for path in find_dumps(args.dumps)}
+    ignore = [entry for option in args.ignore for entry in option.split(",") if entry]
+    findings = {path: lint(open_dump(str(path)), ignore) for path in find_dumps(args.dumps)}
     least = Severity[args.level.upper()]
     if args.format == "json":
-        content = json.dumps([_facts(path, each) for path, all_ in found.items() for each in all_], indent=1)
+        content = json.dumps(
+            [_facts(path, finding) for path, of_dump in findings.items() for finding in of_dump], indent=1
+        )
     else:
-        content = "\n".join(_lines(found, least))
-    write(content + "\n", args.output)
-    worst = max((each.rule.severity for all_ in found.values() for each in all_), default=0)
+        content = "\n".join(_lines(findings, least))
+    write_output(content + "\n", args.output)
+    worst = max((finding.rule.severity for of_dump in findings.values() for finding in of_dump), default=0)
     return int(args.fail_on != "never" and worst >= Severity[args.fail_on.upper()])
 
 
@@ -88,30 +90,31 @@ def _facts(path: Path, finding: Finding) -> dict[str, str]:
         **({"graph": finding.graph} if finding.graph else {}),
         "message": finding.message,
         "why": finding.rule.why,
-        "way_out": finding.rule.way_out,
+        "way_out": finding.rule.fix,
     }
 
 
-def _lines(found: dict[Path, list[Finding]], least: Severity) -> Iterator[str]:
-    shown = {path: [each for each in all_ if each.rule.severity >= least] for path, all_ in found.items()}
-    for path, findings in shown.items():
-        place = f"{printable(str(path), 200)}: " if len(found) > 1 else ""
-        for each in findings:
-            message = f"{printable(each.place, 160)}: {printable(each.message, 300)}"
-            yield f"{place}{each.rule.severity}: {message} [{each.rule.id}]"
-    for rule in {each.rule.id: each.rule for findings in shown.values() for each in findings}.values():
-        yield f"\n{rule.id}: {rule.why}\n  way out: {rule.way_out}"
-    if any(shown.values()):
+def _lines(findings: dict[Path, list[Finding]], least: Severity) -> Iterator[str]:
+    shown = [
+        (path, finding) for path, of_dump in findings.items() for finding in of_dump if finding.rule.severity >= least
+    ]
+    for path, finding in shown:
+        prefix = f"{printable(str(path), 200)}: " if len(findings) > 1 else ""
+        message = f"{printable(finding.location, 160)}: {printable(finding.message, 300)}"
+        yield f"{prefix}{finding.rule.severity}: {message} [{finding.rule.id}]"
+    for rule in {finding.rule.id: finding.rule for _, finding in shown}.values():
+        yield f"\n{rule.id}: {rule.why}\n  fix: {rule.fix}"
+    if shown:
         yield ""
-    yield _summary([each for all_ in found.values() for each in all_], least, len(found))
+    yield _summary([finding for of_dump in findings.values() for finding in of_dump], least, len(findings))
 
 
 def _summary(findings: Sequence[Finding], least: Severity, dumps: int) -> str:
     """``2 errors, 1 warning in 3 dumps; 35 notes (--level note shows them)``."""
-    counts = {level: sum(str(each.rule.severity) == level for each in findings) for level in _LEVELS}
-    told = {level: f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count}
-    place = _LEVELS.index(str(least)) + 1
-    shown, hidden = ([told[level] for level in part if level in told] for part in (_LEVELS[:place], _LEVELS[place:]))
+    counts = {level: sum(str(finding.rule.severity) == level for finding in findings) for level in _LEVELS}
+    texts = {level: f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count}
+    split = _LEVELS.index(str(least)) + 1
+    shown, hidden = ([texts[level] for level in part if level in texts] for part in (_LEVELS[:split], _LEVELS[split:]))
     where = f" in {dumps} dumps" if dumps > 1 else ""
     quiet = f"; {', '.join(hidden)} (--level note shows them)" if hidden else ""
     return (", ".join(shown) or "no findings") + where + quiet

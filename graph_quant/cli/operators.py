@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from .console import waiting
+from .console import spinner
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
@@ -29,7 +29,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List the operators; 1 where none has such a name."""
-    with waiting("loading torch_npu"):
+    with spinner("loading torch_npu"):
         import torch_npu  # noqa: F401
     if options.page:
         from ..operator_support_page import page
@@ -40,22 +40,21 @@ def run(options: argparse.Namespace) -> int:
         return _list_aten(options)
     from ..operator_support import supported_operators
 
-    chosen = [each for each in supported_operators() if options.name in each.name]
+    chosen = [operator for operator in supported_operators() if options.name in operator.name]
     if options.json:
-        rows = [{**vars(each), "graph": each.graph} for each in chosen]
+        rows = [{**vars(operator), "graph": operator.graph} for operator in chosen]
         print(json.dumps(rows, indent=2))
         return 0 if chosen else 1
     print(f"{'operator':52} {'eager':6} {'graph':6} {'rules':6} lowered by")
-    for each in chosen:
-        marks = ("yes" if mark else "-" for mark in (each.eager, each.graph, each.rules))
-        lacks = f"  (no kernel: {', '.join(each.missing)})" if each.missing else ""
-        print(
-            f"{each.name.removeprefix('npu::'):52} " + "".join(f"{mark:7}" for mark in marks) + each.lowered_by + lacks
-        )
+    for operator in chosen:
+        marks = ("yes" if mark else "-" for mark in (operator.eager, operator.graph, operator.rules))
+        lacks = f"  (no kernel: {', '.join(operator.missing)})" if operator.missing else ""
+        name = operator.name.removeprefix("npu::")
+        print(f"{name:52} " + "".join(f"{mark:7}" for mark in marks) + operator.lowered_by + lacks)
     print(
-        f"{len(chosen)} operators: {sum(each.eager for each in chosen)} eager, "
-        f"{sum(each.graph for each in chosen)} in graphs, "
-        f"{sum(not each.eager and not each.graph for each in chosen)} neither"
+        f"{len(chosen)} operators: {sum(operator.eager for operator in chosen)} eager, "
+        f"{sum(operator.graph for operator in chosen)} in graphs, "
+        f"{sum(not operator.eager and not operator.graph for operator in chosen)} neither"
     )
     return 0 if chosen else 1
 
@@ -64,12 +63,12 @@ def _list_aten(options: argparse.Namespace) -> int:
     """List the overloads of core ATen; 1 where none has such a name."""
     from ..aten import core, lowering
 
-    chosen = [found for each in core() if options.name in (found := lowering(each)).overload]
+    chosen = [entry for entry in map(lowering, core()) if options.name in entry.overload]
     if options.json:
-        print(json.dumps([vars(each) for each in chosen], indent=2))
+        print(json.dumps([vars(entry) for entry in chosen], indent=2))
         return 0 if chosen else 1
     print(f"{'overload':52} {'how':14} {'by':12} GE nodes")
-    for each in chosen:
-        print(f"{each.overload:52} {each.how or 'not lowered':14} {each.by:12} {', '.join(each.nodes)}".rstrip())
-    print(f"{len(chosen)} overloads: {sum(each.is_lowered for each in chosen)} lowered")
+    for entry in chosen:
+        print(f"{entry.overload:52} {entry.how or 'not lowered':14} {entry.by:12} {', '.join(entry.nodes)}".rstrip())
+    print(f"{len(chosen)} overloads: {sum(entry.is_lowered for entry in chosen)} lowered")
     return 0 if chosen else 1

@@ -48,43 +48,45 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--chip", metavar="NAME", help="also the least time there by published peaks: Ascend910B3, say")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
-    parser.add_argument("--ranks", type=script_options.count, default=0, metavar="N", help="plan N ranks of the script")
+    parser.add_argument(
+        "--ranks", type=script_options.non_negative_int, default=0, metavar="N", help="plan N ranks of the script"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Lower, then say what was found."""
-    from ..dumps import DumpError, chip
+    from ..dumps import DumpError, find_chip
 
     if options.chip is not None:
         try:
-            chip(options.chip)
+            find_chip(options.chip)
         except DumpError as error:
             raise UsageError(str(error)) from None
     if options.ranks:
-        return _plan_ranks(options)
+        return _dry_run_ranks(options)
     script_options.load_torchair()
-    from ..dryrun import plan_script
+    from ..dryrun import dry_run_script
 
     try:
-        printing = _beside_the_json() if options.json else contextlib.nullcontext()
+        printing = _stdout_to_stderr() if options.json else contextlib.nullcontext()
         with warnings.catch_warnings(), printing:
-            found = plan_script(
+            dry_run = dry_run_script(
                 options.script, options.arguments, model=options.model, inputs=options.inputs, dynamic=options.dynamic
             )
     except (FileNotFoundError, ValueError) as error:
         raise UsageError(str(error)) from error
     if options.json:
-        print(json.dumps(found.as_json(options.chip), indent=2))
+        print(json.dumps(dry_run.as_json(options.chip), indent=2))
     else:
-        print("\n".join(found.lines(options.chip)))
-    if found.is_empty:
+        print("\n".join(dry_run.lines(options.chip)))
+    if dry_run.is_empty:
         return 2
-    return 0 if found.ok else 1
+    return 0 if dry_run.ok else 1
 
 
 @contextlib.contextmanager
-def _beside_the_json() -> Iterator[None]:
+def _stdout_to_stderr() -> Iterator[None]:
     """What a script prints goes to the standard error; also by other ways than Python's, as its processes have."""
     sys.stdout.flush()
     kept = os.dup(1)
@@ -97,12 +99,12 @@ def _beside_the_json() -> Iterator[None]:
         os.close(kept)
 
 
-def _plan_ranks(options: argparse.Namespace) -> int:
+def _dry_run_ranks(options: argparse.Namespace) -> int:
     """Each rank prints its own page, with its number before every line."""
     if options.json:
         raise UsageError("--json is of one script, and with --ranks there are several pages")
     from . import ranks, run
 
-    return ranks.run(
-        script_options.command_of_a_rank("plan", options, "--ranks"), run.prepared(), options.ranks, good=(0, 1)
+    return ranks.run_ranks(
+        script_options.rank_command("plan", options, "--ranks"), run.npu_environment(), options.ranks, good=(0, 1)
     )

@@ -13,7 +13,7 @@ from typing import IO
 
 _GRACE_SECONDS = 5.0  # between asking a rank to end and ending it
 # What a process does that waits until its starter is gone, and ends then what each of some processes has started.
-_WATCH = """\
+_WATCHER = """\
 import os, signal, sys
 sys.stdin.read()
 for process in map(int, sys.argv[1:]):
@@ -24,18 +24,18 @@ for process in map(int, sys.argv[1:]):
 """
 
 
-def run(command: list[str], environment: dict[str, str], ranks: int, good: Sequence[int] = (0,)) -> int:
+def run_ranks(command: list[str], environment: dict[str, str], ranks: int, good: Sequence[int] = (0,)) -> int:
     """Run `command` once for each rank; return the largest of the `good` codes, or that of the first failure."""
-    signal.signal(signal.SIGTERM, _leave)
-    environment = _of_all(environment, ranks)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    environment = _shared_environment(environment, ranks)
     started: list[subprocess.Popen[str]] = []
     watch = None
     try:
         for rank in range(ranks):
             started.append(_start(command, {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}))
-        watch = _watch(started)
+        watch = _start_watcher(started)
         readers = [reader for rank, process in enumerate(started) for reader in _readers(rank, process)]
-        code = _ended(started, good)
+        code = _wait_for_all(started, good)
     finally:
         _stop(started)
         if watch is not None:
@@ -46,7 +46,7 @@ def run(command: list[str], environment: dict[str, str], ranks: int, good: Seque
     return code
 
 
-def _of_all(environment: dict[str, str], ranks: int) -> dict[str, str]:
+def _shared_environment(environment: dict[str, str], ranks: int) -> dict[str, str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -75,33 +75,33 @@ def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
-def _watch(started: list["subprocess.Popen[str]"]) -> "subprocess.Popen[bytes]":
+def _start_watcher(started: list["subprocess.Popen[str]"]) -> "subprocess.Popen[bytes]":
     """Have what the ranks start end with this process too, however that ends."""
-    command = [sys.executable, "-I", "-S", "-c", _WATCH, *(str(process.pid) for process in started)]
+    command = [sys.executable, "-I", "-S", "-c", _WATCHER, *(str(process.pid) for process in started)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
 
 def _readers(rank: int, process: "subprocess.Popen[str]") -> list[Thread]:
     streams = ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
-    readers = [Thread(target=_pass_on, args=(rank, come, go), daemon=True) for come, go in streams]
+    readers = [Thread(target=_forward, args=(rank, source, target), daemon=True) for source, target in streams]
     for reader in readers:
         reader.start()
     return readers
 
 
-def _pass_on(rank: int, come: IO[str], go: IO[str]) -> None:
-    for line in come:
-        go.write(f"[rank {rank}] {line.rstrip()}\n")
-        go.flush()
+def _forward(rank: int, source: IO[str], target: IO[str]) -> None:
+    for line in source:
+        target.write(f"[rank {rank}] {line.rstrip()}\n")
+        target.flush()
 
 
-def _ended(started: list["subprocess.Popen[str]"], good: Sequence[int]) -> int:
+def _wait_for_all(started: list["subprocess.Popen[str]"], good: Sequence[int]) -> int:
     while True:
         codes = [process.poll() for process in started]
         failed = [(rank, code) for rank, code in enumerate(codes) if code is not None and code not in good]
         if failed:
             # A rank that was killed takes others with it: of those seen at once it came first.
-            rank, code = min(failed, key=lambda each: each[1] > 0)
+            rank, code = min(failed, key=lambda failure: failure[1] > 0)
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             print(f"graph-quant run: rank {rank} ended with {how}; the others are stopped", file=sys.stderr)
             return 128 - code if code < 0 else code
@@ -130,5 +130,5 @@ def _signal(started: list["subprocess.Popen[str]"], number: signal.Signals) -> N
             continue
 
 
-def _leave(number: int, _: object) -> None:
+def _exit_on_signal(number: int, _: object) -> None:
     raise SystemExit(128 + number)

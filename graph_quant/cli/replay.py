@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import SIZE_OPTION, guarded, open_dump, parse_sizes, waiting
+from .console import SIZE_OPTION, open_dump, parse_sizes, report_errors, spinner
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,7 +69,7 @@ def _gibibytes(text: str) -> float:
 
 
 @contextmanager
-def _at_most(more_bytes: int) -> Iterator[None]:
+def _limit_memory(more_bytes: int) -> Iterator[None]:
     """Let the process grow by so much: data may ask for sizes that no inference foresees."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -81,38 +81,38 @@ def _at_most(more_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-@guarded
+@report_errors
 def run(args: argparse.Namespace) -> int:
     """Do it."""
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, compiles=args.engine == "inductor")
     from ..dumps import read_tensors, replay, write_tensors
 
-    given = read_tensors(args.inputs) if args.inputs else {}
-    with waiting("running the graph"):
+    inputs = read_tensors(args.inputs) if args.inputs else {}
+    with spinner("running the graph"):
         most = int(args.memory * (1 << 30))
         options = {"sizes": sizes, "engine": args.engine, "trace": args.trace, "most_bytes": most}
-        with _at_most(4 * most):  # inputs, results and what is between them
-            results = replay(dump, given, seed=args.seed, **options)
+        with _limit_memory(4 * most):  # inputs, results and what is between them
+            results = replay(dump, inputs, seed=args.seed, **options)
     if args.output is not None:
         write_tensors(results, args.output)
     outputs = sorted(name for name in results if name.startswith("output"))
     for name in outputs:
-        print(f"{name}: {_summary(results[name])}")
+        print(f"{name}: {_summarise(results[name])}")
     if args.trace:
         print(f"{len(results) - len(outputs)} intermediate results")
     return 0
 
 
-def _summary(result: Tensor) -> str:
+def _summarise(result: Tensor) -> str:
     """``float16[4, 8] from -1.5 to 2.25, mean 0.03; 2 nan``."""
     text = f"{str(result.dtype).removeprefix('torch.')}{list(result.shape)}"
     if result.is_complex() or not result.numel():
         return text
     values = result.double().reshape(-1)
-    known = values[values.isfinite()]
-    if known.numel():
-        text += f" from {known.min():g} to {known.max():g}, mean {known.mean():g}"
-    strange = {"nan": values.isnan(), "inf": values.isinf()}
-    counts = [f"{int(found.sum())} {kind}" for kind, found in strange.items() if found.any()]
+    finite = values[values.isfinite()]
+    if finite.numel():
+        text += f" from {finite.min():g} to {finite.max():g}, mean {finite.mean():g}"
+    masks = {"nan": values.isnan(), "inf": values.isinf()}
+    counts = [f"{int(mask.sum())} {kind}" for kind, mask in masks.items() if mask.any()]
     return text + (f"; {', '.join(counts)}" if counts else "")

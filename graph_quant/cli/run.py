@@ -33,21 +33,21 @@ def execute(arguments: list[str]) -> int:
         preload.switch()
     except preload.HostNpuError as error:
         raise UsageError(error) from error
-    environment = prepared()
+    environment = npu_environment()
     sys.stdout.flush()
     if not arguments or arguments[0].partition("=")[0] != "--ranks":
         os.execve(sys.executable, [sys.executable, *arguments], environment)
-    count, rest = _ranks(arguments)
-    return ranks.run([sys.executable, *rest], environment, count)
+    count, rest = _parse_ranks(arguments)
+    return ranks.run_ranks([sys.executable, *rest], environment, count)
 
 
-def prepared() -> dict[str, str]:
+def npu_environment() -> dict[str, str]:
     """Return the environment in which Python has torch_npu ready."""
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_SITE), *([inherited] if inherited else [])])}
 
 
-def _ranks(arguments: list[str]) -> tuple[int, list[str]]:
+def _parse_ranks(arguments: list[str]) -> tuple[int, list[str]]:
     """Take the number of ranks off the arguments."""
     _, equals, number = arguments[0].partition("=")
     rest = arguments[1:] if equals else arguments[2:]

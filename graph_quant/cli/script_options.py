@@ -29,7 +29,7 @@ def add_parser(
     return parser
 
 
-def count(text: str) -> int:
+def non_negative_int(text: str) -> int:
     """A number of things, of which there may be none."""
     value = int(text)
     if value < 0:
@@ -37,7 +37,7 @@ def count(text: str) -> int:
     return value
 
 
-def command_of_a_rank(name: str, options: argparse.Namespace, *kept: str) -> list[str]:
+def rank_command(name: str, options: argparse.Namespace, *kept: str) -> list[str]:
     """The same command for one rank, without those of its options that ranks are not told."""
     here = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in kept:

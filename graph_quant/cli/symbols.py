@@ -26,24 +26,24 @@ def run(options: argparse.Namespace) -> int:
     from ..host.elf import needs
 
     try:
-        found = needs()
+        symbols = needs()
     except (ModuleNotFoundError, OSError) as error:
         raise UsageError(f"cannot read the libraries: {error}") from error
     if options.json:
-        print(json.dumps(asdict(found), indent=2))
+        print(json.dumps(asdict(symbols), indent=2))
     else:
-        print(f"{len(found.linked)} functions are needed to load torch_npu; missing: {len(found.missing)}")
-        for name in found.missing:
+        print(f"{len(symbols.linked)} functions are needed to load torch_npu; missing: {len(symbols.missing)}")
+        for name in symbols.missing:
             print(f"  {name}")
-        print(f"{len(found.looked_up)} more names are looked up at run time:")
+        print(f"{len(symbols.looked_up)} more names are looked up at run time:")
         for count, what in (
-            (found.served, "do here what they say"),
-            (found.refused, "need an NPU, and say so by name when they are called"),
-            (found.elsewhere, "belong to CANN's operators and tools, which torch_npu can do without"),
-            (found.words, "are called like functions of CANN and are none"),
-            (found.unknown, "are not there"),
+            (symbols.served, "do here what they say"),
+            (symbols.refused, "need an NPU, and say so by name when they are called"),
+            (symbols.elsewhere, "belong to CANN's operators and tools, which torch_npu can do without"),
+            (symbols.words, "are called like functions of CANN and are none"),
+            (symbols.unknown, "are not there"),
         ):
             print(f"  {len(count):3} {what}")
-        for name in found.unknown:
+        for name in symbols.unknown:
             print(f"      {name}")
-    return 1 if found.missing or found.unknown else 0
+    return 1 if symbols.missing or symbols.unknown else 0

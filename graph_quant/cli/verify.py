@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import script_options
 from .errors import UsageError
-from .rank_reports import FOLDER
+from .rank_reports import REPORTS_VARIABLE
 
 _EPILOG = """\
 The script runs as it stands. Whatever it compiles for the NPU (torch.compile with a backend of TorchAir) is also run
@@ -53,11 +53,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "SQNR, and the first diverging node with its Python line.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--max-error", "--atol", type=_positive, metavar="E", help="accept absolute errors up to E")
+    parser.add_argument("--max-error", "--atol", type=_non_negative, metavar="E", help="accept absolute errors up to E")
     parser.add_argument("--min-sqnr", type=float, metavar="DB", help="accept an SQNR of DB decibel or more")
     parser.add_argument(
         "--calls",
-        type=script_options.count,
+        type=script_options.non_negative_int,
         default=1,
         metavar="N",
         help="calls of each graph whose nodes are looked at; 0: all; default: 1",
@@ -66,7 +66,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"
     )
     parser.add_argument(
-        "--ranks", type=script_options.count, default=0, metavar="N", help="run N ranks of the script, and verify each"
+        "--ranks",
+        type=script_options.non_negative_int,
+        default=0,
+        metavar="N",
+        help="run N ranks of the script, and verify each",
     )
     parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
@@ -75,7 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.set_defaults(run=run)
 
 
-def _positive(text: str) -> float:
+def _non_negative(text: str) -> float:
     value = float(text)
     if not value >= 0:
         raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
@@ -88,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         if not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder")
     if options.data:
-        return _offline(options)
+        return _verify_device_data(options)
     if options.ranks:
         from .rank_reports import verify_ranks
 
@@ -118,8 +122,8 @@ def run(options: argparse.Namespace) -> int:
         if path:
             _write(path, render())
             print(f"wrote {path}")
-    if FOLDER in os.environ:
-        own = Path(os.environ[FOLDER]) / os.environ["RANK"]
+    if REPORTS_VARIABLE in os.environ:
+        own = Path(os.environ[REPORTS_VARIABLE]) / os.environ["RANK"]
         _write(f"{own}.json", report.to_json())
         _write(f"{own}.html", report.to_html())
     if report.stopped is not None:
@@ -130,7 +134,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if report.ok else 1
 
 
-def _offline(options: argparse.Namespace) -> int:
+def _verify_device_data(options: argparse.Namespace) -> int:
     """A graph and the tensors of a device: no NPU and no CANN are needed."""
     from ..ge import GeError, printable
     from .console import open_dump

@@ -18,8 +18,8 @@ from typing import Any
 
 _PACKAGE = "torch._dynamo"
 # What can be loaded before the package: these import no other module of it.
-_APART = ("aot_compile_types", "bytecode_analysis", "bytecode_transformation", "callback", "config", "device_interface",
-          "exc", "graph_utils", "metrics_context", "source", "utils")  # fmt: skip
+_STANDALONE = ("aot_compile_types", "bytecode_analysis", "bytecode_transformation", "callback", "config",
+               "device_interface", "exc", "graph_utils", "metrics_context", "source", "utils")  # fmt: skip
 
 Mark = Callable[[ModuleType], object]
 
@@ -43,10 +43,10 @@ class _Finder(MetaPathFinder):
         package = sys.modules.get(_PACKAGE)
         if fullname == _PACKAGE and package is None:
             return self._put_off()
-        if above == _PACKAGE and name not in _APART and isinstance(package, _Package):
+        if above == _PACKAGE and name not in _STANDALONE and isinstance(package, _DeferredPackage):
             package.load()
             if fullname in sys.modules:
-                return ModuleSpec(fullname, _Loaded(sys.modules[fullname]))
+                return ModuleSpec(fullname, _LoadedLoader(sys.modules[fullname]))
         return None
 
     def _put_off(self) -> ModuleSpec | None:
@@ -54,24 +54,24 @@ class _Finder(MetaPathFinder):
         spec = find_spec(_PACKAGE)
         sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            spec.loader = _PutOff(spec.loader)
+            spec.loader = _DeferredLoader(spec.loader)
         return spec
 
 
-class _PutOff(Loader):
+class _DeferredLoader(Loader):
     """Makes the package without running its code."""
 
     def __init__(self, real: Loader) -> None:
         self.real = real
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Package(spec.name)
+        return _DeferredPackage(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing yet."""
 
 
-class _Loaded(Loader):
+class _LoadedLoader(Loader):
     """Gives a module that was loaded while it was looked for."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -84,7 +84,7 @@ class _Loaded(Loader):
         module.__spec__ = self._spec
 
 
-class _Package(ModuleType):
+class _DeferredPackage(ModuleType):
     """The package without its code, which runs when something is asked for that only the code gives."""
 
     def __init__(self, name: str) -> None:
@@ -94,7 +94,7 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        if name in _APART:
+        if name in _STANDALONE:
             return import_module(f"{self.__name__}.{name}")
         self.load()
         return getattr(self, name)
@@ -102,7 +102,7 @@ class _Package(ModuleType):
     def load(self) -> None:
         """Run the code, then make the marks that were asked for before."""
         loader, marks = self.__loader__, self.__marks
-        assert isinstance(loader, _PutOff)
+        assert isinstance(loader, _DeferredLoader)
         self.__class__ = ModuleType  # type: ignore[assignment]
         loader.real.exec_module(self)
         for mark in marks:

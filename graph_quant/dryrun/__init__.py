@@ -1,6 +1,6 @@
 """A dry run: what a model or a script would become on an NPU, lowered and not run."""
 
-from .api import plan, plan_script
-from .findings import DryGraph, DryRun, Spot
+from .api import dry_run_script, plan
+from .findings import DryGraph, DryRun, Finding
 
-__all__ = ["DryGraph", "DryRun", "Spot", "plan", "plan_script"]
+__all__ = ["DryGraph", "DryRun", "Finding", "dry_run_script", "plan"]

@@ -10,10 +10,10 @@ import torch
 
 from .. import scripts
 from .findings import DryRun
-from .interception import dry
+from .interception import intercept
 
 
-class _StopsError(Exception):
+class _ScriptStoppedError(Exception):
     """A script cannot be planned to its end."""
 
 
@@ -33,7 +33,7 @@ def plan(
 
     run = DryRun(getattr(fn, "__name__", type(fn).__name__))
     backend = torchair.get_npu_backend(compiler_config=config)
-    with dry(run), torch.no_grad():
+    with intercept(run), torch.no_grad():
         try:
             torch.compile(scripts.fresh(fn), backend=backend, dynamic=dynamic)(*inputs, **dict(kwargs or {}))
         except Exception as error:
@@ -41,7 +41,7 @@ def plan(
     return run
 
 
-def plan_script(
+def dry_run_script(
     path: str,
     arguments: Sequence[str] = (),
     *,
@@ -52,10 +52,10 @@ def plan_script(
     """Plan what the script compiles; if it compiles nothing, or names are given, its ``model`` on its ``inputs``."""
     run = DryRun(Path(path).name)
     with scripts.as_python_would(path, arguments) as namespace:
-        with dry(run):
+        with intercept(run):
             try:
-                scripts.run(path, namespace, _StopsError)
-            except _StopsError as error:
+                scripts.run(path, namespace, _ScriptStoppedError)
+            except _ScriptStoppedError as error:
                 if not Path(path).is_file():
                     raise FileNotFoundError(str(error)) from None
                 if isinstance(error.__cause__, scripts.NoScriptError):
@@ -67,9 +67,9 @@ def plan_script(
         if not wanted and not (run.is_empty and all(name in namespace for name in scripts.NAMES)):
             return run
         try:
-            function, args, named = scripts.model_of(path, namespace, model, inputs, _StopsError)
-        except _StopsError as error:
+            function, args, named = scripts.model_of(path, namespace, model, inputs, _ScriptStoppedError)
+        except _ScriptStoppedError as error:
             raise ValueError(str(error)) from None
-        found = plan(function, *args, kwargs=named, dynamic=dynamic)
-    found.title = f"{Path(path).name}: {model or 'model'}"
-    return found
+        model_run = plan(function, *args, kwargs=named, dynamic=dynamic)
+    model_run.title = f"{Path(path).name}: {model or 'model'}"
+    return model_run

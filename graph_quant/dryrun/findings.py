@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Spot:
+class Finding:
     """Something found, and the Python line that it comes from, as far as one is known."""
 
     what: str
@@ -34,10 +34,10 @@ class DryGraph:
     dump: Dump | None
     operators: Counter[str]
     sizes: dict[str, int] = field(default_factory=dict)
-    unlowered: list[Spot] = field(default_factory=list)
-    no_kernel: list[Spot] = field(default_factory=list)
-    floats: list[Spot] = field(default_factory=list)
-    islands: list[Spot] = field(default_factory=list)
+    unlowered: list[Finding] = field(default_factory=list)
+    no_kernel: list[Finding] = field(default_factory=list)
+    floats: list[Finding] = field(default_factory=list)
+    islands: list[Finding] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -51,8 +51,8 @@ class DryRun:
 
     title: str
     graphs: list[DryGraph] = field(default_factory=list)
-    breaks: list[Spot] = field(default_factory=list)
-    refused: list[Spot] = field(default_factory=list)
+    breaks: list[Finding] = field(default_factory=list)
+    refused: list[Finding] = field(default_factory=list)
     stopped: str = ""
 
     @property
@@ -68,15 +68,15 @@ class DryRun:
 
     def lines(self, chip: str | None = None) -> Iterator[str]:
         """The page in text; with ``chip``, what the graphs would cost there."""
-        from .report import lines
+        from .report import report_lines
 
-        return lines(self, chip)
+        return report_lines(self, chip)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def as_json(self, chip: str | None = None) -> dict[str, Any]:
         """The same for programs."""
-        from .report import as_json
+        from .report import report_as_json
 
-        return as_json(self, chip)
+        return report_as_json(self, chip)

@@ -15,8 +15,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..dumps import from_graph
 from ..start.compiling import source_of
-from .findings import DryGraph, DryRun, Spot
-from .missing_kernels import eager_gaps, kernel_gaps
+from .findings import DryGraph, DryRun, Finding
+from .missing_kernels import missing_eager_kernels, missing_ge_kernels
 from .precision import float_contractions, float_islands
 from .refusals import Refusals
 
@@ -25,7 +25,7 @@ _BRANCHES = ("generic_jump", "Data-dependent branching")
 
 
 @contextmanager
-def dry(run: DryRun) -> Iterator[None]:
+def intercept(run: DryRun) -> Iterator[None]:
     """Note in ``run`` whatever this block compiles for the NPU, and compute nothing of it."""
     import npugraph_ex
     import torchair._ge_concrete_graph.fx2ge_converter as converter
@@ -33,7 +33,7 @@ def dry(run: DryRun) -> Iterator[None]:
 
     capturing = npugraph_ex.npu_fx_compiler
     graph_type = converter.GeConcreteGraph
-    unlowered: list[Spot] = []
+    unlowered: list[Finding] = []
     refusals = Refusals(run)
     broken_before = Counter(counters["graph_break"])
     replaced: list[tuple[Any, str, Any]] = []
@@ -42,24 +42,24 @@ def dry(run: DryRun) -> Iterator[None]:
         replaced.append((holder, name, getattr(holder, name)))
         setattr(holder, name, wrap(getattr(holder, name)))
 
-    replace(graph_type, "parse_node", lambda parse: _keeping_on(parse, unlowered))
+    replace(graph_type, "parse_node", lambda parse: _continue_on_error(parse, unlowered))
     for module in (compiler, capturing):
         replace(
-            module._NpuFxCompiler, "_gen_compiled_gm", lambda generate: _noted(generate, graph_type, run, unlowered)
+            module._NpuFxCompiler,
+            "_gen_compiled_gm",
+            lambda generate: _record_graphs(generate, graph_type, run, unlowered),
         )
-        replace(
-            module, "_compile_graph_with_aot", lambda compile_region: _telling_breaks(compile_region, run, refusals)
-        )
+        replace(module, "_compile_graph_with_aot", lambda compile_region: _record_breaks(compile_region, run, refusals))
     try:
         yield
     finally:
         for holder, name, before in reversed(replaced):
             setattr(holder, name, before)
-        refusals.look()
-        run.breaks += _without_a_graph(run, Counter(counters["graph_break"]) - broken_before)
+        refusals.collect()
+        run.breaks += _breaks_without_graph(run, Counter(counters["graph_break"]) - broken_before)
 
 
-def _keeping_on(parse: Callable[..., Any], unlowered: list[Spot]) -> Callable[..., Any]:
+def _continue_on_error(parse: Callable[..., Any], unlowered: list[Finding]) -> Callable[..., Any]:
     """TorchAir's ``parse_node`` that notes an operator without a converter and puts a node of its name instead."""
 
     def parse_node(self: Any, target: Any, args: Any, kwargs: Any, meta_outputs: Any) -> Any:
@@ -70,17 +70,19 @@ def _keeping_on(parse: Callable[..., Any], unlowered: list[Spot]) -> Callable[..
             return parse(self, target, args, dict(kwargs), meta_outputs)
         except Exception as error:
             del self.graph.op[before:]
-            why = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            unlowered.append(Spot(f"{target}: {why}", _place(self._converter_ctx.node)))
-            made = self._create_mock_node_for_op(target, args, kwargs)
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            unlowered.append(Finding(f"{target}: {reason}", _source_line(self._converter_ctx.node)))
+            mock = self._create_mock_node_for_op(target, args, kwargs)
             if meta_outputs is not None:
-                set_ge_outputs(made, meta_outputs)
-            return made
+                set_ge_outputs(mock, meta_outputs)
+            return mock
 
     return parse_node
 
 
-def _noted(generate: Callable[..., Any], graph_type: type, run: DryRun, unlowered: list[Spot]) -> Callable[..., Any]:
+def _record_graphs(
+    generate: Callable[..., Any], graph_type: type, run: DryRun, unlowered: list[Finding]
+) -> Callable[..., Any]:
     def generated(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
         unlowered.clear()
         compiled = generate(self, gm, example_inputs, observer)
@@ -88,28 +90,28 @@ def _noted(generate: Callable[..., Any], graph_type: type, run: DryRun, unlowere
             run.graphs.append(_ge_graph(compiled, gm, unlowered))  # type: ignore[attr-defined]
         else:
             run.graphs.append(_captured_graph(gm, len(run.graphs)))
-        return _Zeros(gm)
+        return _ZeroOutputs(gm)
 
     return generated
 
 
-def _ge_graph(compiled: Any, gm: fx.GraphModule, unlowered: list[Spot]) -> DryGraph:
+def _ge_graph(compiled: Any, gm: fx.GraphModule, unlowered: list[Finding]) -> DryGraph:
     dump = from_graph(compiled.graph)
-    stand_ins = {spot.what.partition(":")[0] for spot in unlowered}
+    stand_ins = {finding.what.partition(":")[0] for finding in unlowered}
     return DryGraph(
         compiled.graph.name,
         dump,
         _operators(gm),
         _sizes(gm),
         list(unlowered),
-        [spot for spot in kernel_gaps(compiled.graph) if spot.what not in stand_ins],
+        [finding for finding in missing_ge_kernels(compiled.graph) if finding.what not in stand_ins],
         float_contractions(dump),
         float_islands(dump),
     )
 
 
-def _captured_graph(gm: fx.GraphModule, place: int) -> DryGraph:
-    return DryGraph(f"captured_{place}", None, _operators(gm), _sizes(gm), no_kernel=eager_gaps(gm))
+def _captured_graph(gm: fx.GraphModule, number: int) -> DryGraph:
+    return DryGraph(f"captured_{number}", None, _operators(gm), _sizes(gm), no_kernel=missing_eager_kernels(gm))
 
 
 def _operators(gm: fx.GraphModule) -> Counter[str]:
@@ -132,41 +134,41 @@ def _sizes(gm: fx.GraphModule) -> dict[str, int]:
     return {}
 
 
-def _telling_breaks(compile_region: Callable[..., Any], run: DryRun, refusals: Refusals) -> Callable[..., Any]:
+def _record_breaks(compile_region: Callable[..., Any], run: DryRun, refusals: Refusals) -> Callable[..., Any]:
     def compiled(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
         reason = getattr(gm, "compile_subgraph_reason", None)
         if reason is not None and getattr(reason, "graph_break", False):
-            run.breaks.append(_broken(reason))
-        refusals.look()
+            run.breaks.append(_break_finding(reason))
+        refusals.collect()
         return compile_region(gm, *args, **kwargs)
 
     return compiled
 
 
-def _without_a_graph(run: DryRun, reasons: Counter[str]) -> list[Spot]:
+def _breaks_without_graph(run: DryRun, reasons: Counter[str]) -> list[Finding]:
     """Breaks that no graph ends at: nothing is computed before them, or Dynamo leaves the whole function to Python."""
-    told = {spot.what for spot in run.breaks}
-    return [Spot(text, "") for text in dict.fromkeys(map(_in_words, reasons)) if text not in told]
+    known = {finding.what for finding in run.breaks}
+    return [Finding(text, "") for text in dict.fromkeys(map(_break_reason, reasons)) if text not in known]
 
 
-def _in_words(reason: str) -> str:
+def _break_reason(reason: str) -> str:
     """Why a graph breaks."""
     text = next((line.strip() for line in reason.splitlines() if line.strip()), "")
     return "a branch on the values of a tensor" if text.startswith(_BRANCHES) else text
 
 
-def _broken(reason: Any) -> Spot:
-    text = _in_words(str(reason.reason))
+def _break_finding(reason: Any) -> Finding:
+    text = _break_reason(str(reason.reason))
     frame = reason.user_stack[-1] if reason.user_stack else None
-    return Spot(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
+    return Finding(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
 
 
-def _place(node: fx.Node) -> str:
+def _source_line(node: fx.Node) -> str:
     source = source_of(node)
     return f"{source.file}:{source.line}: {source.code}" if source.file else ""
 
 
-class _Zeros:
+class _ZeroOutputs:
     """Answers calls of a graph with zeros of the right dtypes and shapes; inputs stay as they are."""
 
     def __init__(self, module: fx.GraphModule) -> None:
@@ -175,17 +177,19 @@ class _Zeros:
     def __call__(self, *args: Any) -> Any:
         fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
         with fake as mode, torch.no_grad():
-            fakes = [mode.from_tensor(each, static_shapes=True) if isinstance(each, Tensor) else each for each in args]
+            fakes = [
+                mode.from_tensor(value, static_shapes=True) if isinstance(value, Tensor) else value for value in args
+            ]
             results = self._module(*fakes)
-        return [_zeros(each) if isinstance(each, Tensor) else _known(each) for each in results]
+        return [_make_zeros(value) if isinstance(value, Tensor) else _concrete(value) for value in results]
 
 
-def _zeros(fake: Tensor) -> Tensor:
-    shape, strides = ([_known(size) for size in sizes] for sizes in (fake.shape, fake.stride()))
+def _make_zeros(fake: Tensor) -> Tensor:
+    shape, strides = ([_concrete(size) for size in sizes] for sizes in (fake.shape, fake.stride()))
     return torch.empty_strided(shape, strides, dtype=fake.dtype, device=fake.device).zero_()
 
 
-def _known(value: Any) -> Any:
+def _concrete(value: Any) -> Any:
     """A number that values of tensors decide, in which every unknown is 1: most scripts can go on with that size."""
     if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return value

@@ -7,27 +7,25 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..ge import Node, sources_of
+from ..ge import Node, Source, sources_of
 from ..host.engine import missing_kernels
 from ..start.compiling import source_of
-from .findings import Spot
+from .findings import Finding
 
 
-def kernel_gaps(ge_graph: Any) -> list[Spot]:
+def missing_ge_kernels(ge_graph: Any) -> list[Finding]:
     """The types of GE nodes that the host cannot compute, each with the line of its first node."""
     first: dict[str, Node] = {}
     for node in missing_kernels(ge_graph, sources_of(ge_graph)):
         first.setdefault(node.type, node)
-    return [
-        Spot(kind, f"{node.source.file}:{node.source.line}" if node.source.file else "") for kind, node in first.items()
-    ]
+    return [Finding(kind, _location(node.source)) for kind, node in first.items()]
 
 
-def eager_gaps(gm: fx.GraphModule) -> list[Spot]:
+def missing_eager_kernels(gm: fx.GraphModule) -> list[Finding]:
     """The operators of torch_npu that the host cannot compute eagerly, which is how captured graphs run."""
     from ..meta import RECORDS
 
-    found: dict[str, Spot] = {}
+    findings: dict[str, Finding] = {}
     for node in gm.graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "npu":
             continue
@@ -36,6 +34,9 @@ def eager_gaps(gm: fx.GraphModule) -> list[Spot]:
         )
         record = RECORDS.get(name)
         if record is None or record.reference is None:
-            source = source_of(node)
-            found.setdefault(name, Spot(name, f"{source.file}:{source.line}" if source.file else ""))
-    return list(found.values())
+            findings.setdefault(name, Finding(name, _location(source_of(node))))
+    return list(findings.values())
+
+
+def _location(source: Source) -> str:
+    return f"{source.file}:{source.line}" if source.file else ""

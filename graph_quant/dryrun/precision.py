@@ -8,37 +8,44 @@ from collections.abc import Iterator
 from ..dumps import Dump
 from ..ge import CONST_TYPES, CONTRACTION, INPUT_TYPES, OUTPUT_TYPE, QUANTISED, Node
 from ..host.kernels import facts
-from .findings import Spot
+from .findings import Finding
 
 _OUTSIDE = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
 _SHOWN_TYPES = 6
 
 
-def float_contractions(dump: Dump) -> list[Spot]:
+def float_contractions(dump: Dump) -> list[Finding]:
     """The multiplications of matrices that read nothing quantised, by Python line."""
-    lines: Counter[Spot] = Counter()
+    lines: Counter[Finding] = Counter()
     for node in dump.order:
         if facts(node.type).flops == CONTRACTION and not _is_quantised(dump, node):
-            types = ", ".join(str(read) for read in dump.inference.reads(node)[:2])
-            lines[Spot(f"{node.type}({types})", _line(node))] += 1
-    return [Spot(f"{times} × {spot.what}" if times > 1 else spot.what, spot.where) for spot, times in lines.items()]
+            types = ", ".join(str(read) for read in dump.inference.input_types(node)[:2])
+            lines[Finding(f"{node.type}({types})", _line(node))] += 1
+    return _merge_counts(lines)
 
 
-def float_islands(dump: Dump) -> list[Spot]:
+def float_islands(dump: Dump) -> list[Finding]:
     """The connected parts of the graph without a quantised tensor that lie between two quantised nodes."""
     floating = {node.name for node in dump.order if _is_floating(dump, node)}
-    islands: Counter[Spot] = Counter()
-    for island in _connected(dump, floating):
+    islands: Counter[Finding] = Counter()
+    for island in _connected_parts(dump, floating):
         before = {edge.node for name in island for edge in dump.nodes[name].inputs} - island
         after = {node.name for name in island for node, _ in dump.consumers[name]} - island
-        first = [dump.nodes[name] for name in before if _touches(dump, name)]
-        last = [dump.nodes[name] for name in after if _touches(dump, name)]
+        first = [dump.nodes[name] for name in before if _is_quantised_step(dump, name)]
+        last = [dump.nodes[name] for name in after if _is_quantised_step(dump, name)]
         if first and last:
-            islands[_described(dump, island, first, last)] += 1
-    return [Spot(f"{times} × {spot.what}" if times > 1 else spot.what, spot.where) for spot, times in islands.items()]
+            islands[_describe_island(dump, island, first, last)] += 1
+    return _merge_counts(islands)
 
 
-def _described(dump: Dump, island: set[str], first: list[Node], last: list[Node]) -> Spot:
+def _merge_counts(counts: Counter[Finding]) -> list[Finding]:
+    return [
+        Finding(f"{times} × {finding.what}" if times > 1 else finding.what, finding.where)
+        for finding, times in counts.items()
+    ]
+
+
+def _describe_island(dump: Dump, island: set[str], first: list[Node], last: list[Node]) -> Finding:
     computing = Counter(dump.nodes[name].type for name in island if _computes(dump.nodes[name]))
     shown = ", ".join(
         f"{times} {kind}" if times > 1 else kind for kind, times in sorted(computing.items())[:_SHOWN_TYPES]
@@ -46,10 +53,10 @@ def _described(dump: Dump, island: set[str], first: list[Node], last: list[Node]
     more = f" and {len(computing) - _SHOWN_TYPES} types more" if len(computing) > _SHOWN_TYPES else ""
     ends = " → ".join("/".join(sorted({node.type for node in nodes})) for nodes in (first, last))
     earliest = min((dump.nodes[name] for name in island), key=lambda node: dump.position[node.name])
-    return Spot(f"{ends}: {shown or 'no arithmetic'}{more}", _line(earliest))
+    return Finding(f"{ends}: {shown or 'no arithmetic'}{more}", _line(earliest))
 
 
-def _connected(dump: Dump, names: set[str]) -> Iterator[set[str]]:
+def _connected_parts(dump: Dump, names: set[str]) -> Iterator[set[str]]:
     left = set(names)
     while left:
         island: set[str] = set()
@@ -66,7 +73,7 @@ def _connected(dump: Dump, names: set[str]) -> Iterator[set[str]]:
 def _is_floating(dump: Dump, node: Node) -> bool:
     if node.type in _OUTSIDE or node.name in dump.inference.values or _is_quantised(dump, node):
         return False
-    return any("float" in (each.dtype or "") for each in dump.inference.types[node.name])
+    return any("float" in (tensor.dtype or "") for tensor in dump.inference.types[node.name])
 
 
 def _computes(node: Node) -> bool:
@@ -74,13 +81,13 @@ def _computes(node: Node) -> bool:
     return bool(about.flops) and not about.view
 
 
-def _touches(dump: Dump, name: str) -> bool:
+def _is_quantised_step(dump: Dump, name: str) -> bool:
     return name in dump.nodes and dump.nodes[name].type not in _OUTSIDE and _is_quantised(dump, dump.nodes[name])
 
 
 def _is_quantised(dump: Dump, node: Node) -> bool:
-    every = (*dump.inference.reads(node), *dump.inference.types[node.name])
-    return any(each.dtype in QUANTISED for each in every)
+    tensors = (*dump.inference.input_types(node), *dump.inference.types[node.name])
+    return any(tensor.dtype in QUANTISED for tensor in tensors)
 
 
 def _line(node: Node) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch._dynamo.utils import get_compilation_metrics
 
-from .findings import DryRun, Spot
+from .findings import DryRun, Finding
 
-_SAID = re.compile(r"got Refusal\((?P<said>(?P<quote>['\"]).*(?P=quote))\)")
+_REFUSAL = re.compile(r"got Refusal\((?P<message>(?P<quote>['\"]).*(?P=quote))\)")
 
 
 class Refusals:
@@ -22,19 +22,19 @@ class Refusals:
         self._run = run
         self._seen = get_compilation_metrics()
 
-    def look(self) -> None:
+    def collect(self) -> None:
         """Note in the run what was refused since the last look."""
         metrics = get_compilation_metrics()
-        known = {id(each) for each in self._seen}
+        known = set(map(id, self._seen))
         for trace in metrics:
             if id(trace) not in known:
-                self._run.refused += [spot for spot in _refused(trace) if spot not in self._run.refused]
+                self._run.refused += [finding for finding in _read_refusal(trace) if finding not in self._run.refused]
         self._seen = metrics
 
 
-def _refused(trace: Any) -> Iterator[Spot]:
-    said = _SAID.search(trace.fail_reason or "")
-    if said is not None:
+def _read_refusal(trace: Any) -> Iterator[Finding]:
+    match = _REFUSAL.search(trace.fail_reason or "")
+    if match is not None:
         file, line = trace.fail_user_frame_filename, trace.fail_user_frame_lineno
         where = f"{file}:{line}: {linecache.getline(file, line).strip()}" if file else ""
-        yield Spot(ast.literal_eval(said["said"]), where)
+        yield Finding(ast.literal_eval(match["message"]), where)

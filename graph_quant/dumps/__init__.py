@@ -1,34 +1,35 @@
-"""GE graph dumps: read, compared, checked and replayed.
+"""Read, compare, check and replay GE graph dumps.
 
-Names are loaded when they are first used: who looks at a small dump waits for what shows it and for nothing else.
+Names are imported on first use, so that a command loads only the modules that it needs.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from ..discovery import load_attribute
 
 if TYPE_CHECKING:
-    from .analyse.apply_passes import before_and_after as before_and_after
-    from .analyse.apply_passes import lean as lean
+    from .analyse.apply_passes import pass_summary_lines as pass_summary_lines
+    from .analyse.apply_passes import run_passes as run_passes
     from .analyse.cost import Costs as Costs
     from .analyse.device_check import check_device_data as check_device_data
     from .analyse.lint import Finding as Finding
     from .analyse.lint import Severity as Severity
     from .analyse.lint import lint as lint
-    from .analyse.lint import rules as rules
+    from .analyse.lint import lint_rules as lint_rules
     from .analyse.pass_history import History as History
-    from .analyse.pass_history import history as history
-    from .analyse.pass_history import series as series
-    from .analyse.profile import join as join
-    from .analyse.profile import read_rows as read_rows
+    from .analyse.pass_history import group_pass_dumps as group_pass_dumps
+    from .analyse.pass_history import trace_passes as trace_passes
+    from .analyse.profile import join_profile as join_profile
+    from .analyse.profile import read_profile as read_profile
     from .analyse.replay import read_tensors as read_tensors
     from .analyse.replay import replay as replay
     from .analyse.replay import write_tensors as write_tensors
-    from .analyse.roofline import SOURCE as SOURCE
-    from .analyse.roofline import bound as bound
-    from .analyse.roofline import chip as chip
+    from .analyse.roofline import PEAK_SOURCE as PEAK_SOURCE
+    from .analyse.roofline import find_chip as find_chip
+    from .analyse.roofline import roofline_bound as roofline_bound
     from .dump import Dump as Dump
     from .dump import from_graph as from_graph
     from .dump import load as load
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from .errors import MissingInputError as MissingInputError
     from .errors import SizeError as SizeError
     from .errors import TooLargeError as TooLargeError
-    from .graph.node_text import quantity as quantity
+    from .graph.node_text import format_quantity as format_quantity
     from .read.device_data import DeviceData as DeviceData
-    from .read.folder import dumps_in as dumps_in
     from .read.folder import find_dumps as find_dumps
+    from .read.folder import list_dumps as list_dumps
     from .read.formats import is_tape as is_tape
     from .read.tape import read_tape as read_tape
     from .render.tape import tape_to_dot as tape_to_dot
@@ -61,17 +62,17 @@ if TYPE_CHECKING:
 _HOMES = {
     "analyse.cost": ("Costs",),
     "analyse.device_check": ("check_device_data",),
-    "analyse.apply_passes": ("before_and_after", "lean"),
-    "analyse.lint": ("Finding", "Severity", "lint", "rules"),
-    "analyse.pass_history": ("History", "history", "series"),
-    "analyse.profile": ("join", "read_rows"),
+    "analyse.apply_passes": ("pass_summary_lines", "run_passes"),
+    "analyse.lint": ("Finding", "Severity", "lint", "lint_rules"),
+    "analyse.pass_history": ("History", "trace_passes", "group_pass_dumps"),
+    "analyse.profile": ("join_profile", "read_profile"),
     "analyse.replay": ("read_tensors", "replay", "write_tensors"),
-    "analyse.roofline": ("SOURCE", "bound", "chip"),
+    "analyse.roofline": ("PEAK_SOURCE", "roofline_bound", "find_chip"),
     "dump": ("Dump", "from_graph", "load"),
     "errors": ("DumpError", "MissingInputError", "SizeError", "TooLargeError"),
-    "graph.node_text": ("quantity",),
+    "graph.node_text": ("format_quantity",),
     "read.device_data": ("DeviceData",),
-    "read.folder": ("dumps_in", "find_dumps"),
+    "read.folder": ("list_dumps", "find_dumps"),
     "read.formats": ("is_tape",),
     "read.tape": ("read_tape",),
     "render.to_text": ("node_lines", "summary_lines"),
@@ -86,9 +87,26 @@ _HOMES = {
     "render.to_ge_readable": ("to_ge_readable",),
     "render.tree": ("tree_lines",),
 }
+# Names of version 0.1, which still work with a warning.
+_RENAMED = {
+    "SOURCE": "PEAK_SOURCE",
+    "before_and_after": "pass_summary_lines",
+    "bound": "roofline_bound",
+    "chip": "find_chip",
+    "dumps_in": "list_dumps",
+    "history": "trace_passes",
+    "join": "join_profile",
+    "lean": "run_passes",
+    "quantity": "format_quantity",
+    "read_rows": "read_profile",
+    "rules": "lint_rules",
+    "series": "group_pass_dumps",
+}
 __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = load_attribute(name, _HOMES, __name__)
-    return found
+    if name in _RENAMED:
+        warn(f"graph_quant.dumps.{name} is now graph_quant.dumps.{_RENAMED[name]}", DeprecationWarning, stacklevel=2)
+    value = globals()[name] = load_attribute(_RENAMED.get(name, name), _HOMES, __name__)
+    return value

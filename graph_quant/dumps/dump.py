@@ -1,4 +1,4 @@
-"""A dump, and what can be asked of it."""
+"""A dump: its graph, and what can be computed from it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build_nodes, format_attributes, sort_topologically
 from .errors import DumpError
-from .read.file_contents import CUT_OFF, GE_KINDS, PLANNED_KINDS, Progress
-from .read.formats import read
-from .read.subgraph_roles import role
+from .read.file_contents import ANNOTATED_KINDS, GE_KINDS, TRUNCATED, Progress
+from .read.formats import read_file
+from .read.subgraph_roles import role_name
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .analyse.lint import Finding
     from .graph.infer import Inference
     from .graph.outline import Item
-    from .graph.patterns import Idiom
+    from .graph.patterns import Pattern
 
 
 _SHOWN_TYPES = 4
@@ -30,16 +30,35 @@ _DEEPEST = 64
 
 
 class Callee(NamedTuple):
-    """A graph that a node calls, and what it is to that node: ``f``, ``then_branch``, ``body``."""
+    """A graph that a node calls, and its role there: ``f``, ``then_branch``, ``body``."""
 
     role: str
     graph: Dump
 
 
 class Dump:
-    """A GE graph, with the graphs that its nodes call: from a file, or from a graph in this process.
+    """A GE graph with the graphs that its nodes call; made by `load` or `from_graph`.
 
-    ``missing`` says in words what the file does not tell.
+    Args:
+        graph_def: GE's GraphDef.
+        sources: The Python line of each node, by node name.
+        kind: The format of the file; ``live`` for a graph of this process.
+        others: Further GraphDefs of the same file: the graphs that nodes call.
+        missing: What the file does not contain, in words.
+
+    Attributes:
+        nodes: The nodes by name.
+        order: The nodes in execution order.
+        calls: For each calling node, the graphs that it calls.
+        uncalled: Graphs of the file that no node calls.
+
+    Raises:
+        DumpError: If the graph is malformed or its graphs call each other in a circle.
+
+    Example:
+        >>> dump = graph_quant.dumps.load("graph.txt")
+        >>> print(dump)
+        >>> [finding.message for finding in dump.lint()]
     """
 
     def __init__(
@@ -65,48 +84,48 @@ class Dump:
             self._link(sources, {other.name: other for other in others})
 
     def _link(self, sources: dict[str, Source] | None, others: dict[str, Any]) -> None:
-        """Make the graphs that nodes call, each once, and those that no node calls."""
-        made: dict[str, Dump] = {}
+        """Create the graphs that nodes call, each once, and those that no node calls."""
+        linked: dict[str, Dump] = {}
 
-        def enter(dump: Dump, above: tuple[str, ...]) -> None:
+        def enter(dump: Dump, callers: tuple[str, ...]) -> None:
             for node in dump.order:
                 names = [name for name in node.proto.subgraph_name if name in others]
-                for place, name in enumerate(names):
-                    if name in above or len(above) > _DEEPEST:
+                for index, name in enumerate(names):
+                    if name in callers or len(callers) > _DEEPEST:
                         raise DumpError(f"{node.name}: the graphs call each other in a circle, through {name}")
-                    called = role(node.type, place, len(names) > 1)
-                    dump.calls.setdefault(node.name, []).append(Callee(called, get(name, above)))
+                    called = role_name(node.type, index, len(names) > 1)
+                    dump.calls.setdefault(node.name, []).append(Callee(called, get(name, callers)))
 
-        def get(name: str, above: tuple[str, ...]) -> Dump:
-            if name not in made:
-                made[name] = Dump(others[name], sources, self.kind)
-                enter(made[name], (*above, name))
-            return made[name]
+        def get(name: str, callers: tuple[str, ...]) -> Dump:
+            if name not in linked:
+                linked[name] = Dump(others[name], sources, self.kind)
+                enter(linked[name], (*callers, name))
+            return linked[name]
 
         enter(self, (self.name,))
-        self.uncalled = [get(name, (self.name,)) for name in others if name not in made]
+        self.uncalled = [get(name, (self.name,)) for name in others if name not in linked]
 
     @property
     def name(self) -> str:
-        """The graph's own name."""
+        """The name of the graph."""
         return str(self.graph_def.name)
 
     @property
     def trusts_descs(self) -> bool:
-        """Whether the descs are what was inferred, as in GE's own dumps, rather than what a converter left there."""
+        """Whether descs hold inferred types, as in GE's own dumps, rather than what a converter wrote there."""
         return self.kind in GE_KINDS or self.kind == "fx"
 
     @cached_property
     def is_scheduled(self) -> bool:
-        """Whether GE has given the nodes their streams and memory."""
+        """Whether GE has assigned streams and memory to the nodes."""
         return any(node.proto.stream_id > 0 or node.proto.output_i for node in self.order)
 
     def attributes(self, node: Node) -> dict[str, str]:
-        """The attributes of a node that say what it computes, in words."""
-        return format_attributes(node.proto, declared=self.kind in PLANNED_KINDS)
+        """The attributes of a node that determine what it computes, as text."""
+        return format_attributes(node.proto, declared=self.kind in ANNOTATED_KINDS)
 
     def graphs(self) -> Iterator[Dump]:
-        """Itself and all graphs that are called from it, each once, callers first."""
+        """Yield this graph and all graphs called from it, each once, callers first."""
         seen: dict[int, Dump] = {}
         waiting = [self]
         while waiting:
@@ -125,7 +144,7 @@ class Dump:
         return f"<Dump ({self.kind}) of {len(kinds)} nodes: {ends}; {common}>"
 
     def _repr_html_(self) -> str:
-        """The graph, where a notebook shows it."""
+        """The interactive page of the graph, for notebooks."""
         self.infer()
         from .analyse.cost import Costs
         from .render.to_html import to_html
@@ -135,7 +154,7 @@ class Dump:
 
     @cached_property
     def consumers(self) -> dict[str, list[tuple[Node, int]]]:
-        """For every node, who reads it: the consumer and the position of its input."""
+        """For every node its readers: the consumer and the index of the input."""
         readers: dict[str, list[tuple[Node, int]]] = {name: [] for name in self.nodes}
         for node in self.nodes.values():
             for position, edge in enumerate(node.inputs):
@@ -145,16 +164,16 @@ class Dump:
 
     @cached_property
     def position(self) -> dict[str, int]:
-        """The place of every node in the execution order."""
-        return {node.name: place for place, node in enumerate(self.order)}
+        """The index of every node in the execution order."""
+        return {node.name: index for index, node in enumerate(self.order)}
 
     @property
     def inference(self) -> Inference:
-        """The dtype and shape of every output, from the host's kernels run on fake tensors."""
+        """The dtype and shape of every output, inferred by running the host's kernels on fake tensors."""
         return self.infer()
 
     def infer(self, progress: Progress | None = None) -> Inference:
-        """``inference``, with ``progress`` told the share that is done."""
+        """Compute ``inference`` once; ``progress`` is called with the fraction done."""
         if self._inference is None:
             from .graph.symbol_limits import check_inputs
 
@@ -163,53 +182,53 @@ class Dump:
 
             from .graph.infer import infer
 
-            self._take(infer(self, progress))
+            self._store_inference(infer(self, progress))
             for uncalled in self.uncalled:
                 uncalled.infer()
         return self._inference  # type: ignore[return-value]
 
-    def _take(self, inference: Inference) -> None:
-        """Keep what was inferred, of the called graphs too."""
+    def _store_inference(self, inference: Inference) -> None:
+        """Store the inferred types, also in the called graphs."""
         self._inference = inference
         for calls in self.calls.values():
             for call in calls:
                 if call.graph.name in inference.inner:
-                    call.graph._take(inference.inner[call.graph.name])
+                    call.graph._store_inference(inference.inner[call.graph.name])
 
     @cached_property
-    def idioms(self) -> list[Idiom]:
-        """Chains of nodes that say one thing."""
-        from .graph.patterns import find_idioms
+    def patterns(self) -> list[Pattern]:
+        """Chains of nodes that together do one thing, such as packing int4."""
+        from .graph.patterns import find_patterns
 
-        return find_idioms(self)
+        return find_patterns(self)
 
     @cached_property
     def outline(self) -> Item:
-        """The modules that the graph came from, or the layers found in it; each kind of layer once."""
-        from .graph.outline import outline
+        """The modules that the graph came from, or the repeating layers found in it."""
+        from .graph.outline import build_outline
 
         self.infer()
-        return outline(self)
+        return build_outline(self)
 
     def to_fx(self) -> torch.fx.GraphModule:
-        """The graph as a module that computes it on this machine."""
+        """Import the graph as an FX module of host kernels."""
         from .analyse.replay import to_fx
 
         return to_fx(self)
 
     def diff(self, other: Dump) -> Difference:
-        """What changed from this dump to ``other``."""
-        from .analyse.diff import compare
+        """Compare this dump with ``other``."""
+        from .analyse.diff import compare_dumps
 
-        return compare(self, other)
+        return compare_dumps(self, other)
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the file stops in the middle of a graph."""
-        return CUT_OFF in self.missing
+        """Whether the file ends in the middle of a graph."""
+        return TRUNCATED in self.missing
 
     def lint(self, ignore: Sequence[str] = ()) -> list[Finding]:
-        """What is wrong or wasteful in the graph, rule by rule."""
+        """Check the graph against the lint rules; see `graph_quant.dumps.lint`."""
         from .analyse.lint import lint
 
         return lint(self, ignore)
@@ -220,30 +239,62 @@ def _ignore_progress(share: float) -> None:  # noqa: ARG001
 
 
 def load(path: str | Path, source: str | Path | None = None, progress: Any = None) -> Dump:
-    """Read the dump at ``path``; Python lines come from it, or from ``source``, its ``py`` twin."""
+    """Read a dump of any supported format.
+
+    Args:
+        path: The file, written by TorchAir (txt, pbtxt, py, air), by GE (ge_proto, ge_onnx, ge_readable) or by
+            TORCH_COMPILE_DEBUG (FX graphs). The format is detected from the content.
+        source: The ``py`` dump of the same graph, from which the Python line of each node is taken.
+        progress: A function that is called with the fraction done.
+
+    Returns:
+        The dump.
+
+    Raises:
+        DumpError: If a file cannot be read, or is not a dump.
+
+    Example:
+        >>> dump = load("dynamo_optimized_graph_1.txt", source="dynamo_optimized_graph_1.py")
+    """
     report = progress or _ignore_progress
-    twin = _twin_sources(Path(source)) if source is not None else {}
+    twin = _read_twin_sources(Path(source)) if source is not None else {}
     try:
-        found = read(Path(path), report)
-        return Dump(found.graphs[0], {**found.sources, **twin}, found.kind, found.graphs[1:], found.missing)
+        contents = read_file(Path(path), report)
+        return Dump(
+            contents.graphs[0], {**contents.sources, **twin}, contents.kind, contents.graphs[1:], contents.missing
+        )
     except GeError as error:
         raise DumpError(f"{path}: {error}") from None
 
 
-def _twin_sources(path: Path) -> dict[str, Source]:
-    """The sources that a ``py`` dump tells; not of its constants, which it writes without their names."""
+def _read_twin_sources(path: Path) -> dict[str, Source]:
+    """Read the sources of a ``py`` dump, except those of constants, which it writes without names."""
     try:
-        found = read(path, _ignore_progress)
+        contents = read_file(path, _ignore_progress)
     except GeError as error:
         raise DumpError(f"the source {path}: {error}") from None
-    if found.kind != "py":
-        raise DumpError(f"the source must be a py dump, {path} is {found.kind}")
-    named = {op.name for op in found.graphs[0].op if op.type != "Const"}
-    return {name: source for name, source in found.sources.items() if name in named}
+    if contents.kind != "py":
+        raise DumpError(f"the source must be a py dump, {path} is {contents.kind}")
+    named = {op.name for op in contents.graphs[0].op if op.type != "Const"}
+    return {name: source for name, source in contents.sources.items() if name in named}
 
 
 def from_graph(graph: Any) -> Dump:
-    """A dump of a live graph: TorchAir's ``GeGraph``, with the Python line of each node, or a GraphDef."""
+    """Make a dump of a graph in this process.
+
+    Args:
+        graph: TorchAir's ``GeGraph``, whose nodes have Python lines, or a GraphDef.
+
+    Returns:
+        The dump, of kind ``live``.
+
+    Raises:
+        TypeError: If ``graph`` is neither.
+
+    Example:
+        >>> dump = from_graph(ge_graph)
+        >>> dump.inference.types["MatMulV2"]
+    """
     graph_def = getattr(graph, "_proto", graph)
     if not hasattr(graph_def, "op"):
         raise TypeError(f"from_graph: graph must be a GeGraph or a GraphDef, got {type(graph).__name__}")
@@ -251,7 +302,7 @@ def from_graph(graph: Any) -> Dump:
 
 
 def _live_sources(graph: Any) -> dict[str, Source]:
-    """What the host noted beside a graph while TorchAir lowered it."""
+    """The sources that the host recorded while TorchAir lowered the graph."""
     from ..ge import sources_of
 
     return sources_of(graph)

@@ -1,4 +1,4 @@
-"""The errors a dump can raise: a sentence for the user."""
+"""The errors of dumps; every message is one line for the user."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ from ..ge import GeError, TooMuchError
 
 
 class DumpError(GeError):
-    """A dump, or something that was asked of it, cannot be read; the message is one line."""
+    """A dump cannot be read, or an operation on it is not possible.
+
+    Example:
+        >>> try:
+        ...     load("notes.txt")
+        ... except DumpError as error:
+        ...     print(error)
+    """
 
 
 class SizeError(DumpError):
-    """A size that was given for a symbol cannot be."""
+    """The size passed for a symbol is not possible, or the dump has no such symbol."""
 
 
 class UnboundedSizeError(DumpError, TooMuchError):
-    """A size that a dump states has no bounds."""
+    """A size expression in a dump exceeds the largest integer that is evaluated."""
 
 
 class TooLargeError(DumpError):
-    """Smaller sizes are needed."""
+    """A replay would need more memory than allowed."""
 
 
 class MissingInputError(DumpError):
-    """An input cannot be made up, and has to be given."""
+    """An input cannot be generated and must be passed."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from graph_quant.dumps.render.page_script import MODULES, script
+from graph_quant.dumps.render.page_script import MODULES, join_script
 
 FOLDER = Path(__file__).parents[2] / "graph_quant" / "dumps" / "render" / "page"
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.mjs")}
@@ -16,7 +16,7 @@ TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.
 
 def test_every_module_is_joined_once() -> None:
     assert sorted(MODULES) == sorted(TEXTS)
-    joined = script()
+    joined = join_script()
     assert not re.search(r"^(import|export)\b", joined, re.MULTILINE)
 
 
@@ -31,7 +31,7 @@ def test_node_reads_them(tmp_path) -> None:
     node = shutil.which("node")
     if node is None:
         return  # the browser's tests run the script
-    (tmp_path / "joined.js").write_text(script(), encoding="utf-8")
+    (tmp_path / "joined.js").write_text(join_script(), encoding="utf-8")
     for path in [*FOLDER.glob("*.mjs"), tmp_path / "joined.js"]:
         done = subprocess.run([node, "--check", path], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -15,11 +15,11 @@ def report(rank: int, ok: bool) -> dict[str, object]:
 def test_it_is_right_where_every_rank_is() -> None:
     for second in (True, False):
         ranks = [report(0, True), report(1, second)]
-        assert json.loads(rank_reports._document(ranks, 2)) == {"ok": second, "ranks": ranks}
+        assert json.loads(rank_reports._join_json(ranks, 2)) == {"ok": second, "ranks": ranks}
 
 
 def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> None:
-    page = rank_reports._page([report(0, True), report(1, False)], ["<p>first</p>", '<p class="second"></p>'])
+    page = rank_reports._join_pages([report(0, True), report(1, False)], ["<p>first</p>", '<p class="second"></p>'])
     assert page.count("<iframe") == 2
     assert '<details><summary>x.py, rank 0 of 2: equal</summary><iframe srcdoc="&lt;p&gt;first' in page
     assert "<details open><summary>x.py, rank 1 of 2: a &lt; b &amp; c" in page
@@ -29,13 +29,13 @@ def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> 
 def test_what_the_joined_report_becomes_is_not_told_to_ranks() -> None:
     own = ["verify", "--ranks", "2", "--json", "a.json", "--min-sqnr", "40", "--html=b.html"]
     given = argparse.Namespace(own=own, arguments=["x.py", "--json"])
-    told = script_options.command_of_a_rank("verify", given, "--ranks", "--json", "--html")
+    told = script_options.rank_command("verify", given, "--ranks", "--json", "--html")
     assert told[1:] == ["-m", "graph_quant", "verify", "--min-sqnr", "40", "--", "x.py", "--json"]
 
 
 def test_a_rank_that_left_no_report_is_not_right() -> None:
-    assert not json.loads(rank_reports._document([report(0, True)], 2))["ok"]
-    assert not json.loads(rank_reports._document([], 2))["ok"]
+    assert not json.loads(rank_reports._join_json([report(0, True)], 2))["ok"]
+    assert not json.loads(rank_reports._join_json([], 2))["ok"]
 
 
 def test_ranks_that_end_well_without_a_report_are_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

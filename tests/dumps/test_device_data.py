@@ -64,7 +64,7 @@ def dump_all(dump: dumps.Dump, results: dict[str, torch.Tensor], folder: Path, k
 
 
 def _raw(path: Path, tensors: list[tuple[str, int, torch.Tensor]]) -> None:
-    message, content = device_data._message()(), b""
+    message, content = device_data._dump_message()(), b""
     for side, place, tensor in tensors:
         parts = getattr(message, side)
         while len(parts) <= place:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, summary_lines, to_ge_onnx, to_ge_proto, to_ge_readable
-from graph_quant.dumps.graph.placement import placement
+from graph_quant.dumps.graph.placement import read_placement
 from graph_quant.ge.protobuf import schema
 from graph_quant.ge.registrations import is_known
 
@@ -62,7 +62,7 @@ def test_formats_placement_and_origins_are_shown_and_plans_are_not():
         "pads=[1, 1, 1, 1], strides=[1, 1, 1, 1]) -> float16[1, 16, 8, 8] NCHW as NC1HWC0[1, 1, 8, 8, 16]"
         "  @ stream 1, AIcoreEngine, at 0x1000, workspace 512 B  = fused conv + norm + relu"
     )
-    assert placement(dump, dump.nodes["conv_relu"]).origins == ("conv", "norm", "relu")
+    assert read_placement(dump, dump.nodes["conv_relu"]).origins == ("conv", "norm", "relu")
     assert "graph twice, then_branch of branch:" in lines
 
 

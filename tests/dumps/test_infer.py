@@ -56,7 +56,7 @@ def test_int4_upstream(int4):
 
 
 def test_the_packing_of_int4_is_one_idiom(int4):
-    (idiom,) = int4.idioms
+    (idiom,) = int4.patterns
     assert (idiom.label, idiom.head) == ("pack int4", "Reshape_1")
     kinds = sorted(int4.nodes[name].type for name in idiom.members)
     assert kinds == ["Bitcast", "ConcatV2", "Const", "Const", "Const", "Div", "Reshape", "Reshape", "Shape"]
@@ -64,7 +64,7 @@ def test_the_packing_of_int4_is_one_idiom(int4):
 
 def test_this_package_packs_with_three_nodes(live):
     dump = dumps.load(live["group_quant_int4"].txt)
-    (idiom,) = dump.idioms
+    (idiom,) = dump.patterns
     assert sorted(dump.nodes[name].type for name in idiom.members) == ["Bitcast", "Const", "Reshape"]
     assert not dump.inference.disagreements
 
@@ -87,7 +87,7 @@ def test_peak_memory_by_hand(live):
 
 def test_a_size_baked_into_a_dynamic_graph_is_found():
     dump = dumps.load(DATA / "upstream_block_original.txt")
-    assert {name: size for name, (size, _) in dump.inference.baked.items()} == {"s27": 8}
+    assert {name: size for name, (size, _) in dump.inference.specialised.items()} == {"s27": 8}
     assert not dump.inference.failures
     assert str(dump.inference.types["Add_3"][0]) == "float32[s77, 8, 32]"
 
@@ -108,7 +108,7 @@ def test_a_symbol_that_only_fits_another_is_tied_to_it(live):
     assert str(dump.inference.types["arg6_1"][0]) == f"float32[8*{columns}]"
     assert not dump.inference.failures
     # The activation is never packed; the weight comes packed.
-    assert [idiom.kind for idiom in dump.idioms] == ["unpack int4"]
+    assert [idiom.kind for idiom in dump.patterns] == ["unpack int4"]
     assert f" can only be 8*{columns}" in "\n".join(summary_lines(dump, Costs(dump)))
 
 
@@ -136,11 +136,13 @@ def test_size_expressions_are_computed_not_run():
 
 
 def test_one_kernel_call_serves_all_like_nodes(monkeypatch):
-    from graph_quant.dumps.graph.fake_tensors import Fakes
+    from graph_quant.dumps.graph.fake_tensors import FakeExecutor
 
     ran: list[str] = []
-    run = Fakes._run
-    monkeypatch.setattr(Fakes, "_run", lambda self, node, *rest: (ran.append(node.type), run(self, node, *rest))[1])
+    run = FakeExecutor._run
+    monkeypatch.setattr(
+        FakeExecutor, "_run", lambda self, node, *rest: (ran.append(node.type), run(self, node, *rest))[1]
+    )
     dump = dumps.load(DATA / "upstream_block.txt")
-    infer._infer(dump, dump.order, {"s27": 8}, None)
+    infer._infer_once(dump, dump.order, {"s27": 8}, None)
     assert ran.count("LayerNormV4") < sum(node.type == "LayerNormV4" for node in dump.order)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
-from graph_quant.dumps.graph.repeats import repeats
+from graph_quant.dumps.graph.repeats import find_repeats
 from graph_quant.ge.graph import normalise_path
 from tests.support.layered import layered
 
@@ -29,7 +29,7 @@ DATA = Path(__file__).parent / "data"
     ],
 )
 def test_repeats_of_a_sequence(text, expected):
-    assert repeats(text) == expected
+    assert find_repeats(text) == expected
 
 
 def test_repeats_stand_where_they_are_said_to():
@@ -39,7 +39,7 @@ def test_repeats_stand_where_they_are_said_to():
         times = chance.randrange(3, 9)
         before, after = ([100 + n for n in range(chance.randrange(5))] for _ in range(2))
         sequence = [*before, *block * times, *after]
-        found = repeats(sequence)
+        found = find_repeats(sequence)
         for start, period, count in found:
             first = sequence[start : start + period]
             assert first * count == sequence[start : start + period * count]
@@ -52,7 +52,7 @@ def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
     dump = dumps.load(tmp_path / "model.txt")
     (layers,) = [item for item in dump.outline.children if item.kind == "layers"]
     assert (layers.times, len(layers.first.own)) == (28, 4)
-    assert layers.alike[3].own == ["quant3", "linear3", "act3", "add3"]
+    assert layers.repetitions[3].nodes == ["quant3", "linear3", "act3", "add3"]
     assert layers.differs == ["act0 scale: 1 ×27, 2 ×1"]
     assert sorted(dump.outline.names()) == sorted(dump.nodes)
     lines = list(tree_lines(dump, Costs(dump)))

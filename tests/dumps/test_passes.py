@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from graph_quant.dumps import series
+from graph_quant.dumps import group_pass_dumps
 from graph_quant.ge.protobuf import schema
 
 
@@ -108,7 +108,7 @@ def test_series_of_torchair_and_fx():
         "d/dynamo_original_graph_1_rank_0_pid_7_ts_1.txt",
         "d/dynamo_optimized_graph_1_rank_0_pid_7_ts_2.txt",
     ]
-    found = series([Path(name) for name in names])
+    found = group_pass_dumps([Path(name) for name in names])
     assert [each.name for each in found["forward graph in model__0"]] == [
         "graph", "graph_after_noop", "optimized_ge_graph",
     ]  # fmt: skip

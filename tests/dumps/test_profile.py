@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from graph_quant import dumps
-from graph_quant.dumps import Costs, join, read_rows
-from graph_quant.dumps.analyse.roofline import CHIPS, bound, chip
+from graph_quant.dumps import Costs, join_profile, read_profile
+from graph_quant.dumps.analyse.roofline import CHIPS, find_chip, roofline_bound
 
 DATA = Path(__file__).parent / "data"
 KERNELS = """\
@@ -26,7 +26,7 @@ SUMMARY = "Op Name,OP Type,Task Type,Task Duration(us)\nconv_relu,Conv2D,AI_CORE
 def test_rows_find_their_nodes(tmp_path):
     (tmp_path / "kernel_details.csv").write_text(KERNELS)
     dump = dumps.load(DATA / "small_ge_proto.txt")
-    profile = join(dump, read_rows(tmp_path / "kernel_details.csv"))
+    profile = join_profile(dump, read_profile(tmp_path / "kernel_details.csv"))
     found = {name: (each.microseconds, each.runs, each.found_by) for name, each in profile.nodes.items()}
     assert found == {
         "conv_relu": (21.0, 3, "name"),  # twice itself, and once under the name of a node that was fused into it
@@ -40,25 +40,25 @@ def test_rows_find_their_nodes(tmp_path):
 
 def test_the_other_file_of_the_profiler_is_read(tmp_path):
     (tmp_path / "op_summary_0.csv").write_text(SUMMARY)
-    (row,) = read_rows(tmp_path / "op_summary_0.csv")
+    (row,) = read_profile(tmp_path / "op_summary_0.csv")
     assert (row.name, row.type, row.microseconds, row.core) == ("conv_relu", "Conv2D", 8.0, "AI_CORE")
 
 
 def test_bounds_are_the_slower_of_memory_and_arithmetic():
     dump = dumps.load(DATA / "small_ge_proto.txt")
-    costs, peaks = Costs(dump), chip("Ascend910B3")
-    conv = bound(dump, dump.nodes["conv_relu"], costs, peaks)
+    costs, peaks = Costs(dump), find_chip("Ascend910B3")
+    conv = roofline_bound(dump, dump.nodes["conv_relu"], costs, peaks)
     moved, computed = 2 * (1024 + 2304 + 1024), 2 * 1024 * 27
     assert conv.by == "memory"
     assert conv.microseconds == pytest.approx(max(1e6 * moved / (1.6 * 2**40), 1e6 * computed / 313e12))
-    assert bound(dump, dump.nodes["weight"], costs, peaks) is None
+    assert roofline_bound(dump, dump.nodes["weight"], costs, peaks) is None
 
 
 def test_a_smaller_memory_is_a_slower_one_and_wide_elements_take_twice_as_long():
-    assert chip("Ascend910B4").memory == chip("Ascend910B4-1").memory / 2 == 0.8 * 2**40
-    assert chip("Ascend910B4").int8 == chip("A3_560T_DIE").int8 == 560e12
-    assert chip("Ascend910B2").lanes({"float32", "int8"}) == 11e12
-    assert chip("Ascend910B2").lanes({"float16"}) == 22e12
+    assert find_chip("Ascend910B4").memory == find_chip("Ascend910B4-1").memory / 2 == 0.8 * 2**40
+    assert find_chip("Ascend910B4").int8 == find_chip("A3_560T_DIE").int8 == 560e12
+    assert find_chip("Ascend910B2").vector_peak({"float32", "int8"}) == 11e12
+    assert find_chip("Ascend910B2").vector_peak({"float16"}) == 22e12
 
 
 def test_times_and_bounds_stand_in_the_lines(command, tmp_path):

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from ..dump import Dump
 
 
-def lean(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]:
+def run_passes(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]:
     """A copy of the dump's GraphDef after passes, and what each did."""
     from ... import passes
 
-    graph_def = _copy(dump)
+    graph_def = _copy_graph(dump)
     with passes.use(through):
         return graph_def, passes.run(graph_def, passes.current())
 
 
-def held(dump: Dump) -> dict[str, str]:
+def find_held_nodes(dump: Dump) -> dict[str, str]:
     """The nodes that the passes would take out but for a control edge, with that edge in words."""
     edges: dict[str, str] = {}
     for node in dump.order:
@@ -31,18 +31,18 @@ def held(dump: Dump) -> dict[str, str]:
         return {}
     from ... import passes
 
-    return {name: edges[name] for name in passes.nodes_kept_by_control_edges(_copy(dump), passes.NAMES)}
+    return {name: edges[name] for name in passes.nodes_kept_by_control_edges(_copy_graph(dump), passes.NAMES)}
 
 
-def _copy(dump: Dump) -> Any:
+def _copy_graph(dump: Dump) -> Any:
     graph_def = type(dump.graph_def)()
     graph_def.CopyFrom(dump.graph_def)
     return graph_def
 
 
-def before_and_after(dump: Dump, after: Dump, steps: list[passes.Step]) -> Iterator[str]:
+def pass_summary_lines(dump: Dump, after: Dump, steps: list[passes.Step]) -> Iterator[str]:
     """The comparison as lines: nodes, nodes by type, and passes."""
-    counts = [Counter(node.type for node in each.nodes.values()) for each in (dump, after)]
+    counts = [Counter(node.type for node in graph.nodes.values()) for graph in (dump, after)]
     yield f"passes: {len(dump.nodes)} nodes before, {len(after.nodes)} after"
     for kind, many in counts[0].most_common():
         if many != counts[1][kind]:

@@ -17,9 +17,8 @@ import sympy
 
 from ...ge import BITS, CONST_TYPES, CONTRACTION, CONVOLUTION, END_TYPES, OUTSIDE_TYPES, QUANTISED, REDUCTION, Node
 from ...host.kernels import facts
-from ..graph.placement import placement
+from ..graph.placement import read_placement
 from ..graph.shapes import Dim, TensorType
-from .open_sizes import check_symbols
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -37,7 +36,7 @@ class Cost:
     flops: Dim | None
 
 
-def size_bytes(tensor: TensorType) -> Dim | None:
+def tensor_bytes(tensor: TensorType) -> Dim | None:
     """Bytes of a tensor, as a device keeps it; int4 counts half a byte."""
     shape = tensor.layout.shape or tensor.shape
     if shape is None or tensor.dtype not in BITS or any(isinstance(d, int) and d < 0 for d in shape):
@@ -50,7 +49,7 @@ class Costs:
     """The costs of a dump; numbers once every symbol has a size."""
 
     def __init__(self, dump: Dump, sizes: Mapping[str, int] | None = None) -> None:
-        check_symbols(dump, sizes or ())
+        dump.inference.check_symbols(sizes or ())
         self._dump = dump
         self._sizes = {
             sympy.Symbol(name, integer=True, positive=True): sympy.Integer(size) for name, size in (sizes or {}).items()
@@ -67,7 +66,7 @@ class Costs:
         """The costs of a graph that is called from here."""
         if graph is self._dump:
             return self
-        return next((found for costs in self.inner.values() if (found := costs.of(graph)) is not None), None)
+        return next((match for costs in self.inner.values() if (match := costs.of(graph)) is not None), None)
 
     @cached_property
     def nodes(self) -> dict[str, Cost]:
@@ -79,8 +78,8 @@ class Costs:
         """Nodes that depend on constants alone, which GE computes once and not on every call."""
         fixed: set[str] = set()
         for node in self._dump.order:
-            made = [edge.node for edge in node.inputs if edge.node]
-            if node.type in CONST_TYPES or (made and not node.controls and fixed.issuperset(made)):
+            producers = [edge.node for edge in node.inputs if edge.node]
+            if node.type in CONST_TYPES or (producers and not node.controls and fixed.issuperset(producers)):
                 fixed.add(node.name)
         return fixed - {node.name for node in self._dump.order if node.type in END_TYPES}
 
@@ -98,24 +97,24 @@ class Costs:
         dump, types = self._dump, self._dump.inference.types
         last: dict[str, int] = {}
         for node in reversed(dump.order):
-            place = max([dump.position[node.name], last.get(node.name, 0)])
+            index = max([dump.position[node.name], last.get(node.name, 0)])
             for producer in node.producers:
                 # A view keeps its input alive as long as it lives itself.
-                until = place if facts(node.type).view else dump.position[node.name]
+                until = index if facts(node.type).view else dump.position[node.name]
                 last[producer] = max(last.get(producer, 0), until)
         ends: dict[int, int] = {}
         alive = most = 0
-        for place, node in enumerate(dump.order):
+        for index, node in enumerate(dump.order):
             if not _is_free(node):
                 sizes = [self._size(tensor) for tensor in types[node.name]]
                 if any(not isinstance(size, int) for size in sizes):
                     return None
-                made = sum(size for size in sizes if isinstance(size, int))
-                alive += made
-                end = max(last.get(node.name, place), place)
-                ends[end] = ends.get(end, 0) + made
+                allocated = sum(size for size in sizes if isinstance(size, int))
+                alive += allocated
+                end = max(last.get(node.name, index), index)
+                ends[end] = ends.get(end, 0) + allocated
             most = max(most, alive)
-            alive -= ends.pop(place, 0)
+            alive -= ends.pop(index, 0)
         return most
 
     def held(self, node_types: set[str]) -> Dim | None:
@@ -134,7 +133,7 @@ class Costs:
         touching = [
             node
             for node in computing
-            if any(t.dtype in QUANTISED for t in (*self._dump.inference.reads(node), *self._types(node)))
+            if any(t.dtype in QUANTISED for t in (*self._dump.inference.input_types(node), *self._types(node)))
         ]
         below = [costs.quantised() for costs in self.inner.values()]
         return len(touching) + sum(one for one, _ in below), len(computing) + sum(other for _, other in below)
@@ -147,9 +146,9 @@ class Costs:
             return self._called(node)
         if _is_free(node) or node.name in self._dump.inference.values or node.name in self.fixed:
             return Cost(0, 0)
-        tensors = (*self._dump.inference.reads(node), *self._types(node))
+        tensors = (*self._dump.inference.input_types(node), *self._types(node))
         transposed = any(name in node.proto.attr and node.proto.attr[name].b for name in ("transpose_x1", "adj_x1"))
-        key = (node.type, transposed, bool(placement(self._dump, node).origins), *map(id, tensors))
+        key = (node.type, transposed, bool(read_placement(self._dump, node).origins), *map(id, tensors))
         if key not in self._known:
             moved = [self._size(tensor) for tensor in tensors]
             self._known[key] = Cost(_sum(moved), self._number(self._flops(node, transposed)))
@@ -160,7 +159,7 @@ class Costs:
         calls = [(call.role, self.inner[call.graph.name]) for call in self._dump.calls[node.name]]
         branches = [costs for role, costs in calls if "branch" in role]
         totals = [
-            (_most if branches else _sum)([costs.total(what) for costs in branches or [costs for _, costs in calls]])
+            (_max if branches else _sum)([costs.total(what) for costs in branches or [costs for _, costs in calls]])
             for what in ("bytes", "flops")
         ]
         return Cost(*totals)
@@ -171,7 +170,7 @@ class Costs:
         flops = CONVOLUTION if self._is_fused_convolution(node) else facts(node.type).flops
         if flops == 0 or not self._types(node):
             return 0
-        reads, result = self._dump.inference.reads(node), self._types(node)[0]
+        reads, result = self._dump.inference.input_types(node), self._types(node)[0]
         widest = max((t.shape for t in (*reads, result) if t.shape is not None), key=len, default=None)
         if result.shape is None or widest is None:
             return None
@@ -191,14 +190,14 @@ class Costs:
 
     def _is_fused_convolution(self, node: Node) -> bool:
         """Whether GE fused a convolution into a node that is called after another of its parts, such as ReadSelect."""
-        if facts(node.type).flops == CONVOLUTION or not placement(self._dump, node).origins:
+        if facts(node.type).flops == CONVOLUTION or not read_placement(self._dump, node).origins:
             return False
-        reads = self._dump.inference.reads(node)
+        reads = self._dump.inference.input_types(node)
         return len(reads) > 1 and any(read.layout.blocks in _FILTER_FORMATS for read in reads)
 
     def _convolution(self, node: Node, result: TensorType) -> Dim | None:
         """For each element on the side of the output channels, a multiplication and an addition for each weight."""
-        fed = {edge.name: found for edge in node.inputs if (found := self._dump.inference.of(edge)) is not None}
+        fed = {edge.name: tensor for edge in node.inputs if (tensor := self._dump.inference.type_of(edge)) is not None}
         named = fed.get("filter") or fed.get("w") or (result if "BackpropFilter" in node.type else None)
         reads = list(fed.values())
         blocked = [read for read in reads if read.layout.blocks in _FILTER_FORMATS]
@@ -211,13 +210,13 @@ class Costs:
             behind = weight.shape[axes.index("H")] * weight.shape[axes.index("W")]
         else:
             channels = axes.index("N") if len(axes) == len(weight.shape) and "N" in axes else 0
-            behind = math.prod(size for place, size in enumerate(weight.shape) if place != channels)
+            behind = math.prod(size for axis, size in enumerate(weight.shape) if axis != channels)
         return 2 * math.prod(outer.shape) * behind
 
     def _size(self, tensor: TensorType) -> Dim | None:
         # Types are shared between nodes, so this is asked once for each distinct one.
         if id(tensor) not in self._bytes:
-            self._bytes[id(tensor)] = self._number(size_bytes(tensor))
+            self._bytes[id(tensor)] = self._number(tensor_bytes(tensor))
         return self._bytes[id(tensor)]
 
     def _number(self, expression: Dim | None) -> Dim | None:
@@ -233,7 +232,7 @@ def _is_free(node: Node) -> bool:
     return node.type in _FREE or facts(node.type).view
 
 
-def _most(sizes: Sequence[Dim | None]) -> Dim | None:
+def _max(sizes: Sequence[Dim | None]) -> Dim | None:
     """The largest, unknown where a part is."""
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, UNDEFINED, Node, format_attribute, printable
-from ..graph.node_text import constant_text, node_line
+from ..graph.node_text import format_constant, format_node
 from ..graph.shapes import TensorType
-from ..graph.subgraph_wiring import parameters, returned_places
+from ..graph.subgraph_wiring import map_inputs, map_outputs
 from ..read.file_contents import GE_KINDS
-from .format_coverage import carries, constant, names, same, stored
-from .match import NAMING, attribute_key, match
+from .format_coverage import can_express, compared_attributes, constant_data, is_same_attribute, printed_constant
+from .match import NAMING, attribute_key, match_nodes
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
-_UNSTATED = re.compile(r"\.\d+$")
-_WITH_DESCS = {"txt", "pbtxt"}  # what TorchAir writes with the descs that its converters left
+_UNSTATED_SIZE = re.compile(r"\.\d+$")
+_KINDS_WITH_DESCS = {"txt", "pbtxt"}  # what TorchAir writes with the descs that its converters left
 
 
 @dataclass(frozen=True)
@@ -54,63 +54,67 @@ class Difference:
     renamed: dict[str, str] = field(default_factory=dict)
     pairs: dict[str, str] = field(default_factory=dict)
     inner: list[Difference] = field(default_factory=list)
-    own: list[Change] = field(default_factory=list)
-    untold: Counter[str] = field(default_factory=Counter)
+    graph_changes: list[Change] = field(default_factory=list)
+    one_sided: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
 
     def __bool__(self) -> bool:
         """Whether the graphs differ."""
-        return bool(self.added or self.removed or self.changed or self.own or any(self.inner))
+        return bool(self.added or self.removed or self.changed or self.graph_changes or any(self.inner))
 
     def lines(self) -> Iterator[str]:
         """The difference as text: ``-`` gone, ``+`` new, ``~`` changed."""
-        yield from (f"- {node_line(self.old, node)}" for node in self.removed)
-        yield from (f"+ {node_line(self.new, node)}" for node in self.added)
+        yield from (f"- {format_node(self.old, node)}" for node in self.removed)
+        yield from (f"+ {format_node(self.new, node)}" for node in self.added)
         for (before, after), changes in self.changed.items():
             name = (
                 printable(before, 120) if before == after else f"{printable(before, 120)} (now {printable(after, 120)})"
             )
             yield f"~ {name}: {printable(self.old.nodes[before].type, 120)}"
             yield from (f"    {c}" for c in changes)
-        yield from self.own_lines()
-        for each in filter(None, self.inner):
-            yield f"in graph {printable(each.new.name, 120)}:"
-            yield from (f"  {line}" for line in each.lines())
+        yield from self.graph_change_lines()
+        for difference in filter(None, self.inner):
+            yield f"in graph {printable(difference.new.name, 120)}:"
+            yield from (f"  {line}" for line in difference.lines())
         if self:
             counts = f"{len(self.removed)} removed, {len(self.added)} added, {len(self.changed)} changed"
             yield f"{counts}; {len(self.old.nodes)} nodes before, {len(self.new.nodes)} after"
         else:
-            graphs = list(self.all())
-            nodes = sum(len(each.old.nodes) for each in graphs)
-            renamed = sum(len(each.renamed) for each in graphs)
+            graphs = list(self.walk())
+            nodes = sum(len(difference.old.nodes) for difference in graphs)
+            renamed = sum(len(difference.renamed) for difference in graphs)
             other = f", {renamed} under another name" if renamed else ""
             yield f"no difference in {nodes} nodes{other}"
-            for who, told in (
-                ("only one of the two files tells", sum((each.untold for each in graphs), Counter())),
-                ("neither of the two files tells", sum((each.unknown for each in graphs), Counter())),
+            for who, counts_by_fact in (
+                ("only one of the two files tells", sum((difference.one_sided for difference in graphs), Counter())),
+                ("neither of the two files tells", sum((difference.unknown for difference in graphs), Counter())),
             ):
-                if told:
-                    parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(told.items()))
+                if counts_by_fact:
+                    parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(counts_by_fact.items()))
                     yield f"{who}: {parts}"
 
-    def own_lines(self) -> Iterator[str]:
+    def graph_change_lines(self) -> Iterator[str]:
         """What differs in the graph itself."""
-        if self.own:
+        if self.graph_changes:
             yield f"~ the graph {printable(self.new.name, 120)}".rstrip()
-            yield from (f"    {change}" for change in self.own)
+            yield from (f"    {change}" for change in self.graph_changes)
 
-    def all(self) -> Iterator[Difference]:
+    def walk(self) -> Iterator[Difference]:
         """Itself and the differences of all graphs that are called."""
         yield self
-        for each in self.inner:
-            yield from each.all()
+        for difference in self.inner:
+            yield from difference.walk()
 
     def to_json(self) -> str:
         """The difference for programs."""
         return json.dumps(self._facts() | self._inner_facts(), indent=1) + "\n"
 
     def _inner_facts(self) -> dict[str, Any]:
-        return {"graphs": [{"name": each.new.name, **each._facts()} for each in self.all()][1:]} if self.inner else {}
+        return (
+            {"graphs": [{"name": difference.new.name, **difference._facts()} for difference in self.walk()][1:]}
+            if self.inner
+            else {}
+        )
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {
@@ -128,19 +132,19 @@ class Difference:
             ],
             "renamed": self.renamed,
         }
-        return facts | ({"graph": [vars(change) for change in self.own]} if self.own else {})
+        return facts | ({"graph": [vars(change) for change in self.graph_changes]} if self.graph_changes else {})
 
 
-def compare(old: Dump, new: Dump) -> Difference:
+def compare_dumps(old: Dump, new: Dump) -> Difference:
     """Match the nodes of two dumps and compare what each does, yields and reads, and the graphs that each calls."""
-    result = _compare(old, new)
-    result.inner += _uncalled(result)
-    result.own += [*_graph_attributes(old, new), *_only_one_has(result)]
+    result = _compare_graphs(old, new)
+    result.inner += _compare_uncalled(result)
+    result.graph_changes += [*_compare_graph_attributes(old, new), *_find_unmatched_graphs(result)]
     return result
 
 
-def _compare(old: Dump, new: Dump) -> Difference:
-    pairs = match(old, new)
+def _compare_graphs(old: Dump, new: Dump) -> Difference:
+    pairs = match_nodes(old, new)
     result = Difference(old, new, pairs=pairs)
     taken = set(pairs.values())
     result.removed = [node for node in old.order if node.name not in pairs]
@@ -150,24 +154,24 @@ def _compare(old: Dump, new: Dump) -> Difference:
         if other is None:
             continue
         changes = [
-            *_attributes(result, node, new.nodes[other]),
-            *_constants(result, node, new.nodes[other]),
-            *_types(result, node.name, other),
-            *_descs(result, node, new.nodes[other]),
-            *_wiring(result, node, other, pairs),
-            *_roles(result, node.name, other),
+            *_compare_attributes(result, node, new.nodes[other]),
+            *_compare_constants(result, node, new.nodes[other]),
+            *_compare_types(result, node.name, other),
+            *_compare_descs(result, node, new.nodes[other]),
+            *_compare_wiring(result, node, other, pairs),
+            *_compare_roles(result, node.name, other),
         ]
         if changes:
             result.changed[node.name, other] = changes
         if other != node.name:
             result.renamed[node.name] = other
-        result.inner += _called(result, node.name, other)
+        result.inner += _compare_subgraphs(result, node.name, other)
     return result
 
 
-def _graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
+def _compare_graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
     """What TorchAir notes on a graph for those who run it: where inputs are, which dtypes the results have."""
-    if old.kind not in _WITH_DESCS or new.kind not in _WITH_DESCS:
+    if old.kind not in _KINDS_WITH_DESCS or new.kind not in _KINDS_WITH_DESCS:
         return
     before, after = old.graph_def.attr, new.graph_def.attr
     for name in sorted(set(before) & set(after)):
@@ -175,21 +179,21 @@ def _graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
             yield Change("attribute", name, format_attribute(name, before[name]), format_attribute(name, after[name]))
 
 
-def _only_one_has(result: Difference) -> Iterator[Change]:
+def _find_unmatched_graphs(result: Difference) -> Iterator[Change]:
     """Graphs of one file that nothing of the other was compared with."""
-    seen = {id(dump) for each in result.all() for dump in (each.old, each.new)}
+    seen = {id(dump) for difference in result.walk() for dump in (difference.old, difference.new)}
     for dump, is_old in ((result.old, True), (result.new, False)):
         for graph in dump.graphs():
             if id(graph) in seen:
                 continue
             if result.old.kind != result.new.kind:
-                result.untold["called graphs"] += len(graph.nodes)
+                result.one_sided["called graphs"] += len(graph.nodes)
                 continue
             ends = f"{len(graph.nodes)} nodes", "nothing"
             yield Change("graph", graph.name, *(ends if is_old else reversed(ends)))
 
 
-def _roles(result: Difference, before: str, after: str) -> Iterator[Change]:
+def _compare_roles(result: Difference, before: str, after: str) -> Iterator[Change]:
     """Graphs that only one of two matched nodes calls."""
     if result.old.kind != result.new.kind:
         return
@@ -201,96 +205,97 @@ def _roles(result: Difference, before: str, after: str) -> Iterator[Change]:
         yield Change("graph", role, mine.get(role, "nothing"), theirs.get(role, "nothing"))
 
 
-def _called(result: Difference, before: str, after: str) -> Iterator[Difference]:
+def _compare_subgraphs(result: Difference, before: str, after: str) -> Iterator[Difference]:
     """The differences of the graphs that two matched nodes call, by what they are to them."""
     mine = {call.role: call.graph for call in result.old.calls.get(before, ())}
     theirs = {call.role: call.graph for call in result.new.calls.get(after, ())}
     for role in sorted(mine.keys() & theirs.keys()):
-        inner = _compare(mine[role], theirs[role])
-        _add_passing(inner, result.old.nodes[before], result.new.nodes[after])
+        inner = _compare_graphs(mine[role], theirs[role])
+        _add_caller_wiring(inner, result.old.nodes[before], result.new.nodes[after])
         yield inner
 
 
-def _add_passing(inner: Difference, before: Node, after: Node) -> None:
+def _add_caller_wiring(inner: Difference, before: Node, after: Node) -> None:
     """Add which inputs of two callers feed the graphs that they call, and which results they get from there."""
     if inner.old.kind != inner.new.kind:
         return
-    fed, now = parameters(inner.old, before), parameters(inner.new, after)
+    fed, now = map_inputs(inner.old, before), map_inputs(inner.new, after)
     for name, other in inner.pairs.items():
         if fed.get(name) != now.get(other):
             change = Change("wiring", "input of the caller", str(fed.get(name)), str(now.get(other)))
             inner.changed.setdefault((name, other), []).append(change)
         if inner.old.nodes[name].type == OUTPUT_TYPE:
-            places = [returned_places(end) for end in (inner.old.nodes[name], inner.new.nodes[other])]
-            for place in places[0].keys() & places[1].keys():
-                if places[0][place] != places[1][place]:
-                    ends = str(places[0][place]), str(places[1][place])
+            outputs = [map_outputs(end) for end in (inner.old.nodes[name], inner.new.nodes[other])]
+            for index in outputs[0].keys() & outputs[1].keys():
+                if outputs[0][index] != outputs[1][index]:
+                    ends = str(outputs[0][index]), str(outputs[1][index])
                     inner.changed.setdefault((name, other), []).append(
-                        Change("wiring", f"output of the caller that is input {place}", *ends)
+                        Change("wiring", f"output of the caller that is input {index}", *ends)
                     )
 
 
-def _uncalled(result: Difference) -> Iterator[Difference]:
+def _compare_uncalled(result: Difference) -> Iterator[Difference]:
     """The differences of graphs of one name, where one of the files does not say who calls them."""
     if not (result.old.uncalled or result.new.uncalled):
         return
-    seen = {id(dump) for each in result.all() for dump in (each.old, each.new)}
+    seen = {id(dump) for difference in result.walk() for dump in (difference.old, difference.new)}
     mine, theirs = (
         {graph.name: graph for graph in dump.graphs() if id(graph) not in seen} for dump in (result.old, result.new)
     )
     for name in sorted(mine.keys() & theirs.keys()):
-        yield _compare(mine[name], theirs[name])
+        yield _compare_graphs(mine[name], theirs[name])
 
 
-def _attributes(result: Difference, node: Node, other: Node) -> Iterator[Change]:
+def _compare_attributes(result: Difference, node: Node, other: Node) -> Iterator[Change]:
     if attribute_key(node) == attribute_key(other):
         return
     before, after = node.proto.attr, other.proto.attr
     printed = "ge_readable" in (result.old.kind, result.new.kind)
-    for name in sorted((names(result.old, node, NAMING) | names(result.new, other, NAMING)) - _apart(result, node)):
+    names = compared_attributes(result.old, node, NAMING) | compared_attributes(result.new, other, NAMING)
+    for name in sorted(names - _compared_by_value(result, node)):
         first, second = (
             attrs[name] if name in attrs and attrs[name].WhichOneof("value") else None for attrs in (before, after)
         )
-        if first == second or (first and second and same(first, second, printed=printed)):
+        if first == second or (first and second and is_same_attribute(first, second, printed=printed)):
             continue
-        if _is_untold(result, node, other, name, first, second):
+        if _is_one_sided(result, node, other, name, first, second):
             continue
         shown = ["absent" if value is None else format_attribute(name, value) for value in (first, second)]
         yield Change("attribute", name, *shown)
 
 
-def _is_untold(result: Difference, node: Node, other: Node, name: str, first: Any, second: Any) -> bool:
+def _is_one_sided(result: Difference, node: Node, other: Node, name: str, first: Any, second: Any) -> bool:
     """Whether only one of the files tells an attribute, because the format of the other has no room for it."""
     sides = ((result.old, node, first, second), (result.new, other, second, first))
     for dump, mine, own, theirs in sides:
-        if own is None and not carries(dump, mine, name, theirs):
-            result.untold["attributes"] += 1
+        if own is None and not can_express(dump, mine, name, theirs):
+            result.one_sided["attributes"] += 1
             return True
     return False
 
 
-def _apart(result: Difference, node: Node) -> set[str]:
+def _compared_by_value(result: Difference, node: Node) -> set[str]:
     """Attributes that are compared as the values they are."""
     return {"value"} if node.type in CONST_TYPES or {result.old.kind, result.new.kind} & GE_KINDS else set()
 
 
-def _constants(result: Difference, node: Node, other: Node) -> Iterator[Change]:
+def _compare_constants(result: Difference, node: Node, other: Node) -> Iterator[Change]:
     """The value of a constant or variable: all of it where both files hold its bytes, else as far as both tell."""
-    if "value" not in _apart(result, node):
+    if "value" not in _compared_by_value(result, node):
         return
-    bytes_of = stored(node), stored(other)
+    bytes_of = constant_data(node), constant_data(other)
     if None not in bytes_of:
         if bytes_of[0] != bytes_of[1]:
-            shown = [constant_text(node), constant_text(other)]
+            shown = [format_constant(node), format_constant(other)]
             shown[1] += " (other bytes)" if shown[0] == shown[1] else ""
             yield Change("attribute", "value", *shown)
         return
-    told = constant(node), constant(other)
-    if told[0] is not None and told[1] is not None and told[0] != told[1]:
-        yield Change("attribute", "value", constant_text(node), constant_text(other))
-    elif told[0] is not None or told[1] is not None:
-        known = result.untold if bytes_of != (None, None) else result.unknown
-        if bytes_of != (None, None) or _is_shortened(told[0] or told[1] or ""):
+    printed = printed_constant(node), printed_constant(other)
+    if printed[0] is not None and printed[1] is not None and printed[0] != printed[1]:
+        yield Change("attribute", "value", format_constant(node), format_constant(other))
+    elif printed[0] is not None or printed[1] is not None:
+        known = result.one_sided if bytes_of != (None, None) else result.unknown
+        if bytes_of != (None, None) or _is_shortened(printed[0] or printed[1] or ""):
             known["the bytes of constants"] += 1
     elif node.type in CONST_TYPES:
         result.unknown["the bytes of constants"] += 1
@@ -301,50 +306,51 @@ def _is_shortened(text: str) -> bool:
     return "..." in text or "…" in text or text.startswith("<")
 
 
-def _descs(result: Difference, node: Node, other: Node) -> Iterator[Change]:
+def _compare_descs(result: Difference, node: Node, other: Node) -> Iterator[Change]:
     """Where a desc is not what is computed, in one of the graphs or otherwise than in the other."""
-    if result.old.kind not in _WITH_DESCS or result.new.kind not in _WITH_DESCS:
+    if result.old.kind not in _KINDS_WITH_DESCS or result.new.kind not in _KINDS_WITH_DESCS:
         return
     before, after = (
-        "; ".join(map(printable, dump.inference.disagreements.get(each.name, ())))
-        for dump, each in ((result.old, node), (result.new, other))
+        "; ".join(map(printable, dump.inference.disagreements.get(owner.name, ())))
+        for dump, owner in ((result.old, node), (result.new, other))
     )
     if before != after:
         yield Change("desc", "disagrees", before or "no", after or "no")
     if node.type in INPUT_TYPES:
-        sizes = [[list(desc.shape.dim) for desc in each.proto.output_desc] for each in (node, other)]
+        sizes = [[list(desc.shape.dim) for desc in owner.proto.output_desc] for owner in (node, other)]
         if sizes[0] != sizes[1]:
             yield Change("desc", "sizes", *map(str, sizes))
 
 
-def _types(result: Difference, before: str, after: str) -> Iterator[Change]:
+def _compare_types(result: Difference, before: str, after: str) -> Iterator[Change]:
     first, second = result.old.inference.types[before], result.new.inference.types[after]
     descs = result.old.nodes[before].proto.output_desc
     for index, (one, two) in enumerate(zip(first, second, strict=False)):
         name = (descs[index].name if index < len(descs) else "") or f"output {index}"
         if UNDEFINED in (one.dtype, two.dtype) and result.old.kind != result.new.kind:
-            result.untold["dtypes and shapes"] += one != two
+            result.one_sided["dtypes and shapes"] += one != two
             continue
         if str(one.layout) != str(two.layout):
             yield Change("format", name, str(one.layout) or "ND", str(two.layout) or "ND")
         if one.dtype != two.dtype:
             yield Change("dtype", name, one.dtype, two.dtype)
-        if one.shape != two.shape and not (result.old.kind != result.new.kind and _may_be(one, two)):
+        if one.shape != two.shape and not (result.old.kind != result.new.kind and _is_compatible_shape(one, two)):
             yield Change("shape", name, str(one), str(two))
     if len(first) != len(second) and "ge_readable" not in (result.old.kind, result.new.kind):
         yield Change("dtype", "outputs", str(len(first)), str(len(second)))
 
 
-def _may_be(one: TensorType, two: TensorType) -> bool:
+def _is_compatible_shape(one: TensorType, two: TensorType) -> bool:
     """Whether two shapes differ only where one of the dumps states no size; such a size is called after its node."""
     if one.shape is None or two.shape is None:
         return True
     return len(one.shape) == len(two.shape) and all(
-        a == b or any(_UNSTATED.search(str(size)) for size in (a, b)) for a, b in zip(one.shape, two.shape, strict=True)
+        a == b or any(_UNSTATED_SIZE.search(str(size)) for size in (a, b))
+        for a, b in zip(one.shape, two.shape, strict=True)
     )
 
 
-def _wiring(result: Difference, node: Node, other: str, pairs: dict[str, str]) -> Iterator[Change]:
+def _compare_wiring(result: Difference, node: Node, other: str, pairs: dict[str, str]) -> Iterator[Change]:
     before = {edge.name: (edge.node, edge.output) for edge in node.inputs if edge.node}
     after = {edge.name: (edge.node, edge.output) for edge in result.new.nodes[other].inputs if edge.node}
     for name in {**before, **after}:
@@ -355,7 +361,7 @@ def _wiring(result: Difference, node: Node, other: str, pairs: dict[str, str]) -
             yield Change("wiring", name, *shown)
     waits = sorted(pairs.get(name, f"- {name}") for name in node.controls)
     if "ge_readable" in (result.old.kind, result.new.kind) and not (waits and result.new.nodes[other].controls):
-        result.untold["control edges"] += bool(waits or result.new.nodes[other].controls)
+        result.one_sided["control edges"] += bool(waits or result.new.nodes[other].controls)
     elif waits != sorted(result.new.nodes[other].controls):
         yield Change(
             "wiring",

@@ -7,29 +7,31 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ...ge import Node, list_attributes, registration, to_python
-from ..read.file_contents import GE_KINDS, PLANNED_KINDS
+from ..read.file_contents import ANNOTATED_KINDS, GE_KINDS
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
 _NUMBERS = ("i", "b", "f")
 # A readable dump prints floats with six digits behind the point.
-_PRINTED = 5e-7
+_PRINTED_TOLERANCE = 5e-7
 
 
-def names(dump: Dump, node: Node, naming: set[str]) -> set[str]:
+def compared_attributes(dump: Dump, node: Node, naming: set[str]) -> set[str]:
     """The attributes of a node that say what it does."""
     if dump.kind in GE_KINDS:
-        return {*list_attributes(node.proto, declared=dump.kind in PLANNED_KINDS), *({"value"} & set(node.proto.attr))}
+        return set(list_attributes(node.proto, declared=dump.kind in ANNOTATED_KINDS)) | {"value"} & set(
+            node.proto.attr
+        )
     return {name for name in node.proto.attr if name not in naming}
 
 
-def carries(dump: Dump, node: Node, name: str, attribute: Any) -> bool:
+def can_express(dump: Dump, node: Node, name: str, attribute: Any) -> bool:
     """Whether the format of ``dump`` would show this attribute of a node that had it."""
     if dump.kind == "ge_readable":
         declared = registration(node.type)
-        told = to_python(attribute) not in ("", [], None)
-        return told and bool(declared) and name in {each.name for each in declared.attributes}  # type: ignore[union-attr]
+        has_value = to_python(attribute) not in ("", [], None)
+        return has_value and bool(declared) and name in {parameter.name for parameter in declared.attributes}  # type: ignore[union-attr]
     if dump.kind == "ge_onnx":
         kind = attribute.WhichOneof("value")
         if kind == "s":
@@ -52,21 +54,21 @@ def _is_list_of_numbers(attribute: Any) -> bool:
     return bool(attribute.list.i or attribute.list.b or attribute.list.f)
 
 
-def same(one: Any, other: Any, *, printed: bool) -> bool:
+def is_same_attribute(left: Any, right: Any, *, printed: bool) -> bool:
     """Whether two attributes are equal in value; GE's formats write a bool as a number, and floats as they print."""
-    first, second = _canonical(one), _canonical(other)
-    if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(_equal(a, b, printed) for a, b in zip(first, second, strict=True))
-    return _equal(first, second, printed)
+    one, other = _plain_value(left), _plain_value(right)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(_is_close(a, b, printed) for a, b in zip(one, other, strict=True))
+    return _is_close(one, other, printed)
 
 
-def _equal(one: Any, other: Any, printed: bool) -> bool:
+def _is_close(one: Any, other: Any, printed: bool) -> bool:
     if printed and isinstance(one, float | int) and isinstance(other, float | int):
-        return math.isclose(one, other, rel_tol=_PRINTED, abs_tol=_PRINTED)
+        return math.isclose(one, other, rel_tol=_PRINTED_TOLERANCE, abs_tol=_PRINTED_TOLERANCE)
     return bool(one == other)
 
 
-def _canonical(attribute: Any) -> Any:
+def _plain_value(attribute: Any) -> Any:
     value = to_python(attribute)
     if isinstance(value, bool):
         return int(value)
@@ -75,19 +77,19 @@ def _canonical(attribute: Any) -> Any:
     return value
 
 
-def numbers(node: Node) -> list[tuple[str, Any]]:
+def integer_attributes(node: Node) -> list[tuple[str, Any]]:
     """The attributes that every format of GE's writes alike."""
-    found = []
+    result = []
     for name in list_attributes(node.proto, declared=True):
         attribute = node.proto.attr[name]
         if attribute.WhichOneof("value") in ("i", "b") or (
             attribute.WhichOneof("value") == "list" and (attribute.list.i or attribute.list.b)
         ):
-            found.append((name, _canonical(attribute)))
-    return found
+            result.append((name, _plain_value(attribute)))
+    return result
 
 
-def stored(node: Node) -> tuple[int, list[int], bytes] | None:
+def constant_data(node: Node) -> tuple[int, list[int], bytes] | None:
     """The dtype, shape and bytes of a constant or variable; None where the dump does not hold them."""
     if "value" not in node.proto.attr:
         return None
@@ -96,17 +98,17 @@ def stored(node: Node) -> tuple[int, list[int], bytes] | None:
     return (tensor.desc.dtype, sizes, tensor.data) if tensor.data or 0 in sizes else None
 
 
-def constant(node: Node) -> str | None:
+def printed_constant(node: Node) -> str | None:
     """The value of a constant or variable as a readable dump prints it; None where the dump does not tell it."""
     tensor = node.proto.attr["value"].t if "value" in node.proto.attr else None
     if tensor is not None and tensor.data:
-        return abbreviated(tensor)
+        return abbreviate_tensor(tensor)
     if "_readable_value" in node.proto.attr:
         return str(node.proto.attr["_readable_value"].s, "utf-8", "backslashreplace").replace(", ", " ")
     return None
 
 
-def abbreviated(tensor: Any) -> str:
+def abbreviate_tensor(tensor: Any) -> str:
     """The numbers of a tensor as GE prints them: of more than six, the first and last three."""
     from ...ge import decode_tensor
 

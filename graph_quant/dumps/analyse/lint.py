@@ -16,11 +16,15 @@ Check = Callable[["Dump"], Iterator[tuple[str, str]]]
 
 
 class Severity(enum.IntEnum):
-    """How much a finding matters."""
+    """The severity of a finding: NOTE, WARNING or ERROR.
 
-    NOTE = 1  # what TorchAir adds and GE removes: nobody needs to act
-    WARNING = 2  # it works and could be better; the caller can act
-    ERROR = 3  # GE or the device refuses it, or may compute something else
+    Example:
+        >>> [finding for finding in lint(dump) if finding.rule.severity >= Severity.WARNING]
+    """
+
+    NOTE = 1  # nodes that TorchAir adds and GE removes: no action needed
+    WARNING = 2  # works, but the caller can improve it
+    ERROR = 3  # GE or the device rejects it, or may compute a different result
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -28,71 +32,102 @@ class Severity(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """``check`` yields a node and what is wrong with it; ``why`` and ``way_out`` hold for every finding.
+    """A lint rule; ``check`` yields a node name and a message, ``why`` and ``fix`` apply to every finding.
 
-    One that does not hold ``anywhere`` asks what a converter left, and says nothing of GE's own dumps or of FX graphs.
+    Without ``all_formats`` the rule is about what a converter wrote, and skips GE's own dumps and FX graphs.
     """
 
     id: str
     severity: Severity
     why: str
-    way_out: str
+    fix: str
     check: Check
-    anywhere: bool = False
+    all_formats: bool = False
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that fired at a node."""
+    """A violation of a lint rule at a node.
 
-    rule: Rule
+    Attributes:
+        rule: The rule, with ``id``, ``severity``, ``why`` and ``fix``.
+        node: The name of the node.
+        message: What is wrong with the node.
+        graph: The name of the graph, empty for the root graph of the dump.
+    """
+
+    lint_rule: Rule
     node: str
     message: str
-    graph: str = ""  # where it is not the first of a dump
+    graph: str = ""
 
     @property
-    def place(self) -> str:
-        """The node, with its graph where that is called by another."""
+    def location(self) -> str:
+        """The node, prefixed with its graph unless that is the root."""
         return f"{self.graph}/{self.node}" if self.graph else self.node
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(name: str, severity: Severity, *, why: str, way_out: str, anywhere: bool = False) -> Callable[[Check], Check]:
-    """Register a check as the rule ``name``."""
+def lint_rule(
+    name: str, severity: Severity, *, why: str, fix: str, all_formats: bool = False
+) -> Callable[[Check], Check]:
+    """Register a check function as the rule ``name``."""
 
     def register(check: Check) -> Check:
-        RULES[name] = Rule(name, severity, why, way_out, check, anywhere)
+        RULES[name] = Rule(name, severity, why, fix, check, all_formats)
         return check
 
     return register
 
 
-def rules() -> dict[str, Rule]:
-    """Every rule by its id."""
+def lint_rules() -> dict[str, Rule]:
+    """Return all lint rules.
+
+    Returns:
+        The rules by id.
+
+    Example:
+        >>> lint_rules()["int4-width"].why
+    """
     from . import lint_dtypes, lint_passes, lint_structure  # noqa: F401  (they register themselves)
 
     return RULES
 
 
 def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
-    """The findings in the order of the graph. ``ignore`` holds rule ids, or ``id:node`` for a single place."""
-    known = rules()
+    """Check a dump against all rules.
+
+    Args:
+        dump: The dump.
+        ignore: Rules to skip, as ``id``, or as ``id:node`` for a single node.
+
+    Returns:
+        The findings in execution order.
+
+    Raises:
+        DumpError: If ``ignore`` names an unknown rule.
+
+    Example:
+        >>> for finding in lint(dump, ignore=["static-shape"]):
+        ...     print(finding.location, finding.message)
+    """
+    known = lint_rules()
     for entry in ignore:
         if entry.partition(":")[0] not in known:
             raise DumpError(
                 f"there is no lint rule {entry.partition(':')[0]}; the rules are {', '.join(sorted(known))}"
             )
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for graph in dump.graphs():
         name = "" if graph is dump else graph.name
-        here = [
-            Finding(each, node, message, name)
-            for each in known.values()
-            if each.id not in ignore and (each.anywhere or not graph.trusts_descs)
-            for node, message in each.check(graph)
-            if f"{each.id}:{node}" not in ignore
+        in_graph = [
+            Finding(rule, node, message, name)
+            for rule in known.values()
+            if rule.id not in ignore and (rule.all_formats or not graph.trusts_descs)
+            for node, message in rule.check(graph)
+            if f"{rule.id}:{node}" not in ignore
         ]
-        found += sorted(here, key=lambda finding: (graph.position.get(finding.node, -1), finding.rule.id))
-    return found
+        findings += sorted(in_graph, key=lambda finding: (graph.position.get(finding.node, -1), finding.rule.id))
+    return findings

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
-from .lint import Severity, rule
+from .lint import Severity, lint_rule
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -15,40 +15,40 @@ _PACKING_NODES = 3
 _NEUTRAL = {"Mul": 1, "RealDiv": 1, "Div": 1, "Add": 0, "Sub": 0}
 
 
-@rule(
+@lint_rule(
     "redundant-chain",
     Severity.WARNING,
     why="every node is a kernel launch or a shape computation that GE carries out on each call",
-    way_out="lower with this package's converters: import graph_quant, or run under graph-quant run",
-    anywhere=True,
+    fix="lower with this package's converters: import graph_quant, or run under graph-quant run",
+    all_formats=True,
 )
-def redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
+def find_redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
     """Chains that fewer nodes replace."""
-    for idiom in dump.idioms:
-        if idiom.kind == "pack int4" and len(idiom.members) > _PACKING_NODES:
+    for pattern in dump.patterns:
+        if pattern.kind == "pack int4" and len(pattern.members) > _PACKING_NODES:
             yield (
-                idiom.head,
+                pattern.head,
                 (
-                    f"{len(idiom.members)} nodes pack int4; "
+                    f"{len(pattern.members)} nodes pack int4; "
                     "Const [0, …, -1, 8], Reshape and Bitcast do the same for any shape"
                 ),
             )
 
 
-@rule(
+@lint_rule(
     "needless-node",
     Severity.NOTE,
     why="TorchAir's converters leave nodes that change nothing; GE removes them when it compiles the graph",
-    way_out="nothing, unless the call stands in your own code: then leave it out",
+    fix="nothing, unless the call stands in your own code: then leave it out",
 )
-def needless_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
+def find_needless_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
     """Single nodes that change nothing, or that the one before makes needless."""
     for node in dump.order:
-        if message := _needless(dump, node):
+        if message := _describe_needless(dump, node):
             yield node.name, message
 
 
-def _needless(dump: Dump, node: Node) -> str | None:
+def _describe_needless(dump: Dump, node: Node) -> str | None:
     if not node.inputs or not node.inputs[0].node or node.name in dump.inference.values:
         return None
     producer = dump.nodes[node.inputs[0].node]
@@ -67,10 +67,10 @@ def _needless(dump: Dump, node: Node) -> str | None:
         value = dump.inference.values.get(node.inputs[1].node)
         if value == (_NEUTRAL[node.type],) and dump.nodes[node.inputs[1].node].type in CONST_TYPES:
             return f"is {node.type} with the constant {value[0]:g}; nothing is needed"
-    return _undone(dump, node, producer)
+    return _describe_undone(dump, node, producer)
 
 
-def _undone(dump: Dump, node: Node, producer: Node) -> str | None:
+def _describe_undone(dump: Dump, node: Node, producer: Node) -> str | None:
     """A Transpose that the one before it undoes."""
     if node.type != "Transpose" or producer.type != "Transpose" or len(node.inputs) < 2 or len(producer.inputs) < 2:
         return None
@@ -85,40 +85,40 @@ def _undone(dump: Dump, node: Node, producer: Node) -> str | None:
     return None
 
 
-@rule(
+@lint_rule(
     "no-output",
     Severity.ERROR,
     why="a graph without a NetOutput computes nothing that anybody gets",
-    way_out="dump the whole graph; TorchAir always writes a NetOutput",
+    fix="dump the whole graph; TorchAir always writes a NetOutput",
 )
-def no_output(dump: Dump) -> Iterator[tuple[str, str]]:
+def check_output(dump: Dump) -> Iterator[tuple[str, str]]:
     """A graph that ends nowhere."""
     if dump.order and not any(node.type == OUTPUT_TYPE for node in dump.order):
         yield dump.order[-1].name, "the graph has no NetOutput, so nothing in it is an output"
 
 
-@rule(
+@lint_rule(
     "cut-off",
     Severity.ERROR,
     why="the file ends before the graph does, so that nothing is known of the rest",
-    way_out="dump the graph again, or copy the whole file; --ignore cut-off checks what there is",
-    anywhere=True,
+    fix="dump the graph again, or copy the whole file; --ignore cut-off checks what there is",
+    all_formats=True,
 )
-def cut_off(dump: Dump) -> Iterator[tuple[str, str]]:
+def check_truncation(dump: Dump) -> Iterator[tuple[str, str]]:
     """A file that stops in the middle."""
     if dump.is_cut_off:
         last = dump.order[-1].name if dump.order else ""
         yield last, f"the file ends inside a node: {len(dump.order)} were read and checked, no more"
 
 
-@rule(
+@lint_rule(
     "unreachable",
     Severity.NOTE,
     why="no output depends on it, by data or by control; it costs compile time at best",
-    way_out="remove what computes it, if it is yours; TorchAir prunes most from the optimized graph, and GE the rest",
-    anywhere=True,
+    fix="remove what computes it, if it is yours; TorchAir prunes most from the optimized graph, and GE the rest",
+    all_formats=True,
 )
-def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
+def find_unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
     """Dead ends: nodes that nothing reads and that are not the output."""
     if not any(node.type == OUTPUT_TYPE for node in dump.order):
         return
@@ -134,25 +134,25 @@ def unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
             yield node.name, f"{node.type} whose result nothing needs"
 
 
-@rule(
+@lint_rule(
     "static-shape",
     Severity.WARNING,
     why="the input is declared dynamic, but a number is baked in: the graph breaks or recompiles at other sizes",
-    way_out="take the size from the tensor (x.size(0), or -1 in a reshape), or mark the dimension static",
+    fix="take the size from the tensor (x.size(0), or -1 in a reshape), or mark the dimension static",
 )
-def static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:
+def find_static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:
     """Symbols that the graph takes for a number."""
-    for name, (size, node) in dump.inference.baked.items():
+    for name, (size, node) in dump.inference.specialised.items():
         yield node, f"works only where {name} is {size}, though the inputs declare it dynamic"
 
 
-@rule(
+@lint_rule(
     "refused-call",
     Severity.ERROR,
     why="the host's kernel, which follows the operator's documents, refuses these inputs; a device fails or traps",
-    way_out="correct the call as the message says",
+    fix="correct the call as the message says",
 )
-def refused_calls(dump: Dump) -> Iterator[tuple[str, str]]:
+def find_refused_calls(dump: Dump) -> Iterator[tuple[str, str]]:
     """Nodes whose kernel refuses its inputs."""
     for name in dump.inference.refused:
         yield name, dump.inference.failures.get(name, "refused")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
 from ..read.file_contents import GE_KINDS
-from .format_coverage import numbers
+from .format_coverage import integer_attributes
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -19,18 +19,18 @@ NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_n
           "_module_path"}  # fmt: skip
 
 
-def match(old: Dump, new: Dump) -> dict[str, str]:
+def match_nodes(old: Dump, new: Dump) -> dict[str, str]:
     """Nodes of ``old`` to nodes of ``new``: no node twice, always of one type."""
     matcher = _Matcher(old, new)
-    matcher.inputs()
-    matcher.by_ancestry()
-    matcher.by_name(lambda node: node.type in INPUT_TYPES | {OUTPUT_TYPE})
-    matcher.spread()
-    matcher.by_name(lambda node: node.type not in CONST_TYPES)
-    matcher.ends()
-    matcher.spread()
+    matcher.pair_inputs()
+    matcher.pair_by_ancestry()
+    matcher.pair_by_name(lambda node: node.type in INPUT_TYPES | {OUTPUT_TYPE})
+    matcher.spread_pairs()
+    matcher.pair_by_name(lambda node: node.type not in CONST_TYPES)
+    matcher.pair_ends()
+    matcher.spread_pairs()
     if old.kind in GE_KINDS or new.kind in GE_KINDS:
-        matcher.by_name(lambda node: node.type in CONST_TYPES)
+        matcher.pair_by_name(lambda node: node.type in CONST_TYPES)
     return matcher.pairs
 
 
@@ -43,7 +43,7 @@ def attribute_key(node: Node) -> bytes:
     return digest.digest()
 
 
-def _ancestry(dump: Dump, inputs: dict[str, str], *, across: bool) -> dict[str, bytes]:
+def _hash_ancestry(dump: Dump, inputs: dict[str, str], *, across: bool) -> dict[str, bytes]:
     """For every node a hash of all it is computed from: equal hashes, equal computations.
 
     ``across`` formats of GE's, by what all of them write alike.
@@ -54,7 +54,7 @@ def _ancestry(dump: Dump, inputs: dict[str, str], *, across: bool) -> dict[str, 
         if node.type in INPUT_TYPES:
             digest.update(repr(("input", inputs.get(node.name, f"{id(dump)} {node.name}"))).encode())
         else:
-            own = numbers(node) if across else attribute_key(node)
+            own = integer_attributes(node) if across else attribute_key(node)
             digest.update(repr((node.type, own)).encode())
         for edge in node.inputs:
             digest.update(repr((edge.name, hashes.get(edge.node, b""), edge.output)).encode())
@@ -63,12 +63,12 @@ def _ancestry(dump: Dump, inputs: dict[str, str], *, across: bool) -> dict[str, 
     return hashes
 
 
-def _by_name(node: Node) -> tuple[object, ...]:
+def _name_key(node: Node) -> tuple[object, ...]:
     return node.name, *((desc.dtype, tuple(desc.shape.dim)) for desc in node.proto.output_desc)
 
 
-def _by_index(node: Node) -> tuple[object, ...]:
-    return node.proto.attr["index"].i, *_by_name(node)[1:]
+def _index_key(node: Node) -> tuple[object, ...]:
+    return node.proto.attr["index"].i, *_name_key(node)[1:]
 
 
 class _Matcher:
@@ -78,24 +78,26 @@ class _Matcher:
         self._taken: set[str] = set()
         self._fresh: deque[str] = deque()
 
-    def inputs(self) -> None:
+    def pair_inputs(self) -> None:
         """Pair graph inputs of one dtype and shape: by name, and what is left by index."""
         old, new = ([node for node in dump.order if node.type in INPUT_TYPES] for dump in (self.old, self.new))
-        for key in (_by_name, _by_index):
-            found = {key(node): node for node in new if node.name not in self._taken}
+        for key in (_name_key, _index_key):
+            candidates = {key(node): node for node in new if node.name not in self._taken}
             for node in old:
-                if key(node) in found:
-                    self._pair(node.name, found[key(node)].name)
+                if key(node) in candidates:
+                    self._pair(node.name, candidates[key(node)].name)
 
-    def by_ancestry(self) -> None:
+    def pair_by_ancestry(self) -> None:
         """Pair what is computed alike; of several alike, first those that share a name."""
         candidates: dict[bytes, dict[str, None]] = defaultdict(dict)
         across = self.old.kind in GE_KINDS or self.new.kind in GE_KINDS
-        for name, key in _ancestry(self.new, {new: new for new in self.pairs.values()}, across=across).items():
+        for name, key in _hash_ancestry(self.new, {new: new for new in self.pairs.values()}, across=across).items():
             if name not in self._taken:
                 candidates[key][name] = None
         ancestry = {
-            name: key for name, key in _ancestry(self.old, self.pairs, across=across).items() if name not in self.pairs
+            name: key
+            for name, key in _hash_ancestry(self.old, self.pairs, across=across).items()
+            if name not in self.pairs
         }
         for name, key in ancestry.items():
             if name in candidates[key]:
@@ -107,19 +109,19 @@ class _Matcher:
                 self._pair(name, other)
                 del candidates[key][other]
 
-    def ends(self) -> None:
+    def pair_ends(self) -> None:
         """Pair the ends of two graphs that have one each, whatever they are called."""
         ends = [[node for node in dump.order if node.type == OUTPUT_TYPE] for dump in (self.old, self.new)]
-        if all(len(each) == 1 for each in ends):
+        if all(len(nodes) == 1 for nodes in ends):
             self._pair(ends[0][0].name, ends[1][0].name)
 
-    def by_name(self, wanted: Callable[[Node], bool]) -> None:
+    def pair_by_name(self, wanted: Callable[[Node], bool]) -> None:
         """Pair nodes of one name and type."""
         for node in self.old.order:
             if node.name in self.new.nodes and wanted(node):
                 self._pair(node.name, node.name)
 
-    def spread(self) -> None:
+    def spread_pairs(self) -> None:
         """From every pair to its neighbours at the same place: producers by input, consumers by input and order."""
         self._fresh = deque(self.pairs)
         while self._fresh:
@@ -142,10 +144,10 @@ class _Matcher:
                 waiting[reader.type, edge.name, edge.output].append(reader.name)
         for reader, position in self.old.consumers[name]:
             edge = reader.inputs[position]
-            found = waiting.get((reader.type, edge.name, edge.output))
-            if reader.name not in self.pairs and found:
-                same = reader.name in found
-                self._pair(reader.name, found.pop(found.index(reader.name) if same else 0))
+            candidates = waiting.get((reader.type, edge.name, edge.output))
+            if reader.name not in self.pairs and candidates:
+                same = reader.name in candidates
+                self._pair(reader.name, candidates.pop(candidates.index(reader.name) if same else 0))
 
     def _pair(self, name: str, other: str) -> None:
         if name in self.pairs or other in self._taken or self.old.nodes[name].type != self.new.nodes[other].type:

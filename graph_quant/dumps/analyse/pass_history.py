@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node, printable
-from ..graph.placement import placement
+from ..graph.placement import read_placement
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -34,31 +34,31 @@ class Pass:
     path: Path
 
 
-def series(paths: Sequence[Path]) -> dict[str, list[Pass]]:
+def group_pass_dumps(paths: Sequence[Path]) -> dict[str, list[Pass]]:
     """The dumps of a folder by what they show: of GE, TorchAir or a compiler's phase, each in the order of the passes.
 
     Of one graph in several formats, the one that tells most is taken.
     """
-    found: dict[str, dict[int, Pass]] = defaultdict(dict)
+    groups: dict[str, dict[int, Pass]] = defaultdict(dict)
     for path in paths:
         if match := _GE.match(path.name):
             key, number = f"GE in {path.parent.name}", int(match["number"])
-            best = found[key].get(number)
-            if best is None or _rank(path) < _rank(best.path):
-                found[key][number] = Pass(number, match["name"], path)
+            best = groups[key].get(number)
+            if best is None or _format_rank(path) < _format_rank(best.path):
+                groups[key][number] = Pass(number, match["name"], path)
         elif match := _FX.match(path.name):
             key = f"{match['graph']} graph in {path.parent.parent.name or path.parent.name}"
-            found[key][int(match["number"])] = Pass(int(match["number"]), match["name"], path)
+            groups[key][int(match["number"])] = Pass(int(match["number"]), match["name"], path)
         elif match := _TORCHAIR.match(path.name):
             number = int(match["name"] == "optimized")
-            found[f"graph {match['graph']}"].setdefault(number, Pass(number, match["name"], path))
+            groups[f"graph {match['graph']}"].setdefault(number, Pass(number, match["name"], path))
         else:
-            found[path.name][0] = Pass(0, path.stem, path)
-    return {key: [passes[number] for number in sorted(passes)] for key, passes in sorted(found.items())}
+            groups[path.name][0] = Pass(0, path.stem, path)
+    return {key: [passes[number] for number in sorted(passes)] for key, passes in sorted(groups.items())}
 
 
-def _rank(path: Path) -> int:
-    return next((place for place, name in enumerate(_FORMATS) if path.name.startswith(name)), len(_FORMATS))
+def _format_rank(path: Path) -> int:
+    return next((rank for rank, name in enumerate(_FORMATS) if path.name.startswith(name)), len(_FORMATS))
 
 
 @dataclass
@@ -77,36 +77,36 @@ class PassChange:
     unquantised: list[str] = field(default_factory=list)
     lowered: dict[str, list[str]] = field(default_factory=dict)  # an FX node to the GE nodes it became
 
-    def words(self) -> list[str]:
+    def phrases(self) -> list[str]:
         """The step in short phrases."""
-        told = []
+        phrases = []
         if self.lowered:
-            made = sum(map(len, self.lowered.values()))
-            told.append(f"lowered from FX to GE: {len(self.lowered)} nodes to {made}")
+            count = sum(map(len, self.lowered.values()))
+            phrases.append(f"lowered from FX to GE: {len(self.lowered)} nodes to {count}")
         if self.fused:
             shown = [f"{new} = {' + '.join(sorted(old)[:4])}" for new, old in list(self.fused.items())[:_MOST]]
-            told.append(f"fused {_counted(self.fused, shown)}")
+            phrases.append(f"fused {_shorten_list(self.fused, shown)}")
         for word, names in (
             ("removed", self.removed), ("added", self.added), ("cast inserted:", self.casts),
             ("reformatted", self.reformatted), ("dtype changed of", self.retyped), ("otherwise changed", self.changed),
         ):  # fmt: skip
             if names:
-                told.append(f"{word} {_counted(names, names[:_MOST])}")
-        return told
+                phrases.append(f"{word} {_shorten_list(names, names[:_MOST])}")
+        return phrases
 
 
-def _counted(all_: Sequence[str] | dict[str, list[str]], shown: Sequence[str]) -> str:
+def _shorten_list(all_: Sequence[str] | dict[str, list[str]], shown: Sequence[str]) -> str:
     more = f", … {len(all_)} in all" if len(all_) > len(shown) else ""
     return printable(", ".join(shown), 400) + more
 
 
-def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
+def compare_passes(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
     """What changed from one dump to the next."""
     difference = before.diff(after)
     result = PassChange(*passes)
     gone = {node.name for node in difference.removed}
     for node in after.order:
-        made_of = [name for name in placement(after, node).origins if name in gone and name != node.name]
+        made_of = [name for name in read_placement(after, node).origins if name in gone and name != node.name]
         if made_of:
             result.fused[node.name] = [*([node.name] if node.name in before.nodes else []), *made_of]
     for node in difference.added:
@@ -129,22 +129,22 @@ def step(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
         for node in difference.removed
         if node.name not in swallowed and node.type not in CONST_TYPES | OUTSIDE_TYPES
     ]
-    result.unquantised = list(_no_longer_quantised(before, after, result, difference.renamed))
-    if difference and not result.words():
-        result.changed = list(_otherwise_changed(difference))
+    result.unquantised = list(_find_unquantised(before, after, result, difference.renamed))
+    if difference and not result.phrases():
+        result.changed = list(_list_all_changes(difference))
     return result
 
 
-def _otherwise_changed(difference: Difference) -> Iterator[str]:
+def _list_all_changes(difference: Difference) -> Iterator[str]:
     """All that differs, of a pass of which nothing else is told: what reads from elsewhere, called graphs."""
-    for each in difference.all():
-        within = "" if each is difference else f" in {each.new.name}"
-        yield from (f"{new}{within}" for _, new in each.changed)
-        yield from (f"{node.name}{within}" for node in (*each.removed, *each.added))
-        yield from (f"{change.what}{within}" for change in each.own)
+    for graph in difference.walk():
+        within = "" if graph is difference else f" in {graph.new.name}"
+        yield from (f"{new}{within}" for _, new in graph.changed)
+        yield from (f"{node.name}{within}" for node in (*graph.removed, *graph.added))
+        yield from (f"{change.what}{within}" for change in graph.graph_changes)
 
 
-def _no_longer_quantised(before: Dump, after: Dump, result: PassChange, renamed: dict[str, str]) -> Iterator[str]:
+def _find_unquantised(before: Dump, after: Dump, result: PassChange, renamed: dict[str, str]) -> Iterator[str]:
     """Operators that computed on quantised tensors before a pass and have a successor that does not."""
     became = {old: new for new, olds in result.fused.items() for old in olds} | renamed
     for node in before.order:
@@ -159,43 +159,43 @@ def computes_quantised(dump: Dump, node: Node) -> bool:
     """Whether a node computes on quantised tensors."""
     if node.type in CONST_TYPES | OUTSIDE_TYPES | END_TYPES:
         return False
-    reads = dump.inference.reads(node)
-    return sum(found.dtype in QUANTISED for found in reads) > 0 and node.type not in ("TransData", "Cast", "Reshape")
+    reads = dump.inference.input_types(node)
+    return sum(tensor.dtype in QUANTISED for tensor in reads) > 0 and node.type not in ("TransData", "Cast", "Reshape")
 
 
-def travels(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange]) -> dict[str, list[str]]:
+def trace_nodes(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange]) -> dict[str, list[str]]:
     """For every operator of the first dump, what became of it: new types, fusions, and its end, with the pass."""
-    into = [{old: new for new, olds in one.fused.items() for old in olds if old != new} for one in steps]
-    told: dict[str, list[str]] = {}
+    into = [{old: new for new, olds in step.fused.items() for old in olds if old != new} for step in steps]
+    paths: dict[str, list[str]] = {}
     for node in dumps[0][1].order:
         if node.type not in CONST_TYPES | OUTSIDE_TYPES | END_TYPES:
             made_by = [node.source.fx] if node.source.fx not in ("", node.name) else []
-            path = [*made_by, f"{node.name} ({node.type})", *_travel(node.name, dumps, steps, into)]
+            path = [*made_by, f"{node.name} ({node.type})", *_trace_node(node.name, dumps, steps, into)]
             if len(path) > 1 + len(made_by):
-                told[node.name] = path
+                paths[node.name] = path
     # What became something else before what only went away.
-    return dict(sorted(told.items(), key=lambda item: item[1][-1].startswith(("removed", "no GE node"))))
+    return dict(sorted(paths.items(), key=lambda item: item[1][-1].startswith(("removed", "no GE node"))))
 
 
-def _travel(
+def _trace_node(
     name: str, dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange], into: Sequence[dict[str, str]]
 ) -> Iterator[str]:
-    for one, fused, (_, before), (_, after) in zip(steps, into, dumps, dumps[1:], strict=False):
-        if one.lowered:
-            made = [each for each in one.lowered.get(name, ()) if after.nodes[each].type not in CONST_TYPES]
-            if not made:
-                yield f"no GE node at {one.after.name}"
+    for step, fused, (_, before), (_, after) in zip(steps, into, dumps, dumps[1:], strict=False):
+        if step.lowered:
+            lowered = [node for node in step.lowered.get(name, ()) if after.nodes[node].type not in CONST_TYPES]
+            if not lowered:
+                yield f"no GE node at {step.after.name}"
                 return
-            name = made[0]
-            yield f"{' + '.join(after.nodes[each].type for each in made)} at {one.after.name}"
+            name = lowered[0]
+            yield f"{' + '.join(after.nodes[node].type for node in lowered)} at {step.after.name}"
         elif name in fused:
             name = fused[name]
-            yield f"fused into {name} ({after.nodes[name].type}) at {one.after.name}"
+            yield f"fused into {name} ({after.nodes[name].type}) at {step.after.name}"
         elif name not in after.nodes:
-            yield f"removed at {one.after.name}"
+            yield f"removed at {step.after.name}"
             return
         elif name in before.nodes and after.nodes[name].type != before.nodes[name].type:
-            yield f"{after.nodes[name].type} at {one.after.name}"
+            yield f"{after.nodes[name].type} at {step.after.name}"
 
 
 @dataclass
@@ -211,16 +211,16 @@ class History:
     @property
     def first_unquantised(self) -> PassChange | None:
         """The first pass after which a quantised operator is no longer quantised."""
-        return next((each for each in self.steps if each.unquantised), None)
+        return next((step for step in self.steps if step.unquantised), None)
 
     def lines(self) -> Iterator[str]:
         """The history in text."""
         yield f"{printable(self.name, 200)}: {len(self.passes)} dumps"
         yield f"  {self.passes[0].number:>4} {printable(self.passes[0].name, 120)}: {self.sizes[0]} nodes"
-        for each, size in zip(self.steps, self.sizes[1:], strict=True):
-            words = each.words()
-            told = "" if words else ", nothing changed"
-            yield f"  {each.after.number:>4} {printable(each.after.name, 120)}: {size} nodes{told}"
+        for step, size in zip(self.steps, self.sizes[1:], strict=True):
+            words = step.phrases()
+            suffix = "" if words else ", nothing changed"
+            yield f"  {step.after.number:>4} {printable(step.after.name, 120)}: {size} nodes{suffix}"
             yield from (f"         {word}" for word in words)
         if self.paths:
             yield "  where nodes went:"
@@ -238,34 +238,34 @@ class History:
         lost = self.first_unquantised
         return {
             "name": self.name,
-            "passes": [{"number": each.number, "name": each.name, "file": str(each.path)} for each in self.passes],
+            "passes": [{"number": entry.number, "name": entry.name, "file": str(entry.path)} for entry in self.passes],
             "steps": [
-                {key: value for key, value in vars(each).items() if key not in ("before", "after")}
-                | {"pass": each.after.name}
-                for each in self.steps
+                {key: value for key, value in vars(entry).items() if key not in ("before", "after")}
+                | {"pass": entry.after.name}
+                for entry in self.steps
             ],
             "paths": self.paths,
             "first_unquantised": None if lost is None else {"pass": lost.after.name, "nodes": lost.unquantised},
         }
 
 
-def history(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
+def trace_passes(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
     """What happened from each dump of a series to the next; where the kind of graph changes, nothing is compared."""
     steps = []
     for (earlier, before), (later, after) in pairwise(dumps):
         if (before.kind == "fx") == (after.kind == "fx"):
-            steps.append(step(before, after, (earlier, later)))
+            steps.append(compare_passes(before, after, (earlier, later)))
         else:
-            steps.append(PassChange(earlier, later, lowered=_lowered(after)))
+            steps.append(PassChange(earlier, later, lowered=_map_lowered(after)))
     sizes = [sum(len(graph.nodes) for graph in dump.graphs()) for _, dump in dumps]
-    paths = travels(dumps, steps)
-    return History(name, [each for each, _ in dumps], steps, sizes, paths)
+    paths = trace_nodes(dumps, steps)
+    return History(name, [entry for entry, _ in dumps], steps, sizes, paths)
 
 
-def _lowered(graph: Dump) -> dict[str, list[str]]:
+def _map_lowered(graph: Dump) -> dict[str, list[str]]:
     """The GE nodes of each FX node, as far as the dump tells."""
-    found: dict[str, list[str]] = defaultdict(list)
+    lowered: dict[str, list[str]] = defaultdict(list)
     for node in graph.order:
         if node.source.fx and node.type not in OUTSIDE_TYPES | END_TYPES:
-            found[node.source.fx].append(node.name)
-    return dict(found)
+            lowered[node.source.fx].append(node.name)
+    return dict(lowered)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node, printable
 from ..errors import DumpError
-from ..graph.placement import placement
-from ..read.device_data import file_name
+from ..graph.placement import read_placement
+from ..read.device_data import to_file_name
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -44,7 +44,7 @@ class Measured:
     found_by: str = ""
 
     @property
-    def each(self) -> float:
+    def per_run(self) -> float:
         """Microseconds of one run."""
         return self.microseconds / self.runs
 
@@ -63,9 +63,9 @@ class Profile:
 
     def lines(self) -> Iterator[str]:
         """What was measured, in text."""
-        matched = sum(each.microseconds for each in self.nodes.values())
+        matched = sum(measured.microseconds for measured in self.nodes.values())
         share = f" ({100 * matched / self.total:.0f} %)" if self.total else ""
-        ways = Counter(each.found_by for each in self.nodes.values())
+        ways = Counter(measured.found_by for measured in self.nodes.values())
         how = ": " + ", ".join(f"{count} by {way}" for way, count in ways.items()) if ways else ""
         yield f"measured: {self.total:.1f} us, {matched:.1f} us{share} at {len(self.nodes)} nodes{how}"
         times: Counter[str] = Counter()
@@ -77,18 +77,18 @@ class Profile:
             yield f"  at no node: {len(times) - _SHOWN} more kernels"
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_profile(path: Path) -> list[Row]:
     """The kernels of a profile, in the order in which they ran."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
             heads = list(table.fieldnames or ())
-            name, kind, time = (_column(heads, names) for names in (_NAMES, _TYPES, _TIMES))
+            name, kind, time = (_find_column(heads, names) for names in (_NAMES, _TYPES, _TIMES))
             core = next((head for head in _CORES if head in heads), None)
             if name is None or kind is None or time is None:
                 raise DumpError(f"{path}: this is no kernel_details.csv or op_summary.csv of the profiler")
             return [
-                Row(row[name] or "", row[kind] or "", _number(row[time]), (row[core] or "") if core else "")
+                Row(row[name] or "", row[kind] or "", _parse_time(row[time]), (row[core] or "") if core else "")
                 for row in table
                 if row[name]
             ]
@@ -96,11 +96,11 @@ def read_rows(path: Path) -> list[Row]:
         raise DumpError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _column(heads: Sequence[str], names: Sequence[str]) -> str | None:
+def _find_column(heads: Sequence[str], names: Sequence[str]) -> str | None:
     return next((name for name in names if name in heads), None)
 
 
-def _number(text: str | None) -> float:
+def _parse_time(text: str | None) -> float:
     try:
         value = float((text or "0").strip())
     except ValueError:
@@ -108,35 +108,35 @@ def _number(text: str | None) -> float:
     return value if math.isfinite(value) and value >= 0 else 0.0
 
 
-def join(dump: Dump, rows: Sequence[Row]) -> Profile:
+def join_profile(dump: Dump, rows: Sequence[Row]) -> Profile:
     """Find the node of every row: by name, by the nodes that were fused into it, by the order of its type."""
     profile = Profile(total=sum(row.microseconds for row in rows))
-    nodes = [(graph, node) for graph in dump.graphs() for node in graph.order if _runs(node)]
+    nodes = [(graph, node) for graph in dump.graphs() for node in graph.order if _is_kernel(node)]
     names: dict[str, str] = {}
     origins: dict[str, str] = {}
     for graph, node in nodes:
-        names.setdefault(file_name(node.name), node.name)
-        for origin in placement(graph, node).origins:
-            origins.setdefault(file_name(origin), node.name)
+        names.setdefault(to_file_name(node.name), node.name)
+        for origin in read_placement(graph, node).origins:
+            origins.setdefault(to_file_name(origin), node.name)
     left = []
     for row in rows:
-        name = file_name(row.name)
-        found = names.get(name) or next((names[part] for part in _parts(name) if part in names), None)
-        if found is not None:
-            _add(profile, found, row, "name")
+        name = to_file_name(row.name)
+        node_name = names.get(name) or next((names[part] for part in _node_names(name) if part in names), None)
+        if node_name is not None:
+            _add_run(profile, node_name, row, "name")
         elif name in origins:
-            _add(profile, origins[name], row, "what was fused")
+            _add_run(profile, origins[name], row, "what was fused")
         else:
             left.append(row)
-    profile.unmatched = _by_order(profile, [node for _, node in nodes], left)
+    profile.unmatched = _match_by_order(profile, [node for _, node in nodes], left)
     return profile
 
 
-def _runs(node: Node) -> bool:
+def _is_kernel(node: Node) -> bool:
     return node.type not in CONST_TYPES | OUTSIDE_TYPES | END_TYPES
 
 
-def _parts(name: str) -> Iterator[str]:
+def _node_names(name: str) -> Iterator[str]:
     """The name of a node within that of a kernel: a slice of it, or one with its type behind it."""
     head, _, tail = name.rpartition("_lxslice")
     if head and tail.isdigit():
@@ -144,7 +144,7 @@ def _parts(name: str) -> Iterator[str]:
     yield name.removesuffix("_kernel0")
 
 
-def _by_order(profile: Profile, nodes: Sequence[Node], rows: Sequence[Row]) -> list[Row]:
+def _match_by_order(profile: Profile, nodes: Sequence[Node], rows: Sequence[Row]) -> list[Row]:
     """Rows and nodes of one type that are still without each other, one for one, where there are as many of both."""
     free: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
@@ -153,18 +153,18 @@ def _by_order(profile: Profile, nodes: Sequence[Node], rows: Sequence[Row]) -> l
     waiting: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         waiting[row.type].append(row)
-    left = []
-    for kind, some in waiting.items():
+    unmatched = []
+    for kind, group in waiting.items():
         names = free.get(kind, [])
-        if names and len(some) % len(names) == 0:
-            for place, row in enumerate(some):
-                _add(profile, names[place % len(names)], row, "order")
+        if names and len(group) % len(names) == 0:
+            for index, row in enumerate(group):
+                _add_run(profile, names[index % len(names)], row, "order")
         else:
-            left += some
-    return left
+            unmatched += group
+    return unmatched
 
 
-def _add(profile: Profile, node: str, row: Row, found_by: str) -> None:
+def _add_run(profile: Profile, node: str, row: Row, found_by: str) -> None:
     measured = profile.nodes.setdefault(node, Measured(found_by=found_by))
     measured.microseconds += row.microseconds
     measured.runs += 1

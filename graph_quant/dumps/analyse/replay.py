@@ -37,7 +37,7 @@ def to_fx(dump: Dump) -> fx.GraphModule:
 
 def replay(
     dump: Dump,
-    given: Mapping[str, torch.Tensor] | None = None,
+    inputs: Mapping[str, torch.Tensor] | None = None,
     *,
     seed: int = 0,
     sizes: Mapping[str, int] | None = None,
@@ -50,7 +50,7 @@ def replay(
     Results, and inputs that are made up, of more than ``most_bytes`` are refused.
     """
     module = to_fx(dump)
-    arguments = make_inputs(dump, given or {}, sizes or {}, seed, most_bytes)
+    arguments = make_inputs(dump, inputs or {}, sizes or {}, seed, most_bytes)
     results: Tensors = {}
     try:
         if trace:
@@ -74,8 +74,8 @@ def read_tensors(path: str) -> Tensors:
     except ImportError:
         raise DumpError("replay needs the safetensors package: pip install safetensors") from None
     try:
-        found: Tensors = load_file(path)
-        return found
+        tensors: Tensors = load_file(path)
+        return tensors
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise DumpError(f"{path}: this is not a safetensors file: {first_line(error)}") from None
 

@@ -10,8 +10,7 @@ import torch
 
 from ...ge import INPUT_TYPES, TO_DESC, Node, from_desc
 from ..errors import DumpError, MissingInputError, SizeError, TooLargeError
-from ..graph.shapes import Stated, evaluate, stated, symbols_in
-from .open_sizes import check_symbols
+from ..graph.shapes import DescType, evaluate, read_desc, symbols_in
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _SIZE_STEP = 8
 _SCALES = {"scale", "scales", "smooth_scales", "pertoken_scale", "gamma"}
 _LOOKUPS = {"Gather", "GatherV2", "EmbeddingDenseGrad", "GatherElements", "IndexByTensor"}
-_THROUGH = {"Cast", "Reshape", "Identity", "Transpose", "Squeeze", "Unsqueeze"}
+_VIEW_TYPES = {"Cast", "Reshape", "Identity", "Transpose", "Squeeze", "Unsqueeze"}
 
 
 MOST_BYTES = 2 << 30
@@ -27,7 +26,7 @@ MOST_BYTES = 2 << 30
 
 def make_inputs(
     dump: Dump,
-    given: Mapping[str, torch.Tensor],
+    inputs: Mapping[str, torch.Tensor],
     sizes: Mapping[str, int],
     seed: int,
     most_bytes: int = MOST_BYTES,
@@ -37,31 +36,31 @@ def make_inputs(
         (node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i
     )
     named = {node.name for node in nodes}
-    if stray := sorted(set(given) - named):
+    if stray := sorted(set(inputs) - named):
         raise DumpError(
             f"the inputs hold {stray[0]}, which is no input of the dump; its inputs are {', '.join(sorted(named))}"
         )
-    known = _Sizes(dump, nodes, given, sizes)
-    _check_memory(dump, known, set(given), most_bytes)
+    known = _SymbolSizes(dump, nodes, inputs, sizes)
+    _check_memory(dump, known, set(inputs), most_bytes)
     generator = torch.Generator().manual_seed(seed)
-    return [_argument(dump, node, given.get(node.name), known, generator) for node in nodes]
+    return [_make_argument(dump, node, inputs.get(node.name), known, generator) for node in nodes]
 
 
-class _Sizes:
+class _SymbolSizes:
     """The size of every symbol: stated, told by a given tensor, taken from the graph, or made up."""
 
     def __init__(
-        self, dump: Dump, nodes: list[Node], given: Mapping[str, torch.Tensor], sizes: Mapping[str, int]
+        self, dump: Dump, nodes: list[Node], inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int]
     ) -> None:
-        self.values: dict[str, int] = {name: size for name, (size, _) in dump.inference.baked.items()}
+        self.values: dict[str, int] = {name: size for name, (size, _) in dump.inference.specialised.items()}
         tied = dump.inference.tied
-        check_symbols(dump, sizes)
+        dump.inference.check_symbols(sizes)
         self.values.update(sizes)
         for node in nodes:
-            if node.name in given:
-                self._learn(dump, node, given[node.name])
-        for place, name in enumerate(dump.inference.symbols):
-            self.values.setdefault(name, _SIZE_STEP * (place + 2))
+            if node.name in inputs:
+                self._learn(dump, node, inputs[node.name])
+        for index, name in enumerate(dump.inference.symbols):
+            self.values.setdefault(name, _SIZE_STEP * (index + 2))
         # The later ones first: an earlier one may be an expression of them, never the other way round.
         for name, text in reversed(tied.items()):
             size = evaluate(text, self.values)
@@ -70,11 +69,11 @@ class _Sizes:
             self.values[name] = size
 
     def _learn(self, dump: Dump, node: Node, tensor: torch.Tensor) -> None:
-        found = dump.inference.types[node.name][0]
-        described = stated(node.proto.output_desc[0])
-        if described.is_size and described.meta and described.meta[0].isidentifier():
-            self.values.setdefault(described.meta[0], int(tensor.item()))
-        for size, real in zip(found.shape or (), tensor.shape, strict=False):
+        declared = dump.inference.types[node.name][0]
+        declared = read_desc(node.proto.output_desc[0])
+        if declared.is_size and declared.meta and declared.meta[0].isidentifier():
+            self.values.setdefault(declared.meta[0], int(tensor.item()))
+        for size, real in zip(declared.shape or (), tensor.shape, strict=False):
             if not isinstance(size, int) and str(size) in dump.inference.symbols:
                 self.values.setdefault(str(size), real)
 
@@ -90,41 +89,43 @@ class _Sizes:
     def _number(self, size: Any) -> int:
         return int(size.xreplace({symbol: self.values[str(symbol)] for symbol in size.free_symbols}))
 
-    def stated_size(self, described: Stated) -> int:
+    def stated_size(self, declared: DescType) -> int:
         """The number that a size input carries."""
-        text = (described.meta or ("",))[0]
+        text = (declared.meta or ("",))[0]
         return int(evaluate(text, {name: self.values[name] for name in symbols_in(text) if name in self.values}))
 
 
-def _argument(dump: Dump, node: Node, given: torch.Tensor | None, sizes: _Sizes, generator: torch.Generator) -> Any:
-    described = stated(node.proto.output_desc[0])
-    if described.is_size:
-        return int(given.item()) if given is not None else sizes.stated_size(described)
+def _make_argument(
+    dump: Dump, node: Node, tensor: torch.Tensor | None, sizes: _SymbolSizes, generator: torch.Generator
+) -> Any:
+    declared = read_desc(node.proto.output_desc[0])
+    if declared.is_size:
+        return int(tensor.item()) if tensor is not None else sizes.stated_size(declared)
     types = dump.inference.types[node.name]
     if not types or types[0].shape is None or not types[0].inferred:
         raise DumpError(
             f"{node.name}: the dump does not say what this input is: {dump.inference.failures.get(node.name, '')}"
         )
     shape, dtype = sizes.of(types[0].shape), from_desc(TO_DESC[types[0].dtype])
-    if given is not None:
-        if given.dtype != dtype or tuple(given.shape) != shape:
-            got = f"{given.dtype} {tuple(given.shape)}"
+    if tensor is not None:
+        if tensor.dtype != dtype or tuple(tensor.shape) != shape:
+            got = f"{tensor.dtype} {tuple(tensor.shape)}"
             raise DumpError(f"{node.name} must be {dtype} {shape}, got {got}")
-        return given
+        return tensor
     return _generate(dump, node, sizes, (shape, dtype), generator)
 
 
-def _check_memory(dump: Dump, sizes: _Sizes, given: set[str], most_bytes: int) -> None:
+def _check_memory(dump: Dump, sizes: _SymbolSizes, provided: set[str], most_bytes: int) -> None:
     """Refuse results, and made-up inputs taken together, that are larger than asked for."""
     made_up = 0
     for node in dump.order:
-        for found in dump.inference.types[node.name]:
-            if not sizes.knows(found.shape) or not found.inferred or found.dtype not in TO_DESC:
+        for tensor in dump.inference.types[node.name]:
+            if not sizes.knows(tensor.shape) or not tensor.inferred or tensor.dtype not in TO_DESC:
                 continue
-            shape, dtype = sizes.of(found.shape), from_desc(TO_DESC[found.dtype])
+            shape, dtype = sizes.of(tensor.shape), from_desc(TO_DESC[tensor.dtype])
             size = math.prod(shape) * dtype.itemsize
-            made_up += size if node.type in INPUT_TYPES and node.name not in given else 0
-            if max(size, made_up) > most_bytes and node.name not in given:
+            made_up += size if node.type in INPUT_TYPES and node.name not in provided else 0
+            if max(size, made_up) > most_bytes and node.name not in provided:
                 what = f"{node.name} would be {str(dtype).removeprefix('torch.')}{list(shape)}"
                 what = what if size > most_bytes else f"inputs would take {made_up} bytes up to {node.name}"
                 limit = f"{most_bytes / (1 << 30):g} GiB"
@@ -132,10 +133,10 @@ def _check_memory(dump: Dump, sizes: _Sizes, given: set[str], most_bytes: int) -
 
 
 def _generate(
-    dump: Dump, node: Node, sizes: _Sizes, kind: tuple[tuple[int, ...], torch.dtype], generator: torch.Generator
+    dump: Dump, node: Node, sizes: _SymbolSizes, kind: tuple[tuple[int, ...], torch.dtype], generator: torch.Generator
 ) -> torch.Tensor:
     shape, dtype = kind
-    uses = _uses(dump, node)
+    uses = _find_uses(dump, node)
     if dtype.is_floating_point:
         if any(name in _SCALES for _, name in uses):
             return (torch.rand(shape, generator=generator) * 0.9 + 0.1).to(dtype)
@@ -144,10 +145,10 @@ def _generate(
         return torch.rand(shape, generator=generator) < 0.5
     for reader, name in uses:
         if name == "group_index":
-            rows = math.prod(_shape_of(dump, reader, "x", sizes)[:-1])
+            rows = math.prod(_input_shape(dump, reader, "x", sizes)[:-1])
             return _group_ends(rows, shape, generator).to(dtype)
         if reader.type in _LOOKUPS and name == "indices":
-            table = _shape_of(dump, reader, "x", sizes)
+            table = _input_shape(dump, reader, "x", sizes)
             return torch.randint(0, max(table[0], 1) if table else 1, shape, generator=generator).to(dtype)
     packed = any(reader.type == "Bitcast" for reader, _ in uses)
     if dtype in (torch.int8, torch.uint8) or packed:
@@ -156,23 +157,23 @@ def _generate(
     return torch.randint(0, 2, shape, generator=generator).to(dtype)
 
 
-def _uses(dump: Dump, node: Node) -> list[tuple[Node, str]]:
+def _find_uses(dump: Dump, node: Node) -> list[tuple[Node, str]]:
     """Who reads an input and under which name, also behind casts and reshapes."""
-    found: list[tuple[Node, str]] = []
+    uses: list[tuple[Node, str]] = []
     frontier, seen = [node.name], {node.name}
     while frontier:
         for reader, position in dump.consumers[frontier.pop()]:
-            found.append((reader, reader.inputs[position].name))
-            if reader.type in _THROUGH and position == 0 and reader.name not in seen:
+            uses.append((reader, reader.inputs[position].name))
+            if reader.type in _VIEW_TYPES and position == 0 and reader.name not in seen:
                 seen.add(reader.name)
                 frontier.append(reader.name)
-    return found
+    return uses
 
 
-def _shape_of(dump: Dump, reader: Node, name: str, sizes: _Sizes) -> tuple[int, ...]:
+def _input_shape(dump: Dump, reader: Node, name: str, sizes: _SymbolSizes) -> tuple[int, ...]:
     """The shape of another input of ``reader``."""
     edge = next((edge for edge in reader.inputs if edge.name == name and edge.node), None)
-    read = dump.inference.of(edge) if edge else None
+    read = dump.inference.type_of(edge) if edge else None
     if read is None or read.shape is None:
         raise MissingInputError(f"{reader.name}: the shape of {name} is not known, so no input can be made")
     return sizes.of(read.shape)

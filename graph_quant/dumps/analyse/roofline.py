@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _TERA = 1e12
 _TEBI = 2**40
-SOURCE = "published by Ascend/msmodeling, not measured"
+PEAK_SOURCE = "published by Ascend/msmodeling, not measured"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Chip:
     vector: float
     memory: float
 
-    def cube(self, dtypes: set[str]) -> float:
+    def cube_peak(self, dtypes: set[str]) -> float:
         """The peak for a contraction of these dtypes."""
         if dtypes & {"int8", "uint8", "int4", "qint8"}:
             return self.int8
@@ -41,36 +41,36 @@ class Chip:
             return self.float32
         return self.bfloat16 if "bfloat16" in dtypes else self.float16
 
-    def lanes(self, dtypes: set[str]) -> float:
+    def vector_peak(self, dtypes: set[str]) -> float:
         """The peak of the vector units: half as many elements where they have 32 bits."""
         return self.vector / 2 if "float32" in dtypes else self.vector
 
 
-def _chip(name: str, memory: float, *tera: float) -> Chip:
-    float16, bfloat16, float32, int8, vector = (each * _TERA for each in tera)
+def _make_chip(name: str, memory: float, *tera: float) -> Chip:
+    float16, bfloat16, float32, int8, vector = (value * _TERA for value in tera)
     return Chip(name, float16, bfloat16, float32, int8, vector, memory * _TEBI)
 
 
 # float16, bfloat16, float32, int8, vector: 24 cores, 20 cores, and 20 cores at a lower clock.
 _376T, _313T, _280T = (376, 353.9, 99.5, 752, 22), (313, 294.9, 83, 626, 18), (280, 245.8, 75, 560, 16)
 _PUBLISHED = {
-    "A2_376T_64G": _chip("Atlas 800 A2 376T", 1.6, *_376T),
-    "A2_313T_64G": _chip("Atlas 800 A2 313T", 1.6, *_313T),
-    "A2_280T_64G": _chip("Atlas 800 A2 280T", 1.6, *_280T),
-    "A2_280T_32G": _chip("Atlas 800 A2 280T with 32 GiB", 0.8, *_280T),
-    "A3_752T_DIE": _chip("a die of the Atlas 800 A3 752T", 1.6, *_376T),
-    "A3_560T_DIE": _chip("a die of the Atlas 800 A3 560T", 1.6, *_280T),
+    "A2_376T_64G": _make_chip("Atlas 800 A2 376T", 1.6, *_376T),
+    "A2_313T_64G": _make_chip("Atlas 800 A2 313T", 1.6, *_313T),
+    "A2_280T_64G": _make_chip("Atlas 800 A2 280T", 1.6, *_280T),
+    "A2_280T_32G": _make_chip("Atlas 800 A2 280T with 32 GiB", 0.8, *_280T),
+    "A3_752T_DIE": _make_chip("a die of the Atlas 800 A3 752T", 1.6, *_376T),
+    "A3_560T_DIE": _make_chip("a die of the Atlas 800 A3 560T", 1.6, *_280T),
 }
-_NAMED = {
+_PROFILES = {
     "Ascend910B2": "A2_376T_64G",
     "Ascend910B3": "A2_313T_64G",
     "Ascend910B4": "A2_280T_32G",
     "Ascend910B4-1": "A2_280T_64G",
 }
-CHIPS = {**{name: _PUBLISHED[profile] for name, profile in _NAMED.items()}, **_PUBLISHED}
+CHIPS = {**{name: _PUBLISHED[profile] for name, profile in _PROFILES.items()}, **_PUBLISHED}
 
 
-def chip(name: str) -> Chip:
+def find_chip(name: str) -> Chip:
     """The chip of this name."""
     if name not in CHIPS:
         raise DumpError(f"no peaks are published for {name}; they are for {', '.join(CHIPS)}")
@@ -85,15 +85,15 @@ class Bound:
     by: str
 
 
-def bound(dump: Dump, node: Node, costs: Costs, peaks: Chip) -> Bound | None:
+def roofline_bound(dump: Dump, node: Node, costs: Costs, peaks: Chip) -> Bound | None:
     """The bound of one node; None where a size is not known, or nothing is done."""
     cost = costs.nodes[node.name]
     if not isinstance(cost.bytes, int) or not isinstance(cost.flops, int) or node.name in dump.calls:
         return None
     if not cost.bytes and not cost.flops:
         return None
-    reads = {found.dtype for found in dump.inference.reads(node)}
-    peak, unit = (peaks.cube(reads), "cube") if costs.contracts(node) else (peaks.lanes(reads), "vector")
+    reads = {tensor.dtype for tensor in dump.inference.input_types(node)}
+    peak, unit = (peaks.cube_peak(reads), "cube") if costs.contracts(node) else (peaks.vector_peak(reads), "vector")
     times = {"memory": 1e6 * cost.bytes / peaks.memory, unit: 1e6 * cost.flops / peak}
     slowest = max(times, key=times.__getitem__)
     return Bound(times[slowest], slowest)

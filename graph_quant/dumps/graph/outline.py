@@ -1,6 +1,6 @@
-"""The outline of a graph: the modules it came from, or the layers found in it, each kind of layer once.
+"""The outline of a graph: the modules it came from, or the repeating layers found in it.
 
-An item of the outline stands for one stretch of nodes, or for several ``alike``. The page and ``inspect --tree`` show
+An item of the outline stands for one block of nodes, or for several equal blocks. The page and ``inspect --tree`` show
 the same items.
 """
 
@@ -13,66 +13,67 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node
-from .repeats import repeats
+from .repeats import find_repeats
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
-_LEAST_KNOWN = 0.5  # of the computing nodes have a module, for an outline by modules
+_LEAST_KNOWN = 0.5  # the fraction of computing nodes with a module that an outline by modules needs
 _MOST_DIFFERENCES = 8
-_DEEPEST = 32  # modules within each other
-_LONGEST_STRETCH = 400  # nodes that are shown side by side
+_DEEPEST = 32  # nesting of modules
+_MOST_SHOWN_NODES = 400  # nodes of one item without structure
 
 
 @dataclass
 class Item:
-    """``kind`` is graph, module, layers, block or nodes. ``own`` are nodes that stand in no child.
+    """One entry of the outline; ``kind`` is graph, module, layers, block or nodes.
 
-    One that repeats has its repetitions in ``alike``, in order, and nothing else; ``differs`` says what is not alike.
+    ``nodes`` are those in no child. An item that repeats has only ``repetitions``, in order; ``differs`` says in what
+    they are not equal.
     """
 
     label: str
     kind: str
-    own: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
     children: list[Item] = field(default_factory=list)
-    alike: list[Item] = field(default_factory=list)
+    repetitions: list[Item] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
 
     @property
     def times(self) -> int:
-        """How often it stands in the graph."""
-        return max(len(self.alike), 1)
+        """The number of repetitions."""
+        return max(len(self.repetitions), 1)
 
     @property
     def first(self) -> Item:
-        """Itself, or the first of its repetitions."""
-        return self.alike[0] if self.alike else self
+        """The item itself, or the first of its repetitions."""
+        return self.repetitions[0] if self.repetitions else self
 
     def names(self) -> Iterator[str]:
-        """All its nodes, of every repetition."""
-        yield from self.own
-        for child in (*self.alike, *self.children):
+        """Yield all node names, of every repetition."""
+        yield from self.nodes
+        for child in (*self.repetitions, *self.children):
             yield from child.names()
 
 
-def outline(dump: Dump) -> Item:
-    """The outline of one graph; of those that it calls, each has its own."""
+def build_outline(dump: Dump) -> Item:
+    """Build the outline of one graph, without the graphs that it calls."""
     shown = [node for node in dump.order if _is_step(node)]
     known = sum(bool(node.source.module) for node in shown)
     root = Item(dump.name or "graph", "graph")
     if shown and known >= _LEAST_KNOWN * len(shown):
-        _by_modules(dump, shown, root)
+        _group_by_modules(dump, shown, root)
     else:
-        _by_layers(dump, shown, root)
-    root.own = [node.name for node in dump.order if not _is_step(node)] + root.own
+        _group_by_layers(dump, shown, root)
+    root.nodes = [node.name for node in dump.order if not _is_step(node)] + root.nodes
     return root
 
 
-def quantised(dump: Dump, names: Sequence[str]) -> int:
-    """How many of these nodes read or write quantised tensors."""
+def count_quantised(dump: Dump, names: Sequence[str]) -> int:
+    """Count those of the nodes that read or write quantised tensors."""
     types = dump.inference
     return sum(
-        any(found.dtype in QUANTISED for found in (*types.reads(dump.nodes[name]), *types.types[name]))
+        any(tensor.dtype in QUANTISED for tensor in (*types.input_types(dump.nodes[name]), *types.types[name]))
         for name in names
         if _is_step(dump.nodes[name])
     )
@@ -82,7 +83,7 @@ def _is_step(node: Node) -> bool:
     return node.type not in CONST_TYPES | OUTSIDE_TYPES | END_TYPES
 
 
-def _by_modules(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
+def _group_by_modules(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
     items = {"": root}
 
     def item(parts: tuple[str, ...]) -> Item:
@@ -94,71 +95,73 @@ def _by_modules(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
 
     for node in nodes:
         parts = tuple(node.source.module.split(".")) if node.source.module else ()
-        item(parts[:_DEEPEST]).own.append(node.name)
-    _merge(dump, root)
+        item(parts[:_DEEPEST]).nodes.append(node.name)
+    _merge_alike(dump, root)
 
 
-def _merge(dump: Dump, parent: Item) -> None:
-    """Put siblings of one structure into one item, from the leaves up."""
+def _merge_alike(dump: Dump, parent: Item) -> None:
+    """Merge consecutive siblings of equal structure into one item, from the leaves up."""
     for child in parent.children:
-        _merge(dump, child)
+        _merge_alike(dump, child)
     parent.children = [
-        alike[0] if len(alike) == 1 else _repeated(dump, f"{alike[0].label} … {alike[-1].label}", "module", alike)
-        for alike in (list(some) for _, some in groupby(parent.children, lambda child: _structure(dump, child)))
+        alike[0] if len(alike) == 1 else _repeated_item(dump, f"{alike[0].label} … {alike[-1].label}", "module", alike)
+        for alike in (list(some) for _, some in groupby(parent.children, lambda child: _node_types(dump, child)))
     ]
 
 
-def _structure(dump: Dump, item: Item) -> tuple[str, ...]:
+def _node_types(dump: Dump, item: Item) -> tuple[str, ...]:
     return tuple(dump.nodes[name].type for name in item.names())
 
 
-def _repeated(dump: Dump, label: str, kind: str, alike: list[Item]) -> Item:
-    return Item(label, kind, alike=alike, differs=differences(dump, [list(each.names()) for each in alike]))
+def _repeated_item(dump: Dump, label: str, kind: str, alike: list[Item]) -> Item:
+    return Item(label, kind, repetitions=alike, differs=list_differences(dump, [list(item.names()) for item in alike]))
 
 
-def _by_layers(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
+def _group_by_layers(dump: Dump, nodes: Sequence[Node], root: Item) -> None:
     end = 0
-    for start, period, times in repeats([node.type for node in nodes]):
-        root.children += _stretches(nodes[end:start])
+    for start, period, times in find_repeats([node.type for node in nodes]):
+        root.children += _split_items(nodes[end:start])
         end = start + period * times
         blocks = [
-            Item(f"block {number}", "block", [node.name for node in nodes[at : at + period]])
-            for number, at in enumerate(range(start, end, period))
+            Item(f"block {number}", "block", [node.name for node in nodes[begin : begin + period]])
+            for number, begin in enumerate(range(start, end, period))
         ]
-        root.children.append(_repeated(dump, f"block of {period} nodes", "layers", blocks))
-    if root.children or len(nodes) > _LONGEST_STRETCH:
-        root.children += _stretches(nodes[end:])
+        root.children.append(_repeated_item(dump, f"block of {period} nodes", "layers", blocks))
+    if root.children or len(nodes) > _MOST_SHOWN_NODES:
+        root.children += _split_items(nodes[end:])
     else:
-        root.own = [node.name for node in nodes]
+        root.nodes = [node.name for node in nodes]
 
 
-def _stretches(nodes: Sequence[Node]) -> list[Item]:
-    """What does not repeat, in pieces that can be looked at."""
-    pieces = -(-len(nodes) // _LONGEST_STRETCH)
+def _split_items(nodes: Sequence[Node]) -> list[Item]:
+    """Split nodes that do not repeat into items of a readable size."""
+    pieces = -(-len(nodes) // _MOST_SHOWN_NODES)
     ends = [len(nodes) * number // pieces for number in range(pieces + 1)] if pieces else []
-    return [_stretch(nodes[start:end]) for start, end in pairwise(ends)]
+    return [_nodes_item(nodes[start:end]) for start, end in pairwise(ends)]
 
 
-def _stretch(nodes: Sequence[Node]) -> Item:
+def _nodes_item(nodes: Sequence[Node]) -> Item:
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(node.type for node in nodes).most_common(3))
     return Item(kinds, "nodes", [node.name for node in nodes])
 
 
-def differences(dump: Dump, blocks: Sequence[Sequence[str]]) -> list[str]:
-    """What is not alike at one place of blocks that have the same types at every place."""
-    found: list[str] = []
-    for place, first in enumerate(blocks[0]):
-        nodes = [dump.nodes[block[place]] for block in blocks]
+def list_differences(dump: Dump, blocks: Sequence[Sequence[str]]) -> list[str]:
+    """Compare blocks with the same node types, position by position, in attributes and result types."""
+    differences: list[str] = []
+    for index, first in enumerate(blocks[0]):
+        nodes = [dump.nodes[block[index]] for block in blocks]
         facts = [dump.attributes(node) for node in nodes]
-        for name in sorted({key for each in facts for key in each}):
-            found += _unlike(f"{first} {name}", [each.get(name, "absent") for each in facts])
+        for name in sorted({key for node_facts in facts for key in node_facts}):
+            differences += _format_difference(
+                f"{first} {name}", [node_facts.get(name, "absent") for node_facts in facts]
+            )
         types = dump.inference.types
-        found += _unlike(f"{first} result", [", ".join(map(str, types[node.name])) for node in nodes])
-    hidden = len(found) - _MOST_DIFFERENCES
-    return found[:_MOST_DIFFERENCES] + ([f"{hidden} more"] if hidden > 0 else [])
+        differences += _format_difference(f"{first} result", [", ".join(map(str, types[node.name])) for node in nodes])
+    hidden = len(differences) - _MOST_DIFFERENCES
+    return differences[:_MOST_DIFFERENCES] + ([f"{hidden} more"] if hidden > 0 else [])
 
 
-def _unlike(what: str, values: Sequence[str]) -> list[str]:
+def _format_difference(what: str, values: Sequence[str]) -> list[str]:
     counts = Counter(values)
     if len(counts) == 1:
         return []

@@ -1,4 +1,4 @@
-"""Chains of nodes that say one thing: packing and unpacking int4, and arithmetic on sizes."""
+"""Chains of nodes that together do one thing: packing and unpacking int4, and arithmetic on sizes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, Node
-from .shapes import dim_text
+from .shapes import format_dim
 
 if TYPE_CHECKING:
     from ..dump import Dump
 
-# What computes the shape of a Reshape.
+# The types of nodes that compute the shape of a Reshape.
 _SHAPE_TYPES = {"Shape", "Const", "Constant", "Div", "FloorDiv", "RealDiv", "Mul", "Add", "Sub", "ConcatV2", "ConcatD",
                 "Pack", "Gather", "GatherV2", "StridedSlice", "Cast", "Identity", "Squeeze", "Unsqueeze"}  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Idiom:
-    """A folded chain: ``head`` is the node whose output the rest of the graph uses."""
+class Pattern:
+    """A chain that is shown as one node; ``head`` is the member whose output the rest of the graph uses."""
 
     kind: str
     label: str
@@ -27,19 +27,19 @@ class Idiom:
     members: tuple[str, ...]
 
 
-def find_idioms(dump: Dump) -> list[Idiom]:
-    """Every idiom of the graph, no node in two of them."""
+def find_patterns(dump: Dump) -> list[Pattern]:
+    """Find all patterns of the graph; no node is in two of them."""
     taken: set[str] = set()
-    found: list[Idiom] = []
-    for idiom in (*_packings(dump), *_unpackings(dump), *_sizes(dump, taken)):
-        if len(idiom.members) > 1 and taken.isdisjoint(idiom.members):
-            taken.update(idiom.members)
-            found.append(idiom)
-    return found
+    patterns: list[Pattern] = []
+    for pattern in (*_find_packing(dump), *_find_unpacking(dump), *_find_size_arithmetic(dump, taken)):
+        if len(pattern.members) > 1 and taken.isdisjoint(pattern.members):
+            taken.update(pattern.members)
+            patterns.append(pattern)
+    return patterns
 
 
-def packs_int4(dump: Dump, bitcast: Node) -> Node | None:
-    """The Reshape before ``bitcast``, where the two pack int4 into int32."""
+def find_packing_reshape(dump: Dump, bitcast: Node) -> Node | None:
+    """Return the Reshape before ``bitcast`` if the two pack int4 into int32."""
     if bitcast.type != "Bitcast" or not bitcast.inputs or not bitcast.inputs[0].node:
         return None
     reshape = dump.nodes[bitcast.inputs[0].node]
@@ -50,9 +50,9 @@ def packs_int4(dump: Dump, bitcast: Node) -> Node | None:
     return reshape if is_packing else None
 
 
-def _packings(dump: Dump) -> Iterator[Idiom]:
+def _find_packing(dump: Dump) -> Iterator[Pattern]:
     for node in dump.order:
-        reshape = packs_int4(dump, node)
+        reshape = find_packing_reshape(dump, node)
         if reshape is None:
             continue
         core, head = {reshape.name, node.name}, node
@@ -60,22 +60,24 @@ def _packings(dump: Dump) -> Iterator[Idiom]:
         if len(following) == 1 and following[0].type == "Reshape":
             head = following[0]
             core.add(head.name)
-        yield Idiom("pack int4", "pack int4", head.name, _closure(dump, core, lambda one: one.type in _SHAPE_TYPES))
+        yield Pattern("pack int4", "pack int4", head.name, _fold_producers(dump, core, _computes_shape))
 
 
-def _unpackings(dump: Dump) -> Iterator[Idiom]:
+def _find_unpacking(dump: Dump) -> Iterator[Pattern]:
     for node in dump.order:
         if node.type != "Bitcast":
             continue
-        given = [read.dtype for read in dump.inference.reads(node)]
-        made = [result.dtype for result in dump.inference.types[node.name]]
+        input_dtypes = [read.dtype for read in dump.inference.input_types(node)]
+        output_dtypes = [result.dtype for result in dump.inference.types[node.name]]
         readers = [reader for reader, _ in dump.consumers[node.name]]
-        if (given, made) == (["int32"], ["int4"]) and [reader.type for reader in readers] == ["Reshape"]:
-            members = _closure(dump, {node.name, readers[0].name}, lambda one: one.type in _SHAPE_TYPES)
-            yield Idiom("unpack int4", "unpack int4", readers[0].name, members)
+        if (input_dtypes, output_dtypes) == (["int32"], ["int4"]) and [reader.type for reader in readers] == [
+            "Reshape"
+        ]:
+            members = _fold_producers(dump, {node.name, readers[0].name}, _computes_shape)
+            yield Pattern("unpack int4", "unpack int4", readers[0].name, members)
 
 
-def _sizes(dump: Dump, taken: set[str]) -> Iterator[Idiom]:
+def _find_size_arithmetic(dump: Dump, taken: set[str]) -> Iterator[Pattern]:
     values = dump.inference.values
 
     def is_size(node: Node) -> bool:
@@ -87,18 +89,27 @@ def _sizes(dump: Dump, taken: set[str]) -> Iterator[Idiom]:
         readers = [reader for reader, _ in dump.consumers[node.name]]
         if readers and all(is_size(reader) and reader.type != OUTPUT_TYPE for reader in readers):
             continue
-        yield Idiom("size", size_label(values[node.name], node, dump), node.name, _closure(dump, {node.name}, is_size))
+        yield Pattern(
+            "size",
+            format_size_label(values[node.name], node, dump),
+            node.name,
+            _fold_producers(dump, {node.name}, is_size),
+        )
 
 
-def size_label(items: tuple[Any, ...], node: Node, dump: Dump) -> str:
-    """Sizes in words."""
+def format_size_label(items: tuple[Any, ...], node: Node, dump: Dump) -> str:
+    """Label a pattern that computes sizes."""
     shape = dump.inference.types[node.name][0].shape
-    text = ", ".join(map(dim_text, items))
+    text = ", ".join(map(format_dim, items))
     return f"size {text}" if shape == () else f"shape [{text}]"
 
 
-def _closure(dump: Dump, core: set[str], may_fold: Callable[[Node], bool]) -> tuple[str, ...]:
-    """``core`` and every producer that may be folded and that only the group reads, in the order of the dump."""
+def _computes_shape(node: Node) -> bool:
+    return node.type in _SHAPE_TYPES
+
+
+def _fold_producers(dump: Dump, core: set[str], may_fold: Callable[[Node], bool]) -> tuple[str, ...]:
+    """Add to ``core`` every producer that may be folded and that only members read; in execution order."""
     members = set(core)
     frontier = set(core)
     while frontier:

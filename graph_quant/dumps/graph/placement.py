@@ -1,4 +1,4 @@
-"""Where and how a device runs a node: stream, engine, memory, and the nodes that were fused into it."""
+"""Device placement of a node: stream, engine, memory, and the nodes that were fused into it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True)
 class Placement:
-    """``stream`` is None where nothing is scheduled yet; ``offsets`` are those of the results in the graph's memory."""
+    """``stream`` is None before scheduling; ``offsets`` are those of the results in the graph's memory."""
 
     stream: int | None = None
     engine: str = ""
@@ -30,7 +30,7 @@ class Placement:
     origin_types: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As the end of a line: where it runs, and what it was fused from."""
+        """The suffix of a node's line: placement, and the nodes fused into it."""
         where = []
         if self.stream is not None:
             where.append(f"stream {self.stream}")
@@ -45,27 +45,27 @@ class Placement:
         return (f"  @ {', '.join(where)}" if where else "") + fused
 
 
-def placement(dump: Dump, node: Node) -> Placement:
-    """What a dump tells of a node's place."""
+def read_placement(dump: Dump, node: Node) -> Placement:
+    """Read the placement of a node from its attributes."""
     proto = node.proto
-    origins = _texts(proto, _ORIGINS)
+    origins = _first_texts(proto, _ORIGINS)
     return Placement(
         stream=proto.stream_id if dump.is_scheduled else None,
-        engine=next(iter(_texts(proto, _ENGINES)), ""),
+        engine=next(iter(_first_texts(proto, _ENGINES)), ""),
         offsets=tuple(proto.output_i) if dump.is_scheduled else (),
         workspace=tuple(proto.workspace_bytes),
         origins=() if origins in ((), (node.name,)) else origins,
-        origin_types=_texts(proto, _ORIGIN_TYPES),
+        origin_types=_first_texts(proto, _ORIGIN_TYPES),
     )
 
 
-def _texts(proto: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The first of these attributes that says something."""
+def _first_texts(proto: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The strings of the first of these attributes that is not empty."""
     for name in names:
         if name in proto.attr:
             attribute = proto.attr[name]
             items = [attribute.s] if attribute.WhichOneof("value") == "s" else list(attribute.list.s)
-            found = tuple(printable(item.decode("utf-8", "backslashreplace"), _LONGEST) for item in items if item)
-            if found:
-                return found
+            texts = tuple(printable(item.decode("utf-8", "backslashreplace"), _LONGEST) for item in items if item)
+            if texts:
+                return texts
     return ()

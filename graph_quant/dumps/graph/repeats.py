@@ -1,4 +1,4 @@
-"""Finds stretches that repeat in a sequence: the layers of a model, in the order in which they run."""
+"""Finds repeating blocks in a sequence: the layers of a model, in execution order."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _SHORTEST, _LONGEST = 3, 4096
 Numbers = npt.NDArray[np.int64]
 
 
-def repeats(kinds: Sequence[Hashable]) -> list[tuple[int, int, int]]:
-    """Start, length and number of repeating stretches, in order; none overlaps another.
+def find_repeats(kinds: Sequence[Hashable]) -> list[tuple[int, int, int]]:
+    """Return start, period and number of repetitions of each repeating block, in order and without overlap.
 
-    The stretch that covers most comes first, the shorter of two that cover as much; then what is left on either side.
+    Greedy: takes the block with the largest coverage, the shorter period on a tie, then searches both remainders.
     """
     numbers: dict[Hashable, int] = {}
     sequence = np.array([numbers.setdefault(kind, len(numbers)) for kind in kinds], dtype=np.int64)
-    found: list[tuple[int, int, int]] = []
+    repeats: list[tuple[int, int, int]] = []
     waiting = [(0, len(sequence))]
     while waiting:
         first, last = waiting.pop()
-        best = _best(sequence[first:last])
+        best = _best_repeat(sequence[first:last])
         if best is None:
             continue
         start, period, times = best
-        found.append((first + start, period, times))
+        repeats.append((first + start, period, times))
         waiting += [(first, first + start), (first + start + period * times, last)]
-    return sorted(found)
+    return sorted(repeats)
 
 
-def _best(sequence: Numbers) -> tuple[int, int, int] | None:
+def _best_repeat(sequence: Numbers) -> tuple[int, int, int] | None:
     best, covered = None, 0
     for period in range(1, min(len(sequence) // 2, _LONGEST) + 1):
         if len(sequence) <= covered:
@@ -47,10 +47,10 @@ def _best(sequence: Numbers) -> tuple[int, int, int] | None:
 
 
 def _longest_run(same: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Where the longest run of True begins, and how long it is."""
+    """Start and length of the longest run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], same.view(np.int8), [0]))))
     if not len(edges):
         return 0, 0
     lengths = edges[1::2] - edges[::2]
-    place = int(lengths.argmax())
-    return int(edges[::2][place]), int(lengths[place])
+    longest = int(lengths.argmax())
+    return int(edges[::2][longest]), int(lengths[longest])

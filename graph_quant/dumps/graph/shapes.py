@@ -1,4 +1,4 @@
-"""Types of tensors with symbolic shapes, and the sizes that descs state as text."""
+"""Tensor types with symbolic shapes, and the size expressions in descs."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"FloorDiv": operator.floordi
                                                     "Mod": operator.mod, "PythonMod": operator.mod}  # fmt: skip
 
 
-# Formats whose shape is the tensor's own; in any other a device keeps it in blocks.
+# Formats that only name the axes; any other stores a tensor in blocks.
 _PLAIN_FORMATS = {"", "ND", "NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "NCL", "NLC", "FORMAT_RESERVED",
                   "RESERVED"}  # fmt: skip
-_UNTOLD = {"", "ND", "FORMAT_RESERVED", "RESERVED"}
+_UNSTATED_FORMATS = {"", "ND", "FORMAT_RESERVED", "RESERVED"}
 
 
 @dataclass(frozen=True)
 class MemoryLayout:
-    """How a device keeps a tensor: the order of its axes, and the format and shape of its blocks where it has any."""
+    """The storage format of a tensor: the order of its axes, and format and shape of its blocks, if any."""
 
     axes: str
     blocks: str = ""
     shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        sizes = f"[{', '.join(map(dim_text, self.shape))}]" if self.shape else ""
+        sizes = f"[{', '.join(map(format_dim, self.shape))}]" if self.shape else ""
         kept = f"as {self.blocks}{sizes}" if self.blocks else ""
-        return " ".join(part for part in ("" if self.axes in _UNTOLD else self.axes, kept) if part)
+        return " ".join(part for part in ("" if self.axes in _UNSTATED_FORMATS else self.axes, kept) if part)
 
 
 PLAIN = MemoryLayout("ND")
@@ -57,7 +57,7 @@ PLAIN = MemoryLayout("ND")
 
 @dataclass(frozen=True)
 class TensorType:
-    """A dtype in GE's words and a shape; None is an unknown rank. ``inferred`` is False where a desc is all we have."""
+    """GE's dtype name and a shape, None for unknown rank; ``inferred`` is False if only a desc states it."""
 
     dtype: str
     shape: tuple[Dim, ...] | None
@@ -65,13 +65,13 @@ class TensorType:
     layout: MemoryLayout = PLAIN
 
     def __str__(self) -> str:
-        sizes = "…" if self.shape is None else ", ".join(map(dim_text, self.shape))
+        sizes = "…" if self.shape is None else ", ".join(map(format_dim, self.shape))
         text = f"{self.dtype}[{sizes}]{'' if self.inferred else '?'}"
         return f"{text} {self.layout}".rstrip()
 
 
-def dim_text(size: Dim) -> str:
-    """A size as people write it: without the bracket that a floor division is printed in."""
+def format_dim(size: Dim) -> str:
+    """Format a size without the brackets that sympy prints around a floor division."""
     text = str(size)
     if text.startswith("(") and text.endswith(")") and text.find(")") == len(text) - 1:
         return text[1:-1]
@@ -79,8 +79,8 @@ def dim_text(size: Dim) -> str:
 
 
 @dataclass(frozen=True)
-class Stated:
-    """What a desc states: dtype, sizes (-1 unknown; None for an unknown rank), and the sizes as text with symbols."""
+class DescType:
+    """What a desc states: dtype, sizes (-1 unknown; None for unknown rank), and the sizes as symbolic text."""
 
     dtype: str
     dims: tuple[int, ...] | None
@@ -94,36 +94,36 @@ class Stated:
         return self.dtype != UNDEFINED and self.dims is not None and min(self.dims, default=0) >= 0
 
 
-def stated(desc: Any) -> Stated:
-    """Read a TensorDescriptor. Of a tensor that is kept in blocks, the sizes are those it has by itself."""
+def read_desc(desc: Any) -> DescType:
+    """Read a TensorDescriptor; of a tensor stored in blocks, the sizes are the logical ones."""
     dims = tuple(desc.shape.dim) if desc.HasField("shape") else None
     if dims == (UNKNOWN_RANK,):
         dims = None
-    dims, layout = _unblocked(desc, dims)
+    dims, layout = _logical_dims(desc, dims)
     text = desc.attr["_meta"].s.decode("utf-8", "backslashreplace") if "_meta" in desc.attr else ""
-    found = _META.match(text)
+    match = _META.match(text)
     size = _SYMBOL.match(text)
     meta: tuple[str, ...] | None = None
-    if found:
-        meta = _split(found["shape"])
+    if match:
+        meta = _split_sizes(match["shape"])
     elif size:
         meta = (size["shape"],)
-    return Stated(OF_DESC.get(desc.dtype, UNDEFINED), dims, meta, bool(size), layout)
+    return DescType(OF_DESC.get(desc.dtype, UNDEFINED), dims, meta, bool(size), layout)
 
 
-def _unblocked(desc: Any, dims: tuple[int, ...] | None) -> tuple[tuple[int, ...] | None, MemoryLayout]:
-    """The sizes that a tensor has by itself, and how it is kept."""
+def _logical_dims(desc: Any, dims: tuple[int, ...] | None) -> tuple[tuple[int, ...] | None, MemoryLayout]:
+    """The logical sizes and the storage format of a tensor."""
     if desc.layout in _PLAIN_FORMATS:
-        return dims, PLAIN if desc.layout in _UNTOLD else MemoryLayout(desc.layout)
+        return dims, PLAIN if desc.layout in _UNSTATED_FORMATS else MemoryLayout(desc.layout)
     axes = desc.attr["origin_format"].s.decode("utf-8", "backslashreplace") if "origin_format" in desc.attr else "ND"
     own = tuple(desc.attr["origin_shape"].list.i) if "origin_shape" in desc.attr else ()
-    if not own:  # a format alone, with the sizes the tensor has by itself
+    if not own:  # only a format; the sizes are logical
         return dims, MemoryLayout(axes, printable(desc.layout, 40))
     return (None if own == (UNKNOWN_RANK,) else own), MemoryLayout(axes, printable(desc.layout, 40), dims or ())
 
 
-def _split(text: str) -> tuple[str, ...]:
-    """Split at the commas that stand outside brackets."""
+def _split_sizes(text: str) -> tuple[str, ...]:
+    """Split at commas outside brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char == "(") - (char == ")")
@@ -140,20 +140,20 @@ def symbols_in(text: str) -> list[str]:
 
 
 def evaluate(text: str, values: Mapping[str, Any]) -> Any:
-    """A size expression over ``values``, by arithmetic alone: nothing in a dump is ever run."""
+    """Evaluate a size expression over ``values`` by arithmetic only: no code of a dump is executed."""
     try:
         tree = ast.parse(text[: _LONGEST + 1].strip(), mode="eval").body
         if len(text) > _LONGEST:
             raise SyntaxError
-        return _bounded(_evaluate(tree, values))
+        return _check_bits(_evaluate(tree, values))
     except OverflowError:
-        raise UnboundedSizeError(f"{text[:60]} is a size beyond every bound") from None
+        raise UnboundedSizeError(f"{text[:60]} is too large for a size") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError):
         raise DumpError(f"{text[:60]} is not a size") from None
 
 
-def _bounded(size: Any) -> Any:
-    """A size, or the example size behind a symbol, that has not grown beyond every bound."""
+def _check_bits(size: Any) -> Any:
+    """Return the size; raise OverflowError if it, or the hint of a symbol, has too many bits."""
     number = size if isinstance(size, int) else getattr(getattr(size, "node", None), "hint", None)
     if isinstance(number, int) and number.bit_length() > _MOST_BITS:
         raise OverflowError
@@ -169,9 +169,9 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_evaluate(operand, values)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _BINARY[type(op)](_bounded(_evaluate(left, values)), _bounded(_evaluate(right, values)))
+            return _BINARY[type(op)](_check_bits(_evaluate(left, values)), _check_bits(_evaluate(right, values)))
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if 0 <= power <= 8:
-            return _bounded(_evaluate(left, values)) ** power
+            return _check_bits(_evaluate(left, values)) ** power
         case ast.BinOp(op=ast.Pow()):
             raise OverflowError
         case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:

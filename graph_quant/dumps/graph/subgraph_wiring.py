@@ -1,4 +1,4 @@
-"""How a node and the graphs it calls are wired: which input feeds which, and which result is which output."""
+"""How a node is connected to the graphs that it calls: inputs to inputs, results to outputs."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from ...ge import INPUT_TYPES, Node
 if TYPE_CHECKING:
     from ..dump import Dump
 
-_PLACE = "_parent_node_index"
+_PARENT = "_parent_node_index"
 _NUMBERED = re.compile(r"(?:input|args|x)_?(?P<number>\d+)$")
 
 
-def parameters(graph: Dump, caller: Node) -> dict[str, int]:
-    """The inputs of a called graph by name, each with the place among the caller's inputs that feeds it."""
+def map_inputs(graph: Dump, caller: Node) -> dict[str, int]:
+    """Map each input of a called graph to the index of the caller's input that feeds it."""
     numbered = {
-        int(found["number"]): place
-        for place, edge in enumerate(caller.inputs)
-        if (found := _NUMBERED.match(edge.name)) is not None and len(found["number"]) < 6
+        int(match["number"]): position
+        for position, edge in enumerate(caller.inputs)
+        if (match := _NUMBERED.match(edge.name)) is not None and len(match["number"]) < 6
     }
     first = 0 if caller.type not in ("If", "StatelessIf", "_If", "Case", "StatelessCase") else 1
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for node in graph.order:
         if node.type not in INPUT_TYPES:
             continue
-        if _PLACE in node.proto.attr:
-            places[node.name] = node.proto.attr[_PLACE].i
+        if _PARENT in node.proto.attr:
+            positions[node.name] = node.proto.attr[_PARENT].i
         elif "index" in node.proto.attr:
             index = node.proto.attr["index"].i
-            places[node.name] = numbered.get(index, index + first)
-    return {name: place for name, place in places.items() if 0 <= place < len(caller.inputs)}
+            positions[node.name] = numbered.get(index, index + first)
+    return {name: position for name, position in positions.items() if 0 <= position < len(caller.inputs)}
 
 
-def returned_places(end: Node) -> dict[int, int]:
-    """The inputs of a graph's end, each with the output of the caller that it becomes."""
+def map_outputs(end: Node) -> dict[int, int]:
+    """Map each input of a graph's end node to the index of the caller's output."""
     descs = end.proto.input_desc
     return {
-        place: descs[place].attr[_PLACE].i if place < len(descs) and _PLACE in descs[place].attr else place
-        for place in range(len(end.inputs))
-        if place < 4096
+        position: descs[position].attr[_PARENT].i
+        if position < len(descs) and _PARENT in descs[position].attr
+        else position
+        for position in range(len(end.inputs))
+        if position < 4096
     }

@@ -1,4 +1,4 @@
-"""What a dump states of its inputs, held against bounds before anything is computed, or loaded to compute it."""
+"""Limits on the symbols and sizes of a dump's inputs, checked before torch is loaded."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any
 
 from ...ge import OUTSIDE_TYPES, Node
 from ..errors import DumpError, UnboundedSizeError
-from .shapes import evaluate, stated, symbols_in
+from .shapes import evaluate, read_desc, symbols_in
 
 _MOST_SYMBOLS = 512
-# Stands for every symbol where only growth is asked about.
-_EXAMPLE = 64
+# The value of every symbol when only the magnitude of an expression is checked.
+_EXAMPLE_SIZE = 64
 
 
 def check_inputs(order: Iterable[Node]) -> None:
-    """Refuse a dump with more symbols than a graph has, each of which costs milliseconds, and sizes without bounds."""
+    """Reject a dump with too many symbols, each of which costs milliseconds, or with sizes that are too large."""
     names: set[str] = set()
     for node in order:
         for desc in node.proto.output_desc if node.type in OUTSIDE_TYPES else ():
-            names.update(_symbols(node, desc))
+            names.update(_input_symbols(node, desc))
     if len(names) > _MOST_SYMBOLS:
         raise DumpError(f"its inputs have {len(names)} symbols for sizes; up to {_MOST_SYMBOLS} can be followed")
 
 
-def _symbols(node: Node, desc: Any) -> Iterable[str]:
-    described = stated(desc)
-    if not described.meta:
-        return [f"{node.name}_{at}" for at, size in enumerate(described.dims or ()) if size < 0]
-    names = [name for text in described.meta for name in symbols_in(text)]
-    for text in described.meta:
+def _input_symbols(node: Node, desc: Any) -> Iterable[str]:
+    declared = read_desc(desc)
+    if not declared.meta:
+        return [f"{node.name}_{at}" for at, size in enumerate(declared.dims or ()) if size < 0]
+    names = [name for text in declared.meta for name in symbols_in(text)]
+    for text in declared.meta:
         _check_growth(node, text, names)
     return names
 
 
 def _check_growth(node: Node, text: str, names: list[str]) -> None:
     try:
-        evaluate(text, dict.fromkeys(names, _EXAMPLE))
+        evaluate(text, dict.fromkeys(names, _EXAMPLE_SIZE))
     except UnboundedSizeError as error:
         raise DumpError(f"{node.name}: {error}") from None
     except DumpError:
-        return  # inference leaves it open, with a remark
+        return  # inference reports it in a remark

@@ -1,4 +1,4 @@
-"""The dump's symbols as torch's symbolic integers, and back as sympy expressions under the dump's own names."""
+"""Converts the symbols of a dump to torch's symbolic integers, and back to sympy expressions with the dump's names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from .shapes import Dim, Stated, evaluate, symbols_in
+from .shapes import DescType, Dim, evaluate, symbols_in
 
 
 @contextmanager
 def without_export() -> Iterator[None]:
-    """Keep symbols from loading torch.export, which they want only to leave its files out of what they log."""
+    """Keep ShapeEnv from importing torch.export, whose file names it only needs for filtering its log."""
     files = symbolic_shapes.uninteresting_files
     if "torch.export._trace" not in sys.modules:
         symbolic_shapes.uninteresting_files = set  # type: ignore[assignment]
@@ -29,7 +29,7 @@ def without_export() -> Iterator[None]:
 
 
 class Symbols:
-    """Every symbol gets its own example size, a multiple of 64: kernels then tell symbols apart and can pack int4.
+    """The symbols of one dump. Every symbol has a distinct hint, a multiple of 64, so that int4 can be packed.
 
     ``settled`` symbols are known beforehand, as a number or as an expression of others.
     """
@@ -39,12 +39,12 @@ class Symbols:
         self.values: dict[str, Any] = {}
         self._names: dict[sympy.Symbol, sympy.Symbol] = {}
         self._shown: dict[sympy.Expr, Dim] = {}
-        # The last one settled first: an earlier one may be an expression of it, never the other way round.
+        # In reverse order of settling: an earlier one may be an expression of a later one.
         for name, size in reversed(list((settled or {}).items())):
             self.values[name] = self.expression(size) if isinstance(size, str) else size
 
-    def named(self, name: str) -> Any:
-        """The symbolic integer called ``name`` in the dump."""
+    def symbol(self, name: str) -> Any:
+        """The symbolic integer named ``name`` in the dump."""
         if name not in self.values:
             example = 64 * sympy.prime(len(self.values) + 2)
             source = ConstantSource(f"dump_symbol_{len(self.values)}")
@@ -53,30 +53,30 @@ class Symbols:
             self.values[name] = self.env.create_symintnode(symbol, hint=example, source=source)
         return self.values[name]
 
-    def sizes(self, node: str, described: Stated) -> tuple[Any, ...]:
-        """The shape of a graph input: symbols from its meta, fresh ones where only -1 is known."""
-        dims, meta = described.dims, described.meta
-        if described.is_size:
+    def input_shape(self, node: str, declared: DescType) -> tuple[Any, ...]:
+        """The shape of a graph input: symbols from its meta, new symbols for sizes of -1."""
+        dims, meta = declared.dims, declared.meta
+        if declared.is_size:
             return ()
         if meta is None or (dims is not None and len(dims) != len(meta)):
-            return tuple(size if size >= 0 else self.named(f"{node}.{axis}") for axis, size in enumerate(dims or ()))
+            return tuple(size if size >= 0 else self.symbol(f"{node}.{axis}") for axis, size in enumerate(dims or ()))
         known = [self.expression(text) for text in meta]
         if dims is None or all(
             dim < 0 or isinstance(size, torch.SymInt) or size == dim for size, dim in zip(known, dims, strict=True)
         ):
             return tuple(known)
-        # The meta is the view that torch sees, the desc the memory behind it: for a transposed weight they differ.
+        # The meta describes the view, the desc the memory: for a transposed weight they differ.
         symbolic = [size for size in known if isinstance(size, torch.SymInt)]
         return tuple(dim if dim >= 0 or not symbolic else symbolic.pop() for dim in dims)
 
     def expression(self, text: str) -> Any:
-        """A size of the dump as a number or a symbolic integer."""
+        """Evaluate a size expression to a number or a symbolic integer."""
         for name in symbols_in(text):
-            self.named(name)
+            self.symbol(name)
         return evaluate(text, self.values)
 
     def dim(self, size: Any) -> Dim:
-        """A size of a fake tensor as an int, or as an expression over the dump's names."""
+        """Convert a size of a fake tensor to an int or an expression over the dump's names."""
         if not isinstance(size, torch.SymInt):
             return size
         expression = size.node.expr

@@ -26,11 +26,11 @@ from ...ge import OF_DESC, TO_DESC, UNDEFINED, from_desc
 from ..errors import DumpError
 
 _CONVERTED = re.compile(
-    r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+(?:\.\d+)*\.(?P<side>input|output)\.(?P<place>\d{1,4})"
+    r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+(?:\.\d+)*\.(?P<side>input|output)\.(?P<index>\d{1,4})"
     r"(?:\.[\w-]+)*\.(?P<kind>npy|bin)$"
 )
 _RAW = re.compile(r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+\.\d+\.\d{10,}(?:\.\d+)*$")
-_OUTPUT = re.compile(r"(?P<name>[\w-]+)\.(?P<place>\d{1,4})\.\d{10,}\.npy$")
+_OUTPUT = re.compile(r"(?P<name>[\w-]+)\.(?P<index>\d{1,4})\.\d{10,}\.npy$")
 _OTHER = re.compile(r"[^\w-]")
 _HEADER = 8
 # GE gives a tensor's memory whole blocks of 32 bytes, and one more.
@@ -38,7 +38,7 @@ _PADDING = 64
 _NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.bool}
 
 
-def file_name(node: str) -> str:
+def to_file_name(node: str) -> str:
     """The name of a node as files have it."""
     return _OTHER.sub("_", node)
 
@@ -61,30 +61,30 @@ class DeviceData:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise DumpError(f"{folder}: there is no such folder")
-        self._found: dict[tuple[str, str, int], StoredTensor] = {}
+        self._tensors: dict[tuple[str, str, int], StoredTensor] = {}
         for path in sorted(folder.rglob("*")):
             self._add(path)
-        if not self._found:
+        if not self._tensors:
             raise DumpError(f"{folder}: there are no dumped tensors in this folder")
-        self.nodes = {name for name, _, _ in self._found}
+        self.nodes = {name for name, _, _ in self._tensors}
 
     def _add(self, path: Path) -> None:
-        if found := _CONVERTED.match(path.name):
-            key = found["name"], found["side"], int(found["place"])
-            self._found.setdefault(key, StoredTensor(path, found["kind"]))
-        elif found := _OUTPUT.match(path.name):
-            self._found.setdefault((found["name"], "output", int(found["place"])), StoredTensor(path, "npy"))
-        elif (found := _RAW.match(path.name)) and path.is_file():
-            for side, place, stored in _parts(path):
-                self._found.setdefault((found["name"], side, place), stored)
+        if match := _CONVERTED.match(path.name):
+            key = match["name"], match["side"], int(match["index"])
+            self._tensors.setdefault(key, StoredTensor(path, match["kind"]))
+        elif match := _OUTPUT.match(path.name):
+            self._tensors.setdefault((match["name"], "output", int(match["index"])), StoredTensor(path, "npy"))
+        elif (match := _RAW.match(path.name)) and path.is_file():
+            for side, index, stored in _read_raw(path):
+                self._tensors.setdefault((match["name"], side, index), stored)
 
-    def has(self, node: str, side: str, place: int) -> bool:
+    def has(self, node: str, side: str, index: int) -> bool:
         """Whether the folder holds this tensor."""
-        return (file_name(node), side, place) in self._found
+        return (to_file_name(node), side, index) in self._tensors
 
-    def tensor(self, node: str, side: str, place: int, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+    def tensor(self, node: str, side: str, index: int, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
         """A tensor; ``dtype`` and ``shape`` are the graph's, for files that state none."""
-        stored = self._found[file_name(node), side, place]
+        stored = self._tensors[to_file_name(node), side, index]
         try:
             return _load(stored, dtype, shape)
         except (OSError, ValueError, TypeError, EOFError) as error:
@@ -94,18 +94,18 @@ class DeviceData:
 @lru_cache(maxsize=64)
 def _load(stored: StoredTensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
     if stored.kind == "npy":
-        found = np.load(stored.path, allow_pickle=False)
-        if found.dtype.kind not in "biufc":
-            raise ValueError(f"an array of {found.dtype} is no tensor")
-        tensor = torch.from_numpy(np.ascontiguousarray(found))
-        return _as(tensor, dtype, shape)
+        array = np.load(stored.path, allow_pickle=False)
+        if array.dtype.kind not in "biufc":
+            raise ValueError(f"an array of {array.dtype} is no tensor")
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return _match_type(tensor, dtype, shape)
     with stored.path.open("rb") as file:
         file.seek(stored.offset)
         content = file.read(stored.size) if stored.kind == "raw" else file.read()
-    return _decoded(content, stored.dtype or dtype, stored.shape or shape, _PADDING if stored.kind == "raw" else 0)
+    return _decode(content, stored.dtype or dtype, stored.shape or shape, _PADDING if stored.kind == "raw" else 0)
 
 
-def _as(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
+def _match_type(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
     """An array with the dtype of the graph, where it has the bits of one that NumPy lacks, or its values in a wider.
 
     It has the shape of the graph where it is flat or leaves sizes of 1 out. What else a file states, it keeps.
@@ -124,7 +124,7 @@ def _as(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torc
     return tensor.reshape(shape) if same or tensor.dim() == 1 else tensor
 
 
-def _decoded(content: bytes, dtype: str, shape: tuple[int, ...] | None, padding: int) -> torch.Tensor:
+def _decode(content: bytes, dtype: str, shape: tuple[int, ...] | None, padding: int) -> torch.Tensor:
     """Bytes as a tensor; up to ``padding`` of them may follow it."""
     per_byte, stored = (2, torch.uint8) if dtype == "int4" else (1, from_desc(TO_DESC[dtype]))
     if shape is not None:
@@ -147,7 +147,7 @@ def _count(shape: Iterable[int]) -> int:
 
 
 @cache
-def _message() -> Any:
+def _dump_message() -> Any:
     """The part of GE's DumpData that says what the tensors are."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="graph_quant/dump.proto", package="graph_quant", syntax="proto3")
@@ -175,7 +175,7 @@ def _message() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("graph_quant.DumpData"))
 
 
-def _parts(path: Path) -> list[tuple[str, int, StoredTensor]]:
+def _read_raw(path: Path) -> list[tuple[str, int, StoredTensor]]:
     """The tensors of one of GE's own files, inputs before outputs."""
     try:
         total = path.stat().st_size
@@ -183,14 +183,14 @@ def _parts(path: Path) -> list[tuple[str, int, StoredTensor]]:
             (length,) = struct.unpack("<Q", file.read(_HEADER))
             if not 0 < length <= total - _HEADER:
                 return []
-            message = _message()()
+            message = _dump_message()()
             message.ParseFromString(file.read(length))
     except (OSError, struct.error, DecodeError):
         return []
     parts, offset = [], _HEADER + length
     for side, tensors in (("input", message.input), ("output", message.output)):
-        for place, tensor in enumerate(tensors):
+        for index, tensor in enumerate(tensors):
             word = OF_DESC.get(tensor.data_type, UNDEFINED)
-            parts.append((side, place, StoredTensor(path, "raw", offset, tensor.size, word, tuple(tensor.shape.dim))))
+            parts.append((side, index, StoredTensor(path, "raw", offset, tensor.size, word, tuple(tensor.shape.dim))))
             offset += tensor.size
     return parts if offset <= total else []

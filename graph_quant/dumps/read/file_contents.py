@@ -13,13 +13,13 @@ Progress = Callable[[float], None]
 # Formats that GE itself writes: their descs are what GE has inferred, not what a converter left there.
 GE_KINDS = {"ge_proto", "ge_onnx", "ge_readable"}
 # Those among them that hold what GE's passes note on nodes for each other.
-PLANNED_KINDS = {"ge_proto", "ge_onnx"}
+ANNOTATED_KINDS = {"ge_proto", "ge_onnx"}
 # What is missing of a file that stops in the middle.
-CUT_OFF = "the file ends inside a node: that node and what follows"
+TRUNCATED = "the file ends inside a node: that node and what follows"
 
 
 @dataclass
-class Contents:
+class FileContents:
     """``graphs`` are GraphDefs, the one that no other calls first; ``missing`` says what the file does not tell."""
 
     kind: str

@@ -17,32 +17,32 @@ def find_dumps(paths: Iterable[str | Path]) -> list[Path]:
 
     A graph that TorchAir dumped before and after it optimised it is taken after that: only this one runs.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for path in map(Path, paths):
         if path.is_dir():
-            found.update(dict.fromkeys(_last_stages(dumps_in(path))))
+            files.update(dict.fromkeys(_keep_last_stages(list_dumps(path))))
         else:
-            found[path] = None
-    return list(found)
+            files[path] = None
+    return list(files)
 
 
-def dumps_in(folder: Path) -> list[Path]:
+def list_dumps(folder: Path) -> list[Path]:
     """Every dump in a folder, at any depth."""
-    inside = [each for each in sorted(folder.rglob("*")) if each.is_file() and looks_like_dump(each)]
+    inside = [path for path in sorted(folder.rglob("*")) if path.is_file() and looks_like_dump(path)]
     if not inside:
         raise DumpError(f"{folder}: there is no dump in this folder")
     return inside
 
 
-def _last_stages(paths: list[Path]) -> list[Path]:
+def _keep_last_stages(paths: list[Path]) -> list[Path]:
     graphs = {path: _NAME.search(path.name) for path in paths}
-    optimised = {_key(path, name) for path, name in graphs.items() if name and name["stage"] == "optimized"}
+    optimised = {_graph_key(path, name) for path, name in graphs.items() if name and name["stage"] == "optimized"}
     return [
         path
         for path, name in graphs.items()
-        if not name or name["stage"] == "optimized" or _key(path, name) not in optimised
+        if not name or name["stage"] == "optimized" or _graph_key(path, name) not in optimised
     ]
 
 
-def _key(path: Path, name: re.Match[str]) -> tuple[Path, str, str]:
+def _graph_key(path: Path, name: re.Match[str]) -> tuple[Path, str, str]:
     return path.parent, name["graph"], name["kind"]

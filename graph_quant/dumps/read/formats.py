@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ..errors import DumpError
-from .file_contents import Contents, Progress
+from .file_contents import FileContents, Progress
 
 _PBTXT = re.compile(r"\s*node\s*[:{]")
 _TXT = re.compile(r"\s*(?:name\s*:|op\s*[:{]|attr\s*[:{])")
@@ -18,20 +18,22 @@ _ONNX = re.compile(r"\s*(?:ir_version|producer_name)\s*:")
 _READABLE = re.compile(r'\s*graph\(".*"\):\s*$', re.MULTILINE)
 _FX = re.compile(r"^ *class \S+\(torch\.nn\.Module\):\s*$", re.MULTILINE)
 # The keys that a serialised ModelDef may begin with: its name, versions, a graph, an attribute.
-_AIR = {0x0A, 0x10, 0x1A, 0x3A, 0x5A, 0x62}
+_MODEL_KEYS = {0x0A, 0x10, 0x1A, 0x3A, 0x5A, 0x62}
 _HEAD = 1 << 16
-NAMES = "txt, pbtxt, py and air of TorchAir; ge_proto, ge_onnx and ge_readable of GE; FX graphs of TORCH_COMPILE_DEBUG"
+_FORMATS = (
+    "txt, pbtxt, py and air of TorchAir; ge_proto, ge_onnx and ge_readable of GE; FX graphs of TORCH_COMPILE_DEBUG"
+)
 
 
-def kind_of(text: str) -> str | None:
+def detect_format(text: str) -> str | None:
     """The format of a text, from how it begins."""
     head = text[:_HEAD]
     if _READABLE.match(head):
         return "ge_readable"
     if _ONNX.match(head):
         return "ge_onnx"
-    if found := _MODEL.search(head):
-        node = _ONNX_NODE.search(head, found.end())
+    if match := _MODEL.search(head):
+        node = _ONNX_NODE.search(head, match.end())
         return "ge_onnx" if node and node["word"] == "node" else "ge_proto"
     if _PBTXT.match(head):
         return "pbtxt"
@@ -42,84 +44,84 @@ def kind_of(text: str) -> str | None:
     return "py" if _PY.search(head) else None
 
 
-def read(path: Path, progress: Progress) -> Contents:
+def read_file(path: Path, progress: Progress) -> FileContents:
     """What the dump at ``path`` holds."""
-    content = _content(path)
+    content = _read_bytes(path)
     try:
         if _is_binary(content):
             from .ge_model import read_model_bytes
 
-            return _whole(Contents("air", read_model_bytes(content)))
-        return _whole(_read_text(content.decode("utf-8"), progress))
+            return _normalise(FileContents("air", read_model_bytes(content)))
+        return _normalise(_read_text(content.decode("utf-8"), progress))
     except UnicodeDecodeError as error:
         raise DumpError(f"this is not text: byte {error.start} is not UTF-8") from None
     except (RecursionError, MemoryError):
         raise DumpError("the dump is nested too deeply to be read") from None
 
 
-def _read_text(text: str, progress: Progress) -> Contents:
+def _read_text(text: str, progress: Progress) -> FileContents:
     if "\0" in text:
         raise DumpError(f"this is not text: byte {text.index(chr(0))} is zero")
-    kind = kind_of(text)
+    kind = detect_format(text)
     if kind == "pbtxt":
         from .pbtxt import read_pbtxt
 
-        return Contents(kind, [read_pbtxt(text, progress)])
+        return FileContents(kind, [read_pbtxt(text, progress)])
     if kind == "txt":
         from .txt import read_txt
 
-        return Contents(kind, [read_txt(text, progress)])
+        return FileContents(kind, [read_txt(text, progress)])
     if kind == "py":
         from .py import read_py
 
         graph, sources = read_py(text, progress)
-        return Contents(kind, [graph], sources)
+        return FileContents(kind, [graph], sources)
     if kind is not None:
         return _read_several(kind, text, progress)
-    raise DumpError(f"this is not a GE graph dump; what can be read: {NAMES}")
+    raise DumpError(f"this is not a GE graph dump; what can be read: {_FORMATS}")
 
 
-def _read_several(kind: str, text: str, progress: Progress) -> Contents:
+def _read_several(kind: str, text: str, progress: Progress) -> FileContents:
     """The formats that hold several graphs."""
     if kind == "ge_proto":
         from .ge_model import read_model_text
 
         graphs, cut = read_model_text(text, progress)
-        return Contents(kind, graphs, missing=cut)
+        return FileContents(kind, graphs, missing=cut)
     if kind == "ge_onnx":
         from .ge_onnx import read_ge_onnx
 
         graphs, uncalled = read_ge_onnx(text, progress)
-        return Contents(kind, graphs, missing=_uncalled(uncalled))
+        return FileContents(kind, graphs, missing=_describe_uncalled(uncalled))
     if kind == "ge_readable":
-        from .ge_readable import read_readable
+        from .ge_readable import read_ge_readable
 
-        return Contents(kind, read_readable(text, progress))
+        return FileContents(kind, read_ge_readable(text, progress))
     from .fx import read_fx
 
     graphs, sources = read_fx(text, progress)
-    return Contents(kind, graphs, sources)
+    return FileContents(kind, graphs, sources)
 
 
-def _whole(contents: Contents) -> Contents:
+def _normalise(contents: FileContents) -> FileContents:
     """The contents with the root first, everything named, and what is missing in words."""
     if contents.kind in ("txt", "pbtxt", "py"):
         return contents
-    from .normalise import arrange, normalise, what_is_missing
+    from .normalise import list_missing, normalise_graph, order_graphs
 
-    contents.graphs, uncalled = arrange(contents.graphs)
+    contents.graphs, uncalled = order_graphs(contents.graphs)
     if contents.kind != "ge_onnx":
-        contents.missing += _uncalled(uncalled)
-    outside = [name for graph in contents.graphs for name in normalise(graph)]
+        contents.missing += _describe_uncalled(uncalled)
+    outside = [name for graph in contents.graphs for name in normalise_graph(graph)]
     if outside:
         more = f" and {len(outside) - 3} more" if len(outside) > 3 else ""
         contents.missing.append(f"what computes {', '.join(outside[:3])}{more}")
     if contents.kind != "fx":
-        contents.missing += what_is_missing(contents.graphs)
+        contents.missing += list_missing(contents.graphs)
     return contents
 
 
-def _uncalled(names: list[str]) -> list[str]:
+def _describe_uncalled(names: list[str]) -> list[str]:
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return [f"which node calls {', '.join(names[:3])}{more}"] if names else []
 
@@ -134,7 +136,7 @@ def looks_like_dump(path: Path) -> bool:
     if _is_binary(head):
         return _parses_as_model(path)
     text = head.decode("utf-8", "ignore")
-    kind = kind_of(text)
+    kind = detect_format(text)
     # Any script may import TorchAir; a dump calls its operators.
     return kind is not None and (kind != "py" or _GE_CALL.search(text) is not None)
 
@@ -151,7 +153,7 @@ def _parses_as_model(path: Path) -> bool:
 
 def _is_binary(content: bytes) -> bool:
     """Whether bytes may be a serialised model: they begin with one of its keys, and no text does so."""
-    return bool(content) and content[0] in _AIR and (b"\0" in content[:_HEAD] or not _is_text(content[:_HEAD]))
+    return bool(content) and content[0] in _MODEL_KEYS and (b"\0" in content[:_HEAD] or not _is_text(content[:_HEAD]))
 
 
 def _is_text(content: bytes) -> bool:
@@ -170,7 +172,7 @@ def is_tape(path: Path) -> bool:
         return file.read(1) == "["
 
 
-def _content(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except IsADirectoryError:

@@ -37,55 +37,55 @@ def read_fx(text: str, progress: Progress) -> tuple[list[Any], dict[str, Source]
         tree = ast.parse(_CLASS.sub(r"\g<indent>class _:", text))
     except (SyntaxError, ValueError) as error:
         raise DumpError(f"this is not an FX graph as print_readable writes it: {error}") from None
-    names = [found["name"] for found in _CLASS.finditer(text)]
+    names = [match["name"] for match in _CLASS.finditer(text)]
     classes = sorted((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef)), key=lambda node: node.lineno)
-    sources = _sources(text)
-    graphs, found = [], {}
+    sources = _read_sources(text)
+    graphs, node_sources = [], {}
     for name, declared in zip(names, classes, strict=False):
         forward = next((part for part in declared.body if isinstance(part, ast.FunctionDef)), None)
         if forward is None:
             continue
-        reader = _Forward(name, sources)
+        reader = _ForwardReader(name, sources)
         reader.read(forward)
         graphs.append(reader.graph)
-        found.update(reader.found)
+        node_sources.update(reader.sources)
         progress(len(graphs) / len(names))
     if not graphs:
         raise DumpError("the file holds no forward()")
-    return graphs, found
+    return graphs, node_sources
 
 
-def _sources(text: str) -> dict[int, Source]:
+def _read_sources(text: str) -> dict[int, Source]:
     """For every line the source that the last comment above it states."""
-    current, found = Source(), {}
+    current, sources = Source(), {}
     for number, line in enumerate(text.splitlines(), 1):
         if comment := _FILE.match(line):
             code = (comment["code"] or "").strip()
-            place = comment["file"], int(comment["line"]), comment["function"]
-            current = Source("", *place, code=code, module=comment["module"] or "")
+            location = comment["file"], int(comment["line"]), comment["function"]
+            current = Source("", *location, code=code, module=comment["module"] or "")
         elif comment := _NO_FILE.match(line):
             current = Source(module=comment["module"] or "")
-        found[number] = current
-    return found
+        sources[number] = current
+    return sources
 
 
 @dataclass
-class _Forward:
+class _ForwardReader:
     """One graph, statement by statement."""
 
     name: str
     lines: dict[int, Source]
     graph: Any = None
-    found: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, Source] = field(default_factory=dict)
     _tensors: dict[str, str] = field(default_factory=dict)
     _modules: dict[str, str] = field(default_factory=dict)
 
     def read(self, forward: ast.FunctionDef) -> None:
         self.graph = new_graph(self.name)
-        for place, argument in enumerate(forward.args.args[1:]):
+        for index, argument in enumerate(forward.args.args[1:]):
             op = self.graph.op.add(name=argument.arg, type="Data")
-            op.attr["index"].i = place
-            _describe(op.output_desc.add(name="y"), argument.annotation)
+            op.attr["index"].i = index
+            _set_desc(op.output_desc.add(name="y"), argument.annotation)
             self._tensors[argument.arg] = f"{argument.arg}:0"
         for statement in forward.body:
             self._statement(statement)
@@ -101,8 +101,8 @@ class _Forward:
             case ast.Return(value=value) if value is not None:
                 op = self.graph.op.add(name="output", type=OUTPUT_TYPE)
                 self._arguments(op, [value])
-                for place, desc in enumerate(op.input_desc):
-                    desc.name = f"input{place}"
+                for index, desc in enumerate(op.input_desc):
+                    desc.name = f"input{index}"
             case ast.Expr(value=ast.Call()):
                 self._assign(f"call_{statement.lineno}", statement.value, None, statement.lineno)
 
@@ -119,13 +119,13 @@ class _Forward:
             ).endswith(":?"):
                 self._element(name, other, place, annotation)
                 return
-        op = self.graph.op.add(name=name, type=_target(value))
-        self.found[name] = replace(self.lines.get(line, Source()), fx=name)
+        op = self.graph.op.add(name=name, type=_operator_name(value))
+        self.sources[name] = replace(self.lines.get(line, Source()), fx=name)
         self._arguments(op, _operands(value), value.keywords if isinstance(value, ast.Call) else [])
         if annotation is None:
             self._tensors[name] = f"{name}:?"  # a tuple, or nothing: what follows tells
         else:
-            _describe(op.output_desc.add(name="y"), annotation)
+            _set_desc(op.output_desc.add(name="y"), annotation)
             self._tensors[name] = f"{name}:0"
 
     def _attribute_of_module(self, name: str, module: str, annotation: ast.expr | None) -> None:
@@ -134,22 +134,22 @@ class _Forward:
             self._modules[name] = module
             return
         op = self.graph.op.add(name=name, type="Variable")
-        _describe(op.output_desc.add(name="y"), annotation)
+        _set_desc(op.output_desc.add(name="y"), annotation)
         self._tensors[name] = f"{name}:0"
 
-    def _element(self, name: str, other: str, place: int, annotation: ast.expr | None) -> None:
+    def _element(self, name: str, other: str, index: int, annotation: ast.expr | None) -> None:
         producer = self._tensors[other].partition(":")[0]
         op = next(op for op in self.graph.op if op.name == producer)
-        if not 0 <= place < 1024:
-            raise DumpError(f"{name}: output {place} of {producer}")
-        while len(op.output_desc) <= place:
+        if not 0 <= index < 1024:
+            raise DumpError(f"{name}: output {index} of {producer}")
+        while len(op.output_desc) <= index:
             op.output_desc.add(name=str(len(op.output_desc)))
-        _describe(op.output_desc[place], annotation)
-        self._tensors[name] = f"{producer}:{place}"
+        _set_desc(op.output_desc[index], annotation)
+        self._tensors[name] = f"{producer}:{index}"
 
     def _arguments(self, op: Any, positional: list[ast.expr], keywords: list[ast.keyword] | None = None) -> None:
-        for place, argument in enumerate(positional):
-            self._argument(op, f"arg{place}", argument)
+        for index, argument in enumerate(positional):
+            self._argument(op, f"arg{index}", argument)
         for word in keywords or []:
             self._argument(op, word.arg or "arguments", word.value)
 
@@ -160,16 +160,16 @@ class _Forward:
             op.input_desc.add(name=name)
             op.input.append(self._tensors[value.id].replace(":?", ":0"))
         elif isinstance(value, ast.List | ast.Tuple) and any(self._is_tensor(item) for item in value.elts):
-            for place, item in enumerate(value.elts):
-                self._argument(op, f"{name}_{place}", item)
+            for index, item in enumerate(value.elts):
+                self._argument(op, f"{name}_{index}", item)
         else:
-            set_attribute(op, name, "", _literal(value))
+            set_attribute(op, name, "", _parse_literal(value))
 
     def _is_tensor(self, value: ast.expr) -> bool:
         return any(isinstance(part, ast.Name) and part.id in self._tensors for part in ast.walk(value))
 
 
-def _target(value: ast.expr) -> str:
+def _operator_name(value: ast.expr) -> str:
     match value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=method)) if owner != "torch":
             return method if not owner.startswith("_") else f"{owner}.{method}"
@@ -203,7 +203,7 @@ def _operands(value: ast.expr) -> list[ast.expr]:
     return [value]
 
 
-def _literal(value: ast.expr) -> Any:
+def _parse_literal(value: ast.expr) -> Any:
     try:
         plain = ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -213,17 +213,17 @@ def _literal(value: ast.expr) -> Any:
     return plain if isinstance(plain, bool | int | float | str) else ast.unparse(value)
 
 
-def _describe(desc: Any, annotation: ast.expr | None) -> None:
+def _set_desc(desc: Any, annotation: ast.expr | None) -> None:
     text = annotation.value if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) else ""
-    if found := _TYPE.match(text):
-        word = _DTYPES.get(found["dtype"], UNDEFINED)
+    if match := _TYPE.match(text):
+        word = _DTYPES.get(match["dtype"], UNDEFINED)
         desc.dtype = TO_DESC[word]
         desc.layout = "ND"
-        sizes = [part.strip() for part in found["shape"].split(",") if part.strip()]
+        sizes = [part.strip() for part in match["shape"].split(",") if part.strip()]
         desc.shape.SetInParent()
         desc.shape.dim.extend(int(size) if size.isdigit() and len(size) < 19 else -1 for size in sizes)
         if word != UNDEFINED:
-            desc.attr["_meta"].s = f"Tensor(dtype=torch.{word}, shape=torch.Size([{found['shape']}])".encode()
+            desc.attr["_meta"].s = f"Tensor(dtype=torch.{word}, shape=torch.Size([{match['shape']}])".encode()
     elif text.startswith("Sym("):
         desc.dtype = TO_DESC["int64"]
         desc.attr["_meta"].s = f"<class 'torch.SymInt'>({text[4:].removesuffix(')')})".encode()

@@ -9,8 +9,8 @@ from google.protobuf.message import DecodeError
 
 from ...ge import schema
 from ..errors import DumpError
-from .file_contents import CUT_OFF, Progress
-from .txt import chunks, merge
+from .file_contents import TRUNCATED, Progress
+from .txt import chunks, merge_text
 
 
 def read_model_text(text: str, progress: Progress) -> tuple[list[Any], list[str]]:
@@ -22,16 +22,16 @@ def read_model_text(text: str, progress: Progress) -> tuple[list[Any], list[str]
             progress(end / len(text))
     except (text_format.ParseError, ValueError, TypeError):
         model = schema().ModelDef()
-        cut = _complete(text)
+        cut = _complete_prefix(text)
         if cut is None:
-            merge(text, model)
+            merge_text(text, model)
         else:
-            merge(cut, model)
-            return _graphs(model), [CUT_OFF]
-    return _graphs(model), []
+            merge_text(cut, model)
+            return _require_graphs(model), [TRUNCATED]
+    return _require_graphs(model), []
 
 
-def _complete(text: str) -> str | None:
+def _complete_prefix(text: str) -> str | None:
     """The text up to the last node that it tells to the end, where it stops in the middle of a graph."""
     if text.rstrip().endswith("\n}"):
         return None
@@ -48,10 +48,10 @@ def read_model_bytes(content: bytes) -> list[Any]:
         raise DumpError("this is not text, and no model of GE in bytes either") from None
     if not any(graph.op for graph in model.graph):
         raise DumpError("this is not text, and no model of GE in bytes either")
-    return _graphs(model)
+    return _require_graphs(model)
 
 
-def _graphs(model: Any) -> list[Any]:
+def _require_graphs(model: Any) -> list[Any]:
     if not model.graph:
         raise DumpError("the model holds no graph")
     return list(model.graph)

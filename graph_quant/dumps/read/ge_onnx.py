@@ -16,8 +16,8 @@ from .file_contents import Progress
 from .subgraph_roles import assign_calls
 
 TYPES = ("UNDEFINED", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS")
-_DESC = re.compile(r"(?P<side>input|output)_desc_(?P<field>.+):(?P<place>\d{1,5})(?:_(?P<row>\d{1,5}))?$")
-_DESC_AS_JSON = re.compile(r"(?P<side>input|output)_desc_(?P<place>\d{1,5})$")
+_DESC = re.compile(r"(?P<side>input|output)_desc_(?P<field>.+):(?P<index>\d{1,5})(?:_(?P<row>\d{1,5}))?$")
+_DESC_AS_JSON = re.compile(r"(?P<side>input|output)_desc_(?P<index>\d{1,5})$")
 _TENSOR = re.compile(r"(?P<name>.+)_(?P<field>desc_dtype|desc_shape|desc_layout|desc_device_type|data)$")
 _ORIGIN = {"origin_shape": "origin_shape", "origin_layout": "origin_format", "origin_dtype": "origin_data_type"}
 _FIELDS = {"id", "stream_id", "input_name", "src_name", "src_index", "dst_name", "dst_index", "input_i", "output_i",
@@ -86,48 +86,48 @@ def _add_graph(source: Any, name: str, graphs: list[Any]) -> None:
         op = graph.op.add(name=node.name, type=node.op_type.removeprefix("ge:"))
         op.input.extend(node.input)
         try:
-            _add_facts(op, node.attribute)
+            _read_attributes(op, node.attribute)
         except (ValueError, TypeError, OverflowError) as error:
             raise DumpError(f"{node.name}: its attributes cannot be read: {error}") from None
 
 
-def _add_facts(op: Any, attributes: Any) -> None:
+def _read_attributes(op: Any, attributes: Any) -> None:
     for attribute in attributes:
         name = attribute.name
-        if found := _DESC.match(name):
-            desc = _desc(op, found["side"], int(found["place"]))
-            if found["row"] is None:
-                _set_desc(desc, found["field"], attribute)
+        if match := _DESC.match(name):
+            desc = _get_desc(op, match["side"], int(match["index"]))
+            if match["row"] is None:
+                _set_desc(desc, match["field"], attribute)
             else:  # a list of lists has an attribute for each
-                rows = desc.attr[found["field"].removeprefix("attr_")].list_list_int
+                rows = desc.attr[match["field"].removeprefix("attr_")].list_list_int
                 rows.list_list_i.add().list_i.extend(attribute.ints)
-        elif found := _DESC_AS_JSON.match(name):
-            _set_desc_from_json(_desc(op, found["side"], int(found["place"])), attribute.s)
+        elif match := _DESC_AS_JSON.match(name):
+            _set_desc_from_json(_get_desc(op, match["side"], int(match["index"])), attribute.s)
         elif name in ("input_desc_nums", "output_desc_nums"):
             if attribute.i:
-                _desc(op, name.partition("_")[0], attribute.i - 1)
-        elif found := _TENSOR.match(name):
-            _set_tensor(op.attr[found["name"]].t, found["field"], attribute)
+                _get_desc(op, name.partition("_")[0], attribute.i - 1)
+        elif match := _TENSOR.match(name):
+            _set_tensor(op.attr[match["name"]].t, match["field"], attribute)
         elif name in _FIELDS and not _is_set(op, name):
             _set_field(op, name, attribute)
         else:
             _set_attribute(op.attr[name], attribute)
 
 
-def _desc(op: Any, side: str, place: int) -> Any:
+def _get_desc(op: Any, side: str, index: int) -> Any:
     descs = op.input_desc if side == "input" else op.output_desc
-    if not 0 <= place < 4096:
-        raise ValueError(f"{side} {place} of a node")
-    while len(descs) <= place:
+    if not 0 <= index < 4096:
+        raise ValueError(f"{side} {index} of a node")
+    while len(descs) <= index:
         descs.add()
-    return descs[place]
+    return descs[index]
 
 
 def _set_desc(desc: Any, field: str, attribute: Any) -> None:
     if field.startswith("attr_"):
         _set_attribute(desc.attr[field.removeprefix("attr_")], attribute)
     elif field == "dtype":
-        desc.dtype = _dtype(attribute.s)
+        desc.dtype = _parse_dtype(attribute.s)
     elif field == "shape":
         desc.shape.SetInParent()
         desc.shape.dim.extend(attribute.ints)
@@ -141,7 +141,7 @@ def _set_desc(desc: Any, field: str, attribute: Any) -> None:
 def _set_desc_from_json(desc: Any, text: bytes) -> None:
     """A node of many inputs or outputs has one text for each desc."""
     facts = json.loads(text)
-    desc.dtype = _dtype(str(facts.get("dtype", "")).encode())
+    desc.dtype = _parse_dtype(str(facts.get("dtype", "")).encode())
     desc.shape.SetInParent()
     desc.shape.dim.extend(facts.get("shape", ()))
     desc.layout = str(facts.get("layout", ""))
@@ -149,7 +149,7 @@ def _set_desc_from_json(desc: Any, text: bytes) -> None:
     desc.attr["origin_shape"].list.i.extend(facts.get("origin_shape", ()))
 
 
-def _dtype(name: bytes) -> int:
+def _parse_dtype(name: bytes) -> int:
     words = schema().DataType
     return int(words.Value(name.decode("ascii", "replace"))) if name.decode("ascii", "replace") in words.keys() else 0  # noqa: SIM118
 
@@ -158,7 +158,7 @@ def _set_tensor(tensor: Any, field: str, attribute: Any) -> None:
     if field == "data":
         tensor.data = attribute.s
     elif field == "desc_dtype":
-        tensor.desc.dtype = _dtype(attribute.s)
+        tensor.desc.dtype = _parse_dtype(attribute.s)
     elif field == "desc_shape":
         tensor.desc.shape.dim.extend(attribute.ints)
     elif field == "desc_layout":

@@ -12,21 +12,21 @@ from .file_contents import Progress
 
 _GRAPH = re.compile(r'graph\("(?P<name>.*)"\):$')
 _NODE = re.compile(r"%(?P<name>.+?) : \[#?users=\d+\] = Node\[type=(?P<type>[^\]]+)\] \((?P<body>.*)\)$")
-_ELEMENT = re.compile(r"%(?P<name>.+?) : \[#?users=\d+\] = get_element\[node=%(?P<node>.+)\]\((?P<place>\d{1,4})\)$")
+_ELEMENT = re.compile(r"%(?P<name>.+?) : \[#?users=\d+\] = get_element\[node=%(?P<node>.+)\]\((?P<index>\d{1,4})\)$")
 _RETURN = re.compile(r"return \((?P<body>.*)\)$")
 _BODY = re.compile(r"(?:inputs = \((?P<inputs>.*?)\))?(?:, )?(?:attrs = \{(?P<attributes>.*)\})?$")
-_NUMBERED = re.compile(r"(?P<name>.*)_(?P<place>\d{1,5})$")
+_NUMBERED = re.compile(r"(?P<name>.*)_(?P<index>\d{1,5})$")
 _OPENING, _CLOSING = "([{", ")]}"
 
 
-def read_readable(text: str, progress: Progress) -> list[Any]:
+def read_ge_readable(text: str, progress: Progress) -> list[Any]:
     """The graphs of the file."""
-    graphs: list[_Lines] = []
+    graphs: list[_GraphReader] = []
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         stripped = line.strip()
-        if found := _GRAPH.match(stripped):
-            graphs.append(_Lines(found["name"]))
+        if match := _GRAPH.match(stripped):
+            graphs.append(_GraphReader(match["name"]))
         elif stripped:
             if not graphs:
                 raise DumpError(f"line {number} stands before any graph")
@@ -35,10 +35,10 @@ def read_readable(text: str, progress: Progress) -> list[Any]:
             except DumpError as error:
                 raise DumpError(f"line {number}: {error}") from None
         progress(number / len(lines) if number % 512 == 0 else 0.0)
-    return [each.finished() for each in graphs]
+    return [reader.finished() for reader in graphs]
 
 
-class _Lines:
+class _GraphReader:
     """One graph, line by line."""
 
     def __init__(self, name: str) -> None:
@@ -47,14 +47,14 @@ class _Lines:
         self._ops: dict[str, Any] = {}
 
     def add(self, line: str) -> None:
-        if found := _NODE.match(line):
-            self._node(found["name"], found["type"], found["body"])
-        elif found := _ELEMENT.match(line):
-            self._element(found["name"], found["node"], int(found["place"]))
-        elif found := _RETURN.match(line):
+        if match := _NODE.match(line):
+            self._node(match["name"], match["type"], match["body"])
+        elif match := _ELEMENT.match(line):
+            self._element(match["name"], match["node"], int(match["index"]))
+        elif match := _RETURN.match(line):
             op = self.graph.op.add(name="NetOutput", type=OUTPUT_TYPE)
-            for place, part in enumerate(split(found["body"])):
-                self._input(op, f"input{place}", part.partition("=%")[2] or part.removeprefix("%"))
+            for index, part in enumerate(split_fields(match["body"])):
+                self._input(op, f"input{index}", part.partition("=%")[2] or part.removeprefix("%"))
         else:
             raise DumpError(f"this is no node of a readable dump: {line[:80]}")
 
@@ -75,22 +75,22 @@ class _Lines:
         op.output_desc.add()
         self._ops[name] = op
         self._tensors[name] = f"{name}:0"
-        for part in split(parts["inputs"] or ""):
+        for part in split_fields(parts["inputs"] or ""):
             key, _, tensor = part.partition("=%")
             self._input(op, _input_name(kind, key), tensor)
-        for part in split(parts["attributes"] or ""):
+        for part in split_fields(parts["attributes"] or ""):
             key, colon, value = part.partition(": ")
             if not colon:
                 raise DumpError(f"{name}: {part[:40]} is no attribute")
-            _set(op, key, value)
+            _set_attribute(op, key, value)
 
-    def _element(self, name: str, node: str, place: int) -> None:
+    def _element(self, name: str, node: str, index: int) -> None:
         op = self._ops.get(node)
         if op is None:
             raise DumpError(f"{name} is a result of {node}, which no line before it computes")
-        while len(op.output_desc) <= place:
+        while len(op.output_desc) <= index:
             op.output_desc.add()
-        self._tensors[name] = f"{node}:{place}"
+        self._tensors[name] = f"{node}:{index}"
 
     def _input(self, op: Any, name: str, tensor: str) -> None:
         if tensor not in self._tensors:
@@ -101,14 +101,14 @@ class _Lines:
 
 def _input_name(kind: str, key: str) -> str:
     """The name as other dumps have it: of a dynamic input, the number stands right behind the name."""
-    found = _NUMBERED.match(key)
+    match = _NUMBERED.match(key)
     declared = registration(kind)
-    if found is None or (declared and key in {parameter.name for parameter in declared.inputs}):
+    if match is None or (declared and key in {parameter.name for parameter in declared.inputs}):
         return key
-    return f"{found['name'].lstrip('_')}{found['place']}"
+    return f"{match['name'].lstrip('_')}{match['index']}"
 
 
-def _set(op: Any, key: str, value: str) -> None:
+def _set_attribute(op: Any, key: str, value: str) -> None:
     if value.startswith("%"):
         op.subgraph_name.append(value[1:])
     elif op.type in CONST_TYPES and key == "value":
@@ -116,17 +116,17 @@ def _set(op: Any, key: str, value: str) -> None:
     elif value.startswith("DT_"):
         op.attr[key].dt = TO_ATTRIBUTE.get(of_registration(value), TO_ATTRIBUTE["undefined"])
     else:
-        set_attribute(op, key, _type_of(op.type, key), _value(value))
+        set_attribute(op, key, _attribute_type(op.type, key), _parse_value(value))
 
 
-def _type_of(kind: str, key: str) -> str:
+def _attribute_type(kind: str, key: str) -> str:
     declared = registration(kind)
-    return next((each.type for each in declared.attributes if each.name == key), "") if declared else ""
+    return next((attribute.type for attribute in declared.attributes if attribute.name == key), "") if declared else ""
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text.startswith("{") and text.endswith("}"):
-        return [_value(part) for part in split(text[1:-1])]
+        return [_parse_value(part) for part in split_fields(text[1:-1])]
     if text.startswith('"'):
         return text.strip('"')
     if text in ("true", "false"):
@@ -139,10 +139,10 @@ def _value(text: str) -> Any:
     return text
 
 
-def split(text: str) -> Iterator[str]:
+def split_fields(text: str) -> Iterator[str]:
     """The parts between commas that stand outside brackets and quotes."""
     depth, quoted, start = 0, False, 0
-    for place, char in enumerate(text):
+    for index, char in enumerate(text):
         if char == '"':
             quoted = not quoted
         elif not quoted and char in _OPENING:
@@ -150,7 +150,7 @@ def split(text: str) -> Iterator[str]:
         elif not quoted and char in _CLOSING:
             depth -= 1
         elif char == "," and depth <= 0 and not quoted:
-            yield text[start:place].strip()
-            start = place + 1
+            yield text[start:index].strip()
+            start = index + 1
     if text[start:].strip():
         yield text[start:].strip()

@@ -9,12 +9,12 @@ from typing import Any
 from ...ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE, registration
 from ..errors import DumpError
 
-_UNNAMED = re.compile(r"__(?P<side>input|output)(?P<place>\d+)$")
+_UNNAMED = re.compile(r"__(?P<side>input|output)(?P<index>\d+)$")
 _NAMES = {"input": ("_input_name_key", "_input_name_idx_key"), "output": ("_output_name_key", "_output_name_idx_key")}
 _MOST_OUTPUTS = 4096
 
 
-def arrange(graphs: list[Any]) -> tuple[list[Any], list[str]]:
+def order_graphs(graphs: list[Any]) -> tuple[list[Any], list[str]]:
     """The graphs, the one that no other calls first, and the names of further ones that nothing calls."""
     names = [graph.name for graph in graphs]
     if len(set(names)) < len(names):
@@ -28,27 +28,27 @@ def arrange(graphs: list[Any]) -> tuple[list[Any], list[str]]:
     return [root, *(graph for graph in graphs if graph is not root)], [graph.name for graph in free[1:]]
 
 
-def normalise(graph: Any) -> list[str]:
+def normalise_graph(graph: Any) -> list[str]:
     """Name inputs and outputs, and stand in for producers outside the graph, whose names are returned."""
     for op in graph.op:
         for side, descs in (("input", op.input_desc), ("output", op.output_desc)):
-            _name(op, side, descs)
-    return _complete(graph)
+            _name_descs(op, side, descs)
+    return _add_missing_outputs(graph)
 
 
-def _name(op: Any, side: str, descs: Any) -> None:
+def _name_descs(op: Any, side: str, descs: Any) -> None:
     """GE keeps the names of inputs and outputs in attributes of the node, in the order of the alphabet."""
-    named = _stated_names(op, side)
+    named = _read_names(op, side)
     declared = _declared_outputs(op, len(descs)) if side == "output" and not named else []
-    for place, desc in enumerate(descs):
+    for index, desc in enumerate(descs):
         if desc.name:
             continue
-        name = named.get(place) or (declared[place] if declared else "")
+        name = named.get(index) or (declared[index] if declared else "")
         unnamed = _UNNAMED.match(name)
-        desc.name = f"{unnamed['side']}{unnamed['place']}" if unnamed else name or f"{side}{place}"
+        desc.name = f"{unnamed['side']}{unnamed['index']}" if unnamed else name or f"{side}{index}"
 
 
-def _stated_names(op: Any, side: str) -> dict[int, str]:
+def _read_names(op: Any, side: str) -> dict[int, str]:
     for key in _NAMES[side]:
         other = key.replace("_key", "_value")
         if key in op.attr and other in op.attr:
@@ -63,28 +63,28 @@ def _declared_outputs(op: Any, count: int) -> list[str]:
     return names if len(names) == count else []
 
 
-def _complete(graph: Any) -> list[str]:
+def _add_missing_outputs(graph: Any) -> list[str]:
     """Make every output that is read exist: a structure dump has no descs, a part of a graph lacks producers."""
     by_name = {op.name: op for op in graph.op}
     outside: dict[str, Any] = {}
-    for name, place in list(_references(graph.op)):
+    for name, index in list(_read_references(graph.op)):
         if name not in by_name:
             by_name[name] = outside[name] = graph.op.add(name=name, type="PlaceHolder")
         descs = by_name[name].output_desc
-        while len(descs) <= place < _MOST_OUTPUTS:
+        while len(descs) <= index < _MOST_OUTPUTS:
             descs.add(name=f"output{len(descs)}")
     return list(outside)
 
 
-def _references(ops: Iterable[Any]) -> Iterator[tuple[str, int]]:
+def _read_references(ops: Iterable[Any]) -> Iterator[tuple[str, int]]:
     for op in ops:
         for reference in op.input:
-            name, _, place = reference.rpartition(":")
-            if name and (place == "-1" or (place.isascii() and place.isdigit() and len(place) < 10)):
-                yield name, int(place)
+            name, _, index = reference.rpartition(":")
+            if name and (index == "-1" or (index.isascii() and index.isdigit() and len(index) < 10)):
+                yield name, int(index)
 
 
-def what_is_missing(graphs: list[Any]) -> list[str]:
+def list_missing(graphs: list[Any]) -> list[str]:
     """What the graphs do not tell, each once, in words."""
     ops = [op for graph in graphs for op in graph.op]
     missing = []

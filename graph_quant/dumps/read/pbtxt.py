@@ -10,11 +10,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from ...ge import new_graph, schema
 from ..errors import DumpError
 from .file_contents import Progress
-from .txt import chunks, merge
+from .txt import chunks, merge_text
 
 
 @cache
-def _outer() -> Any:
+def _outer_message() -> Any:
     """The outer message. Attributes are a list and not a map: the order of descs is the order of inputs."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="graph_quant/pbtxt.proto", package="graph_quant", syntax="proto3")
@@ -39,16 +39,16 @@ def _outer() -> Any:
 
 def read_pbtxt(text: str, progress: Progress) -> Any:
     """The GraphDef that ``text`` spells; what TorchAir leaves out of a pbtxt (the graph's own attributes) is absent."""
-    outer = _outer()()
+    outer = _outer_message()()
     try:
         for start, end in chunks(text):
             text_format.Merge(text[start:end], outer)
             progress(0.5 * end / len(text))
     except (text_format.ParseError, ValueError, TypeError):
-        outer = _outer()()
-        merge(text, outer)
+        outer = _outer_message()()
+        merge_text(text, outer)
     graph = new_graph()
-    inner = _Inner()
+    inner = _InnerParser()
     for number, node in enumerate(outer.node):
         op = graph.op.add(name=node.name, type=node.op)
         op.input.extend(f"{name[1:]}:-1" if name.startswith("^") else name for name in node.input)
@@ -59,7 +59,7 @@ def read_pbtxt(text: str, progress: Progress) -> Any:
     return graph
 
 
-class _Inner:
+class _InnerParser:
     """Parses the strings. The same ones come again and again, so each is parsed once."""
 
     def __init__(self) -> None:
@@ -74,12 +74,12 @@ class _Inner:
             op.attr[key].CopyFrom(self._message(op, key, text, is_desc=False))
 
     def _message(self, op: Any, key: str, text: bytes, *, is_desc: bool) -> Any:
-        found = self._parsed.get((is_desc, text))
-        if found is None:
-            found = schema().TensorDescriptor() if is_desc else schema().AttrDef()
+        message = self._parsed.get((is_desc, text))
+        if message is None:
+            message = schema().TensorDescriptor() if is_desc else schema().AttrDef()
             try:
-                merge(text.decode("utf-8"), found)
+                merge_text(text.decode("utf-8"), message)
             except (DumpError, UnicodeError) as error:
                 raise DumpError(f"{op.name}: the attribute {key} cannot be read: {error}") from None
-            self._parsed[is_desc, text] = found
-        return found
+            self._parsed[is_desc, text] = message
+        return message

@@ -23,27 +23,27 @@ _LONGEST_STATEMENT = 1 << 24
 
 def read_py(text: str, progress: Progress) -> tuple[Any, dict[str, Source]]:
     """The GraphDef and the source of every node. Symbols of the inputs are taken from the FX comments."""
-    builder = CallBuilder({found["name"]: (found["dtype"], found["shape"]) for found in _TYPED.finditer(text)})
+    builder = CallBuilder({match["name"]: (match["dtype"], match["shape"]) for match in _TYPED.finditer(text)})
     sources: dict[str, Source] = {}
     current = Source()
     for number, line in _logical_lines(text):
-        if found := _FILE.match(line):
+        if match := _FILE.match(line):
             # Stated for the next FX node only: TorchAir leaves a line out that it has printed before.
-            current = Source("", found["file"], int(found["line"]), found["function"])
-        elif found := _FX.match(line):
+            current = Source("", match["file"], int(match["line"]), match["function"])
+        elif match := _FX.match(line):
             certain = current.certain and not current.fx
-            current = Source(found["name"], current.file, current.line, current.function, certain)
+            current = Source(match["name"], current.file, current.line, current.function, certain)
         elif _CALL.match(line):
-            for name in _added(builder, line, number):
+            for name in _add_statement(builder, line, number):
                 sources[name] = current
             progress(number / max(text.count("\n"), 1) if number % 512 == 0 else 0.0)
     return builder.graph, sources
 
 
-def _added(builder: CallBuilder, statement: str, number: int) -> list[str]:
+def _add_statement(builder: CallBuilder, statement: str, number: int) -> list[str]:
     """The names of the nodes that a statement adds."""
     try:
-        return builder.add(_assignment(statement))
+        return builder.add(_parse_assignment(statement))
     except GeError as error:
         raise DumpError(f"line {number}: {error}") from None
     except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
@@ -51,7 +51,7 @@ def _added(builder: CallBuilder, statement: str, number: int) -> list[str]:
         raise DumpError(f"line {number} is not a call that TorchAir writes: {error}") from None
 
 
-def _assignment(statement: str) -> tuple[list[str], str, ast.Call]:
+def _parse_assignment(statement: str) -> tuple[list[str], str, ast.Call]:
     """The names a statement assigns, the operator it calls, and the call."""
     try:
         parsed = ast.parse(statement).body

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...ge import OF_ATTRIBUTE, TO_DESC, UNDEFINED, Parameter, default_of, new_graph, registration, set_attribute
 from ..errors import DumpError
-from .py_literals import Literal, Reference, as_list, flatten, plain, read_argument
+from .py_literals import Literal, Reference, as_list, flatten, plain_value, read_argument
 
 _PACK = {"float32": "f", "float64": "d", "float16": "e", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
          "uint8": "B", "uint64": "Q", "uint32": "I", "bool": "?"}  # fmt: skip
@@ -29,8 +29,8 @@ class CallBuilder:
         targets, operator, call = assignment
         before = len(self.graph.op)
         keywords = {word.arg or "": read_argument(word.value) for word in call.keywords}
-        given_name = keywords.pop("node_name", None) or keywords.pop("name", None)
-        name = given_name.value if isinstance(given_name, Literal) else targets[0].rpartition("_")[0]
+        name_argument = keywords.pop("node_name", None) or keywords.pop("name", None)
+        name = name_argument.value if isinstance(name_argument, Literal) else targets[0].rpartition("_")[0]
         arguments = [read_argument(argument) for argument in call.args]
         op = new_graph().op.add(type=operator)
         op.name = self._unique(str(name or operator))
@@ -48,12 +48,12 @@ class CallBuilder:
         return [added.name for added in self.graph.op[before:]]
 
     def _data(self, op: Any, keywords: dict[str, Any]) -> None:
-        given = {key: word.value if isinstance(word, Literal) else word for key, word in keywords.items()}
-        op.attr["index"].i = given.get("index", 0)
-        desc = op.output_desc.add(name="y", layout="ND", device_type=str(given.get("placement", "")))
-        word = OF_ATTRIBUTE.get(given.get("dtype", -1), UNDEFINED)
+        values = {key: word.value if isinstance(word, Literal) else word for key, word in keywords.items()}
+        op.attr["index"].i = values.get("index", 0)
+        desc = op.output_desc.add(name="y", layout="ND", device_type=str(values.get("placement", "")))
+        word = OF_ATTRIBUTE.get(values.get("dtype", -1), UNDEFINED)
         desc.dtype = TO_DESC[word]
-        desc.shape.dim.extend(size.value for size in as_list(given.get("shape") or []))
+        desc.shape.dim.extend(size.value for size in as_list(values.get("shape") or []))
         if op.name in self._types:
             dtype, shape = self._types[op.name]
             desc.attr["_meta"].s = f"Tensor(dtype=torch.{dtype}, shape=torch.Size([{shape}])".encode()
@@ -90,7 +90,7 @@ class CallBuilder:
                 raise DumpError(f"{op.name}: {name} is {value.name}, which nothing before it assigns")
             return self._tensors[value.name]
         dtype = value.dtype if isinstance(value, Literal) else None
-        return self._const(plain(value), dtype)
+        return self._const(plain_value(value), dtype)
 
     def _const(self, value: Any, dtype: str | None) -> str:
         flat, shape = flatten(value)
@@ -112,15 +112,15 @@ class CallBuilder:
     def _attributes(self, op: Any, keywords: dict[str, Any]) -> None:
         declared = registration(op.type)
         for attribute in declared.attributes if declared else ():
-            given = keywords.pop(attribute.name, None)
-            value = default_of(attribute) if given is None else plain(given)
+            argument = keywords.pop(attribute.name, None)
+            value = default_of(attribute) if argument is None else plain_value(argument)
             if value is not None:
                 set_attribute(op, attribute.name, attribute.type, value)
-        for name, given in keywords.items():
-            if isinstance(given, Reference):
-                self._input(op, name, given)
-            elif plain(given) is not None:
-                set_attribute(op, name, "", plain(given))
+        for name, argument in keywords.items():
+            if isinstance(argument, Reference):
+                self._input(op, name, argument)
+            elif plain_value(argument) is not None:
+                set_attribute(op, name, "", plain_value(argument))
 
     def _outputs(self, op: Any, targets: list[str]) -> None:
         declared = registration(op.type)
@@ -134,9 +134,9 @@ class CallBuilder:
             op.output_desc.add(name=names[index] if index < len(names) else f"{dynamic}{index - len(names)}")
 
     def _unique(self, name: str) -> str:
-        found = name
+        candidate = name
         numbers = count(1)
-        while found in self._names:
-            found = f"{name}_{next(numbers)}"
-        self._names.add(found)
-        return found
+        while candidate in self._names:
+            candidate = f"{name}_{next(numbers)}"
+        self._names.add(candidate)
+        return candidate

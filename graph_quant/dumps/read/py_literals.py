@@ -32,13 +32,13 @@ def read_argument(node: ast.expr) -> Any:
         case ast.Constant(value=value):
             return Literal(value)
         case ast.UnaryOp(op=ast.USub(), operand=operand) if isinstance(
-            number := plain(read_argument(operand)), int | float
+            number := plain_value(read_argument(operand)), int | float
         ):
             return Literal(-number)
         case ast.List(elts=elements) | ast.Tuple(elts=elements):
             return [read_argument(element) for element in elements]
         case ast.Call(func=ast.Attribute(attr="Const") | ast.Name(id="tensor"), args=[value, *_], keywords=words):
-            return Literal(plain(read_argument(value)), _const_dtype(words))
+            return Literal(plain_value(read_argument(value)), _const_dtype(words))
         case ast.Attribute(value=ast.Name(id="torch"), attr=name):
             return Literal(f"torch.{name}")
     raise DumpError(f"an argument that TorchAir does not write: {ast.unparse(node)[:80]}")
@@ -61,10 +61,10 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """The Python value of a literal or of a list of them; a variable has none."""
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, Reference):
         raise DumpError(f"the variable {value.name} stands where only a plain value can")
     return value.value if isinstance(value, Literal) else value

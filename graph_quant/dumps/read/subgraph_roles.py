@@ -22,12 +22,12 @@ ROLES = {
 }
 
 
-def role(op_type: str, place: int, several: bool) -> str:
+def role_name(op_type: str, index: int, several: bool) -> str:
     """What the graph at ``place`` is to a node of this type."""
     roles = ROLES.get(op_type, ("graph",))
-    if place < len(roles) - 1 or (place == len(roles) - 1 and not (several and len(roles) == 1)):
-        return roles[place]
-    return f"{roles[-1]}{place}"
+    if index < len(roles) - 1 or (index == len(roles) - 1 and not (several and len(roles) == 1)):
+        return roles[index]
+    return f"{roles[-1]}{index}"
 
 
 def assign_calls(graphs: list[Any]) -> list[str]:
@@ -35,15 +35,15 @@ def assign_calls(graphs: list[Any]) -> list[str]:
     callers = [op for graph in graphs for op in graph.op if op.type in ROLES and not op.subgraph_name]
     left = []
     for graph in graphs[1:]:
-        found = [op for op in callers if _belongs(graph.name, op.name)]
-        if len(found) == 1:
-            found[0].subgraph_name.append(graph.name)
+        matches = [op for op in callers if _is_called_by(graph.name, op.name)]
+        if len(matches) == 1:
+            matches[0].subgraph_name.append(graph.name)
         else:
             left.append(graph.name)
     return left
 
 
-def _belongs(graph: str, node: str) -> bool:
+def _is_called_by(graph: str, node: str) -> bool:
     """GE calls a partition's caller after the partition, and a branch after its node."""
     if node.startswith(f"{graph}_PartitionedCall"):
         return True

@@ -42,19 +42,19 @@ def read_tape(path: Path) -> list[Task]:
     """The tasks of a captured graph, in the order in which a replay runs them."""
     try:
         events = json.loads(path.read_text(encoding="utf-8"))
-        tasks = [_task(number, event) for number, event in enumerate(events)]
-        _place_in_branches(tasks, events)
+        tasks = [_read_task(number, event) for number, event in enumerate(events)]
+        _assign_branches(tasks, events)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DumpError(f"{path}: not the trace of a captured graph: {error}") from error
     _connect(tasks)
     return tasks
 
 
-def _task(number: int, event: dict[str, Any]) -> Task:
+def _read_task(number: int, event: dict[str, Any]) -> Task:
     args = event["args"]
     task = Task(number, event["name"], args["Task Type"], args["Stream Id"])
-    task.inputs = list(_memories(args.get("Inputs", ())))
-    task.outputs = list(_memories(args.get("Outputs", ())))
+    task.inputs = list(_read_memories(args.get("Inputs", ())))
+    task.outputs = list(_read_memories(args.get("Outputs", ())))
     if "Source" in args:
         task.inputs = [Memory(args["Source"], f"bytes[{args['Bytes']}]")]
     if "Target" in args:
@@ -62,13 +62,13 @@ def _task(number: int, event: dict[str, Any]) -> Task:
     return task
 
 
-def _place_in_branches(tasks: list[Task], events: list[dict[str, Any]]) -> None:
+def _assign_branches(tasks: list[Task], events: list[dict[str, Any]]) -> None:
     conditions = {event["args"]["Branch"]: number for number, event in enumerate(events) if "Branch" in event["args"]}
     for task, event in zip(tasks, events, strict=True):
         task.condition = conditions.get(event["args"].get("Model Id"))
 
 
-def _memories(listed: Any) -> Iterator[Memory]:
+def _read_memories(listed: Any) -> Iterator[Memory]:
     for entry in listed:
         yield Memory(entry["Address"], f"{entry['Type']}{entry['Shape']}")
 

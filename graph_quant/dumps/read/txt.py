@@ -26,11 +26,11 @@ def read_txt(text: str, progress: Progress) -> Any:
     except (text_format.ParseError, ValueError, TypeError):
         # A hand-edited file may close a block in the first column; only the whole file tells.
         graph = new_graph()
-        merge(text, graph)
+        merge_text(text, graph)
     return graph
 
 
-def merge(text: str, message: Any) -> None:
+def merge_text(text: str, message: Any) -> None:
     """Merge one text proto into ``message``, with an error fit to be shown."""
     try:
         text_format.Merge(text, message)
@@ -44,7 +44,7 @@ def chunks(text: str) -> Iterator[tuple[int, int]]:
     """Spans that end where a top-level block does, so that progress can be shown between them."""
     start = 0
     while start < len(text):
-        found = _TOP_LEVEL_END.search(text, min(start + _CHUNK, len(text)))
-        end = found.end() if found else len(text)
+        match = _TOP_LEVEL_END.search(text, min(start + _CHUNK, len(text)))
+        end = match.end() if match else len(text)
         yield start, end
         start = end

@@ -15,31 +15,31 @@ _MOST_PARAMETERS = 16
 _DESTINATIONS = {destination.name: destination for destination in ALL}
 
 
-def quantisation(dump: Dump, node: Node, *, packs: bool) -> dict[str, Any] | None:
+def describe_quantisation(dump: Dump, node: Node, *, packs: bool) -> dict[str, Any] | None:
     """The destination, the packing and the parameters of a node that quantises; ``packs`` is whether it packs int4."""
     types = dump.inference.types[node.name]
     facts: dict[str, Any] = {}
-    found = next((t for t in types if t.dtype in _DESTINATIONS and _DESTINATIONS[t.dtype].high), None)
+    result = next((t for t in types if t.dtype in _DESTINATIONS and _DESTINATIONS[t.dtype].high), None)
     quantises = "Quant" in node.type and node.type != "TransQuantParamV2"
-    if found is not None and (quantises or found.dtype == "int4"):
-        destination = _DESTINATIONS[found.dtype]
+    if result is not None and (quantises or result.dtype == "int4"):
+        destination = _DESTINATIONS[result.dtype]
         packing = f"{destination.packing} to an {destination.storage}" if destination.is_packed else "one element each"
         facts |= {"destination": destination.name, "packing": packing.replace("torch.", "")}
         facts["range"] = f"{destination.low} … {destination.high}"
     if packs or any(t.dtype == "int4" for t in types):
         facts["packed"] = True
-    if parameters := _parameters(dump, node):
+    if parameters := _decode_parameters(dump, node):
         facts["parameters"] = parameters
     return facts or None
 
 
-def _parameters(dump: Dump, node: Node) -> dict[str, Any] | None:
+def _decode_parameters(dump: Dump, node: Node) -> dict[str, Any] | None:
     """The 64-bit parameters that a node makes, or that a constant feeds to a matmul, decoded."""
     is_fed = node.type in CONST_TYPES and any(
         reader.type.startswith("QuantBatchMatmul") and reader.inputs[position].name == "scale"
         for reader, position in dump.consumers[node.name]
     )
-    values = dump.inference.values.get(node.name, ()) if is_fed else _encoded(dump, node)
+    values = dump.inference.values.get(node.name, ()) if is_fed else _encode_parameters(dump, node)
     if node.type != "TransQuantParamV2" and not (
         is_fed and dump.inference.types[node.name][0].dtype in ("int64", "uint64")
     ):
@@ -57,7 +57,7 @@ def _parameters(dump: Dump, node: Node) -> dict[str, Any] | None:
     return {"example": str(whole[0] if whole else _EXAMPLE_PARAMETER), "values": shown}
 
 
-def _encoded(dump: Dump, node: Node) -> tuple[int, ...]:
+def _encode_parameters(dump: Dump, node: Node) -> tuple[int, ...]:
     """What TransQuantParamV2 makes of constants."""
     import torch
 
@@ -68,5 +68,5 @@ def _encoded(dump: Dump, node: Node) -> tuple[int, ...]:
     if node.type != "TransQuantParamV2" or not scale or ("offset" in fed and not offset):
         return ()
     mode = node.proto.attr["round_mode"].i if "round_mode" in node.proto.attr else 0
-    made = encode(torch.tensor(scale), torch.tensor(offset) if offset else None, mode)
-    return tuple(made.tolist())
+    encoded = encode(torch.tensor(scale), torch.tensor(offset) if offset else None, mode)
+    return tuple(encoded.tolist())

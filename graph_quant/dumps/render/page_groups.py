@@ -47,9 +47,9 @@ class Groups:
     def _enter(self, graph: Dump, parent: int | None, label: str) -> None:
         root = self._add(label, "graph", parent)
         self._item(graph, graph.outline, root)
-        for idiom in graph.idioms:
-            within = self._common(self._of[id(graph), name] for name in idiom.members)
-            self._put(graph, idiom.members, self._add(idiom.label, "idiom", within))
+        for pattern in graph.patterns:
+            within = self._common(self._of[id(graph), name] for name in pattern.members)
+            self._put(graph, pattern.members, self._add(pattern.label, "pattern", within))
         for node in graph.order:
             if is_parameter(graph, node):
                 readers = [reader for reader, _ in graph.consumers[node.name]]
@@ -59,10 +59,10 @@ class Groups:
             self._call(graph, graph.nodes[name], calls)
 
     def _item(self, graph: Dump, item: Item, group: int) -> None:
-        self._put(graph, item.own, group)
-        for child in (*item.alike, *item.children):
+        self._put(graph, item.nodes, group)
+        for child in (*item.repetitions, *item.children):
             differs = [printable(text, LONGEST) for text in child.differs]
-            times = child.times if child.alike else None
+            times = child.times if child.repetitions else None
             self._item(graph, child, self._add(child.label, child.kind, group, times=times, differs=differs))
 
     def _call(self, graph: Dump, node: Node, calls: Iterable[Callee]) -> None:

@@ -14,7 +14,7 @@ _IMPORT = re.compile(r'^import \{ [^}]* \} from "\./\w+\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
-def script() -> str:
+def join_script() -> str:
     """All modules in one scope, where what one exports the others see; in a block, no name may be given twice."""
     folder = resources.files(__package__) / "page"
     texts = [(folder / f"{name}.mjs").read_text(encoding="utf-8") for name in MODULES]

@@ -14,7 +14,7 @@ def tape_to_lines(tasks: Sequence[Task]) -> Iterator[str]:
 
     Tasks of a branch stand further to the right than the condition they depend on.
     """
-    names = _outside(tasks)
+    names = _name_inputs(tasks)
     streams = {task.stream for task in tasks}
     reused = sum(len(task.reuses) for task in tasks)
     counts = f"{len(tasks)} tasks on {len(streams)} streams, {len(names)} inputs, {reused} reused addresses"
@@ -23,35 +23,36 @@ def tape_to_lines(tasks: Sequence[Task]) -> Iterator[str]:
     depths: dict[int | None, int] = {None: 0}  # of what depends on a condition
     for task in tasks:
         indent = "  " * depths[task.condition]
-        yield f"%{task.number:<{width}}  stream {task.stream}  {indent}{_call(task, names)}{_results(task)}"
+        call = f"{_format_call(task, names)}{_format_results(task)}"
+        yield f"%{task.number:<{width}}  stream {task.stream}  {indent}{call}"
         depths[task.number] = depths[task.condition] + 1
 
 
-def _call(task: Task, names: dict[int, str]) -> str:
+def _format_call(task: Task, names: dict[int, str]) -> str:
     if task.kind == "EVENT_WAIT":
         return "wait" if task.after is None else f"wait for %{task.after}"
     if task.kind == "EVENT_RECORD":
         return "record"
     name = "if" if task.kind == "COND" else task.name
-    return f"{name}({', '.join(_source(task, place, names) for place in range(len(task.inputs)))})"
+    return f"{name}({', '.join(_format_source(task, index, names) for index in range(len(task.inputs)))})"
 
 
-def _source(task: Task, place: int, names: dict[int, str]) -> str:
-    source = task.sources[place]
-    return names[task.inputs[place].address] if source is None else f"%{source}"
+def _format_source(task: Task, index: int, names: dict[int, str]) -> str:
+    source = task.sources[index]
+    return names[task.inputs[index].address] if source is None else f"%{source}"
 
 
-def _results(task: Task) -> str:
+def _format_results(task: Task) -> str:
     text = f" -> {', '.join(map(str, task.outputs))}" if task.outputs else ""
     return text + (f"  # in the memory of {', '.join(f'%{number}' for number in task.reuses)}" if task.reuses else "")
 
 
-def _outside(tasks: Sequence[Task]) -> dict[int, str]:
+def _name_inputs(tasks: Sequence[Task]) -> dict[int, str]:
     """A name for each address that the graph reads before it writes there."""
     read: list[Memory] = [
         memory for task in tasks for memory, source in zip(task.inputs, task.sources, strict=True) if source is None
     ]
-    return {address: f"input{place}" for place, address in enumerate(dict.fromkeys(m.address for m in read))}
+    return {address: f"input{index}" for index, address in enumerate(dict.fromkeys(m.address for m in read))}
 
 
 def tape_to_dot(tasks: Sequence[Task]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...ge import Node
 from ..analyse.cost import Costs
 from ..analyse.profile import Measured, Profile
-from ..analyse.roofline import Bound, Chip, bound
+from ..analyse.roofline import Bound, Chip, roofline_bound
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -25,13 +25,13 @@ class Timing:
 
     def _known(self, dump: Dump, node: Node) -> tuple[Measured | None, Bound | None]:
         measured = self.profile.nodes.get(node.name) if self.profile else None
-        return measured, bound(dump, node, self._costs(dump), self.peaks) if self.peaks else None
+        return measured, roofline_bound(dump, node, self._costs(dump), self.peaks) if self.peaks else None
 
     def _costs(self, dump: Dump) -> Costs:
-        found = self.costs.of(dump) or self._uncalled.get(id(dump))
-        if found is None:
-            found = self._uncalled[id(dump)] = Costs(dump)
-        return found
+        costs = self.costs.of(dump) or self._uncalled.get(id(dump))
+        if costs is None:
+            costs = self._uncalled[id(dump)] = Costs(dump)
+        return costs
 
     def note(self, dump: Dump, node: Node) -> str:
         """A node's time and share, the least it can take and by what, and how far it is from that."""
@@ -39,9 +39,11 @@ class Timing:
         parts = []
         if self.profile and measured:
             runs = f" of {measured.runs} runs" if measured.runs > 1 else ""
-            parts.append(f"{measured.each:.2f} us{runs}, {100 * self.profile.share(node.name):.1f} %")
+            parts.append(f"{measured.per_run:.2f} us{runs}, {100 * self.profile.share(node.name):.1f} %")
         if least:
-            ratio = f", {measured.each / least.microseconds:.1f} times that" if measured and least.microseconds else ""
+            ratio = (
+                f", {measured.per_run / least.microseconds:.1f} times that" if measured and least.microseconds else ""
+            )
             parts.append(f"at least {least.microseconds:.3g} us by {least.by}{ratio}")
         return f"  [{'; '.join(parts)}]" if parts else ""
 
@@ -51,7 +53,7 @@ class Timing:
         facts: dict[str, Any] = {}
         if self.profile and measured:
             share = round(self.profile.share(node.name), 6)
-            facts |= {"measured": round(measured.each, 3), "runs": measured.runs, "share": share}
+            facts |= {"measured": round(measured.per_run, 3), "runs": measured.runs, "share": share}
         if least:
             facts |= {"least": round(least.microseconds, 4), "by": least.by}
         return facts

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, QUANTISED, Node, printable
-from ..graph.patterns import Idiom
+from ..graph.patterns import Pattern
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -20,52 +20,52 @@ def to_dot(dump: Dump) -> str:
     prefixes = {id(graph): f"g{number}" if number else "" for number, graph in enumerate(dump.graphs())}
     for graph in dump.graphs():
         prefix = prefixes[id(graph)]
-        inside = _graph(graph, prefix)
+        inside = _graph_lines(graph, prefix)
         if prefix:
             inside = [f"  subgraph cluster_{prefix} {{", f"    label={_quote(graph.name)};", *inside, "  }"]
         lines += inside
         for name, calls in graph.calls.items():
-            place = f"{prefix}n{graph.position[name]}"
+            caller = f"{prefix}n{graph.position[name]}"
             lines += [
-                f"  {place} -> {prefixes[id(call.graph)]}n0 [style=dotted, label={_quote(call.role)}];"
+                f"  {caller} -> {prefixes[id(call.graph)]}n0 [style=dotted, label={_quote(call.role)}];"
                 for call in calls
             ]
     return "\n".join([*lines, "}", ""])
 
 
-def _graph(dump: Dump, prefix: str) -> list[str]:
-    identifiers = {node.name: f"{prefix}n{place}" for place, node in enumerate(dump.order)}
-    member_of = {name: idiom for idiom in dump.idioms for name in idiom.members}
+def _graph_lines(dump: Dump, prefix: str) -> list[str]:
+    identifiers = {node.name: f"{prefix}n{index}" for index, node in enumerate(dump.order)}
+    member_of = {name: pattern for pattern in dump.patterns for name in pattern.members}
     lines = []
-    for number, idiom in enumerate(dump.idioms):
-        lines += _cluster(dump, idiom, f"{prefix}_{number}" if prefix else str(number), identifiers)
-    lines += [f"  {_node(dump, node, identifiers)}" for node in dump.order if node.name not in member_of]
+    for number, pattern in enumerate(dump.patterns):
+        lines += _cluster_lines(dump, pattern, f"{prefix}_{number}" if prefix else str(number), identifiers)
+    lines += [f"  {_node_text(dump, node, identifiers)}" for node in dump.order if node.name not in member_of]
     for node in dump.order:
         for edge in node.inputs:
             if edge.node:
-                label = _quote(str(dump.inference.of(edge) or "?"))
+                label = _quote(str(dump.inference.type_of(edge) or "?"))
                 lines.append(f"  {identifiers[edge.node]} -> {identifiers[node.name]} [label={label}];")
         lines += [f"  {identifiers[name]} -> {identifiers[node.name]} [style=dashed];" for name in node.controls]
     return lines
 
 
-def _cluster(dump: Dump, idiom: Idiom, number: str, identifiers: dict[str, str]) -> list[str]:
-    inside = [f"    {_node(dump, dump.nodes[name], identifiers)}" for name in idiom.members]
-    return [f"  subgraph cluster_{number} {{", f"    label={_quote(idiom.label)};", *inside, "  }"]
+def _cluster_lines(dump: Dump, pattern: Pattern, number: str, identifiers: dict[str, str]) -> list[str]:
+    inside = [f"    {_node_text(dump, dump.nodes[name], identifiers)}" for name in pattern.members]
+    return [f"  subgraph cluster_{number} {{", f"    label={_quote(pattern.label)};", *inside, "  }"]
 
 
-def _node(dump: Dump, node: Node, identifiers: dict[str, str]) -> str:
+def _node_text(dump: Dump, node: Node, identifiers: dict[str, str]) -> str:
     label = _quote(f"{printable(node.name, 60)}\n{printable(node.type, 60)}")
-    return f"{identifiers[node.name]} [label={label}, fillcolor={_quote(_FILL[role(dump, node)])}];"
+    return f"{identifiers[node.name]} [label={label}, fillcolor={_quote(_FILL[node_role(dump, node)])}];"
 
 
-def role(dump: Dump, node: Node) -> str:
+def node_role(dump: Dump, node: Node) -> str:
     """What a node is to a reader: an input, a constant, one that touches quantised data, or neither."""
     if node.type in OUTSIDE_TYPES | END_TYPES:
         return "input"
     if node.type in CONST_TYPES:
         return "constant"
-    touched = (*dump.inference.reads(node), *dump.inference.types[node.name])
+    touched = (*dump.inference.input_types(node), *dump.inference.types[node.name])
     return "quantised" if any(t.dtype in QUANTISED for t in touched) else "plain"
 
 

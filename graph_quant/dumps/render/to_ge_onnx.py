@@ -8,7 +8,7 @@ from google.protobuf import text_format
 
 from ...ge import schema
 from ..read.ge_onnx import TYPES, onnx_model
-from .to_ge_proto import described
+from .to_ge_proto import describe_graph
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -21,27 +21,27 @@ _ORIGIN = {"origin_shape": "origin_shape", "origin_format": "origin_layout", "or
 def to_ge_onnx(dump: Dump) -> str:
     """The whole file; called graphs stand in nodes of type ``subgraph``, as GE writes them."""
     model = onnx_model()()
-    _fill(model.graph, dump)
+    _fill_graph(model.graph, dump)
     for graph in list(dump.graphs())[1:]:
         node = model.graph.node.add(name=graph.name, op_type="subgraph")
         attribute = node.attribute.add(name="graph", type=TYPES.index("GRAPH"))
-        _fill(attribute.g, graph)
+        _fill_graph(attribute.g, graph)
     return _HEAD + text_format.MessageToString(model)
 
 
-def _fill(target: Any, dump: Dump) -> None:
+def _fill_graph(target: Any, dump: Dump) -> None:
     target.name = dump.name
-    for op in described(dump).op:
+    for op in describe_graph(dump).op:
         node = target.node.add(name=op.name, op_type=f"ge:{op.type}")
         node.input.extend(op.input)
-        node.output.extend(f"{op.name}:{place}" for place in range(len(op.output_desc)))
+        node.output.extend(f"{op.name}:{index}" for index in range(len(op.output_desc)))
         _add_fields(node, op)
         for side, descs in (("input", op.input_desc), ("output", op.output_desc)):
             node.attribute.add(name=f"{side}_desc_nums", type=TYPES.index("INT"), i=len(descs))
-            for place, desc in enumerate(descs):
-                _add_desc(node, f"{side}_desc_", f":{place}", desc)
+            for index, desc in enumerate(descs):
+                _add_desc(node, f"{side}_desc_", f":{index}", desc)
         for name in sorted(op.attr):
-            _add(node, name, op.attr[name])
+            _add_attribute(node, name, op.attr[name])
         facts = sorted(node.attribute, key=lambda attribute: attribute.name)
         del node.attribute[:]
         node.attribute.extend(facts)
@@ -65,12 +65,12 @@ def _add_desc(node: Any, prefix: str, suffix: str, desc: Any) -> None:
             node.attribute.add(name=f"{prefix}{name}{suffix}", type=TYPES.index("INT"), i=getattr(desc, name))
     for name in sorted(desc.attr):
         if name in _ORIGIN:
-            _add(node, f"{prefix}{_ORIGIN[name]}{suffix}", desc.attr[name])
+            _add_attribute(node, f"{prefix}{_ORIGIN[name]}{suffix}", desc.attr[name])
         else:
-            _add(node, f"{prefix}attr_{name}{suffix}", desc.attr[name])
+            _add_attribute(node, f"{prefix}attr_{name}{suffix}", desc.attr[name])
 
 
-def _add(node: Any, name: str, attribute: Any) -> None:
+def _add_attribute(node: Any, name: str, attribute: Any) -> None:
     """An attribute, where ONNX has room for its kind."""
     kind = attribute.WhichOneof("value")
     if kind == "s":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf import text_format
 
 from ...ge import TO_DESC, Node, schema
-from ..graph.shapes import TensorType, dim_text
+from ..graph.shapes import TensorType, format_dim
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -17,25 +17,25 @@ def to_ge_proto(dump: Dump) -> str:
     """The graphs as a ModelDef in text form."""
     model = schema().ModelDef(name=dump.name)
     for graph in dump.graphs():
-        model.graph.add().CopyFrom(described(graph))
+        model.graph.add().CopyFrom(describe_graph(graph))
     return text_format.MessageToString(model)
 
 
-def described(dump: Dump) -> Any:
+def describe_graph(dump: Dump) -> Any:
     """The GraphDef with inferred dtypes and shapes in its descs, and their names where GE keeps them."""
     graph = schema().GraphDef()
     graph.CopyFrom(dump.graph_def)
     for op in graph.op:
         node = dump.nodes[op.name]
         for side, descs in (("input", op.input_desc), ("output", op.output_desc)):
-            _name(op, side, descs)
+            _move_names(op, side, descs)
         if not dump.trusts_descs:
-            _describe(dump, node, op)
+            _fill_descs(dump, node, op)
     return graph
 
 
-def _name(op: Any, side: str, descs: Any) -> None:
-    named = {desc.name: place for place, desc in enumerate(descs) if desc.name}
+def _move_names(op: Any, side: str, descs: Any) -> None:
+    named = {desc.name: index for index, desc in enumerate(descs) if desc.name}
     if not named:
         return
     keys, values = op.attr[f"_{side}_name_key"].list, op.attr[f"_{side}_name_value"].list
@@ -48,25 +48,25 @@ def _name(op: Any, side: str, descs: Any) -> None:
         desc.name = ""
 
 
-def _describe(dump: Dump, node: Node, op: Any) -> None:
-    for desc, found in zip(op.output_desc, dump.inference.types[node.name], strict=False):
-        _set(desc, found)
+def _fill_descs(dump: Dump, node: Node, op: Any) -> None:
+    for desc, tensor in zip(op.output_desc, dump.inference.types[node.name], strict=False):
+        _set_desc(desc, tensor)
     for desc, edge in zip(op.input_desc, node.inputs, strict=False):
-        read = dump.inference.of(edge)
+        read = dump.inference.type_of(edge)
         if read is not None:
-            _set(desc, read)
+            _set_desc(desc, read)
 
 
-def _set(desc: Any, found: TensorType) -> None:
-    desc.dtype = TO_DESC.get(found.dtype, 0)
-    if found.layout.shape:  # kept in blocks: the desc states these
+def _set_desc(desc: Any, tensor: TensorType) -> None:
+    desc.dtype = TO_DESC.get(tensor.dtype, 0)
+    if tensor.layout.shape:  # kept in blocks: the desc states these
         return
-    if found.shape is None:
+    if tensor.shape is None:
         desc.ClearField("shape")
         return
     desc.shape.SetInParent()
     del desc.shape.dim[:]
-    desc.shape.dim.extend(size if isinstance(size, int) else -1 for size in found.shape)
+    desc.shape.dim.extend(size if isinstance(size, int) else -1 for size in tensor.shape)
     if "_meta" in desc.attr and desc.attr["_meta"].s.startswith(b"Tensor"):
-        sizes = ", ".join(map(dim_text, found.shape))
-        desc.attr["_meta"].s = f"Tensor(dtype=torch.{found.dtype}, shape=torch.Size([{sizes}])".encode()
+        sizes = ", ".join(map(format_dim, tensor.shape))
+        desc.attr["_meta"].s = f"Tensor(dtype=torch.{tensor.dtype}, shape=torch.Size([{sizes}])".encode()

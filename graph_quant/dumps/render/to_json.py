@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, Node
 from ..analyse.cost import Costs
-from ..graph.node_text import constant_text
-from ..graph.placement import placement
-from ..graph.shapes import Dim, dim_text
+from ..graph.node_text import format_constant
+from ..graph.placement import read_placement
+from ..graph.shapes import Dim, format_dim
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 def to_json(dump: Dump, costs: Costs) -> str:
     """The whole graph; sizes are numbers or expressions as text."""
-    return json.dumps(describe(dump, costs), indent=1, ensure_ascii=True) + "\n"
+    return json.dumps(graph_facts(dump, costs), indent=1, ensure_ascii=True) + "\n"
 
 
-def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
+def graph_facts(dump: Dump, costs: Costs) -> dict[str, Any]:
     """What ``to_json`` writes."""
     touching, computing = costs.quantised()
     return {
-        **_graph(dump, costs),
-        **_called(dump, costs),
+        **_nodes_and_patterns(dump, costs),
+        **_subgraph_facts(dump, costs),
         **({"missing": dump.missing} if dump.missing else {}),
         "symbols": dump.inference.symbols,
         "tied_symbols": dump.inference.tied,
@@ -33,24 +33,26 @@ def describe(dump: Dump, costs: Costs) -> dict[str, Any]:
             "nodes": len(dump.order),
             "quantised_nodes": touching,
             "computing_nodes": computing,
-            "bytes": plain_dim(costs.total("bytes")),
-            "flops": plain_dim(costs.total("flops")),
-            "peak_bytes": plain_dim(costs.peak),
+            "bytes": dim_to_json(costs.total("bytes")),
+            "flops": dim_to_json(costs.total("flops")),
+            "peak_bytes": dim_to_json(costs.peak),
         },
     }
 
 
-def _graph(dump: Dump, costs: Costs) -> dict[str, Any]:
+def _nodes_and_patterns(dump: Dump, costs: Costs) -> dict[str, Any]:
     return {
         "nodes": [node_facts(dump, node, costs) for node in dump.order],
-        "idioms": [{"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.idioms],
+        "idioms": [
+            {"kind": i.kind, "label": i.label, "head": i.head, "members": list(i.members)} for i in dump.patterns
+        ],
     }
 
 
-def _called(dump: Dump, costs: Costs) -> dict[str, Any]:
+def _subgraph_facts(dump: Dump, costs: Costs) -> dict[str, Any]:
     """The graphs that nodes call, each once."""
     graphs = [graph for graph in dump.graphs() if graph is not dump]
-    inner = [{"name": graph.name, **_graph(graph, costs.of(graph) or Costs(graph))} for graph in graphs]
+    inner = [{"name": graph.name, **_nodes_and_patterns(graph, costs.of(graph) or Costs(graph))} for graph in graphs]
     return {"graphs": inner} if inner else {}
 
 
@@ -65,24 +67,24 @@ def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
         "outputs": [
             {
                 "name": node.proto.output_desc[index].name if index < len(node.proto.output_desc) else "",
-                "dtype": found.dtype,
-                "shape": None if found.shape is None else [plain_dim(size) for size in found.shape],
-                "inferred": found.inferred,
-                **({"layout": str(found.layout)} if str(found.layout) else {}),
+                "dtype": tensor.dtype,
+                "shape": None if tensor.shape is None else [dim_to_json(size) for size in tensor.shape],
+                "inferred": tensor.inferred,
+                **({"layout": str(tensor.layout)} if str(tensor.layout) else {}),
             }
-            for index, found in enumerate(types)
+            for index, tensor in enumerate(types)
         ],
         "attributes": dump.attributes(node),
-        "bytes": plain_dim(cost.bytes),
-        "flops": plain_dim(cost.flops),
+        "bytes": dim_to_json(cost.bytes),
+        "flops": dim_to_json(cost.flops),
     }
     if calls := dump.calls.get(node.name):
         facts["calls"] = {call.role: call.graph.name for call in calls}
-    placed = {name: value for name, value in vars(placement(dump, node)).items() if value not in (None, "", ())}
+    placed = {name: value for name, value in vars(read_placement(dump, node)).items() if value not in (None, "", ())}
     if placed:
         facts["placement"] = placed
     if node.type in CONST_TYPES:
-        facts["value"] = constant_text(node)
+        facts["value"] = format_constant(node)
     if node.controls:
         facts["after"] = list(node.controls)
     if node.source.fx:
@@ -98,6 +100,6 @@ def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
     return facts
 
 
-def plain_dim(size: Dim | None) -> int | str | None:
+def dim_to_json(size: Dim | None) -> int | str | None:
     """A size for JSON."""
-    return size if size is None or isinstance(size, int) else dim_text(size)
+    return size if size is None or isinstance(size, int) else format_dim(size)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...ge import CONST_TYPES, END_TYPES, INPUT_TYPES, Node, format_attribute, list_attributes, to_python
 from ..errors import DumpError
-from ..graph.shapes import TensorType, dim_text
-from ..read.file_contents import PLANNED_KINDS
+from ..graph.shapes import TensorType, format_dim
+from ..read.file_contents import ANNOTATED_KINDS
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -30,72 +30,72 @@ def to_onnx(dump: Dump) -> bytes:
         from onnx import helper
     except ImportError:
         raise DumpError("an ONNX model needs the onnx package: pip install onnx") from None
-    graph = _graph(dump)
+    graph = _make_graph(dump)
     versions = [helper.make_opsetid(DOMAIN, 1), helper.make_opsetid("", 21)]
     model = helper.make_model(graph, opset_imports=versions, producer_name="graph-quant")
     content: bytes = model.SerializeToString()
     return content
 
 
-def _graph(dump: Dump) -> Any:
+def _make_graph(dump: Dump) -> Any:
     from onnx import helper
 
     nodes, inputs, outputs, typed, constants = [], [], [], [], []
     for node in dump.order:
         if node.type in INPUT_TYPES:
-            inputs.append(_info(dump, node, 0))
-        elif node.type in CONST_TYPES and (tensor := _constant(dump, node)) is not None:
+            inputs.append(_value_info(dump, node, 0))
+        elif node.type in CONST_TYPES and (tensor := _make_constant(dump, node)) is not None:
             constants.append(tensor)
         elif node.type in END_TYPES:
-            outputs += [_info(dump, dump.nodes[edge.node], edge.output) for edge in node.inputs if edge.node]
+            outputs += [_value_info(dump, dump.nodes[edge.node], edge.output) for edge in node.inputs if edge.node]
         else:
-            nodes.append(_operator(dump, node))
-            typed += [_info(dump, node, index) for index in range(len(dump.inference.types[node.name]))]
+            nodes.append(_make_node(dump, node))
+            typed += [_value_info(dump, node, index) for index in range(len(dump.inference.types[node.name]))]
     return helper.make_graph(nodes, dump.name or "ge", inputs, outputs, constants, value_info=typed)
 
 
-def _operator(dump: Dump, node: Node) -> Any:
+def _make_node(dump: Dump, node: Node) -> Any:
     from onnx import helper
 
     names = [edge.node and f"{edge.node}:{edge.output}" for edge in node.inputs]
     results = [f"{node.name}:{index}" for index in range(len(node.proto.output_desc))]
-    made = helper.make_node(node.type, names, results, name=node.name, domain=DOMAIN)
-    for name in list_attributes(node.proto, declared=dump.kind in PLANNED_KINDS):
+    onnx_node = helper.make_node(node.type, names, results, name=node.name, domain=DOMAIN)
+    for name in list_attributes(node.proto, declared=dump.kind in ANNOTATED_KINDS):
         attribute = node.proto.attr[name]
         words, value = format_attribute(name, attribute), to_python(attribute)
         # A dtype reads better as a word than as a number; empty lists have no type in ONNX.
         exact = isinstance(value, int | float | str) and str(value).lower() == words.lower()
-        made.attribute.append(helper.make_attribute(name, value if exact else words))
+        onnx_node.attribute.append(helper.make_attribute(name, value if exact else words))
     for call in dump.calls.get(node.name, ()):
-        made.attribute.append(helper.make_attribute(call.role, _graph(call.graph)))
+        onnx_node.attribute.append(helper.make_attribute(call.role, _make_graph(call.graph)))
     if node.source.fx or node.source.file:
-        made.doc_string = str(node.source)
-    return made
+        onnx_node.doc_string = str(node.source)
+    return onnx_node
 
 
-def _info(dump: Dump, node: Node, index: int) -> Any:
+def _value_info(dump: Dump, node: Node, index: int) -> Any:
     from onnx import helper
 
     types = dump.inference.types[node.name]
-    found = types[index] if index < len(types) else TensorType("undefined", None)
-    sizes = None if found.shape is None else [s if isinstance(s, int) else dim_text(s) for s in found.shape]
-    return helper.make_tensor_value_info(f"{node.name}:{index}", element(found.dtype), sizes)
+    tensor = types[index] if index < len(types) else TensorType("undefined", None)
+    sizes = None if tensor.shape is None else [s if isinstance(s, int) else format_dim(s) for s in tensor.shape]
+    return helper.make_tensor_value_info(f"{node.name}:{index}", element_type(tensor.dtype), sizes)
 
 
-def element(dtype: str) -> int:
+def element_type(dtype: str) -> int:
     """ONNX's number for a dtype in GE's words; undefined where it has none."""
     from onnx import TensorProto
 
     return int(getattr(TensorProto, _ELEMENT.get(dtype, dtype.upper()), TensorProto.UNDEFINED))
 
 
-def _constant(dump: Dump, node: Node) -> Any:
+def _make_constant(dump: Dump, node: Node) -> Any:
     from onnx import TensorProto
 
     if "value" not in node.proto.attr:
         return None
     tensor = node.proto.attr["value"].t
-    kind = element(dump.inference.types[node.name][0].dtype) if dump.inference.types[node.name] else 0
+    kind = element_type(dump.inference.types[node.name][0].dtype) if dump.inference.types[node.name] else 0
     if not kind or node.name in dump.inference.failures or (dump.trusts_descs and not tensor.data):
         return None
     return TensorProto(name=f"{node.name}:0", data_type=kind, dims=list(tensor.desc.shape.dim), raw_data=tensor.data)

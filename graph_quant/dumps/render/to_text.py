@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, Node, printable
 from ..analyse.cost import Costs
-from ..graph.node_text import LONGEST_NAME, node_line, quantity, reference, source_text
-from ..graph.patterns import Idiom
-from ..graph.shapes import dim_text
+from ..graph.node_text import LONGEST_NAME, format_edge, format_node, format_quantity, format_source
+from ..graph.patterns import Pattern
+from ..graph.shapes import format_dim
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -19,7 +19,7 @@ Note = Callable[["Dump", Node], str]
 
 
 def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True, note: Note | None = None) -> Iterator[str]:
-    """One line for every node, producers first; with ``fold`` one line for every idiom. Called graphs follow.
+    """One line for every node, producers first; with ``fold`` one line for every pattern. Called graphs follow.
 
     ``note`` says more of a node, behind its costs.
     """
@@ -30,60 +30,60 @@ def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True, not
         if graph is not dump:
             yield ""
             yield f"graph {printable(graph.name, LONGEST_NAME)}{callers.get(id(graph), ', which no node calls')}:"
-        yield from _lines(graph, costs_of(graph, costs) if costs else None, fold, note)
+        yield from _graph_lines(graph, graph_costs(graph, costs) if costs else None, fold, note)
 
 
-def costs_of(graph: Dump, costs: Costs) -> Costs:
+def graph_costs(graph: Dump, costs: Costs) -> Costs:
     """The costs of a graph among those of its callers."""
-    found = costs.of(graph)
-    return found if found is not None else Costs(graph)
+    own = costs.of(graph)
+    return own if own is not None else Costs(graph)
 
 
-def _lines(dump: Dump, costs: Costs | None, fold: bool, note: Note | None) -> Iterator[str]:
-    folded = {name: idiom for idiom in dump.idioms for name in idiom.members} if fold else {}
-    sizes = served_sizes(dump) if fold else {}
+def _graph_lines(dump: Dump, costs: Costs | None, fold: bool, note: Note | None) -> Iterator[str]:
+    folded = {name: pattern for pattern in dump.patterns for name in pattern.members} if fold else {}
+    sizes = inlined_shapes(dump) if fold else {}
     for node in dump.order:
-        idiom = folded.get(node.name)
-        if node.name in sizes or (idiom is not None and idiom.head in sizes):
+        pattern = folded.get(node.name)
+        if node.name in sizes or (pattern is not None and pattern.head in sizes):
             continue
-        if idiom is None:
-            yield node_line(dump, node, costs, note(dump, node) if note else "", sizes)
-        elif node.name == idiom.head:
-            yield _idiom_line(dump, idiom, sizes)
+        if pattern is None:
+            yield format_node(dump, node, costs, note(dump, node) if note else "", sizes)
+        elif node.name == pattern.head:
+            yield _pattern_line(dump, pattern, sizes)
     hidden = sum(name in sizes or (name in folded and folded[name].head in sizes) for name in dump.nodes)
     if hidden:
         yield f"({hidden} that compute shapes stand in the edges they serve; --no-fold shows them)"
 
 
-def served_sizes(dump: Dump) -> dict[str, str]:
+def inlined_shapes(dump: Dump) -> dict[str, str]:
     """Nodes that compute shapes for other nodes, with what they compute in words."""
-    heads = {idiom.head for idiom in dump.idioms if idiom.kind == "size"}
-    inside = {name for idiom in dump.idioms for name in idiom.members}
-    found: dict[str, str] = {}
+    heads = {pattern.head for pattern in dump.patterns if pattern.kind == "size"}
+    inside = {name for pattern in dump.patterns for name in pattern.members}
+    shapes: dict[str, str] = {}
     for name, items in dump.inference.values.items():
         node = dump.nodes[name]
         if node.type in CONST_TYPES | OUTSIDE_TYPES or (name in inside and name not in heads):
             continue
         readers = dump.consumers[name]
         if readers and all(reader.type not in END_TYPES for reader, _ in readers):
-            text = ", ".join(map(dim_text, items))
-            found[name] = text if dump.inference.types[name][0].shape == () else f"[{text}]"
-    return found
+            text = ", ".join(map(format_dim, items))
+            shapes[name] = text if dump.inference.types[name][0].shape == () else f"[{text}]"
+    return shapes
 
 
-def _idiom_line(dump: Dump, idiom: Idiom, sizes: Mapping[str, str]) -> str:
-    head = dump.nodes[idiom.head]
-    members = set(idiom.members)
+def _pattern_line(dump: Dump, pattern: Pattern, sizes: Mapping[str, str]) -> str:
+    head = dump.nodes[pattern.head]
+    members = set(pattern.members)
     outside: dict[str, None] = {}
-    for name in idiom.members:
+    for name in pattern.members:
         for edge in dump.nodes[name].inputs:
             if edge.node and edge.node not in members:
-                outside[sizes.get(edge.node) or reference(dump, edge.node, edge.output)] = None
-    kinds = Counter(dump.nodes[name].type for name in idiom.members)
+                outside[sizes.get(edge.node) or format_edge(dump, edge.node, edge.output)] = None
+    kinds = Counter(dump.nodes[name].type for name in pattern.members)
     folded = ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in kinds.items())
     result = dump.inference.types[head.name][0]
-    line = f"{printable(head.name, LONGEST_NAME)}: {idiom.label}({', '.join(outside)}) -> {result}"
-    return f"{line}  = {len(idiom.members)} nodes: {folded}{source_text(head.source)}"
+    line = f"{printable(head.name, LONGEST_NAME)}: {pattern.label}({', '.join(outside)}) -> {result}"
+    return f"{line}  = {len(pattern.members)} nodes: {folded}{format_source(head.source)}"
 
 
 def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Iterator[str]:
@@ -98,20 +98,22 @@ def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Itera
     touching, computing = costs.quantised()
     share = f" ({100 * touching / computing:.0f} %)" if computing else ""
     yield f"quantised: {touching} of {computing} computing nodes{share}"
-    yield f"moved: {quantity(costs.total('bytes'), 'B')}; computed: {quantity(costs.total('flops'), 'FLOP')}"
-    held = f"inputs {quantity(costs.held(OUTSIDE_TYPES), 'B')}, constants {quantity(costs.held(CONST_TYPES), 'B')}"
-    yield f"memory: {held}, intermediate results at their peak {quantity(costs.peak, 'B')}"
+    moved, computed = format_quantity(costs.total("bytes"), "B"), format_quantity(costs.total("flops"), "FLOP")
+    yield f"moved: {moved}; computed: {computed}"
+    sizes = (costs.held(OUTSIDE_TYPES), costs.held(CONST_TYPES), costs.peak)
+    inputs, constants, peak = (format_quantity(size, "B") for size in sizes)
+    yield f"memory: inputs {inputs}, constants {constants}, intermediate results at their peak {peak}"
     calling = {graph.nodes[name].type for graph in graphs for name in graph.calls}
     if branching := sorted(kind for kind in calling if "Call" not in kind):
         yield f"counted of {', '.join(branching)}: the dearer branch, one round of a loop"
     if dump.missing:
         yield f"not in the file: {printable('; '.join(dump.missing))}"
     if costs.missing:
-        asked = ",".join(f"{name}=…" for name in costs.missing)
+        sizes = ",".join(f"{name}=…" for name in costs.missing)
         names = ", ".join(map(printable, costs.missing))
-        yield f"symbols without a size: {names}; give {size_option} {printable(asked)} for numbers"
+        yield f"symbols without a size: {names}; give {size_option} {printable(sizes)} for numbers"
     inference = dump.inference
-    for name, (size, node) in inference.baked.items():
+    for name, (size, node) in inference.specialised.items():
         only = f"{printable(node)} works with no other size"
         yield f"{printable(name)} is declared dynamic but can only be {size}: {only}"
     for name, text in inference.tied.items():

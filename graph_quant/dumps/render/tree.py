@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ...ge import printable
 from ..analyse.cost import Costs
-from ..graph.node_text import LONGEST_NAME, quantity
-from ..graph.outline import Item, quantised
+from ..graph.node_text import LONGEST_NAME, format_quantity
+from ..graph.outline import Item, count_quantised
 
 if TYPE_CHECKING:
     from ..dump import Dump
@@ -25,21 +25,21 @@ def tree_lines(dump: Dump, costs: Costs) -> Iterator[str]:
 
 def _lines(dump: Dump, item: Item, costs: Costs, depth: int) -> Iterator[str]:
     names = list(item.names())
-    touching = quantised(dump, names)
+    touching = count_quantised(dump, names)
     times = f" ×{item.times}" if item.times > 1 else ""
     size = f", block of {len(list(item.first.names()))} nodes" if item.times > 1 and item.kind == "module" else ""
     marks = f", {touching} quantised" if touching else ""
     flops = [costs.nodes[name].flops for name in names]
-    known = [each for each in flops if isinstance(each, int)]
-    spent = quantity(sum(known), "FLOP") if len(known) == len(flops) else "? FLOP"
+    known = [flop for flop in flops if isinstance(flop, int)]
+    spent = format_quantity(sum(known), "FLOP") if len(known) == len(flops) else "? FLOP"
     count = f"{len(names)} node{'s' * (len(names) != 1)}"
     yield f"{'  ' * depth}{printable(item.label, LONGEST_NAME)}{times}{size}: {count}{marks}, {spent}"
     yield from (f"{'  ' * depth}  differs: {printable(text, 300)}" for text in item.differs)
     inside = item.first
     for child in inside.children:
         yield from _lines(dump, child, costs, depth + 1)
-    if item.kind != "graph" and inside.own and not inside.children:
-        kinds = Counter(dump.nodes[name].type for name in inside.own)
+    if item.kind != "graph" and inside.nodes and not inside.children:
+        kinds = Counter(dump.nodes[name].type for name in inside.nodes)
         shown = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.most_common(_TYPES))
         more = f", {len(kinds) - _TYPES} more types" if len(kinds) > _TYPES else ""
         yield f"{'  ' * (depth + 1)}{printable(shown, 300)}{more}"
