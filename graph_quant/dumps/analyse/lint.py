@@ -56,7 +56,7 @@ class Finding:
         graph: The name of the graph, empty for the root graph of the dump.
     """
 
-    lint_rule: Rule
+    rule: Rule
     node: str
     message: str
     graph: str = ""

@@ -69,11 +69,10 @@ class _SymbolSizes:
             self.values[name] = size
 
     def _learn(self, dump: Dump, node: Node, tensor: torch.Tensor) -> None:
-        declared = dump.inference.types[node.name][0]
         declared = read_desc(node.proto.output_desc[0])
         if declared.is_size and declared.meta and declared.meta[0].isidentifier():
             self.values.setdefault(declared.meta[0], int(tensor.item()))
-        for size, real in zip(declared.shape or (), tensor.shape, strict=False):
+        for size, real in zip(dump.inference.types[node.name][0].shape or (), tensor.shape, strict=False):
             if not isinstance(size, int) and str(size) in dump.inference.symbols:
                 self.values.setdefault(str(size), real)
 

@@ -109,9 +109,9 @@ def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Itera
     if dump.missing:
         yield f"not in the file: {printable('; '.join(dump.missing))}"
     if costs.missing:
-        sizes = ",".join(f"{name}=…" for name in costs.missing)
+        example = ",".join(f"{name}=…" for name in costs.missing)
         names = ", ".join(map(printable, costs.missing))
-        yield f"symbols without a size: {names}; give {size_option} {printable(sizes)} for numbers"
+        yield f"symbols without a size: {names}; give {size_option} {printable(example)} for numbers"
     inference = dump.inference
     for name, (size, node) in inference.specialised.items():
         only = f"{printable(node)} works with no other size"
