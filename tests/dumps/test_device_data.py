@@ -13,7 +13,8 @@ from graph_quant.dumps import replay
 from graph_quant.dumps.read import device_data
 from graph_quant.ge import dtypes
 from graph_quant.ge.values import ge_dtype_name
-from tests.support.layered import layered
+
+from tests.support.layered_dump import layered
 
 LAYERS = 28
 TIME = 1700000000000000

@@ -8,7 +8,8 @@ import pytest
 from graph_quant import dumps
 from graph_quant.dumps.render.page_groups import Groups, is_parameter
 from graph_quant.ge.protobuf import new_graph
-from tests.support.layered import layered
+
+from tests.support.layered_dump import layered
 
 DATA = Path(__file__).parent / "data"
 

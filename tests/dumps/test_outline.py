@@ -12,7 +12,8 @@ from graph_quant import dumps
 from graph_quant.dumps import Costs, node_lines, tree_lines
 from graph_quant.dumps.graph.repeats import find_repeats
 from graph_quant.ge.graph import normalise_path
-from tests.support.layered import layered
+
+from tests.support.layered_dump import layered
 
 DATA = Path(__file__).parent / "data"
 

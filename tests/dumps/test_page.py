@@ -12,9 +12,9 @@ import pytest
 from graph_quant import dumps
 from graph_quant.dumps import Costs, to_html
 from graph_quant.ge.protobuf import new_graph
-from tests.support.layered import layered
 
 from tests.support.browser import chromium
+from tests.support.layered_dump import layered
 
 DATA = Path(__file__).parent / "data"
 
