@@ -52,7 +52,7 @@ def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
     (tmp_path / "model.txt").write_text(text)
     dump = dumps.load(tmp_path / "model.txt")
     (layers,) = [item for item in dump.outline.children if item.kind == "layers"]
-    assert (layers.times, len(layers.first.own)) == (28, 4)
+    assert (layers.times, len(layers.first.nodes)) == (28, 4)
     assert layers.repetitions[3].nodes == ["quant3", "linear3", "act3", "add3"]
     assert layers.differs == ["act0 scale: 1 ×27, 2 ×1"]
     assert sorted(dump.outline.names()) == sorted(dump.nodes)
