@@ -1,1 +1,1 @@
-"""Gated activations, and those fused with a quantisation."""
+"""Rules of activations, losses and dropout."""

@@ -1,4 +1,4 @@
-"""Activations that CANN has kernels for on Ascend 950 alone, as its documents say: refused with that reason."""
+"""Activations for which CANN documents kernels on Ascend 950 only; every call is refused."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from graph_quant.meta.rules import Rules
 @operator("npu_swiglu_mx_quant")
 @operator("npu_swiglu_mx_quant_with_dual_axis")
 def on_950(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call."""
     rules.refuse_for("Ascend 950")

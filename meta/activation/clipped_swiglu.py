@@ -1,4 +1,4 @@
-"""npu_clipped_swiglu: what may be passed, and what comes back.
+"""npu_clipped_swiglu: argument rules and results.
 
 x has two dimensions at least, float32, float16 or bfloat16, and an even size in ``dim``; group_index is int64 (G,).
 """
@@ -6,7 +6,7 @@ x has two dimensions at least, float32, float16 or bfloat16, and an even size in
 from __future__ import annotations
 
 import torch
-from graph_quant.meta.activation.swiglu import halved
+from graph_quant.meta.activation.swiglu import halve_shape
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.activation.clipped_swiglu import clipped_swiglu as compute
@@ -26,10 +26,10 @@ def clipped_swiglu(
     bias: float,  # noqa: ARG001
     interleaved: bool,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 2, 8)
-    shape = halved(rules, "x", x, dim)
+    shape = halve_shape(rules, "x", x, dim)
     if group_index is not None:
         rules.dtype("group_index", group_index, (torch.int64,))
         rules.rank("group_index", group_index, 1)

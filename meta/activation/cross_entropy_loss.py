@@ -1,8 +1,8 @@
-"""npu_cross_entropy_loss and its gradient: what may be passed, and what comes back.
+"""npu_cross_entropy_loss and its gradient: argument rules and results.
 
 input (N, C) is float32, float16 or bfloat16, with at most 200000 rows; target (N,) int64; weight (C,) float32. The
-auxiliary loss is not made yet. The gradient is of calls with the defaults: without label smoothing, and for the mean
-without weights and a label to leave out as well.
+auxiliary loss is not supported. The gradient is supported without label smoothing, and for the mean also without
+weight and ignore_index.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cross_entropy_loss(
     lse_square_scale_for_zloss: float,
     return_zloss: bool,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, "input", input, target, weight, reduction, ignore_index)
     rules.require(0 <= label_smoothing < 1, lambda: f"label_smoothing must lie in [0, 1), got {label_smoothing}")
     _check_auxiliary(rules, lse_square_scale_for_zloss)
@@ -84,7 +84,7 @@ def cross_entropy_loss_backward(
     label_smoothing: float,
     lse_square_scale_for_zloss: float,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, "log_prob", log_prob, target, weight, reduction, ignore_index)
     rules.dtype("grad_loss", grad_loss, (log_prob.dtype,), why=", the dtype of log_prob")
     rules.rank("grad_loss", grad_loss, 1)

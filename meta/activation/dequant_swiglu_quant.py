@@ -1,9 +1,9 @@
-"""npu_dequant_swiglu_quant: what may be passed, and what comes back.
+"""npu_dequant_swiglu_quant: argument rules and results.
 
-x is (…, 2H) of int32, float16 or bfloat16. Without group_index every parameter is told by its number of elements; with
-it x is int32 or bfloat16, and parameters have a row for each group. In which ways the kernels of A2 and A3 go beyond
-the operator's document: a bias with groups, floating parameters of static quantisation, and group_index as rows
-``[group, how many]``.
+x is (…, 2H) of int32, float16 or bfloat16. Without group_index a parameter is identified by its number of elements;
+with it x is int32 or bfloat16, and parameters have a row for each group. The kernels of A2 and A3 support more than the
+operator's document: a bias with groups, floating-point parameters of static quantisation, and group_index as rows
+``[group, count]``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graph_quant.reference.activation.dequant_swiglu_quant import dequant_swiglu
 from torch import Tensor
 
 _BIASES = (torch.int32, *FLOATS)
-# The bytes that the kernel for groups shares out: to a row and its parameters, and to every column of the result.
+# The bytes that the kernel for groups has for a row and its parameters, and the alignment of x.size(-1).
 _ROOM, _ALIGNED = 196352 - 1024 - 32 - 64 - 4, 64
 
 
@@ -43,7 +43,7 @@ def dequant_swiglu_quant(
     glu_alpha: float,
     glu_bias: float,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     grouped = group_index is not None
     rules.rank("x", x, 2, 2 if grouped else 8)
     rules.dtype("x", x, (torch.int32, torch.bfloat16) if grouped else (torch.int32, torch.float16, torch.bfloat16))
@@ -58,15 +58,15 @@ def dequant_swiglu_quant(
     if group_index is not None:
         _check_groups(rules, x, group_index, bias, swiglu_mode, quant_mode)
     call = _Call(rules, x, grouped, 1 if group_index is None else group_index.size(0), quant_mode == 1)
-    call.restoring(weight_scale, activation_scale, bias)
-    call.quantising(quant_scale, quant_offset)
+    call.check_dequant(weight_scale, activation_scale, bias)
+    call.check_quant(quant_scale, quant_offset)
     shape = (*x.shape[:-1], x.size(-1) // 2)
     return Plan((Result(shape, torch.int8), Result(tuple(x.shape[:-1]), torch.float32)))
 
 
 def _check_gate(rules: Rules, grouped: bool, mode: int, limit: float, alpha: float, bias: float) -> None:
     rules.require(mode in (0, 1, 2), lambda: f"swiglu_mode must be 0, 1 or 2, got {mode}")
-    # Without groups the kernel does not look at it.
+    # Without groups the kernel ignores swiglu_mode.
     rules.require(grouped or mode == 0, lambda: f"swiglu_mode must be 0 without group_index, got {mode}")
     positive = math.isfinite(limit) and limit > 0
     rules.require(positive, lambda: f"clamp_limit must be finite and positive, got {limit}")
@@ -104,8 +104,8 @@ class _Call:
     groups: Size
     dynamic: bool
 
-    def restoring(self, weight_scale: Tensor | None, activation_scale: Tensor | None, bias: Tensor | None) -> None:
-        """What makes numbers of int32 x; half precision takes none, and a weight_scale without effect."""
+    def check_dequant(self, weight_scale: Tensor | None, activation_scale: Tensor | None, bias: Tensor | None) -> None:
+        """Check the parameters that dequantise int32 x; half precision takes none but an ignored weight_scale."""
         rules, width = self.rules, self.x.size(-1)
         if self.x.dtype != torch.int32:
             for name, value in (("activation_scale", activation_scale), ("bias", bias)):
@@ -115,17 +115,17 @@ class _Call:
         if weight_scale is None:
             rules.refuse("weight_scale must be given for int32 x, got None")
         rules.dtype("weight_scale", weight_scale, (torch.float32,))
-        self._rows("weight_scale", weight_scale, width)
+        self._check_rows("weight_scale", weight_scale, width)
         if activation_scale is not None:
             rules.dtype("activation_scale", activation_scale, (torch.float32,))
             rows = self.x.numel() // width
             rules.equal("activation_scale.numel()", activation_scale.numel(), "the rows of x", rows)
         if bias is not None:
             rules.dtype("bias", bias, _BIASES)
-            self._rows("bias", bias, width)
+            self._check_rows("bias", bias, width)
 
-    def quantising(self, scale: Tensor | None, offset: Tensor | None) -> None:
-        """Dynamic quantisation takes a scale of (groups, H) or none; static both, of one number or H to a group."""
+    def check_quant(self, scale: Tensor | None, offset: Tensor | None) -> None:
+        """Check the scale and offset: dynamic takes a scale of (groups, H) or none, static both of 1 or H per group."""
         rules, half = self.rules, self.x.size(-1) // 2
         static = not self.dynamic
         rules.require(offset is None or static, lambda: "quant_offset must be None for quant_mode 1, got a tensor")
@@ -153,10 +153,10 @@ class _Call:
         elif static and scale.dim() == 1:
             rules.equal("quant_scale.size(0)", scale.size(0), "the groups", self.groups)
         else:
-            self._rows("quant_scale", scale, half, least=2 if static else 1)
+            self._check_rows("quant_scale", scale, half, least=2 if static else 1)
 
-    def _rows(self, name: str, tensor: Tensor, width: Size, least: int = 1) -> None:
-        """A row for each group; without groups, so many elements."""
+    def _check_rows(self, name: str, tensor: Tensor, width: Size, least: int = 1) -> None:
+        """Check for a row per group or, without groups, ``width`` elements."""
         if not self.grouped:
             self.rules.equal(f"{name}.numel()", tensor.numel(), "its columns", width)
             return

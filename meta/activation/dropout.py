@@ -1,6 +1,6 @@
-"""_npu_dropout, _dropout_with_byte_mask, the masks that they draw and the gradients that apply them again.
+"""_npu_dropout, _dropout_with_byte_mask, their masks and gradients: argument rules and results.
 
-Masks are uint8: a bit for each element, lowest first, in bytes for multiples of 128 elements; or a byte for each.
+Masks are uint8: a bit for each element, lowest first, padded to 128 elements; or a byte for each element.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _check_values(rules: Rules, name: str, x: Tensor, p: float) -> Result:
     return Result(tuple(x.shape), x.dtype)
 
 
-def _bytes_of(count: Size) -> Result:
+def _bit_mask_for(count: Size) -> Result:
     return Result(((count + ALIGNED - 1) // ALIGNED * (ALIGNED // 8),), torch.uint8)
 
 
@@ -37,55 +37,55 @@ def gen_mask(
     p: float,
     seed: int,  # noqa: ARG001 - any
     offset: int,
-    parallel: bool | None,  # noqa: ARG001 - which stream draws
+    parallel: bool | None,  # noqa: ARG001 - the stream that samples
     sync: bool | None,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_probability(rules, p)
     rules.dtype("input", x, FLOATS)
-    rules.require(all(each >= 0 for each in size), lambda: f"size must have no number below 0, got {list(size)}")
+    rules.require(all(length >= 0 for length in size), lambda: f"size must have no number below 0, got {list(size)}")
     rules.require(offset >= 0, lambda: f"offset must be at least 0, got {offset}")
-    return Plan((_bytes_of(math.prod(size)),))
+    return Plan((_bit_mask_for(math.prod(size)),))
 
 
 @operator("_npu_dropout", reference=reference.dropout)
 def dropout(rules: Rules, x: Tensor, p: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    return Plan((_check_values(rules, "input", x, p), _bytes_of(x.numel())))
+    """Check a call against the documented rules and return its plan."""
+    return Plan((_check_values(rules, "input", x, p), _bit_mask_for(x.numel())))
 
 
 @operator("_dropout_with_byte_mask", reference=reference.dropout_by_bytes)
 def dropout_by_bytes(rules: Rules, x: Tensor, p: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     return Plan((_check_values(rules, "input", x, p), Result(tuple(x.shape), torch.uint8)))
 
 
 def _check_bits(rules: Rules, x: Tensor, mask: Tensor) -> None:
     rules.dtype("mask", mask, (torch.uint8,))
     rules.rank("mask", mask, 1)
-    wanted = _bytes_of(x.numel()).shape[0]
+    wanted = _bit_mask_for(x.numel()).shape[0]
     rules.equal("mask.size(0)", mask.size(0), f"the bytes for {x.numel()} elements", wanted)
 
 
 @operator("npu_dropout_do_mask", reference=reference.do_mask)
 def do_mask(rules: Rules, x: Tensor, mask: Tensor, p: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     result = _check_values(rules, "input", x, p)
     _check_bits(rules, x, mask)
     return Plan((result, Result(tuple(mask.shape), mask.dtype)))
 
 
-@operator("npu_dropout_backward", reference=reference.masked)
+@operator("npu_dropout_backward", reference=reference.apply_mask)
 def backward(rules: Rules, x: Tensor, mask: Tensor, p: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     result = _check_values(rules, "grad_output", x, p)
     _check_bits(rules, x, mask)
     return Plan((result,))
 
 
-@operator("_dropout_with_byte_mask_backward", reference=reference.masked_by_bytes)
+@operator("_dropout_with_byte_mask_backward", reference=reference.apply_byte_mask)
 def backward_by_bytes(rules: Rules, x: Tensor, mask: Tensor, p: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     result = _check_values(rules, "grad_output", x, p)
     rules.dtype("mask", mask, (torch.uint8,))
     rules.rank("mask", mask, x.dim())

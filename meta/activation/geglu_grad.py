@@ -1,11 +1,12 @@
 """The gradient of npu_geglu, which torch_npu's autograd calls.
 
-grad_output and gelu, the second result of npu_geglu, have half of input along ``dim`` and its dtype. All may be empty.
+grad_output and gelu, the second result of npu_geglu, have half the size of input in ``dim`` and its dtype. All may be
+empty.
 """
 
 from __future__ import annotations
 
-from graph_quant.meta.activation.swiglu import halved
+from graph_quant.meta.activation.swiglu import check_half
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import FLOATS, Rules
 from graph_quant.reference.activation.geglu_grad import geglu_grad as reference
@@ -22,15 +23,10 @@ def geglu_grad(
     approximate: int,
     activate_left: bool,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
     rules.one_of("approximate", approximate, (0, 1))
-    half = halved(rules, "input", x, dim)
     for name, tensor in (("grad_output", dy), ("gelu", gelu)):
-        rules.dtype(name, tensor, (x.dtype,), ", the dtype of input")
-        rules.rank(name, tensor, x.dim(), why=", as input has")
-        for place, size in enumerate(half):
-            of = f"half of input.size({place})" if place == dim % x.dim() else f"input.size({place})"
-            rules.equal(f"{name}.size({place})", tensor.size(place), of, size)
+        check_half(rules, name, tensor, x, dim)
     return Plan((Result(tuple(x.shape), x.dtype),))

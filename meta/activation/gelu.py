@@ -1,4 +1,4 @@
-"""npu_gelu, npu_fast_gelu, fast_gelu, npu_silu, npu_silu_: of a float tensor of at most eight dimensions one alike."""
+"""npu_gelu, npu_fast_gelu, fast_gelu, npu_silu and npu_silu_: float tensors of at most eight dimensions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 APPROXIMATIONS = ("none", "tanh")
 
 
-def _like(rules: Rules, x: Tensor) -> Plan:
+def _plan_like(rules: Rules, x: Tensor) -> Plan:
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 0, 8)
     return Plan((Result(tuple(x.shape), x.dtype),))
@@ -18,31 +18,31 @@ def _like(rules: Rules, x: Tensor) -> Plan:
 
 @operator("npu_gelu", reference=reference.gelu)
 def gelu(rules: Rules, x: Tensor, approximate: str) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.require(approximate in APPROXIMATIONS, lambda: f"approximate must be 'none' or 'tanh', got {approximate!r}")
-    return _like(rules, x)
+    return _plan_like(rules, x)
 
 
 @operator("npu_fast_gelu", reference=reference.fast_gelu)
 def npu_fast_gelu(rules: Rules, x: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    return _like(rules, x)
+    """Check a call against the documented rules and return its plan."""
+    return _plan_like(rules, x)
 
 
 @operator("fast_gelu", reference=reference.fast_gelu)
 def fast_gelu(rules: Rules, x: Tensor) -> Plan:
-    """The same by its older name."""
-    return _like(rules, x)
+    """The older name of npu_fast_gelu."""
+    return _plan_like(rules, x)
 
 
 @operator("npu_silu", reference=reference.silu, node="Swish")
 def silu(rules: Rules, x: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    return _like(rules, x)
+    """Check a call against the documented rules and return its plan."""
+    return _plan_like(rules, x)
 
 
 @operator("npu_silu_", reference=reference.silu_in_place)
 def silu_in_place(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
-    """The same in the place of its input."""
-    _like(rules, input)
+    """The in-place form of npu_silu."""
+    _plan_like(rules, input)
     return Plan(("input",))

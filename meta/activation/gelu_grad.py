@@ -1,7 +1,7 @@
 """The gradients of npu_gelu, npu_fast_gelu and npu_silu, which torch_npu's autograd calls.
 
-That of npu_gelu broadcasts its two tensors, of at most eight dimensions, and promotes their dtypes, as its document
-says; the others take tensors of one shape and dtype. Any may be empty.
+The gradient of npu_gelu broadcasts its two tensors, of at most eight dimensions, and promotes their dtypes, as its
+document says; the others need the same shape and dtype. All may be empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 @operator("npu_gelu_backward", reference=reference.gelu_backward)
 def gelu_backward(rules: Rules, grad_output: Tensor, x: Tensor, approximate: str) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.require(approximate in APPROXIMATIONS, lambda: f"approximate must be 'none' or 'tanh', got {approximate!r}")
     for name, tensor in (("grad_output", grad_output), ("input", x)):
         rules.dtype(name, tensor, FLOATS)
@@ -28,19 +28,19 @@ def _broadcast(rules: Rules, grad: Tensor, x: Tensor) -> tuple[Size, ...]:
     longer, shorter = (grad, x) if grad.dim() >= x.dim() else (x, grad)
     shape = list(longer.shape)
     for dim in range(-shorter.dim(), 0):
-        given, size = grad.size(dim), x.size(dim)
-        if guard_or_false(given == 1):
+        grad_size, size = grad.size(dim), x.size(dim)
+        if guard_or_false(grad_size == 1):
             shape[dim] = size
         elif guard_or_false(size == 1):
-            shape[dim] = given
+            shape[dim] = grad_size
         else:
-            rules.equal(f"grad_output.size({dim})", given, f"input.size({dim})", size)
+            rules.equal(f"grad_output.size({dim})", grad_size, f"input.size({dim})", size)
     return tuple(shape)
 
 
 @operator("npu_fast_gelu_backward", reference=reference.fast_gelu_backward, node="FastGeluGrad")
 def fast_gelu_backward(rules: Rules, dy: Tensor, x: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 0, 8)
     rules.like("grad", dy, "input", x)
@@ -49,7 +49,7 @@ def fast_gelu_backward(rules: Rules, dy: Tensor, x: Tensor) -> Plan:
 
 @operator("npu_silu_backward", reference=reference.silu_backward, node="SwishGrad")
 def silu_backward(rules: Rules, grad: Tensor, x: Tensor, y: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("grad_output", grad, FLOATS)
     rules.rank("grad_output", grad, 0, 8)
     rules.like("x0", x, "grad_output", grad)

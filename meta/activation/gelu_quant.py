@@ -1,8 +1,8 @@
-"""npu_gelu_quant: what may be passed, and what comes back.
+"""npu_gelu_quant: argument rules and results.
 
 input is float32, float16 or bfloat16, of at most eight dimensions, and of two or more for dynamic quantisation.
-input_scale is float32 or of input's dtype, one number or one for each column; static quantisation needs it, and takes
-an input_offset like it. The second result, the scale of each row, is None for static quantisation.
+input_scale is float32 or has the dtype of input, with one element or one per column; static quantisation needs it and
+takes an input_offset of the same form. The second result, the scale of each row, is None for static quantisation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def gelu_quant(
     dst_type: int | None,
     round_mode: str,
 ) -> Plan:
-    """The plan of a call that the device allows; any other call is refused."""
+    """Check a call against what the device supports and return its plan."""
     rules.one_of("approximate", approximate, APPROXIMATIONS)
     rules.one_of("quant_mode", quant_mode, (STATIC, DYNAMIC))
     rules.require(

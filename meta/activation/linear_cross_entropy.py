@@ -1,9 +1,9 @@
-"""The loss of a vocabulary that is shared out over ranks, in three steps: what may be passed, and what comes back.
+"""Vocabulary-parallel cross-entropy loss in three steps: argument rules and results.
 
 npu_fused_linear_online_max_sum takes input (T, H) and weight (V, H), both float16 or both bfloat16, and target (T,),
-int32 or int64; the rank has the tokens from vocab_start_index to below vocab_end_index. What it gives is exchanged
-between ranks and goes to npu_fused_cross_entropy_loss_with_max_sum, all float32, and the gradient takes the loss's
-softmax, or the maxima and sums in its place. V is 128 at least for a gradient.
+int32 or int64; the rank has the tokens of [vocab_start_index, vocab_end_index). Its results are reduced over the ranks
+and passed to npu_fused_cross_entropy_loss_with_max_sum, all float32. The gradient takes the softmax of the loss, or the
+maxima and sums instead. V is at least 128 for a gradient.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HALVES = (torch.float16, torch.bfloat16)
 INDICES = (torch.int32, torch.int64)
 WIDEST_PRODUCT, WIDEST_GRADIENT = 65534, 65535
 LEAST_TOKENS = 128
-# Of a gradient with softmax: what fits the memory of a core, twice.
+# Limits of a gradient with softmax: twice of it fits the memory of a core.
 MOST_TOKENS, MOST_ROWS = 24528, 65536
 
 
@@ -51,7 +51,7 @@ def linear_online_max_sum(
     vocab_end_index: int,
     return_logits: bool,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_product(rules, input, weight, WIDEST_PRODUCT)
     rules.at_least("weight.size(0)", weight.size(0), 1)
     rules.dtype("target", target, INDICES)
@@ -88,11 +88,11 @@ def cross_entropy_loss_with_max_sum(
     weight: Tensor | None,
     vocab_parallel_logits: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.rank("logits_max", logits_max, 1)
     rows = logits_max.size(0)
-    given = {"logits_max": logits_max, "sum_exp_logits": sum_exp_logits, "predicted_logits": predicted_logits}
-    for name, row in given.items():
+    rows_by_name = {"logits_max": logits_max, "sum_exp_logits": sum_exp_logits, "predicted_logits": predicted_logits}
+    for name, row in rows_by_name.items():
         _check_row(rules, name, row, rows)
     _check_smoothing(rules, label_smoothing)
     for name, reserved in (("input", input), ("weight", weight)):
@@ -123,7 +123,7 @@ def linear_cross_entropy_loss_with_max_sum_backward(
     sum_exp_logits: Tensor | None,
     softmax: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_product(rules, input, weight, WIDEST_GRADIENT)
     rows, tokens = input.size(0), weight.size(0)
     rules.at_least("weight.size(0)", tokens, LEAST_TOKENS)

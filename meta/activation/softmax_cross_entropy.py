@@ -1,4 +1,4 @@
-"""npu_softmax_cross_entropy_with_logits and its gradient: what may be passed, and what comes back.
+"""npu_softmax_cross_entropy_with_logits and its gradient: argument rules and results.
 
 input and labels (N, C) are of one dtype, float32, float16 or bfloat16; the loss is (N,).
 """
@@ -23,14 +23,14 @@ def _check(rules: Rules, x: Tensor, labels: Tensor) -> None:
 
 @operator("npu_softmax_cross_entropy_with_logits", reference=reference.loss)
 def loss(rules: Rules, input: Tensor, labels: Tensor) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, input, labels)
     return Plan((Result((input.size(0),), input.dtype),))
 
 
 @operator("npu_softmax_cross_entropy_with_logits_backward", reference=reference.gradient)
 def gradient(rules: Rules, grad: Tensor, input: Tensor, labels: Tensor) -> Plan:  # noqa: A002
-    """The plan of a call as autograd makes it; any other call is refused."""
+    """Check a call as autograd makes it and return its plan."""
     _check(rules, input, labels)
     rules.dtype("grad", grad, (input.dtype,), why=", the dtype of input")
     rules.rank("grad", grad, 1)

@@ -1,7 +1,7 @@
-"""npu_swiglu and its gradient: what may be passed, and what comes back.
+"""npu_swiglu and its gradient: argument rules and results.
 
-The input has 1 to 8 dimensions, float32, float16 or bfloat16, and an even size in ``dim``. It may be empty, which the
-operator's document denies and the device's own allows. The gradient that comes back is half as long in ``dim``.
+The input has 1 to 8 dimensions, float32, float16 or bfloat16, and an even size in ``dim``. It may be empty: the
+operator's document denies that, the document of the kernel allows it. grad_output has half the size in ``dim``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from graph_quant.reference.activation.swiglu import swiglu_backward as compute_b
 from torch import Tensor
 
 
-def halved(rules: Rules, name: str, x: Tensor, dim: int) -> tuple[Size, ...]:
+def halve_shape(rules: Rules, name: str, x: Tensor, dim: int) -> tuple[Size, ...]:
     """The shape of ``x`` with half the size in ``dim``, which must be even."""
     rank = x.dim()
     rules.require(-rank <= dim < rank, lambda: f"dim must lie in [{-rank}, {rank - 1}], got {dim}")
@@ -24,22 +24,28 @@ def halved(rules: Rules, name: str, x: Tensor, dim: int) -> tuple[Size, ...]:
     return tuple(shape)
 
 
+def check_half(rules: Rules, name: str, tensor: Tensor, x: Tensor, dim: int) -> None:
+    """Check that ``tensor`` has the dtype of the input ``x`` and half its size in ``dim``."""
+    shape = halve_shape(rules, "input", x, dim)
+    rules.dtype(name, tensor, (x.dtype,), ", the dtype of input")
+    rules.rank(name, tensor, x.dim(), why=", as input has")
+    for axis, size in enumerate(shape):
+        expected = f"half of input.size({axis})" if axis == dim % x.dim() else f"input.size({axis})"
+        rules.equal(f"{name}.size({axis})", tensor.size(axis), expected, size)
+
+
 @operator("npu_swiglu", reference=compute)
 def swiglu(rules: Rules, x: Tensor, dim: int) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
-    return Plan((Result(halved(rules, "input", x, dim), x.dtype),))
+    return Plan((Result(halve_shape(rules, "input", x, dim), x.dtype),))
 
 
 @operator("npu_swiglu_backward", reference=compute_backward)
 def swiglu_backward(rules: Rules, grad_output: Tensor, x: Tensor, dim: int) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
-    rules.dtype("grad_output", grad_output, (x.dtype,), ", the dtype of input")
-    rules.rank("grad_output", grad_output, x.dim(), why=", as input has")
-    for place, size in enumerate(halved(rules, "input", x, dim)):
-        name = f"half of input.size({place})" if place == dim % x.dim() else f"input.size({place})"
-        rules.equal(f"grad_output.size({place})", grad_output.size(place), name, size)
+    check_half(rules, "grad_output", grad_output, x, dim)
     return Plan((Result(tuple(x.shape), x.dtype),))

@@ -1,8 +1,8 @@
-"""npu_swiglu_quant: what may be passed, and what comes back.
+"""npu_swiglu_quant: argument rules and results.
 
-x is (…, 2N) of at most 8192 columns. smooth_scales is (G, N), or (G,) for static quantisation, whose offsets are alike;
-without group_index G is 1. The kernels read smooth_scales whether it is given or not, so a call without it is refused.
-int4 results (torch.quint4x2) come two to an int8, so that x.size(-1) is a multiple of four.
+x is (…, 2N) of at most 8192 columns. smooth_scales is (G, N), or (G,) for static quantisation, where offsets has the
+same shape; without group_index G is 1. The kernels always read smooth_scales, so a call without it is refused. Two int4
+results (torch.quint4x2) are packed into an int8, so x.size(-1) must be a multiple of four.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDEST, _MOST_GROUPS = 8192, 1024
 
 @dataclass(frozen=True)
 class SwigluQuantPlan(Plan):
-    """A plan that knows the integers of its result."""
+    """``destination`` is the integer type of the result."""
 
     destination: Destination
 
@@ -38,7 +38,7 @@ def swiglu_quant(
     group_list_type: int,
     dst_type: int | torch.dtype | None,
 ) -> SwigluQuantPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 2, 8)
     width = x.size(-1)
@@ -70,17 +70,17 @@ def swiglu_quant(
             rules.refuse("offsets must be given for static quantisation, got None")
         rules.dtype("offsets", offsets, (torch.float32,))
         rules.rank("offsets", offsets, smooth_scales.dim())
-        for place in range(offsets.dim()):
-            like = smooth_scales.size(place)
-            rules.equal(f"offsets.size({place})", offsets.size(place), f"smooth_scales.size({place})", like)
+        for dim in range(offsets.dim()):
+            size = smooth_scales.size(dim)
+            rules.equal(f"offsets.size({dim})", offsets.size(dim), f"smooth_scales.size({dim})", size)
     leading = x.shape[:-1]
     y = Result(destination.stored_shape((*leading, width // 2)), torch.int8)
     return SwigluQuantPlan((y, Result(tuple(leading), torch.float32)), destination)
 
 
 def _destination(rules: Rules, dst_type: int | torch.dtype | None) -> Destination:
-    known = dst_type in (None, torch.int8, torch.quint4x2) or isinstance(dst_type, int)
-    found = find(dst_type) if known else None
-    if found not in (INT8, INT4):
+    is_known = dst_type in (None, torch.int8, torch.quint4x2) or isinstance(dst_type, int)
+    destination = find(dst_type) if is_known else None
+    if destination not in (INT8, INT4):
         rules.refuse(f"dst_type must be None, torch.int8 or torch.quint4x2, got {describe(dst_type)}")
-    return INT4_PAIRS if found is INT4 else INT8
+    return INT4_PAIRS if destination is INT4 else INT8

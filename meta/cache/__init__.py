@@ -1,1 +1,1 @@
-"""Writing into caches and reading from them."""
+"""Rules of the operators on KV caches."""

@@ -1,9 +1,8 @@
-"""npu_advance_step_flashattn, which writes into four of its arguments: what may be passed.
+"""npu_advance_step_flashattn, which writes into four of its arguments: argument rules.
 
-All tensors are int64. Without spec_token and accepted_num: num_seqs of each, of which the first num_queries, fewer,
-take a step. With both of them: every sequence, and 1 + spec tokens of each. The kernel without them lets as many
-queries take a step as it has vector cores, and clears one place for as many: 40 is the least of A2 and A3, more are
-refused.
+All tensors are int64. Without spec_token and accepted_num there are num_seqs sequences, of which the first num_queries,
+fewer than num_seqs, advance. With both, every sequence advances, with 1 + spec tokens each. The kernel without them
+handles at most one query, and one cleared entry, per vector core: A2 and A3 have at least 40, so more are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def advance_step(
     spec_token: Tensor | None,
     accepted_num: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     written = {
         "input_tokens": input_tokens,
         "input_positions": input_positions,
@@ -45,19 +44,19 @@ def advance_step(
         (spec_token is None) == (accepted_num is None),
         lambda: "accepted_num must be given with spec_token, and not without it, got one of them alone",
     )
-    each = 1
+    tokens = 1
     if spec_token is not None and accepted_num is not None:
         _check_speculation(rules, spec_token, accepted_num, num_seqs)
-        each = 1 + spec_token.size(1)
+        tokens = 1 + spec_token.size(1)
         _check_table(rules, "sampled_token_ids", sampled_token_ids, "num_seqs", num_seqs)
     else:
         _check_queries(rules, num_seqs, num_queries)
         _check_table(rules, "sampled_token_ids", sampled_token_ids, "num_queries", num_queries)
-    rules.equal("sampled_token_ids.size(1)", sampled_token_ids.size(1), "the tokens of a sequence", each)
+    rules.equal("sampled_token_ids.size(1)", sampled_token_ids.size(1), "the tokens of a sequence", tokens)
     for name, tensor in written.items():
         rules.dtype(name, tensor, (torch.int64,))
         rules.rank(name, tensor, 1)
-        rules.equal(f"{name}.size(0)", tensor.size(0), "the tokens of num_seqs sequences", num_seqs * each)
+        rules.equal(f"{name}.size(0)", tensor.size(0), "the tokens of num_seqs sequences", num_seqs * tokens)
     _check_table(rules, "block_tables", block_tables, "num_seqs", num_seqs)
     rules.at_least("block_tables.size(1)", block_tables.size(1), 1)
     return Plan(())

@@ -1,4 +1,4 @@
-"""Writes to caches that CANN has kernels for on Ascend 950 alone, as its documents say: refused with that reason."""
+"""Cache writes for which CANN documents kernels on Ascend 950 only; every call is refused."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from graph_quant.meta.rules import Rules
 
 @operator("npu_scatter_pa_cache.value")
 def on_950(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call."""
     rules.refuse_for("Ascend 950")

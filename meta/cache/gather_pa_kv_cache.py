@@ -1,9 +1,9 @@
-"""npu_gather_pa_kv_cache and its functional form: what may be passed, and what comes back.
+"""npu_gather_pa_kv_cache and its functional form: argument rules and results.
 
-The caches are of float16, bfloat16 or int8, both of one dtype: (blocks, block size, heads, channels) beside key and
-value of (tokens, heads, channels), or in parts of 32 bytes, (blocks, heads * channels / c, block size, c), beside key
-and value of (tokens, heads * channels). block_tables is (sequences, columns), seq_lens has a length for each sequence,
-or one bound more where is_seq_lens_cumsum; seq_offset has one for each. All indices are int32.
+Both caches have one dtype, float16, bfloat16 or int8: (blocks, block size, heads, channels) with key and value of
+(tokens, heads, channels), or in mode PA_NZ (blocks, heads * channels / c, block size, c) with key and value of
+(tokens, heads * channels). block_tables is (sequences, columns). seq_lens has a length for each sequence, or one more
+element with is_seq_lens_cumsum; seq_offset has one for each sequence. All indices are int32.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class GatherPlan(Plan):
-    """``mode`` is how the caches are laid out."""
+    """``mode`` is the layout of the caches."""
 
     mode: str
 
 
-def _mode(
+def _check_mode(
     rules: Rules,
     caches: tuple[Tensor, Tensor],
     block_tables: Tensor,
@@ -92,7 +92,7 @@ def gather_pa_kv_cache(
     seq_offset: Tensor | None,
     is_seq_lens_cumsum: bool,
 ) -> GatherPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     caches, rows = (key_cache, value_cache), (key, value)
-    mode = _mode(rules, caches, block_tables, seq_lens, rows, seq_offset, is_seq_lens_cumsum)
-    return GatherPlan(tuple(Result(tuple(each.shape), each.dtype) for each in rows), mode)
+    mode = _check_mode(rules, caches, block_tables, seq_lens, rows, seq_offset, is_seq_lens_cumsum)
+    return GatherPlan(tuple(Result(tuple(row.shape), row.dtype) for row in rows), mode)

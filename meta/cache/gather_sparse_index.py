@@ -1,7 +1,7 @@
-"""npu_gather_sparse_index and its gradient: what may be passed, and what comes back.
+"""npu_gather_sparse_index and its gradient: argument rules and results.
 
-Rows of input, of any dtype but the smallest floats, by index, int32 or int64 of at most seven dimensions; the result
-has at most eight. The gradient is for an index of one dimension, as aclnnIndexAddV2, which adds it up, takes no other.
+input has any dtype but the float8 and float4 ones; index is int32 or int64 of at most seven dimensions, the result has
+at most eight. The gradient needs an index of one dimension, because aclnnIndexAddV2, which computes it, takes no other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_OF_INDEX, MOST = 7, 8
 
 @operator("npu_gather_sparse_index", reference=reference.gather_sparse_index)
 def gather_sparse_index(rules: Rules, input: Tensor, index: Tensor) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", input, DTYPES)
     rules.rank("input", input, 1, MOST)
     rules.dtype("index", index, (torch.int32, torch.int64))
@@ -35,7 +35,7 @@ def gather_sparse_index(rules: Rules, input: Tensor, index: Tensor) -> Plan:  # 
 
 @operator("npu_gather_sparse_index_backward", reference=reference.gather_sparse_index_backward)
 def gather_sparse_index_backward(rules: Rules, grad: Tensor, self_sizes: Sequence[Size], index: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("grad", grad, FLOATS)
     rules.dtype("index", index, (torch.int32, torch.int64))
     rules.rank("index", index, 1, why=" for a gradient")

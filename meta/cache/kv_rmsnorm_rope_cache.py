@@ -1,16 +1,19 @@
-"""npu_kv_rmsnorm_rope_cache and its second version: what may be passed, and what comes back.
+"""npu_kv_rmsnorm_rope_cache and its second version: argument rules and results.
 
-kv is (B, 1, S, H) of float16 or bfloat16, not empty, cos and sin (B, 1, S, 64) of its dtype. Without v, H is 576:
-gamma's 512 and the 64 that are rotated. With v, (B, 1, S, 128), kv and gamma are 192 wide. The caches hold k (64, with
-v 192) and the latent part (512, with v 128), in kv's dtype, or as int8 by a scale, and with v also an offset. In mode
-Norm they are (B, 1, length, channels), without v not int8, and index is (B, S); in the other modes they are (blocks,
-block size, 1, channels), and index has a slot for each token, or for the modes with BLK the start of each block of a
-sequence.
+kv is (B, 1, S, H) of float16 or bfloat16, not empty, cos and sin (B, 1, S, 64) of its dtype. Without v, H is 576: the
+512 of gamma and 64 rotated channels. With v, (B, 1, S, 128), kv and gamma are 192 wide. The caches hold k (64 channels,
+192 with v) and the latent part (512 channels, 128 with v), in the dtype of kv, or as int8 with a scale and, with v, an
+optional offset. In mode Norm they are (B, 1, length, channels), int8 only with v, and index is (B, S). In the other
+modes they are (blocks, block size, 1, channels), and index has a slot for each token, or in the BLK modes the first
+slot of each block of a sequence.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from graph_quant.meta.attention.signatures import with_signature
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.cache import kv_rmsnorm_rope_cache as reference
@@ -19,7 +22,7 @@ from torch import Tensor
 HALVES = (torch.float16, torch.bfloat16)
 LATENT, ROPE = 512, 64
 WITH_V, VALUE = 192, 128
-_WRITTEN = 2  # both caches, which the functional form gives back
+_WRITTEN = 2  # both caches, which the functional form returns
 
 
 def _check(
@@ -60,7 +63,7 @@ def _check(
 
 
 def _check_index(rules: Rules, index: Tensor, kv: Tensor, k_cache: Tensor, ckv_cache: Tensor, cache_mode: str) -> None:
-    """A place for each token, or for each block of a sequence, and the same places in both caches."""
+    """Check the slots, one per token or per block of a sequence, and that both caches have the same slots."""
     is_norm = cache_mode == reference.NORM
     rules.dtype("index", index, (torch.int64,))
     rules.rank("index", index, 2 if is_norm else 1)
@@ -125,7 +128,7 @@ def _check_parameters(
 
 
 def _check_latent_alone(rules: Rules, name: str, cache: Tensor, offset: Tensor | None, cache_mode: str) -> None:
-    """Without v the kernels read no offset, and have no int8 in mode Norm."""
+    """Without v the kernels support neither offsets nor int8 in mode Norm."""
     argument = "k_rope" if name == "k_cache" else "c_kv"
     rules.require(offset is None, lambda: f"{argument}_offset must be None without v, got a tensor")
     rules.require(
@@ -139,39 +142,10 @@ def _check_ranks(rules: Rules, k_rope_scale: Tensor | None, c_kv_scale: Tensor |
         rules.rank("c_kv_scale", c_kv_scale, k_rope_scale.dim(), why=", as k_rope_scale has")
 
 
-def _results(rules: Rules, values: tuple[object, ...]) -> tuple[Result, Result]:
-    (kv, gamma, cos, sin, index, k_cache, ckv_cache, k_scale, c_scale, k_offset, c_offset, v, mode) = values
-    caches = {"k_cache": (k_cache, k_scale, k_offset), "ckv_cache": (ckv_cache, c_scale, c_offset)}
-    return _check(rules, kv, gamma, cos, sin, index, caches, v, mode)  # type: ignore[arg-type]
-
-
-@operator("npu_kv_rmsnorm_rope_cache", reference=reference.kv_rmsnorm_rope_cache)
-def kv_rmsnorm_rope_cache(
-    rules: Rules,
-    kv: Tensor,
-    gamma: Tensor,
-    cos: Tensor,
-    sin: Tensor,
-    index: Tensor,
-    k_cache: Tensor,
-    ckv_cache: Tensor,
-    k_rope_scale: Tensor | None,
-    c_kv_scale: Tensor | None,
-    k_rope_offset: Tensor | None,
-    c_kv_offset: Tensor | None,
-    v: Tensor | None,
-    epsilon: float,  # noqa: ARG001
-    cache_mode: str,
-    is_output_kv: bool,  # noqa: ARG001
-) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
-    outputs = _results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode))
-    return Plan((_like(k_cache), _like(ckv_cache), *outputs))
-
-
 @operator(
-    "npu_kv_rmsnorm_rope_cache_v2", reference=reference.kv_rmsnorm_rope_cache_v2, results=lambda made: made[:-_WRITTEN]
+    "npu_kv_rmsnorm_rope_cache_v2",
+    reference=reference.kv_rmsnorm_rope_cache_v2,
+    results=lambda outputs: outputs[:-_WRITTEN],
 )
 @operator("npu_kv_rmsnorm_rope_cache_v2_functional", reference=reference.kv_rmsnorm_rope_cache_v2_functional)
 def kv_rmsnorm_rope_cache_v2(
@@ -194,10 +168,10 @@ def kv_rmsnorm_rope_cache_v2(
     k_cache_dtype: int | None,
     ckv_cache_dtype: int | None,
 ) -> Plan:
-    """The same; in place the caches do not come back, in the functional form, which a graph has, they do."""
+    """Check a call and return its plan; only the functional form, which graphs use, returns the caches."""
     _refuse_950(rules, k_cache_dtype=k_cache_dtype, ckv_cache_dtype=ckv_cache_dtype)
-    scales = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
-    outputs = _results(rules, (kv, gamma, cos, sin, index, k_cache, ckv_cache, *scales, v, cache_mode))
+    caches = {"k_cache": (k_cache, k_rope_scale, k_rope_offset), "ckv_cache": (ckv_cache, c_kv_scale, c_kv_offset)}
+    outputs = _check(rules, kv, gamma, cos, sin, index, caches, v, cache_mode)
     return Plan((*outputs, _like(k_cache), _like(ckv_cache)))
 
 
@@ -209,3 +183,16 @@ def _refuse_950(rules: Rules, **dtypes: int | None) -> None:
     for argument, value in dtypes.items():
         if value is not None:
             rules.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {value}")
+
+
+def _plan_first_version(rules: Rules, *values: Any) -> Plan:
+    """Check a call of the first version, which has no cache dtypes and returns the caches first."""
+    assert kv_rmsnorm_rope_cache_v2.rules is not None
+    outputs = kv_rmsnorm_rope_cache_v2.rules(rules, *values, None, None).results
+    k_cache, ckv_cache = values[5:7]
+    return Plan((_like(k_cache), _like(ckv_cache), *outputs))
+
+
+operator("npu_kv_rmsnorm_rope_cache", reference=reference.kv_rmsnorm_rope_cache)(
+    with_signature(("rules", *kv_rmsnorm_rope_cache_v2.arguments[:-2]), _plan_first_version)
+)

@@ -1,4 +1,4 @@
-"""The rules of caches in pages, for keys or values of tokens."""
+"""Rules for paged KV caches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.int8)
 
 
 def check_rows(rules: Rules, name: str, rows: Tensor, cache: Tensor, mode: str) -> None:
-    """``cache`` holds tokens like those of ``rows`` (tokens, heads, channels)."""
+    """Check that ``cache`` can hold the tokens of ``rows`` (tokens, heads, channels)."""
     cache_name, c = f"{name}_cache", NZ_BYTES // rows.element_size()
     rules.dtype(name, rows, DTYPES, " on A2 and A3")
     rules.rank(name, rows, 3)
@@ -36,7 +36,7 @@ def check_rows(rules: Rules, name: str, rows: Tensor, cache: Tensor, mode: str) 
 
 
 def check_alike(rules: Rules, key_cache: Tensor, value_cache: Tensor, mode: str) -> None:
-    """Both caches have the same blocks."""
+    """Check that both caches have the same number and size of blocks."""
     rules.rank("value_cache", value_cache, key_cache.dim(), why=", as key_cache has")
     for dim in (0, -2 if mode == PA_NZ else 1):
         rules.equal(f"value_cache.size({dim})", value_cache.size(dim), f"key_cache.size({dim})", key_cache.size(dim))

@@ -1,7 +1,7 @@
-"""ATB's npu_paged_cache_load: the tokens of sequences out of a paged cache, one sequence after the other.
+"""ATB's npu_paged_cache_load: loads sequences from a paged cache and concatenates them.
 
 Caches are (blocks, block size, heads, channels) of float16, bfloat16 or int8, with heads * channels in multiples of 32
-bytes; block_table, context_lens and seq_starts are int32. With cumsum context_lens has sums, from 0 on.
+bytes; block_table, context_lens and seq_starts are int32. With cumsum, context_lens are cumulative and start with 0.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ PARTS = 32
 _LENGTHS = ("context_lens", "seq_starts")
 
 
-def _check(rules: Rules, given: dict[str, Any]) -> None:
-    key_cache = given["key_cache"]
+def _check(rules: Rules, arguments: dict[str, Any]) -> None:
+    key_cache = arguments["key_cache"]
     rules.dtype("key_cache", key_cache, (torch.float16, torch.bfloat16, torch.int8))
     for name in ("key_cache", "value_cache"):
-        cache: Tensor = given[name]
+        cache: Tensor = arguments[name]
         rules.dtype(name, cache, (key_cache.dtype,), ", the dtype of key_cache")
         rules.rank(name, cache, 4)
         for dim in range(3):
@@ -35,10 +35,10 @@ def _check(rules: Rules, given: dict[str, Any]) -> None:
             width % PARTS == 0,
             lambda name=name, width=width: f"a token of {name} must have a multiple of {PARTS} bytes, got {width}",  # type: ignore[misc]
         )
-    table, lengths, starts = given["block_table"], given["context_lens"], given["seq_starts"]
+    table, lengths, starts = arguments["block_table"], arguments["context_lens"], arguments["seq_starts"]
     rules.dtype("block_table", table, (torch.int32,))
     rules.rank("block_table", table, 2)
-    for name, tensor, more in (("context_lens", lengths, int(given["cumsum"])), ("seq_starts", starts, 0)):
+    for name, tensor, more in (("context_lens", lengths, int(arguments["cumsum"])), ("seq_starts", starts, 0)):
         if tensor is not None:
             rules.dtype(name, tensor, (torch.int32,))
             rules.rank(name, tensor, 1)
@@ -46,21 +46,21 @@ def _check(rules: Rules, given: dict[str, Any]) -> None:
 
 
 def _plan(rules: Rules, *values: Any) -> Plan:
-    given = dict(zip(NAMES, values, strict=True))
-    _check(rules, given)
+    arguments = dict(zip(NAMES, values, strict=True))
+    _check(rules, arguments)
     if not rules.is_eager:
         rules.refuse("key and value must be given where a call is traced or captured: their size is in context_lens")
-    tokens = sum(reference.lengths_of(given["context_lens"], given["cumsum"]))
-    caches = (given["key_cache"], given["value_cache"])
+    tokens = sum(reference.sequence_lengths(arguments["context_lens"], arguments["cumsum"]))
+    caches = (arguments["key_cache"], arguments["value_cache"])
     return Plan(tuple(Result((tokens, *cache.shape[2:]), cache.dtype) for cache in caches))
 
 
 def _plan_into(rules: Rules, *values: Any) -> Plan:
-    *given, key, value = values
-    named = dict(zip(NAMES, given, strict=True))
-    _check(rules, named)
+    *inputs, key, value = values
+    arguments = dict(zip(NAMES, inputs, strict=True))
+    _check(rules, arguments)
     for name, tensor in (("key", key), ("value", value)):
-        cache = named[f"{name}_cache"]
+        cache = arguments[f"{name}_cache"]
         rules.dtype(name, tensor, (cache.dtype,), f", the dtype of {name}_cache")
         rules.rank(name, tensor, 3)
         rules.equal(f"{name}.size(0)", tensor.size(0), "key.size(0)", key.size(0))

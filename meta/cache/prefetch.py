@@ -1,4 +1,4 @@
-"""npu_prefetch: what may be passed. Nothing comes back."""
+"""npu_prefetch: argument rules; there is no result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @operator("npu_prefetch", reference=reference)
 def prefetch(rules: Rules, x: Tensor, dependency: Tensor | None, max_size: int, offset: int) -> Plan:  # noqa: ARG001
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.at_least("max_size", max_size, 1)
     size = x.numel() * x.element_size()
     rules.require(

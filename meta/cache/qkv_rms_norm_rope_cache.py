@@ -1,10 +1,10 @@
-"""npu_qkv_rms_norm_rope_cache and its functional form: what may be passed, and what comes back.
+"""npu_qkv_rms_norm_rope_cache and its functional form: argument rules and results.
 
-qkv is (tokens, heads * 128) of float16 or bfloat16; qkv_size is [batches, tokens of each, heads, 128], head_nums those
-of queries, keys and values, keys and values having the same. Both gammas are (128,), cos and sin (tokens, 128), q_out
-(tokens, heads of queries * 128), all of qkv's dtype; index has an int64 for each token. The caches are (blocks, heads *
-128 / c, block size, c) with 32 bytes in c, of qkv's dtype or, beside a scale, of int8. A block has a multiple of c
-tokens, and each batch room for itself. Scales and offsets are float32 (heads, 128).
+qkv is (tokens, heads * 128) of float16 or bfloat16; qkv_size is [batches, tokens per batch, heads, 128]; head_nums are
+the heads of queries, keys and values, the last two equal. Both gammas are (128,), cos and sin (tokens, 128), q_out
+(tokens, query heads * 128), all in the dtype of qkv; index has an int64 for each token. The caches are (blocks, heads *
+128 / c, block size, c) with 32 bytes in c, in the dtype of qkv or, with a scale, int8. A block holds a multiple of c
+tokens, and the blocks hold every batch separately. Scales and offsets are float32 (heads, 128).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 WIDTH = 128
-_WRITTEN = 3  # q_out and both caches, which the functional form gives back
-# A cache, and the scale and offset of what it keeps.
+_WRITTEN = 3  # q_out and both caches, which the functional form returns
+# A cache with the scale and offset of its entries.
 Cached = tuple[Tensor, Tensor | None, Tensor | None]
 
 
@@ -98,12 +98,14 @@ def _check(
         _check_cache(rules, name, cached, qkv, qkv_size, head_nums[1])
 
 
-def _before(qkv: Tensor, head_nums: Sequence[int], is_asked_for: bool) -> tuple[Result, ...]:
-    return tuple(Result((qkv.size(0), heads * WIDTH) if is_asked_for else (), qkv.dtype) for heads in head_nums)
+def _unquantised(qkv: Tensor, head_nums: Sequence[int], is_requested: bool) -> tuple[Result, ...]:
+    return tuple(Result((qkv.size(0), heads * WIDTH) if is_requested else (), qkv.dtype) for heads in head_nums)
 
 
 @operator(
-    "npu_qkv_rms_norm_rope_cache", reference=reference.qkv_rms_norm_rope_cache, results=lambda made: made[:-_WRITTEN]
+    "npu_qkv_rms_norm_rope_cache",
+    reference=reference.qkv_rms_norm_rope_cache,
+    results=lambda outputs: outputs[:-_WRITTEN],
 )
 @operator("npu_qkv_rms_norm_rope_cache_functional", reference=reference.qkv_rms_norm_rope_cache_functional)
 def qkv_rms_norm_rope_cache(
@@ -127,9 +129,9 @@ def qkv_rms_norm_rope_cache(
     cache_mode: str,
     is_output_qkv: bool,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rows = {"q_gamma": q_gamma, "k_gamma": k_gamma, "cos": cos, "sin": sin, "q_out": q_out}
     caches: dict[str, Cached] = {"k": (k_cache, k_scale, k_offset), "v": (v_cache, v_scale, v_offset)}
     _check(rules, qkv, rows, index, caches, qkv_size, head_nums, cache_mode)
-    written = tuple(Result(tuple(each.shape), each.dtype) for each in (q_out, k_cache, v_cache))
-    return Plan((*_before(qkv, head_nums, is_output_qkv), *written))
+    written = tuple(Result(tuple(tensor.shape), tensor.dtype) for tensor in (q_out, k_cache, v_cache))
+    return Plan((*_unquantised(qkv, head_nums, is_output_qkv), *written))

@@ -1,8 +1,8 @@
-"""npu_quant_scatter and npu_quant_scatter_: what may be passed, and what comes back.
+"""npu_quant_scatter and npu_quant_scatter_: argument rules and results.
 
 input is int8 of three to eight dimensions, the last a multiple of 32. updates is bfloat16, with quant_scales and
-quant_zero_points of bfloat16, or float16, with float32 and int32; of these there is one for each of its columns, in any
-shape. indices and sizes are as those of scatter_update; axis is neither the first dimension nor the last.
+quant_zero_points of bfloat16, or float16, with float32 and int32; they have one element per column of updates, in any
+shape. indices and sizes follow scatter_update; axis is neither the first dimension nor the last.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def quant_scatter(
     dst_type: int | None,
     round_mode: str | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, (torch.int8,))
     rules.rank("input", x, 3, 8)
     rules.dtype("updates", updates, tuple(_PARAMETERS))

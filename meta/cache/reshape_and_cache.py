@@ -1,8 +1,8 @@
 """ATB's _npu_reshape_and_cache, for keys and values, and _npu_reshape_and_cache_siso, for one of them.
 
-Tokens are (tokens, heads, channels) of float16, bfloat16 or int8, their caches (blocks, block size, heads, channels),
-or for keys and values both in parts of 32 bytes, (blocks, heads * channels / c, block size, c), where keys and values
-may be of two dtypes. slot_indices has an int32 for each token; below 0 is nowhere.
+Tokens are (tokens, heads, channels) of float16, bfloat16 or int8, their caches (blocks, block size, heads, channels).
+The first operator also takes PA_NZ caches, (blocks, heads * channels / c, block size, c), where keys and values may
+have different dtypes. slot_indices has an int32 for each token; negative slots are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class CachePlan(Plan):
-    """``mode`` is how the caches are laid out, which their shapes tell."""
+    """``mode`` is the layout of the caches, inferred from their shapes."""
 
     mode: str
 
@@ -36,9 +36,9 @@ def _check_slots(rules: Rules, key: Tensor, slot_indices: Tensor) -> None:
 def reshape_and_cache(
     rules: Rules, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_indices: Tensor
 ) -> CachePlan:
-    """The plan of a call that the library allows; any other call is refused."""
-    in_tokens = statically_known_true(key_cache.size(-1) == key.size(-1))
-    mode = NORM if in_tokens or key_cache.dim() != 4 else PA_NZ
+    """Check a call against the rules of the library and return its plan."""
+    is_norm = statically_known_true(key_cache.size(-1) == key.size(-1))
+    mode = NORM if is_norm or key_cache.dim() != 4 else PA_NZ
     check_rows(rules, "key", key, key_cache, mode)
     check_rows(rules, "value", value, value_cache, mode)
     if mode == NORM:
@@ -52,7 +52,7 @@ def reshape_and_cache(
 
 @operator("atb::_npu_reshape_and_cache_siso", reference=reference.reshape_and_cache_siso)
 def reshape_and_cache_siso(rules: Rules, key: Tensor, key_cache: Tensor, slot_indices: Tensor) -> Plan:
-    """The same for keys alone."""
+    """Check a call for a single cache and return its plan."""
     check_rows(rules, "key", key, key_cache, NORM)
     _check_slots(rules, key, slot_indices)
     return Plan(())

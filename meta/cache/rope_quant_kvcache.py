@@ -1,10 +1,10 @@
-"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache: what may be passed, and what comes back.
+"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache: argument rules and results.
 
-x is (batches, tokens, channels) or (batches, channels): the heads of queries, then those of keys and of values, as
-size_splits says, 4096 channels at most. cos and sin have the channels of a head for each token. The caches are int8
-(batches, tokens, heads, channels of a head) in mode contiguous, (blocks, tokens of each, ...) in mode page. Scales and
-offsets are float32 with the channels of all heads of keys. In mode contiguous indices has the first place of each
-batch, in mode page the slot of each token.
+x is (batches, tokens, channels) or (batches, channels): the channels of queries, keys and values with the sizes in
+size_splits, 4096 at most. cos and sin have the size of a head for each token. The caches are int8: (batches, tokens,
+heads, head size) in mode contiguous and (blocks, block size, heads, head size) in mode page. Scales and offsets are
+float32 with one element per channel of keys. indices has the start position of each batch in mode contiguous, the slot
+of each token in mode page.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
 MOST_CHANNELS = 4096
-# Keys and values are quantised 64 elements at a time; what is left over would stay as it is.
-AT_A_TIME = 64
+# Keys and values are quantised 64 elements at a time; a remainder would not be quantised.
+QUANT_STEP = 64
 ALIGNED = 16
 
 
@@ -53,9 +53,9 @@ def _check_splits(rules: Rules, x: Tensor, k_cache: Tensor, size_splits: Sequenc
         queries % width == 0,
         lambda: f"size_splits[0] must be a multiple of {width}, the channels of a head, got {queries}",
     )
-    rules.require(keys % AT_A_TIME == 0, lambda: f"size_splits[1] must be a multiple of {AT_A_TIME}, got {keys}")
+    rules.require(keys % QUANT_STEP == 0, lambda: f"size_splits[1] must be a multiple of {QUANT_STEP}, got {keys}")
     rules.require(
-        x.size(-1) % AT_A_TIME == 0, lambda: f"x.size(-1) must be a multiple of {AT_A_TIME}, got {x.size(-1)}"
+        x.size(-1) % QUANT_STEP == 0, lambda: f"x.size(-1) must be a multiple of {QUANT_STEP}, got {x.size(-1)}"
     )
 
 
@@ -126,7 +126,7 @@ def _plan(
     heads, dtype = k_cache.shape[2:], angles[0].dtype
     rows = Result((*x.shape[:-1], *heads) if kv_output else (0,), dtype)
     queries = Result((*x.shape[:-1], size_splits[0] // k_cache.size(3), k_cache.size(3)), dtype)
-    return Plan((queries, rows, rows, *(Result(tuple(each.shape), each.dtype) for each in caches)))
+    return Plan((queries, rows, rows, *(Result(tuple(cache.shape), cache.dtype) for cache in caches)))
 
 
 @operator("npu_rope_quant_kvcache", reference=reference.rope_quant_kvcache)
@@ -148,7 +148,7 @@ def rope_quant_kvcache(
     kv_output: bool,
     cache_mode: str,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("x", x, HALVES)
     numbers = {"scale_k": scale_k, "scale_v": scale_v, "offset_k": offset_k, "offset_v": offset_v}
     modes = (quant_mode, input_layout, cache_mode)
@@ -177,7 +177,7 @@ def dequant_rope_quant_kvcache(
     kv_output: bool,
     cache_mode: str,
 ) -> Plan:
-    """The same of int32, which are dequantised by weight_scale, and by a scale for each token and a bias if given."""
+    """Check a call with int32 x, its weight_scale, and an optional scale for each token and bias; return its plan."""
     rules.dtype("x", x, (torch.int32,))
     numbers = {"scale_k": scale_k, "scale_v": scale_v, "offset_k": offset_k, "offset_v": offset_v}
     modes = (quant_mode, input_layout, cache_mode)

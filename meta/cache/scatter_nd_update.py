@@ -1,7 +1,7 @@
-"""npu_scatter_nd_update and npu_scatter_nd_update_: what may be passed, and what comes back.
+"""npu_scatter_nd_update and npu_scatter_nd_update_: argument rules and results.
 
 input has one to eight dimensions. indices is int32 or int64 of two dimensions or more, and its last one, of a elements,
-names places in the first a dimensions of input. updates has input's dtype and the shape of indices without its last
+indexes the first a dimensions of input. updates has input's dtype and the shape of indices without its last
 dimension, followed by that of input without its first a.
 """
 
@@ -19,7 +19,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.bool, torch.int64,
 @operator("npu_scatter_nd_update_", reference=reference.scatter_nd_update_, results=lambda _: ("x",))
 @operator("npu_scatter_nd_update", reference=reference.scatter_nd_update)
 def scatter_nd_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, DTYPES)
     rules.rank("input", x, 1, 8)
     rules.dtype("indices", indices, (torch.int32, torch.int64))

@@ -1,9 +1,9 @@
-"""npu_scatter_pa_kv_cache and its functional form: what may be passed, and what comes back.
+"""npu_scatter_pa_kv_cache and its functional form: argument rules and results.
 
-key and value are (tokens, heads, channels) of float16, bfloat16 or int8, with channels of their own, not empty;
-slot_mapping has an int32 or int64 for each token. The caches are of the same dtypes, and as graph_quant.reference.
-cache.paged says for cache_mode Norm (or None) and PA_NZ; in mode Norm value is of key's dtype. Keys of four dimensions,
-and what compresses, need Ascend 950.
+key and value are (tokens, heads, channels) of float16, bfloat16 or int8, not empty; their channels may differ.
+slot_mapping has an int32 or int64 for each token. The caches have the same dtypes and the layouts that
+graph_quant.reference.cache.paged_cache describes for cache_mode Norm (or None) and PA_NZ; in mode Norm value has the
+dtype of key. Keys of four dimensions and compression need Ascend 950.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ScatterPlan(Plan):
-    """``mode`` is how the caches are laid out."""
+    """``mode`` is the layout of the caches."""
 
     mode: str
 
 
-def _mode(
+def _check_mode(
     rules: Rules,
     key: Tensor,
     value: Tensor,
@@ -67,7 +67,8 @@ def scatter_pa_kv_cache(
     seq_lens: Tensor | None,
     cache_mode: str | None,
 ) -> ScatterPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     compressing = {"compress_lens": compress_lens, "compress_seq_offsets": compress_seq_offsets, "seq_lens": seq_lens}
-    mode = _mode(rules, key, value, key_cache, value_cache, slot_mapping, compressing, cache_mode)
-    return ScatterPlan(tuple(Result(tuple(each.shape), each.dtype) for each in (key_cache, value_cache)), mode)
+    mode = _check_mode(rules, key, value, key_cache, value_cache, slot_mapping, compressing, cache_mode)
+    caches = (key_cache, value_cache)
+    return ScatterPlan(tuple(Result(tuple(cache.shape), cache.dtype) for cache in caches), mode)

@@ -1,4 +1,4 @@
-"""scatter_update and scatter_update_: what may be passed, and what comes back.
+"""scatter_update and scatter_update_: argument rules and results.
 
 input and updates have the same rank, two to eight, and dtype. indices is int32 or int64: (B,), a position of axis for
 each batch of updates, or (B, 2), a batch of input and the position in it. axis is not the batch. Nothing is empty.
@@ -16,7 +16,7 @@ DTYPES = (torch.int8, torch.float16, torch.float32, torch.bfloat16, torch.int32)
 
 
 def check_places(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> None:
-    """``indices`` name places of ``x`` along ``axis``, and ``updates`` fit there."""
+    """Check that ``indices`` are positions of ``x`` along ``axis`` and that ``updates`` fit there."""
     rules.dtype("indices", indices, (torch.int32, torch.int64))
     rules.rank("indices", indices, 1, 2)
     rules.rank("updates", updates, x.dim(), why=", as input has")
@@ -36,7 +36,7 @@ def check_places(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis
 @operator("scatter_update_", reference=reference.scatter_update_, results=lambda _: ("x",))
 @operator("scatter_update", reference=reference.scatter_update)
 def scatter_update(rules: Rules, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, DTYPES)
     rules.rank("input", x, 2, 8)
     rules.dtype("updates", updates, (x.dtype,), ", the dtype of input")

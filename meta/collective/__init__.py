@@ -1,1 +1,1 @@
-"""Operators that communicate: what may be passed, and what comes back."""
+"""Rules of collectives, and of operators that fuse communication with computation."""

@@ -1,7 +1,7 @@
-"""npu_all_gather_base_mm: what may be passed, and what comes back.
+"""npu_all_gather_base_mm: argument rules and results.
 
-input (m, k) and x2 (k, n) are float16 or bfloat16; or int8 with x2_scale, (1, n), and perhaps x1_scale, float32 (m, 1),
-which comm_mode "aiv" is for. k is from 256 to 65534. The product is (m * world_size, n), what was gathered
+input (m, k) and x2 (k, n) are float16 or bfloat16; or, with comm_mode "aiv", int8 with x2_scale, (1, n), and an
+optional x1_scale, float32 (m, 1). k is from 256 to 65534. The product is (m * world_size, n). The gathered rows are
 (m * world_size, k), or empty without gather_output.
 """
 
@@ -21,7 +21,7 @@ def all_gather_base_mm(
     rules: Rules,
     input: Tensor,  # noqa: A002  (the schema's name)
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     bias: Tensor | None,
     x1_scale: Tensor | None,
@@ -32,7 +32,7 @@ def all_gather_base_mm(
     output_dtype: torch.dtype | None,
     comm_mode: str | None,
 ) -> MatmulPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_gathered(rules, input, x2, world_size, comm_turn)
     rules.one_of("gather_index", gather_index, (0,))
     rules.require(

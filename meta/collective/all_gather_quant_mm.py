@@ -1,7 +1,7 @@
-"""npu_all_gather_quant_mm: what may be passed on A2 and A3, and what comes back.
+"""npu_all_gather_quant_mm: argument rules and results on A2 and A3.
 
 As npu_all_gather_base_mm with comm_mode "aiv": input (m, k) and x2 (k, n) are float16, bfloat16 or int8 with scales,
-for which y_dtype says what the product becomes. There is no bias, and the largest value is not told.
+for which y_dtype is the dtype of the product. bias and amax_output are not supported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def all_gather_quant_mm(
     rules: Rules,
     input: Tensor,  # noqa: A002  (the schema's name)
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     bias: Tensor | None,
     x1_scale: Tensor | None,
@@ -42,7 +42,7 @@ def all_gather_quant_mm(
     x2_scale_dtype: int | None,
     comm_mode: str | None,
 ) -> MatmulPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_gathered(rules, input, x2, world_size, comm_turn, RANKS)
     dtypes = {"x1_dtype": x1_dtype, "x2_dtype": x2_dtype}
     scales = {"x1_scale_dtype": x1_scale_dtype, "x2_scale_dtype": x2_scale_dtype}

@@ -1,7 +1,7 @@
-"""npu_all_to_all_matmul and npu_matmul_all_to_all: what may be passed, and what comes back, on A3 alone.
+"""npu_all_to_all_matmul and npu_matmul_all_to_all: argument rules and results; only A3 has them.
 
-The first turns x1 (bs, h) of all ranks into (bs / ranks, h * ranks) and multiplies it with x2 (h * ranks, n); the
-second multiplies x1 (bs, h) with x2 (h, n) and turns the product into (bs * ranks, n / ranks). x1 may have no rows.
+The first redistributes x1 (bs, h) of all ranks to (bs / ranks, h * ranks) and multiplies it by x2 (h * ranks, n). The
+second multiplies x1 (bs, h) by x2 (h, n) and redistributes the product to (bs * ranks, n / ranks). x1 may have no rows.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from graph_quant.meta.collective.alltoallv_gmm_rules import check_chip
 from graph_quant.meta.collective.matmul_rules import HALVES, check_bias
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules, Size
-from graph_quant.reference.collective.all_to_all_matmul import all_to_all_matmul as gathered
-from graph_quant.reference.collective.all_to_all_matmul import matmul_all_to_all as scattered
+from graph_quant.reference.collective.all_to_all_matmul import all_to_all_matmul as all_to_all_first
+from graph_quant.reference.collective.all_to_all_matmul import matmul_all_to_all as matmul_first
 from torch import Tensor
 
 RANKS = (2, 4, 8, 16)
 
 
-@operator("npu_all_to_all_matmul", reference=gathered)
+@operator("npu_all_to_all_matmul", reference=all_to_all_first)
 def all_to_all_matmul(
     rules: Rules,
     x1: Tensor,
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     bias: Tensor | None,
     all2all_axes: Sequence[int] | None,
     all2all_out_flag: bool,
     comm_mode: str | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.one_of("all2all_axes", list(all2all_axes or ()), ([], [-2, -1]))
     rules.rank("x1", x1, 2)
     depth = x1.size(1) * world_size
@@ -42,22 +42,22 @@ def all_to_all_matmul(
     rules.require(
         rows % world_size == 0, lambda: f"x1.size(0) must be a multiple of world_size, got {rows} and {world_size}"
     )
-    turned = Result((rows // world_size, depth), x1.dtype) if all2all_out_flag else None
-    return Plan((Result((rows // world_size, x2.size(1)), x1.dtype), turned))
+    permuted = Result((rows // world_size, depth), x1.dtype) if all2all_out_flag else None
+    return Plan((Result((rows // world_size, x2.size(1)), x1.dtype), permuted))
 
 
-@operator("npu_matmul_all_to_all", reference=scattered)
+@operator("npu_matmul_all_to_all", reference=matmul_first)
 def matmul_all_to_all(
     rules: Rules,
     x1: Tensor,
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     bias: Tensor | None,
     all2all_axes: Sequence[int] | None,
     comm_mode: str | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.one_of("all2all_axes", list(all2all_axes or ()), ([], [-1, -2]))
     rules.rank("x1", x1, 2)
     _check(rules, x1, x2, x1.size(1), "x1.size(1)", world_size, bias, comm_mode)

@@ -1,7 +1,7 @@
-"""What npu_alltoallv_gmm and npu_gmm_alltoallv have in common, both for A3 alone.
+"""Rules that npu_alltoallv_gmm and npu_gmm_alltoallv share; only A3 has them.
 
-Of each of the ranks' experts, e on every rank, rows go to or come from each rank; counts are by rank, then by expert.
-A shared expert, mm_x (bs, h2) times mm_weight (h2, n2), is computed beside them.
+Every rank holds e experts. Row counts are ordered by rank, then by expert. A shared expert, mm_x (bs, h2) times
+mm_weight (h2, n2), is computed as well.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ _LEAST_BYTES = 2 * 1024 * 1024
 
 
 def check_chip(rules: Rules) -> None:
-    """Asked last: what is wrong on any chip is said on any chip."""
+    """Refuse other chips than A3; called last, so that other mistakes are reported on every chip."""
     rules.require(is_a3(), lambda: "only Atlas A3 has it (GRAPH_QUANT_SOC=Ascend910_9392), got another chip")
+
+
+def check_modes(rules: Rules, comm_mode: str | None, **counts: Tensor | None) -> None:
+    """Refuse row counts as tensors, and modes of communication that A3 lacks."""
+    check_none(rules, " today", **counts)
+    rules.one_of("comm_mode", comm_mode, (None, "ai_cpu"), " on A3")
 
 
 def check_experts(
@@ -30,9 +36,9 @@ def check_experts(
     transposed: bool,
     ranks: int,
     sends: Sequence[int],
-    takes: Sequence[int],
+    receives: Sequence[int],
 ) -> Size:
-    """How many columns the products of the experts have."""
+    """Check the operands of the grouped matmul and return the number of its columns."""
     rules.dtype("gmm_x", x, HALVES)
     rules.rank("gmm_x", x, 2)
     rules.dtype("gmm_weight", weight, (x.dtype,), ", as gmm_x is")
@@ -44,7 +50,7 @@ def check_experts(
     _within(rules, f"gmm_weight.size({columns})", weight.size(columns), 65535)
     rules.one_of("ep_world_size", ranks, RANKS)
     _within(rules, "gmm_weight.size(0)", weight.size(0), min(32, 256 // ranks))
-    for name, numbers in (("send_counts", sends), ("recv_counts", takes)):
+    for name, numbers in (("send_counts", sends), ("recv_counts", receives)):
         rules.equal(f"the length of {name}", len(numbers), "gmm_weight.size(0) * ep_world_size", weight.size(0) * ranks)
         rules.require(min(numbers) >= 0, lambda: f"{name} must not be negative, got {min(numbers)}")  # noqa: B023
         part = len(numbers) // ranks
@@ -60,7 +66,7 @@ def check_experts(
 def check_shared(
     rules: Rules, x: Tensor | None, weight: Tensor | None, transposed: bool, like: Tensor, rows: Size
 ) -> Result | None:
-    """What the shared expert gives, where there is one: of `rows`, each token has two to eight."""
+    """Check the shared expert and return its result, if there is one; a token has two to eight of the ``rows``."""
     if x is None or weight is None:
         check_none(rules, " without the other of both", mm_x=x, mm_weight=weight)
         rules.require(not transposed, lambda: "trans_mm_weight must be False without mm_weight, got True")

@@ -1,4 +1,4 @@
-"""What CANN has kernels for on other chips than A2 and A3, as the kernels' documents say: refused with that reason."""
+"""Operators for which CANN documents no kernel on A2 and A3; every call is refused."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from graph_quant.meta.rules import Rules
 @operator("npu_alltoallv_quant_gmm")
 @operator("npu_quant_gmm_alltoallv")
 def on_950(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call."""
     rules.refuse_for("Ascend 950")

@@ -1,8 +1,8 @@
-"""npu_attention_to_ffn: what may be passed.
+"""npu_attention_to_ffn: argument rules.
 
-x (1, BS, H) are the tokens of a rank, expert_ids (1, BS, K) their experts, expert_rank_table (1, experts and shared
-ones, M) says which ranks have these. ffn_token_info_table_shape and ffn_token_data_shape are those of the tables in the
-windows of the ranks that have experts. A3 alone has a kernel for it.
+x (1, BS, H) are the tokens of a rank, expert_ids (1, BS, K) their experts; expert_rank_table (1, experts and shared
+experts, M) lists the ranks of every expert. ffn_token_info_table_shape and ffn_token_data_shape are the shapes of the
+tables in the windows of the FFN ranks. Only A3 has a kernel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def attention_to_ffn(
     sync_flag: int,
     ffn_start_rank_id: int,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     if not is_a3():
         rules.refuse("it must run on A3, which alone has a kernel for it, got Ascend A2")
     check_group(rules, group, world_size)
@@ -55,10 +55,10 @@ def attention_to_ffn(
     rules.equal("x.size(0)", x.size(0), "the only number of micro batches", 1)
     check_tokens_of_batch(rules, "x.size(1)", x.size(1))
     check_width(rules, "x.size(2)", x.size(2))
-    for name, place in (("session_id", session_id), ("micro_batch_id", micro_batch_id), ("layer_id", layer_id)):
-        rules.dtype(name, place, (torch.int32,))
-        rules.rank(name, place, 1)
-        rules.equal(f"{name}.size(0)", place.size(0), "x.size(0)", x.size(0))
+    for name, index in (("session_id", session_id), ("micro_batch_id", micro_batch_id), ("layer_id", layer_id)):
+        rules.dtype(name, index, (torch.int32,))
+        rules.rank(name, index, 1)
+        rules.equal(f"{name}.size(0)", index.size(0), "x.size(0)", x.size(0))
     _check_experts(rules, x, expert_ids, expert_rank_table, moe_expert_num)
     _check_scales(rules, x, expert_rank_table, scales, quant_mode)
     if active_mask is not None:
@@ -105,19 +105,19 @@ def attention_to_ffn(
 
 
 def check_group(rules: Rules, group: str, world_size: int) -> None:
-    """The group of ranks that write to each other's windows."""
+    """Check the name and size of the process group."""
     rules.require(0 < len(group) < 128, lambda: f"group must have from 1 to 127 letters, got {len(group)}")
     rules.require(2 <= world_size <= 768, lambda: f"world_size must be from 2 to 768, got {world_size}")
 
 
 def check_tokens_of_batch(rules: Rules, name: str, tokens: int) -> None:
-    """How many tokens a micro batch has."""
+    """Check the number of tokens in a micro batch."""
     rules.require(tokens >= 1, lambda: f"{name} must be at least 1, got {tokens}")
     rules.require(tokens <= 512, lambda: f"{name} must be at most 512, got {tokens}")
 
 
 def check_width(rules: Rules, name: str, width: int, more: int = 0) -> None:
-    """How wide a token is, with its scale where that lies behind it."""
+    """Check the width of a token, including ``more`` bytes for its scale."""
     rules.require(width >= 1024, lambda: f"{name} must be at least 1024, got {width}")
     rules.require(width <= 8192 + more, lambda: f"{name} must be at most {8192 + more}, got {width}")
 

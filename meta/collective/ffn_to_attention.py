@@ -1,8 +1,8 @@
-"""npu_ffn_to_attention: what may be passed.
+"""npu_ffn_to_attention: argument rules.
 
-x (Y, H) are rows of tokens that session_ids, micro_batch_ids, token_ids and expert_offsets (Y) say the places of;
-token_info_table_shape and token_data_shape are those of the tables in the windows of the attention ranks. A3 alone has
-a kernel for it.
+session_ids, micro_batch_ids, token_ids and expert_offsets (Y,) are the indices of the rows of x (Y, H);
+token_info_table_shape and token_data_shape are the shapes of the tables in the windows of the attention ranks. Only A3
+has a kernel.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ def ffn_to_attention(
     token_data_shape: Sequence[int],
     attn_rank_table: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     if not is_a3():
         rules.refuse("it must run on A3, which alone has a kernel for it, got Ascend A2")
     check_group(rules, group, world_size)
     rules.dtype("x", x, HALVES)
     rules.rank("x", x, 2)
     check_width(rules, "x.size(1)", x.size(1))
-    places = {
+    indices = {
         "session_ids": session_ids,
         "micro_batch_ids": micro_batch_ids,
         "token_ids": token_ids,
         "expert_offsets": expert_offsets,
     }
-    for name, place in places.items():
-        rules.dtype(name, place, (torch.int32,))
-        rules.rank(name, place, 1)
-        rules.equal(f"{name}.size(0)", place.size(0), "x.size(0)", x.size(0))
+    for name, index in indices.items():
+        rules.dtype(name, index, (torch.int32,))
+        rules.rank(name, index, 1)
+        rules.equal(f"{name}.size(0)", index.size(0), "x.size(0)", x.size(0))
     rules.dtype("actual_token_num", actual_token_num, (torch.int64,))
     rules.rank("actual_token_num", actual_token_num, 1)
     rules.equal("actual_token_num.size(0)", actual_token_num.size(0), "the only number of counts", 1)

@@ -1,15 +1,14 @@
-"""npu_gmm_alltoallv: what may be passed, and what comes back.
+"""npu_gmm_alltoallv: argument rules and results.
 
-gmm_x (rows, h) stands by expert, the rows of an expert by the rank that their products go to; gmm_weight is (e, h, n)
-or, with trans_gmm_weight, (e, n, h). The result (taken, n) stands by rank and expert of that rank.
+gmm_x (rows, h) is ordered by expert, then by target rank; gmm_weight is (e, h, n) or, with trans_gmm_weight, (e, n, h).
+The result (received, n) is ordered by rank, then by expert of that rank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graph_quant.meta.collective.alltoallv_gmm_rules import check_chip, check_experts, check_shared
-from graph_quant.meta.collective.matmul_rules import check_none
+from graph_quant.meta.collective.alltoallv_gmm_rules import check_chip, check_experts, check_modes, check_shared
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
 from graph_quant.reference.collective.alltoallv_gmm import gmm_alltoallv as reference
@@ -21,7 +20,7 @@ def gmm_alltoallv(
     rules: Rules,
     gmm_x: Tensor,
     gmm_weight: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     ep_world_size: int,
     send_counts: Sequence[int],
     recv_counts: Sequence[int],
@@ -33,12 +32,10 @@ def gmm_alltoallv(
     trans_mm_weight: bool,
     comm_mode: str | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    check_none(rules, " today", send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
-    rules.one_of("comm_mode", comm_mode, (None, "ai_cpu"), " on A3")
-    counts = (ep_world_size, send_counts, recv_counts)
-    columns = check_experts(rules, gmm_x, gmm_weight, trans_gmm_weight, *counts)
-    taken = sum(recv_counts)
-    shared = check_shared(rules, mm_x, mm_weight, trans_mm_weight, gmm_x, taken)
+    """Check a call against the documented rules and return its plan."""
+    check_modes(rules, comm_mode, send_counts_tensor=send_counts_tensor, recv_counts_tensor=recv_counts_tensor)
+    columns = check_experts(rules, gmm_x, gmm_weight, trans_gmm_weight, ep_world_size, send_counts, recv_counts)
+    received = sum(recv_counts)
+    shared = check_shared(rules, mm_x, mm_weight, trans_mm_weight, gmm_x, received)
     check_chip(rules)
-    return Plan((Result((taken, columns), gmm_x.dtype), shared))
+    return Plan((Result((received, columns), gmm_x.dtype), shared))

@@ -1,4 +1,4 @@
-"""What the products that communicate have in common."""
+"""Rules that the fused matmul and communication operators share."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ RANKS = (2, 4, 8, 16, 32)
 
 @dataclass(frozen=True)
 class MatmulPlan(Plan):
-    """``output`` is the dtype of the product, in which ranks add."""
+    """``output`` is the dtype of the product and of the reduction."""
 
     output: torch.dtype
 
 
 def refuse_950(rules: Rules, **only_950: object) -> None:
-    """Arguments for Ascend 950 are left alone."""
+    """Refuse arguments that only Ascend 950 supports."""
     for argument, value in only_950.items():
         if value not in (None, 0):
             rules.refuse(f"{argument} is for Ascend 950, leave it out on A2 and A3, got {value}")
 
 
 def check_sizes(rules: Rules, name: str, x1: Tensor, x2: Tensor, most: int = 2) -> None:
-    """Both matrices are there, and what is multiplied is as long in both."""
+    """Check the ranks of both matrices and their contracted dimension."""
     rules.rank(name, x1, 2, None if most == 2 else most)
     rules.rank("x2", x2, 2)
     rules.not_empty(name, x1)
@@ -42,7 +42,7 @@ def check_sizes(rules: Rules, name: str, x1: Tensor, x2: Tensor, most: int = 2) 
 
 
 def check_none(rules: Rules, why: str, **values: object) -> None:
-    """Arguments that are left out."""
+    """Refuse arguments that must be None."""
     for name, value in values.items():
         rules.require(value is None, lambda: f"{name} must be None{why}, got one")  # noqa: B023
 
@@ -50,7 +50,7 @@ def check_none(rules: Rules, why: str, **values: object) -> None:
 def check_gathered(
     rules: Rules, x1: Tensor, x2: Tensor, world_size: int, comm_turn: int, ranks: Sequence[int] = RANKS
 ) -> None:
-    """A product whose rows are gathered or scattered: what is multiplied is from 256 to 65534 long."""
+    """Check a matmul whose rows are gathered or scattered; its depth is from 256 to 65534."""
     rules.one_of("world_size", world_size, ranks)
     rules.one_of("comm_turn", comm_turn, (0,))
     check_sizes(rules, "input", x1, x2)
@@ -60,7 +60,7 @@ def check_gathered(
 
 
 def check_scattered(rules: Rules, x1: Tensor, world_size: int, reduce_op: str) -> Size:
-    """How many rows of a sum a rank keeps."""
+    """Check a reduce-scatter and return the number of rows per rank."""
     rules.one_of("reduce_op", reduce_op, ("sum",))
     rows = x1.size(0)
     rules.require(
@@ -70,7 +70,7 @@ def check_scattered(rules: Rules, x1: Tensor, world_size: int, reduce_op: str) -
 
 
 def check_bias(rules: Rules, bias: Tensor | None, dtypes: Sequence[torch.dtype], columns: Size, why: str = "") -> None:
-    """A bias is a row."""
+    """Check a bias with one element per column."""
     if bias is not None:
         rules.dtype("bias", bias, dtypes, why)
         rules.rank("bias", bias, 1)
@@ -78,7 +78,7 @@ def check_bias(rules: Rules, bias: Tensor | None, dtypes: Sequence[torch.dtype],
 
 
 def check_row(rules: Rules, name: str, row: Tensor, columns: Size) -> None:
-    """One for all, or one for each column; in one dimension, or two of which the first is 1."""
+    """Check a parameter of shape (1,), (n,), (1, 1) or (1, n)."""
     rules.rank(name, row, 1, 2)
     if row.dim() == 2:
         rules.equal(f"{name}.size(0)", row.size(0), "1, for two dimensions", 1)

@@ -1,10 +1,15 @@
-"""npu_mm_all_reduce_base: what may be passed, and what comes back.
+"""npu_mm_all_reduce_base: argument rules and results.
 
-x1 is (m, k) or (b, s, k), x2 (k, n). Both float16 or bfloat16; or x2 int8 with antiquant_scale, (1,), (n,), (1, n), or
-with antiquant_group_size a row for each group of k, and perhaps an antiquant_offset like it; or both int8 with
-dequant_scale, (1,), (n,) or (1, n), packed for float16 results and bfloat16 for bfloat16 ones, and with pertoken_scale,
-one float32 for each row of x1, float32 or bfloat16. bias is (n,), x3 like the result. Products of both int8 may be
-added up as int8, with comm_quant_scale_1 and _2, (n,) or (1, n), of the result's dtype.
+x1 is (m, k) or (b, s, k), x2 (k, n). There are three forms:
+
+* both operands are float16 or bfloat16;
+* x2 is int8 with antiquant_scale, (1,), (n,) or (1, n), or one row per group of k with antiquant_group_size, and an
+  optional antiquant_offset of the same shape;
+* both are int8 with dequant_scale, (1,), (n,) or (1, n): packed for float16 results, bfloat16 for bfloat16 results, and
+  float32 or bfloat16 beside pertoken_scale, a float32 per row of x1. With comm_quant_scale_1 and _2, (n,) or (1, n) in
+  the dtype of the result, ranks communicate int8.
+
+bias is (n,), x3 has the shape of the result.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ def mm_all_reduce_base(
     rules: Rules,
     x1: Tensor,
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     reduce_op: str,
     bias: Tensor | None,
     antiquant_scale: Tensor | None,
@@ -56,7 +61,7 @@ def mm_all_reduce_base(
     comm_quant_mode: int,
     comm_mode: str | None,
 ) -> MatmulPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     refuse_950(
         rules,
         group_sizes=group_sizes,

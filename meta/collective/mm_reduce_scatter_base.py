@@ -1,7 +1,8 @@
-"""npu_mm_reduce_scatter_base: what may be passed, and what comes back.
+"""npu_mm_reduce_scatter_base: argument rules and results.
 
-input (m, k) and x2 (k, n) are float16 or bfloat16; or int8 with x2_scale, (1, n), and perhaps x1_scale, float32 (m, 1),
-which comm_mode "aiv" is for. m is a multiple of world_size, k from 256 to 65534. The result is (m / world_size, n).
+input (m, k) and x2 (k, n) are float16 or bfloat16; or, with comm_mode "aiv", int8 with x2_scale, (1, n), and an
+optional x1_scale, float32 (m, 1). m is a multiple of world_size, k from 256 to 65534. The result is
+(m / world_size, n).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def mm_reduce_scatter_base(
     rules: Rules,
     input: Tensor,  # noqa: A002  (the schema's name)
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     reduce_op: str,
     bias: Tensor | None,
@@ -30,7 +31,7 @@ def mm_reduce_scatter_base(
     output_dtype: torch.dtype | None,
     comm_mode: str | None,
 ) -> MatmulPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_gathered(rules, input, x2, world_size, comm_turn)
     kept = check_scattered(rules, input, world_size, reduce_op)
     packed = check_scales(rules, input, x2, x1_scale, x2_scale)

@@ -1,8 +1,8 @@
-"""npu_moe_distribute_combine and its second version: what may be passed, and what comes back.
+"""npu_moe_distribute_combine and its second version: argument rules and results.
 
-expand_x (A, H) are the rows that npu_moe_distribute_dispatch gave a rank, after its experts; ep_send_counts and
-assist_info_for_combine (expand_idx in the first version) are what it gave beside them. The result is (BS, H), as
-expert_ids and expert_scales are (BS, K).
+expand_x (A, H) are the rows that npu_moe_distribute_dispatch returned, after the experts; ep_send_counts and
+assist_info_for_combine (expand_idx in the first version) are other results of it. expert_ids and expert_scales are
+(BS, K), the result is (BS, H).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from graph_quant.meta.collective.moe_distribute_rules import (
 )
 from graph_quant.meta.operator import Plan, Result, operator
 from graph_quant.meta.rules import Rules
-from graph_quant.reference.collective.moe_distribute_combine import combine, combine_v2
+from graph_quant.reference.collective.moe_distribute_combine import combine, combine_node
 from torch import Tensor
 
 
-@operator("npu_moe_distribute_combine_v2", reference=combine_v2)
+@operator("npu_moe_distribute_combine_v2", reference=combine_node)
 def moe_distribute_combine_v2(
     rules: Rules,
     expand_x: Tensor,
@@ -36,11 +36,11 @@ def moe_distribute_combine_v2(
     assist_info_for_combine: Tensor,
     ep_send_counts: Tensor,
     expert_scales: Tensor,
-    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    group_ep: str,  # noqa: ARG001  (used by the reference)
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
-    tp_send_counts: Tensor | None,  # noqa: ARG001  (without meaning)
+    tp_send_counts: Tensor | None,  # noqa: ARG001  (ignored by the device)
     x_active_mask: Tensor | None,
     expand_scales: Tensor | None,
     shared_expert_x: Tensor | None,
@@ -50,9 +50,9 @@ def moe_distribute_combine_v2(
     const_expert_alpha_2: Tensor | None,
     const_expert_v: Tensor | None,
     performance_info: Tensor | None,
-    group_tp: str,  # noqa: ARG001  (without meaning)
+    group_tp: str,  # noqa: ARG001  (ignored by the device)
     tp_world_size: int,
-    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    tp_rank_id: int,  # noqa: ARG001  (ignored by the device)
     expert_shard_type: int,
     shared_expert_num: int,
     shared_expert_rank_num: int,
@@ -63,7 +63,7 @@ def moe_distribute_combine_v2(
     copy_expert_num: int,
     const_expert_num: int,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_none(rules, ", as this version has no use for it", elastic_info=elastic_info)
     check_none(rules, ": the host measures no waiting", performance_info=performance_info)
     rules.one_of("comm_alg", comm_alg, ("",) if is_a3() else ("", "fullmesh"), ": other ways are not computed here")
@@ -99,20 +99,20 @@ def moe_distribute_combine(
     expand_idx: Tensor,
     ep_send_counts: Tensor,
     expert_scales: Tensor,
-    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    group_ep: str,  # noqa: ARG001  (used by the reference)
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
-    tp_send_counts: Tensor | None,  # noqa: ARG001  (without meaning)
+    tp_send_counts: Tensor | None,  # noqa: ARG001  (ignored by the device)
     x_active_mask: Tensor | None,
     activation_scale: Tensor | None,
     weight_scale: Tensor | None,
     group_list: Tensor | None,
     expand_scales: Tensor | None,
     shared_expert_x: Tensor | None,
-    group_tp: str,  # noqa: ARG001  (without meaning)
+    group_tp: str,  # noqa: ARG001  (ignored by the device)
     tp_world_size: int,
-    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    tp_rank_id: int,  # noqa: ARG001  (ignored by the device)
     expert_shard_type: int,
     shared_expert_num: int,
     shared_expert_rank_num: int,
@@ -121,7 +121,7 @@ def moe_distribute_combine(
     comm_quant_mode: int,
     group_list_type: int,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     unused = {"activation_scale": activation_scale, "weight_scale": weight_scale, "group_list": group_list}
     unused |= {"x_active_mask": x_active_mask, "shared_expert_x": shared_expert_x}
     check_none(rules, ", as this version has no use for it", **unused)
@@ -162,7 +162,7 @@ def _check(
 
 
 def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int) -> None:
-    """What experts that all tokens have gave for them: (BS, H), BS in two parts or in one."""
+    """Check the rows of shared experts: (BS, H), or BS in two dimensions."""
     if not is_a3():
         check_none(rules, " on A2", shared_expert_x=shared)
     if shared is None:
@@ -175,7 +175,7 @@ def _check_shared(rules: Rules, shared: Tensor | None, like: Tensor, rows: int) 
 
 
 def check_info(rules: Rules, name: str, info: Tensor) -> None:
-    """What npu_moe_distribute_dispatch gave beside the rows."""
+    """Check an int32 vector that npu_moe_distribute_dispatch returned."""
     rules.dtype(name, info, (torch.int32,))
     rules.rank(name, info, 1)
 

@@ -1,7 +1,7 @@
-"""npu_moe_distribute_combine_add_rms_norm: what may be passed, and what comes back.
+"""npu_moe_distribute_combine_add_rms_norm: argument rules and results.
 
-The second version of npu_moe_distribute_combine for bfloat16, without ranks of shared experts, and then the norm of its
-sum with residual_x (BS, 1, H), times gamma (H). A3 alone has a kernel for it.
+npu_moe_distribute_combine_v2 for bfloat16 without ranks of shared experts, then the RMS norm of its sum with residual_x
+(BS, 1, H), times gamma (H). Only A3 has a kernel.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def moe_distribute_combine_add_rms_norm(
     copy_expert_num: int,
     const_expert_num: int,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     if not is_a3():
         rules.refuse("it must run on A3, which alone has a kernel for it, got Ascend A2")
     unused = {"activation_scale": activation_scale, "weight_scale": weight_scale, "group_list": group_list}
@@ -71,39 +71,13 @@ def moe_distribute_combine_add_rms_norm(
     check_info(rules, "expand_idx", expand_idx)
     assert moe_distribute_combine_v2.rules is not None
     combined = moe_distribute_combine_v2.rules(
-        rules,
-        expand_x,
-        expert_ids,
-        expand_idx,
-        ep_send_counts,
-        expert_scales,
-        group_ep,
-        ep_world_size,
-        ep_rank_id,
-        moe_expert_num,
-        tp_send_counts,
-        x_active_mask,
-        expand_scales,
-        shared_expert_x,
-        elastic_info,
-        ori_x,
-        const_expert_alpha_1,
-        const_expert_alpha_2,
-        const_expert_v,
-        None,
-        group_tp,
-        tp_world_size,
-        tp_rank_id,
-        expert_shard_type,
-        shared_expert_num,
-        shared_expert_rank_num,
-        global_bs,
-        comm_quant_mode,
-        comm_alg,
-        zero_expert_num,
-        copy_expert_num,
-        const_expert_num,
-    )
+        rules, expand_x, expert_ids, expand_idx, ep_send_counts, expert_scales,
+        group_ep, ep_world_size, ep_rank_id, moe_expert_num,
+        tp_send_counts, x_active_mask, expand_scales, shared_expert_x, elastic_info, ori_x,
+        const_expert_alpha_1, const_expert_alpha_2, const_expert_v, None,
+        group_tp, tp_world_size, tp_rank_id, expert_shard_type, shared_expert_num, shared_expert_rank_num,
+        global_bs, comm_quant_mode, comm_alg, zero_expert_num, copy_expert_num, const_expert_num,
+    )  # fmt: skip
     (row,) = combined.results
     assert isinstance(row, Result)
     tokens, width = row.shape
@@ -114,5 +88,5 @@ def moe_distribute_combine_add_rms_norm(
     rules.dtype("gamma", gamma, (expand_x.dtype,), ", as expand_x is")
     rules.rank("gamma", gamma, 1)
     rules.equal("gamma.size(0)", gamma.size(0), "expand_x.size(1)", width)
-    whole = Result((tokens, 1, width), row.dtype)
-    return Plan((whole, Result((tokens, 1, 1), torch.float32), whole))
+    rows = Result((tokens, 1, width), row.dtype)
+    return Plan((rows, Result((tokens, 1, 1), torch.float32), rows))

@@ -1,9 +1,9 @@
-"""npu_moe_distribute_dispatch and its second version: what may be passed, and what comes back.
+"""npu_moe_distribute_dispatch and its second version: argument rules and results.
 
-x (BS, H) are tokens, expert_ids (BS, K) their experts. A rank takes up to A = global_bs * min(its experts, K) rows, one
-of a shared expert as many as the ranks have tokens that send theirs to it. With quant_mode 2 they are int8, with a
-scale each; scales (shared experts + moe_expert_num, H) are then multiplied to the rows of an expert first. x of int32,
-eight int4 in each, goes as it is, with scales (BS,).
+x (BS, H) are tokens, expert_ids (BS, K) their experts. A rank receives up to A = global_bs * min(local experts, K)
+rows; the rank of a shared expert receives all tokens of the ranks that use it. With quant_mode 2 rows are int8 with a
+scale each, and scales (shared experts + moe_expert_num, H) are multiplied to the rows of an expert before. x of int32,
+eight packed int4 each, is sent unchanged, with scales (BS,).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class DispatchPlan(Plan):
-    """Rows that a rank takes at most, and how long the counts of what it took are.
+    """``rows`` is the most rows that a rank receives, ``counts`` and ``assist`` the sizes of two index results.
 
-    ``specials`` are experts that compute nothing, which the ``second`` version knows.
+    ``specials`` is the number of experts that compute nothing; only the ``second`` version has them.
     """
 
     rows: Size
@@ -50,7 +50,7 @@ def moe_distribute_dispatch_v2(
     rules: Rules,
     x: Tensor,
     expert_ids: Tensor,
-    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    group_ep: str,  # noqa: ARG001  (used by the reference)
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
@@ -59,9 +59,9 @@ def moe_distribute_dispatch_v2(
     expert_scales: Tensor | None,
     elastic_info: Tensor | None,
     performance_info: Tensor | None,
-    group_tp: str,  # noqa: ARG001  (without meaning)
+    group_tp: str,  # noqa: ARG001  (ignored by the device)
     tp_world_size: int,
-    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    tp_rank_id: int,  # noqa: ARG001  (ignored by the device)
     expert_shard_type: int,
     shared_expert_num: int,
     shared_expert_rank_num: int,
@@ -76,7 +76,7 @@ def moe_distribute_dispatch_v2(
     x_dtype: int | None,
     scales_dtype: int | None,
 ) -> DispatchPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_none(rules, ", as this version has no use for it", elastic_info=elastic_info)
     check_none(rules, ": the host measures no waiting", performance_info=performance_info)
     check_none(rules, " on A2 and A3", y_dtype=y_dtype, x_dtype=x_dtype, scales_dtype=scales_dtype)
@@ -91,7 +91,7 @@ def moe_distribute_dispatch_v2(
     check_tokens(rules, "x", x, expert_ids, moe_expert_num + specials, limits(comm_alg))
     _check_quantisation(rules, x, scales, quant_mode, layout)
     check_mask(rules, x_active_mask, expert_ids)
-    rows, counts = _check_rest(rules, x, expert_ids, expert_scales, global_bs, layout, second=True)
+    rows, counts = _check_sizes(rules, x, expert_ids, expert_scales, global_bs, layout, second=True)
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = torch.sym_max(expert_ids.size(0) * expert_ids.size(1), rows * 128)
     sizes = (rows, counts, assist)
@@ -104,16 +104,16 @@ def moe_distribute_dispatch(
     rules: Rules,
     x: Tensor,
     expert_ids: Tensor,
-    group_ep: str,  # noqa: ARG001  (asked when ranks communicate)
+    group_ep: str,  # noqa: ARG001  (used by the reference)
     ep_world_size: int,
     ep_rank_id: int,
     moe_expert_num: int,
     scales: Tensor | None,
     x_active_mask: Tensor | None,
     expert_scales: Tensor | None,
-    group_tp: str,  # noqa: ARG001  (without meaning)
+    group_tp: str,  # noqa: ARG001  (ignored by the device)
     tp_world_size: int,
-    tp_rank_id: int,  # noqa: ARG001  (without meaning)
+    tp_rank_id: int,  # noqa: ARG001  (ignored by the device)
     expert_shard_type: int,
     shared_expert_num: int,
     shared_expert_rank_num: int,
@@ -121,14 +121,14 @@ def moe_distribute_dispatch(
     global_bs: int,
     expert_token_nums_type: int,
 ) -> DispatchPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     shared = (expert_shard_type, shared_expert_num, shared_expert_rank_num)
     layout = check_ranks_of_first(rules, ep_world_size, ep_rank_id, moe_expert_num, tp_world_size, shared)
     check_none(rules, ", as this version has no use for it", x_active_mask=x_active_mask)
     rules.dtype("x", x, HALVES)
     check_tokens(rules, "x", x, expert_ids, moe_expert_num, limits_of_first())
     _check_quantisation(rules, x, scales, quant_mode, layout)
-    rows, counts = _check_rest(rules, x, expert_ids, expert_scales, global_bs, layout, second=False)
+    rows, counts = _check_sizes(rules, x, expert_ids, expert_scales, global_bs, layout, second=False)
     rules.one_of("expert_token_nums_type", expert_token_nums_type, (0, 1))
     assist = expert_ids.size(0) * expert_ids.size(1)
     weights = select_sent_weights(expert_scales, second=False)
@@ -177,7 +177,7 @@ def _check_quantisation(rules: Rules, x: Tensor, scales: Tensor | None, quant_mo
         rules.equal("scales.size(1)", scales.size(1), "x.size(1)", x.size(1))
 
 
-def _check_rest(
+def _check_sizes(
     rules: Rules,
     x: Tensor,
     expert_ids: Tensor,
@@ -186,12 +186,12 @@ def _check_rest(
     layout: ExpertLayout,
     second: bool,
 ) -> tuple[Size, Size]:
-    """How many rows a rank takes at most, and how many counts there are of them."""
+    """Check the other arguments and return the most rows that a rank receives, and the number of counts."""
     rules.equal("x.size(0)", x.size(0), "expert_ids.size(0)", expert_ids.size(0))
     if weights is not None:
         rules.require(not (second and is_a3()), lambda: "expert_scales must be None on A3, got one")
         check_weights(rules, "expert_scales", weights, expert_ids)
     check_batch(rules, global_bs, layout.ranks)
     tokens, chosen = global_bs or x.size(0) * layout.ranks, expert_ids.size(1)
-    more = 0 if select_sent_weights(weights, second) is None else tokens * 2 * chosen * (layout.ranks // 8)
-    return layout.rows(tokens, chosen, second), layout.ranks * layout.local + more
+    extra = 0 if select_sent_weights(weights, second) is None else tokens * 2 * chosen * (layout.ranks // 8)
+    return layout.rows(tokens, chosen, second), layout.ranks * layout.local + extra

@@ -1,4 +1,4 @@
-"""What may be passed to both ways between tokens and the ranks of their experts."""
+"""Rules that npu_moe_distribute_dispatch and npu_moe_distribute_combine share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shared = tuple[int, int, int]  # expert_shard_type, shared_expert_num and shared
 
 
 def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared) -> ExpertLayout:
-    """The group and its experts, of the second version: as many on every rank that has no shared one."""
+    """Check the ranks and experts of the second version and return their layout."""
     if is_a3():
         rules.require(2 <= ranks <= 768, lambda: f"ep_world_size must be from 2 to 768, got {ranks}")
     else:
@@ -41,7 +41,7 @@ def check_ranks(rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int
 def check_ranks_of_first(
     rules: Rules, ranks: int, rank: int, experts: int, tp_ranks: int, shared: Shared
 ) -> ExpertLayout:
-    """The group and its experts, of the first version: of whole servers."""
+    """Check the ranks and experts of the first version, which needs whole servers, and return their layout."""
     if is_a3():
         rules.one_of("ep_world_size", ranks, _RANKS_OF_FIRST_ON_A3)
     else:
@@ -81,7 +81,7 @@ def _check_layout(
 
 @dataclass(frozen=True)
 class Limits:
-    """How many tokens a rank may have, how many experts a token, and how wide it may be on A3."""
+    """The most tokens per rank, the most experts per token, and the range of widths on A3."""
 
     tokens: int
     chosen: int
@@ -89,19 +89,19 @@ class Limits:
 
 
 def limits(comm_alg: str = "") -> Limits:
-    """Those of the second version."""
+    """The limits of the second version."""
     if not is_a3():
         return Limits(256, 16)
     return Limits(256, 12) if comm_alg == "fullmesh_v2" else Limits(512, 16)
 
 
 def limits_of_first() -> Limits:
-    """Those of the first version."""
+    """The limits of the first version."""
     return Limits(512, 8, (7168, 7168)) if is_a3() else Limits(256, 16)
 
 
 def check_tokens(rules: Rules, name: str, x: Tensor, expert_ids: Tensor, experts: int, limits: Limits) -> None:
-    """Tokens are rows; each names its experts."""
+    """Check the rows of tokens and their expert ids."""
     rules.rank(name, x, 2)
     rules.rank("expert_ids", expert_ids, 2)
     rules.dtype("expert_ids", expert_ids, (torch.int32,))
@@ -118,7 +118,7 @@ def check_tokens(rules: Rules, name: str, x: Tensor, expert_ids: Tensor, experts
 
 
 def check_mask(rules: Rules, mask: Tensor | None, expert_ids: Tensor) -> None:
-    """A truth for each token, or for each of its experts."""
+    """Check a mask with one bool per token, or per token and expert."""
     if mask is not None:
         rules.dtype("x_active_mask", mask, (torch.bool,))
         rules.rank("x_active_mask", mask, 1, 2)
@@ -128,7 +128,7 @@ def check_mask(rules: Rules, mask: Tensor | None, expert_ids: Tensor) -> None:
 
 
 def check_weights(rules: Rules, name: str, weights: Tensor, expert_ids: Tensor) -> None:
-    """A float for each expert of a token."""
+    """Check the weights, a float32 per token and expert."""
     rules.dtype(name, weights, (torch.float32,))
     rules.rank(name, weights, 2)
     for dim in range(2):
@@ -136,7 +136,7 @@ def check_weights(rules: Rules, name: str, weights: Tensor, expert_ids: Tensor) 
 
 
 def check_batch(rules: Rules, global_bs: int, ranks: int) -> None:
-    """The tokens of all ranks, where they are told."""
+    """Check the number of tokens of all ranks; 0 leaves it open."""
     rules.require(global_bs >= 0, lambda: f"global_bs must be at least 0, got {global_bs}")
     rules.require(
         global_bs % ranks == 0, lambda: f"global_bs must be a multiple of ep_world_size, got {global_bs} and {ranks}"
@@ -144,7 +144,7 @@ def check_batch(rules: Rules, global_bs: int, ranks: int) -> None:
 
 
 def check_specials(rules: Rules, zero: int, copy: int, const: int) -> None:
-    """Experts that compute nothing: how many of each kind."""
+    """Check the counts of zero, copy and constant experts, which compute nothing."""
     for name, number in (("zero_expert_num", zero), ("copy_expert_num", copy), ("const_expert_num", const)):
         rules.require(number >= 0, lambda: f"{name} must be at least 0, got {number}")  # noqa: B023
     rules.require(const == 0 or is_a3(), lambda: f"const_expert_num must be 0 on A2, got {const}")

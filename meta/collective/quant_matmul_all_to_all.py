@@ -1,8 +1,8 @@
-"""npu_quant_matmul_all_to_all: what may be passed on A2, and what comes back.
+"""npu_quant_matmul_all_to_all: argument rules and results on A2.
 
-x1 (bs, h) and x2 (h, n) of int8, with a float32 scale for each row and each column; the product of y_dtype is turned
-into (bs * ranks, n / ranks). A3 has no kernel for it. npu_all_to_all_quant_matmul, which on A2 takes floats and
-quantises them itself, is not served.
+x1 (bs, h) and x2 (h, n) are int8 with per-row and per-column float32 scales; the product in y_dtype is redistributed to
+(bs * ranks, n / ranks). A3 has no kernel. npu_all_to_all_quant_matmul, which on A2 quantises floating-point inputs, is
+not supported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def quant_matmul_all_to_all(
     rules: Rules,
     x1: Tensor,
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     bias: Tensor | None,
     x1_scale: Tensor | None,
@@ -50,7 +50,7 @@ def quant_matmul_all_to_all(
     y_dtype: int | None,
     comm_mode: str | None,
 ) -> MatmulPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.require(not is_a3(), lambda: "only Atlas A2 and Ascend 950 have it, got Atlas A3")
     offsets = {"common_scale": common_scale, "x1_offset": x1_offset, "x2_offset": x2_offset}
     check_none(rules, ", as this version has no use for it", **offsets)

@@ -1,8 +1,8 @@
-"""npu_quant_mm_reduce_scatter: what may be passed on A2 and A3, and what comes back.
+"""npu_quant_mm_reduce_scatter: argument rules and results on A2 and A3.
 
 As npu_mm_reduce_scatter_base with comm_mode "aiv": input (m, k) and x2 (k, n) are float16, bfloat16 or int8 with
-scales, for which y_dtype says what the product becomes. bias, (n,), is a float beside int8 too, and is added after the
-scales. The largest value is not told.
+scales, for which y_dtype is the dtype of the product. bias, (n,), is a floating-point tensor for int8 too and is added
+after the scales. amax_output is not supported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def quant_mm_reduce_scatter(
     rules: Rules,
     input: Tensor,  # noqa: A002  (the schema's name)
     x2: Tensor,
-    hcom: str,  # noqa: ARG001  (asked when ranks communicate)
+    hcom: str,  # noqa: ARG001  (used by the reference)
     world_size: int,
     reduce_op: str,
     bias: Tensor | None,
@@ -42,7 +42,7 @@ def quant_mm_reduce_scatter(
     x2_scale_dtype: int | None,
     comm_mode: str | None,
 ) -> MatmulPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_gathered(rules, input, x2, world_size, comm_turn, RANKS)
     kept = check_scattered(rules, input, world_size, reduce_op)
     dtypes = {"x1_dtype": x1_dtype, "x2_dtype": x2_dtype}

@@ -1,4 +1,4 @@
-"""What npu_all_gather_quant_mm and npu_quant_mm_reduce_scatter declare for other chips, and for later."""
+"""Arguments that npu_all_gather_quant_mm and npu_quant_mm_reduce_scatter reserve, or support on other chips only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_reserved(
     amax_output: bool,
     **dtypes: int | None,
 ) -> None:
-    """What A2 and A3 take of it: nothing."""
+    """Refuse other values than the defaults."""
     check_none(rules, " today", quant_scale=quant_scale)
     rules.one_of("block_size", block_size, (0,))
     rules.one_of("group_sizes", list(group_sizes or ()), ([], [0, 0, 0]), " on A2 and A3")

@@ -1,4 +1,4 @@
-"""The scales of a gathered or scattered product: for int8 alone."""
+"""Rules for the scales of int8 matmuls whose rows are gathered or scattered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DESTINATIONS = {torch.float16: (FLOAT16,), torch.bfloat16: (BFLOAT16,), torch.i
 
 
 def check_scales(rules: Rules, x1: Tensor, x2: Tensor, x1_scale: Tensor | None, x2_scale: Tensor | None) -> bool:
-    """Whether the scales are packed."""
+    """Check the scales and return whether they are packed."""
     rules.dtype("input", x1, (*HALVES, torch.int8))
     rules.dtype("x2", x2, (x1.dtype,), ", as input is")
     if x1.dtype != torch.int8:
@@ -54,7 +54,7 @@ def base_output(
 
 
 def quantised_output(rules: Rules, x1: Tensor, packed: bool, y_dtype: int | None) -> torch.dtype:
-    """The same for npu_all_gather_quant_mm and npu_quant_mm_reduce_scatter, to which it must be told for int8."""
+    """The dtype for npu_all_gather_quant_mm and npu_quant_mm_reduce_scatter, which require y_dtype for int8."""
     if y_dtype is None and x1.dtype != torch.int8:
         return x1.dtype
     return rules.destination("y_dtype", y_dtype, (FLOAT16,) if packed else _DESTINATIONS[x1.dtype]).storage

@@ -1,4 +1,4 @@
-"""one_, npu_one_hot, npu_mish, signs as bits, _npu_dtype_cast: what may be passed, and what comes back."""
+"""one_, npu_one_hot, npu_mish, npu_sign_bits_(un)pack and _npu_dtype_cast: argument rules and results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIGNED = (torch.float32, torch.float16)
 
 @operator("one_", reference=reference.one)
 def one(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", input, NUMBERS)
     return Plan(("input",))
 
@@ -29,9 +29,9 @@ def one_hot(
     on_value: float,  # noqa: ARG001 - any number
     off_value: float,  # noqa: ARG001 - any number
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused.
+    """Check a call against the documented rules and return its plan.
 
-    num_classes is the axis to fill, and the device's result has it last whatever is said.
+    num_classes is the axis to fill; the device's result always has it last.
     """
     rules.dtype("input", input, CLASSES)
     rules.rank("input", input, 1, 7)
@@ -42,7 +42,7 @@ def one_hot(
 
 @operator("npu_mish", reference=reference.mish)
 def mish(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", input, SIGNED)
     rules.rank("input", input, 0, 8)
     return Plan((Result(tuple(input.shape), input.dtype),))
@@ -50,7 +50,7 @@ def mish(rules: Rules, input: Tensor) -> Plan:  # noqa: A002
 
 @operator("npu_sign_bits_pack", reference=reference.sign_bits_pack)
 def sign_bits_pack(rules: Rules, input: Tensor, size: int) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", input, SIGNED)
     rules.rank("input", input, 1)
     return Plan((Result(_rows(rules, size, (input.size(0) + 7) // 8), torch.uint8),))
@@ -58,7 +58,7 @@ def sign_bits_pack(rules: Rules, input: Tensor, size: int) -> Plan:  # noqa: A00
 
 @operator("npu_sign_bits_unpack", reference=reference.sign_bits_unpack)
 def sign_bits_unpack(rules: Rules, input: Tensor, size: int, dtype: torch.dtype) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", input, (torch.uint8,))
     rules.rank("input", input, 1)
     rules.one_of("dtype", dtype, SIGNED)
@@ -74,6 +74,6 @@ def _rows(rules: Rules, size: int, count: int) -> tuple[int, int]:
 @operator("_npu_dtype_cast", reference=reference.cast)
 @operator("_npu_dtype_cast_backward", reference=reference.cast)
 def dtype_cast(rules: Rules, input: Tensor, dtype: torch.dtype) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.one_of("dtype", dtype, NUMBERS)
     return Plan((Result(tuple(input.shape), dtype),))

@@ -1,7 +1,7 @@
-"""npu_linear with its gradient, and npu_bmmV2: what may be passed, and what comes back.
+"""npu_linear with its gradient, and npu_bmmV2: argument rules and results.
 
 npu_linear takes input (M, K), weight (N, K) and bias (N,) of one float dtype. npu_bmmV2 multiplies batches of float32,
-float16 or int32 that broadcast; output_sizes, which gradients of other products pass, is not known here.
+float16 or int32 that broadcast; output_sizes, which only gradients of other operators pass, is not supported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graph_quant.meta.rules import FLOATS, Rules, Size, guard_or_false, sym_or
 from graph_quant.reference.general import matmul as reference
 from torch import Tensor
 
-FACTORS = (torch.float32, torch.float16, torch.int32)
+OPERAND_DTYPES = (torch.float32, torch.float16, torch.int32)
 
 
 def _check_matrix(rules: Rules, name: str, matrix: Tensor, dtype: torch.dtype) -> None:
@@ -24,7 +24,7 @@ def _check_matrix(rules: Rules, name: str, matrix: Tensor, dtype: torch.dtype) -
 
 @operator("npu_linear", reference=reference.linear)
 def linear(rules: Rules, input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:  # noqa: A002
-    """The plan of a call that the device carries out; any other call is refused."""
+    """Check a call against what the device supports and return its plan."""
     rules.dtype("input", input, FLOATS)
     rules.rank("input", input, 2)
     _check_matrix(rules, "weight", weight, input.dtype)
@@ -38,7 +38,7 @@ def linear(rules: Rules, input: Tensor, weight: Tensor, bias: Tensor | None) -> 
 
 @operator("npu_linear_backward", reference=reference.linear_backward)
 def linear_backward(rules: Rules, grad: Tensor, input: Tensor, weight: Tensor) -> Plan:  # noqa: A002
-    """The plan of a call that the device carries out; any other call is refused."""
+    """Check a call against what the device supports and return its plan."""
     rules.dtype("grad", grad, FLOATS)
     rules.rank("grad", grad, 2)
     _check_matrix(rules, "input", input, grad.dtype)
@@ -49,10 +49,10 @@ def linear_backward(rules: Rules, grad: Tensor, input: Tensor, weight: Tensor) -
     return Plan((Result(tuple(input.shape), grad.dtype), Result(tuple(weight.shape), grad.dtype)))
 
 
-@operator("npu_bmmV2", reference=reference.batched)
-def batched(rules: Rules, input: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
-    rules.dtype("input", input, FACTORS)
+@operator("npu_bmmV2", reference=reference.batch_matmul)
+def batch_matmul(rules: Rules, input: Tensor, mat2: Tensor, output_sizes: Sequence[int]) -> Plan:  # noqa: A002
+    """Check a call against the documented rules and return its plan."""
+    rules.dtype("input", input, OPERAND_DTYPES)
     rules.dtype("mat2", mat2, (input.dtype,), why=", the dtype of input")
     rules.rank("input", input, 2, 8)
     rules.rank("mat2", mat2, 2, 8)
@@ -60,16 +60,16 @@ def batched(rules: Rules, input: Tensor, mat2: Tensor, output_sizes: Sequence[in
     if output_sizes:
         rules.refuse(f"output_sizes must be empty, for it is known of gradients alone, got {list(output_sizes)}")
     longer = max(input.dim(), mat2.dim())
-    batch = [_broadcast(rules, input, mat2, place) for place in range(-longer, -2)]
+    batch = [_broadcast_size(rules, input, mat2, dim) for dim in range(-longer, -2)]
     return Plan((Result((*batch, input.size(-2), mat2.size(-1)), input.dtype),))
 
 
-def _broadcast(rules: Rules, left: Tensor, right: Tensor, place: int) -> Size:
-    """The size of a batch that one of two tensors has, or both."""
-    sizes = [each.size(place) for each in (left, right) if each.dim() >= -place]
+def _broadcast_size(rules: Rules, left: Tensor, right: Tensor, dim: int) -> Size:
+    """The broadcast size of a batch dimension that one or both tensors have."""
+    sizes = [operand.size(dim) for operand in (left, right) if operand.dim() >= -dim]
     first, last = sizes[0], sizes[-1]
     rules.require(
         sym_or(first == last, first == 1, last == 1),
-        lambda: f"input.size({place}) and mat2.size({place}) must be equal or 1, got {first} and {last}",
+        lambda: f"input.size({dim}) and mat2.size({dim}) must be equal or 1, got {first} and {last}",
     )
     return last if guard_or_false(first == 1) else first

@@ -1,4 +1,4 @@
-"""npu_sim_exponential_, which fills its argument: what may be passed."""
+"""npu_sim_exponential_, which fills its argument: argument rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sim_exponential(
     lambd: float,
     generator: torch.Generator | None,  # noqa: ARG001 - that of the device, or another
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 0, MOST)
     rules.require(x.is_contiguous(), lambda: f"input must be contiguous, got strides {list(x.stride())}")

@@ -1,4 +1,4 @@
-"""npu_transpose, and npu_confusion_transpose with its gradient: a copy whose dimensions are in another order."""
+"""npu_transpose, and npu_confusion_transpose with its gradient: copies with permuted dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_quant.meta.rules import Rules, Size
 from graph_quant.reference.general import transpose as reference
 from torch import Tensor
 
-MOVED = (
+DTYPES = (
     torch.float16,
     torch.float32,
     torch.int8,
@@ -28,7 +28,7 @@ MOVED = (
 
 @operator("npu_transpose", reference=reference.transpose)
 def transpose(rules: Rules, input: Tensor, perm: Sequence[int], require_contiguous: bool) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_order(rules, perm, "input.dim()", input.dim())
     rules.require(
         require_contiguous or input.is_contiguous(),
@@ -39,7 +39,7 @@ def transpose(rules: Rules, input: Tensor, perm: Sequence[int], require_contiguo
 
 @dataclass(frozen=True)
 class ConfusionPlan(Plan):
-    """The input is seen as ``before``, its dimensions are put into ``order``, and the result is seen as ``after``."""
+    """The input is reshaped to ``before``, permuted by ``order``, and reshaped to ``after``."""
 
     before: tuple[Size, ...]
     order: tuple[int, ...]
@@ -50,10 +50,10 @@ class ConfusionPlan(Plan):
 def confusion_transpose(
     rules: Rules, x: Tensor, perm: Sequence[int], shape: Sequence[int], transpose_first: bool
 ) -> ConfusionPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    rules.dtype("input", x, MOVED)
-    for place, size in enumerate(shape):
-        rules.at_least(f"shape[{place}]", size, 0)
+    """Check a call against the documented rules and return its plan."""
+    rules.dtype("input", x, DTYPES)
+    for index, size in enumerate(shape):
+        rules.at_least(f"shape[{index}]", size, 0)
     rules.equal("the number of elements of shape", prod(shape), "that of input", x.numel())
     if transpose_first:
         _check_order(rules, perm, "input.dim()", x.dim())
@@ -66,22 +66,20 @@ def confusion_transpose(
 def confusion_transpose_backward(
     rules: Rules, x: Tensor, perm: Sequence[int], shape: Sequence[Size], transpose_first: bool
 ) -> ConfusionPlan:
-    """The plan of the way back, to ``shape``: ``transpose_first`` is what it is not on the way there."""
-    rules.dtype("grad", x, MOVED)
+    """Check a gradient of shape ``shape``; ``transpose_first`` is the negation of the forward argument."""
+    rules.dtype("grad", x, DTYPES)
     rules.equal("the number of elements of shape", prod(shape), "that of grad", x.numel())
     if transpose_first:
         _check_order(rules, perm, "grad.dim()", x.dim())
     else:
         _check_order(rules, perm, "len(shape)", len(shape))
     before = tuple(x.shape) if transpose_first else tuple(shape[dim] for dim in perm)
-    back = tuple(perm.index(dim) for dim in range(len(perm)))
-    return _confusion(x, before, back, tuple(shape))
+    inverse = tuple(perm.index(dim) for dim in range(len(perm)))
+    return _confusion(x, before, inverse, tuple(shape))
 
 
-def _confusion(
-    given: Tensor, before: tuple[Size, ...], order: tuple[int, ...], after: tuple[Size, ...]
-) -> ConfusionPlan:
-    return ConfusionPlan((Result(after, given.dtype),), before, order, after)
+def _confusion(x: Tensor, before: tuple[Size, ...], order: tuple[int, ...], after: tuple[Size, ...]) -> ConfusionPlan:
+    return ConfusionPlan((Result(after, x.dtype),), before, order, after)
 
 
 def _check_order(rules: Rules, perm: Sequence[int], what: str, count: int) -> None:

@@ -1,7 +1,7 @@
-"""npu_reshape, npu_slice, npu_pad, npu_broadcast and npu_indexing: results that hold what the input holds elsewhere.
+"""npu_reshape, npu_slice, npu_pad, npu_broadcast and npu_indexing: copies of elements of the input.
 
-Sizes are said in full: no -1 stands for what is left. npu_reshape copies memory as it lies, so that its input is
-contiguous, and with can_refresh the device writes no result at all.
+Sizes are explicit: -1 is not inferred. npu_reshape copies memory, so its input must be contiguous; with can_refresh the
+device writes no result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 @operator("npu_reshape", reference=reference.reshape)
 def reshape(rules: Rules, input: Tensor, shape: Sequence[int], can_refresh: bool) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_sizes(rules, "shape", shape)
     count = 1
     for size in shape:
@@ -30,12 +30,12 @@ def reshape(rules: Rules, input: Tensor, shape: Sequence[int], can_refresh: bool
     return Plan((Result(tuple(shape), input.dtype),))
 
 
-@operator("npu_slice", reference=reference.cut)
-def cut(rules: Rules, input: Tensor, offsets: Sequence[int], size: Sequence[int]) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
-    for name, given in (("offsets", offsets), ("size", size)):
-        rules.equal(f"len({name})", len(given), "input.dim()", input.dim())
-        _check_sizes(rules, name, given)
+@operator("npu_slice", reference=reference.slice_dims)
+def slice_dims(rules: Rules, input: Tensor, offsets: Sequence[int], size: Sequence[int]) -> Plan:  # noqa: A002
+    """Check a call against the documented rules and return its plan."""
+    for name, sizes in (("offsets", offsets), ("size", size)):
+        rules.equal(f"len({name})", len(sizes), "input.dim()", input.dim())
+        _check_sizes(rules, name, sizes)
     for dim, (start, length) in enumerate(zip(offsets, size, strict=True)):
         _check_end(rules, dim, start, length, input.size(dim))
     return Plan((Result(tuple(size), input.dtype),))
@@ -43,7 +43,7 @@ def cut(rules: Rules, input: Tensor, offsets: Sequence[int], size: Sequence[int]
 
 @operator("npu_pad", reference=reference.pad)
 def pad(rules: Rules, input: Tensor, paddings: Sequence[int]) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_sizes(rules, "paddings", paddings)
     rules.require(
         len(paddings) % 2 == 0 and len(paddings) <= 2 * input.dim(),
@@ -57,13 +57,13 @@ def pad(rules: Rules, input: Tensor, paddings: Sequence[int]) -> Plan:  # noqa: 
 
 @operator("npu_broadcast", reference=reference.broadcast)
 def broadcast(rules: Rules, input: Tensor, size: Sequence[int]) -> Plan:  # noqa: A002
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check_sizes(rules, "size", size)
     rules.require(
         len(size) >= input.dim(), lambda: f"len(size) must be at least input.dim(), got {len(size)} and {input.dim()}"
     )
-    for place in range(1, input.dim() + 1):
-        rules.one_or(f"input.size(-{place})", input.size(-place), f"size[-{place}]", size[-place])
+    for dim in range(1, input.dim() + 1):
+        rules.one_or(f"input.size(-{dim})", input.size(-dim), f"size[-{dim}]", size[-dim])
     return Plan((Result(tuple(size), input.dtype),))
 
 
@@ -75,13 +75,13 @@ def _check_end(rules: Rules, dim: int, start: int, length: int, size: Size) -> N
 
 
 def _check_sizes(rules: Rules, name: str, sizes: Sequence[int]) -> None:
-    for place, size in enumerate(sizes):
-        rules.at_least(f"{name}[{place}]", size, 0)
+    for index, size in enumerate(sizes):
+        rules.at_least(f"{name}[{index}]", size, 0)
 
 
 @dataclass(frozen=True)
 class IndexingPlan(Plan):
-    """``ranges`` are the elements of each dimension of the input."""
+    """``ranges`` are the indices that are kept in each dimension."""
 
     ranges: tuple[range, ...]
 
@@ -99,9 +99,9 @@ def indexing(
     new_axis_mask: int,
     shrink_axis_mask: int,
 ) -> IndexingPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
-    for name, given in (("begin", begin), ("end", end), ("strides", strides)):
-        rules.equal(f"len({name})", len(given), "input.dim()", input.dim())
+    """Check a call against the documented rules and return its plan."""
+    for name, numbers in (("begin", begin), ("end", end), ("strides", strides)):
+        rules.equal(f"len({name})", len(numbers), "input.dim()", input.dim())
     masks = {"ellipsis_mask": ellipsis_mask, "new_axis_mask": new_axis_mask, "shrink_axis_mask": shrink_axis_mask}
     for name, mask in masks.items():
         rules.one_of(name, mask, (0,), why=" on the host")

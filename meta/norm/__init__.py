@@ -1,1 +1,1 @@
-"""Normalisation, alone and fused with a sum and a quantisation."""
+"""Rules of norms, alone and fused with an addition and a quantisation."""

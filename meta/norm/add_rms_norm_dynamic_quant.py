@@ -1,9 +1,9 @@
-"""npu_add_rms_norm_dynamic_quant: what may be passed, and what comes back.
+"""npu_add_rms_norm_dynamic_quant: argument rules and results.
 
-x1 and x2 are alike, float16 or bfloat16 of two to eight dimensions. gamma, beta and the smooth scales are vectors,
-as long as x1 is wide, and of its dtype. output_mask says which of the two quantisations is wanted, at least one, and
-those whose smooth scale is given; without it the first is, and the second where both smooth scales are there: the
-second alone is refused. A result that is not wanted is one number without a meaning.
+x1 and x2 have the same shape and dtype, float16 or bfloat16, two to eight dimensions. gamma, beta and the smooth scales
+are vectors of size x1.size(-1) in the dtype of x1. output_mask selects the quantisations: at least one, and every one
+whose smooth scale is given. Without it the first is computed, and the second if both smooth scales are given; the
+second smooth scale alone is refused. A result that is not selected is a scalar without meaning.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_rms_norm_dynamic_quant(
     output_mask: Sequence[bool] | None,
     y_dtype: torch.dtype | int | None,
 ) -> NormQuantPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_sum(rules, x1, x2, gamma, HALVES)
     rules.rank("x1", x1, 2, 8)
     rows = {"gamma": gamma, "smooth_scale1": smooth_scale1, "smooth_scale2": smooth_scale2, "beta": beta}
@@ -53,7 +53,7 @@ def add_rms_norm_dynamic_quant(
             rules.rank(name, row, 1)
             rules.equal(f"{name}.size(0)", row.size(0), "x1.size(-1)", x1.size(-1))
     check_positive_epsilon(rules, epsilon)
-    outputs = _outputs(rules, output_mask, (smooth_scale1, smooth_scale2))
+    outputs = _select_outputs(rules, output_mask, (smooth_scale1, smooth_scale2))
     destination = rules.destination("y_dtype", y_dtype, (INT8, INT4))
     rules.packable("x1.size(-1)", x1.size(-1), destination)
     y = Result(destination.stored_shape(x1.shape), destination.storage)
@@ -63,7 +63,7 @@ def add_rms_norm_dynamic_quant(
     return NormQuantPlan((*ys, like(x1), *scales), destination, outputs)
 
 
-def _outputs(
+def _select_outputs(
     rules: Rules, mask: Sequence[bool] | None, smooth: tuple[Tensor | None, Tensor | None]
 ) -> tuple[bool, bool]:
     if mask is None:
@@ -74,9 +74,9 @@ def _outputs(
         return True, smooth[1] is not None
     rules.require(len(mask) == 2, lambda: f"output_mask must have 2 elements, got {list(mask)}")
     rules.require(any(mask), lambda: f"output_mask must be True for one result at least, got {list(mask)}")
-    for place, (wanted, scale) in enumerate(zip(mask, smooth, strict=True)):
+    for index, (wanted, scale) in enumerate(zip(mask, smooth, strict=True)):
         rules.require(
             wanted or scale is None,
-            lambda place=place: f"output_mask[{place}] must be True beside smooth_scale{place + 1}, got {list(mask)}",  # type: ignore[misc]
+            lambda index=index: f"output_mask[{index}] must be True beside smooth_scale{index + 1}, got {list(mask)}",  # type: ignore[misc]
         )
     return bool(mask[0]), bool(mask[1])

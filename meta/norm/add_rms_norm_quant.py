@@ -1,9 +1,10 @@
-"""npu_add_rms_norm_quant: what may be passed, and what comes back.
+"""npu_add_rms_norm_quant: argument rules and results.
 
-x1 and x2 are alike, float16 or bfloat16 of one to eight dimensions; gamma and beta are of their dtype, with the shape
-of the last dimensions, those that are normalised. Scales and zero points have the shape of gamma: float32 and int32, or
-all bfloat16 beside such an x1. Those of the first result may also be float16 and int8, which are widened. With beta,
-and without a second result, they may be one element each: such a call has a kernel of its own. dst_type is int8.
+x1 and x2 have the same shape and dtype, float16 or bfloat16, one to eight dimensions; gamma and beta have their dtype
+and the shape of the last dimensions, which are normalised. Scales and zero points have the shape of gamma: float32 and
+int32, or all bfloat16 with a bfloat16 x1. Those of the first result may also be float16 and int8, which are widened.
+With beta and without a second result they may have one element each, for which there is a separate kernel. dst_type is
+int8.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class AddNormQuantPlan(Plan):
-    """``per_tensor`` where one scale serves all elements, which another kernel computes, in another order."""
+    """``per_tensor`` if one scale is for all elements; that is another kernel with another order of operations."""
 
     per_tensor: bool
 
@@ -44,7 +45,7 @@ def add_rms_norm_quant(
     div_mode: bool,
     dst_type: int | None,
 ) -> AddNormQuantPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     check_terms(rules, x1, x2, HALVES)
     rules.dtype("gamma", gamma, (x1.dtype,), ", the dtype of x1")
     rules.require(axis == -1, lambda: f"axis must be -1, got {axis}")

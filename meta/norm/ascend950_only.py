@@ -1,4 +1,4 @@
-"""Norms and hyper-connections that CANN has kernels for on Ascend 950 alone, as its documents say: refused for that."""
+"""Norms and hyper-connections for which CANN documents kernels on Ascend 950 only; every call is refused."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ from graph_quant.meta.rules import Rules
 @operator("npu_rms_norm_dynamic_mx_quant")
 @operator("npu_rms_norm_quant_v2")
 def on_950(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call."""
     rules.refuse_for("Ascend 950")

@@ -1,4 +1,4 @@
-"""batch_norm_reduce: what may be passed, and what comes back.
+"""batch_norm_reduce: argument rules and results.
 
 input is (N, C, H, W) of float32, float16 or bfloat16. eps is reserved.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @operator("batch_norm_reduce", reference=reference)
 def batch_norm_reduce(rules: Rules, x: Tensor, eps: float) -> Plan:  # noqa: ARG001 - reserved
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 4)
     channels = Result((x.size(1),), torch.float32)

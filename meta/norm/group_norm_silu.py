@@ -1,7 +1,8 @@
-"""npu_group_norm_silu: what may be passed, and what comes back.
+"""npu_group_norm_silu: argument rules and results.
 
-input has two to eight dimensions, none empty, the second of them channels that ``group`` divides. weight and bias have
-an element for each channel, in one dtype: input's or float32. Results are y like input, and mean and rstd in its dtype.
+input has two to eight dimensions, none empty; input.size(1) is a multiple of ``group``. weight and bias have
+an element per channel and one dtype, that of input or float32. Results are y, like input, and mean and rstd in its
+dtype.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torch import Tensor
 def group_norm_silu(
     rules: Rules, x: Tensor, weight: Tensor | None, bias: Tensor | None, group: int, eps: float
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 2, 8)
     rules.not_empty("input", x)

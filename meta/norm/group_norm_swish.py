@@ -1,7 +1,7 @@
-"""npu_group_norm_swish and its gradient: what may be passed, and what comes back.
+"""npu_group_norm_swish and its gradient: argument rules and results.
 
-input has two to eight dimensions, none empty, the second of them channels that num_groups divides; weight and bias have
-an element for each channel, all in one dtype. A gradient is for at most 4000 channels in a group.
+input has two to eight dimensions, none empty; input.size(1) is a multiple of num_groups. weight and bias have
+an element per channel, all in one dtype. A gradient allows at most 4000 channels per group.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def group_norm_swish(
     eps: float | None,
     swish_scale: float | None,  # noqa: ARG001 - any
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, x, num_groups, {"weight": weight, "bias": bias})
     rules.require(eps is None or eps > 0, lambda: f"eps must be above 0, got {eps}")
     moment = Result((x.size(0), num_groups), weight.dtype)
@@ -62,7 +62,7 @@ def group_norm_swish_grad(
     grad_input_mask: Sequence[bool],  # noqa: ARG001 - torch_npu asks for all three
     swish_scale: float | None,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, x, num_groups, {"weight": weight, "bias": bias})
     rules.like("grad", grad, "input", x)
     for name, moment in (("mean", mean), ("rstd", rstd)):

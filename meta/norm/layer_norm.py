@@ -1,9 +1,10 @@
-"""npu_add_layer_norm, npu_deep_norm and npu_layer_norm_eval: what may be passed, and what comes back.
+"""npu_add_layer_norm, npu_deep_norm and npu_layer_norm_eval: argument rules and results.
 
-gamma and beta are alike and have the shape of the last dimensions, those that are normalised. The two terms of a sum
-have the same shape, not empty: in npu_add_layer_norm float32 beside half precision with float32 parameters, which gives
-float32, or one dtype, with parameters of it or of float32; in npu_deep_norm all of one dtype. Means and rstd are
-float32 with 1 for each dimension that is normalised. npu_layer_norm_eval takes parameters of input's dtype, or none.
+gamma and beta have the same dtype and the shape of the last dimensions, which are normalised. The two terms of a sum
+have the same shape, not empty. In npu_add_layer_norm they are float32 and half precision with float32 parameters, which
+gives float32, or one dtype with parameters of that dtype or float32; in npu_deep_norm everything has one dtype. mean
+and rstd are float32 with size 1 in the normalised dimensions. npu_layer_norm_eval takes parameters in the dtype of
+input, or none.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def add_layer_norm(
     epsilon: float,  # noqa: ARG001
     additional_output: bool,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("x1", x1, FLOATS)
     rules.rank("x1", x1, 1, 8)
     is_mixed = x1.dtype != x2.dtype
@@ -60,7 +61,7 @@ def deep_norm(
     alpha: float,  # noqa: ARG001
     epsilon: float,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 2, 8)
     rules.dtype("gx", gx, (x.dtype,), ", the dtype of x")
@@ -81,7 +82,7 @@ def layer_norm_eval(
     bias: Tensor | None,
     eps: float,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     count = len(normalized_shape)
     rules.require(

@@ -1,8 +1,8 @@
-"""npu_mhc_post and its gradient: what may be passed, and what comes back.
+"""npu_mhc_post and its gradient: argument rules and results.
 
 x is (batch, tokens, 4, channels) or (tokens, 4, channels) of float16 or bfloat16, not empty, with channels a multiple
-of 128 up to 100000; h_out has no streams, h_post (..., 4) and h_res (..., 4, 4) are float32. The public document of
-torch_npu names Ascend 950 alone, the kernels' own A2 and A3 too, where h_res must be given. The gradient is for any
+of 128 up to 100000; h_out has no streams, h_post (..., 4) and h_res (..., 4, 4) are float32. The document of
+torch_npu names Ascend 950 only, that of the kernels A2 and A3 too, where h_res must be given. The gradient takes any
 number of streams and channels.
 """
 
@@ -39,7 +39,7 @@ def _check_part(rules: Rules, name: str, part: Tensor, dtype: torch.dtype, sizes
 
 @operator("npu_mhc_post", reference=reference.mhc_post)
 def mhc_post(rules: Rules, x: Tensor, h_res: Tensor | None, h_out: Tensor, h_post: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, x, h_res, h_out, h_post)
     rules.equal("x.size(-2)", x.size(-2), "the streams", STREAMS)
     channels = x.size(-1)
@@ -52,7 +52,7 @@ def mhc_post(rules: Rules, x: Tensor, h_res: Tensor | None, h_out: Tensor, h_pos
 def mhc_post_backward(
     rules: Rules, grad_y: Tensor, x: Tensor, h_res: Tensor | None, h_out: Tensor, h_post: Tensor
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     _check(rules, x, h_res, h_out, h_post)
     rules.like("grad_y", grad_y, "x", x)
     mixed = Result((*x.shape[:-1], x.size(-2)), torch.float32)

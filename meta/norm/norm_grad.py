@@ -1,7 +1,7 @@
 """The gradients of npu_rms_norm and npu_deep_norm, which torch_npu's autograd calls.
 
-dy is like what was normalised, mean and rstd as the forward call gives them. No tensor may be empty: the device's
-tiling refuses that, whatever the document says. Gradients of gamma and beta are float32, whatever their dtype.
+dy has the shape and dtype of the input, mean and rstd those of the forward call. No tensor may be empty: the device's
+tiling refuses that, against the document. Gradients of gamma and beta are float32 for every dtype.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 @operator("npu_rms_norm_backward", reference=reference.rms_norm_backward, node="RmsNormGrad")
 def rms_norm_backward(rules: Rules, dy: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor) -> Plan:
-    """The plan of a call that the device allows; any other call is refused."""
+    """Check a call against what the device supports and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
     rules.like("dy", dy, "input", x)
@@ -39,7 +39,7 @@ def deep_norm_backward(
     rstd: Tensor,
     alpha: float,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the device allows; any other call is refused."""
+    """Check a call against what the device supports and return its plan."""
     rules.dtype("dy", dy, FLOATS)
     rules.rank("dy", dy, 2, 8)
     rules.not_empty("dy", dy)
@@ -56,7 +56,7 @@ def deep_norm_backward(
 
 
 def _check_moments(rules: Rules, name: str, moment: Tensor, x_name: str, x: Tensor, gamma: Tensor) -> None:
-    """One number for all that is normalised together; those dimensions are 1."""
+    """Check a statistic with size 1 in the normalised dimensions."""
     rules.rank(name, moment, x.dim(), why=f", as {x_name} has")
     kept = x.dim() - gamma.dim()
     for dim, size in enumerate(moment.shape):

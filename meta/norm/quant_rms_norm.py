@@ -1,4 +1,4 @@
-"""ATB's _npu_quant_rms_norm: the norm of the last dimension by root mean square, as int8 by one scale and offset."""
+"""ATB's _npu_quant_rms_norm: RMS norm of the last dimension, quantised to int8 with one scale and offset."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def quant_rms_norm(
     output: Tensor,
     eps: float,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Check a call against the rules of the library and return its plan."""
     rules.dtype("self", x, (torch.float16, torch.bfloat16))
     rules.rank("self", x, 1, MOST_DIMS)
     rules.not_empty("self", x)

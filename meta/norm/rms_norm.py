@@ -1,8 +1,8 @@
-"""npu_rms_norm and npu_gemma_rms_norm: what may be passed, and what comes back.
+"""npu_rms_norm and npu_gemma_rms_norm: argument rules and results.
 
-input has one to eight dimensions. gamma has the shape of its last ones, those that are normalised, and its dtype;
-npu_rms_norm also takes a float32 gamma beside half precision. Results are of input's shape and dtype, and rstd in
-float32 with 1 for each dimension that is normalised.
+input has one to eight dimensions. gamma has the shape of the last dimensions, which are normalised, and the dtype of
+input; npu_rms_norm also takes a float32 gamma with half precision. Results are y, like input, and rstd in float32 with
+size 1 in the normalised dimensions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 @operator("npu_rms_norm", reference=reference.rms_norm)
 def rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
     rules.dtype("gamma", gamma, (x.dtype, torch.float32), f" beside input of {x.dtype}")
@@ -28,7 +28,7 @@ def rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
 
 @operator("npu_gemma_rms_norm", reference=reference.gemma_rms_norm)
 def gemma_rms_norm(rules: Rules, x: Tensor, gamma: Tensor, epsilon: float) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 1, 8)
     rules.dtype("gamma", gamma, (x.dtype,), ", the dtype of input")

@@ -1,7 +1,8 @@
-"""npu_rms_norm_quant: what may be passed, and what comes back.
+"""npu_rms_norm_quant: argument rules and results.
 
-x is float16 or bfloat16 of one to eight dimensions, not empty. gamma and beta are alike and of its dtype: (n,) or
-(1, n), n as x is wide. scale is one element of x's dtype, offset one int8. The result is int8, or int4 in int32.
+x is float16 or bfloat16 of one to eight dimensions, not empty. gamma and beta have its dtype and the
+shape (n,) or (1, n) with n = x.size(-1). scale is one element in the dtype of x, offset one int8. The result is int8,
+or int4 packed in int32.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class RmsNormQuantPlan(Plan):
-    """``destination`` is what the norm is quantised to."""
+    """``destination`` is the integer type of the result."""
 
     destination: Destination
 
@@ -37,7 +38,7 @@ def rms_norm_quant(
     epsilon: float,
     dst_dtype: int | None,
 ) -> RmsNormQuantPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Check a call against the documented rules and return its plan."""
     rules.dtype("x", x, HALVES)
     rules.rank("x", x, 1, 8)
     rules.not_empty("x", x)

@@ -17,7 +17,7 @@ Run = Callable[[Callable[[int, str], Any]], list[Any]]
 @contextmanager
 def ranks(number: int) -> Iterator[Run]:
     """How a function of a rank and the name of its group is run by every rank, to a list of what each returns."""
-    store, before = HashStore(), process_group._finders[:]
+    store, before = HashStore(), process_group._resolvers[:]
 
     def join(rank: int) -> HostHccl:
         return HostHccl(store, rank, number, timedelta(seconds=60), f"thread_{rank}")
@@ -30,4 +30,4 @@ def ranks(number: int) -> Iterator[Run]:
                 pool.map(lambda rank: function(rank, backends[rank].get_hccl_comm_name()), range(number))
             )
         finally:
-            process_group._finders[:] = before
+            process_group._resolvers[:] = before

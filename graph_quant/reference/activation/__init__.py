@@ -1,1 +1,1 @@
-"""Gated activations, and those fused with a quantisation."""
+"""Activations, losses and dropout, some fused with a quantisation."""

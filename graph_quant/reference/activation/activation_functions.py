@@ -1,7 +1,7 @@
-"""The functions that gate: ``x / (1 + exp(-x))`` and its kin, in float32 with a rounding after each operation.
+"""SiLU, GELU, ReLU and SwiGLU in float32, with a rounding after each operation.
 
-The exponential is taken in float64 and rounded, so that it is the float32 nearest to the true value on every processor
-and in compiled code too. The device's own may be off by its last bit, which no source states.
+The exponential is computed in float64 and rounded, so that it is correctly rounded on every processor and in compiled
+code too. The device's may be off by one bit; no source documents it.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from torch import Tensor
 
 RELU, GELU_TANH, GELU_ERF, FAST_GELU, SILU = 1, 2, 3, 4, 5
-# The polynomial p of which ``1 / (1 + exp(x * p(x * x)))`` is the normal distribution function between the limits.
+# The polynomial p for which ``1 / (1 + exp(x * p(x * x)))`` approximates the normal CDF between the limits.
 _ERF = (-0.3512339572e-8, 0.2645266170e-6, -0.7929488134e-5, 0.1106123840e-3, 0.6518995814e-4, -0.7266616915e-1)
 _ERF_CONSTANT, _ERF_LOW, _ERF_HIGH = -0.1595769883e1, -13.15, 5.751
 
 
 def exp_float32(values: Tensor) -> Tensor:
-    """``exp(values)``, the nearest float32."""
+    """``exp(values)``, correctly rounded to float32."""
     return values.double().exp_().float()
 
 
@@ -25,7 +25,7 @@ def swish(values: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def apply_activation(values: Tensor, act_type: int) -> Tensor:
-    """What ``act_type`` of the grouped products makes of float32 ``values``; 0 leaves them."""
+    """The activation that ``act_type`` of the grouped matmuls selects, of float32 ``values``; 0 is the identity."""
     if act_type == RELU:
         return values.relu()
     if act_type == GELU_TANH:
@@ -39,7 +39,7 @@ def apply_activation(values: Tensor, act_type: int) -> Tensor:
 
 
 def gelu_erf(values: Tensor, low: float, high: float) -> Tensor:
-    """The gelu of float32 ``values`` by the polynomial that kernels take for the error function, within its limits."""
+    """GELU of float32 ``values``, with the kernels' polynomial approximation of erf and its limits."""
     values = values.clamp(min=low)
     limited = values.clamp(max=high)
     squared = limited * limited
@@ -53,9 +53,9 @@ EVEN_ODD = 1
 
 
 def apply_swiglu(values: Tensor, activate_left: bool, mode: int, limit: float, alpha: float, bias: float) -> Tensor:
-    """``swish(a) * b`` of the halves of float32 ``values``, the left one swished or the right.
+    """``swish(a) * b`` of the halves of float32 ``values``; a is the left half or the right.
 
-    The modes 1 and 2 limit both and add ``bias`` to b; mode 1 takes even and odd columns for halves, the even swished.
+    Modes 1 and 2 clamp both and add ``bias`` to b. In mode 1 a is the even columns and b the odd ones.
     """
     if mode == EVEN_ODD:
         swished, linear = values[..., ::2], values[..., 1::2]

@@ -1,8 +1,8 @@
 """npu_clipped_swiglu: ``swish(min(a, limit), alpha) * (clamp(b, limit) + bias)``.
 
-The dimensions from ``dim`` on are one row. a and b are its even and odd elements, or its halves. Half precision is
-widened and rounded once. With group_index only the first rows are computed, as many as its values add up to; the device
-leaves the others as it found the memory, here they are zero.
+The dimensions from ``dim`` on form one row. a and b are its even and odd elements, or its halves. Half precision is
+computed in float32 and rounded once. With group_index only the first ``sum(group_index)`` rows are computed; the device
+leaves the others uninitialised, here they are zero.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _HALVES = 2
 
 
 @value_check
-def group_sizes(group_index: Tensor) -> Tensor:
-    for place, size in enumerate(group_index.tolist()):
+def check_group_sizes(group_index: Tensor) -> Tensor:
+    for index, size in enumerate(group_index.tolist()):
         if size < 0:
-            raise Refusal(f"npu_clipped_swiglu: group_index[{place}] must not be negative, got {size}")
+            raise Refusal(f"npu_clipped_swiglu: group_index[{index}] must not be negative, got {size}")
     return group_index
 
 
 def clipped_swiglu(
     x: Tensor, group_index: Tensor | None, dim: int, alpha: float, limit: float, bias: float, interleaved: bool
 ) -> Tensor:
-    """The gate of ``x``, half as long in ``dim``."""
+    """Clipped SwiGLU of ``x``; the result has half the size in ``dim``."""
     dim = dim % x.dim()
     rows = x.reshape(x.shape[:dim].numel(), x.shape[dim:].numel())
     y = apply_swiglu(rows.float(), True, EVEN_ODD if interleaved else _HALVES, limit, alpha, bias).to(x.dtype)
     if group_index is not None:
-        count = group_sizes(group_index).sum()
+        count = check_group_sizes(group_index).sum()
         computed = torch.arange(rows.size(0), device=x.device) < count
         y = torch.where(computed.unsqueeze(-1), y, 0.0)
     return y.reshape(*x.shape[:dim], x.size(dim) // 2, *x.shape[dim + 1 :])

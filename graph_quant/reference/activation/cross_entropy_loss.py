@@ -1,7 +1,7 @@
-"""npu_cross_entropy_loss: log_softmax and the loss of its targets at once, and the gradient, in float32.
+"""npu_cross_entropy_loss and its gradient: log_softmax and negative log-likelihood in float32.
 
-A row's loss is minus the logarithm of its target's probability, times the target's weight, and 0 for the label that
-is left out. With label smoothing a share of it is the sum over all labels. A mean is over the weights of the targets.
+The loss of a row is the negative log-probability of its target times the weight of the target, and 0 for ignore_index.
+Label smoothing mixes in the sum over all classes. The mean divides by the sum of the targets' weights.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 
 @value_check
-def labels(op: str, target: Tensor, classes: int) -> Tensor:
-    """``target``, refused where it is no label: one that is left out is a label as well."""
+def check_targets(op: str, target: Tensor, classes: int) -> Tensor:
+    """``target``; refuses values that are no class. ignore_index has to be a class too."""
     wrong = (target < 0) | (target >= classes)
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
@@ -23,7 +23,7 @@ def labels(op: str, target: Tensor, classes: int) -> Tensor:
 
 
 def _weights(target: Tensor, weight: Tensor | None, ignore_index: int) -> Tensor:
-    """The weight of each row's target, 0 where the row is left out."""
+    """The weight of every row's target, 0 for ignored rows."""
     chosen = torch.ones_like(target, dtype=torch.float32) if weight is None else weight.index_select(0, target)
     return chosen if ignore_index < 0 else chosen * (target != ignore_index)
 
@@ -37,7 +37,7 @@ def cross_entropy_loss(
     label_smoothing: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """``(loss, log_prob, zloss, lse_for_zloss)``, the last two empty."""
-    target = labels("npu_cross_entropy_loss", target, input.size(1))
+    target = check_targets("npu_cross_entropy_loss", target, input.size(1))
     shifted = input.float() - input.float().amax(1, keepdim=True)
     log_prob = shifted - shifted.exp().sum(1, keepdim=True).log()
     weights = _weights(target, weight, ignore_index)
@@ -58,8 +58,8 @@ def cross_entropy_loss(
 def cross_entropy_loss_backward(
     grad_loss: Tensor, log_prob: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
 ) -> Tensor:
-    """The gradient of the input: probabilities less one at the target, times its weight."""
-    target = labels("npu_cross_entropy_loss_backward", target, log_prob.size(1))
+    """The gradient of the input: probabilities minus the one-hot target, times its weight."""
+    target = check_targets("npu_cross_entropy_loss_backward", target, log_prob.size(1))
     rows = grad_loss.float() * _weights(target, weight, ignore_index)
     if reduction == "mean":
         rows = rows / log_prob.size(0)

@@ -1,14 +1,14 @@
-"""npu_dequant_swiglu_quant: an int32 product becomes numbers, is gated, and is quantised again.
+"""npu_dequant_swiglu_quant: dequantises an int32 product, applies SwiGLU and quantises to int8.
 
-``v = x * weight_scale * activation_scale``, an int32 bias added before and a floating one after; half-precision x is v
-itself. With s the gate of v, as ``gates`` has it, and M = 127:
+``v = x * weight_scale * activation_scale``; an int32 bias is added before the scales, a floating-point one after. For
+half-precision x, v is x. With s the SwiGLU of v, as in ``activation_functions``, and M = 127:
 
 * dynamic: ``s * quant_scale``; rows in groups take ``scale = absmax * (1/M)`` and ``y = rint(s / scale)``, rows without
   groups ``scale = absmax / M`` and ``y = rint(s * (1 / scale))``: two kernels that round differently;
 * static: ``rint(s / quant_scale + quant_offset)``, one quant_scale for all columns as ``s * (1 / quant_scale)``. The
   device does not write the scale; here it is zero.
 
-Rows that belong to no group the device leaves as it found the memory; here they are zero.
+The device leaves rows outside all groups uninitialised; here they are zero.
 """
 
 from __future__ import annotations
@@ -33,25 +33,9 @@ _LARGEST, _INVERSE = 127.0, float(torch.tensor(1.0 / 127.0))
 Pair = tuple[Tensor, Tensor]
 
 
-def dequant_swiglu_quant(
-    x: Tensor,
-    weight_scale: Tensor | None,
-    activation_scale: Tensor | None,
-    bias: Tensor | None,
-    quant_scale: Tensor | None,
-    quant_offset: Tensor | None,
-    group_index: Tensor | None,
-    activate_left: bool,
-    quant_mode: int,
-    swiglu_mode: int,
-    clamp_limit: float,
-    glu_alpha: float,
-    glu_bias: float,
-) -> Pair:
-    """The quantised rows and, for dynamic quantisation, their scales."""
-    gate = activate_left, quant_mode, swiglu_mode, clamp_limit, glu_alpha, glu_bias
-    tensors = x, weight_scale, activation_scale, bias, quant_scale, quant_offset
-    return swiglu_of_rows(*tensors, group_index, *gate, torch.compiler.is_compiling())
+def dequant_swiglu_quant(dst_type: object, round_mode: object, activate_dim: object, **arguments: Any) -> Pair:  # noqa: ARG001
+    """The quantised rows and their scales; the rules allow one value of the named arguments."""
+    return swiglu_of_rows(**arguments, fused=torch.compiler.is_compiling())
 
 
 def _infer(x: Tensor, *_: object) -> Pair:
@@ -77,13 +61,13 @@ def swiglu_of_rows(
     glu_bias: float,
     fused: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Rows in groups, or one group of all rows. A step of its own, whose course depends on where the groups lie.
+    """The results for rows in groups, or for one group of all rows; opaque because the groups depend on data.
 
-    Compiled code fuses what is done to some rows, so few that what lies between its two passes stays in the cache.
+    Compiled code fuses the operations on a block of rows, small enough for its intermediate results to stay in cache.
     """
     y, scale = _infer(x)
-    given, all_y = (each.reshape(scale.numel(), each.size(-1)) for each in (x, y))
-    all_scales = scale.view(-1)
+    x_rows, y_rows = (tensor.reshape(scale.numel(), tensor.size(-1)) for tensor in (x, y))
+    scale_rows = scale.view(-1)
     if group_index is None:
         groups = [Span(0, 0, scale.numel())]
     else:
@@ -91,31 +75,31 @@ def swiglu_of_rows(
         groups = spans(_OP, group_index, kind, group_index.size(0), x.size(0), "group_index")
         y.zero_()
         scale.zero_()
-    quantising = quant_scale, quant_offset, quant_mode, group_index is not None
-    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, *quantising)
+    quantisation = quant_scale, quant_offset, quant_mode, group_index is not None
+    parameters = _Parameters.of(x, weight_scale, activation_scale, bias, *quantisation)
     gate = activate_left, swiglu_mode, clamp_limit, glu_alpha, glu_bias
     for group in groups:
-        # Fused, little lies between, and each call costs some time of its own.
+        # Fused code has fewer intermediates, and every call has an overhead.
         for rows in row_blocks(group.start, group.end, x.size(-1) // (8 if fused else 1)):
-            compute = _fused() if fused and rows.stop - rows.start > 1 else _group
-            all_y[rows], all_scales[rows] = compute(given[rows], parameters.of_group(rows, group.weight), *gate)
+            compute = _compiled() if fused and rows.stop - rows.start > 1 else _compute_rows
+            y_rows[rows], scale_rows[rows] = compute(x_rows[rows], parameters.of_group(rows, group.weight), *gate)
     return y, scale
 
 
-def _group(x: Tensor, parameters: _Parameters, activate_left: bool, *gate: Any) -> Pair:
+def _compute_rows(x: Tensor, parameters: _Parameters, activate_left: bool, *gate: Any) -> Pair:
     """Rows of one group."""
-    return parameters.quantised(apply_swiglu(parameters.restored(x, slice(None), 0), activate_left, *gate), 0)
+    return parameters.quantise(apply_swiglu(parameters.dequantise(x, slice(None), 0), activate_left, *gate), 0)
 
 
 @functools.cache
-def _fused() -> Callable[..., Pair]:
-    # Half-precision operators that were fused would keep float32 between them.
-    return torch.compile(_group, dynamic=True, options={"emulate_precision_casts": True})
+def _compiled() -> Callable[..., Pair]:
+    # Without this option, fused half-precision operators keep float32 intermediates.
+    return torch.compile(_compute_rows, dynamic=True, options={"emulate_precision_casts": True})
 
 
 @dataclass(frozen=True)
 class _Parameters:
-    """Each as (groups, columns), or (rows, 1) for the tokens."""
+    """The parameters as (groups, columns), those of tokens as (rows, 1)."""
 
     channels: Tensor | None
     tokens: Tensor | None
@@ -138,22 +122,23 @@ class _Parameters:
         in_groups: bool,
     ) -> _Parameters:
         width, is_integer = x.size(-1), x.dtype == torch.int32
-        columns = 1 if _is_one(quant_scale, in_groups, quant_mode) else width // 2
-        smooth, shift = _by_row(quant_scale, columns), _by_row(quant_offset, columns)
-        restoring = (_by_row(weight_scale, width), _by_row(activation_scale, 1), _by_row(bias, width))
-        return cls(*(restoring if is_integer else (None, None, None)), smooth, shift, quant_mode == 1, in_groups)
+        columns = 1 if _is_per_tensor(quant_scale, in_groups, quant_mode) else width // 2
+        smooth, shift = _as_rows(quant_scale, columns), _as_rows(quant_offset, columns)
+        dequantisation = (_as_rows(weight_scale, width), _as_rows(activation_scale, 1), _as_rows(bias, width))
+        return cls(*(dequantisation if is_integer else (None, None, None)), smooth, shift, quant_mode == 1, in_groups)
 
     def of_group(self, rows: slice, group: int) -> _Parameters:
-        """Those of some rows of a group."""
-        place = slice(group, group + 1)
+        """The parameters of some rows of a group."""
+        index = slice(group, group + 1)
         channels, added, smooth, shift = (
-            None if each is None else each[place] for each in (self.channels, self.added, self.smooth, self.shift)
+            None if parameter is None else parameter[index]
+            for parameter in (self.channels, self.added, self.smooth, self.shift)
         )
         tokens = None if self.tokens is None else self.tokens[rows]
         return _Parameters(channels, tokens, added, smooth, shift, self.dynamic, self.in_groups)
 
-    def restored(self, x: Tensor, rows: slice, group: int) -> Tensor:
-        """The numbers that rows of x stand for."""
+    def dequantise(self, x: Tensor, rows: slice, group: int) -> Tensor:
+        """Rows of x in float32."""
         values, bias = x[rows], None if self.added is None else self.added[group]
         if bias is not None and bias.dtype == torch.int32:
             values, bias = values + bias, None
@@ -162,11 +147,11 @@ class _Parameters:
         numbers = numbers if self.tokens is None else numbers.mul_(self.tokens[rows])
         return numbers if bias is None else numbers.add_(bias.float())
 
-    def quantised(self, values: Tensor, group: int) -> Pair:
+    def quantise(self, values: Tensor, group: int) -> Pair:
         """Gated rows as int8, and their scales."""
         smooth = None if self.smooth is None else self.smooth[group].float()
         if self.dynamic:
-            return dynamic_rows(values if smooth is None else values.mul_(smooth), self.in_groups)
+            return quantise_rows(values if smooth is None else values.mul_(smooth), self.in_groups)
         if smooth is not None and self.shift is not None:
             if smooth.size(-1) == 1:
                 inverse = 1.0 / smooth
@@ -177,19 +162,19 @@ class _Parameters:
         return saturate(values, INT8), values.new_zeros(values.shape[:-1])
 
 
-def _is_one(parameter: Tensor | None, in_groups: bool, quant_mode: int) -> bool:
-    """Whether one number serves all columns."""
+def _is_per_tensor(parameter: Tensor | None, in_groups: bool, quant_mode: int) -> bool:
+    """Whether one element is for all columns."""
     if parameter is None or not in_groups:
         return parameter is not None and parameter.numel() == 1
     return quant_mode == 0 and parameter.dim() == 1
 
 
-def _by_row(parameter: Tensor | None, columns: int) -> Tensor | None:
+def _as_rows(parameter: Tensor | None, columns: int) -> Tensor | None:
     return None if parameter is None else parameter.reshape(parameter.numel() // columns, columns)
 
 
-def dynamic_rows(values: Tensor, divides: bool) -> Pair:
-    """Rows as int8 and their scales; ``divides`` by the scale, or multiplies with its inverse."""
+def quantise_rows(values: Tensor, divides: bool) -> Pair:
+    """Rows as int8 and their scales; ``divides`` by the scale, or multiplies by its reciprocal."""
     largest = values.abs().amax(-1, keepdim=True)
     scale = largest * _INVERSE if divides else largest / _LARGEST
     scaled = values.div_(scale) if divides else values.mul_(1.0 / scale)
@@ -215,4 +200,5 @@ def dequant_swiglu_quant_node(
 ) -> tuple[Tensor, Tensor]:
     tensors = x, weight_scale, activation_scale, bias, quant_scale, quant_offset, group_index
     mode = int(quant_mode == "dynamic")
-    return dequant_swiglu_quant(*tensors, activate_left, mode, swiglu_mode, clamp_limit, glu_alpha, glu_bias)
+    gate = activate_left, mode, swiglu_mode, clamp_limit, glu_alpha, glu_bias
+    return swiglu_of_rows(*tensors, *gate, torch.compiler.is_compiling())

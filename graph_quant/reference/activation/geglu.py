@@ -1,8 +1,8 @@
-"""npu_geglu: one half of a tensor times the gelu of the other, in float32; both results are rounded once.
+"""npu_geglu: one half of a tensor times the GELU of the other, in float32; both results are rounded once.
 
-Of float16 the gelu is rounded before the product. approximate 1 is ``x / (1 + exp(-1.5957691 * (x + 0.044715 *
-x**3)))``, the hyperbolic tangent as the kernel writes it; 0 is the error function, by a polynomial. The exponential is
-the float32 nearest to the true value; a device's may be off by its last bit.
+For float16 the GELU is rounded before the product. approximate 1 is ``x / (1 + exp(-1.5957691 * (x + 0.044715 *
+x**3)))``, the kernel's form of the tanh approximation; 0 is erf by a polynomial. The exponential is correctly rounded;
+a device's may be off by one bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from graph_quant.ge import kernel
 from graph_quant.reference.activation.activation_functions import exp_float32, gelu_erf
 from torch import Tensor
 
-# Where the kernel limits the polynomial for the error function.
+# The limit of the kernel's polynomial for erf.
 _ERF_HIGH = 5.75
 
 
@@ -21,11 +21,11 @@ def geglu(x: Tensor, *, dim: int = -1, approximate: int = 1, activate_left: bool
     """``(other * gelu(gate), gelu(gate))``; the gate is the second half, or the first."""
     left, right = x.float().chunk(2, dim)
     gate, other = (left, right) if activate_left else (right, left)
-    activated = _tanh(gate) if approximate else gelu_erf(gate, -torch.inf, _ERF_HIGH)
+    activated = _gelu_tanh(gate) if approximate else gelu_erf(gate, -torch.inf, _ERF_HIGH)
     gelu = activated.to(x.dtype)
     return (other * (gelu.float() if x.dtype == torch.float16 else activated)).to(x.dtype), gelu
 
 
-def _tanh(x: Tensor) -> Tensor:
+def _gelu_tanh(x: Tensor) -> Tensor:
     argument = (x * x * x * 0.044715 + x) * 1.5957691
     return x / (exp_float32(-argument) + 1.0)

@@ -1,7 +1,7 @@
 """npu_gelu, npu_fast_gelu, npu_silu and npu_silu_: computed in float32, rounded once.
 
-Strides decide nothing. The error and exponential functions are the CPU's; a device's may differ by a few units in the
-last place of float32.
+The result does not depend on strides. erf and exp are the CPU's; a device's may differ by a few units in the last
+place of float32.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 @kernel("GeluV2", flops=8)
 def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    """``x`` times the normal distribution function, or its approximation by a hyperbolic tangent."""
+    """``x`` times the normal CDF, or its tanh approximation."""
     return functional.gelu(x.contiguous(), approximate=approximate)
 
 
@@ -31,5 +31,5 @@ def silu(x: Tensor) -> Tensor:
 
 
 def silu_in_place(input: Tensor) -> Tensor:  # noqa: A002
-    """``silu`` in the place of its input."""
+    """``silu`` written over its input."""
     return input.copy_(silu(input))

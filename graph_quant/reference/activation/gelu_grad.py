@@ -1,7 +1,7 @@
 """The gradients of npu_gelu, npu_fast_gelu and npu_silu: computed in float32, rounded once.
 
-No public source has the kernels of A2 and A3: the formulas are the documents', the error and exponential functions the
-CPU's, and a device may differ by a few units in the last place of float32.
+The kernels of A2 and A3 are not public: the formulas are those of the documents, erf and exp are the CPU's, and a
+device may differ by a few units in the last place of float32.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from graph_quant.ge import kernel
 from torch import Tensor
 
 aten = torch.ops.aten
-# The slope of the logistic function that stands for the normal distribution's.
+# The steepness of the sigmoid that approximates the normal CDF.
 SLOPE = 1.702
 
 
 def gelu_backward(grad_output: Tensor, x: Tensor, approximate: str) -> Tensor:
-    """``grad_output`` times the slope of gelu; both are broadcast and promoted first."""
+    """``grad_output`` times the derivative of GELU; both are broadcast and promoted first."""
     dtype = torch.promote_types(grad_output.dtype, x.dtype)
-    given, at = torch.broadcast_tensors(grad_output.to(dtype), x.to(dtype))
-    return gelu_grad_v2(given, at, approximate=approximate)
+    upstream, point = torch.broadcast_tensors(grad_output.to(dtype), x.to(dtype))
+    return gelu_grad_v2(upstream, point, approximate=approximate)
 
 
 @kernel("GeluGradV2", flops=14)
@@ -31,19 +31,19 @@ def gelu_grad_v2(dy: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
 def fast_gelu_backward(dy: Tensor, x: Tensor) -> Tensor:
     """``dy * ((s - 1) * -1.702 * x + 1) * s`` with ``s = 1 / (exp(-1.702 * x) + 1)``."""
     wide = x.float()
-    steep = wide * -SLOPE
-    sigmoid = 1.0 / (torch.exp(steep) + 1.0)
-    return (dy.float() * ((sigmoid - 1.0) * steep + 1.0) * sigmoid).to(x.dtype)
+    scaled = wide * -SLOPE
+    sigmoid = 1.0 / (torch.exp(scaled) + 1.0)
+    return (dy.float() * ((sigmoid - 1.0) * scaled + 1.0) * sigmoid).to(x.dtype)
 
 
 def silu_backward(grad: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """The gradient of ``x``; ``y`` is what the operator gave."""
+    """The gradient of ``x``; ``y`` is the result of the operator."""
     return swish_grad(grad, x, y)
 
 
 @kernel("SwishGrad", flops=7)
 def swish_grad(grad: Tensor, x: Tensor, y: Tensor | None = None, *, scale: float = 1.0) -> Tensor:  # noqa: ARG001
-    """``grad * (s + scale * x * s * (1 - s))`` with s the logistic function of ``scale * x``."""
-    wide, given = (each if each.dtype == torch.float64 else each.float() for each in (x, grad))
+    """``grad * (s + scale * x * s * (1 - s))`` with s the sigmoid of ``scale * x``."""
+    wide, upstream = (tensor if tensor.dtype == torch.float64 else tensor.float() for tensor in (x, grad))
     gate = torch.sigmoid(scale * wide)
-    return (given * gate * (1.0 + scale * wide * (1.0 - gate))).to(x.dtype)
+    return (upstream * gate * (1.0 + scale * wide * (1.0 - gate))).to(x.dtype)

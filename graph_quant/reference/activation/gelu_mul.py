@@ -1,6 +1,6 @@
-"""npu_gelu_mul: the gelu of the first half of each row times the second, in float32, rounded once.
+"""npu_gelu_mul: the GELU of the first half of each row times the second, in float32, rounded once.
 
-Both forms of gelu are those of ``gates``: the polynomial and the order of the A2/A3 kernel.
+Both forms of GELU are those of ``activation_functions``: the polynomial and the order of the A2/A3 kernel.
 """
 
 from __future__ import annotations

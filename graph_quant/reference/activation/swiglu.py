@@ -1,8 +1,8 @@
 """npu_swiglu: ``swish(a) * b`` of the halves of a dimension, and its gradient.
 
-Half precision is widened, gated as ``a / (1 + exp(-a)) * b`` and rounded once; the kernel of float32 takes another way,
-``(1 / (1 + exp(-a))) * a * b``. The gradient g becomes ``(s * (1 - s) * a + s) * g * b`` and ``s * a * g`` with
-``s = 1 / (1 + exp(-a))``, half precision widened and rounded once; the kernel of float32 multiplies by b before g.
+Half precision is computed in float32 as ``a / (1 + exp(-a)) * b`` and rounded once; the float32 kernel computes
+``(1 / (1 + exp(-a))) * a * b``. With g the gradient of the result and ``s = 1 / (1 + exp(-a))``, the gradients are
+``(s * (1 - s) * a + s) * g * b`` and ``s * a * g``, rounded once; the float32 kernel multiplies by b before g.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def swiglu(x: Tensor, dim: int) -> Tensor:
-    """The gate of ``x``, half as long in ``dim``."""
+    """SwiGLU of ``x``; the result has half the size in ``dim``."""
     swished, linear = x.chunk(2, dim) if x.size(dim) else (x, x)
     if x.dtype == torch.float32:
         return 1.0 / (exp_float32(-swished) + 1.0) * swished * linear
@@ -29,11 +29,13 @@ def swi_glu(x: Tensor, *, dim: int = -1) -> Tensor:
 def swiglu_backward(grad_output: Tensor, x: Tensor, dim: int) -> Tensor:
     """The gradient of ``x``."""
     swished, linear = (half.float() for half in (x.chunk(2, dim) if x.size(dim) else (x, x)))
-    given = grad_output.float()
+    upstream = grad_output.float()
     sigmoid = 1.0 / (exp_float32(-swished) + 1.0)
-    slope = sigmoid * (1.0 - sigmoid) * swished + sigmoid
-    of_swished = slope * linear * given if x.dtype == torch.float32 else slope * given * linear
-    return torch.cat([of_swished, sigmoid * swished * given], dim).to(x.dtype) if x.size(dim) else torch.empty_like(x)
+    derivative = sigmoid * (1.0 - sigmoid) * swished + sigmoid
+    of_swished = derivative * linear * upstream if x.dtype == torch.float32 else derivative * upstream * linear
+    return (
+        torch.cat([of_swished, sigmoid * swished * upstream], dim).to(x.dtype) if x.size(dim) else torch.empty_like(x)
+    )
 
 
 @kernel("SwiGluGrad", flops=9)

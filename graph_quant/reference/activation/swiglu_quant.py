@@ -1,13 +1,13 @@
-"""npu_swiglu_quant: rows are gated, smoothed by the scales of their group, and quantised.
+"""npu_swiglu_quant: SwiGLU, smooth scales per group, and quantisation.
 
-With s the gate of a row in float32, and a rounding after each operation:
+With s the SwiGLU of a row in float32, and a rounding after each operation:
 
-* dynamic: ``v = s * smooth_scales``, ``scale = 127 / absmax(v)``, of int4 7 / absmax(v), and ``y = rint(v * scale)``.
-  The scale is what the row was multiplied with, the inverse of what other operators return; it is infinite for a row
-  of zeros;
+* dynamic: ``v = s * smooth_scales``, ``scale = 127 / absmax(v)``, for int4 ``7 / absmax(v)``, and
+  ``y = rint(v * scale)``. The scale is the multiplier, the inverse of what other operators return; it is infinite for a
+  row of zeros;
 * static: ``y = rint(s * smooth_scales + offsets)``; the scale is zero.
 
-A row after the last group is quantised as it is, without smooth_scales and offsets. int4 come two to an int8.
+Rows after the last group are quantised without smooth_scales and offsets. Two int4 are packed into an int8.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ def swiglu_quant(
     group_list_type: int,
     destination: Destination = INT8,
 ) -> tuple[Tensor, Tensor]:
-    """The quantised rows, and what each was multiplied with."""
+    """The quantised rows and their multipliers."""
     leading, height, width = x.shape[:-1], x.shape[:-1].numel(), x.size(-1) // 2
     rows = apply_swiglu(x.reshape(height, x.size(-1)).float(), activate_left, 0, 0.0, 1.0, 0.0)
     shift = None if quant_mode else offsets
     if group_index is None:
-        changed = rows * _by_group(smooth_scales)[0]
-        changed = changed if shift is None else changed + _by_group(shift)[0]
+        scaled = rows * _as_matrix(smooth_scales)[0]
+        scaled = scaled if shift is None else scaled + _as_matrix(shift)[0]
     else:
         owner = owners(_OP, "group_index", group_index, group_list_type, group_index.size(0), height)
         group = owner.clamp(min=0)
-        changed = rows * _by_group(smooth_scales).index_select(0, group)
-        changed = changed if shift is None else changed + _by_group(shift).index_select(0, group)
-        changed = torch.where((owner >= 0).unsqueeze(-1), changed, rows)
+        scaled = rows * _as_matrix(smooth_scales).index_select(0, group)
+        scaled = scaled if shift is None else scaled + _as_matrix(shift).index_select(0, group)
+        scaled = torch.where((owner >= 0).unsqueeze(-1), scaled, rows)
     if quant_mode:
-        largest = changed.abs().amax(-1, keepdim=True)
-        # A number divided by a tensor would be the number times the reciprocal.
+        largest = scaled.abs().amax(-1, keepdim=True)
+        # torch computes scalar / tensor as scalar * reciprocal, which rounds twice.
         scale = torch.full_like(largest, destination.high) / largest
-        changed = changed * scale
+        scaled = scaled * scale
     else:
-        scale = changed.new_zeros((height, 1))
-    y = saturate(changed, destination).reshape(*leading, width)
+        scale = scaled.new_zeros((height, 1))
+    y = saturate(scaled, destination).reshape(*leading, width)
     return int4.pack_pairs(y) if destination.is_packed else y, scale.reshape(leading)
 
 
-def _by_group(parameter: Tensor) -> Tensor:
+def _as_matrix(parameter: Tensor) -> Tensor:
     return parameter.unsqueeze(-1) if parameter.dim() == 1 else parameter
 
 

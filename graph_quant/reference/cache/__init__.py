@@ -1,1 +1,1 @@
-"""Writing into caches and reading from them."""
+"""KV caches: writes, reads and fused kernels that fill them."""

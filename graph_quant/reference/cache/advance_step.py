@@ -1,9 +1,9 @@
-"""npu_advance_step_flashattn: the next step of generation, written into tokens, positions, lengths and slots.
+"""npu_advance_step_flashattn: advances generation by one step and updates tokens, positions, lengths and slots.
 
-As the kernels do it, which is not all as the documents say. Without speculation a slot is
-``(block_tables[0, position // block_size] + stride * query) * block_size + position % block_size``, position the length
-before the step: the kernel reads the table from its first row on. Behind the queries one place is cleared, the first.
-With speculation a slot is taken from the sequence's own row.
+This follows the kernels where they differ from the documents. Without speculation a slot is
+``(block_tables[0, position // block_size] + stride * query) * block_size + position % block_size``, where position is
+the length before the step: the kernel reads the table from its first row on. Only the first entry after the queries is
+cleared. With speculation the slot comes from the sequence's own row.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ OP = "npu_advance_step_flashattn"
 
 
 @value_check
-def within(what: str, places: Tensor, count: int) -> Tensor:
-    """``places``, refused where one of them is not of ``count``."""
-    wrong = (places < 0) | (places >= count)
+def check_indices(what: str, indices: Tensor, count: int) -> Tensor:
+    """``indices``; refuses any outside [0, count)."""
+    wrong = (indices < 0) | (indices >= count)
     if bool(wrong.any()):
-        raise Refusal(f"{OP}: {what} must lie in [0, {count}), got {int(places[wrong][0])}")
-    return places
+        raise Refusal(f"{OP}: {what} must lie in [0, {count}), got {int(indices[wrong][0])}")
+    return indices
 
 
 def advance_step(
@@ -40,24 +40,24 @@ def advance_step(
     """Writes into input_tokens, input_positions, seq_lens and slot_mapping."""
     width = block_tables.size(1)
     if spec_token is not None and accepted_num is not None:
-        each = sampled_token_ids.size(1)
-        positions = input_positions + accepted_num.repeat_interleave(each) + 1
-        blocks = within("the blocks of input_positions", positions // block_size, width)
-        first = torch.arange(len(accepted_num), device=positions.device).repeat_interleave(each) * width
+        steps = sampled_token_ids.size(1)
+        positions = input_positions + accepted_num.repeat_interleave(steps) + 1
+        blocks = check_indices("the blocks of input_positions", positions // block_size, width)
+        first = torch.arange(len(accepted_num), device=positions.device).repeat_interleave(steps) * width
         slots = block_tables.reshape(-1)[first + blocks] * block_size + positions % block_size
-        tokens = torch.cat([_last(sampled_token_ids), spec_token], 1).reshape(-1)
-        for written, values in (
+        tokens = torch.cat([_last_tokens(sampled_token_ids), spec_token], 1).reshape(-1)
+        for target, values in (
             (input_positions, positions),
             (seq_lens, positions + 1),
             (slot_mapping, slots),
             (input_tokens, tokens),
         ):
-            written.copy_(values)
+            target.copy_(values)
         return ()
     positions = seq_lens[:num_queries].clone()
-    blocks = within("the blocks of seq_lens", positions // block_size, block_tables.numel())
-    places = torch.arange(num_queries, device=positions.device) * width
-    slots = (block_tables.reshape(-1)[blocks] + places) * block_size + positions % block_size
+    blocks = check_indices("the blocks of seq_lens", positions // block_size, block_tables.numel())
+    offsets = torch.arange(num_queries, device=positions.device) * width
+    slots = (block_tables.reshape(-1)[blocks] + offsets) * block_size + positions % block_size
     input_tokens[num_queries], input_positions[num_queries], slot_mapping[num_queries] = 0, 0, -1
     input_tokens[:num_queries] = sampled_token_ids[:, 0]
     seq_lens[:num_queries] = positions + 1
@@ -66,9 +66,10 @@ def advance_step(
     return ()
 
 
-def _last(sampled: Tensor) -> Tensor:
-    """The token before the smallest of each row and a -1 behind it, as a column: the last that is not -1."""
+def _last_tokens(sampled: Tensor) -> Tensor:
+    """The last token of each row that is not -1, as a column: the one before the minimum of the row and a -1."""
     ended = torch.cat([sampled, sampled.new_full((sampled.size(0), 1), -1)], 1)
-    # As float32, which is what the kernel compares.
-    before = within("the tokens before the first -1 of sampled_token_ids", ended.float().argmin(1) - 1, sampled.size(1))
-    return sampled.gather(1, before.unsqueeze(1))
+    # The kernel compares in float32.
+    index = ended.float().argmin(1) - 1
+    index = check_indices("the tokens before the first -1 of sampled_token_ids", index, sampled.size(1))
+    return sampled.gather(1, index.unsqueeze(1))

@@ -1,10 +1,13 @@
-"""npu_gather_pa_kv_cache and its functional form: sequences are gathered from paged caches, one after the other.
+"""npu_gather_pa_kv_cache and its functional form: gathers sequences from paged caches and concatenates them.
 
-Token t of a sequence is in the block that its table names in column ``seq_offset // block size + t // block size``, at
-``t % block size``: an offset moves whole blocks.
+Token t of a sequence is in the block in column ``seq_offset // block size + t // block size`` of the block table, at
+offset ``t % block size``: seq_offset counts in whole blocks.
 """
 
 from __future__ import annotations
+
+import functools
+from typing import Any
 
 import torch
 from graph_quant.ge import kernel
@@ -19,33 +22,33 @@ OP = "npu_gather_pa_kv_cache"
 
 @value_check
 def sequence_ends(op: str, seq_lens: Tensor, tokens: int, is_cumulative: bool) -> Tensor:
-    """``seq_lens``, refused unless they are lengths, or the bounds of sequences, that fill ``tokens``."""
+    """``seq_lens``; refuses lengths, or cumulative lengths, that are negative or do not add up to ``tokens``."""
     lengths = seq_lens.diff() if is_cumulative else seq_lens
     if is_cumulative and int(seq_lens[0]) != 0:
         raise Refusal(f"{op}: seq_lens[0] must be 0 with is_seq_lens_cumsum, got {int(seq_lens[0])}")
-    for place in (lengths < 0).nonzero().flatten().tolist():
-        what = f"not be below seq_lens[{place}]" if is_cumulative else "not be negative"
-        raise Refusal(f"{op}: seq_lens[{place + is_cumulative}] must {what}, got {seq_lens.tolist()}")
+    for index in (lengths < 0).nonzero().flatten().tolist():
+        what = f"not be below seq_lens[{index}]" if is_cumulative else "not be negative"
+        raise Refusal(f"{op}: seq_lens[{index + is_cumulative}] must {what}, got {seq_lens.tolist()}")
     if int(lengths.sum()) != tokens:
         raise Refusal(f"{op}: the sum of seq_lens must be {tokens}, the tokens of key, got {int(lengths.sum())}")
     return seq_lens
 
 
-def _places(
+def _locate_tokens(
     cache: Tensor, block_tables: Tensor, seq_lens: Tensor, seq_offset: Tensor | None, tokens: int, is_cumulative: bool
 ) -> tuple[Tensor, Tensor]:
-    """For each token its block, and its place there; ``cache`` is (blocks, block size, ...)."""
+    """The block of every token and the offset in it; ``cache`` is (blocks, block size, ...)."""
     checked = sequence_ends(OP, seq_lens, tokens, is_cumulative).long()
     ends = checked[1:] if is_cumulative else checked.cumsum(0)
     token = torch.arange(tokens)
     sequence = torch.searchsorted(ends, token, right=True)
-    place = token - torch.cat([ends.new_zeros(1), ends[:-1]])[sequence]
-    column = place // cache.size(1)
+    position = token - torch.cat([ends.new_zeros(1), ends[:-1]])[sequence]
+    column = position // cache.size(1)
     if seq_offset is not None:
         column = column + (seq_offset.long() // cache.size(1))[sequence]
     column = checked_index(OP, "the values: the column of block_tables for key", column, 0, block_tables.size(1))
     block = checked_index(OP, "the values: the block of key", block_tables.long()[sequence, column], 0, cache.size(0))
-    return block, place % cache.size(1)
+    return block, position % cache.size(1)
 
 
 def gather_pa_kv_cache_functional(
@@ -61,27 +64,15 @@ def gather_pa_kv_cache_functional(
 ) -> tuple[Tensor, Tensor]:
     """The keys and values of all sequences, in the shapes of ``key`` and ``value``."""
     keys, values = view_as_tokens(key_cache, mode), view_as_tokens(value_cache, mode)
-    at = _places(keys, block_tables, seq_lens, seq_offset, key.size(0), is_seq_lens_cumsum)
-    return keys[at].reshape(key.shape), values[at].reshape(value.shape)
+    index = _locate_tokens(keys, block_tables, seq_lens, seq_offset, key.size(0), is_seq_lens_cumsum)
+    return keys[index].reshape(key.shape), values[index].reshape(value.shape)
 
 
-def gather_pa_kv_cache(
-    key_cache: Tensor,
-    value_cache: Tensor,
-    block_tables: Tensor,
-    seq_lens: Tensor,
-    key: Tensor,
-    value: Tensor,
-    seq_offset: Tensor | None,
-    is_seq_lens_cumsum: bool,
-    mode: str,
-) -> tuple[()]:
-    """The same, written over ``key`` and ``value``."""
-    found = gather_pa_kv_cache_functional(
-        key_cache, value_cache, block_tables, seq_lens, key, value, seq_offset, is_seq_lens_cumsum, mode
-    )
-    key.copy_(found[0])
-    value.copy_(found[1])
+@functools.wraps(gather_pa_kv_cache_functional)
+def gather_pa_kv_cache(**arguments: Any) -> tuple[()]:
+    """Writes the keys and values into ``key`` and ``value``."""
+    for target, gathered in zip(("key", "value"), gather_pa_kv_cache_functional(**arguments), strict=True):
+        arguments[target].copy_(gathered)
     return ()
 
 

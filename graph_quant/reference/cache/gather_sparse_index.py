@@ -1,6 +1,6 @@
-"""npu_gather_sparse_index: the rows of input that index names; its gradient adds rows up where they came from.
+"""npu_gather_sparse_index: gathers rows of input by index; its gradient is an index_add.
 
-Rows are added in their order, in the gradient's dtype, as torch's index_add does; a device adds in any order.
+Rows are added in order, in the dtype of the gradient, as index_add does. A device adds in any order.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 
 @value_check
-def rows_named(index: Tensor, rows: int) -> Tensor:
-    """``index``, refused where it names no row."""
+def check_row_indices(index: Tensor, rows: int) -> Tensor:
+    """``index``; refuses values outside [0, rows)."""
     wrong = (index < 0) | (index >= rows)
     if bool(wrong.any()):
         got = int(index[wrong][0])
@@ -23,11 +23,11 @@ def rows_named(index: Tensor, rows: int) -> Tensor:
 
 
 def gather_sparse_index(input: Tensor, index: Tensor) -> Tensor:  # noqa: A002
-    """In the shape of index, then that of a row."""
-    named = rows_named(index, input.size(0)).reshape(-1)
-    return input.index_select(0, named).reshape((*index.shape, *input.shape[1:]))
+    """Rows in the shape of index, followed by the shape of a row."""
+    flat = check_row_indices(index, input.size(0)).reshape(-1)
+    return input.index_select(0, flat).reshape((*index.shape, *input.shape[1:]))
 
 
 def gather_sparse_index_backward(grad: Tensor, self_sizes: Sequence[int], index: Tensor) -> Tensor:
     """The gradient of input."""
-    return grad.new_zeros(tuple(self_sizes)).index_add(0, rows_named(index, self_sizes[0]), grad)
+    return grad.new_zeros(tuple(self_sizes)).index_add(0, check_row_indices(index, self_sizes[0]), grad)

@@ -1,9 +1,9 @@
-"""npu_kv_rmsnorm_rope_cache and its second version: what a latent attention keeps of a token, computed and written.
+"""npu_kv_rmsnorm_rope_cache and its second version: computes and writes the KV-cache entries of latent attention.
 
-Without v, kv is the latent part, which is normalised, and the rope part, whose neighbours are pairs and come back half
-the width apart. With v, all of kv is normalised, its first channels are rotated, and v is kept as it is. All of it is
-float32 and rounded once, to the dtype of a cache: to int8 after a product with its scale and a sum with its offset. The
-norm divides by the root, and does not multiply by its reciprocal.
+Without v, kv is the latent part, which gets an RMS norm, and the rope part, whose adjacent channels form pairs and end
+half the width apart. With v, all of kv is normalised, its first channels are rotated, and v is stored unchanged.
+Everything is computed in float32 and rounded once to the dtype of the cache, for int8 after scale and offset. The norm
+divides by the root instead of multiplying by its reciprocal.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ NORM, BY_SLOT, BY_BLOCK = "Norm", ("PA", "PA_BNSD", "PA_NZ"), ("PA_BLK_BNSD", "P
 MODES = (NORM, *BY_SLOT, *BY_BLOCK)
 
 
-def kept(
+def compute_entries(
     kv: Tensor, gamma: Tensor, cos: Tensor, sin: Tensor, v: Tensor | None, epsilon: float
 ) -> tuple[Tensor, Tensor]:
-    """The float32 values for the two caches, (B, 1, S, channels) each."""
+    """The float32 values of the two caches, (B, 1, S, channels) each."""
     wide, width = kv.float(), gamma.size(0)
     latent = wide[..., :width]
     normed = divide_by_rms(latent, epsilon) * gamma.float()
-    turn = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
-    embedded = rotate_interleaved(turn, cos.float(), sin.float())
+    rope = wide[..., width:] if v is None else normed[..., : cos.size(-1)]
+    embedded = rotate_interleaved(rope, cos.float(), sin.float())
     if v is None:
         return embedded, normed
     return torch.cat([embedded, normed[..., cos.size(-1) :]], -1), v.float()
 
 
-def stored(values: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """``values`` in the dtype of their cache."""
+def to_cache_dtype(values: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """``values`` in the dtype of their cache, quantised for int8."""
     if dtype != torch.int8:
         return values.to(dtype)
     scaled = values if scale is None else values * scale.reshape(-1)
     return saturate(scaled if offset is None else scaled + offset.reshape(-1), INT8)
 
 
-def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
-    """``cache`` with ``values`` (B, 1, S, channels) where ``index`` says, written in place; below 0 is nowhere."""
+def write_entries(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
+    """Writes ``values`` (B, 1, S, channels) into ``cache`` at ``index`` in place; negative indices are skipped."""
     if torch.compiler.is_compiling():
         return cache.copy_(kv_cache_rows(cache, values, index, mode))
     if not cache.is_contiguous():
-        return cache.copy_(written(cache.contiguous(), values, index, mode))
+        return cache.copy_(write_entries(cache.contiguous(), values, index, mode))
     batches, _, length, width = values.shape
     rows = values.reshape(-1, width)
     if mode == NORM:
@@ -65,9 +65,9 @@ def written(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
     size = cache.size(1)
     slots = checked_index(OP, "index", index, -1, cache.size(0) * size)
     if mode in BY_BLOCK:
-        place = torch.arange(length)
-        pages = slots.reshape(batches, -1)[:, place // size]
-        slots = torch.where(pages < 0, pages, pages // size * size + place % size)
+        position = torch.arange(length)
+        pages = slots.reshape(batches, -1)[:, position // size]
+        slots = torch.where(pages < 0, pages, pages // size * size + position % size)
     write_rows(cache, rows, slots.reshape(-1), mode)
     return cache
 
@@ -78,8 +78,8 @@ def _like_cache(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tens
 
 @opaque(_like_cache)
 def kv_cache_rows(cache: Tensor, values: Tensor, index: Tensor, mode: str) -> Tensor:
-    """A copy of ``cache`` with ``values`` in it: which of them are written is known only with the data."""
-    return written(cache.clone(), values, index, mode)
+    """A copy of ``cache`` with ``values`` written; opaque because the indices decide which are written."""
+    return write_entries(cache.clone(), values, index, mode)
 
 
 def kv_rmsnorm_rope_cache_v2(
@@ -99,12 +99,12 @@ def kv_rmsnorm_rope_cache_v2(
     cache_mode: str,
     is_output_kv: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Writes both caches in place and gives what was kept in kv's dtype; zeros where it is not asked for."""
-    k, c = kept(kv, gamma, cos, sin, v, epsilon)
+    """Writes both caches in place and returns the entries in the dtype of kv, or zeros without is_output_kv."""
+    k, c = compute_entries(kv, gamma, cos, sin, v, epsilon)
     if kv.numel():
-        written(k_cache, stored(k, k_rope_scale, k_rope_offset, k_cache.dtype), index, cache_mode)
-        written(ckv_cache, stored(c, c_kv_scale, c_kv_offset, ckv_cache.dtype), index, cache_mode)
-    outputs = [each.to(kv.dtype) if is_output_kv else torch.zeros_like(each, dtype=kv.dtype) for each in (k, c)]
+        write_entries(k_cache, to_cache_dtype(k, k_rope_scale, k_rope_offset, k_cache.dtype), index, cache_mode)
+        write_entries(ckv_cache, to_cache_dtype(c, c_kv_scale, c_kv_offset, ckv_cache.dtype), index, cache_mode)
+    outputs = [entry.to(kv.dtype) if is_output_kv else torch.zeros_like(entry, dtype=kv.dtype) for entry in (k, c)]
     return outputs[0], outputs[1]
 
 
@@ -127,36 +127,22 @@ def kv_rmsnorm_rope_cache_node(
     cache_mode: str = NORM,
     is_output_kv: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    outputs = kv_rmsnorm_rope_cache_v2(
-        kv,
-        gamma,
-        cos,
-        sin,
-        index,
-        k_cache,
-        ckv_cache,
-        k_rope_scale,
-        c_kv_scale,
-        k_rope_offset,
-        c_kv_offset,
-        v,
-        epsilon,
-        cache_mode,
-        is_output_kv,
-    )
+    entries = (kv, gamma, cos, sin, index, k_cache, ckv_cache)
+    quantisation = (k_rope_scale, c_kv_scale, k_rope_offset, c_kv_offset)
+    outputs = kv_rmsnorm_rope_cache_v2(*entries, *quantisation, v, epsilon, cache_mode, is_output_kv)
     return k_cache, ckv_cache, *outputs
 
 
 @functools.wraps(kv_rmsnorm_rope_cache_v2)
-def kv_rmsnorm_rope_cache(**given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same, with the caches, which the device writes in place though the schema does not say so, in front."""
-    outputs = kv_rmsnorm_rope_cache_v2(**given)
-    return given["k_cache"], given["ckv_cache"], *outputs
+def kv_rmsnorm_rope_cache(**arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The caches, which the device writes in place although the schema does not say so, and the results of v2."""
+    outputs = kv_rmsnorm_rope_cache_v2(**arguments)
+    return arguments["k_cache"], arguments["ckv_cache"], *outputs
 
 
 @functools.wraps(kv_rmsnorm_rope_cache_v2)
-def kv_rmsnorm_rope_cache_v2_functional(**given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What was kept, and copies of the caches with it."""
-    caches = {name: given[name].clone() for name in ("k_cache", "ckv_cache")}
-    outputs = kv_rmsnorm_rope_cache_v2(**{**given, **caches})
+def kv_rmsnorm_rope_cache_v2_functional(**arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The results of v2 and updated copies of the caches."""
+    caches = {name: arguments[name].clone() for name in ("k_cache", "ckv_cache")}
+    outputs = kv_rmsnorm_rope_cache_v2(**{**arguments, **caches})
     return *outputs, caches["k_cache"], caches["ckv_cache"]

@@ -1,7 +1,8 @@
-"""Caches in pages: tokens of some heads, a block of them after the other.
+"""Paged KV caches.
 
-In mode Norm a cache is (blocks, block size, heads, channels). In mode PA_NZ a block keeps parts of 32 bytes of all its
-tokens together: (blocks, heads * channels / c, block size, c), or with the heads in a dimension of their own.
+In mode Norm a cache is (blocks, block size, heads, channels). In mode PA_NZ a token is split into parts of 32 bytes (c
+elements), and a block stores the same part of all its tokens together: (blocks, heads * channels / c, block size, c),
+or with the heads as a separate dimension.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ NZ_BYTES = 32
 
 
 def view_as_tokens(cache: Tensor, mode: str) -> Tensor:
-    """A view of ``cache`` as (blocks, block size, ...), the rest of it being one token."""
+    """A view of ``cache`` as (blocks, block size, ...), where the other dimensions are those of one token."""
     return cache.movedim(-2, 1) if mode == PA_NZ else cache
 
 
 def count_slots(cache: Tensor, mode: str) -> int:
-    """How many tokens ``cache`` has room for."""
+    """The number of tokens that ``cache`` can hold."""
     return cache.size(0) * cache.size(-2 if mode == PA_NZ else 1)
 
 
 def write_tokens(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
-    """``cache`` with a token of ``rows`` at each slot, written in place; a slot below 0 is nowhere."""
+    """Writes the tokens of ``rows`` to their slots of ``cache`` in place; negative slots are skipped."""
     if torch.compiler.is_compiling():
         return cache.copy_(cache_with_rows(op, argument, cache, rows, slots, mode))
     slots = checked_index(op, argument, slots.clamp(min=-1), -1, count_slots(cache, mode)).long()
@@ -42,5 +43,5 @@ def _like_cache(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tens
 
 @opaque(_like_cache)
 def cache_with_rows(op: str, argument: str, cache: Tensor, rows: Tensor, slots: Tensor, mode: str) -> Tensor:
-    """A copy of ``cache`` with ``rows`` in it: which of them are written is known only with the data."""
+    """A copy of ``cache`` with ``rows`` written; opaque because the slots decide which are written."""
     return write_tokens(op, argument, cache.clone(), rows, slots, mode)

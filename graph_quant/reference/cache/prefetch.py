@@ -1,4 +1,4 @@
-"""npu_prefetch: a weight is brought near the cores while something else is computed. No value changes by it."""
+"""npu_prefetch: prefetches a weight into the L2 cache. It changes no value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def prefetch(x: Tensor) -> tuple[()]:  # noqa: ARG001
-    """Nothing: the memory of a host has caches of its own."""
+    """Does nothing: the host manages its own caches."""
     return ()
 
 

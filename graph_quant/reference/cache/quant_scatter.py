@@ -1,13 +1,13 @@
-"""npu_quant_scatter and npu_quant_scatter_: updates are quantised, then written as scatter_update writes them.
+"""npu_quant_scatter and npu_quant_scatter_: quantises updates and writes them as scatter_update does.
 
-``sat(rint(updates / quant_scales + quant_zero_points))`` in float32, a true division, as npu_quantize divides: the
-kernel of A2 and A3 is not public, and torch_npu's own tests hold it to that operator.
+``sat(rint(updates / quant_scales + quant_zero_points))`` in float32, with a true division as in npu_quantize: the
+kernel of A2 and A3 is not public, and torch_npu's tests compare it with that operator.
 """
 
 from __future__ import annotations
 
 from graph_quant.ge import kernel
-from graph_quant.reference.cache.scatter_update import written
+from graph_quant.reference.cache.scatter_update import write_updates
 from graph_quant.reference.quant.quantize import quantize
 from torch import Tensor
 
@@ -18,7 +18,7 @@ def quant_scatter_(
     """``x`` with the quantised ``updates``, written in place."""
     zero_points = None if quant_zero_points is None else quant_zero_points.reshape(-1)
     quantised = quantize(updates, quant_scales.reshape(-1), zero_points, divide=True)
-    return written("npu_quant_scatter", x, indices, quantised, axis)
+    return write_updates("npu_quant_scatter", x, indices, quantised, axis)
 
 
 def quant_scatter(

@@ -1,4 +1,4 @@
-"""ATB's _npu_reshape_and_cache and _npu_reshape_and_cache_siso: tokens are written to their slots of paged caches."""
+"""ATB's _npu_reshape_and_cache and _npu_reshape_and_cache_siso: writes tokens to their slots of paged caches."""
 
 from __future__ import annotations
 

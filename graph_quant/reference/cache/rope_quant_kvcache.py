@@ -1,10 +1,10 @@
-"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache: queries, keys and values of a joined projection.
+"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache: RoPE, quantisation and cache write for a fused QKV.
 
-What a product left as int32 is dequantised first, in float32: a bias of int32 is added before, any other after the
-scales. Queries and keys are rotated in halves: beside float16 cosines in float16, each operation rounded, else in
-float32. Keys and values are divided by their scales, offsets are added, and the int8 are written to the caches:
-``contiguous`` a batch at its place of its sequence, ``page`` a token at its slot. Values, and keys beside bfloat16
-cosines, are quantised before they are rounded to the dtype of the results.
+int32 input is dequantised first, in float32: an int32 bias is added before the scales, any other after. Queries and
+keys are rotated by halves, with float16 cosines in float16 and a rounding after each operation, else in float32. Keys
+and values are divided by their scales, offsets are added, and the int8 are written to the caches: in mode
+``contiguous`` each batch from a position of its sequence on, in mode ``page`` each token to a slot. Values, and keys
+beside bfloat16 cosines, are quantised before they are rounded to the dtype of the results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTIGUOUS, PAGE = "contiguous", "page"
 MODES = (CONTIGUOUS, PAGE)
 
 
-def _dequantised(x: Tensor, weight: Tensor, activation: Tensor | None, bias: Tensor | None) -> Tensor:
+def _dequantise(x: Tensor, weight: Tensor, activation: Tensor | None, bias: Tensor | None) -> Tensor:
     if bias is not None and bias.dtype == torch.int32:
         x, bias = x + bias, None
     values = x.float() * weight.reshape(-1)
@@ -36,15 +36,15 @@ def _dequantised(x: Tensor, weight: Tensor, activation: Tensor | None, bias: Ten
     return values if bias is None else values + bias.float()
 
 
-def _embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Heads of ``x``, rotated; cosines are of a token, the same for its heads."""
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The heads of ``x`` rotated; all heads of a token share its cosines."""
     dtype = torch.float16 if cos.dtype == torch.float16 else torch.float32
     wide, cosines, sines = x.to(dtype), cos.to(dtype), sin.to(dtype)
     return wide * cosines + rotate_pairs(wide) * sines
 
 
 def _slots(op: str, indices: Tensor, cache: Tensor, length: int, mode: str) -> Tensor:
-    """Where the tokens go, in a cache whose first two dimensions are one."""
+    """The slots of the tokens in a cache whose first two dimensions are flattened."""
     if mode == PAGE:
         return indices
     first = checked_index(op, "indices", indices, 0, cache.size(1) - length + 1)
@@ -52,7 +52,7 @@ def _slots(op: str, indices: Tensor, cache: Tensor, length: int, mode: str) -> T
     return ((first + sequences)[:, None] + torch.arange(length, device=indices.device)).flatten()
 
 
-def _kept(
+def _rotate_and_store(
     op: str,
     x: Tensor,
     cos: Tensor,
@@ -69,29 +69,29 @@ def _kept(
     cache_mode: str,
     **_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Writes both caches in place, though the schema does not say so; gives queries, keys, values, and the caches."""
+    """Queries, keys, values and the caches, which are written in place although the schema does not say so."""
     tokens, heads = x.shape[:-1], tuple(k_cache.shape[2:])
     q, k, v = (part.unflatten(-1, (-1, heads[1])) for part in x.split(list(size_splits), -1))
-    cosines, sines = (each.reshape(*tokens, 1, heads[1]) for each in (cos, sin))
-    q, k = _embedded(q, cosines, sines), _embedded(k, cosines, sines)
+    cosines, sines = (angles.reshape(*tokens, 1, heads[1]) for angles in (cos, sin))
+    q, k = _rotate(q, cosines, sines), _rotate(k, cosines, sines)
     slots = _slots(op, indices, k_cache, tokens[1] if len(tokens) > 1 else 1, cache_mode)
     for cache, rows, scale, offset in ((k_cache, k, scale_k, offset_k), (v_cache, v, scale_v, offset_v)):
-        moved = None if offset is None else offset.reshape(heads)
-        integers = affine(rows.reshape(-1, *heads), scale.reshape(heads), moved, INT8, divide=True)
+        shift = None if offset is None else offset.reshape(heads)
+        integers = affine(rows.reshape(-1, *heads), scale.reshape(heads), shift, INT8, divide=True)
         write_tokens(op, "indices", cache, integers, slots, NORM)
-    outputs = [each.to(cos.dtype) if kv_output else each.new_empty(0, dtype=cos.dtype) for each in (k, v)]
+    outputs = [rows.to(cos.dtype) if kv_output else rows.new_empty(0, dtype=cos.dtype) for rows in (k, v)]
     return q.to(cos.dtype), outputs[0], outputs[1], k_cache, v_cache
 
 
-rope_quant_kvcache = functools.partial(_kept, "npu_rope_quant_kvcache")
+rope_quant_kvcache = functools.partial(_rotate_and_store, "npu_rope_quant_kvcache")
 
 
 def dequant_rope_quant_kvcache(
     x: Tensor, weight_scale: Tensor | None, activation_scale: Tensor | None, bias: Tensor | None, **others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The same, of int32 that are dequantised first."""
-    values = x if weight_scale is None else _dequantised(x, weight_scale, activation_scale, bias)
-    return _kept(OP, values, **others)
+    """``rope_quant_kvcache`` of dequantised int32."""
+    values = x if weight_scale is None else _dequantise(x, weight_scale, activation_scale, bias)
+    return _rotate_and_store(OP, values, **others)
 
 
 @kernel("DequantRopeQuantKvcache", flops=10, may_alias=True)

@@ -1,6 +1,6 @@
-"""npu_scatter_nd_update and its form in place: rows of indices name places in the first dimensions of a tensor.
+"""npu_scatter_nd_update and its in-place form: rows of indices index the first dimensions of a tensor.
 
-Of updates that name one place twice, a device leaves the one that came last there; here that is the last in order.
+Of several updates with the same index, a device keeps the one written last; here that is the last in order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def scatter_nd_update_(x: Tensor, indices: Tensor, updates: Tensor) -> Tensor:
-    """``x`` with ``updates`` at ``indices``, written in place."""
+    """Writes ``updates`` into ``x`` at ``indices`` in place."""
     if updates.numel():
         columns = [
             checked_index("npu_scatter_nd_update", f"indices[..., {dim}]", column.long(), 0, x.size(dim))

@@ -1,6 +1,6 @@
-"""npu_scatter_pa_kv_cache and its functional form: keys and values of tokens are written to their slots of caches.
+"""npu_scatter_pa_kv_cache and its functional form: writes keys and values to their slots of paged caches.
 
-Of tokens that name one slot twice, a device leaves one of them there; here that is the last.
+Of several tokens with the same slot, a device keeps any one; here that is the last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def scatter_pa_kv_cache(
 def scatter_pa_kv_cache_functional(
     key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor, mode: str
 ) -> tuple[Tensor, Tensor]:
-    """Copies of both caches with keys and values in them."""
+    """Copies of both caches with keys and values written."""
     caches = key_cache.clone(), value_cache.clone()
     scatter_pa_kv_cache(key, value, *caches, slot_mapping, mode)
     return caches
@@ -45,10 +45,10 @@ def scatter_pa_kv_cache_node(
     *,
     cache_mode: str = NORM,
     scatter_mode: str = "None",
-    strides: Sequence[int] = (1, 1),  # noqa: ARG001 (for scatter_mode Nct alone, as offsets)
+    strides: Sequence[int] = (1, 1),  # noqa: ARG001 (only for scatter_mode Nct, as offsets)
     offsets: Sequence[int] = (0, 0),  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:
-    if scatter_mode != "None" or any(each is not None for each in (compress_lens, compress_seq_offset, seq_lens)):
+    if scatter_mode != "None" or any(tensor is not None for tensor in (compress_lens, compress_seq_offset, seq_lens)):
         raise NotImplementedError(f"ScatterPaKvCache: scatter_mode {scatter_mode!r} has no host kernel, only 'None'")
     scatter_pa_kv_cache(key, value, key_cache, value_cache, slot_mapping, cache_mode)
     return key_cache, value_cache

@@ -1,6 +1,6 @@
-"""scatter_update and scatter_update_: each batch is written into its own, from its own position of an axis on.
+"""scatter_update and scatter_update_: writes each batch of updates from a position of an axis on.
 
-indices are one position for each batch, or rows of a batch and its position.
+indices has a position for each batch, or rows of a batch and a position.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from torch import Tensor
 
 
 def scatter_update_(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """``x`` with ``updates``, written in place."""
-    return written("scatter_update", x, indices, updates, axis)
+    """Writes ``updates`` into ``x`` in place."""
+    return write_updates("scatter_update", x, indices, updates, axis)
 
 
-def written(op: str, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """The same for the operator that refusals name."""
+def write_updates(op: str, x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
+    """Writes ``updates`` into ``x`` in place; refusals name ``op``."""
     if not updates.numel():
         return x
     axis, length = axis % x.dim(), updates.size(axis)
-    batches, starts = _places(op, indices.long(), x, axis, length)
+    batches, starts = _start_positions(op, indices.long(), x, axis, length)
     for_axis = [-1 if dim == axis else 1 for dim in range(x.dim())]
-    where = starts.reshape([-1] + [1] * (x.dim() - 1)) + torch.arange(length).reshape(for_axis)
+    index = starts.reshape([-1] + [1] * (x.dim() - 1)) + torch.arange(length).reshape(for_axis)
     if batches is None:
-        return x.scatter_(axis, where.expand(updates.shape), updates)
-    rows = x[batches].scatter(axis, where.expand(updates.shape), updates)
+        return x.scatter_(axis, index.expand(updates.shape), updates)
+    rows = x[batches].scatter(axis, index.expand(updates.shape), updates)
     return x.index_copy_(0, batches, rows)
 
 
-def _places(op: str, indices: Tensor, x: Tensor, axis: int, length: int) -> tuple[Tensor | None, Tensor]:
-    """The batches that rows of indices name, None where they stand in order, and the positions from which to write."""
+def _start_positions(op: str, indices: Tensor, x: Tensor, axis: int, length: int) -> tuple[Tensor | None, Tensor]:
+    """The batches to write, None if all in order, and their start positions."""
     last = x.size(axis) - length + 1
     if indices.dim() == 1:
         return None, checked_index(op, "indices", indices, 0, last)
@@ -40,7 +40,7 @@ def _places(op: str, indices: Tensor, x: Tensor, axis: int, length: int) -> tupl
 
 
 def scatter_update(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
-    """A copy of ``x`` with ``updates``."""
+    """A copy of ``x`` with ``updates`` written."""
     return scatter_update_(x.clone(), indices, updates, axis)
 
 

@@ -1,1 +1,1 @@
-"""Operators that communicate, alone or between their computations."""
+"""Collectives, and operators that fuse communication with computation."""

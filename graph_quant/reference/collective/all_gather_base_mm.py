@@ -1,14 +1,17 @@
-"""npu_all_gather_base_mm: the rows of all ranks, and their product. The scales of rows are gathered with them.
+"""npu_all_gather_base_mm: all-gather of the rows, then a matmul. Per-row scales are gathered with the rows.
 
-npu_all_gather_quant_mm is the same, and has a third result that is not computed today.
+npu_all_gather_quant_mm computes the same and returns a third, empty tensor: amax_output is reserved.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 from graph_quant.ge import CONTRACTION, from_attr, kernel
 from graph_quant.reference.collective.functional_collectives import group_all_gather
-from graph_quant.reference.collective.local_matmul import float_matmul, scaled_matmul
+from graph_quant.reference.collective.local_matmul import float_or_scaled_matmul
 from torch import Tensor
 
 
@@ -23,30 +26,18 @@ def all_gather_base_mm(
     gather_output: bool,
     output: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """The product, and what was gathered or nothing."""
+    """The product and the gathered rows, which are empty without ``gather_output``."""
     rows = [input.size(0)] * world_size
     gathered = group_all_gather(input, rows, hcom)
-    if x2_scale is None:
-        product = float_matmul(gathered, x2, bias)
-    else:
-        tokens = None if x1_scale is None else group_all_gather(x1_scale, rows, hcom)
-        product = scaled_matmul(gathered, x2, tokens, x2_scale, None, output)
+    row_scale = None if x1_scale is None else group_all_gather(x1_scale, rows, hcom)
+    product = float_or_scaled_matmul(gathered, x2, bias, row_scale, x2_scale, output)
     return product, gathered if gather_output else input.new_empty(0)
 
 
-def all_gather_quant_mm(
-    input: Tensor,  # noqa: A002  (the schema's name)
-    x2: Tensor,
-    hcom: str,
-    world_size: int,
-    x1_scale: Tensor | None,
-    x2_scale: Tensor | None,
-    gather_output: bool,
-    output: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The product, what was gathered or nothing, and nothing."""
-    both = all_gather_base_mm(input, x2, hcom, world_size, None, x1_scale, x2_scale, gather_output, output)
-    return *both, input.new_empty(0, dtype=torch.float32)
+@functools.wraps(all_gather_base_mm)
+def all_gather_quant_mm(**arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The results of all_gather_base_mm and an empty tensor."""
+    return *all_gather_base_mm(**arguments), arguments["input"].new_empty(0, dtype=torch.float32)
 
 
 @kernel("AllGatherMatmul", flops=CONTRACTION, idle=("comm_turn",))
@@ -80,4 +71,6 @@ def all_gather_mm_v2_node(
     y_dtype: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     x1, x2 = x1.mT if is_trans_a else x1, x2.mT if is_trans_b else x2
-    return all_gather_quant_mm(x1, x2, group, rank_size, x1_scale, x2_scale, is_gather_out, from_attr(y_dtype))
+    scales = {"bias": None, "x1_scale": x1_scale, "x2_scale": x2_scale}
+    attributes = {"world_size": rank_size, "gather_output": is_gather_out, "output": from_attr(y_dtype)}
+    return all_gather_quant_mm(input=x1, x2=x2, hcom=group, **scales, **attributes)

@@ -1,11 +1,14 @@
-"""npu_alltoallv_gmm and npu_gmm_alltoallv: rows to the ranks of their experts and their products, and the other way.
+"""npu_alltoallv_gmm and npu_gmm_alltoallv: an all-to-all of rows to the ranks of their experts and a grouped matmul.
 
-Products are of halves, summed in float32 and rounded once. Counts are by rank, then by expert of that rank.
+The first communicates before the matmul, the second after it.
+Half-precision products are accumulated in float32 and rounded once. Counts are ordered by rank, then by expert of that
+rank.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from graph_quant.ge import CONTRACTION, kernel
@@ -23,19 +26,17 @@ def alltoallv_gmm(
     hcom: str,
     send_counts: Numbers,
     recv_counts: Numbers,
-    mm_x: Tensor | None,
-    mm_weight: Tensor | None,
     trans_gmm_weight: bool,
-    trans_mm_weight: bool,
     permute_out_flag: bool,
+    **shared_expert: Any,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The products of this rank's experts, of the shared one, and what came for this rank's."""
+    """The products of this rank's experts, that of the shared expert, and the rows received."""
     experts = gmm_weight.size(0)
-    takes = _of_ranks(recv_counts, experts)
-    came = group_all_to_all(gmm_x, _sums(_of_ranks(send_counts, experts)), _sums(takes), hcom)
-    rows = sort_by_expert(came, takes)
-    products = _products(rows, gmm_weight, takes, trans_gmm_weight)
-    return products, _shared(mm_x, mm_weight, trans_mm_weight), rows if permute_out_flag else None
+    receives = _split_by_rank(recv_counts, experts)
+    received = group_all_to_all(gmm_x, _sums(_split_by_rank(send_counts, experts)), _sums(receives), hcom)
+    rows = sort_by_expert(received, receives)
+    product = _grouped_matmul(rows, gmm_weight, receives, trans_gmm_weight)
+    return product, _shared_matmul(**shared_expert), rows if permute_out_flag else None
 
 
 def gmm_alltoallv(
@@ -44,38 +45,38 @@ def gmm_alltoallv(
     hcom: str,
     send_counts: Numbers,
     recv_counts: Numbers,
-    mm_x: Tensor | None,
-    mm_weight: Tensor | None,
     trans_gmm_weight: bool,
-    trans_mm_weight: bool,
+    **shared_expert: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """The products that came for this rank's tokens, and that of the shared expert."""
+    """The products of this rank's tokens, and that of the shared expert."""
     experts = gmm_weight.size(0)
-    sends = _of_ranks(send_counts, experts)
-    sent = sort_by_rank(_products(gmm_x, gmm_weight, sends, trans_gmm_weight), sends)
-    came = group_all_to_all(sent, _sums(sends), _sums(_of_ranks(recv_counts, experts)), hcom)
-    return came, _shared(mm_x, mm_weight, trans_mm_weight)
+    sends = _split_by_rank(send_counts, experts)
+    sent = sort_by_rank(_grouped_matmul(gmm_x, gmm_weight, sends, trans_gmm_weight), sends)
+    received = group_all_to_all(sent, _sums(sends), _sums(_split_by_rank(recv_counts, experts)), hcom)
+    return received, _shared_matmul(**shared_expert)
 
 
-def _of_ranks(counts: Numbers, experts: int) -> Counts:
-    return [counts[place : place + experts] for place in range(0, len(counts), experts)]
+def _split_by_rank(counts: Numbers, experts: int) -> Counts:
+    return [counts[start : start + experts] for start in range(0, len(counts), experts)]
 
 
 def _sums(counts: Counts) -> list[int]:
     return [sum(of_rank) for of_rank in counts]
 
 
-def _products(rows: Tensor, weight: Tensor, counts: Counts, transposed: bool) -> Tensor:
-    """Rows that stand by expert, times the weights of their experts."""
+def _grouped_matmul(rows: Tensor, weight: Tensor, counts: Counts, transposed: bool) -> Tensor:
+    """Rows ordered by expert, times the weights of their experts."""
     matrices = (weight.mT if transposed else weight).unbind(0)
     parts = rows.split([sum(of_expert) for of_expert in zip(*counts, strict=True)])
     return torch.cat([float_matmul(part, matrix, None) for part, matrix in zip(parts, matrices, strict=True)])
 
 
-def _shared(x: Tensor | None, weight: Tensor | None, transposed: bool) -> Tensor | None:
-    if x is None or weight is None:
+def _shared_matmul(
+    mm_x: Tensor | None, mm_weight: Tensor | None, trans_mm_weight: bool = False, **_: Any
+) -> Tensor | None:
+    if mm_x is None or mm_weight is None:
         return None
-    return float_matmul(x, weight.mT if transposed else weight, None)
+    return float_matmul(mm_x, mm_weight.mT if trans_mm_weight else mm_weight, None)
 
 
 @kernel("AlltoAllvGroupedMatMul", flops=CONTRACTION, idle=("ep_world_size", "comm_mode"))
@@ -92,11 +93,12 @@ def alltoallv_gmm_node(
     trans_mm_weight: bool = False,
     permute_out_flag: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Results that are not asked for are empty."""
-    turned = (trans_gmm_weight, trans_mm_weight, permute_out_flag)
-    found = alltoallv_gmm(gmm_x, gmm_weight, group, send_counts, recv_counts, mm_x, mm_weight, *turned)
-    products, shared, rows = (gmm_x.new_empty(0) if each is None else each for each in found)
-    return products, shared, rows
+    """Results that were not requested are empty."""
+    shared_expert: dict[str, Any] = {"mm_x": mm_x, "mm_weight": mm_weight, "trans_mm_weight": trans_mm_weight}
+    counts, flags = (send_counts, recv_counts), (trans_gmm_weight, permute_out_flag)
+    results = alltoallv_gmm(gmm_x, gmm_weight, group, *counts, *flags, **shared_expert)
+    product, shared, rows = (gmm_x.new_empty(0) if result is None else result for result in results)
+    return product, shared, rows
 
 
 @kernel("GroupedMatMulAlltoAllv", flops=CONTRACTION, idle=("ep_world_size", "comm_mode"))
@@ -112,7 +114,9 @@ def gmm_alltoallv_node(
     trans_gmm_weight: bool = False,
     trans_mm_weight: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """A result that is not asked for is empty."""
-    turned = (trans_gmm_weight, trans_mm_weight)
-    came, shared = gmm_alltoallv(gmm_x, gmm_weight, group, send_counts, recv_counts, mm_x, mm_weight, *turned)
-    return came, gmm_x.new_empty(0) if shared is None else shared
+    """A result that was not requested is empty."""
+    shared_expert: dict[str, Any] = {"mm_x": mm_x, "mm_weight": mm_weight, "trans_mm_weight": trans_mm_weight}
+    received, shared = gmm_alltoallv(
+        gmm_x, gmm_weight, group, send_counts, recv_counts, trans_gmm_weight, **shared_expert
+    )
+    return received, gmm_x.new_empty(0) if shared is None else shared

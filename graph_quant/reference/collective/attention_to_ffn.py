@@ -1,14 +1,13 @@
-"""npu_attention_to_ffn: tokens of an attention rank into the windows of the ranks of their experts.
+"""npu_attention_to_ffn: writes the tokens of an attention rank into the windows of their experts' ranks.
 
-A row of expert_rank_table is how many ranks have the expert, then each one's number and what it calls the expert; the
-session takes the one at its own number, counted around. Behind the experts of its choice, a token goes to the shared
-ones. In the window of a rank the table of numbers has for each session and micro batch: 1 when all is there, the
-layer, and for each token and expert what the rank calls the expert. Dynamic quantisation is that of
-npu_moe_distribute_dispatch; the scale lies behind the int8 values, from the next 32 bytes on. What else the device
-writes into the 128 bytes behind the values is what its buffer happened to hold, and is left alone here.
+A row of expert_rank_table is the number of ranks that hold the expert, then for each of them its rank and the local id
+of the expert; a session uses entry ``session % count``. A token goes to the experts it selected and then to the shared
+ones. The info table of a window holds for every session and micro batch a ready flag (1), the layer, and the local
+expert id of every token and expert. Dynamic quantisation is that of npu_moe_distribute_dispatch; the scale follows the
+int8 values, aligned to 32 bytes. The device leaves the rest of the 128 bytes after the values uninitialised; here they
+are not written.
 
-With active_mask the device also marks the tokens left out in a buffer of HCCL's own, which no call can read where
-windows are registered.
+With active_mask the device also marks inactive tokens in an internal buffer of HCCL, which no call can read.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from torch import Tensor
 _OP = "npu_attention_to_ffn"
 
 
-def _nothing(*_: object) -> None:
-    """What the operator gives back."""
+def _infer(*_: object) -> None:
+    """The operator returns nothing."""
 
 
-@opaque(_nothing, ordered=True)
+@opaque(_infer, ordered=True)
 def send_to_ffn(
     x: Tensor,
-    places: Sequence[Tensor],
+    ids: Sequence[Tensor],
     expert_ids: Tensor,
     expert_rank_table: Tensor,
     scales: Tensor | None,
@@ -43,18 +42,18 @@ def send_to_ffn(
     data_shape: Sequence[int],
     numbers: Sequence[int],
 ) -> None:
-    """Writes the tokens; ``places`` are session, micro batch and layer, ``numbers`` the other attributes."""
+    """Writes the tokens; ``ids`` are session, micro batch and layer, ``numbers`` the other attributes."""
     world_size, experts, quant_mode, sync_flag, first_ffn = numbers
     ranks = resolve_world(_OP, group, world_size)
-    session, batch, layer = (int(place) for place in places)
-    check_index_range(_OP, "session_id", places[0], data_shape[0])
-    check_index_range(_OP, "micro_batch_id", places[1], data_shape[1])
-    check_index_range(_OP, "layer_id", places[2], expert_rank_table.size(0))
+    session, batch, layer = (int(number) for number in ids)
+    check_index_range(_OP, "session_id", ids[0], data_shape[0])
+    check_index_range(_OP, "micro_batch_id", ids[1], data_shape[1])
+    check_index_range(_OP, "layer_id", ids[2], expert_rank_table.size(0))
     check_index_range(_OP, "expert_ids", expert_ids, experts)
     shared = expert_rank_table.size(1) - experts
-    tokens = _active(active_mask, x.size(1))
-    ids = torch.cat([expert_ids[0], torch.arange(experts, experts + shared).expand(x.size(1), -1)], 1)[:tokens]
-    targets, local = _placed(expert_rank_table[layer], ids.to(torch.int64), session)
+    tokens = _count_active(active_mask, x.size(1))
+    choices = torch.cat([expert_ids[0], torch.arange(experts, experts + shared).expand(x.size(1), -1)], 1)[:tokens]
+    targets, local_ids = _look_up_ranks(expert_rank_table[layer], choices.to(torch.int64), session)
     last_ffn = first_ffn + world_size - data_shape[0]
     if bool(((targets < first_ffn) | (targets >= last_ffn)).any()):
         raise Refusal(
@@ -69,24 +68,25 @@ def send_to_ffn(
     }
     for rank in chosen:
         wait_until_free(_OP, rank, windows[rank].info[session, batch, 0], ranks.limit)
-        token, place = (targets == rank).nonzero(as_tuple=True)
+        token, choice = (targets == rank).nonzero(as_tuple=True)
         rows = x[0][token]
         data = windows[rank].data[session, batch]
         if quant_mode:
-            values, row_scales = quantise_rows(rows, None if scales is None else scales[0][ids[token, place]])
-            data[token, place, : x.size(2)] = values
+            values, row_scales = quantise_rows(rows, None if scales is None else scales[0][choices[token, choice]])
+            data[token, choice, : x.size(2)] = values
             start = -(-x.size(2) // 32) * 32
-            data[token, place, start : start + 4] = row_scales.view(torch.int8).view(-1, 4)
+            data[token, choice, start : start + 4] = row_scales.view(torch.int8).view(-1, 4)
         else:
-            data[token, place, : x.size(2)] = rows
-        windows[rank].info[session, batch, 2 + token * ids.size(1) + place] = local[token, place].to(torch.int32)
+            data[token, choice, : x.size(2)] = rows
+        column = 2 + token * choices.size(1) + choice
+        windows[rank].info[session, batch, column] = local_ids[token, choice].to(torch.int32)
     for window in windows.values():
         window.info[session, batch, 1] = layer
         window.info[session, batch, 0] = 1
 
 
-def _active(mask: Tensor | None, tokens: int) -> int:
-    """How many tokens go: the mask has its truths first."""
+def _count_active(mask: Tensor | None, tokens: int) -> int:
+    """The number of active tokens; the mask must have every True before the first False."""
     if mask is None:
         return tokens
     if bool((mask[0, 1:] & ~mask[0, :-1]).any()):
@@ -94,16 +94,16 @@ def _active(mask: Tensor | None, tokens: int) -> int:
     return int(mask.sum())
 
 
-def _placed(table: Tensor, ids: Tensor, session: int) -> tuple[Tensor, Tensor]:
-    """The rank of each token and expert, and what that rank calls the expert."""
+def _look_up_ranks(table: Tensor, ids: Tensor, session: int) -> tuple[Tensor, Tensor]:
+    """The rank of every token and expert, and the local id of the expert on that rank."""
     rows = table.to(torch.int64)[ids]
     copies = rows[..., 0]
     most = (table.size(1) - 1) // 2
     if bool(((copies < 1) | (copies > most)).any()):
         wrong = int(copies[(copies < 1) | (copies > most)][0])
         raise Refusal(f"{_OP}: expert_rank_table must count from 1 to {most} ranks of an expert, got {wrong}")
-    place = (session % copies) * 2 + 1
-    return tuple(rows.gather(-1, (place + at).unsqueeze(-1)).squeeze(-1) for at in (0, 1))  # type: ignore[return-value]
+    column = (session % copies) * 2 + 1
+    return tuple(rows.gather(-1, (column + offset).unsqueeze(-1)).squeeze(-1) for offset in (0, 1))  # type: ignore[return-value]
 
 
 @kernel("AttentionToFFN", flops=0)

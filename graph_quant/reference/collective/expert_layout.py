@@ -1,4 +1,4 @@
-"""Where the experts of a group lie: shared ones on the first ranks, the others after them, as many on each rank."""
+"""The placement of experts on ranks: shared experts on the first ranks, then the same number of others on each rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Size = TypeVar("Size", int, "int | torch.SymInt")
 
 @dataclass(frozen=True)
 class ExpertLayout:
-    """The experts of all ranks, as one of them sees them; ``shared`` ones take ``shared_ranks`` ranks in all."""
+    """The experts of all ranks as seen by one; ``shared`` experts occupy the first ``shared_ranks`` ranks."""
 
     ranks: int
     rank: int
@@ -23,7 +23,7 @@ class ExpertLayout:
 
     @classmethod
     def of(cls, ranks: int, rank: int, experts: int, shared: int, shared_ranks: int) -> ExpertLayout:
-        """The layout that an operator's arguments state: a shared expert without a rank is none."""
+        """The layout for an operator's arguments; shared experts without ranks of their own do not count."""
         return cls(ranks, rank, experts, shared if shared_ranks else 0, shared_ranks)
 
     @property
@@ -33,31 +33,31 @@ class ExpertLayout:
 
     @property
     def local(self) -> int:
-        """Experts of this rank."""
+        """The number of experts on this rank."""
         return self.all_local[self.rank]
 
     @property
     def all_local(self) -> list[int]:
-        """Experts of each rank."""
+        """The number of experts on every rank."""
         others = self.ranks - self.shared_ranks
         return [1] * self.shared_ranks + [self.experts // others] * others
 
     @property
     def _copies(self) -> int:
-        """Ranks of each shared expert."""
+        """The number of ranks per shared expert."""
         return self.shared_ranks // self.shared
 
     def rows(self, tokens: Size, chosen: Size, second: bool) -> Size:
-        """Rows that this rank takes at most, of the tokens of all ranks."""
+        """The most rows that this rank receives when all ranks have ``tokens`` tokens."""
         if not self.is_shared:
             return tokens * torch.sym_min(self.local, chosen)  # type: ignore[no-any-return]
         return tokens // self.ranks * -(-self.ranks // self._copies) if second else tokens // self.shared_ranks
 
     def slots_of_shared(self, tokens: int, second: bool) -> Tensor:
-        """The rank for each shared expert of each token.
+        """The rank of every shared expert for every token: (tokens, shared experts).
 
-        The second version gives all tokens of a rank to one copy of each. The first has one shared expert: its ranks
-        keep their tokens, the other ranks split theirs among them.
+        The second version sends all tokens of a rank to one copy of each shared expert. The first has one shared
+        expert: its ranks keep their own tokens, and the other ranks split theirs evenly among its ranks.
         """
         if second:
             return (self.rank % self._copies + torch.arange(self.shared) * self._copies).expand(tokens, -1)

@@ -1,4 +1,4 @@
-"""Which token goes to which expert, and where its row lies on the way: known on both ends without being sent."""
+"""Which token goes to which expert, and the order of the rows: both ends compute it without communication."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Route:
-    """The rows that this rank sends: in the order of experts, those of an expert in the order of tokens."""
+    """The rows that this rank sends, ordered by expert and then by token."""
 
     group: Group
     layout: ExpertLayout
-    chosen: int  # experts of each token, the shared ones last
-    places: Tensor  # of each row among the experts of all tokens
-    counts: Tensor  # rows for each expert, a rank after the other
+    chosen: int  # experts per token, shared ones last
+    indices: Tensor  # of every row in the flattened (tokens, chosen)
+    counts: Tensor  # rows per expert, in the order of ranks
 
     @property
     def tokens(self) -> Tensor:
-        """The token of each row."""
-        return torch.div(self.places, self.chosen, rounding_mode="floor")
+        """The token of every row."""
+        return torch.div(self.indices, self.chosen, rounding_mode="floor")
 
     @property
     def choices(self) -> Tensor:
-        """Which of its token's experts each row is for."""
-        return self.places % self.chosen
+        """The column of ``expert_ids`` that every row is for."""
+        return self.indices % self.chosen
 
     @property
     def sends(self) -> list[int]:
-        """Rows for each rank."""
+        """The number of rows sent to every rank."""
         return [int(part.sum()) for part in self.counts.split(self.layout.all_local)]
 
-    def come(self) -> Tensor:
-        """How many rows each rank has for each expert of this one: (ranks, experts)."""
-        takes = [self.layout.local] * self.layout.ranks
-        came = self.group.all_to_all(self.counts.contiguous(), self.layout.all_local, takes)
-        return came.view(self.layout.ranks, self.layout.local)
+    def exchange_counts(self) -> Tensor:
+        """The number of rows that every rank sends to every expert of this one: (ranks, local experts)."""
+        receives = [self.layout.local] * self.layout.ranks
+        received = self.group.all_to_all(self.counts.contiguous(), self.layout.all_local, receives)
+        return received.view(self.layout.ranks, self.layout.local)
 
 
 def compute_route(
     op: str, group: str, layout: ExpertLayout, specials: int, expert_ids: Tensor, mask: Tensor | None, second: bool
 ) -> Route:
-    """The route of some tokens; what the device does not check leads it astray, and is refused here."""
-    found, ranks, rank, experts = resolve_group(group), layout.ranks, layout.rank, layout.experts
-    if (found.ranks, found.rank) != (ranks, rank):
+    """The route of this rank's tokens; refuses values that the device does not check and would misroute."""
+    process_group, ranks, rank, experts = resolve_group(group), layout.ranks, layout.rank, layout.experts
+    if (process_group.ranks, process_group.rank) != (ranks, rank):
         raise Refusal(
-            f"{op}: ep_world_size and ep_rank_id must be those of group {group!r}, {found.ranks} and {found.rank}, "
-            f"got {ranks} and {rank}"
+            f"{op}: ep_world_size and ep_rank_id must be those of group {group!r}, {process_group.ranks} and "
+            f"{process_group.rank}, got {ranks} and {rank}"
         )
     ids = expert_ids.to(torch.int64)
     active = _active(op, mask, ids)
     _check_ids(op, ids, experts + specials)
-    slots, nowhere = layout.shared_ranks + ids, layout.shared_ranks + experts
-    slots = torch.where(active & (ids < experts), slots, nowhere)
+    slots, unsent = layout.shared_ranks + ids, layout.shared_ranks + experts
+    slots = torch.where(active & (ids < experts), slots, unsent)
     if layout.shared:
         shared = layout.slots_of_shared(ids.size(0), second)
-        slots = torch.cat([slots, torch.where(active.any(1, keepdim=True), shared, nowhere)], 1)
+        slots = torch.cat([slots, torch.where(active.any(1, keepdim=True), shared, unsent)], 1)
     flat = slots.flatten()
-    places = torch.argsort(flat, stable=True)[: int((flat < nowhere).sum())]
-    counts = torch.bincount(flat, minlength=nowhere + 1)[:nowhere]
-    return Route(found, layout, slots.size(1), places, counts)
+    indices = torch.argsort(flat, stable=True)[: int((flat < unsent).sum())]
+    counts = torch.bincount(flat, minlength=unsent + 1)[:unsent]
+    return Route(process_group, layout, slots.size(1), indices, counts)
 
 
 def _active(op: str, mask: Tensor | None, ids: Tensor) -> Tensor:
@@ -90,22 +90,22 @@ def _check_ids(op: str, ids: Tensor, experts: int) -> None:
         raise Refusal(f"{op}: expert_ids of a token must differ, got {ids[token].tolist()} for token {token}")
 
 
-Counts = Sequence[Sequence[int]]  # rows of each rank for each expert
+Counts = Sequence[Sequence[int]]  # row counts by rank and expert
 
 
 def sort_by_expert(rows: Tensor, counts: Counts) -> Tensor:
-    """Rows that came rank by rank, by expert and then by rank."""
-    return rows[_turned(counts)]
+    """Rows in the order of ranks, reordered by expert and then by rank."""
+    return rows[_permutation(counts)]
 
 
 def sort_by_rank(rows: Tensor, counts: Counts) -> Tensor:
-    """The other way: rows by expert and then by rank, rank by rank."""
-    return rows[torch.argsort(_turned(counts))]
+    """The inverse of ``sort_by_expert``."""
+    return rows[torch.argsort(_permutation(counts))]
 
 
-def _turned(counts: Counts) -> Tensor:
+def _permutation(counts: Counts) -> Tensor:
     experts = len(counts[0])
     numbers = list(chain.from_iterable(counts))
     ends = list(accumulate(numbers))
-    places = [place for expert in range(experts) for place in range(expert, len(numbers), experts)]
-    return torch.cat([torch.arange(ends[place] - numbers[place], ends[place]) for place in places])
+    order = [index for expert in range(experts) for index in range(expert, len(numbers), experts)]
+    return torch.cat([torch.arange(ends[index] - numbers[index], ends[index]) for index in order])

@@ -1,7 +1,7 @@
-"""npu_ffn_to_attention: what experts made of tokens, into the windows of the attention ranks that these are from.
+"""npu_ffn_to_attention: writes the experts' results into the windows of the attention ranks that sent the tokens.
 
-The first actual_token_num rows go, each to the place of its micro batch, token and which of the token's experts it is
-from; the table of numbers has a 1 for each that is there. A rank's number is its session, or what attn_rank_table says.
+The first actual_token_num rows are sent. A row is written at the index of its micro batch, token and expert offset, and
+the info table gets a 1 there. The target rank is the session id, or its entry in attn_rank_table.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from torch import Tensor
 _OP = "npu_ffn_to_attention"
 
 
-def _nothing(*_: object) -> None:
-    """What the operator gives back."""
+def _infer(*_: object) -> None:
+    """The operator returns nothing."""
 
 
-@opaque(_nothing, ordered=True)
+@opaque(_infer, ordered=True)
 def send_to_attention(
     x: Tensor,
-    places: Sequence[Tensor],
+    ids: Sequence[Tensor],
     actual_token_num: Tensor,
     attn_rank_table: Tensor | None,
     group: str,
@@ -33,26 +33,26 @@ def send_to_attention(
     info_shape: Sequence[int],
     data_shape: Sequence[int],
 ) -> None:
-    """Writes the rows; ``places`` are sessions, micro batches, tokens and which of a token's experts."""
+    """Writes the rows; ``ids`` are the ids of sessions, micro batches and tokens, and the expert offsets."""
     ranks = resolve_world(_OP, group, world_size)
     check_index_range(_OP, "actual_token_num", actual_token_num, x.size(0) + 1)
     rows = int(actual_token_num)
-    sessions, *inside = (place[:rows].to(torch.int64) for place in places)
-    for name, place, size in zip(("micro_batch_ids", "token_ids", "expert_offsets"), inside, info_shape, strict=True):
-        check_index_range(_OP, name, place, size)
+    sessions, *indices = (tensor[:rows].to(torch.int64) for tensor in ids)
+    for name, index, size in zip(("micro_batch_ids", "token_ids", "expert_offsets"), indices, info_shape, strict=True):
+        check_index_range(_OP, name, index, size)
     if attn_rank_table is not None:
         check_index_range(_OP, "session_ids", sessions, attn_rank_table.size(0))
         sessions = attn_rank_table.to(torch.int64)[sessions]
     check_index_range(_OP, "session_ids" if attn_rank_table is None else "attn_rank_table", sessions, world_size)
-    if torch.unique(torch.stack([sessions, *inside]), dim=1).size(1) < rows:
-        raise Refusal(f"{_OP}: every row must have a place of its own, got two rows for one place")
+    if torch.unique(torch.stack([sessions, *indices]), dim=1).size(1) < rows:
+        raise Refusal(f"{_OP}: every row must have an index of its own, got two rows for one index")
     windows = {
         rank: map_window(_OP, ranks, rank, info_shape, data_shape, x.dtype) for rank in sessions.unique().tolist()
     }
     for rank, window in windows.items():
-        (here,) = (sessions == rank).nonzero(as_tuple=True)
-        batch, token, expert = (place[here] for place in inside)
-        window.data[batch, token, expert, : x.size(1)] = x[here]
+        (selected,) = (sessions == rank).nonzero(as_tuple=True)
+        batch, token, expert = (index[selected] for index in indices)
+        window.data[batch, token, expert, : x.size(1)] = x[selected]
         window.info[batch, token, expert] = 1
 
 

@@ -1,4 +1,4 @@
-"""The products that communicating operators compute on each rank, in one precision each."""
+"""The matmuls that fused communication operators compute on each rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def float_matmul(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
-    """Summed in float32, the bias too, and rounded once; how the device cuts k decides the order of the sum."""
+    """``x1 @ x2 + bias`` accumulated in float32 and rounded once; a device adds in the order of its tiling."""
     values = torch.matmul(x1.float(), x2.float())
     return (values if bias is None else values + bias.float()).to(x1.dtype)
 
@@ -19,7 +19,7 @@ def float_matmul(x1: Tensor, x2: Tensor, bias: Tensor | None) -> Tensor:
 def dequant_matmul(
     x1: Tensor, x2: Tensor, scale: Tensor, tokens: Tensor | None, bias: Tensor | None, output: torch.dtype
 ) -> Tensor:
-    """Exact in int32, the bias too, then rescaled as npu_quant_matmul rescales."""
+    """Exact int32 product and bias, dequantised as npu_quant_matmul does."""
     scale = scale.view(torch.int64) if scale.dtype == torch.uint64 else scale
     rows = x1.reshape(-1, x1.size(-1))
     destination = BFLOAT16 if output == torch.bfloat16 else FLOAT16
@@ -27,12 +27,26 @@ def dequant_matmul(
     return product.reshape(*x1.shape[:-1], x2.size(1))
 
 
+def float_or_scaled_matmul(
+    x1: Tensor,
+    x2: Tensor,
+    bias: Tensor | None,
+    x1_scale: Tensor | None,
+    x2_scale: Tensor | None,
+    output: torch.dtype,
+) -> Tensor:
+    """``float_matmul`` without ``x2_scale``, else ``scaled_matmul``."""
+    if x2_scale is None:
+        return float_matmul(x1, x2, bias)
+    return scaled_matmul(x1, x2, x1_scale, x2_scale, bias, output)
+
+
 def scaled_matmul(
     x1: Tensor, x2: Tensor, x1_scale: Tensor | None, x2_scale: Tensor, bias: Tensor | None, output: torch.dtype
 ) -> Tensor:
-    """Exact in int32, times the scale of its column, a packed one too, times that of its row, and a bias; rounded once.
+    """Exact int32 product times ``x2_scale``, which may be packed, times ``x1_scale``, plus the bias; rounded once.
 
-    In which order the device multiplies by the two scales is not documented; it moves a result by a unit at most.
+    The device's order of the two multiplications is not documented; it changes a result by one unit at most.
     """
     columns = quant_params.decode(x2_scale.reshape(-1))[0] if x2_scale.dtype == torch.int64 else x2_scale.reshape(-1)
     values = int8_matmul(x1, x2).float() * columns

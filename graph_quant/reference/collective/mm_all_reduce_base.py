@@ -1,12 +1,12 @@
-"""npu_mm_all_reduce_base: the product of each rank, and the sum of them on every rank.
+"""npu_mm_all_reduce_base: a matmul on each rank, then an all-reduce of the products.
 
-A rank's product is rounded to the result's dtype, x3 is added to it there, on every rank, and ranks add in that dtype,
-rounding after each addition. With two ranks there is one addition; the order of more is not documented.
+The product is rounded to the dtype of the result, and every rank adds x3 in that dtype. Ranks add in that dtype too and
+round after each addition. The order of addition for more than two ranks is not documented.
 
-With comm_quant_scale_1 and _2 ranks exchange int8, a scale for each column: what a rank has is divided by the first;
-the whole numbers are added up, multiplied by the first over the second and rounded again, and what comes of it is
-multiplied by the second. float16 is divided and multiplied in float16, bfloat16 in float32; whole numbers are rounded
-half to even by way of float16, and stop at the ends of int8.
+With comm_quant_scale_1 and _2, which are per column, ranks communicate int8: the product is divided by the first scale
+and rounded; the sum of the integers is multiplied by the first scale over the second and rounded again; the result is
+multiplied by the second scale. float16 is scaled in float16, bfloat16 in float32. Integers are rounded half to even
+from float16 and saturate to int8.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def mm_all_reduce_base(
     antiquant_group_size: int,
     output: torch.dtype,
 ) -> Tensor:
-    """The sum over the ranks of group ``hcom``."""
+    """The sum of the products over the ranks of group ``hcom``."""
     if dequant_scale is not None:
         product = dequant_matmul(x1, x2, dequant_scale, pertoken_scale, bias, output)
     elif antiquant_scale is not None:
@@ -48,17 +48,17 @@ def mm_all_reduce_base(
     product = product if x3 is None else product + x3
     if comm_quant_scale_1 is None or comm_quant_scale_2 is None:
         return group_all_reduce(product, "sum", hcom)
-    return _added_as_int8(product, comm_quant_scale_1.reshape(-1), comm_quant_scale_2.reshape(-1), hcom)
+    return _all_reduce_int8(product, comm_quant_scale_1.reshape(-1), comm_quant_scale_2.reshape(-1), hcom)
 
 
-def _added_as_int8(product: Tensor, first: Tensor, second: Tensor, hcom: str) -> Tensor:
+def _all_reduce_int8(product: Tensor, first: Tensor, second: Tensor, hcom: str) -> Tensor:
     wide = product.float() if product.dtype == torch.bfloat16 else product
-    total = group_all_reduce(_whole(wide / first.to(wide.dtype)), "sum", hcom)
-    shared = _whole(total.float() * (first.float() / second.float()))
-    return (shared.to(wide.dtype) * second.to(wide.dtype)).to(product.dtype)
+    total = group_all_reduce(_round_to_int8_range(wide / first.to(wide.dtype)), "sum", hcom)
+    requantised = _round_to_int8_range(total.float() * (first.float() / second.float()))
+    return (requantised.to(wide.dtype) * second.to(wide.dtype)).to(product.dtype)
 
 
-def _whole(values: Tensor) -> Tensor:
+def _round_to_int8_range(values: Tensor) -> Tensor:
     return values.half().round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int32)
 
 

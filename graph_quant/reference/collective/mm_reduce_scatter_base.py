@@ -1,15 +1,18 @@
-"""npu_mm_reduce_scatter_base: the product of each rank, and of their sum the rows that belong to a rank.
+"""npu_mm_reduce_scatter_base: a matmul on each rank, then a reduce-scatter of its rows.
 
-A rank's product is rounded to the result's dtype, in which ranks add, rounding after each addition.
-npu_quant_mm_reduce_scatter is the same, and has a second result that is not computed today.
+The product is rounded to the dtype of the result. Ranks add in that dtype and round after each addition.
+npu_quant_mm_reduce_scatter computes the same and returns a second, empty tensor: amax_output is reserved.
 """
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 from graph_quant.ge import CONTRACTION, from_attr, kernel
 from graph_quant.reference.collective.functional_collectives import group_reduce_scatter
-from graph_quant.reference.collective.local_matmul import float_matmul, scaled_matmul
+from graph_quant.reference.collective.local_matmul import float_or_scaled_matmul
 from torch import Tensor
 
 
@@ -23,28 +26,16 @@ def mm_reduce_scatter_base(
     x2_scale: Tensor | None,
     output: torch.dtype,
 ) -> Tensor:
-    """The rows of this rank."""
-    if x2_scale is None:
-        product = float_matmul(input, x2, bias)
-    else:
-        product = scaled_matmul(input, x2, x1_scale, x2_scale, bias, output)
+    """The rows of this rank in the sum over all ranks."""
+    product = float_or_scaled_matmul(input, x2, bias, x1_scale, x2_scale, output)
     kept = product.size(0) // world_size
     return group_reduce_scatter(product, "sum", [kept] * world_size, kept, hcom)
 
 
-def quant_mm_reduce_scatter(
-    input: Tensor,  # noqa: A002  (the schema's name)
-    x2: Tensor,
-    hcom: str,
-    world_size: int,
-    bias: Tensor | None,
-    x1_scale: Tensor | None,
-    x2_scale: Tensor | None,
-    output: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    """The rows of this rank, and nothing."""
-    rows = mm_reduce_scatter_base(input, x2, hcom, world_size, bias, x1_scale, x2_scale, output)
-    return rows, input.new_empty(0, dtype=torch.float32)
+@functools.wraps(mm_reduce_scatter_base)
+def quant_mm_reduce_scatter(**arguments: Any) -> tuple[Tensor, Tensor]:
+    """The result of mm_reduce_scatter_base and an empty tensor."""
+    return mm_reduce_scatter_base(**arguments), arguments["input"].new_empty(0, dtype=torch.float32)
 
 
 @kernel("MatmulReduceScatter", flops=CONTRACTION, idle=("comm_turn",))
@@ -77,4 +68,6 @@ def mm_reduce_scatter_v2_node(
     y_dtype: int = 28,
 ) -> tuple[Tensor, Tensor]:
     x1, x2 = x1.mT if is_trans_a else x1, x2.mT if is_trans_b else x2
-    return quant_mm_reduce_scatter(x1, x2, group, rank_size, bias, x1_scale, x2_scale, from_attr(y_dtype))
+    scales = {"bias": bias, "x1_scale": x1_scale, "x2_scale": x2_scale}
+    attributes = {"world_size": rank_size, "output": from_attr(y_dtype)}
+    return quant_mm_reduce_scatter(input=x1, x2=x2, hcom=group, **scales, **attributes)

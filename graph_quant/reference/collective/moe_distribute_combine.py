@@ -1,18 +1,20 @@
-"""npu_moe_distribute_combine: rows back to where npu_moe_distribute_dispatch took their tokens from, and added up.
+"""npu_moe_distribute_combine: sends expert rows back to the ranks of their tokens and sums them.
 
-For each token, over its experts in their order: the row times its weight, added in float32, each rounded; the sum is
-rounded once, at the end. An expert that computes nothing adds nothing, or the token itself, or
-``alpha_1 * token + alpha_2 * v``. What shared experts gave for a token is added last, without a weight: that of their
-ranks, then shared_expert_x. Tokens that x_active_mask leaves out are zero here.
+The sum over a token's experts, in their order, is accumulated in float32: row times weight, each step rounded; the
+total is rounded once. A zero expert adds nothing, a copy expert the token itself, a constant expert
+``alpha_1 * token + alpha_2 * v``. Rows of shared experts are added last and without a weight: those of their ranks,
+then shared_expert_x. Tokens that x_active_mask excludes are zero here.
 
-With comm_quant_mode 2 rows travel as int8, with a scale for every eight numbers: ``s = max|x| * (1 / 127)`` in float32,
-rounded half to even of ``x / s``, by way of float16; back, times s in the dtype of the rows, rounded to that dtype.
+With comm_quant_mode 2 rows are sent as int8 with a scale per eight elements: ``s = max|x| * (1 / 127)`` in float32, and
+``x / s`` rounded half to even from float16. The receiver multiplies by s in the dtype of the rows.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import astuple
+from typing import Any
 
 import torch
 from graph_quant.ge import kernel
@@ -41,14 +43,14 @@ def combined_rows(
     numbers: Sequence[int],
     second: bool,
 ) -> Tensor:
-    """The tokens after their experts, not rounded.
+    """The sums in float32.
 
-    ``numbers`` are those of the layout, of special experts, and comm_quant_mode.
+    ``numbers`` are the fields of the layout, the three counts of special experts, and comm_quant_mode.
     """
     layout, (zero, copy, const, comm_quant_mode) = ExpertLayout(*numbers[:5]), numbers[5:]
     ranks, experts = layout.ranks, layout.experts
     op = "npu_moe_distribute_combine_v2" if second else "npu_moe_distribute_combine"
-    way = compute_route(op, group, layout, zero + copy + const, expert_ids, mask, second)
+    route = compute_route(op, group, layout, zero + copy + const, expert_ids, mask, second)
     ends = ep_send_counts[: ranks * layout.local].to(torch.int64)
     counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(layout.local, ranks).T
     if int(counts.min()) < 0 or int(ends[-1]) > expand_x.size(0):
@@ -57,111 +59,78 @@ def combined_rows(
         )
     sent = sort_by_rank(expand_x[: int(ends[-1])], counts.tolist())
     if comm_quant_mode == 2:
-        sent = _through_int8(sent)
-    came = way.group.all_to_all(sent.contiguous(), [int(number) for number in counts.sum(1)], way.sends)
+        sent = _round_trip_int8(sent)
+    received = route.group.all_to_all(sent.contiguous(), [int(number) for number in counts.sum(1)], route.sends)
     tokens, chosen = expert_ids.shape
-    rows = came.new_zeros((tokens * way.chosen, came.size(1)))
-    rows[way.places] = came
-    adds = torch.zeros(tokens * way.chosen, dtype=torch.bool)
-    adds[way.places] = True
-    rows, adds = rows.view(tokens, way.chosen, -1).float(), adds.view(tokens, way.chosen)
-    _add_specials(rows[:, :chosen], adds[:, :chosen], expert_ids, mask, ori_x, constants, (experts + zero, copy, const))
+    rows = received.new_zeros((tokens * route.chosen, received.size(1)))
+    rows[route.indices] = received
+    contributes = torch.zeros(tokens * route.chosen, dtype=torch.bool)
+    contributes[route.indices] = True
+    rows, contributes = rows.view(tokens, route.chosen, -1).float(), contributes.view(tokens, route.chosen)
+    kinds = (experts + zero, copy, const)
+    _fill_special_experts(rows[:, :chosen], contributes[:, :chosen], expert_ids, mask, ori_x, constants, kinds)
     total = torch.zeros_like(rows[:, 0])
-    for place in range(way.chosen):
-        added = rows[:, place] * expert_scales[:, place, None] if place < chosen else rows[:, place]
-        total = torch.where(adds[:, place, None], total + added, total)
+    for column in range(route.chosen):
+        term = rows[:, column] * expert_scales[:, column, None] if column < chosen else rows[:, column]
+        total = torch.where(contributes[:, column, None], total + term, total)
     if shared is not None:
-        added = total + shared.reshape(total.shape).float()
+        with_shared = total + shared.reshape(total.shape).float()
         active = mask if mask is None or mask.dim() == 1 else mask.any(1)
-        total = added if active is None else torch.where(active[:, None], added, total)
+        total = with_shared if active is None else torch.where(active[:, None], with_shared, total)
     return total
 
 
-def _through_int8(rows: Tensor) -> Tensor:
-    """What arrives of rows that travel as int8."""
+def _round_trip_int8(rows: Tensor) -> Tensor:
+    """``rows`` quantised to int8 and dequantised, as the receiver gets them."""
     width = rows.size(1)
     blocks = torch.nn.functional.pad(rows.float(), (0, -width % 8)).unflatten(1, (-1, 8))
     scale = blocks.abs().amax(2, keepdim=True) * torch.tensor(1 / 127, dtype=torch.float32)
-    whole = (blocks / scale).half().round().nan_to_num(nan=0.0).clamp(-128, 127)
-    return (whole.float() * scale.to(rows.dtype).float()).flatten(1)[:, :width].to(rows.dtype)
+    integers = (blocks / scale).half().round().nan_to_num(nan=0.0).clamp(-128, 127)
+    return (integers.float() * scale.to(rows.dtype).float()).flatten(1)[:, :width].to(rows.dtype)
 
 
-def _add_specials(
+def _fill_special_experts(
     rows: Tensor,
-    adds: Tensor,
+    contributes: Tensor,
     expert_ids: Tensor,
     mask: Tensor | None,
     ori_x: Tensor | None,
     constants: Sequence[Tensor],
     kinds: tuple[int, int, int],
 ) -> None:
-    """Fill in what experts that compute nothing give."""
+    """Fills in the rows of copy and constant experts, which no rank computes."""
     first, copy, const = kinds
-    active = torch.ones_like(adds) if mask is None else (mask if mask.dim() == 2 else mask[:, None].expand_as(adds))
+    active = torch.ones_like(contributes)
+    if mask is not None:
+        active = mask if mask.dim() == 2 else mask[:, None].expand_as(contributes)
     if ori_x is None:
         return
     copied = active & (expert_ids >= first) & (expert_ids < first + copy)
     tokens = ori_x.float()[:, None].expand_as(rows)
-    rows[copied], adds[copied] = tokens[copied], True
+    rows[copied], contributes[copied] = tokens[copied], True
     if const:
-        fixed = active & (expert_ids >= first + copy)
-        which = (expert_ids[fixed] - first - copy).to(torch.int64)
-        one, other, value = (each.float()[which] for each in constants)
-        rows[fixed], adds[fixed] = one * tokens[fixed] + other * value, True
+        constant = active & (expert_ids >= first + copy)
+        index = (expert_ids[constant] - first - copy).to(torch.int64)
+        alpha_1, alpha_2, value = (parameter.float()[index] for parameter in constants)
+        rows[constant], contributes[constant] = alpha_1 * tokens[constant] + alpha_2 * value, True
 
 
-def combine_v2(
-    expand_x: Tensor,
-    expert_ids: Tensor,
-    ep_send_counts: Tensor,
-    expert_scales: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    x_active_mask: Tensor | None,
-    shared_expert_x: Tensor | None,
-    ori_x: Tensor | None,
-    const_expert_alpha_1: Tensor | None,
-    const_expert_alpha_2: Tensor | None,
-    const_expert_v: Tensor | None,
-    shared_expert_num: int,
-    shared_expert_rank_num: int,
-    comm_quant_mode: int,
-    zero_expert_num: int,
-    copy_expert_num: int,
-    const_expert_num: int,
+def sum_experts(
+    *inputs: Tensor | None,
+    group: str,
+    layout: ExpertLayout,
+    specials: tuple[int, int, int],
+    comm_quant_mode: int = 0,
+    second: bool = True,
 ) -> Tensor:
-    """The second version, of which experts may compute nothing."""
-    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
-    numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
-    given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
-    return combined_rows(*tensors, group_ep, numbers, True).to(expand_x.dtype)
+    """``combined_rows`` of the inputs of a node, of which the constants, the last three, may be None."""
+    constants = [constant for constant in inputs[7:] if constant is not None]
+    numbers = [*astuple(layout), *specials, comm_quant_mode]
+    arguments: list[Any] = [*inputs[:7], constants, group, numbers, second]
+    return combined_rows(*arguments)
 
 
-def combine(
-    expand_x: Tensor,
-    expert_ids: Tensor,
-    ep_send_counts: Tensor,
-    expert_scales: Tensor,
-    group_ep: str,
-    ep_world_size: int,
-    ep_rank_id: int,
-    moe_expert_num: int,
-    x_active_mask: Tensor | None,
-    shared_expert_num: int,
-    shared_expert_rank_num: int,
-    comm_quant_mode: int,
-) -> Tensor:
-    """The first version."""
-    layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
-    numbers = [*astuple(layout), 0, 0, 0, comm_quant_mode]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, None, None)
-    return combined_rows(*tensors, [], group_ep, numbers, False).to(expand_x.dtype)
-
-
-# Which row came from where is worked out anew: what dispatch says of it is for the device.
+# The route is computed again: the index tensors that dispatch returns are for the device.
 @kernel(
     "MoeDistributeCombine",
     "MoeDistributeCombineV2",
@@ -200,9 +169,17 @@ def combine_node(
     copy_expert_num: int = 0,
     const_expert_num: int = 0,
 ) -> Tensor:
-    """Only the second version says by which algorithm ranks communicate."""
+    """Both versions; only the second has ``comm_alg``."""
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
-    numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, comm_quant_mode]
-    given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
-    return combined_rows(*tensors, group_ep, numbers, comm_alg is not None).to(expand_x.dtype)
+    specials = (zero_expert_num, copy_expert_num, const_expert_num)
+    inputs = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x)
+    constants = (const_expert_alpha_1, const_expert_alpha_2, const_expert_v)
+    options: dict[str, Any] = {"comm_quant_mode": comm_quant_mode, "second": comm_alg is not None}
+    total = sum_experts(*inputs, *constants, group=group_ep, layout=layout, specials=specials, **options)
+    return total.to(expand_x.dtype)
+
+
+def combine(**arguments: Any) -> Tensor:
+    """The node called with an operator's arguments; the first version lacks some and keeps the node's defaults."""
+    parameters = inspect.signature(combine_node).parameters
+    return combine_node(**{name: value for name, value in arguments.items() if name in parameters})

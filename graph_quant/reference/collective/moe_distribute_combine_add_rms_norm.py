@@ -1,18 +1,16 @@
-"""npu_moe_distribute_combine_add_rms_norm: rows back from experts, a residual added, and its norm by root mean square.
+"""npu_moe_distribute_combine_add_rms_norm: npu_moe_distribute_combine, a residual addition and an RMS norm.
 
-The sum over experts is not rounded before the residual is added, nor is that sum before its norm is taken; y is rounded
-after the product with rstd and again after the one with gamma. Tokens that x_active_mask leaves out, which the device
-leaves undefined, are zero here.
+The sum over experts and the sum with the residual are not rounded before the norm. y is rounded after the product with
+rstd and again after the product with gamma. Tokens that x_active_mask excludes, which the device leaves undefined, are
+zero here.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple
-
 import torch
 from graph_quant.ge import kernel
 from graph_quant.reference.collective.expert_layout import ExpertLayout
-from graph_quant.reference.collective.moe_distribute_combine import combined_rows
+from graph_quant.reference.collective.moe_distribute_combine import sum_experts
 from graph_quant.reference.norm.rms import reciprocal_rms, scale_with_two_roundings
 from torch import Tensor
 
@@ -45,16 +43,17 @@ def combine_add_rms_norm(
     copy_expert_num: int = 0,
     const_expert_num: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``(y, rstd, x)``, x being the sum."""
+    """``(y, rstd, x)``, where x is the sum."""
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, 0, 0)
-    numbers = [*astuple(layout), zero_expert_num, copy_expert_num, const_expert_num, 0]
-    given = [each for each in (const_expert_alpha_1, const_expert_alpha_2, const_expert_v) if each is not None]
-    tensors = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x, given)
-    total = combined_rows(*tensors, group_ep, numbers, True).unsqueeze(1) + residual_x.float()
+    specials = (zero_expert_num, copy_expert_num, const_expert_num)
+    inputs = (expand_x, expert_ids, ep_send_counts, expert_scales, x_active_mask, shared_expert_x, ori_x)
+    constants = (const_expert_alpha_1, const_expert_alpha_2, const_expert_v)
+    combined = sum_experts(*inputs, *constants, group=group_ep, layout=layout, specials=specials)
+    total = combined.unsqueeze(1) + residual_x.float()
     rstd = reciprocal_rms(total, 1, norm_eps)
-    made = scale_with_two_roundings(total, rstd, gamma), rstd, total.to(expand_x.dtype)
+    results = scale_with_two_roundings(total, rstd, gamma), rstd, total.to(expand_x.dtype)
     if x_active_mask is None:
-        return made
+        return results
     active = x_active_mask if x_active_mask.dim() == 1 else x_active_mask.any(1)
-    y, rstd, x = (torch.where(active[:, None, None], each, torch.zeros_like(each)) for each in made)
+    y, rstd, x = (torch.where(active[:, None, None], result, torch.zeros_like(result)) for result in results)
     return y, rstd, x

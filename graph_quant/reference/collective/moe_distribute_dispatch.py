@@ -1,15 +1,14 @@
-"""npu_moe_distribute_dispatch: every token to the ranks of its experts, quantised on the way where that is asked.
+"""npu_moe_distribute_dispatch: sends every token to the ranks of its experts, optionally quantised to int8.
 
-A rank's rows stand by expert, those of an expert by the rank they came from, those of a rank in the order of tokens.
-Shared experts get every token, and have the first rows of the scales.
-Dynamic quantisation, for each row: times the expert's scales, if given; ``s = 127 / max|x|``; rounded half to even of
-``x * s``; its scale is ``1 / s``. Each step is float32. A row of zeros has scale 0. Rows that nobody sent are zero
-here.
+Received rows are ordered by expert, then by source rank, then by token. Shared experts receive every token and own the
+first rows of ``scales``. Dynamic quantisation per row in float32: multiply by the expert's scales, if given;
+``s = 127 / max|x|``; round ``x * s`` half to even; the scale is ``1 / s``. A row of zeros has scale 0. Rows that nobody
+sent are zero here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple
 
 import torch
@@ -59,80 +58,79 @@ def moe_distribute_dispatch(
     quantises: bool,
     second: bool,
 ) -> DispatchResults:
-    """All seven results; ``numbers`` are those of the layout, sizes and what the plan says of them."""
+    """All seven results; ``numbers`` are the fields of the layout and sizes of the plan."""
     layout, (specials, tp_ranks, rows, counts, assist, cumulative) = ExpertLayout(*numbers[:5]), numbers[5:]
     op = "npu_moe_distribute_dispatch_v2" if second else "npu_moe_distribute_dispatch"
-    way = compute_route(op, group, layout, specials, expert_ids, mask, second)
-    come = way.come()
-    takes = [int(number) for number in come.sum(1)]
-    if sum(takes) > rows:
+    route = compute_route(op, group, layout, specials, expert_ids, mask, second)
+    received_counts = route.exchange_counts()
+    receives = [int(count) for count in received_counts.sum(1)]
+    if (total := sum(receives)) > rows:
         raise Refusal(
-            f"{op}: global_bs must allow for the {sum(takes)} rows that came to rank {layout.rank}, got room for {rows}"
+            f"{op}: global_bs must allow for the {total} rows that came to rank {layout.rank}, got room for {rows}"
         )
-    values, row_scales = _sent(x, scales, way, expert_ids, quantises)
+    values, row_scales = _select_rows(x, scales, route, expert_ids, quantises)
 
-    def taken(sent: Tensor, length: int) -> Tensor:
-        came = sort_by_expert(way.group.all_to_all(sent.contiguous(), way.sends, takes), come.tolist())
-        whole = sent.new_zeros((length, *sent.shape[1:]))
-        whole[: came.size(0)] = came
-        return whole
+    def exchange(rows_to_send: Tensor, length: int) -> Tensor:
+        received = route.group.all_to_all(rows_to_send.contiguous(), route.sends, receives)
+        padded = received.new_zeros((length, *received.shape[1:]))
+        padded[: received.size(0)] = sort_by_expert(received, received_counts.tolist())
+        return padded
 
-    by_place = come.T.flatten().cumsum(0)
-    numbers_of_experts = come.sum(0)
+    ends = received_counts.T.flatten().cumsum(0)
+    rows_of_experts = received_counts.sum(0)
     return (
-        taken(values, rows),
-        x.new_zeros(rows, dtype=torch.float32) if row_scales is None else taken(row_scales, rows),
-        _assist(way, taken, assist) if second else _places_among_equals(way, expert_ids),
-        numbers_of_experts.cumsum(0) if cumulative else numbers_of_experts,
-        torch.cat([by_place, by_place.new_zeros(counts - by_place.numel())]).to(torch.int32),
+        exchange(values, rows),
+        x.new_zeros(rows, dtype=torch.float32) if row_scales is None else exchange(row_scales, rows),
+        _trace_sources(route, exchange, assist) if second else _count_preceding(route, expert_ids),
+        rows_of_experts.cumsum(0) if cumulative else rows_of_experts,
+        torch.cat([ends, ends.new_zeros(counts - ends.numel())]).to(torch.int32),
         x.new_zeros(tp_ranks, dtype=torch.int32),
-        x.new_zeros(0, dtype=torch.float32) if weights is None else taken(weights.flatten()[way.places], rows),
+        x.new_zeros(0, dtype=torch.float32) if weights is None else exchange(weights.flatten()[route.indices], rows),
     )
 
 
-def _sent(
-    x: Tensor, scales: Tensor | None, way: Route, expert_ids: Tensor, quantises: bool
+def _select_rows(
+    x: Tensor, scales: Tensor | None, route: Route, expert_ids: Tensor, quantises: bool
 ) -> tuple[Tensor, Tensor | None]:
-    tokens = way.tokens
+    tokens = route.tokens
     if not quantises:
         return x[tokens], None if scales is None else scales[tokens]
-    return quantise_rows(x[tokens], None if scales is None else scales[_experts_of_rows(way, expert_ids)])
+    return quantise_rows(x[tokens], None if scales is None else scales[_experts_of_rows(route, expert_ids)])
 
 
 def quantise_rows(rows: Tensor, scales: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Rows as int8, and the scale of each."""
+    """Rows as int8, and their scales."""
     values = rows.float() if scales is None else rows.float() * scales
     largest = values.abs().amax(1, keepdim=True)
-    factor = torch.full_like(largest, 127.0) / largest
-    whole = (values * factor).round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int8)
-    return whole, (torch.ones_like(factor) / factor).squeeze(1)
+    multiplier = torch.full_like(largest, 127.0) / largest
+    integers = (values * multiplier).round().nan_to_num(nan=0.0).clamp(-128, 127).to(torch.int8)
+    return integers, (torch.ones_like(multiplier) / multiplier).squeeze(1)
 
 
-def _experts_of_rows(way: Route, expert_ids: Tensor) -> Tensor:
-    """The expert of each row, shared ones first."""
-    shared = way.layout.shared
+def _experts_of_rows(route: Route, expert_ids: Tensor) -> Tensor:
+    """The expert id of every row; shared experts come first."""
+    shared = route.layout.shared
     first = torch.arange(shared).expand(expert_ids.size(0), -1)
-    return torch.cat([expert_ids.to(torch.int64) + shared, first], 1).flatten()[way.places]
+    return torch.cat([expert_ids.to(torch.int64) + shared, first], 1).flatten()[route.indices]
 
 
-def _assist(way: Route, taken: object, length: int) -> Tensor:
-    """Where each row came from: its rank, token and which of the token's experts; then nothing."""
-    rank = torch.full_like(way.places, way.layout.rank)
-    from_here = torch.stack([rank, way.tokens, way.choices], 1).to(torch.int32)
-    triples: Tensor = taken(from_here, length // 3 + 1)  # type: ignore[operator]
-    return triples.flatten()[:length].contiguous()
+def _trace_sources(route: Route, exchange: Callable[[Tensor, int], Tensor], length: int) -> Tensor:
+    """The source rank, token and expert column of every received row, padded with zeros."""
+    rank = torch.full_like(route.indices, route.layout.rank)
+    sources = torch.stack([rank, route.tokens, route.choices], 1).to(torch.int32)
+    return exchange(sources, length // 3 + 1).flatten()[:length].contiguous()
 
 
-def _places_among_equals(way: Route, expert_ids: Tensor) -> Tensor:
-    """For each expert of each token, how many tokens before it go there."""
-    found = torch.zeros(expert_ids.size(0) * way.chosen, dtype=torch.int32)
-    starts = torch.repeat_interleave(way.counts.cumsum(0) - way.counts, way.counts)
-    found[way.places] = (torch.arange(way.places.numel()) - starts).to(torch.int32)
-    return found.view(-1, way.chosen)[:, : expert_ids.size(1)].flatten()
+def _count_preceding(route: Route, expert_ids: Tensor) -> Tensor:
+    """For every token and expert, the number of preceding tokens that go to the same expert."""
+    preceding = torch.zeros(expert_ids.size(0) * route.chosen, dtype=torch.int32)
+    starts = torch.repeat_interleave(route.counts.cumsum(0) - route.counts, route.counts)
+    preceding[route.indices] = (torch.arange(route.indices.numel()) - starts).to(torch.int32)
+    return preceding.view(-1, route.chosen)[:, : expert_ids.size(1)].flatten()
 
 
 def select_sent_weights(expert_scales: Tensor | None, second: bool) -> Tensor | None:
-    """What goes with the rows: on A3 the kernels of the first version take weights and do not read them."""
+    """The weights that are sent with the rows; the first version's kernels on A3 ignore ``expert_scales``."""
     return expert_scales if second or not is_a3() else None
 
 
@@ -157,7 +155,7 @@ def dispatch(
     counts: int,
     assist: int,
 ) -> DispatchResults:
-    """Both versions; of the second, ``specials`` experts may compute nothing and are sent nothing."""
+    """Both versions; the second has ``specials`` experts that compute nothing and receive no rows."""
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     sizes = [rows, counts, assist, int(expert_token_nums_type == 0)]
     numbers = [*astuple(layout), specials, tp_world_size, *sizes]
@@ -194,11 +192,11 @@ def dispatch_node(
     copy_expert_num: int = 0,
     const_expert_num: int = 0,
 ) -> tuple[Tensor, ...]:
-    """Only the second version says by which algorithm ranks communicate."""
+    """Both versions; only the second has ``comm_alg``."""
     tokens, chosen, second = global_bs or x.size(0) * ep_world_size, expert_ids.size(1), comm_alg is not None
     layout = ExpertLayout.of(ep_world_size, ep_rank_id, moe_expert_num, shared_expert_num, shared_expert_rank_num)
     rows = layout.rows(tokens, chosen, second)
-    more = 0 if select_sent_weights(expert_scales, second) is None else tokens * 2 * chosen * (ep_world_size // 8)
+    extra = 0 if select_sent_weights(expert_scales, second) is None else tokens * 2 * chosen * (ep_world_size // 8)
     return dispatch(
         x,
         expert_ids,
@@ -217,6 +215,6 @@ def dispatch_node(
         specials=zero_expert_num + copy_expert_num + const_expert_num,
         second=second,
         rows=rows,
-        counts=ep_world_size * layout.local + more,
+        counts=ep_world_size * layout.local + extra,
         assist=max(x.size(0) * chosen, rows * 128) if second else x.size(0) * chosen,
     )

@@ -1,6 +1,6 @@
-"""The ranks that an operator communicates with, found by the name that their group has for operators.
+"""The process group that an operator communicates in, looked up by its HCCL name.
 
-Who carries data between ranks registers here how a group is found: the reference knows no transport.
+The transport registers a resolver here: the reference does not depend on a transport.
 """
 
 from __future__ import annotations
@@ -13,57 +13,57 @@ from torch import Tensor
 
 
 class Group(Protocol):
-    """Some ranks, as one of them sees them. Every rank of a group makes the same calls in the same order."""
+    """A process group as seen by one rank. Every rank makes the same calls in the same order."""
 
     @property
     def rank(self) -> int:
-        """The place of this rank among them."""
+        """The index of this rank in the group."""
 
     @property
     def ranks(self) -> int:
-        """How many there are."""
+        """The number of ranks."""
 
     def all_reduce(self, x: Tensor, reduction: str) -> Tensor:
-        """What all have, reduced: sum, prod, min or max."""
+        """All-reduce by sum, prod, min or max."""
 
     def all_gather(self, x: Tensor, rows: Sequence[int]) -> Tensor:
-        """The rows of all, one rank after the other, from each as many as `rows` says."""
+        """The rows of all ranks in order; ``rows`` are the row counts per rank."""
 
     def reduce_scatter(self, x: Tensor, reduction: str, rows: Sequence[int]) -> Tensor:
-        """Of what all have, reduced, the rows that belong to this rank: as many as `rows` says for it."""
+        """The rows of this rank in the reduction; ``rows`` are the row counts per rank."""
 
     def broadcast(self, x: Tensor, root: int) -> Tensor:
-        """What the root has."""
+        """The root's tensor."""
 
-    def all_to_all(self, x: Tensor, sends: Sequence[int], takes: Sequence[int]) -> Tensor:
-        """The rows that each rank has for this one, where `sends` rows go to each and `takes` come from each."""
+    def all_to_all(self, x: Tensor, sends: Sequence[int], receives: Sequence[int]) -> Tensor:
+        """The rows that all ranks send to this one; ``sends`` and ``receives`` are row counts per rank."""
 
     def send(self, x: Tensor, target: int, tag: int) -> None:
-        """Give a rank something."""
+        """Sends ``x`` to a rank."""
 
     def receive(self, into: Tensor, source: int, tag: int) -> Tensor:
-        """What a rank gives."""
+        """Receives a tensor from a rank into ``into``."""
 
     def window(self, rank: int) -> Tensor:
-        """The bytes of another rank's window, to which this rank writes without the other's doing."""
+        """The bytes of another rank's window, which this rank writes by one-sided communication."""
 
     @property
     def limit(self) -> float:
-        """How many seconds a rank waits for another."""
+        """The timeout in seconds."""
 
 
-_finders: list[Callable[[str], Group | None]] = []
+_resolvers: list[Callable[[str], Group | None]] = []
 
 
-def set_group_resolver(finder: Callable[[str], Group | None]) -> None:
-    """Asks ``finder`` for groups, from now on."""
-    _finders[:] = [finder]
+def set_group_resolver(resolver: Callable[[str], Group | None]) -> None:
+    """Makes ``resolver`` look up groups from now on."""
+    _resolvers[:] = [resolver]
 
 
 def resolve_group(name: str) -> Group:
-    """The group of a name."""
-    for finder in _finders:
-        found = finder(name)
-        if found is not None:
-            return found
+    """The process group with an HCCL name."""
+    for resolver in _resolvers:
+        group = resolver(name)
+        if group is not None:
+            return group
     raise Refusal(f"no group of this process is named {name!r}: make it with torch.distributed, backend hccl")

@@ -1,4 +1,4 @@
-"""What lies in a window: a table of int32 that says what has come, and from the next 512 bytes on, the tokens."""
+"""The contents of a window: an int32 table of flags and ids and, aligned to 512 bytes, the tokens."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from graph_quant.refusals import Refusal
 from torch import Tensor
 
 _ALIGNMENT = 512
-_SECONDS_BETWEEN_LOOKS = 0.0005
+_POLL_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
 class Window:
-    """The window of a rank, as both its tables: ``info`` of numbers, ``data`` of tokens."""
+    """The two tables of a rank's window: ``info`` (int32) and ``data`` (tokens)."""
 
     info: Tensor
     data: Tensor
@@ -27,34 +27,34 @@ class Window:
 def map_window(
     op: str, group: Group, rank: int, info: Sequence[int], data: Sequence[int], dtype: torch.dtype
 ) -> Window:
-    """The tables of these shapes in the window of a rank; one that they do not fit into is refused."""
-    whole = group.window(rank)
+    """Views of a rank's window as tables of these shapes; refuses a window that is too small."""
+    window = group.window(rank)
     numbers, start = math.prod(info) * 4, -(-math.prod(info) * 4 // _ALIGNMENT) * _ALIGNMENT
     end = start + math.prod(data) * dtype.itemsize
-    if whole.numel() < end:
-        raise Refusal(f"{op}: the window of rank {rank} must have {end} bytes for these shapes, got {whole.numel()}")
-    return Window(whole[:numbers].view(torch.int32).view(tuple(info)), whole[start:end].view(dtype).view(tuple(data)))
+    if window.numel() < end:
+        raise Refusal(f"{op}: the window of rank {rank} must have {end} bytes for these shapes, got {window.numel()}")
+    return Window(window[:numbers].view(torch.int32).view(tuple(info)), window[start:end].view(dtype).view(tuple(data)))
 
 
 def resolve_world(op: str, group: str, world_size: int) -> Group:
-    """The group of a call, which must have as many ranks as the call says."""
-    found = resolve_group(group)
-    if found.ranks != world_size:
-        raise Refusal(f"{op}: world_size must be that of group {group!r}, {found.ranks}, got {world_size}")
-    return found
+    """The process group of a call; refuses another number of ranks than ``world_size``."""
+    process_group = resolve_group(group)
+    if process_group.ranks != world_size:
+        raise Refusal(f"{op}: world_size must be that of group {group!r}, {process_group.ranks}, got {world_size}")
+    return process_group
 
 
 def wait_until_free(op: str, rank: int, flag: Tensor, seconds: float) -> None:
-    """Waits until the owner of a window has taken what was written last: it resets the flag."""
+    """Waits until the owner of a window has read the previous tokens and reset the flag."""
     deadline = time.monotonic() + seconds
     while int(flag) == 1:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{op}: rank {rank} has not taken the tokens before these within {seconds:g} s")
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_POLL_SECONDS)
 
 
 def check_index_range(op: str, name: str, values: Tensor, end: int) -> None:
-    """Numbers that say where something lies."""
+    """Refuses indices outside [0, end)."""
     outside = values[(values < 0) | (values >= end)]
     if outside.numel():
         raise Refusal(f"{op}: {name} must be from 0 to {end - 1}, got {int(outside[0])}")

@@ -1,1 +1,1 @@
-"""Operators that are of no model in particular: products, casts, views and their kin."""
+"""General tensor operators: matmuls, casts, views, reductions and element-wise functions."""

@@ -1,7 +1,7 @@
-"""npu_sim_exponential_: numbers of an exponential distribution, drawn by a generator of the npu.
+"""npu_sim_exponential_: samples of an exponential distribution from a generator of the NPU.
 
-``-log(u) / lambd``, u even between 0 and 1 and neither of them, in float32. The distribution is the document's; the
-numbers are the host's own, for of which words a device makes them is not public.
+``-log(u) / lambd`` with u uniform in the open interval (0, 1), in float32. The distribution is the documented one; the
+samples are the host's own, because the device's random number generation for this operator is not public.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from torch import Tensor
 
 
 def sim_exponential(x: Tensor, lambd: float, generator: torch.Generator | None) -> Tensor:
-    """``x``, filled."""
+    """Fills ``x`` with samples."""
     return x.copy_(uniform_open(x.shape, generator).log() / -lambd)

@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 def transpose(input: Tensor, perm: Sequence[int]) -> Tensor:  # noqa: A002
-    """Its dimensions in another order."""
+    """``input`` with permuted dimensions."""
     return input.permute(tuple(perm))
 
 
 def confusion_transpose(x: Tensor, before: Sequence[int], order: Sequence[int], after: Sequence[int]) -> Tensor:
-    """Seen as ``before``, its dimensions in another order, seen as ``after``."""
+    """``x`` reshaped to ``before``, permuted by ``order``, and reshaped to ``after``."""
     return x.reshape(before).permute(tuple(order)).reshape(after)

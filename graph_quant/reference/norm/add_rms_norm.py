@@ -1,12 +1,12 @@
-"""npu_add_rms_norm and its kin: a residual sum, and its norm by root mean square.
+"""npu_add_rms_norm and its variants: a residual addition and its RMS norm.
 
-The sum comes back rounded. The norm of float16 is that of the rounded sum, and is rounded after the product with rstd
-and again after the one with gamma. bfloat16 is treated alike where rows are few, each with a vector core for itself, or
-narrow, as the device's tiling takes its kernels on A2 and A3; other rows have the norm of the sum before it is rounded.
-Of wide ones that is rstd alone, and y is made of the rounded sum.
+The sum is returned rounded. float16 normalises the rounded sum and rounds after the product with rstd and again after
+the product with gamma. bfloat16 does the same if every row has a vector core of its own or rows are narrow, which is
+how the device selects kernels on A2 and A3. Other rows normalise the sum before rounding; for wide rows this concerns
+rstd only, and y is computed from the rounded sum.
 
-npu_add_rms_norm_cast is the same with y widened: TorchAir's passes make it of npu_add_rms_norm and a cast. The device's
-own kernel for it rounds bfloat16 once, after both products, so that such a graph is not eager execution to the bit.
+npu_add_rms_norm_cast also returns y in float32: TorchAir's passes fuse npu_add_rms_norm and a cast into it. The device
+kernel for it rounds bfloat16 once, after both products, so such a graph is not bitwise equal to eager execution.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from graph_quant.ge import kernel
 from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, scale_with_two_roundings
 from torch import Tensor
 
-# Elements of a row: up to which a core norms many rows at once, and which it has room for.
+# Elements of a row: the most for which a core handles many rows at once, and the most that fit into a core.
 _NARROW, _ROOM = 2000, 12288
 
 
 @kernel("AddRmsNorm", flops=7)
 def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, rstd, x1 + x2)``."""
-    x, wide = _summed(x1, x2)
+    x, wide = _add(x1, x2)
     width = math.prod(gamma.shape)
     if x1.dtype != torch.bfloat16 or width <= _NARROW or (width <= _ROOM and has_core_per_row(x1, gamma.dim())):
         wide = x.float()
@@ -42,8 +42,8 @@ def add_rms_norm_cast(
     return y.float(), y, rstd, x
 
 
-def _summed(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum as it comes back, and in float32 before it is rounded."""
+def _add(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+    """The rounded sum, and the float32 sum before rounding."""
     wide = x1.float() + x2.float()
     return wide.to(x1.dtype), wide
 

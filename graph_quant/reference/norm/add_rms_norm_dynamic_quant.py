@@ -1,6 +1,6 @@
-"""npu_add_rms_norm_dynamic_quant: a residual sum, its norm, and one or two dynamic quantisations of it, in float32.
+"""npu_add_rms_norm_dynamic_quant: residual addition, RMS norm, and one or two dynamic quantisations, in float32.
 
-With v the norm (plus beta), times the smooth scale where there is one, and M the largest integer: ``y = sat(rint(v *
+With v the norm (plus beta), times the smooth scale if given, and M the largest integer: ``y = sat(rint(v *
 (M / absmax)))`` and ``scale = 1 / (M / absmax)``, both divisions rounded. Rows of zeros give y = 0 and scale 0.
 """
 
@@ -27,19 +27,19 @@ def add_rms_norm_dynamic_quant(
     outputs: tuple[bool, bool],
     destination: Destination,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """``(y1, y2, x1 + x2, scale1, scale2)``; what ``outputs`` leaves out is one zero."""
+    """``(y1, y2, x1 + x2, scale1, scale2)``; results that ``outputs`` excludes are a scalar zero."""
     wide = x1.float() + x2.float()
     normed = wide * reciprocal_rms(wide, 1, epsilon) * gamma.float()
     if beta is not None:
         normed = normed + beta.float()
     pairs = [
-        _quantised(normed, smooth, destination) if wanted else _nothing(normed, destination)
+        _quantise(normed, smooth, destination) if wanted else _scalar_zeros(normed, destination)
         for wanted, smooth in zip(outputs, (smooth_scale1, smooth_scale2), strict=True)
     ]
     return pairs[0][0], pairs[1][0], wide.to(x1.dtype), pairs[0][1], pairs[1][1]
 
 
-def _quantised(values: Tensor, smooth: Tensor | None, destination: Destination) -> tuple[Tensor, Tensor]:
+def _quantise(values: Tensor, smooth: Tensor | None, destination: Destination) -> tuple[Tensor, Tensor]:
     if smooth is not None:
         values = values * smooth.float()
     largest = values.abs().amax(-1, keepdim=True)
@@ -47,7 +47,7 @@ def _quantised(values: Tensor, smooth: Tensor | None, destination: Destination) 
     return store(values * multiplier, destination), multiplier.reciprocal().squeeze(-1)
 
 
-def _nothing(values: Tensor, destination: Destination) -> tuple[Tensor, Tensor]:
+def _scalar_zeros(values: Tensor, destination: Destination) -> tuple[Tensor, Tensor]:
     return values.new_zeros((), dtype=destination.storage), values.new_zeros(())
 
 
@@ -64,7 +64,7 @@ def add_rms_norm_dynamic_quant_node(
     output_mask: Sequence[bool] = (),
     dst_type: int = 2,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Without a mask y2 is computed where both smooth scales are there."""
+    """Without a mask y2 is computed if both smooth scales are given."""
     both = smooth_scale1 is not None and smooth_scale2 is not None
     outputs = (bool(output_mask[0]), bool(output_mask[1])) if output_mask else (True, both)
     destination = element_destination(dst_type)

@@ -1,10 +1,9 @@
-"""npu_add_rms_norm_quant: a residual sum, its norm, and one or two quantisations of it.
+"""npu_add_rms_norm_quant: residual addition, RMS norm, and one or two static quantisations.
 
-With v the norm plus beta, ``y = sat(rint(v / scale + zero point))``, or ``v * scale`` where div_mode is False, in
-float32. The norm of float16 is that of the rounded sum, and is rounded after the product with rstd and again after the
-one with gamma; that of bfloat16 is float32 throughout, of the rounded sum with beta, or where rows are so few that each
-has a vector core for itself. One scale for all elements has a kernel of its own: nothing is rounded before the integer,
-and v is multiplied by ``1 / scale``.
+With v the norm plus beta, ``y = sat(rint(v / scale + zero point))``, or ``v * scale`` if div_mode is False, in float32.
+float16 normalises the rounded sum and rounds after the product with rstd and again after the product with gamma.
+bfloat16 is float32 throughout; it normalises the rounded sum with beta, or if every row has a vector core of its own.
+Per-tensor scales have a separate kernel: nothing is rounded before the integer, and v is multiplied by ``1 / scale``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from graph_quant.reference.norm.rms import has_core_per_row, reciprocal_rms, sca
 from graph_quant.reference.rounding import affine, store
 from torch import Tensor
 
-# Elements of a row that the kernel for few rows has room for, and the bytes that it counts on for more than one result.
+# The most elements of a row for the kernel for few rows, and its bytes if there is a second result.
 _ROOM, _LOCAL_BYTES = 12224, 191 * 1024
 
 
@@ -35,12 +34,12 @@ def add_rms_norm_quant(
     div_mode: bool,
     per_tensor: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``(y1, y2, x1 + x2)``; y2 is zeros without a second scale: the device leaves what was in memory."""
+    """``(y1, y2, x1 + x2)``; y2 is zero without a second scale; the device leaves it uninitialised."""
     wide = x1.float() + x2.float()
     x = wide.to(x1.dtype)
     if per_tensor:
         gamma = gamma.reshape(-1)
-    elif x1.dtype == torch.float16 or beta is not None or _is_of_few_rows(x1, gamma, scales2, zero_points2):
+    elif x1.dtype == torch.float16 or beta is not None or _uses_few_rows_kernel(x1, gamma, scales2, zero_points2):
         wide = x.float()
     rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
     if x1.dtype == torch.float16 and not per_tensor:
@@ -59,8 +58,8 @@ def add_rms_norm_quant(
     return y1, affine(normed, scales2, zero_points2, INT8, divide=div_mode), x
 
 
-def _is_of_few_rows(x: Tensor, gamma: Tensor, scales2: Tensor | None, zero_points2: Tensor | None) -> bool:
-    """Whether the device takes its kernel for few rows, which has room for less of a row beside a second result."""
+def _uses_few_rows_kernel(x: Tensor, gamma: Tensor, scales2: Tensor | None, zero_points2: Tensor | None) -> bool:
+    """Whether the device uses its kernel for few rows, which fits fewer elements of a row with a second result."""
     room = _ROOM
     if scales2 is not None:
         room = _LOCAL_BYTES // (24 if zero_points2 is None else 28) // 32 * 32
@@ -83,7 +82,7 @@ def add_rms_norm_quant_node(
     div_mode: bool = True,
     dst_type: int = 2,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    _only_int8("AddRmsNormQuant", dst_type)
+    _require_int8("AddRmsNormQuant", dst_type)
     return add_rms_norm_quant(x1, x2, gamma, scales1, zero_points1, beta, scales2, zero_points2, epsilon, div_mode)
 
 
@@ -104,8 +103,8 @@ def add_rms_norm_quant_v2_node(
     dst_type: int = 2,
     output_res: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """One scale for all elements, with bias and a sum that comes back; the other uses have no host kernel."""
-    _only_int8("AddRmsNormQuantV2", dst_type)
+    """Per-tensor scales with a bias; other uses have no host kernel."""
+    _require_int8("AddRmsNormQuantV2", dst_type)
     is_alone = scales2 is None and zero_points2 is None and zero_points1 is not None and div_mode
     if not is_alone or bias is None or output_res or axis == 0:
         raise NotImplementedError("AddRmsNormQuantV2: only one scale beside a bias has a host kernel")
@@ -113,6 +112,6 @@ def add_rms_norm_quant_v2_node(
     return *results, torch.zeros_like(results[2])
 
 
-def _only_int8(node: str, dst_type: int) -> None:
+def _require_int8(node: str, dst_type: int) -> None:
     if dst_type != INT8.ge_attr:
         raise NotImplementedError(f"{node}: dst_type {dst_type} has no host kernel, only {INT8.ge_attr} (int8)")

@@ -1,4 +1,4 @@
-"""batch_norm_reduce: the sums of each channel and of its squares, in float32. A device adds in an order of its own."""
+"""batch_norm_reduce: the sum and the sum of squares of each channel, in float32; a device adds in another order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""npu_group_norm_swish: groups of channels are normed, then activated by ``v / (1 + exp(-scale * v))``; its gradient.
+"""npu_group_norm_swish, a group norm followed by ``v / (1 + exp(-scale * v))``, and its gradient.
 
-In float32, each result rounded once. In which order a device adds is its tiling's business, and gradients of weight and
-bias it adds in any order.
+Everything is float32, each result rounded once. A device adds in the order of its tiling, and the gradients of weight
+and bias in any order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 EPS, SCALE = 1e-5, 1.0
 
 
-def _by_channel(row: Tensor, like: Tensor) -> Tensor:
+def _broadcast_channels(row: Tensor, like: Tensor) -> Tensor:
     return row.float().reshape(1, -1, *[1] * (like.dim() - 2))
 
 
@@ -23,7 +23,7 @@ def group_norm_swish(
     """``(y, mean, rstd)``."""
     scale = SCALE if swish_scale is None else swish_scale
     centred, mean, rstd = center_and_rstd(x.float().reshape(x.size(0), num_groups, -1), 1, EPS if eps is None else eps)
-    normed = (centred * rstd).reshape(x.shape) * _by_channel(weight, x) + _by_channel(bias, x)
+    normed = (centred * rstd).reshape(x.shape) * _broadcast_channels(weight, x) + _broadcast_channels(bias, x)
     y = normed / (1.0 + torch.exp(-scale * normed))
     return y.to(x.dtype), mean.squeeze(-1).to(weight.dtype), rstd.squeeze(-1).to(weight.dtype)
 
@@ -38,13 +38,13 @@ def group_norm_swish_grad(
     rstd: Tensor,
     swish_scale: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of input, weight and bias, from the mean and rstd that the norm gave."""
+    """The gradients of input, weight and bias, from the mean and rstd of the forward call."""
     scale = SCALE if swish_scale is None else swish_scale
     groups = x.size(0), num_groups, -1
     spread = rstd.float().unsqueeze(-1)
     centred = ((x.float().reshape(groups) - mean.float().unsqueeze(-1)) * spread).reshape(x.shape)
-    gamma = _by_channel(weight, x)
-    normed = centred * gamma + _by_channel(bias, x)
+    gamma = _broadcast_channels(weight, x)
+    normed = centred * gamma + _broadcast_channels(bias, x)
     swish = 1.0 + torch.exp(-scale * normed)
     slope = (1.0 + scale * normed * (swish - 1.0) / swish) / swish
     upstream = grad.float() * slope

@@ -1,7 +1,7 @@
-"""Norms that take the mean away: npu_add_layer_norm, npu_deep_norm, npu_layer_norm_eval and npu_group_norm_silu.
+"""Norms that subtract the mean: npu_add_layer_norm, npu_deep_norm, npu_layer_norm_eval and npu_group_norm_silu.
 
 ``(x - mean) * rstd * gamma + beta`` with ``rstd = 1 / sqrt(mean((x - mean)**2) + epsilon)``, in float32, rounded once.
-In which order a device adds is its tiling's business: a mean of n elements may move by n/2 units in its last place.
+A device adds in the order of its tiling: a mean of n elements may differ by n/2 units in the last place.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from torch import Tensor
 
 
 def center_and_rstd(x: Tensor, normalised: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """float32 ``x`` less its mean over the last ``normalised`` dimensions, that mean and rstd, which keep a 1 there."""
+    """float32 ``x`` minus its mean over the last ``normalised`` dimensions, the mean, and rstd, both with keepdim."""
     axes = tuple(range(-normalised, 0))
     share = 1.0 / math.prod(x.shape[-normalised:]) if x.numel() else 0.0
-    # Contiguous, for torch adds in the order of memory, and a graph may see another one than eager execution.
+    # Contiguous, because torch adds in memory order and strides may differ between graph and eager execution.
     mean = x.contiguous().sum(axes, keepdim=True) * share
     centred = x - mean
     variance = (centred * centred).contiguous().sum(axes, keepdim=True) * share
@@ -44,7 +44,7 @@ def add_layer_norm_node(
 def add_layer_norm(
     x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, additional_output: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``(y, mean, rstd, x1 + x2)``, the sum zeros unless it is asked for: the device leaves what was in memory."""
+    """``(y, mean, rstd, x1 + x2)``, the sum zero without additional_output; the device leaves it uninitialised."""
     dtype = x1.dtype if x1.dtype == x2.dtype else torch.float32
     wide = x1.float() + x2.float()
     centred, mean, rstd = center_and_rstd(wide, gamma.dim(), epsilon)
@@ -64,7 +64,7 @@ def deep_norm(
 def layer_norm_eval(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
-    """The norm of the last dimensions; without a weight it is 1, without a bias 0."""
+    """Layer norm of the last dimensions; weight defaults to 1, bias to 0."""
     centred, _, rstd = center_and_rstd(x.float(), len(normalized_shape), eps)
     normed = centred * rstd
     normed = normed if weight is None else normed * weight.float()
@@ -107,7 +107,7 @@ def group_norm_silu_node(
 def group_norm_silu(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``(y, mean, rstd)`` of groups of channels, y activated: ``v / (1 + exp(-v))``."""
+    """``(y, mean, rstd)`` of a group norm, where y is its SiLU, ``v / (1 + exp(-v))``."""
     centred, mean, rstd = center_and_rstd(x.float().reshape(x.size(0), group, -1), 1, eps)
     channels = [1, -1, *[1] * (x.dim() - 2)]
     normed = (centred * rstd).reshape(x.shape)

@@ -1,8 +1,8 @@
 """npu_mhc_post: the streams of hyper-connections after a layer, ``h_res.T @ x + h_post * h_out``.
 
-In float32 as the kernel adds: h_out's term, then x of each stream in their order. The kernel's multiply-add may round
-once where two steps round twice: a unit of float32 of each term, before the result is rounded to x's dtype. In which
-order the gradient's sums over channels come is its tiling's business.
+Accumulated in float32 in the kernel's order: the term of h_out, then x of each stream. The kernel may use fused
+multiply-add, which rounds once instead of twice: a difference of one unit of float32 per term, before the result is
+rounded to the dtype of x. The gradient's sums over channels follow the order of the tiling.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """_npu_quant_rms_norm: ``rint(half((x * rstd * gamma + beta) * (1 / scale) + offset))``, clipped, in float32.
 
-Each step is rounded. Of a row of at most 8192 the squares are multiplied by ``1 / n`` before they are summed, of a
-longer one their sum is.
+Each step is rounded. In a row of at most 8192 elements the squares are multiplied by ``1 / n`` before the sum, in a
+longer row after it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SLICE = 8192
 def quant_rms_norm(
     x: Tensor, gamma: Tensor, beta: Tensor, scale: Tensor, offset: Tensor, output: Tensor, eps: float
 ) -> tuple[()]:
-    """Writes the integers to ``output``."""
+    """Writes the integers into ``output``."""
     wide = x.float()
     share, squares = 1.0 / x.size(-1), wide * wide
     mean = (squares * share).sum(-1, keepdim=True) if x.size(-1) <= SLICE else squares.sum(-1, keepdim=True) * share

@@ -1,7 +1,7 @@
-"""What the norms by root mean square share.
+"""Functions that the RMS norms share.
 
-Sums are taken in float32. In which order a device adds is its tiling's business: two orders differ by at most n/2
-units in the last place of the sum of n squares, half of which reaches its root.
+Sums are float32. A device adds in the order of its tiling: two orders differ by at most n/2 units in the last place of
+the sum of n squares, and by half of that in its root.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ import math
 
 from torch import Tensor
 
-# Of Ascend910B3, the chip that the host NPU answers for.
+# Vector cores of Ascend910B3, the chip that the host NPU reports.
 _VECTOR_CORES = 40
 
 
 def reciprocal_rms(x: Tensor, normalised: int, epsilon: float) -> Tensor:
-    """``1 / sqrt(mean(x**2) + epsilon)`` of float32 ``x`` over its last ``normalised`` dimensions, which stay as 1."""
-    # rsqrt rounds the root and its reciprocal; torch's sqrt goes through a library that is off by a unit now and then.
+    """``1 / sqrt(mean(x**2) + epsilon)`` of float32 ``x`` over its last ``normalised`` dimensions, with keepdim."""
+    # rsqrt rounds the root and its reciprocal; torch's sqrt uses a library that is sometimes off by one unit.
     return _mean_square(x, normalised, epsilon).rsqrt()
 
 
 def divide_by_rms(x: Tensor, epsilon: float) -> Tensor:
-    """Float32 ``x`` divided by ``sqrt(mean(x**2) + epsilon)`` of its last dimension, which is rounded first."""
+    """Float32 ``x`` divided by the rounded ``sqrt(mean(x**2) + epsilon)`` of its last dimension."""
     return x / _mean_square(x, 1, epsilon).double().sqrt().float()
 
 
 def _mean_square(x: Tensor, normalised: int, epsilon: float) -> Tensor:
     axes = tuple(range(-normalised, 0))
     share = 1.0 / math.prod(x.shape[-normalised:]) if x.numel() else 0.0
-    # Contiguous, for torch adds in the order of memory, and a graph may see another one than eager execution.
+    # Contiguous, because torch adds in memory order and strides may differ between graph and eager execution.
     squares = (x * x).contiguous().sum(axes, keepdim=True)
     return squares * share + epsilon
 
 
 def has_core_per_row(x: Tensor, normalised: int) -> bool:
-    """Whether every row of ``x`` has a vector core for itself: kernels for few rows round at other places."""
+    """Whether every row of ``x`` has a vector core of its own: kernels for few rows round after other operations."""
     return bool(math.prod(x.shape[: x.dim() - normalised]) <= _VECTOR_CORES)
 
 

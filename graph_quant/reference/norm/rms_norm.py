@@ -17,7 +17,7 @@ def rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor
 
 @kernel("GemmaRmsNorm", flops=7)
 def gemma_rms_norm(x: Tensor, gamma: Tensor, *, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
-    """``(y, rstd)`` of a norm whose weights are stored as their distance from 1."""
+    """``(y, rstd)`` of a norm whose weight is ``1 + gamma``."""
     wide = x.float()
     rstd = reciprocal_rms(wide, gamma.dim(), epsilon)
     return (wide * rstd * (gamma.float() + 1.0)).to(x.dtype), rstd

@@ -1,7 +1,7 @@
-"""npu_rms_norm_quant: the norm by root mean square and its quantisation by one scale.
+"""npu_rms_norm_quant: RMS norm with per-tensor quantisation.
 
-``v = (x * rstd * gamma + beta) * scale + offset`` in float32, each step rounded. The kernel then rounds v to float16,
-and that to the integer, half to even: what lies in the middle between two integers once it is float16 counts as such.
+``v = (x * rstd * gamma + beta) * scale + offset`` in float32, each step rounded. The kernel then rounds v to float16
+and that to the integer, half to even: a tie is decided after the rounding to float16.
 """
 
 from __future__ import annotations
