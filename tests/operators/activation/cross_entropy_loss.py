@@ -58,12 +58,12 @@ def _weights(target: Any, weight: torch.Tensor | None, left_out: int, classes: i
 
 def expected(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, **options: Any) -> list[Any]:
     """Row by row in float64."""
-    logarithms, places = _logarithms(x), target.numpy()
-    every, of_rows = _weights(places, weight, options["ignore_index"], x.shape[1])
+    logarithms, rows = _logarithms(x), target.numpy()
+    every, of_rows = _weights(rows, weight, options["ignore_index"], x.shape[1])
     share = options["label_smoothing"]
     losses = np.array([
         (1 - share) * -row[place] * of_row - share / len(row) * (row * every).sum() * (place != options["ignore_index"])
-        for row, place, of_row in zip(logarithms, places, of_rows, strict=True)
+        for row, place, of_row in zip(logarithms, rows, of_rows, strict=True)
     ])  # fmt: skip
     reduced = {"none": losses, "sum": losses.sum()[None], "mean": losses.sum()[None] / (of_rows.sum() or np.nan)}
     nothing = np.empty(0, np.float32)

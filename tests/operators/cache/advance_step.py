@@ -12,17 +12,17 @@ OP = "advance_step_flashattn"
 
 def rows(count: int, width: int | None = None, start: int = 1) -> torch.Tensor:
     total = count if width is None else count * width
-    made = torch.arange(start, start + total)
-    return made if width is None else made.reshape(count, width)
+    values = torch.arange(start, start + total)
+    return values if width is None else values.reshape(count, width)
 
 
 def step(**other: Any) -> tuple[Any, ...]:
     """Two queries of four sequences, in blocks of two."""
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "input_tokens": rows(4), "sampled_token_ids": rows(2, 1), "input_positions": rows(4), "seq_lens": rows(4),
         "slot_mapping": rows(4), "block_tables": rows(4, 3), "num_seqs": 4, "num_queries": 2, "block_size": 2,
     } | other  # fmt: skip
-    return tuple(given.values())
+    return tuple(arguments.values())
 
 
 def many(sequences: int, queries: int) -> tuple[Any, ...]:
@@ -37,11 +37,11 @@ def speculative(**other: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Two sequences of three tokens each."""
     named = {"spec_token": rows(2, 2, 50), "accepted_num": ends(2, 0, dtype=torch.int64)}
     named |= {name: value for name, value in other.items() if name in named}
-    given = {
+    arguments = {
         "input_tokens": rows(6), "sampled_token_ids": rows(2, 3, 10), "input_positions": rows(6), "seq_lens": rows(6),
         "slot_mapping": rows(6), "block_tables": rows(2, 9), "num_seqs": 2, "num_queries": 2,
     }  # fmt: skip
-    return step(**(given | {name: value for name, value in other.items() if name not in named})), named
+    return step(**(arguments | {name: value for name, value in other.items() if name not in named})), named
 
 
 def wrong(argument: str, label: str, **other: Any) -> Any:

@@ -22,15 +22,15 @@ TABLES = ints([1, 0, 2], [2, 2, 1])
 
 def norm(make: Any = f16, lens: Any = None, tables: Any = TABLES, tokens: int = 7) -> tuple[torch.Tensor, ...]:
     """Two sequences in three blocks of two, of two heads."""
-    given = ints(4, 3) if lens is None else lens
-    return make(3, 2, 2, 16), make(3, 2, 2, 32), tables, given, make(tokens, 2, 16), make(tokens, 2, 32)
+    lengths = ints(4, 3) if lens is None else lens
+    return make(3, 2, 2, 16), make(3, 2, 2, 32), tables, lengths, make(tokens, 2, 16), make(tokens, 2, 32)
 
 
 def nz(make: Any = f16, lens: Any = None, tables: Any = TABLES) -> tuple[torch.Tensor, ...]:
     """The same, in parts of 32 bytes."""
     c = 32 // make(1).element_size()
-    given = ints(4, 3) if lens is None else lens
-    return make(3, 2, 2, c), make(3, 4, 2, c), tables, given, make(7, 2 * c), make(7, 4 * c)
+    lengths = ints(4, 3) if lens is None else lens
+    return make(3, 2, 2, c), make(3, 4, 2, c), tables, lengths, make(7, 2 * c), make(7, 4 * c)
 
 
 A, N = norm(), nz()
@@ -91,8 +91,8 @@ WRONG_VALUES = [
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     kind = draw(st.sampled_from([torch.float16, torch.bfloat16, torch.int8]))
     call = draw(st.sampled_from([norm, nz]))({torch.float16: f16, torch.bfloat16: bf16, torch.int8: i8}[kind])
-    caches = [tensor(draw, tuple(each.shape), kind) for each in call[:2]]
-    rows = [tensor(draw, tuple(each.shape), kind) for each in call[4:]]
+    caches = [tensor(draw, tuple(like.shape), kind) for like in call[:2]]
+    rows = [tensor(draw, tuple(like.shape), kind) for like in call[4:]]
     lens = draw(st.sampled_from([ints(4, 3), ints(4, 3), ints(0, 4, 7)]))
     options = {"is_seq_lens_cumsum": lens.numel() == mostly(draw, 3, st.just(2))}
     return (*caches, TABLES[: mostly(draw, 2, st.just(1))], lens, *rows), options
@@ -107,13 +107,15 @@ def expected(*args: Any, seq_offset: Any, is_seq_lens_cumsum: bool) -> list[Any]
     bounds = lens.tolist() if is_seq_lens_cumsum else [0, *lens.cumsum(0).tolist()]
     results = []
     for cache, out in zip((key_cache, value_cache), rows, strict=True):
-        found = []
+        tokens = []
         for sequence in range(2):
             first = 0 if seq_offset is None else int(seq_offset[sequence]) // 2
-            for place in range(bounds[sequence + 1] - bounds[sequence]):
-                block = cache[int(tables[sequence, first + place // 2])]
-                found.append((block[place % 2] if out.dim() == 3 else block[:, place % 2]).reshape(out.shape[1:]))
-        results.append(torch.stack(found))
+            for position in range(bounds[sequence + 1] - bounds[sequence]):
+                block = cache[int(tables[sequence, first + position // 2])]
+                tokens.append(
+                    (block[position % 2] if out.dim() == 3 else block[:, position % 2]).reshape(out.shape[1:])
+                )
+        results.append(torch.stack(tokens))
     return results
 
 

@@ -162,7 +162,7 @@ def expected(*args: torch.Tensor, c_kv_scale: torch.Tensor | None = None, **opti
                 memory[slot // 8, slot % 8, 0] = kept[token]
         caches.append(memory.reshape(cache.shape))
     shape = (*kv.shape[:3], -1)
-    return [torch.from_numpy(each).to(kv.dtype).reshape(shape) for each in (k, c)] + caches
+    return [torch.from_numpy(entry).to(kv.dtype).reshape(shape) for entry in (k, c)] + caches
 
 
 @st.composite

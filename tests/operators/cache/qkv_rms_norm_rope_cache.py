@@ -22,7 +22,7 @@ def slots(*values: int) -> torch.Tensor:
 
 def call(make: Any = bf16, k: Any = None, v: Any = None, at: Any = None) -> tuple[Any, ...]:
     """Two batches of two tokens, two heads of queries, two blocks of 32."""
-    caches = [i8(2, 4, 32, 32) if each is i8 else make(2, 8, 32, 16) for each in (k, v)]
+    caches = [i8(2, 4, 32, 32) if kind is i8 else make(2, 8, 32, 16) for kind in (k, v)]
     rows = make(4, 512), make(128), make(128), make(4, 128), make(4, 128)
     return *rows, slots(3, 40, 0, 63) if at is None else at, make(4, 256), *caches, SIZE, HEADS
 
@@ -40,8 +40,8 @@ GOOD: list[Call] = [
 ]
 
 
-def other(place: int, value: Any) -> tuple[Any, ...]:
-    return *A[:place], value, *A[place + 1 :]
+def other(index: int, value: Any) -> tuple[Any, ...]:
+    return *A[:index], value, *A[index + 1 :]
 
 
 Q = call(k=i8)
@@ -93,13 +93,13 @@ def expected(*args: Any, **options: Any) -> list[Any]:
     def embedded(x: Any, gamma: torch.Tensor) -> Any:
         squares = torch.from_numpy(x * x).sum(-1, keepdim=True).numpy()
         normed = x / np.sqrt(squares * np.float32(1 / 128) + np.float32(1e-6)) * floats(gamma)
-        turned = np.concatenate([-normed[..., 64:], normed[..., :64]], -1)
-        return normed * floats(cos)[:, None] + turned * floats(sin)[:, None]
+        rotated = np.concatenate([-normed[..., 64:], normed[..., :64]], -1)
+        return normed * floats(cos)[:, None] + rotated * floats(sin)[:, None]
 
     q, k = embedded(q, q_gamma), embedded(k, k_gamma)
-    before = [torch.from_numpy(each.reshape(4, -1)).to(qkv.dtype) for each in (q, k, v)]
+    unquantised = [torch.from_numpy(each.reshape(4, -1)).to(qkv.dtype) for each in (q, k, v)]
     caches = []
-    for name, cache, values, plain in (("k", k_cache, k, before[1]), ("v", v_cache, v, before[2])):
+    for name, cache, values, plain in (("k", k_cache, k, unquantised[1]), ("v", v_cache, v, unquantised[2])):
         kept = plain
         if options[f"{name}_scale"] is not None:
             scaled = values[:, 0] / floats(options[f"{name}_scale"])
@@ -110,7 +110,7 @@ def expected(*args: Any, **options: Any) -> list[Any]:
             for part in range(128 // c if slot >= 0 else 0):
                 out[slot // 32, part, slot % 32] = kept[token, part * c : part * c + c]
         caches.append(out)
-    return [*before, before[0], *caches]
+    return [*unquantised, unquantised[0], *caches]
 
 
 @st.composite

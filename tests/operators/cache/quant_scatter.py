@@ -67,21 +67,21 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     zero_points = optional(draw, (32,), torch.bfloat16 if halves else torch.int32)
     updates = tensor(draw, (batch, draw(st.sampled_from([1, length])), 32), dtype)
     axis = mostly(draw, -2, st.integers(-4, 3))
-    places = torch.zeros(batch, dtype=torch.int32)
-    return (tensor(draw, (batch, length, 32), torch.int8), places, updates, scales, zero_points, axis), {}
+    indices = torch.zeros(batch, dtype=torch.int32)
+    return (tensor(draw, (batch, length, 32), torch.int8), indices, updates, scales, zero_points, axis), {}
 
 
 CALLS = {OP: calls(), f"{OP}_": calls()}
 
 
 def expected(
-    x: torch.Tensor, places: torch.Tensor, updates: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None
+    x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor | None
 ) -> Any:
     with np.errstate(all="ignore"):
         values = floats(updates) / floats(scales)
         values = integers(values if zeros is None else values + floats(zeros), "int8")
     out = x.numpy().copy()
-    for batch, start in enumerate(places.tolist()):
+    for batch, start in enumerate(indices.tolist()):
         out[batch, start : start + updates.size(1)] = values[batch]
     return out
 
@@ -94,10 +94,10 @@ def data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     scales = torch.rand(32, generator=generator) * draw(st.sampled_from([1.0, 1e-2]))
     zeros = torch.randint(-9, 9, (32,), generator=generator, dtype=torch.int32) if draw(st.booleans()) else None
     x = torch.randint(-128, 128, (3, 5, 32), generator=generator, dtype=torch.int8)
-    places = torch.randint(0, 6 - length, (3,), generator=generator, dtype=torch.int32)
+    indices = torch.randint(0, 6 - length, (3,), generator=generator, dtype=torch.int32)
     if halves:
-        return (x, places, updates.bfloat16(), scales.bfloat16(), None if zeros is None else zeros.bfloat16()), {}
-    return (x, places, updates.half(), scales, zeros), {}
+        return (x, indices, updates.bfloat16(), scales.bfloat16(), None if zeros is None else zeros.bfloat16()), {}
+    return (x, indices, updates.half(), scales, zeros), {}
 
 
 STATEMENTS = {OP: Statement(expected, data()), f"{OP}_": Statement(expected, data(), sample=10)}

@@ -41,8 +41,8 @@ OFFSETS = {"offset_k": ROW, "offset_v": ROW * 9}
 SCALED = {"weight_scale": WEIGHT}
 
 
-def other(place: int, value: Any, of: tuple[Any, ...] = A) -> tuple[Any, ...]:
-    return *of[:place], value, *of[place + 1 :]
+def other(index: int, value: Any, of: tuple[Any, ...] = A) -> tuple[Any, ...]:
+    return *of[:index], value, *of[index + 1 :]
 
 
 WRONG = [
@@ -125,7 +125,7 @@ def expected(*args: Any, **options: Any) -> list[Any]:
             rows = rows + floats(bias)
     q, k, v = rows[:, :128].reshape(-1, 4, 32), rows[:, 128:192].reshape(-1, 2, 32), rows[:, 192:].reshape(-1, 2, 32)
     precision = np.float16 if is_half else np.float32
-    cosines, sines = (floats(each).reshape(-1, 1, 32).astype(precision) for each in (cos, sin))
+    cosines, sines = (floats(tensor).reshape(-1, 1, 32).astype(precision) for tensor in (cos, sin))
 
     def turned(heads: Any) -> Any:
         with np.errstate(over="ignore"):
@@ -150,7 +150,7 @@ def expected(*args: Any, **options: Any) -> list[Any]:
                 out[token // length, int(indices[token // length]) + token % length] = whole[token]
         caches.append(out)
     shape = tuple(x.shape[:-1])
-    outputs = [torch.from_numpy(each).to(cos.dtype).reshape(*shape, -1, 32) for each in (q, k, v)]
+    outputs = [torch.from_numpy(tensor).to(cos.dtype).reshape(*shape, -1, 32) for tensor in (q, k, v)]
     return [*outputs, *caches]
 
 
@@ -178,8 +178,8 @@ STATEMENTS = {
 
 
 def paged(*tensors: torch.Tensor) -> Any:
-    given, weight_scale = tensors[:-1], tensors[-1]
-    return torch_npu.npu_dequant_rope_quant_kvcache(*given, SPLITS, weight_scale=weight_scale, **PAGE)
+    inputs, weight_scale = tensors[:-1], tensors[-1]
+    return torch_npu.npu_dequant_rope_quant_kvcache(*inputs, SPLITS, weight_scale=weight_scale, **PAGE)
 
 
 GOLDEN = {f"{DEQUANT}-page": (paged, (*call(small32, bf16, rank=2)[:-1], WEIGHT))}

@@ -89,8 +89,8 @@ CALLS = {ND: nd_calls(), f"{ND}_": nd_calls(), ROWS: row_calls(), f"{ROWS}_": ro
 
 def expected_nd(x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> np.ndarray:  # type: ignore[type-arg]
     out = x.numpy().copy()
-    for place in np.ndindex(*indices.shape[:-1]):
-        out[tuple(indices[place].tolist())] = updates.numpy()[place]
+    for index in np.ndindex(*indices.shape[:-1]):
+        out[tuple(indices[index].tolist())] = updates.numpy()[index]
     return out
 
 

@@ -26,12 +26,12 @@ def norm(make: Any = f16, k: int = 32, v: int = 64, at: Any = None) -> tuple[tor
 
 def nz(make: Any = f16, make_value: Any = None, deep: bool = False, at: Any = None) -> tuple[torch.Tensor, ...]:
     """The same, in parts of 32 bytes."""
-    made = []
+    pairs = []
     for maker, width in ((make, 32), (make_value or make, 64)):
         c = 32 // maker(1).element_size()
         parts = (2, width // c) if deep else (2 * width // c,)
-        made.append((maker(3, 2, width), maker(3, *parts, 4, c)))
-    (key, key_cache), (value, value_cache) = made
+        pairs.append((maker(3, 2, width), maker(3, *parts, 4, c)))
+    (key, key_cache), (value, value_cache) = pairs
     return key, value, key_cache, value_cache, slots(5, 0, 11) if at is None else at
 
 
@@ -91,7 +91,7 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     mode = draw(st.sampled_from(["Norm", "PA_NZ"]))
     kind = draw(st.sampled_from(sorted(MAKERS, key=str)))
     call = (norm if mode == "Norm" else nz)(MAKERS[kind])
-    drawn = [tensor(draw, tuple(each.shape), kind) for each in call[:4]]
+    drawn = [tensor(draw, tuple(like.shape), kind) for like in call[:4]]
     return (*drawn, call[4][: mostly(draw, 3, st.just(2))]), {"cache_mode": mode}
 
 

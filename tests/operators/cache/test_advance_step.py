@@ -9,8 +9,8 @@ import torch_npu
 from operators.cache.advance_step import rows, speculative, step
 
 
-def moved(given: tuple[Any, ...]) -> list[Any]:
-    return [each.to("npu") if isinstance(each, torch.Tensor) else each for each in given]
+def moved(arguments: tuple[Any, ...]) -> list[Any]:
+    return [argument.to("npu") if isinstance(argument, torch.Tensor) else argument for argument in arguments]
 
 
 def test_queries_take_a_step_and_the_first_place_behind_them_is_cleared() -> None:

@@ -9,7 +9,7 @@ from support.tensors import bf16
 
 
 def test_the_first_version_writes_its_caches_and_gives_them_back() -> None:
-    args = [each.npu() for each in call(index=slots(5, 17, 0))]
+    args = [tensor.npu() for tensor in call(index=slots(5, 17, 0))]
     k_cache, ckv_cache = args[5], args[6]
     k, c, k_new, ckv_new = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA", is_output_kv=True)
     results = torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA", is_output_kv=True)
@@ -20,7 +20,7 @@ def test_the_first_version_writes_its_caches_and_gives_them_back() -> None:
 
 
 def test_a_graph_sees_the_second_version_write() -> None:
-    args = [each.npu() for each in call(index=slots(5, -1, 0))]
+    args = [tensor.npu() for tensor in call(index=slots(5, -1, 0))]
     _, _, k_new, ckv_new = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA_NZ")
     torch._dynamo.reset()
     graph = torch.compile(
@@ -33,7 +33,7 @@ def test_a_graph_sees_the_second_version_write() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
 def test_a_slot_behind_the_cache_is_refused(device: str) -> None:
-    args = [each.to(device) for each in call(index=slots(0, 24, 1))]
+    args = [tensor.to(device) for tensor in call(index=slots(0, 24, 1))]
     with pytest.raises(RuntimeError, match=r"npu_kv_rmsnorm_rope_cache: index\[1\] must lie in \[-1, 23\], got 24"):
         torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA")
 
@@ -42,15 +42,17 @@ def test_a_slot_behind_the_cache_is_refused(device: str) -> None:
 def test_caches_that_lie_apart_are_written_where_they_lie(mode: str) -> None:
     norm = {"batch": 2, "length": 2, "k": bf16(2, 1, 6, 64), "ckv": bf16(2, 1, 6, 512)}
     blocks = {"batch": 1, "length": 11, "index": slots(8, 0)}
-    given = {"Norm": {**norm, "index": slots(1, 2, 3, -1).view(2, 2)}, "PA_BLK_BNSD": blocks}
-    args = [each.npu() for each in call(**given.get(mode, {"index": slots(5, -1, 0)}))]
+    options = {"Norm": {**norm, "index": slots(1, 2, 3, -1).view(2, 2)}, "PA_BLK_BNSD": blocks}
+    args = [tensor.npu() for tensor in call(**options.get(mode, {"index": slots(5, -1, 0)}))]
     _, _, *expected = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode=mode)
-    around = [torch.zeros(each.size(0), 2, *each.shape[1:3], 2 * each.size(3)).to(each) for each in args[5:7]]
-    places = [each[:, 1, ..., : each.size(-1) // 2] for each in around]
-    for place, cache in zip(places, args[5:7], strict=True):
-        place.copy_(cache)
-    torch_npu.npu_kv_rmsnorm_rope_cache_v2(*args[:5], *places, cache_mode=mode)
-    for whole, place, right in zip(around, places, expected, strict=True):
-        assert torch.equal(place, right)
-        place.zero_()
-        assert not whole.any()
+    buffers = [
+        torch.zeros(tensor.size(0), 2, *tensor.shape[1:3], 2 * tensor.size(3)).to(tensor) for tensor in args[5:7]
+    ]
+    views = [tensor[:, 1, ..., : tensor.size(-1) // 2] for tensor in buffers]
+    for view, cache in zip(views, args[5:7], strict=True):
+        view.copy_(cache)
+    torch_npu.npu_kv_rmsnorm_rope_cache_v2(*args[:5], *views, cache_mode=mode)
+    for buffer, view, right in zip(buffers, views, expected, strict=True):
+        assert torch.equal(view, right)
+        view.zero_()
+        assert not buffer.any()

@@ -28,6 +28,6 @@ def test_a_prefetch_changes_nothing_eagerly_and_in_a_graph() -> None:
 @pytest.mark.parametrize(("argument", "options"), [("max_size", (0,)), ("offset", (8, -1)), ("offset", (8, 128))])
 @pytest.mark.parametrize("device", ["cpu", "npu", "meta"])
 def test_a_wrong_prefetch_is_refused(argument: str, options: tuple[int, ...], device: str) -> None:
-    given: Any = f16(4, 16).to(device)
+    weight: Any = f16(4, 16).to(device)
     with pytest.raises(RuntimeError, match=f"^npu_prefetch: {argument} must "):
-        torch_npu.npu_prefetch(given, None, *options)
+        torch_npu.npu_prefetch(weight, None, *options)

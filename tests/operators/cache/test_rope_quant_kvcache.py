@@ -23,7 +23,8 @@ def made(op: str, args: Any, options: Any) -> Any:
 
 def given() -> list[Any]:
     return [
-        (op, on("npu", args), {name: on("npu", each) for name, each in options.items()}) for op, args, options in CALLS
+        (op, on("npu", args), {name: on("npu", value) for name, value in options.items()})
+        for op, args, options in CALLS
     ]
 
 
@@ -37,22 +38,24 @@ def test_caches_are_written_and_given_back_and_a_graph_does_the_same() -> None:
         assert [each.numel() for each in one[wanted:3]] == [0] * (3 - wanted)
         for mine, theirs in zip(one, other, strict=True):
             assert torch.equal(mine, theirs)
-        for place in (3, 4):
-            assert torch.equal(args[place], one[place])
-            assert torch.equal(others[place], one[place])
+        for index in (3, 4):
+            assert torch.equal(args[index], one[index])
+            assert torch.equal(others[index], one[index])
 
 
-@pytest.mark.parametrize(("op", "args", "options"), CALLS, ids=lambda each: each if isinstance(each, str) else "")
+@pytest.mark.parametrize(("op", "args", "options"), CALLS, ids=lambda tensor: tensor if isinstance(tensor, str) else "")
 def test_inference_agrees(op: str, args: Any, options: Any) -> None:
-    inferred = made(op, on("meta", args), {name: on("meta", each) for name, each in options.items()})
-    computed = made(op, [each.clone() if isinstance(each, torch.Tensor) else each for each in args], options)
-    assert [(each.shape, each.dtype) for each in inferred] == [(each.shape, each.dtype) for each in computed]
+    inferred = made(op, on("meta", args), {name: on("meta", tensor) for name, tensor in options.items()})
+    computed = made(op, [tensor.clone() if isinstance(tensor, torch.Tensor) else tensor for tensor in args], options)
+    assert [(tensor.shape, tensor.dtype) for tensor in inferred] == [
+        (tensor.shape, tensor.dtype) for tensor in computed
+    ]
 
 
 def test_keys_and_values_are_those_of_the_statement() -> None:
     op, args, options = CALLS[2]
     _, _, _, k_cache, v_cache = expected(*args, **options)
-    fresh = [each.clone() if isinstance(each, torch.Tensor) else each for each in args]
+    fresh = [argument.clone() if isinstance(argument, torch.Tensor) else argument for argument in args]
     made(op, fresh, options)
     assert torch.equal(fresh[3], k_cache)
     assert torch.equal(fresh[4], v_cache)

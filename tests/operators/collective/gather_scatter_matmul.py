@@ -20,10 +20,10 @@ def _of_all(op: str, output: str, **options: Any) -> list[Call]:
     def wrong(argument: str, label: str, x1: torch.Tensor, x2: torch.Tensor, ranks: int = 2, **changed: Any) -> Call:
         return bad(op, argument, label, x1, x2, GROUP, ranks, **{**options, **changed})
 
-    given = {output: torch.float16} if options else {}
+    dtypes = {output: torch.float16} if options else {}
 
     def scaled(argument: str, label: str, **changed: Any) -> Call:
-        return wrong(argument, label, Q1, Q2, **{**AIV, **given, **changed})
+        return wrong(argument, label, Q1, Q2, **{**AIV, **dtypes, **changed})
 
     return [
         wrong("input", "input float32", f32(4, 256), f32(256, 16)),
@@ -68,17 +68,17 @@ def _of_base(op: str) -> list[Call]:
 
 
 def _of_quantised(op: str) -> list[Call]:
-    given: dict[str, Any] = {"comm_mode": "aiv"}
+    mode: dict[str, Any] = {"comm_mode": "aiv"}
     return [
-        *_of_all(op, "y_dtype", **given),
-        bad(op, "world_size", "sixteen ranks", f16(16, 256), X2, GROUP, 16, **given),
+        *_of_all(op, "y_dtype", **mode),
+        bad(op, "world_size", "sixteen ranks", f16(16, 256), X2, GROUP, 16, **mode),
         bad(op, "y_dtype", "int8 of an unknown dtype", Q1, Q2, GROUP, 2, **AIV),
-        bad(op, "quant_scale", "quantised", X1, X2, GROUP, 2, quant_scale=f32(1), **given),
-        bad(op, "block_size", "blocks", X1, X2, GROUP, 2, block_size=1, **given),
-        bad(op, "group_sizes", "groups of Ascend 950", X1, X2, GROUP, 2, group_sizes=[128, 128, 128], **given),
-        bad(op, "amax_output", "the largest", X1, X2, GROUP, 2, amax_output=True, **given),
+        bad(op, "quant_scale", "quantised", X1, X2, GROUP, 2, quant_scale=f32(1), **mode),
+        bad(op, "block_size", "blocks", X1, X2, GROUP, 2, block_size=1, **mode),
+        bad(op, "group_sizes", "groups of Ascend 950", X1, X2, GROUP, 2, group_sizes=[128, 128, 128], **mode),
+        bad(op, "amax_output", "the largest", X1, X2, GROUP, 2, amax_output=True, **mode),
         *(
-            bad(op, dtype, f"{dtype} told", X1, X2, GROUP, 2, **{dtype: 1}, **given)
+            bad(op, dtype, f"{dtype} told", X1, X2, GROUP, 2, **{dtype: 1}, **mode)
             for dtype in ("x1_dtype", "x2_dtype", "x1_scale_dtype", "x2_scale_dtype")
         ),
     ]

@@ -47,12 +47,12 @@ def _of_both(op: str, group: tuple[Any, ...], x: torch.Tensor, *more: Any, **opt
     ]
 
 
-def _masks(op: str, *given: Any, **options: Any) -> list[Call]:
+def _masks(op: str, *inputs: Any, **options: Any) -> list[Call]:
     return [
-        bad(op, "x_active_mask", "a mask of numbers", *given, x_active_mask=i32(4), **options),
-        bad(op, "x_active_mask", "a mask of three dimensions", *given, x_active_mask=true(4, 2, 1), **options),
-        bad(op, "x_active_mask.size(0)", "a short mask", *given, x_active_mask=true(3), **options),
-        bad(op, "x_active_mask.size(1)", "a narrow mask", *given, x_active_mask=true(4, 1), **options),
+        bad(op, "x_active_mask", "a mask of numbers", *inputs, x_active_mask=i32(4), **options),
+        bad(op, "x_active_mask", "a mask of three dimensions", *inputs, x_active_mask=true(4, 2, 1), **options),
+        bad(op, "x_active_mask.size(0)", "a short mask", *inputs, x_active_mask=true(3), **options),
+        bad(op, "x_active_mask.size(1)", "a narrow mask", *inputs, x_active_mask=true(4, 1), **options),
     ]
 
 
@@ -78,21 +78,21 @@ def _dispatch(op: str, group: tuple[Any, ...]) -> list[Call]:
 
 
 def _combine(op: str, group: tuple[Any, ...]) -> list[Call]:
-    given: dict[str, Any] = {"expand_scales": f32(32)}
+    inputs: dict[str, Any] = {"expand_scales": f32(32)}
     return [
-        *_of_both(op, group, ROWS, INFO, i32(8), WEIGHTS, **given),
-        bad(op, "expand_x", "rows float32", f32(32, 64), IDS, INFO, i32(8), WEIGHTS, *group, **given),
-        bad(op, "expand_x.size(1)", "48 wide", f16(32, 48), IDS, INFO, i32(8), WEIGHTS, *group, **given),
-        bad(op, "ep_send_counts", "counts int64", ROWS, IDS, INFO, i64(8), WEIGHTS, *group, **given),
-        bad(op, "ep_send_counts", "counts of two dimensions", ROWS, IDS, INFO, i32(2, 4), WEIGHTS, *group, **given),
-        bad(op, "expert_scales", "weights float16", ROWS, IDS, INFO, i32(8), f16(4, 2), *group, **given),
-        bad(op, "expert_scales.size(0)", "short weights", ROWS, IDS, INFO, i32(8), f32(3, 2), *group, **given),
+        *_of_both(op, group, ROWS, INFO, i32(8), WEIGHTS, **inputs),
+        bad(op, "expand_x", "rows float32", f32(32, 64), IDS, INFO, i32(8), WEIGHTS, *group, **inputs),
+        bad(op, "expand_x.size(1)", "48 wide", f16(32, 48), IDS, INFO, i32(8), WEIGHTS, *group, **inputs),
+        bad(op, "ep_send_counts", "counts int64", ROWS, IDS, INFO, i64(8), WEIGHTS, *group, **inputs),
+        bad(op, "ep_send_counts", "counts of two dimensions", ROWS, IDS, INFO, i32(2, 4), WEIGHTS, *group, **inputs),
+        bad(op, "expert_scales", "weights float16", ROWS, IDS, INFO, i32(8), f16(4, 2), *group, **inputs),
+        bad(op, "expert_scales.size(0)", "short weights", ROWS, IDS, INFO, i32(8), f32(3, 2), *group, **inputs),
         bad(op, "expand_scales", "none on A2", ROWS, IDS, INFO, i32(8), WEIGHTS, *group),
         bad(op, "expand_scales", "float16", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, expand_scales=f16(32)),
         bad(op, "expand_scales", "two dimensions", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, expand_scales=f32(32, 1)),
         bad(op, "expand_scales.size(0)", "short", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, expand_scales=f32(8)),
-        bad(op, "shared_expert_x", "shared", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, shared_expert_x=X, **given),
-        bad(op, "comm_quant_mode", "int8", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, comm_quant_mode=2, **given),
+        bad(op, "shared_expert_x", "shared", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, shared_expert_x=X, **inputs),
+        bad(op, "comm_quant_mode", "int8", ROWS, IDS, INFO, i32(8), WEIGHTS, *group, comm_quant_mode=2, **inputs),
     ]
 
 
