@@ -13,6 +13,8 @@ from .outcome import Outcome, Verdict
 
 _COLUMNS = (Verdict.PASSED, Verdict.REFUSED, Verdict.FAILED, Verdict.LATE, Verdict.CRASHED, Verdict.SKIPPED)
 
+_LONGEST = 296  # of a row without its bars at both ends
+
 Results = Mapping[str, Sequence[Outcome]]
 
 
@@ -28,17 +30,17 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
     for suite, outcomes in results.items():
         if compared := [each for each in outcomes if each.verdict is Verdict.PASSED and each.reason]:
             lines += [f"## {suite}: what passes", "", "| what | compared |", "|---|---|"]
-            lines += [f"| {_cell(each.name)} | {_cell(each.reason)} |" for each in compared]
+            lines += [_row(each.name, each.reason) for each in compared]
             lines.append("")
         rest = [each for each in outcomes if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED)]
         if rest:
             lines += [f"## {suite}: what does not pass", "", "| what | how | why |", "|---|---|---|"]
-            lines += [f"| {_cell(each.name)} | {each.verdict.value} | {_cell(_why(suite, each))} |" for each in rest]
+            lines += [_row(each.name, each.verdict.value, _why(suite, each)) for each in rest]
             lines.append("")
         reasons = Counter(each.reason for each in outcomes if each.verdict is Verdict.SKIPPED)
         if reasons:
             lines += [f"## {suite}: why tests skip themselves", "", "| tests | why |", "|---|---|"]
-            lines += [f"| {count} | {_cell(reason)} |" for reason, count in reasons.most_common()]
+            lines += [_row(str(count), reason) for reason, count in reasons.most_common()]
             lines.append("")
     return "\n".join(lines)
 
@@ -49,8 +51,10 @@ def _why(suite: str, outcome: Outcome) -> str:
     return "; ".join(filter(None, [*found, outcome.reason]))
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("`", "'")
+def _row(*cells: str) -> str:
+    """A row of a table; the last cell is cut where the line would be too long to read, and is whole in the JSON."""
+    line = " | ".join(cell.replace("|", "\\|").replace("\n", " ").replace("`", "'") for cell in cells)
+    return f"| {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'} |"
 
 
 def to_json(results: Results, versions: Mapping[str, str]) -> str:

@@ -10,10 +10,12 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from textwrap import wrap
 
 _CALLED = re.compile(
     r"\b(?:torch_npu|torch\.ops\.(?P<space>npu|custom))\.(?P<name>(?:_?npu_|scatter_update)\w*|\w+)\s*\("
 )
+_WIDTH = 200  # of a cell; what is longer goes on in the next row
 _OWN = re.compile(r"_?npu_\w+|scatter_update_?")
 
 
@@ -35,8 +37,9 @@ def to_markdown(recipes: Mapping[str, Iterable[str]], served: set[str]) -> str:
     lines = ["| recipe | operators | not served |", "|---|---|---|"]
     for recipe, names in recipes.items():
         if all_of_it := sorted(names):
-            missing = ", ".join(f"`{name}`" for name in all_of_it if name not in served)
-            lines.append(f"| {recipe} | {len(all_of_it)} | {missing} |")
+            missing = wrap(", ".join(f"`{name}`" for name in all_of_it if name not in served), _WIDTH) or [""]
+            lines.append(f"| {recipe} | {len(all_of_it)} | {missing[0]} |")
+            lines += [f"| | | {more} |" for more in missing[1:]]
     return "\n".join(lines)
 
 
