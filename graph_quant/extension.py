@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .discovery import home_of
+from .discovery import load_attribute
 
 if TYPE_CHECKING:
     from .converters.lowering import lowers as lowers
@@ -36,5 +36,5 @@ __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    value = globals()[name] = home_of(name, _HOMES, __package__)
+    value = globals()[name] = load_attribute(name, _HOMES, __package__)
     return value
