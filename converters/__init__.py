@@ -1,7 +1,7 @@
-"""How each operator becomes GE nodes, through TorchAir's own registry.
+"""Lowerings of operators to GE nodes, registered as TorchAir converters.
 
-Lowerings stand in the folders of the operators' families. Besides them stand those of ATen that TorchAir lacks, or has
-wrong.
+The npu operators are in the folders of their families, ``aten`` has the ATen operators that TorchAir lacks or lowers
+wrongly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _registered = False
 
 
 def register() -> None:
-    """Replaces TorchAir's converters. TorchAir must be imported already; calling this again changes nothing."""
+    """Replace TorchAir's converters, once. TorchAir must be imported already."""
     global _registered
     if _registered:
         return
@@ -44,5 +44,5 @@ def register() -> None:
             UPSTREAM[operator] = upstream
         fx2ge_converter.register_fx_node_ge_converter(operator)(or_upstream(convert, upstream))
     add_to_backend()
-    unbacked_sizes.mend(fx2ge_converter, npu_fx_compiler)
+    unbacked_sizes.patch(fx2ge_converter, npu_fx_compiler)
     unsupported.name_others(fx2ge_converter)

@@ -1,7 +1,7 @@
-"""torch.cond and scan without GE's nodes for control flow: both branches and a choice, and steps one after the other.
+"""torch.cond and scan without GE's control flow nodes: both branches and a select, and unrolled steps.
 
-Branches and steps have no effects but their results, so that computing both, or all, changes no result. A loop whose
-steps are not counted when the graph is built is refused with the way out.
+Branches and steps have no side effects, so that computing both branches changes no result. A loop whose number of steps
+is not known when the graph is built is refused with a workaround.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ aten = torch.ops.aten
 _COND, _SCAN = torch.ops.higher_order.cond, torch.ops.higher_order.scan
 _LOOP, _EFFECT = torch.ops.higher_order.while_loop, torch.ops.higher_order.with_effects
 CONTROL_FLOW = (_COND, _SCAN, _LOOP, _EFFECT)
-# Kernels of nodes fail themselves where a matrix has no result.
-_KEPT_BY_NODES = (aten._linalg_check_errors.default,)
+# Effects without a node: the kernels before them fail on errors themselves.
+_CHECKED_BY_KERNELS = (aten._linalg_check_errors.default,)
 MOST_STEPS = 256
 
 
 def flatten(module: GraphModule) -> None:
-    """Put what branches and steps compute in their place."""
-    found = [node for node in module.graph.nodes if node.target in CONTROL_FLOW]
-    for node in found:
+    """Inline branches and steps into the graph."""
+    nodes = [node for node in module.graph.nodes if node.target in CONTROL_FLOW]
+    for node in nodes:
         if node.target is _LOOP:
             raise NotImplementedError(
                 "while_loop is not lowered: loop in Python where the steps are counted, or call the graph in a loop"
             )
         with module.graph.inserting_before(node):
-            results = _HOW[node.target](module, node)
+            results = _REPLACE[node.target](module, node)
         _replace(node, results)
-    if found:
+    if nodes:
         module.graph.eliminate_dead_code()
         module.recompile()
 
 
-def _body(module: GraphModule, place: Any) -> GraphModule:
-    """A branch or step, without control flow of its own."""
-    body: Any = module.get_submodule(str(place.target))
+def _body(module: GraphModule, attribute: Any) -> GraphModule:
+    """The body of a branch or step, itself flattened."""
+    body: Any = module.get_submodule(str(attribute.target))
     flatten(body)
     return body  # type: ignore[no-any-return]
 
 
-def _inline(graph: Graph, body: GraphModule, given: Sequence[Any]) -> list[Any]:
-    """What a body computes of what it is given, in the graph."""
+def _inline(graph: Graph, body: GraphModule, arguments: Sequence[Any]) -> list[Any]:
+    """Copy a body into the graph; returns its results."""
     placeholders = [node for node in body.graph.nodes if node.op == "placeholder"]
-    returned = graph.graph_copy(body.graph, dict(zip(placeholders, given, strict=True)))
+    returned = graph.graph_copy(body.graph, dict(zip(placeholders, arguments, strict=True)))
     return list(returned) if isinstance(returned, (tuple, list)) else [returned]
 
 
-def _chosen(module: GraphModule, node: Node) -> list[Node]:
-    given: Any = node.args
-    predicate, then, otherwise, operands = given
+def _inline_cond(module: GraphModule, node: Node) -> list[Node]:
+    arguments: Any = node.args
+    predicate, then, otherwise, operands = arguments
     if not isinstance(predicate, Node) or not isinstance(predicate.meta.get("val"), torch.Tensor):
         raise NotImplementedError("torch.cond is lowered for a predicate that is a tensor: decide on sizes in Python")
-    branches = [_inline(module.graph, _body(module, place), operands) for place in (then, otherwise)]
+    branches = [_inline(module.graph, _body(module, branch), operands) for branch in (then, otherwise)]
     results = []
     for one, other, value in zip(*branches, node.meta["val"], strict=True):
         result = module.graph.call_function(aten.where.self, (predicate, one, other))
@@ -66,54 +66,54 @@ def _chosen(module: GraphModule, node: Node) -> list[Node]:
     return results
 
 
-def _stepped(module: GraphModule, node: Node) -> list[Node]:
-    given: Any = node.args
-    step, (carried, scanned, others) = given[0], (list(each) for each in given[1:])
+def _unroll_scan(module: GraphModule, node: Node) -> list[Node]:
+    arguments: Any = node.args
+    step, (carried, scanned, others) = arguments[0], (list(part) for part in arguments[1:])
     count = scanned[0].meta["val"].size(0)
     if not isinstance(count, int) or count > MOST_STEPS:
         raise NotImplementedError(
             f"scan is lowered over at most {MOST_STEPS} steps that are known when the graph is built, got {count}: "
             "compile with dynamic=False, or call the graph in a loop"
         )
-    body, graph, made = _body(module, step), module.graph, []
-    for place in range(count):
-        rows = [_call(graph, aten.select.int, (each, 0, place)) for each in scanned]
+    body, graph, step_results = _body(module, step), module.graph, []
+    for index in range(count):
+        rows = [_call(graph, aten.select.int, (part, 0, index)) for part in scanned]
         results = _inline(graph, body, [*carried, *rows, *others])
         carried = results[: len(carried)]
-        made.append(results[len(carried) :])
-    return [*carried, *(_stacked(graph, list(each)) for each in zip(*made, strict=True))]
+        step_results.append(results[len(carried) :])
+    return [*carried, *(_stack(graph, list(part)) for part in zip(*step_results, strict=True))]
 
 
-def _stacked(graph: Graph, rows: list[Node]) -> Node:
+def _stack(graph: Graph, rows: list[Node]) -> Node:
     return _call(graph, aten.cat.default, ([_call(graph, aten.unsqueeze.default, (row, 0)) for row in rows], 0))
 
 
 def _call(graph: Graph, overload: Any, args: tuple[Any, ...]) -> Node:
-    """A call, and the tensor that it gives where all that it is given are known."""
+    """Add a call, with its fake result as metadata."""
     node = graph.call_function(overload, args)
-    values = torch.fx.node.map_arg(args, lambda each: each.meta.get("val"))
+    values = torch.fx.node.map_arg(args, lambda argument: argument.meta.get("val"))
     node.meta["val"] = overload(*values)
     return node
 
 
 def _replace(node: Node, results: list[Node]) -> None:
     for user in list(node.users):
-        place: Any = user.args[1]
-        user.replace_all_uses_with(results[place])
+        index: Any = user.args[1]
+        user.replace_all_uses_with(results[index])
         user.graph.erase_node(user)
     node.graph.erase_node(node)
 
 
-def _checked(_module: GraphModule, node: Node) -> list[Any]:
-    """Effects that are left to nodes have no order of their own, for which nothing is given or returned."""
+def _drop_effect(_module: GraphModule, node: Node) -> list[Any]:
+    """Remove an effect that kernels check themselves, with its ordering tokens."""
     effect = node.args[1]
-    if effect not in _KEPT_BY_NODES:
+    if effect not in _CHECKED_BY_KERNELS:
         raise NotImplementedError(f"{effect} is not lowered: call it outside of the compiled function")
     for order in list(node.users):
         for user in list(order.users):
-            user.args = map_arg(user.args, lambda given, order=order: None if given is order else given)  # type: ignore[misc]
+            user.args = map_arg(user.args, lambda argument, order=order: None if argument is order else argument)  # type: ignore[misc]
         node.graph.erase_node(order)
     return []
 
 
-_HOW = {_COND: _chosen, _SCAN: _stepped, _EFFECT: _checked}
+_REPLACE = {_COND: _inline_cond, _SCAN: _unroll_scan, _EFFECT: _drop_effect}

@@ -1,7 +1,7 @@
-"""Operators that are broken up, before TorchAir sees them, into others that become GE nodes.
+"""Decompositions: operators that are replaced by others with a lowering, before TorchAir sees them.
 
-PyTorch's compiler takes these from the backend. They serve graphs of GE nodes alone: what is captured and replayed runs
-operators as they are.
+PyTorch's compiler takes these from the backend. They apply to GE graphs alone: captured graphs run operators
+as they are.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from graph_quant.dispatcher import is_defined, overload
 from torch._decomp import core_aten_decompositions
 from torch._ops import OpOverload
 
-# Those of this package; PyTorch's own serve where neither it nor TorchAir has nodes for an operator.
+# Those of this package. PyTorch's own are used where neither it nor TorchAir lowers an operator.
 DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {}
-# By their names those of other packages, which may be imported after this one.
+# Those of operators of other packages, by name: the packages may be imported later.
 OUTSIDE: dict[str, Callable[..., Any]] = {}
 _GE_MODE = "max-autotune"
-# A converter that names nothing else is a stub.
+# A converter that refers to nothing else is a stub.
 _ERRORS = {"NotImplementedError", "RuntimeError", "AssertionError"}
 _on = True
 
 
 def decomposes(*operators: OpOverload | str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes the decorated function what stands for operators; where it returns NotImplemented they stay.
+    """Register the decorated function as the decomposition of operators; NotImplemented keeps the operator.
 
-    An operator that not every release has is named by a string.
+    An operator that not every release of torch has is named by a string.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -45,7 +45,7 @@ def decomposes(*operators: OpOverload | str) -> Callable[[Callable[..., Any]], C
 
 
 def decomposes_outside(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes the decorated function what stands for an operator that another package defines, once it does."""
+    """Register the decorated function as the decomposition of an operator that another package defines."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         OUTSIDE[name] = function
@@ -56,19 +56,19 @@ def decomposes_outside(name: str) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def outside(compiler_config: Any) -> dict[OpOverload, Callable[..., Any]]:
-    """What is broken up of the operators that other packages have defined by now."""
-    if not _serve(compiler_config):
+    """The decompositions of operators that other packages have defined by now."""
+    if not _is_enabled(compiler_config):
         return {}
     return {overload(name): function for name, function in OUTSIDE.items() if is_defined(name)}
 
 
-def _serve(compiler_config: Any) -> bool:
+def _is_enabled(compiler_config: Any) -> bool:
     return bool(_on and compiler_config.mode.value == _GE_MODE)
 
 
 @cache
 def applied() -> dict[OpOverload, Callable[..., Any]]:
-    """Everything else that is broken up: by this package, or by PyTorch because nothing lowers it."""
+    """All other decompositions: of this package, and of PyTorch for operators without a lowering."""
     missing = {
         operator: function
         for operator, function in core_aten_decompositions().items()
@@ -78,7 +78,7 @@ def applied() -> dict[OpOverload, Callable[..., Any]]:
 
 
 def has_nodes(operator: OpOverload) -> bool:
-    """Whether an operator has a converter that does more than refuse."""
+    """Whether an operator has a converter that is not a stub."""
     converter = getattr(operator, "_ge_converter", None)
     code = getattr(inspect.unwrap(converter), "__code__", None) if converter is not None else None
     return converter is not None and (code is None or not set(code.co_names) <= _ERRORS)
@@ -86,7 +86,7 @@ def has_nodes(operator: OpOverload) -> bool:
 
 @contextmanager
 def switched_off() -> Iterator[None]:
-    """Leave the operators to TorchAir alone inside the block."""
+    """Disable these decompositions inside the block."""
     global _on
     _on = False
     try:
@@ -96,13 +96,13 @@ def switched_off() -> Iterator[None]:
 
 
 def add_to_backend() -> None:
-    """Let TorchAir's backend pass them on to PyTorch; what a user gives it comes first."""
+    """Let TorchAir's backend pass them to PyTorch. A user's own decompositions take precedence."""
     from torchair import npu_fx_compiler
 
     merged = npu_fx_compiler._get_merged_decompositions
 
     def with_ours(compiler_config: Any, custom_decompositions: Any = None) -> Any:
-        ours = applied() if _serve(compiler_config) else {}
+        ours = applied() if _is_enabled(compiler_config) else {}
         return merged(compiler_config, {**ours, **(custom_decompositions or {})})
 
     vars(npu_fx_compiler)["_get_merged_decompositions"] = with_ours

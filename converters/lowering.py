@@ -1,4 +1,4 @@
-"""Steps that several lowerings share."""
+"""Registration of lowerings, and helpers that they share."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ HALVES = {torch.float16: FLOAT16, torch.bfloat16: BFLOAT16}
 PROTO_FLOAT, PROTO_UINT64 = TO_DESC["float32"], TO_DESC["uint64"]
 
 
-# What TorchAir adds to the inputs and attributes of a node.
-_TORCHAIRS_OWN = ("dependencies", "node_name")
+# Parameters that TorchAir adds to the inputs and attributes of a node.
+_TORCHAIR_PARAMETERS = ("dependencies", "node_name")
 
 CONVERTERS: dict[OpOverload, Callable[..., Any]] = {}
 # By the operator's full name; loaded when the operator is first lowered.
@@ -30,7 +30,7 @@ LOWERINGS: Table[Callable[..., Any]] = Table(Index("LOWERINGS"))
 
 
 def converts(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes the decorated function TorchAir's converter of operators that have no record."""
+    """Register the decorated function as TorchAir's converter of operators without a record."""
 
     def register(converter: Callable[..., Any]) -> Callable[..., Any]:
         for overload in overloads:
@@ -42,7 +42,20 @@ def converts(*overloads: OpOverload) -> Callable[[Callable[..., Any]], Callable[
 
 
 def lowers(operator: str | Operator) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes the decorated function the lowering of an operator: called by name, with GE tensors for tensors."""
+    """Register the decorated function as the lowering of an operator that has a record.
+
+    The function gets the arguments it names, with GE tensors for tensors, and the call's plan as ``plan``.
+
+    Args:
+        operator: The record, or the name of the operator.
+
+    Returns:
+        The decorator.
+
+    Example:
+        >>> @lowers("npu_gelu_mul")
+        ... def lower(x: Tensor, approximate: str) -> Tensor: ...
+    """
 
     def register(lower: Callable[..., Any]) -> Callable[..., Any]:
         record = RECORDS[full(operator)] if isinstance(operator, str) else operator
@@ -59,27 +72,27 @@ def lowered() -> set[str]:
 
 
 def one_node(node: str) -> Callable[..., Any]:
-    """The lowering of an operator that becomes one GE node, int4 that arrive as int32 unpacked before it."""
+    """The lowering of an operator to one GE node; int4 operands packed in int32 are unpacked first."""
     make = getattr(ge, node)
-    names = [name for name in inspect.signature(make).parameters if name not in _TORCHAIRS_OWN]
+    names = [name for name in inspect.signature(make).parameters if name not in _TORCHAIR_PARAMETERS]
 
     def lower(plan: Plan, **arguments: Any) -> Any:
-        given: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for name in names:
             if name in plan.int4_arguments:
-                given[name] = unpacked(arguments[name], arguments[name].rank)
+                parameters[name] = unpacked(arguments[name], arguments[name].rank)
             elif name in arguments:
-                given[name] = arguments[name]
+                parameters[name] = arguments[name]
             elif hasattr(plan, name):
                 value = getattr(plan, name)
-                given[name] = value.ge_attr if isinstance(value, Destination) else value
-        return make(**given)
+                parameters[name] = value.ge_attr if isinstance(value, Destination) else value
+        return make(**parameters)
 
     return lower
 
 
 def converter(name: str) -> Callable[..., Any]:
-    """What TorchAir calls to lower an operator: its arguments are bound, its plan asked for, its nodes made."""
+    """The TorchAir converter of an operator: binds its arguments, makes its plan, and calls its lowering."""
 
     def convert(*args: Any, meta_outputs: Any = None, **kwargs: Any) -> Any:  # noqa: ARG001
         record = RECORDS[name]
@@ -94,18 +107,18 @@ def converter(name: str) -> Callable[..., Any]:
 
 
 def by_name(operator: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """What stands for an operator that is broken up: ``function``, called as references are, by name."""
+    """A decomposition that calls ``function`` by argument names, as references are called."""
 
-    def broken_up(*args: Any, **kwargs: Any) -> Any:
+    def decompose(*args: Any, **kwargs: Any) -> Any:
         record = RECORDS[full(operator)]
         values = record.bind(args, kwargs)
         return record.call(function, record.plan(values), values)
 
-    return broken_up
+    return decompose
 
 
 def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -> Callable[..., Any]:
-    """``ours``; a call that it refuses is left to ``upstream`` on Ascend 950 and 310P, which have other kernels."""
+    """``ours``; on Ascend 950 and 310P, whose kernels differ, calls that it refuses go to ``upstream``."""
     if upstream is None:
         return ours
 
@@ -122,22 +135,22 @@ def or_upstream(ours: Callable[..., Any], upstream: Callable[..., Any] | None) -
 
 
 def spec(value: Any) -> Any:
-    """The fake tensor behind a GE tensor, also in a list: what the rules of ``graph_quant.meta`` ask."""
+    """The fake tensor of a GE tensor, also in lists: the rules of ``graph_quant.meta`` work on those."""
     if isinstance(value, (list, tuple)):
         return [spec(item) for item in value]
     return value.meta if isinstance(value, Tensor) else value
 
 
 def stored(y: Tensor, destination: Destination, leading: Sequence[int]) -> Tensor:
-    """What torch sees of a quantised GE tensor: itself, or int4 as int32 that hold eight elements each.
+    """A quantised GE tensor as torch stores it: unchanged, or int4 packed into int32.
 
-    ``leading`` are the dimensions before the last, 0 for one to be kept as it is.
+    ``leading`` are the dimensions before the last; 0 copies one from the input.
     """
     y.desc.dtype = destination.ge_desc
     if not destination.is_packed:
         return y
-    # 0 copies a dimension of the input and -1 is inferred, so that one constant serves every shape. Bitcast to
-    # a type eight times as wide then takes the last dimension away.
+    # 0 copies a dimension of the input and -1 is inferred, so that one constant works for every shape. Bitcast
+    # to a type eight times as wide then removes the last dimension.
     eights = ge.Reshape(y, [*leading, -1, destination.packing])
     eights.desc.dtype = destination.ge_desc
     packed = ge.Bitcast(eights, type=INT32.ge_attr)
@@ -155,7 +168,7 @@ def unpacked(x: Tensor, rank: int) -> Tensor:
 
 
 def absent(dtype: str) -> Tensor:
-    """What stands in a list that is not given: a tensor of no element."""
+    """An empty tensor, which stands for an omitted list input."""
     nothing = ge.Fill([0], ge.Const(0, dtype=TO_ATTRIBUTE[dtype]))
     nothing.desc.dtype = TO_DESC[dtype]
     return nothing
@@ -176,7 +189,7 @@ def cast_to(x: Tensor, dtype: torch.dtype) -> Tensor:
     return converted
 
 
-# Types that hold every number of another, the narrowest first.
+# Dtypes that hold every value of another, the narrowest first.
 _WIDER = {
     "bool": ("uint8", "int8", "int32", "int64", "float16", "float32"),
     "uint8": ("int16", "int32", "int64", "float16", "float32"),
@@ -189,35 +202,35 @@ _WIDER = {
 
 
 def in_type(dtype: torch.dtype | int, *values: Any) -> Any:
-    """Tensors and numbers as tensors of one type: cast, or made constants."""
-    wanted = TO_ATTRIBUTE[ge_dtype_name(dtype)] if isinstance(dtype, torch.dtype) else int(dtype)
-    made = [
-        (value if value.dtype == wanted else ge.Cast(value, dst_type=wanted))
+    """Convert tensors by Cast, and numbers to constants, to one dtype."""
+    target = TO_ATTRIBUTE[ge_dtype_name(dtype)] if isinstance(dtype, torch.dtype) else int(dtype)
+    converted = [
+        (value if value.dtype == target else ge.Cast(value, dst_type=target))
         if isinstance(value, Tensor)
-        else ge.Const(value, dtype=wanted)
+        else ge.Const(value, dtype=target)
         for value in values
     ]
-    return made if len(made) > 1 else made[0]
+    return converted if len(converted) > 1 else converted[0]
 
 
 def taken_in(op_type: str, dtype: int) -> int:
-    """The type that GE registers for the first input of a node type and that holds every number of ``dtype``."""
+    """A dtype that a node type supports for its first input and that holds every value of ``dtype``."""
     registered = registration(op_type)
     assert registered is not None, op_type
-    allowed, given = registered.inputs[0].dtypes, OF_ATTRIBUTE[int(dtype)]
-    if not allowed or given in allowed:
+    allowed, name = registered.inputs[0].dtypes, OF_ATTRIBUTE[int(dtype)]
+    if not allowed or name in allowed:
         return int(dtype)
-    wider = next((word for word in _WIDER.get(given, ()) if word in allowed), None)
+    wider = next((word for word in _WIDER.get(name, ()) if word in allowed), None)
     if wider is None:
-        raise NotImplementedError(f"GE's {op_type} takes {', '.join(sorted(allowed))}, not {given}: cast before it")
+        raise NotImplementedError(f"GE's {op_type} takes {', '.join(sorted(allowed))}, not {name}: cast before it")
     return TO_ATTRIBUTE[wider]
 
 
 def computed(op_type: str, dtype: int, *values: Any, **attributes: Any) -> Tensor:
-    """A node of tensors and numbers in ``dtype``, in a type that GE registers for it, its result back in ``dtype``."""
+    """A node computed in a dtype that GE registers for it, with the result cast back to ``dtype``."""
     inner = taken_in(op_type, dtype)
-    given = [in_type(inner, value) for value in values]
-    result: Tensor = getattr(ge, op_type)(*given, **attributes)
+    operands = [in_type(inner, value) for value in values]
+    result: Tensor = getattr(ge, op_type)(*operands, **attributes)
     return result if inner == dtype else in_type(dtype, result)  # type: ignore[no-any-return]
 
 
@@ -246,20 +259,20 @@ def shape_of(x: Tensor) -> Any:
 
 
 def run_time_shape(x: Tensor) -> Tensor:
-    """A node that gives the shape of ``x``, as GE's int32."""
+    """The shape of ``x`` as a node of int32."""
     shape = ge.Shape(x)
     shape.desc.dtype = INT32.ge_desc
     return shape
 
 
-def constant_of(tensor: Tensor, place: int) -> bytes:
-    """The constant that the node of ``tensor`` is fed at a place, as its bytes; none where it is no constant."""
-    name = tensor.node.input[place].rpartition(":")[0]
+def constant_of(tensor: Tensor, index: int) -> bytes:
+    """The bytes of the constant at input ``index`` of the node of ``tensor``; empty where it is not a constant."""
+    name = tensor.node.input[index].rpartition(":")[0]
     return next((op.attr["value"].t.data for op in get_default_ge_graph().op if op.name == name), b"")
 
 
 def producer(tensor: Tensor) -> Tensor | None:
-    """The first input of the node that gave ``tensor``."""
+    """The first input of the node that computes ``tensor``."""
     if not tensor.node.input:
         return None
     name, _, index = tensor.node.input[0].rpartition(":")

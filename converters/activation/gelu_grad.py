@@ -16,8 +16,8 @@ def lower(grad_output: Tensor, x: Tensor, approximate: str) -> Tensor:
     """The GE nodes of one call."""
     is_one_shape = list(grad_output.meta.shape) == list(x.meta.shape)
     dtype = torch.promote_types(grad_output.meta.dtype, x.meta.dtype)
-    given, at = in_type(dtype, grad_output, x)
+    operands, at = in_type(dtype, grad_output, x)
     if not is_one_shape:
-        given, at = ge.Mul(given, ge.OnesLike(at)), ge.Mul(at, ge.OnesLike(given))
-    result: Tensor = ge.GeluGradV2(given, at, approximate=approximate)
+        operands, at = ge.Mul(operands, ge.OnesLike(at)), ge.Mul(at, ge.OnesLike(operands))
+    result: Tensor = ge.GeluGradV2(operands, at, approximate=approximate)
     return result

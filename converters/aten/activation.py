@@ -1,4 +1,4 @@
-"""Activations that GE has a node for: TorchAir has no converter, or gives a node a type that it does not take."""
+"""Activations with a GE node: TorchAir has no converter for them, or passes the node an unsupported dtype."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import Tensor
 
 aten = torch.ops.aten
-_SOFTPLUS_IN_PARTS = decomposition_table[aten.softplus.default]
+_DECOMPOSED_SOFTPLUS = decomposition_table[aten.softplus.default]
 
 
 @decomposes(aten.softplus.default)
-def softplus_of_numbers_that_come(x: torch.Tensor, beta: Any = 1, threshold: Any = 20) -> Any:
-    """In parts where a number comes when the graph runs: an attribute has to be known before."""
-    known = not any(isinstance(number, torch.SymFloat) for number in (beta, threshold))
-    return NotImplemented if known else _SOFTPLUS_IN_PARTS(x, beta, threshold)
+def decompose_symbolic_softplus(x: torch.Tensor, beta: Any = 1, threshold: Any = 20) -> Any:
+    """Decompose where a scalar is symbolic: an attribute of the node has to be a constant."""
+    is_constant = not any(isinstance(number, torch.SymFloat) for number in (beta, threshold))
+    return NotImplemented if is_constant else _DECOMPOSED_SOFTPLUS(x, beta, threshold)
 
 
 @converts(aten.softplus.default)
@@ -36,7 +36,7 @@ def mish(x: Tensor, meta_outputs: Any = None) -> Tensor:
 
 @converts(aten.log_sigmoid_forward.default)
 def log_sigmoid(x: Tensor, meta_outputs: Any = None) -> tuple[Tensor, Tensor]:
-    """LogSigmoid; what eager mode keeps for the gradient is not read."""
+    """LogSigmoid. The buffer that eager mode keeps for the gradient is not used."""
     return computed("LogSigmoid", meta_outputs[0].dtype, x), ge.Identity(x)
 
 

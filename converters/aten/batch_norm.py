@@ -1,7 +1,7 @@
-"""Training BatchNorm: BatchNormV3 gives the running statistics before those of the batch, ATen after them.
+"""Training BatchNorm: BatchNormV3 returns the running statistics before those of the batch, ATen after them.
 
-TorchAir passes the five outputs on in BatchNormV3's order, so that running_mean becomes the mean of the batch. It then
-hands the saved 1 / sqrt(variance + eps) to gradients that take the variance; those of Ascend 950 take it as it is.
+TorchAir returns the five outputs in the order of BatchNormV3, so that running_mean becomes the mean of the batch. It
+passes the saved 1 / sqrt(variance + eps) to gradient nodes that expect the variance; only those of Ascend 950 do not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BACKWARD = torch.ops.aten.native_batch_norm_backward.default
 
 
 @decomposes(_FORWARD)
-def without_training(
+def decompose_inference(
     x: torch.Tensor,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
@@ -32,7 +32,7 @@ def without_training(
     momentum: float,
     eps: float,
 ) -> Any:
-    """Without training the running statistics stay, and no others come; TorchAir lowers it with training alone."""
+    """Decompose calls without training, which TorchAir does not lower: the running statistics do not change."""
     if training:
         return NotImplemented
     results = _INFERENCE(x, weight, bias, running_mean, running_var, momentum, eps)
@@ -40,7 +40,7 @@ def without_training(
 
 
 @decomposes(torch.ops.aten._native_batch_norm_legit.no_stats)
-def without_statistics(
+def decompose_no_stats(
     x: torch.Tensor,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
@@ -48,14 +48,14 @@ def without_statistics(
     momentum: float,
     eps: float,
 ) -> Any:
-    """With statistics that nothing keeps: TorchAir lowers it on Ascend 950 alone."""
+    """Decompose with temporary running statistics: TorchAir lowers this overload on Ascend 950 alone."""
     mean, variance = x.new_zeros(x.size(1)), x.new_ones(x.size(1))
     return _FORWARD(x, weight, bias, mean, variance, training, momentum, eps)[:3]
 
 
 @converts(_FORWARD)
 def batch_norm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """TorchAir's nodes, their outputs in ATen's order."""
+    """TorchAir's nodes, with the outputs in ATen's order."""
     output, running_mean, running_var, mean, rstd = UPSTREAM[_FORWARD](*args, **kwargs)
     return output, mean, rstd, running_mean, running_var
 
@@ -74,7 +74,7 @@ def batch_norm_backward(
     output_mask: list[bool],
     meta_outputs: Any = None,
 ) -> Any:
-    """TorchAir's nodes, fed the variance of the batch."""
+    """TorchAir's nodes, with the variance of the batch as input."""
     if train and not is_950():
         rstd = ge.Cast(save_invstd, dst_type=DataType.DT_FLOAT)
         save_invstd = ge.Sub(ge.Reciprocal(ge.Square(rstd)), ge.Cast(eps, dst_type=DataType.DT_FLOAT))

@@ -1,4 +1,4 @@
-"""What is counted, found or repeated by the values of integers: bincount, bucketize, repeat_interleave, cumprod."""
+"""bincount, bucketize, repeat_interleave, masked_select and cumprod."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ aten = torch.ops.aten
 
 @converts(aten.bincount.default)
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0, meta_outputs: Any = None) -> Tensor:
-    """Bincount, up to the largest element, or further where more bins are asked for."""
+    """Bincount with as many bins as the largest element needs, and at least ``minlength``."""
     numbers = in_type(DataType.DT_INT32, x)
-    # A bin more than the largest element, none where there are no elements.
+    # The largest element plus one; 0 where there are no elements.
     largest = ge.ReduceMax(ge.ConcatV2([numbers, ge.Const([-1], dtype=DataType.DT_INT32)], 0, N=2), [0])
     bins = ge.Maximum(ge.Add(largest, ge.Const(1, dtype=DataType.DT_INT32)), in_type(DataType.DT_INT32, minlength))
     if weights is None:
         counted = ge.Bincount(numbers, bins, ge.Fill([0], ge.Const(0, dtype=DataType.DT_INT32)))
         return ge.Cast(counted, dst_type=DataType.DT_INT64)
-    if x.meta.size(0) == 0:  # ATen gives counts, and no sums of weights
+    if x.meta.size(0) == 0:  # ATen returns counts then, not sums of weights
         return ge.Fill([minlength], ge.Const(0, dtype=DataType.DT_INT64))
     return ge.Bincount(numbers, bins, in_type(meta_outputs.dtype, weights))
 
@@ -40,18 +40,18 @@ def bucketize(
     """SearchSorted among the boundaries."""
     common = torch.promote_types(x.meta.dtype, boundaries.meta.dtype)
     inner = taken_in("SearchSorted", TO_ATTRIBUTE[ge_dtype_name(common)])
-    wanted = DataType.DT_INT32 if out_int32 else DataType.DT_INT64
-    return ge.SearchSorted(in_type(inner, boundaries), in_type(inner, x), None, dtype=wanted, right=right)
+    dtype = DataType.DT_INT32 if out_int32 else DataType.DT_INT64
+    return ge.SearchSorted(in_type(inner, boundaries), in_type(inner, x), None, dtype=dtype, right=right)
 
 
 @converts(aten.repeat_interleave.Tensor)
 def repeat_interleave(repeats: Tensor, *, output_size: Any = None, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Every place as often as it is repeated: the first whose sum of repeats lies above each of the results."""
+    """Each index as often as it is repeated: the first whose cumulative sum of repeats exceeds the output position."""
     ends = ge.Cumsum(in_type(DataType.DT_INT64, repeats), 0)
     total = ge.ReduceSum(in_type(DataType.DT_INT64, repeats), [0]) if output_size is None else output_size
-    places = ge.Range(*in_type(DataType.DT_INT64, 0, total, 1))
-    found = ge.SearchSorted(ends, places, None, dtype=DataType.DT_INT64, right=True)
-    return found if repeats.dtype == DataType.DT_INT64 else ge.Cast(found, dst_type=repeats.dtype)
+    positions = ge.Range(*in_type(DataType.DT_INT64, 0, total, 1))
+    indices = ge.SearchSorted(ends, positions, None, dtype=DataType.DT_INT64, right=True)
+    return indices if repeats.dtype == DataType.DT_INT64 else ge.Cast(indices, dst_type=repeats.dtype)
 
 
 @converts(aten.masked_select.default)
@@ -62,6 +62,6 @@ def masked_select(x: Tensor, mask: Tensor, meta_outputs: Any = None) -> Tensor: 
 
 @converts(aten.cumprod.default)
 def cumprod(x: Tensor, dim: int, *, dtype: Any = None, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Cumprod in the type of the result; a number is its own product."""
+    """Cumprod in the dtype of the result; the identity for a scalar."""
     numbers = in_type(meta_outputs.dtype, x)
     return ge.Cumprod(numbers, dim % x.rank) if x.rank else ge.Identity(numbers)

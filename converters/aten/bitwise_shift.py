@@ -1,6 +1,6 @@
-"""Shifts of the bits of integers, which TorchAir has no converter for.
+"""Bit shifts of integers, for which TorchAir has no converter.
 
-By less than nothing, or by more bits than there are, ATen and the node differ; both call that undefined.
+For negative shifts, and shifts by more than the bits of the dtype, ATen and the node differ; both leave it undefined.
 """
 
 from __future__ import annotations

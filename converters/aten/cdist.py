@@ -1,4 +1,4 @@
-"""aten._cdist_forward becomes products of matrices or Cdist, as ATen chooses between them."""
+"""aten._cdist_forward becomes a matrix product or Cdist, by the same rule as in ATen."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torchair.ge._ge_graph import Tensor
 
 aten = torch.ops.aten
 _BY_PRODUCT, _UNDECIDED, _MANY_ROWS = 1, 0, 25
-# How the device is told of the largest difference.
-_LARGEST = -1.0
+# The value of p that means the infinity norm to the node.
+_INFINITY_NORM = -1.0
 
 
 @decomposes(aten._cdist_forward.default)
 def cdist(x1: torch.Tensor, x2: torch.Tensor, p: float, compute_mode: int | None) -> Any:
-    """Batches made equal, and products where ATen takes them; NotImplemented for what Cdist computes."""
+    """Decompose into a product where ATen uses one, and broadcast batches; NotImplemented for what Cdist computes."""
     batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     many = x1.size(-2) > _MANY_ROWS or x2.size(-2) > _MANY_ROWS
     if p == 2 and (compute_mode == _BY_PRODUCT or (not compute_mode and many)):
@@ -31,7 +31,7 @@ def cdist(x1: torch.Tensor, x2: torch.Tensor, p: float, compute_mode: int | None
 
 
 def _by_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
-    """ATen's own sum of squares less twice the product, in one multiplication."""
+    """The sum of squares minus twice the product, in one matrix multiplication, as ATen computes it."""
     one, other = (x.pow(2).sum(-1, keepdim=True) for x in (x1, x2))
     left = torch.cat([x1 * -2, one, torch.ones_like(one)], -1)
     right = torch.cat([x2, torch.ones_like(other), other], -1)
@@ -40,12 +40,12 @@ def _by_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 @converts(aten._cdist_forward.default)
 def lower(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Cdist of every row beside every other, which is how the device takes them."""
+    """Cdist of all pairs of rows, which the node expects as broadcast inputs."""
     rank, shape, inner = x1.rank, _pairs(x1, x2), taken_in("Cdist", x1.dtype)
     rows = ge.BroadcastTo(ge.Unsqueeze(in_type(inner, x1), axes=[rank - 1]), shape)
     others = ge.BroadcastTo(ge.Unsqueeze(in_type(inner, x2), axes=[rank - 2]), shape)
-    found = ge.Cdist(rows, others, p=_LARGEST if math.isinf(p) else float(p))
-    return found if inner == x1.dtype else ge.Cast(found, dst_type=x1.dtype)
+    distances = ge.Cdist(rows, others, p=_INFINITY_NORM if math.isinf(p) else float(p))
+    return distances if inner == x1.dtype else ge.Cast(distances, dst_type=x1.dtype)
 
 
 def _pairs(x1: Tensor, x2: Tensor) -> Any:

@@ -1,7 +1,7 @@
-"""Comparisons in the type that PyTorch compares in.
+"""Comparisons in the promoted dtype, as in PyTorch.
 
-TorchAir casts the number to the tensor's type, so that integers are compared with 2 where 2.5 was asked for, or
-compares tensors of two types as they are, or refuses them.
+TorchAir casts a scalar to the dtype of the tensor, so that integers are compared with 2 instead of 2.5. Tensors of two
+dtypes it compares without promotion, or refuses.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _NODES = {
 }
 
 
-def _compared_in(x: Tensor, other: Any) -> torch.dtype:
-    """The type of both; truth is compared as float32, since the nodes take numbers alone."""
-    known = other.meta if isinstance(other, Tensor) else other
-    if isinstance(known, torch.SymInt | torch.SymFloat | torch.SymBool):
-        known = known.node.pytype()
-    dtype = torch.result_type(x.meta, known)
+def _comparison_dtype(x: Tensor, other: Any) -> torch.dtype:
+    """The promoted dtype; float32 for bool, which the nodes do not support."""
+    operand = other.meta if isinstance(other, Tensor) else other
+    if isinstance(operand, torch.SymInt | torch.SymFloat | torch.SymBool):
+        operand = operand.node.pytype()
+    dtype = torch.result_type(x.meta, operand)
     return torch.float32 if dtype == torch.bool else dtype
 
 
@@ -39,7 +39,7 @@ def _register(name: str, make: Callable[..., Tensor]) -> None:
 
     @converts(packet.Tensor, packet.Scalar)
     def compare(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-        return make(*in_type(_compared_in(x, other), x, other))
+        return make(*in_type(_comparison_dtype(x, other), x, other))
 
     compare.__name__ = compare.__qualname__ = name
 

@@ -1,4 +1,4 @@
-"""Operators that are broken up as the host's eager execution breaks them up, and some that need not be whole."""
+"""Operators that are decomposed as in the host's eager execution, and others without a GE node of their own."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ for _name, _function in {**ROUNDING, **GRAPH_ONLY, **PARTIAL}.items():
 
 @decomposes(aten.celu.default)
 def celu(x: torch.Tensor, alpha: Any = 1.0) -> Any:
-    """Elu with two factors."""
+    """Elu with alpha and its reciprocal as input scale."""
     return aten.elu.default(x, alpha, 1.0, 1.0 / alpha)
 
 
 @decomposes(aten.min.default)
-def smallest(x: torch.Tensor) -> Any:
+def min_of_all(x: torch.Tensor) -> Any:
     """Amin over all axes."""
     return aten.amin.default(x)
 
 
 @decomposes(aten.native_dropout_backward.default)
 def native_dropout_backward(grad: torch.Tensor, mask: torch.Tensor, scale: float) -> Any:
-    """Two products: TorchAir divides by the reciprocal, also of 0."""
+    """Two products. TorchAir divides by the reciprocal of the scale, which fails for 0."""
     return grad * mask * scale
 
 
 @decomposes(aten.index_add.default)
 def index_add(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: Any = 1) -> Any:
-    """A tensor without dimensions has one for a while."""
+    """Scalars are computed as tensors of one element."""
     if x.dim():
         return NotImplemented
     return aten.index_add.default(x.reshape(1), dim, index.reshape(-1), source.reshape(-1), alpha=alpha).reshape(())
@@ -49,17 +49,17 @@ def index_add(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tens
 def embedding_dense_backward(
     grad: torch.Tensor, indices: torch.Tensor, num_weights: Any, padding_idx: Any, scale_grad_by_freq: bool
 ) -> Any:
-    """Rows added up, where their number is open: an attribute of the node has to be known before."""
+    """Decompose into index_add where the number of rows is symbolic: an attribute of the node has to be a constant."""
     if not isinstance(num_weights, torch.SymInt) or scale_grad_by_freq:
         return NotImplemented
-    rows, places = grad.reshape(-1, grad.size(-1)), indices.reshape(-1)
-    rows = torch.where((places == padding_idx).unsqueeze(1), 0, rows)
-    return rows.new_zeros((num_weights, rows.size(1))).index_add(0, places, rows)
+    rows, flat_indices = grad.reshape(-1, grad.size(-1)), indices.reshape(-1)
+    rows = torch.where((flat_indices == padding_idx).unsqueeze(1), 0, rows)
+    return rows.new_zeros((num_weights, rows.size(1))).index_add(0, flat_indices, rows)
 
 
 @decomposes(aten.index_copy.default)
 def index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
-    """A tensor without dimensions has one for a while."""
+    """Scalars are computed as tensors of one element."""
     if x.dim():
         return NotImplemented
     return aten.index_copy.default(x.reshape(1), dim, index.reshape(-1), source.reshape(-1)).reshape(())
@@ -86,12 +86,12 @@ def permute_copy(x: torch.Tensor, dims: Any) -> Any:
 @decomposes(aten.unbind_copy.int)
 def unbind_copy(x: torch.Tensor, dim: int = 0) -> Any:
     """Slices, copied."""
-    return [each.clone() for each in x.unbind(dim)]
+    return [part.clone() for part in x.unbind(dim)]
 
 
 @decomposes(aten.ldexp.Tensor)
 def ldexp(x: torch.Tensor, other: torch.Tensor) -> Any:
-    """Times a power of two."""
+    """Multiply by a power of two."""
     return x * torch.pow(
         torch.full((), 2.0, dtype=x.dtype if x.is_floating_point() else torch.float32, device=x.device), other
     )
@@ -99,35 +99,35 @@ def ldexp(x: torch.Tensor, other: torch.Tensor) -> Any:
 
 @decomposes(aten.dist.default)
 def dist(x: torch.Tensor, other: torch.Tensor, p: Any = 2) -> Any:
-    """The norm of what two tensors differ by."""
+    """The norm of the difference."""
     return torch.linalg.vector_norm(x - other, p)
 
 
 @decomposes(aten.diagonal_scatter.default)
 def diagonal_scatter(x: torch.Tensor, src: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """The elements of a diagonal replaced, which are named by their places in the flat tensor."""
-    places = torch.arange(x.numel(), device=x.device).reshape(x.shape).diagonal(offset, dim1, dim2).reshape(-1)
-    return x.reshape(-1).index_copy(0, places, src.to(x.dtype).reshape(-1)).reshape(x.shape)
+    """Replace the elements of a diagonal by their positions in the flattened tensor."""
+    positions = torch.arange(x.numel(), device=x.device).reshape(x.shape).diagonal(offset, dim1, dim2).reshape(-1)
+    return x.reshape(-1).index_copy(0, positions, src.to(x.dtype).reshape(-1)).reshape(x.shape)
 
 
 @decomposes(aten.unfold.default)
 def unfold(x: torch.Tensor, dimension: int, size: int, step: int) -> Any:
-    """Windows, of which each is gathered by its places."""
+    """Windows, gathered by the positions of their elements."""
     if not x.dim():
         return x.reshape(1)[:size].clone()
     dimension %= x.dim()
     count = (x.size(dimension) - size) // step + 1
     starts = torch.arange(count, device=x.device) * step
-    places = (starts.unsqueeze(1) + torch.arange(size, device=x.device)).reshape(-1)
-    rows = x.index_select(dimension, places)
+    positions = (starts.unsqueeze(1) + torch.arange(size, device=x.device)).reshape(-1)
+    rows = x.index_select(dimension, positions)
     return rows.unflatten(dimension, (count, size)).movedim(dimension + 1, -1)
 
 
 @decomposes(aten.linalg_solve_triangular.default)
-def solved(
+def normalise_solve_triangular(
     matrix: torch.Tensor, other: torch.Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
-    """As the node takes it."""
+    """Reduce to a left, non-unit triangular system without broadcasting, which the node supports."""
     if left and not unitriangular and matrix.shape[:-2] == other.shape[:-2]:
         return NotImplemented
     return solve_triangular(matrix, other, upper, left, unitriangular, aten.linalg_solve_triangular.default)
@@ -154,14 +154,14 @@ for _name in ("tril_indices", "triu_indices"):
 
 @decomposes(aten.bucketize.Scalar)
 def bucketize(number: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
-    """As of a tensor."""
-    given = torch.full((), number, dtype=boundaries.dtype, device=boundaries.device)
-    return aten.bucketize.Tensor(given, boundaries, out_int32=out_int32, right=right)
+    """Bucketize of a tensor with one element."""
+    value = torch.full((), number, dtype=boundaries.dtype, device=boundaries.device)
+    return aten.bucketize.Tensor(value, boundaries, out_int32=out_int32, right=right)
 
 
 @decomposes(aten.polygamma.default)
 def polygamma(n: int, x: torch.Tensor) -> Any:
-    """The first is digamma; for the derivatives of it no node is known."""
+    """Digamma for n = 0. GE has no node for its derivatives."""
     return torch.digamma(x) if n == 0 else NotImplemented
 
 
@@ -169,7 +169,7 @@ def polygamma(n: int, x: torch.Tensor) -> Any:
 def isclose(
     x: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Any:
-    """Equal, or no further from one another than is allowed; PyTorch's own writes into what it found."""
+    """Equal or within the tolerance. PyTorch's own decomposition writes in place, which graphs do not support."""
     close = x == other
     if equal_nan and x.is_floating_point():
         close = close | (torch.isnan(x) & torch.isnan(other))
@@ -179,7 +179,7 @@ def isclose(
 
 
 def _replace_loss() -> None:
-    """PyTorch's own counts labels behind the first -1, and is asked before any decomposition."""
+    """Replace PyTorch's kernel, which counts labels after the first -1 and takes precedence over decompositions."""
     loss = aten.multilabel_margin_loss_forward.default
     loss.py_kernels.pop(torch._C.DispatchKey.Autograd, None)
     loss.py_impl(torch._C.DispatchKey.Autograd)(ROUNDING["multilabel_margin_loss_forward"])
@@ -189,6 +189,6 @@ _replace_loss()
 
 
 @decomposes(aten.scatter.reduce)
-def scatter_together(x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, *, reduce: str) -> Any:
-    """As it is called today."""
+def scatter_with_reduce(x: torch.Tensor, dim: int, index: torch.Tensor, src: torch.Tensor, *, reduce: str) -> Any:
+    """scatter_reduce, which replaces this deprecated overload."""
     return aten.scatter_reduce.two(x, dim, index, src, "prod" if reduce == "multiply" else "sum")

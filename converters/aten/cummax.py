@@ -1,4 +1,4 @@
-"""Largest and smallest elements so far, which GE has nodes for and TorchAir no converter."""
+"""cummax and cummin: GE has nodes for them, TorchAir has no converter."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def cummin(x: Tensor, dim: int, meta_outputs: Any = None) -> tuple[Tensor, Tenso
 
 
 def _running(make: Any, name: str, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Both results; the places are of the type that GE gives, and cast where that is another."""
+    """Values and int64 indices; the node may return indices of another integer dtype."""
     if not x.rank:
         return ge.Identity(x), ge.Const(0, dtype=DataType.DT_INT64)
-    values, places = make(x, **{name: dim % x.rank})
-    return values, in_type(DataType.DT_INT64, places)
+    values, indices = make(x, **{name: dim % x.rank})
+    return values, in_type(DataType.DT_INT64, indices)

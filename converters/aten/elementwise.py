@@ -16,7 +16,7 @@ _FLOATS = (DataType.DT_FLOAT, DataType.DT_FLOAT16, DataType.DT_BF16, DataType.DT
 
 @converts(aten.isnan.default)
 def isnan(x: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """IsNan; no integer is none."""
+    """IsNan; False for integers."""
     if x.dtype not in _FLOATS:
         return ge.Fill(shape_of(x), ge.Const(False, dtype=DataType.DT_BOOL))
     return ge.IsNan(in_type(taken_in("IsNan", x.dtype), x))
@@ -24,7 +24,7 @@ def isnan(x: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
 
 @converts(aten.trunc.default)
 def trunc(x: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Trunc; integers stay as they are."""
+    """Trunc; the identity for integers."""
     return ge.Trunc(x) if x.dtype in _FLOATS else ge.Identity(x)
 
 
@@ -36,59 +36,59 @@ def atan2(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:
 
 @converts(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
-    """Mod, whose remainder has the sign of the dividend: exact in any type that holds both. Numbers are rounded."""
+    """Mod, whose remainder has the sign of the dividend: exact in any dtype that holds both."""
     return computed("Mod", meta_outputs.dtype, *in_type(meta_outputs.dtype, x, other))
 
 
 @converts(aten.bitwise_and.Scalar, aten.bitwise_and.Tensor)
 def bitwise_and(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
-    """BitwiseAnd; of truth LogicalAnd."""
+    """BitwiseAnd; LogicalAnd for bool."""
     return _bitwise(ge.BitwiseAnd, ge.LogicalAnd, x, other, meta_outputs)
 
 
 @converts(aten.bitwise_or.Scalar, aten.bitwise_or.Tensor)
 def bitwise_or(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
-    """BitwiseOr; of truth LogicalOr."""
+    """BitwiseOr; LogicalOr for bool."""
     return _bitwise(ge.BitwiseOr, ge.LogicalOr, x, other, meta_outputs)
 
 
 @converts(aten.bitwise_xor.Scalar, aten.bitwise_xor.Tensor)
 def bitwise_xor(x: Tensor, other: Any, meta_outputs: Any = None) -> Tensor:
-    """BitwiseXor; truth differs."""
+    """BitwiseXor; not-equal for bool."""
     return _bitwise(ge.BitwiseXor, _differ, x, other, meta_outputs)
 
 
-def _bitwise(of_integers: Any, of_truth: Any, x: Tensor, other: Any, meta_outputs: Any) -> Tensor:
-    given = in_type(meta_outputs.dtype, x, other)
-    return of_truth(*given) if meta_outputs.dtype == DataType.DT_BOOL else of_integers(*given)  # type: ignore[no-any-return]
+def _bitwise(integer_node: Any, bool_node: Any, x: Tensor, other: Any, meta_outputs: Any) -> Tensor:
+    operands = in_type(meta_outputs.dtype, x, other)
+    return bool_node(*operands) if meta_outputs.dtype == DataType.DT_BOOL else integer_node(*operands)  # type: ignore[no-any-return]
 
 
 @converts(aten.logical_xor.default)
 def logical_xor(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Truth that differs."""
+    """Not-equal of bool."""
     return _differ(*in_type(DataType.DT_BOOL, x, other))
 
 
 def _differ(one: Tensor, other: Tensor) -> Tensor:
-    """NotEqual takes numbers alone, and Equal truth as well."""
+    """Negated Equal: the node NotEqual does not support bool."""
     return ge.LogicalNot(ge.Equal(one, other))
 
 
 @converts(aten.gelu.default)
 def gelu(x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """GeluV2, which knows both forms; Gelu is the one with tanh for some and with erf for others."""
+    """GeluV2, which supports both approximations; for Gelu, documents disagree between tanh and erf."""
     return ge.GeluV2(x, approximate=approximate)
 
 
 @converts(aten.gelu_backward.default)
 def gelu_backward(grad: Tensor, x: Tensor, *, approximate: str = "none", meta_outputs: Any = None) -> Tensor:
-    """GeluGradV2, which knows both forms; TorchAir's node has the error function's gradient for either."""
+    """GeluGradV2, which supports both approximations; TorchAir always uses the gradient of the erf form."""
     return ge.GeluGradV2(*in_type(meta_outputs.dtype, grad, x), approximate=approximate)
 
 
 @converts(aten.hardtanh.default)
 def hardtanh(x: Tensor, min_val: Any = -1, max_val: Any = 1, meta_outputs: Any = None) -> Tensor:
-    """ClipByValueV2, also where both bounds are the same: what is no number stays none."""
+    """ClipByValueV2, also where both bounds are equal: NaN stays NaN."""
     return ge.ClipByValueV2(*in_type(meta_outputs.dtype, x, min_val, max_val))
 
 
@@ -100,29 +100,29 @@ def nan_to_num(
     neginf: float | None = None,
     meta_outputs: Any = None,
 ) -> Tensor:
-    """NanToNum; what is not given is 0, and the ends of the type."""
+    """NanToNum. Defaults: 0 for NaN, and the limits of the dtype for infinities."""
     if x.dtype not in _FLOATS:
         return ge.Identity(x)
-    ends = torch.finfo(meta_outputs._meta.dtype)
-    largest, smallest = (ends.max if posinf is None else posinf), (ends.min if neginf is None else neginf)
+    limits = torch.finfo(meta_outputs._meta.dtype)
+    largest, smallest = (limits.max if posinf is None else posinf), (limits.min if neginf is None else neginf)
     return ge.NanToNum(x, nan=nan or 0.0, posinf=largest, neginf=smallest)
 
 
 @converts(aten.full_like.default)
 def full_like(x: Tensor, fill_value: Any, *, meta_outputs: Any = None, **_: Any) -> Tensor:
-    """Fill with a number of the result's type: TorchAir rounds it to float32 first."""
+    """Fill with a scalar of the result's dtype: TorchAir rounds it to float32 first."""
     return ge.Fill(shape_of(x), in_type(meta_outputs.dtype, fill_value))
 
 
 @converts(aten.round.decimals)
 def round_decimals(x: Tensor, *, decimals: int = 0, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Round of the number moved by the decimals, and back."""
+    """Round after scaling by a power of ten, and scale back."""
     if x.dtype not in _FLOATS or decimals == 0:
         return ge.Round(x)
-    by = in_type(x.dtype, math.pow(10.0, abs(decimals)))
+    scale = in_type(x.dtype, math.pow(10.0, abs(decimals)))
     if decimals > 0:
-        return ge.RealDiv(ge.Round(ge.Mul(x, by)), by)
-    return ge.Mul(ge.Round(ge.RealDiv(x, by)), by)
+        return ge.RealDiv(ge.Round(ge.Mul(x, scale)), scale)
+    return ge.Mul(ge.Round(ge.RealDiv(x, scale)), scale)
 
 
 @converts(aten.complex.default)

@@ -1,7 +1,7 @@
-"""The largest and smallest elements along an axis, and where they are.
+"""Maxima and minima along an axis, and their indices.
 
-ArgMaxWithValue and ArgMinWithValue take floats alone. TorchAir passes them integers as they are, and rounds them to
-float32 where it keeps the axis; here they go to ArgMaxV2 and ArgMin.
+ArgMaxWithValue and ArgMinWithValue support floats alone. TorchAir passes them integers, and rounds those to float32
+with keepdim; here integers are lowered to ArgMaxV2 and ArgMin.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _SMALLEST = (ge.ArgMin, ge.ReduceMin, ge.ArgMinWithValue)
 
 @converts(aten.max.dim)
 def max_dim(x: Tensor, dim: int, keepdim: bool = False, meta_outputs: Any = None) -> tuple[Tensor, Tensor]:  # noqa: ARG001
-    """The largest elements and their places."""
-    return _with_places(x, dim, keepdim, _LARGEST)
+    """The largest elements and their indices."""
+    return _values_and_indices(x, dim, keepdim, _LARGEST)
 
 
 @converts(aten.min.dim)
 def min_dim(x: Tensor, dim: int, keepdim: bool = False, meta_outputs: Any = None) -> tuple[Tensor, Tensor]:  # noqa: ARG001
-    """The smallest elements and their places."""
-    return _with_places(x, dim, keepdim, _SMALLEST)
+    """The smallest elements and their indices."""
+    return _values_and_indices(x, dim, keepdim, _SMALLEST)
 
 
-def _with_places(x: Tensor, dim: int, keepdim: bool, nodes: Any) -> tuple[Tensor, Tensor]:
+def _values_and_indices(x: Tensor, dim: int, keepdim: bool, nodes: Any) -> tuple[Tensor, Tensor]:
     arg, reduce, with_value = nodes
     if not x.rank:
         return ge.Identity(x), ge.Const(0, dtype=DataType.DT_INT64)
     axis = dim % x.rank
     if x.dtype in _FLOATS:
         inner = taken_in(with_value.__name__, x.dtype)
-        places, values = with_value(in_type(inner, x), dimension=axis, keep_dims=keepdim)
+        indices, values = with_value(in_type(inner, x), dimension=axis, keep_dims=keepdim)
         values = values if inner == x.dtype else ge.Cast(values, dst_type=x.dtype)
-        return values, ge.Cast(places, dst_type=DataType.DT_INT64)
+        return values, ge.Cast(indices, dst_type=DataType.DT_INT64)
     numbers = _numbers(x)
-    places, values = arg(numbers, axis), reduce(numbers, [axis], keep_dims=keepdim)
+    indices, values = arg(numbers, axis), reduce(numbers, [axis], keep_dims=keepdim)
     values = ge.Cast(values, dst_type=x.dtype) if x.dtype == DataType.DT_BOOL else values
-    return values, ge.Unsqueeze(places, axes=[axis]) if keepdim else places
+    return values, ge.Unsqueeze(indices, axes=[axis]) if keepdim else indices
 
 
 def _numbers(x: Tensor) -> Tensor:
@@ -53,20 +53,20 @@ def _numbers(x: Tensor) -> Tensor:
 
 @converts(aten.argmax.default)
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """The places of the largest elements."""
-    return _places(x, dim, keepdim, ge.ArgMaxV2)
+    """The indices of the largest elements."""
+    return _indices(x, dim, keepdim, ge.ArgMaxV2)
 
 
 @converts(aten.argmin.default)
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """The places of the smallest elements."""
-    return _places(x, dim, keepdim, ge.ArgMin)
+    """The indices of the smallest elements."""
+    return _indices(x, dim, keepdim, ge.ArgMin)
 
 
-def _places(x: Tensor, dim: int | None, keepdim: bool, arg: Any) -> Tensor:
+def _indices(x: Tensor, dim: int | None, keepdim: bool, arg: Any) -> Tensor:
     numbers, rank = _numbers(x), x.rank
     if dim is None or not rank:
-        found = arg(ge.Reshape(numbers, [-1]), 0)
-        return ge.Unsqueeze(found, axes=list(range(rank))) if keepdim and rank else found
-    found = arg(numbers, dim % rank)
-    return ge.Unsqueeze(found, axes=[dim % rank]) if keepdim else found
+        indices = arg(ge.Reshape(numbers, [-1]), 0)
+        return ge.Unsqueeze(indices, axes=list(range(rank))) if keepdim and rank else indices
+    indices = arg(numbers, dim % rank)
+    return ge.Unsqueeze(indices, axes=[dim % rank]) if keepdim else indices

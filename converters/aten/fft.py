@@ -25,7 +25,7 @@ def _complex(x: torch.Tensor, forward: bool) -> torch.Tensor:
 
 @decomposes(aten._fft_c2c.default)
 def c2c(x: torch.Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Any:
-    """One dimension after the other, each as the last."""
+    """Transform one dimension after the other, each moved to the end."""
     if is_single_node(x, dim, normalization, NO_NORM if forward else BY_COUNT):
         return NotImplemented
     return fourier.c2c(x, dim, normalization, forward, _complex)
@@ -33,7 +33,7 @@ def c2c(x: torch.Tensor, dim: Sequence[int], normalization: int, forward: bool) 
 
 @decomposes(aten._fft_r2c.default)
 def r2c(x: torch.Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
-    """The last of the dimensions from real numbers, the others from complex ones."""
+    """Transform the last dimension as real, the others as complex."""
     if onesided and is_single_node(x, dim, normalization, NO_NORM):
         return NotImplemented
 
@@ -45,7 +45,7 @@ def r2c(x: torch.Tensor, dim: Sequence[int], normalization: int, onesided: bool)
 
 @decomposes(aten._fft_c2r.default)
 def c2r(x: torch.Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Any:
-    """The others of the dimensions first."""
+    """Transform the last dimension to real, after the others."""
     if is_single_node(x, dim, normalization, BY_COUNT):
         return NotImplemented
 

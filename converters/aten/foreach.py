@@ -1,6 +1,6 @@
-"""What optimisers do to all tensors of a list, where TorchAir has no node for it: the same to each.
+"""_foreach operators of optimisers that TorchAir does not lower: the operator applied to each tensor of the list.
 
-And the product and sum as one that Dynamo makes of ``addcmul_`` and ``addcdiv_`` with a factor.
+Also ``prims::fma``, which Dynamo traces for ``addcmul_`` and ``addcdiv_`` with a value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 aten = torch.ops.aten
 
-# By the name behind _foreach_, and the overload.
+# By the name after _foreach_, and the overload.
 _SINGLE: dict[str, Callable[..., Tensor]] = {
     "neg.default": torch.neg,
     "reciprocal.default": torch.reciprocal,
@@ -34,16 +34,16 @@ _SINGLE: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def _of_each(single: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+def _apply_to_all(single: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
     def decomposed(tensors: Sequence[Tensor], *others: Any, **kwargs: Any) -> list[Tensor]:
         columns = (other if isinstance(other, (list, tuple)) else repeat(other, len(tensors)) for other in others)
-        return [single(*each, **kwargs) for each in zip(tensors, *columns, strict=True)]
+        return [single(*arguments, **kwargs) for arguments in zip(tensors, *columns, strict=True)]
 
     return decomposed
 
 
 for _name, _single in _SINGLE.items():
-    decomposes(overload(f"aten::_foreach_{_name}"))(_of_each(_single))
+    decomposes(overload(f"aten::_foreach_{_name}"))(_apply_to_all(_single))
 
 
 @decomposes_outside("prims::fma")

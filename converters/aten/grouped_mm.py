@@ -2,7 +2,7 @@
 
 Two of its forms do: rows (m, k) in groups that end at ``offs`` with one matrix (k, n) for each group, and, the gradient
 of those matrices, columns of (m, k) and rows of (k, n) in such groups. In other precisions than bfloat16, transformers
-compiles an operator of its own instead, which is broken up into the same.
+compiles an operator of its own instead, which is decomposed into the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 _NOT_QUANTISED, _CUMULATIVE, _ONE_RESULT = -1, 0, 3
-# What is cut into groups, by the ranks of the factors.
+# GroupedMatmul's group_type, by the ranks of the operands.
 _GROUP_TYPES = {(2, 3): 0, (2, 2): 2}
 _FORMS = "aten._grouped_mm is lowered for one matrix in groups, times a matrix for each or another in groups, alone"
 
@@ -64,8 +64,8 @@ def grouped_mm(
 
 @decomposes_outside("transformers::grouped_mm_fallback")
 def grouped_mm_fallback(input: TorchTensor, weight: TorchTensor, offs: TorchTensor) -> TorchTensor:  # noqa: A002
-    """The products; rows behind the last group, which a device leaves as it finds the memory, are zero."""
-    return _or_zero(_products(input, weight, offs), offs)
+    """The products. Rows after the last group are zero; the device does not write them."""
+    return _zero_after_last_group(_products(input, weight, offs), offs)
 
 
 @decomposes_outside("transformers::grouped_mm_fallback_backward")
@@ -76,17 +76,17 @@ def grouped_mm_fallback_backward(
     grad_output: TorchTensor,
 ) -> tuple[TorchTensor, TorchTensor]:
     """The gradients of the rows and of the matrices."""
-    return _or_zero(_products(grad_output, weight.mT, offs), offs), _products(input.mT, grad_output, offs)
+    return _zero_after_last_group(_products(grad_output, weight.mT, offs), offs), _products(input.mT, grad_output, offs)
 
 
 def _products(x: TorchTensor, mat2: TorchTensor, ends: TorchTensor) -> TorchTensor:
-    """What aten._grouped_mm is here; PyTorch infers that for bfloat16 alone."""
+    """npu_grouped_matmul in place of aten._grouped_mm, whose meta function supports bfloat16 alone."""
     (result,) = torch.ops.npu.npu_grouped_matmul.default(
         [x], [mat2], group_list=ends.long(), split_item=_ONE_RESULT, group_type=_GROUP_TYPES[x.dim(), mat2.dim()]
     )
     return cast(TorchTensor, result)
 
 
-def _or_zero(rows: TorchTensor, ends: TorchTensor) -> TorchTensor:
-    places = torch.arange(rows.size(0), dtype=ends.dtype, device=rows.device)
-    return torch.where((places < ends[-1]).unsqueeze(-1), rows, 0)
+def _zero_after_last_group(rows: TorchTensor, ends: TorchTensor) -> TorchTensor:
+    positions = torch.arange(rows.size(0), dtype=ends.dtype, device=rows.device)
+    return torch.where((positions < ends[-1]).unsqueeze(-1), rows, 0)

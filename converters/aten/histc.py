@@ -23,7 +23,7 @@ def histc(
     max: float = 0,  # noqa: A002
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
-    """The GE nodes of one call: a cast there and back where Histogram lacks the dtype."""
+    """Histogram, with casts around it where it does not support the dtype."""
     counted = DataType.DT_FLOAT if x.dtype in _FLOATS else DataType.DT_INT32
     source = x if x.dtype == counted else ge.Cast(x, dst_type=counted)
     counts: Tensor = ge.Histogram(source, bins=bins, min=float(min), max=float(max))

@@ -1,6 +1,6 @@
-"""Indexing by tensors: places are IndexByTensor's, and masks the places that NonZero finds in them.
+"""Indexing by tensors: IndexByTensor, with masks converted to indices by NonZero.
 
-TorchAir makes integers of a mask, so that x[mask] gives the first two rows over and over.
+TorchAir casts a mask to integers, so that x[mask] returns the first two rows repeatedly.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _MASKS = (DataType.DT_BOOL, DataType.DT_UINT8)
 @converts(aten.index.Tensor, aten._unsafe_index.Tensor)
 def index(x: Tensor, indices: Sequence[Tensor | None], meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """The GE nodes of one call."""
-    places: list[Tensor] = []
+    positions: list[Tensor] = []
     chosen: list[int] = []
-    for given in indices:
-        found = [] if given is None else _places(given)
-        places += found
-        chosen += [1] * len(found) or [0]
-    return ge.IndexByTensor(x, places, indices_mask=chosen)
+    for argument in indices:
+        own_positions = [] if argument is None else _to_indices(argument)
+        positions += own_positions
+        chosen += [1] * len(own_positions) or [0]
+    return ge.IndexByTensor(x, positions, indices_mask=chosen)
 
 
-def _places(given: Tensor) -> list[Tensor]:
-    """One list of places for each dimension of a mask."""
-    if given.dtype not in _MASKS:
-        return [in_type(DataType.DT_INT64, given)]
-    found = ge.NonZero(given, transpose=True, dtype=DataType.DT_INT64)
-    return [ge.GatherV2(found, ge.Const(axis, dtype=DataType.DT_INT64), [0]) for axis in range(given.rank)]
+def _to_indices(argument: Tensor) -> list[Tensor]:
+    """int64 indices; for a mask, one index tensor for each of its dimensions."""
+    if argument.dtype not in _MASKS:
+        return [in_type(DataType.DT_INT64, argument)]
+    coordinates = ge.NonZero(argument, transpose=True, dtype=DataType.DT_INT64)
+    return [ge.GatherV2(coordinates, ge.Const(axis, dtype=DataType.DT_INT64), [0]) for axis in range(argument.rank)]
 
 
 @converts(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
@@ -51,6 +51,6 @@ def embedding_bag(
     padding_idx: int = -1,
     meta_outputs: Any = None,
 ) -> Any:
-    """TorchAir's node, told the mode: where it is left out ATen adds rows, and TorchAir averages them."""
-    given = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
-    return UPSTREAM[aten._embedding_bag.default](weight, indices, offsets, *given, meta_outputs=meta_outputs)
+    """TorchAir's node with an explicit mode: without one ATen sums rows, and TorchAir averages them."""
+    options = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
+    return UPSTREAM[aten._embedding_bag.default](weight, indices, offsets, *options, meta_outputs=meta_outputs)

@@ -12,8 +12,8 @@ from torchair.ge._ge_graph import Tensor
 
 @converts(torch.ops.aten.index_copy.default)
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """The GE nodes of one call: the index stretched over the source, and the elements it names replaced."""
+    """ScatterElements with the index broadcast to the shape of the source."""
     rank = max(x.rank, 1)
     column = [-1 if axis == dim % rank else 1 for axis in range(rank)]
-    places = ge.BroadcastTo(ge.Reshape(index, column), shape_of(source))
-    return ge.ScatterElements(x, places, source, axis=dim)
+    indices = ge.BroadcastTo(ge.Reshape(index, column), shape_of(source))
+    return ge.ScatterElements(x, indices, source, axis=dim)

@@ -1,6 +1,6 @@
-"""Systems of equations and what matrices are made of, for which GE has nodes and TorchAir no converter.
+"""Linear systems and matrix decompositions: GE has nodes for them, TorchAir has no converter.
 
-A node has no word for a matrix without a result: it fails, so that what ATen says of errors beside a result is 0.
+A node fails for a matrix without a result, so that the error codes that ATen returns are always 0.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ aten = torch.ops.aten
 
 
 def _no_errors(x: Tensor) -> Tensor:
-    """A 0 for each matrix."""
+    """Error code 0 for each matrix."""
     batch = list(x.symsize[:-2])
     shape = batch if is_static(batch) else ge.Gather(run_time_shape(x), list(range(x.rank - 2)))
     return ge.Fill(shape, ge.Const(0, dtype=DataType.DT_INT32))
 
 
-def _nothing(like: Tensor) -> Tensor:
+def _empty(like: Tensor) -> Tensor:
     return ge.Fill([0], ge.Const(0, dtype=like.dtype))
 
 
 @converts(aten.linalg_cholesky_ex.default)
 def cholesky(x: Tensor, *, upper: bool = False, check_errors: bool = False, meta_outputs: Any = None) -> Any:  # noqa: ARG001
-    """Cholesky, which gives the lower triangle."""
+    """Cholesky, which returns the lower triangle."""
     lower = ge.Cholesky(x)
     return (swapped_last_two(lower, x.rank) if upper else lower), _no_errors(x)
 
@@ -43,9 +43,9 @@ def inverse(x: Tensor, *, check_errors: bool = False, meta_outputs: Any = None) 
 @converts(aten._linalg_eigh.default)
 def eigh(x: Tensor, UPLO: str = "L", compute_v: bool = True, meta_outputs: Any = None) -> Any:  # noqa: ARG001, N803
     """SelfAdjointEig, which reads the lower triangle."""
-    given = x if UPLO.upper() == "L" else swapped_last_two(x, x.rank)
-    values, vectors = ge.SelfAdjointEig(given, compute_v=compute_v)
-    return values, (vectors if compute_v else _nothing(x))
+    lower = x if UPLO.upper() == "L" else swapped_last_two(x, x.rank)
+    values, vectors = ge.SelfAdjointEig(lower, compute_v=compute_v)
+    return values, (vectors if compute_v else _empty(x))
 
 
 @converts(aten._linalg_svd.default)
@@ -57,10 +57,10 @@ def svd(
     driver: str | None = None,  # noqa: ARG001
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Any:
-    """Svd, whose right vectors stand in columns."""
+    """Svd. Its right singular vectors are columns, ATen's are rows."""
     sigma, u, v = ge.Svd(x, compute_uv=compute_uv, full_matrices=full_matrices)
     if not compute_uv:
-        return _nothing(x), sigma, _nothing(x)
+        return _empty(x), sigma, _empty(x)
     return u, sigma, swapped_last_two(v, x.rank)
 
 
@@ -68,33 +68,31 @@ def svd(
 def qr(x: Tensor, mode: str = "reduced", meta_outputs: Any = None) -> Any:  # noqa: ARG001
     """Qr."""
     q, r = ge.Qr(x, full_matrices=mode == "complete")
-    return (_nothing(x) if mode == "r" else q), r
+    return (_empty(x) if mode == "r" else q), r
 
 
 @converts(aten._linalg_check_errors.default)
 def check_errors(*_args: Any, meta_outputs: Any = None, **_kwargs: Any) -> None:  # noqa: ARG001
-    """Nothing: the node before it has failed where there was one."""
+    """No node: the node before it fails on errors."""
     return
 
 
 @converts(aten._linalg_det.default)
 def det(x: Tensor, meta_outputs: Any = None) -> Any:  # noqa: ARG001
-    """MatrixDeterminant; the factors beside it are asked for by gradients alone, and refused before."""
-    return ge.MatrixDeterminant(x), _nothing(x), _no_errors(x)
+    """MatrixDeterminant. The LU decomposition is needed by gradients alone, which are refused earlier."""
+    return ge.MatrixDeterminant(x), _empty(x), _no_errors(x)
 
 
 @converts(aten._linalg_slogdet.default)
 def slogdet(x: Tensor, meta_outputs: Any = None) -> Any:  # noqa: ARG001
     """LogMatrixDeterminant."""
     sign, logarithm = ge.LogMatrixDeterminant(x)
-    return sign, logarithm, _nothing(x), _no_errors(x)
+    return sign, logarithm, _empty(x), _no_errors(x)
 
 
 @decomposes(aten._linalg_solve_ex.default)
-def solve_of_vectors(
-    matrix: torch.Tensor, other: torch.Tensor, *, left: bool = True, check_errors: bool = False
-) -> Any:
-    """A right side that is a vector is a column for a while; one on the left is turned, with its matrix."""
+def normalise_solve(matrix: torch.Tensor, other: torch.Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """Reduce to left systems of matrices without broadcasting, which the node supports."""
     is_vector = other.dim() == 1 or (other.dim() == matrix.dim() - 1 and other.shape == matrix.shape[:-1])
     columns = other.unsqueeze(-1) if is_vector else other
     batch = torch.broadcast_shapes(matrix.shape[:-2], columns.shape[:-2])
@@ -103,12 +101,13 @@ def solve_of_vectors(
     if not left:
         matrix, columns = matrix.mT, columns.mT
     matrix, columns = (
-        each.expand(*batch, *each.shape[-2:]).clone(memory_format=torch.contiguous_format) for each in (matrix, columns)
+        tensor.expand(*batch, *tensor.shape[-2:]).clone(memory_format=torch.contiguous_format)
+        for tensor in (matrix, columns)
     )
-    found, *rest = aten._linalg_solve_ex.default(matrix, columns, left=True, check_errors=check_errors)
+    solution, *rest = aten._linalg_solve_ex.default(matrix, columns, left=True, check_errors=check_errors)
     if not left:
-        found = found.mT
-    return (found.squeeze(-1) if is_vector else found), *rest
+        solution = solution.mT
+    return (solution.squeeze(-1) if is_vector else solution), *rest
 
 
 @converts(aten._linalg_solve_ex.default)
@@ -121,4 +120,4 @@ def solve(
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Any:
     """MatrixSolve."""
-    return ge.MatrixSolve(matrix, other), _nothing(matrix), _no_errors(matrix), _no_errors(matrix)
+    return ge.MatrixSolve(matrix, other), _empty(matrix), _no_errors(matrix), _no_errors(matrix)

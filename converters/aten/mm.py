@@ -1,6 +1,6 @@
-"""aten.mm of factors in two precisions, as eager calls on the device have it: in float32, rounded to the first one's.
+"""aten.mm of operands in two precisions: in float32, rounded to the dtype of the first, as in eager mode.
 
-TorchAir gives MatMul both as they are, which the node does not take.
+TorchAir passes both to MatMul as they are, which the node does not support.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ _FLOATS = (DataType.DT_FLOAT, DataType.DT_FLOAT16, DataType.DT_BF16)
 
 @converts(torch.ops.aten.mm.default)
 def mm(x1: Tensor, x2: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """One node, or with casts around it."""
+    """MatMul, with casts around it where the dtypes differ."""
     if DataType.DT_INT8 in (x1.dtype, x2.dtype):
         raise RuntimeError("aten.mm: int8 matrices are multiplied by npu_quant_matmul")
     if x1.dtype == x2.dtype or x1.dtype not in _FLOATS or x2.dtype not in _FLOATS:
         return ge.MatMul(x1, x2, None)
-    wide = [each if each.dtype == DataType.DT_FLOAT else ge.Cast(each, dst_type=DataType.DT_FLOAT) for each in (x1, x2)]
+    wide = [
+        operand if operand.dtype == DataType.DT_FLOAT else ge.Cast(operand, dst_type=DataType.DT_FLOAT)
+        for operand in (x1, x2)
+    ]
     product = ge.MatMul(*wide, None)
     return product if x1.dtype == DataType.DT_FLOAT else ge.Cast(product, dst_type=x1.dtype)

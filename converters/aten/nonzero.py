@@ -1,4 +1,4 @@
-"""What is read from a tensor's elements: where they are not zero, and a number that later nodes take."""
+"""nonzero and item, whose results depend on data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def nonzero(x: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
 
 @converts(aten._local_scalar_dense.default)
 def item(x: Tensor, meta_outputs: Any = None) -> Tensor:
-    """The only element: of integers and truth as int64, of floats as float32."""
+    """The only element: float32 for floats, int64 for integers and bool."""
     is_float = isinstance(meta_outputs._meta, torch.SymFloat | float)
     number = ge.Reshape(x, []) if x.rank else x
     wanted = DataType.DT_FLOAT if is_float else DataType.DT_INT64

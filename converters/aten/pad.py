@@ -1,4 +1,4 @@
-"""Padding becomes PadV3: TorchAir has reflection and replication for images alone, and none by sizes that are open."""
+"""Padding becomes PadV3: TorchAir has reflection and replication for images alone, and none for dynamic sizes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MODES = {
 
 
 def _pairs(rank: int, padding: Sequence[Any]) -> list[Any]:
-    """Paddings from the first dimension on; ATen lists them from the last."""
-    pairs = [padding[at : at + 2] for at in range(0, len(padding), 2)]
+    """Paddings in order of dimensions; ATen lists them from the last dimension."""
+    pairs = [padding[start : start + 2] for start in range(0, len(padding), 2)]
     return [0] * (2 * (rank - len(pairs))) + [size for pair in reversed(pairs) for size in pair]
 
 
 def _paddings(x: Tensor, padding: Any) -> Tensor:
-    """The input of the node; of sizes that are open, the order of ATen's is turned round when the graph runs."""
+    """The paddings input of the node; dynamic sizes are reordered when the graph runs."""
     if not isinstance(padding, Tensor):
         return ge.Const(_pairs(x.rank, padding), dtype=DataType.DT_INT64)
     order = _pairs(x.rank, range(1, len(padding.meta) + 1))
@@ -39,22 +39,22 @@ def _paddings(x: Tensor, padding: Any) -> Tensor:
 
 @converts(aten.constant_pad_nd.default)
 def constant_pad(x: Tensor, pad: Any, value: Any = 0, meta_outputs: Any = None) -> Tensor:
-    """PadV3 with a number."""
+    """PadV3 with a constant."""
     if not isinstance(pad, Tensor):
         return UPSTREAM[aten.constant_pad_nd.default](x, pad, value, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]
     return ge.PadV3(x, _paddings(x, pad), in_type(meta_outputs.dtype, value))
 
 
 @decomposes(aten.constant_pad_nd.default)
-def without_what_is_taken_away(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
-    """A padding below nothing takes elements away; of an open size the sign is that of the call that is traced."""
+def decompose_negative_padding(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
+    """Replace negative paddings by slices. The sign of a dynamic size is that of the traced call."""
     if not any(isinstance(size, torch.SymInt) and guard_or_false(size < 0) for size in pad):
         return NotImplemented
     kept = []
-    for at, size in enumerate(pad):
+    for index, size in enumerate(pad):
         if guard_or_false(size < 0):
-            dim = x.dim() - 1 - at // 2
-            x = x.narrow(dim, 0, x.size(dim) + size) if at % 2 else x.narrow(dim, -size, x.size(dim) + size)
+            dim = x.dim() - 1 - index // 2
+            x = x.narrow(dim, 0, x.size(dim) + size) if index % 2 else x.narrow(dim, -size, x.size(dim) + size)
         kept.append(0 if guard_or_false(size < 0) else size)
     return aten.constant_pad_nd.default(x, kept, value)
 
@@ -67,8 +67,8 @@ def _register(mode: str, overload: OpOverload) -> None:
     pad.__name__ = pad.__qualname__ = str(overload)
 
 
-def _take_away(overload: OpOverload) -> None:
-    """PadV3 knows no negative paddings; PyTorch's own decomposition picks elements by index."""
+def _decompose_negative(overload: OpOverload) -> None:
+    """Use PyTorch's decomposition by index for negative paddings, which PadV3 does not support."""
     by_index = decomposition_table[overload]
 
     @decomposes(overload)
@@ -79,4 +79,4 @@ def _take_away(overload: OpOverload) -> None:
 for _mode, _packets in _MODES.items():
     for _packet in _packets:
         _register(_mode, _packet.default)
-        _take_away(_packet.default)
+        _decompose_negative(_packet.default)

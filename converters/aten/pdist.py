@@ -1,4 +1,4 @@
-"""Distances between the rows of a matrix become Pdist, and sums of columns Col2im."""
+"""pdist and col2im."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 aten = torch.ops.aten
-# How the device is told of the largest difference.
-_LARGEST = -1.0
+# The value of p that means the infinity norm to the node.
+_INFINITY_NORM = -1.0
 
 
 @converts(aten._pdist_forward.default)
 def pdist(x: Tensor, p: float = 2.0, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
     """Pdist."""
-    return computed("Pdist", x.dtype, x, p=_LARGEST if math.isinf(p) else float(p))
+    return computed("Pdist", x.dtype, x, p=_INFINITY_NORM if math.isinf(p) else float(p))
 
 
 @converts(aten.col2im.default)
@@ -32,7 +32,7 @@ def col2im(
     stride: Sequence[int],
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
-    """Col2im, whose columns have channels and places of the window apart."""
+    """Col2im, whose columns have separate dimensions for channels and window positions."""
     window = math.prod(kernel_size)
     leading = [0] if x.rank == 3 else [1]
     inner = taken_in("Col2im", x.dtype)

@@ -1,4 +1,4 @@
-"""Pooling: over volumes, which TorchAir has no mean of, and over images, where it has means and places wrong."""
+"""Pooling: 3-d average pooling, which TorchAir lacks, and 2-d pooling, where its means and indices are wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchair.ge._ge_graph import DataType, Tensor
 aten = torch.ops.aten
 
 
-def _several(sizes: Sequence[int], count: int) -> list[int]:
+def _expand(sizes: Sequence[int], count: int) -> list[int]:
     return list(sizes) * count if len(sizes) == 1 else list(sizes)
 
 
@@ -35,12 +35,12 @@ def avg_pool3d(
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
     """AvgPool3D."""
-    window, pads = _several(kernel_size, 3), _several(padding, 3)
+    window, pads = _expand(kernel_size, 3), _expand(padding, 3)
     batch = x if x.rank == 5 else ge.Unsqueeze(x, axes=[0])
     pooled = ge.AvgPool3D(
         batch,
         ksize=[1, 1, *window],
-        strides=[1, 1, *(_several(stride, 3) or window)],
+        strides=[1, 1, *(_expand(stride, 3) or window)],
         pads=[side for side in pads for _ in range(2)],
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
@@ -79,14 +79,14 @@ def avg_pool2d(
     divisor_override: int | None = None,
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
-    """AvgPoolV2, in float32 where padding counts: in float16 TorchAir leaves it out of the mean whatever is asked."""
-    window, pads = _several(kernel_size, 2), _several(padding, 2)
+    """AvgPoolV2, in float32 where padding counts: in float16 TorchAir always ignores count_include_pad."""
+    window, pads = _expand(kernel_size, 2), _expand(padding, 2)
     inner = DataType.DT_FLOAT if x.dtype != DataType.DT_FLOAT and (any(pads) or ceil_mode) else x.dtype
     batch = in_type(inner, x)
     pooled = ge.AvgPoolV2(
         batch if x.rank == 4 else ge.Unsqueeze(batch, axes=[0]),
         ksize=[1, 1, *window],
-        strides=[1, 1, *(_several(stride, 2) or window)],
+        strides=[1, 1, *(_expand(stride, 2) or window)],
         pads=[side for side in pads for _ in range(2)],
         ceil_mode=ceil_mode,
         exclusive=not count_include_pad,
@@ -108,31 +108,31 @@ def max_pool2d(
     ceil_mode: bool = False,
     meta_outputs: Any = None,
 ) -> Any:
-    """MaxPool3DWithArgmaxV2 of images one deep, whose places are ATen's; TorchAir gives the pooled values for them."""
+    """MaxPool3DWithArgmaxV2 with depth 1, whose indices are ATen's; TorchAir returns the pooled values as indices."""
     if is_950():
         arguments = (x, kernel_size, stride, padding, dilation, ceil_mode)
         return UPSTREAM[aten.max_pool2d_with_indices.default](*arguments, meta_outputs=meta_outputs)
-    window = _several(kernel_size, 2)
+    window = _expand(kernel_size, 2)
     batch = x if x.rank == 4 else ge.Unsqueeze(x, axes=[0])
     results = ge.MaxPool3DWithArgmaxV2(
         ge.Unsqueeze(batch, axes=[2]),
         ksize=[1, *window],
-        strides=[1, *(_several(stride, 2) or window)],
-        pads=[0, *_several(padding, 2)],
-        dilation=[1, *_several(dilation, 2)],
+        strides=[1, *(_expand(stride, 2) or window)],
+        pads=[0, *_expand(padding, 2)],
+        dilation=[1, *_expand(dilation, 2)],
         ceil_mode=ceil_mode,
     )
     specific_op_input_layout(results[0], indices=0, layout="NCDHW")
     specific_op_output_layout(results[0], indices=[0, 1], layout="NCDHW")
-    values, places = (ge.Squeeze(each, axis=[2] if x.rank == 4 else [0, 2]) for each in results)
-    return values, ge.Cast(places, dst_type=DataType.DT_INT64)
+    values, indices = (ge.Squeeze(result, axis=[2] if x.rank == 4 else [0, 2]) for result in results)
+    return values, ge.Cast(indices, dst_type=DataType.DT_INT64)
 
 
 @decomposes(aten.max_pool2d_with_indices_backward.default)
 def max_pool2d_backward(
     grad_output: torch.Tensor, x: torch.Tensor, *geometry: Any, indices: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Gradients added where the largest elements were."""
-    places = geometry[-1] if indices is None else indices
+    """Scatter-add the gradients to the positions of the maxima."""
+    positions = geometry[-1] if indices is None else indices
     flat = torch.zeros_like(x).flatten(-2)
-    return flat.scatter_add(-1, places.flatten(-2), grad_output.flatten(-2)).reshape(x.shape)
+    return flat.scatter_add(-1, positions.flatten(-2), grad_output.flatten(-2)).reshape(x.shape)

@@ -1,4 +1,4 @@
-"""Numbers that half precision lacks: what ATen computes with them it computes in float32, and rounds once."""
+"""Scalars that half precision cannot represent: ATen computes with them in float32, and rounds once."""
 
 from __future__ import annotations
 

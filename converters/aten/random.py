@@ -1,4 +1,4 @@
-"""Random numbers: the distributions that eager calls draw, of the even and normal numbers that GE has nodes for."""
+"""Random samples: the distributions of eager mode, from the uniform and normal samples that GE has nodes for."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from graph_quant.reference import distributions
 aten = torch.ops.aten
 
 
-def _of_the_device(draw: Callable[..., Any], *overloads: Any) -> None:
-    """Let a distribution stand for overloads, where no generator of its own is given."""
+def _decompose_default_rng(sample: Callable[..., Any], *overloads: Any) -> None:
+    """Decompose overloads into a distribution, for calls without a generator."""
 
-    def drawn(*args: Any, generator: torch.Generator | None = None, **kwargs: Any) -> Any:
-        return NotImplemented if generator is not None else draw(*args, **kwargs)
+    def decomposed(*args: Any, generator: torch.Generator | None = None, **kwargs: Any) -> Any:
+        return NotImplemented if generator is not None else sample(*args, **kwargs)
 
-    decomposes(*overloads)(drawn)
+    decomposes(*overloads)(decomposed)
 
 
-_of_the_device(distributions.uniform, aten.uniform.default)
-_of_the_device(distributions.normal, aten.normal_functional.default)
-_of_the_device(distributions.normal_tensor_mean, aten.normal.Tensor_float, aten.normal.Tensor_Tensor)
-_of_the_device(distributions.normal_tensor_std, aten.normal.float_Tensor)
-_of_the_device(distributions.log_normal, aten.log_normal.default)
-_of_the_device(distributions.exponential, aten.exponential.default)
-_of_the_device(distributions.geometric, aten.geometric.default)
-_of_the_device(distributions.cauchy, aten.cauchy.default)
-_of_the_device(distributions.multinomial, aten.multinomial.default)
-_of_the_device(distributions.rrelu_with_noise, aten.rrelu_with_noise_functional.default)
+_decompose_default_rng(distributions.uniform, aten.uniform.default)
+_decompose_default_rng(distributions.normal, aten.normal_functional.default)
+_decompose_default_rng(distributions.normal_tensor_mean, aten.normal.Tensor_float, aten.normal.Tensor_Tensor)
+_decompose_default_rng(distributions.normal_tensor_std, aten.normal.float_Tensor)
+_decompose_default_rng(distributions.log_normal, aten.log_normal.default)
+_decompose_default_rng(distributions.exponential, aten.exponential.default)
+_decompose_default_rng(distributions.geometric, aten.geometric.default)
+_decompose_default_rng(distributions.cauchy, aten.cauchy.default)
+_decompose_default_rng(distributions.multinomial, aten.multinomial.default)
+_decompose_default_rng(distributions.rrelu_with_noise, aten.rrelu_with_noise_functional.default)
 decomposes(aten.native_dropout.default)(distributions.native_dropout)
 
 
@@ -40,13 +40,13 @@ def _like(x: torch.Tensor, dtype: torch.dtype | None) -> dict[str, Any]:
 
 @decomposes(aten.rand_like.default)
 def rand_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    """Even numbers."""
+    """Uniform samples from [0, 1)."""
     return torch.rand(x.shape, **_like(x, dtype))
 
 
 @decomposes(aten.randn_like.default)
 def randn_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    """Normal numbers."""
+    """Standard normal samples."""
     return torch.randn(x.shape, **_like(x, dtype))
 
 
@@ -54,7 +54,7 @@ def randn_like(x: torch.Tensor, *, dtype: torch.dtype | None = None, **_: Any) -
 def normal_of_size(
     mean: float, std: float, size: Any, *, generator: Any = None, dtype: Any = None, device: Any = None, **_: Any
 ) -> Any:
-    """Normal numbers, stretched and moved."""
+    """Normal samples with a mean and standard deviation."""
     if generator is not None:
         return NotImplemented
     return distributions.normal(torch.empty(size, dtype=dtype, device=device), mean, std)
@@ -62,31 +62,31 @@ def normal_of_size(
 
 @decomposes(aten.randint.default)
 def randint(high: int, size: Any, *, dtype: Any = torch.int64, device: Any = None, **_: Any) -> Any:
-    """Integers below ``high``."""
+    """Integers from [0, high)."""
     return distributions.integers(0, high, size, dtype=dtype, device=device)
 
 
 @decomposes(aten.randint.low)
 def randint_between(low: int, high: int, size: Any, *, dtype: Any = torch.int64, device: Any = None, **_: Any) -> Any:
-    """Integers from ``low`` on, below ``high``."""
+    """Integers from [low, high)."""
     return distributions.integers(low, high, size, dtype=dtype, device=device)
 
 
 @decomposes(aten.randint_like.default)
 def randint_like(x: torch.Tensor, high: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    """Integers below ``high``."""
+    """Integers from [0, high)."""
     return distributions.integers(0, high, x.shape, **_like(x, dtype))
 
 
 @decomposes(aten.randint_like.low_dtype)
 def randint_like_between(x: torch.Tensor, low: int, high: int, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    """Integers from ``low`` on, below ``high``."""
+    """Integers from [low, high)."""
     return distributions.integers(low, high, x.shape, **_like(x, dtype))
 
 
 @decomposes(aten.randperm.default)
 def randperm(n: int, *, dtype: Any = torch.int64, device: Any = None, **_: Any) -> Any:
-    """TorchAir's own refuses an order of nothing, which moves the generator all the same."""
+    """An empty permutation, which TorchAir refuses; sampling keeps the RNG offset as in eager mode."""
     if not isinstance(n, int) or n:
         return NotImplemented
     return torch.rand((0,), device=device).to(torch.int64 if dtype is None else dtype)

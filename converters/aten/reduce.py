@@ -1,4 +1,4 @@
-"""Reductions that TorchAir has no converter for, or loses numbers in: maxima and minima, products, truth, variance."""
+"""Reductions that TorchAir lacks or computes inexactly: amax, amin, sum, any, prod, var and std."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 
 
 def _axes(x: Tensor, dim: int | Sequence[int] | None) -> list[int]:
-    """No axes mean all of them."""
+    """Normalised axes; all of them where none is named."""
     chosen = [dim] if isinstance(dim, int) else list(dim or ())
     return [axis % x.rank for axis in chosen] if chosen and x.rank else list(range(x.rank))
 
@@ -27,18 +27,18 @@ def _reduced(make: Callable[..., Tensor], x: Tensor, axes: list[int], keepdim: b
 
 @converts(aten.amax.default)
 def amax(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """ReduceMax; of truth ReduceAny."""
+    """ReduceMax; ReduceAny for bool."""
     return _reduced(ge.ReduceAny if x.dtype == DataType.DT_BOOL else ge.ReduceMax, x, _axes(x, dim), keepdim)
 
 
 @converts(aten.amin.default)
 def amin(x: Tensor, dim: Sequence[int] = (), keepdim: bool = False, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """ReduceMin; of truth ReduceAll."""
+    """ReduceMin; ReduceAll for bool."""
     return _reduced(ge.ReduceAll if x.dtype == DataType.DT_BOOL else ge.ReduceMin, x, _axes(x, dim), keepdim)
 
 
 @converts(aten.sum.dim_IntList)
-def total(
+def sum_dims(
     x: Tensor,
     dim: Sequence[int] | None,
     keepdim: bool = False,
@@ -46,7 +46,7 @@ def total(
     dtype: Any = None,
     meta_outputs: Any = None,
 ) -> Tensor:
-    """ReduceSum; TorchAir asks whether there are elements, also where that is known to the run alone."""
+    """ReduceSum. TorchAir tests whether the tensor is empty, which fails for dynamic sizes."""
     if any(isinstance(size, int) and size == 0 for size in x.symsize):
         upstream = UPSTREAM[aten.sum.dim_IntList]
         return upstream(x, dim, keepdim, dtype=dtype, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]
@@ -58,11 +58,11 @@ def total(
 def any_of(
     x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, meta_outputs: Any = None
 ) -> Tensor:
-    """ReduceAny, which takes truth alone; of uint8 ATen gives uint8. An empty list of axes is none here, not all."""
+    """ReduceAny, which supports bool alone; ATen returns uint8 for uint8. An empty list of axes means none, not all."""
     axes = [] if isinstance(dim, Sequence) and not dim else _axes(x, dim)
-    truth = in_type(DataType.DT_BOOL, x)
-    found = ge.ReduceAny(truth, axes, keep_dims=keepdim) if axes else ge.Identity(truth)
-    return found if meta_outputs.dtype == DataType.DT_BOOL else ge.Cast(found, dst_type=meta_outputs.dtype)
+    mask = in_type(DataType.DT_BOOL, x)
+    reduced = ge.ReduceAny(mask, axes, keep_dims=keepdim) if axes else ge.Identity(mask)
+    return reduced if meta_outputs.dtype == DataType.DT_BOOL else ge.Cast(reduced, dst_type=meta_outputs.dtype)
 
 
 @converts(aten.prod.default, aten.prod.dim_int)
@@ -73,13 +73,13 @@ def prod(
     dtype: torch.dtype | None = None,  # noqa: ARG001
     meta_outputs: Any = None,
 ) -> Tensor:
-    """ReduceProd, in the type of the result; of everything along one axis, so that the order is ATen's."""
-    factors = in_type(meta_outputs.dtype, x)
+    """ReduceProd in the dtype of the result; a full product is flattened first, for the order of ATen."""
+    values = in_type(meta_outputs.dtype, x)
     if dim is None and x.rank > 1:
-        factors = ge.Reshape(factors, [-1])
+        values = ge.Reshape(values, [-1])
     if not x.rank:
-        return ge.Identity(factors)
-    return ge.ReduceProd(factors, [0 if dim is None else dim % x.rank], keep_dims=keepdim)
+        return ge.Identity(values)
+    return ge.ReduceProd(values, [0 if dim is None else dim % x.rank], keep_dims=keepdim)
 
 
 @converts(aten.var.correction)
@@ -91,8 +91,8 @@ def var(
     keepdim: bool = False,
     meta_outputs: Any = None,
 ) -> Tensor:
-    """The squares of what elements differ by from their mean, divided by their number less the correction."""
-    return _spread(x, dim, correction, keepdim, meta_outputs, root=False)
+    """The variance with a correction of the number of elements."""
+    return _variance(x, dim, correction, keepdim, meta_outputs, root=False)
 
 
 @converts(aten.std.correction)
@@ -104,11 +104,11 @@ def std(
     keepdim: bool = False,
     meta_outputs: Any = None,
 ) -> Tensor:
-    """The root of the variance; TorchAir takes integers for a correction alone, and rounds the mean first."""
-    return _spread(x, dim, correction, keepdim, meta_outputs, root=True)
+    """The standard deviation. TorchAir supports integer corrections alone, and rounds the mean first."""
+    return _variance(x, dim, correction, keepdim, meta_outputs, root=True)
 
 
-def _spread(
+def _variance(
     x: Tensor,
     dim: Sequence[int] | None,
     correction: float | None,
@@ -116,16 +116,16 @@ def _spread(
     meta_outputs: Any,
     root: bool,
 ) -> Tensor:
-    """ReduceMean, and ReduceStdV2Update around it; a correction that is no integer becomes a factor."""
-    given = 1 if correction is None else correction
-    whole = int(given) if float(given).is_integer() else 0
+    """ReduceMean and ReduceStdV2Update; for a fractional correction the result is rescaled."""
+    requested = 1 if correction is None else correction
+    whole = int(requested) if float(requested).is_integer() else 0
     inner = taken_in("ReduceStdV2Update", x.dtype)
     numbers = in_type(inner, x)
     axes = _axes(x, dim)
     if not x.rank:
         numbers, axes, keepdim = ge.Reshape(numbers, [1]), [0], False
     mean = ge.ReduceMean(numbers, axes, keep_dims=True)
-    spread = ge.ReduceStdV2Update(
+    variance = ge.ReduceStdV2Update(
         numbers,
         ge.BroadcastTo(mean, shape_of(x)) if x.rank else mean,
         dim=axes,
@@ -134,14 +134,14 @@ def _spread(
         keepdim=keepdim,
         correction=whole,
     )
-    if whole != given:
-        factor = _factor(x, axes, float(given))
-        spread = ge.Mul(spread, in_type(inner, math.sqrt(factor) if root else factor))
-    return spread if inner == meta_outputs.dtype else ge.Cast(spread, dst_type=meta_outputs.dtype)
+    if whole != requested:
+        scale = _correction_scale(x, axes, float(requested))
+        variance = ge.Mul(variance, in_type(inner, math.sqrt(scale) if root else scale))
+    return variance if inner == meta_outputs.dtype else ge.Cast(variance, dst_type=meta_outputs.dtype)
 
 
-def _factor(x: Tensor, axes: list[int], correction: float) -> float:
-    """What makes of a mean of squares one that is corrected."""
+def _correction_scale(x: Tensor, axes: list[int], correction: float) -> float:
+    """The ratio of the corrected to the uncorrected variance."""
     sizes = [x.symsize[axis] for axis in axes] if x.rank else [1]
     if not is_static(sizes):
         raise NotImplementedError(

@@ -1,7 +1,7 @@
-"""Products with a number, alone or added to a tensor, in half precision.
+"""sub, mul, lerp, addcmul and addcdiv with a scalar, in half precision.
 
-ATen rounds the result alone. TorchAir rounds the product of sub before, and the number of mul, lerp, addcmul
-and addcdiv to the tensors' type; where half precision has no such number, these are computed in float32 here.
+ATen rounds only the result. TorchAir also rounds the product of sub, and the scalars of the others to the dtype of the
+tensors. Where half precision cannot represent the scalar, these are computed in float32 here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 @converts(aten.sub.Tensor, aten.sub.Scalar)
 def sub(x: Any, other: Any, alpha: Any = 1, meta_outputs: Any = None) -> Tensor:
-    """Sub; with a factor AxpyV2 of its negative, so that the product is not rounded before it is taken away."""
+    """Sub; with alpha, AxpyV2 of -alpha, so that the product is not rounded before the subtraction."""
     if not isinstance(alpha, Tensor) and alpha == 1:
         return ge.Sub(*in_type(meta_outputs.dtype, x, other))
     minus = ge.Neg(alpha) if isinstance(alpha, Tensor) else -alpha
@@ -37,7 +37,7 @@ def mul(x: Tensor, number: Any, meta_outputs: Any = None) -> Tensor:
 
 @converts(aten.mul.Tensor)
 def product(x: Any, other: Any, meta_outputs: Any = None) -> Tensor:
-    """Mul; a second factor without dimensions is a number, which may be of a wider type, or known to the run alone."""
+    """Mul. A second operand without dimensions is a scalar, which may have a wider dtype or be symbolic."""
     if is_number(other) and is_rounded(other, meta_outputs.dtype):
         return in_float32(ge.Mul, meta_outputs.dtype, x, other)
     return UPSTREAM[aten.mul.Tensor](x, other, meta_outputs=meta_outputs._meta)  # type: ignore[no-any-return]

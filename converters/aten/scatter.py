@@ -1,7 +1,7 @@
 """Elements written by index: forms of scatter_reduce, and masked_scatter, which TorchAir lowers none of.
 
-ScatterElements adds and multiplies. Maxima and minima are TensorScatterMax and TensorScatterMin, which take whole
-places. Updates have the shape of their indices in GE; ATen takes larger ones.
+ScatterElements adds and multiplies. Maxima and minima are TensorScatterMax and TensorScatterMin, which take full
+coordinates. Updates have the shape of their indices in GE; ATen takes larger ones.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def _elements(x: Tensor, dim: int, index: Tensor, src: Tensor, reduction: str = 
     updates = _matching(src, index)
     if x.rank:
         return ge.ScatterElements(x, index, updates, axis=dim % x.rank, reduction=reduction)
-    one = (ge.Reshape(each, [-1]) for each in (x, index, updates))
+    one = (ge.Reshape(tensor, [-1]) for tensor in (x, index, updates))
     return ge.Reshape(ge.ScatterElements(*one, axis=0, reduction=reduction), [])
 
 
 def _matching(src: Tensor, index: Tensor) -> Tensor:
-    """The part of the updates that there are indices for."""
+    """The updates that have an index: ATen ignores the rest."""
     if str(src.symsize) == str(index.symsize) or not src.rank:
         return src
     return ge.Slice(src, [0] * src.rank, shape_of(index))
@@ -57,29 +57,29 @@ def scatter_reduce(
     include_self: bool = True,
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> Tensor:
-    """The GE nodes of one call: where the tensor does not count, its elements are first made neutral."""
+    """ScatterElements or TensorScatterMax/Min; without include_self the targets are first set to the identity."""
     if not x.rank:
-        one = [ge.Reshape(each, [1]) for each in (x, index, src)]
+        one = [ge.Reshape(tensor, [1]) for tensor in (x, index, src)]
         return ge.Reshape(_reduced(one[0], 0, one[1], one[2], reduce, include_self, x.dtype), [])
     return _reduced(x, dim % x.rank, index, _matching(src, index), reduce, include_self, x.dtype)
 
 
 def _reduced(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool, dtype: Any) -> Tensor:
     if not include_self:
-        neutral = ge.Fill(shape_of(index), in_type(dtype, _neutral(reduce, dtype)))
+        neutral = ge.Fill(shape_of(index), in_type(dtype, _identity(reduce, dtype)))
         start = ge.ScatterElements(x, index, neutral, axis=dim)
     else:
         start = x
     if reduce in ("amax", "amin"):
         make = ge.TensorScatterMax if reduce == "amax" else ge.TensorScatterMin
-        return make(start, _places(index, dim), src)
+        return make(start, _coordinates(index, dim), src)
     if reduce == "prod":
         return ge.ScatterElements(start, index, src, axis=dim, reduction="mul")
     total = ge.ScatterElements(start, index, src, axis=dim, reduction="add")
     return total if reduce == "sum" else _divided(total, dim, index, include_self, dtype)
 
 
-def _neutral(reduce: str, dtype: Any) -> Any:
+def _identity(reduce: str, dtype: Any) -> Any:
     value = _IDENTITIES[reduce]
     limits = {
         DataType.DT_INT8: torch.int8, DataType.DT_UINT8: torch.uint8, DataType.DT_INT16: torch.int16,
@@ -92,25 +92,25 @@ def _neutral(reduce: str, dtype: Any) -> Any:
 
 
 def _divided(total: Tensor, dim: int, index: Tensor, include_self: bool, dtype: Any) -> Tensor:
-    """Sums by how many terms they have, as ATen divides: integers towards minus infinity."""
+    """Divide sums by the number of their terms; integers are rounded down, as in ATen."""
     one = ge.Const(1, dtype=dtype)
     start = ge.Fill(run_time_shape(total), one if include_self else ge.Const(0, dtype=dtype))
     counts = ge.ScatterElements(start, index, ge.Fill(shape_of(index), one), axis=dim, reduction="add")
     return (ge.RealDiv if dtype in _FLOATS else ge.FloorDiv)(total, ge.Maximum(counts, one))  # type: ignore[no-any-return]
 
 
-def _places(index: Tensor, dim: int) -> Tensor:
-    """Whole places for indices along one dimension."""
-    rank, places = index.rank, []
+def _coordinates(index: Tensor, dim: int) -> Tensor:
+    """Full coordinates from indices along one dimension."""
+    rank, coordinates = index.rank, []
     for axis in range(rank):
         if axis == dim:
-            places.append(in_type(DataType.DT_INT64, index))
+            coordinates.append(in_type(DataType.DT_INT64, index))
             continue
         size = _size(index, axis)
         along = ge.Range(*in_type(DataType.DT_INT64, 0, size, 1))
-        column = [-1 if each == axis else 1 for each in range(rank)]
-        places.append(ge.BroadcastTo(ge.Reshape(along, column), shape_of(index)))
-    return ge.Pack(places, N=rank, axis=rank)
+        column = [-1 if position == axis else 1 for position in range(rank)]
+        coordinates.append(ge.BroadcastTo(ge.Reshape(along, column), shape_of(index)))
+    return ge.Pack(coordinates, N=rank, axis=rank)
 
 
 def _size(x: Tensor, axis: int) -> Any:
@@ -118,8 +118,8 @@ def _size(x: Tensor, axis: int) -> Any:
 
 
 @decomposes(aten.masked_scatter.default)
-def stretched_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
-    """The tensor and its mask stretched over each other, where their shapes are not written alike."""
+def broadcast_masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
+    """Broadcast the tensor and its mask to a common shape where their shapes differ."""
     if str(x.shape) == str(mask.shape):
         return NotImplemented
     shape = torch.broadcast_shapes(x.shape, mask.shape)

@@ -1,6 +1,6 @@
-"""aten.sort.stable, which puts rows in the order of their experts and has no converter in TorchAir, becomes Sort.
+"""aten.sort.stable, which sorts rows by expert and has no converter in TorchAir, becomes Sort.
 
-Sort works along the last dimension, and gives its indices in INT32.
+Sort works along the last dimension, and returns indices in INT32.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of numbers that GE has nodes for and TorchAir no converter."""
+"""Special functions: GE has nodes for them, TorchAir has no converter."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ aten = torch.ops.aten
 _COMPLEX = (DataType.DT_COMPLEX64, DataType.DT_COMPLEX128)
 
 
-def _of_one(overload: Any, op_type: str) -> None:
-    """One number each, in the result's type."""
+def _convert_unary(overload: Any, op_type: str) -> None:
+    """Register a unary function, computed in the dtype of the result."""
 
     @converts(overload)
     def convert(x: Tensor, meta_outputs: Any = None) -> Tensor:
@@ -25,8 +25,8 @@ def _of_one(overload: Any, op_type: str) -> None:
     convert.__doc__ = f"{op_type}."
 
 
-def _of_two(overload: Any, op_type: str) -> None:
-    """Two numbers each, in the result's type."""
+def _convert_binary(overload: Any, op_type: str) -> None:
+    """Register a binary function, computed in the dtype of the result."""
 
     @converts(overload)
     def convert(x: Any, other: Any, meta_outputs: Any = None) -> Tensor:
@@ -35,41 +35,41 @@ def _of_two(overload: Any, op_type: str) -> None:
     convert.__doc__ = f"{op_type}."
 
 
-_of_one(aten.special_i0e.default, "BesselI0e")
-_of_one(aten.special_i1e.default, "BesselI1e")
-_of_one(aten.special_ndtri.default, "Ndtri")
-_of_two(aten.igamma.default, "Igamma")
-_of_two(aten.igammac.default, "Igammac")
-_of_two(aten.special_zeta.default, "Zeta")
-_of_two(aten.special_zeta.self_scalar, "Zeta")
-_of_two(aten.special_zeta.other_scalar, "Zeta")
-_of_two(aten.gcd.default, "Gcd")
+_convert_unary(aten.special_i0e.default, "BesselI0e")
+_convert_unary(aten.special_i1e.default, "BesselI1e")
+_convert_unary(aten.special_ndtri.default, "Ndtri")
+_convert_binary(aten.igamma.default, "Igamma")
+_convert_binary(aten.igammac.default, "Igammac")
+_convert_binary(aten.special_zeta.default, "Zeta")
+_convert_binary(aten.special_zeta.self_scalar, "Zeta")
+_convert_binary(aten.special_zeta.other_scalar, "Zeta")
+_convert_binary(aten.gcd.default, "Gcd")
 
 
 @converts(aten.lgamma.default)
 def lgamma(x: Tensor, meta_outputs: Any = None) -> Tensor:
     """Lgamma, which TorchAir has no prototype of."""
-    return _by_name("Lgamma", x, meta_outputs)
+    return _unregistered_unary("Lgamma", x, meta_outputs)
 
 
 @converts(aten.digamma.default)
 def digamma(x: Tensor, meta_outputs: Any = None) -> Tensor:
     """Digamma, which TorchAir has no prototype of."""
-    return _by_name("Digamma", x, meta_outputs)
+    return _unregistered_unary("Digamma", x, meta_outputs)
 
 
-def _by_name(op_type: str, x: Tensor, meta_outputs: Any) -> Tensor:
-    """Half precision is computed in float32: bfloat16 is none of the node's types."""
+def _unregistered_unary(op_type: str, x: Tensor, meta_outputs: Any) -> Tensor:
+    """A node without a prototype; half precision in float32, because the node does not support bfloat16."""
     is_half = meta_outputs.dtype in (DataType.DT_FLOAT16, DataType.DT_BF16)
-    given = in_type(DataType.DT_FLOAT if is_half else meta_outputs.dtype, x)
-    y: Tensor = ge_op(op_type=op_type, inputs={"x": given}, outputs=["y"], attrs={})
-    y.desc.dtype = given.desc.dtype
+    operand = in_type(DataType.DT_FLOAT if is_half else meta_outputs.dtype, x)
+    y: Tensor = ge_op(op_type=op_type, inputs={"x": operand}, outputs=["y"], attrs={})
+    y.desc.dtype = operand.desc.dtype
     return in_type(meta_outputs.dtype, y)  # type: ignore[no-any-return]
 
 
 @converts(aten.nextafter.default)
 def nextafter(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:
-    """NextAfter, where it takes the type: the next number of another type is another one."""
+    """NextAfter, only in dtypes that the node supports: a cast would change the next number."""
     if taken_in("NextAfter", meta_outputs.dtype) != meta_outputs.dtype:
         raise NotImplementedError("aten.nextafter is lowered for float32: the next number of half precision is not")
     return ge.NextAfter(*in_type(meta_outputs.dtype, x, other))
@@ -77,7 +77,7 @@ def nextafter(x: Tensor, other: Tensor, meta_outputs: Any = None) -> Tensor:
 
 @converts(aten.logcumsumexp.default)
 def logcumsumexp(x: Tensor, dim: int, meta_outputs: Any = None) -> Tensor:
-    """CumulativeLogsumexp; of a single number itself."""
+    """CumulativeLogsumexp; the identity for a scalar."""
     if not x.rank:
         return ge.Identity(x)
     axis = ge.Const(dim % x.rank, dtype=DataType.DT_INT32)
@@ -87,12 +87,12 @@ def logcumsumexp(x: Tensor, dim: int, meta_outputs: Any = None) -> Tensor:
 
 @decomposes(aten.angle.default)
 def angle_of_real(x: torch.Tensor) -> Any:
-    """Half a turn below zero; what is no number has no angle."""
+    """The angle of real numbers: pi if negative, else 0; NaN for NaN."""
     if x.is_complex():
         return NotImplemented
     kind = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-    turned = torch.where(x < 0, torch.pi, 0.0).to(kind)
-    return torch.where(torch.isnan(x), x, turned) if x.is_floating_point() else turned
+    result = torch.where(x < 0, torch.pi, 0.0).to(kind)
+    return torch.where(torch.isnan(x), x, result) if x.is_floating_point() else result
 
 
 @converts(aten.angle.default)

@@ -1,6 +1,6 @@
-"""Inference of the two gradients of SyncBatchNorm, which PyTorch has for no device but CUDA.
+"""Meta functions of the two gradients of SyncBatchNorm, which PyTorch has for CUDA alone.
 
-Without it a compiler runs the device's own kernels on made-up data to learn the shapes, and the process aborts.
+Without them a compiler runs the device's kernels on fake data to infer the shapes, and the process aborts.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ def _reduced(
     weight_g: bool,
     bias_g: bool,
 ) -> tuple[Tensor | None, ...]:
-    asked = (input_g, input_g, weight_g, bias_g)
+    requested = (input_g, input_g, weight_g, bias_g)
     like = (mean, mean, weight if weight is not None else mean, weight if weight is not None else mean)
-    return tuple(each.new_empty((x.size(1),)) if wanted else None for wanted, each in zip(asked, like, strict=True))
+    return tuple(
+        template.new_empty((x.size(1),)) if wanted else None for wanted, template in zip(requested, like, strict=True)
+    )
 
 
-for _name, _inferred in (("batch_norm_backward_elemt", _elements), ("batch_norm_backward_reduce", _reduced)):
+for _name, _meta in (("batch_norm_backward_elemt", _elements), ("batch_norm_backward_reduce", _reduced)):
     if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{_name}", "Meta"):
-        _library.impl(_name, _inferred, "Meta")
+        _library.impl(_name, _meta, "Meta")

@@ -1,4 +1,4 @@
-"""Elements that differ become UniqueWithCountsAndSorting; those that differ from the one before UniqueConsecutive."""
+"""unique becomes UniqueWithCountsAndSorting, unique_consecutive becomes UniqueConsecutive."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
 aten = torch.ops.aten
-# How UniqueConsecutive is told of all elements.
+# The axis that means the flattened tensor to UniqueConsecutive.
 _FLAT = 1000
 
 
-def _asked(places: Tensor, is_asked: bool, shape: Any = None) -> Tensor:
-    """Places or counts as int64, and nothing where they are not asked for."""
-    if not is_asked:
+def _requested(values: Tensor, is_requested: bool, shape: Any = None) -> Tensor:
+    """An optional result as int64; empty where it is not requested."""
+    if not is_requested:
         return ge.Fill([0], ge.Const(0, dtype=DataType.DT_INT64))
-    found = in_type(DataType.DT_INT64, places)
-    return found if shape is None else ge.Reshape(found, shape)
+    converted = in_type(DataType.DT_INT64, values)
+    return converted if shape is None else ge.Reshape(converted, shape)
 
 
 @converts(aten._unique2.default)
@@ -31,10 +31,10 @@ def unique(
     meta_outputs: Any = None,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor, Tensor]:
     """UniqueWithCountsAndSorting of all elements."""
-    values, places, counts = ge.UniqueWithCountsAndSorting(
+    values, inverse, counts = ge.UniqueWithCountsAndSorting(
         ge.Reshape(x, [-1]), return_inverse=return_inverse, return_counts=return_counts, sorted=sorted
     )
-    return values, _asked(places, return_inverse, shape_of(x)), _asked(counts, return_counts)
+    return values, _requested(inverse, return_inverse, shape_of(x)), _requested(counts, return_counts)
 
 
 @converts(aten.unique_consecutive.default)
@@ -47,6 +47,6 @@ def unique_consecutive(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """UniqueConsecutive, of all elements or of slices."""
     axis = _FLAT if dim is None else dim % x.rank
-    values, places, counts = ge.UniqueConsecutive(x, return_idx=return_inverse, return_counts=return_counts, axis=axis)
+    values, inverse, counts = ge.UniqueConsecutive(x, return_idx=return_inverse, return_counts=return_counts, axis=axis)
     shape = shape_of(x) if dim is None else None
-    return values, _asked(places, return_inverse, shape), _asked(counts, return_counts)
+    return values, _requested(inverse, return_inverse, shape), _requested(counts, return_counts)

@@ -1,4 +1,4 @@
-"""Views, which GE has none of, as the nodes that pick or keep the same elements."""
+"""Views, which GE does not have: nodes that copy the same elements."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ aten = torch.ops.aten
 
 @converts(aten.squeeze.dims, aten.squeeze.dim)
 def squeeze(x: Tensor, dim: int | Sequence[int], meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """Squeeze of the dimensions that are one when the graph is built; the compiler has settled that of the others."""
-    asked = {axis % x.rank for axis in ([dim] if isinstance(dim, int) else dim)} if x.rank else set()
-    ones = [axis for axis in sorted(asked) if isinstance(x.symsize[axis], int) and x.symsize[axis] == 1]
+    """Squeeze of the dimensions that are 1 at compile time; the compiler has guarded that the others are not."""
+    dims = {axis % x.rank for axis in ([dim] if isinstance(dim, int) else dim)} if x.rank else set()
+    ones = [axis for axis in sorted(dims) if isinstance(x.symsize[axis], int) and x.symsize[axis] == 1]
     return ge.Squeeze(x, axis=ones) if ones else ge.Identity(x)
 
 
 @decomposes(aten.diagonal.default)
 def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> torch.Tensor:
-    """A slice with steps, of the two dimensions as one."""
+    """A strided slice of the two dimensions, flattened."""
     x = x.movedim((dim1, dim2), (-2, -1))
     *leading, rows, columns = x.shape
     length = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
@@ -39,14 +39,14 @@ def diagonal(x: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> 
 
 @converts(aten.empty_strided.default)
 def empty_strided(size: Any, stride: Any, meta_outputs: Any = None, **options: Any) -> Tensor:  # noqa: ARG001
-    """Zeros: GE keeps no strides, and nothing is promised of the numbers."""
+    """Zeros: GE has no strides, and the values are unspecified."""
     zero = in_type(meta_outputs.dtype, 0)
     return ge.Fill(size, zero) if isinstance(size, Tensor) or list(size) else zero  # type: ignore[no-any-return]
 
 
 @converts(aten.as_strided.default)
 def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: Any = None, meta_outputs: Any = None) -> Any:
-    """TorchAir's node where the strides are those of the tensor in GE: rows one after the other."""
+    """TorchAir's node for contiguous tensors: GE tensors have no other strides."""
     _refuse_strides("aten.as_strided", x)
     if not isinstance(size, Tensor) and not list(size):
         flat = ge.Reshape(x, [-1])
@@ -58,7 +58,7 @@ def as_strided(x: Tensor, size: Any, stride: Any, storage_offset: Any = None, me
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: Any = None, meta_outputs: Any = None
 ) -> Any:
-    """ViewCopy of rows one after the other; where sizes are open TorchAir gives ``src`` a single stride."""
+    """ViewCopy with the strides of a contiguous ``src``; for dynamic sizes TorchAir passes a single stride."""
     _refuse_strides("aten.as_strided_scatter", x)
     if not src.rank:
         src, size, stride = ge.Reshape(src, [1]), [1], [1]
@@ -79,5 +79,5 @@ def _refuse_strides(operator: str, x: Tensor) -> None:
 
 @converts(aten.index_select.default)
 def index_select(x: Tensor, dim: int, index: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """GatherV2; of a number its only element."""
+    """GatherV2; the identity for a scalar."""
     return ge.GatherV2(x, index, in_type(torch.int64, dim)) if x.rank else ge.Identity(x)

@@ -1,4 +1,4 @@
-"""npu_quant_scatter_ becomes QuantUpdateScatter, told the axes that the call leaves to their defaults."""
+"""npu_quant_scatter_ becomes QuantUpdateScatter with explicit axes, also where the call uses the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache become DequantRopeQuantKvcache, told its cache_mode."""
+"""npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache become DequantRopeQuantKvcache, with cache_mode set."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def lower_dequant(
             "cache_mode": attr.Str(cache_mode),
         },
     )
-    for each in (q, k, v):
-        each.desc.dtype = cos.desc.dtype
+    for tensor in (q, k, v):
+        tensor.desc.dtype = cos.desc.dtype
     k_out.desc.dtype = v_out.desc.dtype = TO_DESC["int8"]
     return q, k, v, k_out, v_out
 
 
 @lowers("npu_rope_quant_kvcache")
-def lower(**given: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def lower(**arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The same node, without dequantisation."""
-    return lower_dequant(**given, weight_scale=None, activation_scale=None, bias=None)  # type: ignore[no-any-return]
+    return lower_dequant(**arguments, weight_scale=None, activation_scale=None, bias=None)  # type: ignore[no-any-return]

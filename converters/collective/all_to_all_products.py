@@ -10,17 +10,17 @@ from graph_quant.meta.rules import Refusal
 
 @lowers("npu_all_to_all_matmul")
 def refuse_all_to_all_matmul() -> NoReturn:
-    """What A3 says of it."""
+    """Refuse with the message of A3."""
     raise Refusal("npu_all_to_all_matmul: it must be called eagerly on A3, got a graph")
 
 
 @lowers("npu_matmul_all_to_all")
 def refuse_matmul_all_to_all() -> NoReturn:
-    """What A3 says of it."""
+    """Refuse with the message of A3."""
     raise Refusal("npu_matmul_all_to_all: it must be called eagerly on A3, got a graph")
 
 
 @lowers("npu_quant_matmul_all_to_all")
 def refuse_quant_matmul_all_to_all() -> NoReturn:
-    """What is known of A2 is the eager call."""
+    """Refuse: on A2 only the eager call is documented."""
     raise Refusal("npu_quant_matmul_all_to_all: it must be called eagerly on A2, got a graph")

@@ -1,4 +1,4 @@
-"""npu_ffn becomes FFN, told the rows of each expert as a constant and packed scales as UINT64."""
+"""npu_ffn becomes FFN, with the rows of each expert as a constant and packed scales as UINT64."""
 
 from __future__ import annotations
 

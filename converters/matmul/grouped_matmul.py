@@ -45,10 +45,10 @@ def lower(
     none = _Absent()
     half = _dtype(x[0]) if plan.form == ANTIQUANT else "float16"
     results = ge.GroupedMatmul(
-        [unpacked(each, each.rank) for each in x] if plan.form == A4W4 else list(x),
-        [_weight(each, plan) for each in weight],
+        [unpacked(operand, operand.rank) for operand in x] if plan.form == A4W4 else list(x),
+        [_weight(operand, plan) for operand in weight],
         list(bias or ()) or none(_bias_dtype(plan, x[0])),
-        [packed_scale(each) for each in scale or ()] or none("uint64"),
+        [packed_scale(tensor) for tensor in scale or ()] or none("uint64"),
         list(offset or ()) or none("float32"),
         list(antiquant_scale or ()) or none(half),
         list(antiquant_offset or ()) or none(half),
@@ -63,8 +63,8 @@ def lower(
         act_type=plan.activation,
         tuning_config=list(tuning_config or [0]),
     )
-    for each in results:
-        each.desc.dtype = TO_DESC[str(plan.dtype).removeprefix("torch.")]
+    for result in results:
+        result.desc.dtype = TO_DESC[str(plan.dtype).removeprefix("torch.")]
     return list(results)
 
 
@@ -80,14 +80,14 @@ def lower_list(
     group_list: Sequence[int] | None,
     split_item: int | None,
 ) -> list[Tensor]:
-    """The same node. The ends of the groups are a constant; for several results they cut x before it."""
+    """The same node. The ends of the groups are a constant; for several results x is split before it."""
     ends = None
     if len(plan.results) > 1 and group_list:
         sizes = [result.shape[0] for result in plan.results if isinstance(result, Result)]
         dtype = x[0].desc.dtype
         x = ge.SplitV(x[0], sizes, 0, num_split=len(sizes))
-        for each in x:
-            each.desc.dtype = dtype
+        for part in x:
+            part.desc.dtype = dtype
         plan = dataclasses.replace(plan, cut=PAIRS)
     elif group_list:
         ends = ge.Const(list(group_list), dtype=DataType.DT_INT64)
@@ -95,15 +95,15 @@ def lower_list(
 
 
 class _Absent:
-    """Lists that are not given; those of one dtype are one node."""
+    """Empty tensors for omitted lists; one node for each dtype."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Tensor] = {}
+        self._nodes: dict[str, Tensor] = {}
 
     def __call__(self, dtype: str) -> list[Tensor]:
-        if dtype not in self._made:
-            self._made[dtype] = absent(dtype)
-        return [self._made[dtype]]
+        if dtype not in self._nodes:
+            self._nodes[dtype] = absent(dtype)
+        return [self._nodes[dtype]]
 
 
 def _dtype(tensor: Tensor) -> str:

@@ -40,13 +40,13 @@ def lower_v2(
     group_list_type: int | None,
     tuning_config: Sequence[int] | None,
 ) -> tuple[Tensor, Tensor]:
-    """The GE nodes of a call of the second."""
+    """The GE nodes of a call of the second version."""
     y, scale = ge.GroupedMatmulSwigluQuantV2(
         x=_elements(x),
         x_scale=x_scale,
         group_list=group_list,
-        weight=[_elements(each) for each in weight],
-        weight_scale=[packed_scale(each) for each in weight_scale],
+        weight=[_elements(operand) for operand in weight],
+        weight_scale=[packed_scale(tensor) for tensor in weight_scale],
         weight_assist_matrix=list(weight_assist_matrix or ()) or [absent("float32")],
         bias=None,
         smooth_scale=smooth_scale,

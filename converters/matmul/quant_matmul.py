@@ -68,11 +68,11 @@ def _source_of_view(x2: Tensor) -> Tensor | None:
 
 
 def operands(x1: Tensor, x2: Tensor, int4: bool, packed_along_k: bool) -> tuple[Tensor, Tensor]:
-    """Both matrices, int4 unpacked; a weight packed along k is turned for it."""
+    """Both matrices, int4 unpacked; a weight packed along k is transposed for that."""
     if not int4:
         return x1, x2
     if packed_along_k:
-        x2 = _turned(x2)
+        x2 = _transposed(x2)
     return unpacked(x1, x1.rank), unpacked(x2, rank=2)
 
 
@@ -86,9 +86,9 @@ def _grouped(
     bias: Tensor | None,
 ) -> Tensor:
     if plan.form == BLOCKS:
-        x2, scale = _turned(x2), _turned(scale)
+        x2, scale = _transposed(x2), _transposed(scale)
     elif plan.form == A4W4:
-        x1, x2 = unpacked(x1, rank=2), unpacked(_turned(x2), rank=2)
+        x1, x2 = unpacked(x1, rank=2), unpacked(_transposed(x2), rank=2)
     else:
         x2, scale = unpacked(x2, rank=2), packed_scale(scale)
     y = ge.QuantBatchMatmulV4(
@@ -111,14 +111,14 @@ def _grouped(
     return y
 
 
-def _turned(x: Tensor) -> Tensor:
-    """``x`` transposed, or what it is the transposed of."""
+def _transposed(x: Tensor) -> Tensor:
+    """``x`` transposed, or its source where it is a transposed view itself."""
     source = producer(x) if x.node.type == "Transpose" else None
     return swapped_last_two(x, rank=2) if source is None else source
 
 
 def packed_scale(scale: Tensor) -> Tensor:
-    """Packed parameters as UINT64, which nodes for stretches of k take."""
+    """Packed parameters as UINT64, which nodes with groups of k expect."""
     if scale.meta.dtype != torch.int64:
         return scale
     scale = as_packed(scale)

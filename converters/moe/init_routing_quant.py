@@ -38,4 +38,4 @@ def lower(
     )
     for result, dtype in zip(results, _OUTPUTS.values(), strict=True):
         result.desc.dtype = TO_DESC[dtype]
-    return tuple(None if asked is None else result for asked, result in zip(plan.results, results, strict=True))
+    return tuple(None if requested is None else result for requested, result in zip(plan.results, results, strict=True))

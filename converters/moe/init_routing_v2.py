@@ -1,4 +1,4 @@
-"""npu_moe_init_routing_v2 becomes MoeInitRoutingV3, always told its range: upstream passes None for an empty one."""
+"""npu_moe_init_routing_v2 becomes MoeInitRoutingV3 with an explicit range: upstream passes None for an empty one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routing maps in graphs: GE cannot infer the shapes of MoeTokenPermuteWithRoutingMap and its way back.
+"""Routing maps in graphs: GE cannot infer the shapes of MoeTokenPermuteWithRoutingMap and its inverse.
 
 They are broken up into npu_moe_token_permute and npu_moe_token_unpermute, whose nodes it knows, and sorts of the map.
 """
@@ -25,7 +25,7 @@ def permute(
     num_out_tokens: int | None = None,
     drop_and_pad: bool = False,
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The operators that stand for one call."""
+    """The decomposition of one call."""
     rows = kept_rows(routing_map, num_out_tokens, drop_and_pad)
     return permuted(tokens, routing_map, probs, rows, drop_and_pad, npu.npu_moe_token_permute.default)
 
@@ -40,7 +40,7 @@ def unpermute(
     routing_map: Tensor | None = None,
     drop_and_pad: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The operators that stand for one call."""
+    """The decomposition of one call."""
     return unpermuted(
         permuted_tokens, sorted_indices, restore_shape[0], probs, routing_map, drop_and_pad, _summed_by_node
     )
@@ -49,9 +49,9 @@ def unpermute(
 decomposes(npu.npu_moe_token_unpermute_with_routing_map.default)(first(unpermute))
 
 
-def _summed_by_node(rows: Tensor, place_of: Tensor, weights: Tensor | None) -> Tensor:
-    """The node counts a token's rows by its weights; times 1 they stay what they are."""
+def _summed_by_node(rows: Tensor, position_of: Tensor, weights: Tensor | None) -> Tensor:
+    """Sum rows by a node that infers the rows of a token from its weights, which are 1 by default."""
     if weights is None:
-        weights = torch.ones_like(place_of, dtype=rows.dtype)
-    result: Tensor = npu.npu_moe_token_unpermute.default(rows, place_of.reshape(-1), weights)
+        weights = torch.ones_like(position_of, dtype=rows.dtype)
+    result: Tensor = npu.npu_moe_token_unpermute.default(rows, position_of.reshape(-1), weights)
     return result

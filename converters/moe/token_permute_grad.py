@@ -1,4 +1,4 @@
-"""Gradients of permuted tokens in graphs: that of the tokens is a GE node, that of the rows is broken up.
+"""Gradients of permuted tokens in graphs: that of the tokens is a GE node, that of the rows is decomposed.
 
 GE infers from MoeTokenUnpermuteGrad a row for each pair, which is wrong where rows were dropped.
 """
@@ -47,14 +47,14 @@ def permute_with_routing_map_grad(
     routing_map: Tensor,
     drop_and_pad: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """The operators that stand for one call."""
+    """The decomposition of one call."""
     return of_tokens(permuted_token_out_grad, probs_grad, sorted_indices, routing_map, drop_and_pad, _summed_by_node)
 
 
-def _summed_by_node(rows: Tensor, place_of: Tensor) -> Tensor:
-    tokens, experts_a_token = place_of.shape
+def _summed_by_node(rows: Tensor, position_of: Tensor) -> Tensor:
+    tokens, experts_a_token = position_of.shape
     result: Tensor = npu.npu_moe_token_permute_grad_v2.default(
-        rows, place_of.reshape(-1), tokens, rows.dtype, experts_a_token
+        rows, position_of.reshape(-1), tokens, rows.dtype, experts_a_token
     )
     return result
 

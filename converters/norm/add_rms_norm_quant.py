@@ -29,7 +29,7 @@ def lower(
     epsilon: float,
     div_mode: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The GE nodes of one call; without a second scale y2 is zeros, for the node leaves it unwritten."""
+    """The GE nodes of one call; without a second scale y2 is zeros, because the node does not write it."""
     if plan.per_tensor:
         assert beta is not None
         gamma, beta = _row(gamma), _row(beta)

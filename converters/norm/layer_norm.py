@@ -21,7 +21,7 @@ from torchair.ge._ge_graph import DataType, Tensor
 def lower_add(
     x1: Tensor, x2: Tensor, gamma: Tensor, beta: Tensor, epsilon: float, additional_output: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The GE nodes of one call; a sum that is not asked for is zeros, for the node leaves it unwritten."""
+    """The GE nodes of one call; a sum that is not requested is zeros, because the node does not write it."""
     y, mean, rstd, x = ge_op(
         op_type="AddLayerNorm",
         inputs={"x1": x1, "x2": x2, "gamma": gamma, "beta": beta},

@@ -29,16 +29,16 @@ def lower(plan: QuantizePlan, x: Tensor, scales: Tensor, zero_points: Tensor | N
 
 def _multiply(x: Tensor, scales: Tensor, zero_points: Tensor | None, plan: QuantizePlan) -> Tensor:
     if x.meta.dtype != scales.meta.dtype:
-        x, scales, zero_points = (_widened(each, HALVES) for each in (x, scales, zero_points))
+        x, scales, zero_points = (_widened(parameter, HALVES) for parameter in (x, scales, zero_points))
     return ge.AscendQuantV2(x, scales, zero_points, dst_type=plan.destination.ge_attr, axis=plan.along)
 
 
 def _divide(x: Tensor, scales: Tensor, zero_points: Tensor | None, plan: QuantizePlan) -> Tensor:
-    inputs = [each for each in (x, scales, zero_points) if each is not None]
-    mixed = any(each.meta.dtype != torch.bfloat16 for each in inputs)
+    inputs = [parameter for parameter in (x, scales, zero_points) if parameter is not None]
+    mixed = any(parameter.meta.dtype != torch.bfloat16 for parameter in inputs)
     parameters = [
-        _along_axis(_widened(each, (torch.bfloat16,)) if mixed else each, each, x.rank, plan.along)
-        for each in (scales, zero_points)
+        _along_axis(_widened(parameter, (torch.bfloat16,)) if mixed else parameter, parameter, x.rank, plan.along)
+        for parameter in (scales, zero_points)
     ]
     name = DIVIDING_NAMES[plan.destination.name]
     return ge.Quantize(x, *parameters, dtype=name, axis=plan.along + x.rank)

@@ -56,7 +56,7 @@ def _longer(scale: Tensor, offset: Tensor) -> Any:
 
 
 def _node_being_lowered() -> torch.fx.Node | None:
-    """The FX node TorchAir is at. Converters are not told it, so it is read where TorchAir keeps it."""
+    """The FX node that TorchAir is lowering, read from TorchAir's context: converters do not get it."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         graph = frame.f_locals.get("self")
@@ -75,4 +75,4 @@ def _only_scales_matmuls(node: torch.fx.Node | None) -> bool:
 
 def _is_its_scale(node: torch.fx.Node, matmul: torch.fx.Node) -> bool:
     given_as = [*enumerate(matmul.args), *matmul.kwargs.items()]
-    return [place for place, value in given_as if value is node] in ([2], ["scale"])
+    return [index for index, value in given_as if value is node] in ([2], ["scale"])

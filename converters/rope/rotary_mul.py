@@ -26,7 +26,7 @@ def lower(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | 
 @lowers("npu_rotary_mul_backward")
 def lower_backward(grad: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str) -> tuple[Tensor, Tensor, Tensor]:
     """The GE nodes of one call."""
-    dy, cos, sin = (_like(each, x.meta.dtype) for each in (grad, r1, r2))
+    dy, cos, sin = (_like(result, x.meta.dtype) for result in (grad, r1, r2))
     results: tuple[Tensor, Tensor, Tensor] = ge.RotaryPositionEmbeddingGrad(
         dy, cos, sin, x, mode=MODES.index(rotary_mode)
     )

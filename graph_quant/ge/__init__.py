@@ -1,6 +1,6 @@
-"""GE's own facts, stated once: its dtypes, graphs, registrations and kernels.
+"""GE's dtypes, graphs, operator registrations and the table of host kernels.
 
-Names are loaded when they are first used: reading a dump needs no torch.
+Names are loaded on first use: reading a dump does not import torch.
 """
 
 from __future__ import annotations
@@ -187,5 +187,5 @@ __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = load_attribute(name, _HOMES, __name__)
-    return found
+    value = globals()[name] = load_attribute(name, _HOMES, __name__)
+    return value

@@ -1,4 +1,4 @@
-"""Attributes of GE nodes: into protobuf, and into words."""
+"""Attributes of GE nodes: stored in protobuf, and formatted for people."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _DTYPE_NAMES = {
 _LONGEST = 60
 _ALWAYS = {"index"}
 _NOTHING: tuple[Any, ...] = ("", [], None)
-# What GE's passes note on nodes for each other.
-_PLANS = re.compile(
+# Attributes that GE's passes set on nodes for each other.
+_INTERNAL = re.compile(
     r"OwnerGraphIsUnknown|(?:IN|OUT)PUT_IS_VAR|is_(?:input_const|first_node|last_node)|continuous_|fusion_scope|imply_type"
     r"|isCheckSupported|t[vb][me]_|tbe|op_para_size|LxFusion|true_branch_stream|pass_name|globalworkspace|t_(?:in|out)_dat"
     r"|.*_(?:kernelname|pattern)$|input_para_type|optionalInputMode|wspMode|core_type|ub_atomic|has_infered|current_aipp"
@@ -40,7 +40,7 @@ _PLANS = re.compile(
 
 
 def format_attribute(name: str, attribute: Any) -> str:
-    """An attribute as a reader says it: dtypes by name, long values shortened."""
+    """An attribute as text: dtypes by name, long values shortened."""
     kind = attribute.WhichOneof("value")
     value = to_python(attribute)
     if kind == "dt" or (kind == "i" and name in _DTYPE_NAMES):
@@ -57,7 +57,7 @@ def format_attribute(name: str, attribute: Any) -> str:
 
 
 def format_attributes(node: Any, *, declared: bool = False) -> dict[str, str]:
-    """The attributes of an OpDef in words, by name; without those that TorchAir keeps for itself."""
+    """The attributes of an OpDef as text, by name; without TorchAir's internal ones."""
     return {
         printable(name, _LONGEST): format_attribute(name, node.attr[name])
         for name in list_attributes(node, declared=declared)
@@ -65,9 +65,9 @@ def format_attributes(node: Any, *, declared: bool = False) -> dict[str, str]:
 
 
 def list_attributes(node: Any, *, declared: bool = False) -> list[str]:
-    """The names of those attributes; with ``declared`` only what the operator itself declares, as far as that is known.
+    """The names of those attributes; with ``declared`` only those of the operator's declaration, where it is known.
 
-    GE notes its own plans (buffers, kernels, tiling) in attributes too, dozens a node.
+    GE stores its own decisions (buffers, kernels, tiling) in attributes as well, dozens for each node.
     """
     names = sorted(name for name in node.attr if not name.startswith("_") and name != "value")
     if not declared:
@@ -81,7 +81,7 @@ def list_attributes(node: Any, *, declared: bool = False) -> list[str]:
     known = {*stated, *(attribute.name for attribute in registered.attributes)} if registered else set(stated)
     if known:
         return [name for name in names if name in known | _ALWAYS and not _is_empty(node.attr[name])]
-    return [name for name in names if not _PLANS.match(name) and not _is_empty(node.attr[name])]
+    return [name for name in names if not _INTERNAL.match(name) and not _is_empty(node.attr[name])]
 
 
 def _is_empty(attribute: Any) -> bool:
@@ -89,20 +89,20 @@ def _is_empty(attribute: Any) -> bool:
 
 
 def find_non_default(node: Any, names: Iterable[str], only: Mapping[str, tuple[Any, ...]]) -> list[str]:
-    """Those of an OpDef's attributes, in words, that have neither GE's default nor a value that ``only`` names."""
+    """The attributes of an OpDef, as text, that have neither GE's default nor a value in ``only``."""
     allowed = {**_defaults(node.type), **only}
     stated = {name: to_python(node.attr[name]) for name in names if name in allowed}
     return [
         f"{name}={format_attribute(name, node.attr[name])}"
         for name, value in stated.items()
-        if not any(value == each or (value in _NOTHING and each in _NOTHING) for each in allowed[name])
+        if not any(value == accepted or (value in _NOTHING and accepted in _NOTHING) for accepted in allowed[name])
     ]
 
 
 @cache
 def _defaults(op_type: str) -> dict[str, tuple[Any, ...]]:
     registered = registration(op_type)
-    return {each.name: (default_of(each),) for each in registered.attributes} if registered else {}
+    return {attribute.name: (default_of(attribute),) for attribute in registered.attributes} if registered else {}
 
 
 def default_of(attribute: Attribute) -> Any:
@@ -132,7 +132,7 @@ def _number(text: str) -> int | float | bool | None:
 
 
 def set_attribute(op: Any, name: str, type_name: str, value: Any) -> None:
-    """Store a Python value as GE would: by the registered type, or by what the value is."""
+    """Store a Python value by the registered type, or by the type of the value."""
     attribute = op.attr[name]
     try:
         if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The two numberings of dtypes in GE, in words: attributes carry ``ge::DataType``, tensor descs the proto enum."""
+"""Names for the two numberings of dtypes in GE: attributes use ``ge::DataType``, tensor descs the proto enum."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ QUANTISED = {"int8", "uint8", "qint8", "quint8", "int4", "qint32", "hifloat8", "
 
 
 def of_registration(name: str) -> str:
-    """The word for a ``DT_...`` name as GE's operator registrations spell it."""
-    word = name.removeprefix("DT_").lower()
-    return {"float": "float32", "double": "float64", "bf16": "bfloat16"}.get(word, word)
+    """The dtype name for a ``DT_...`` name of GE's operator registrations."""
+    short = name.removeprefix("DT_").lower()
+    return {"float": "float32", "double": "float64", "bf16": "bfloat16"}.get(short, short)
 
 
 _WIDER = ("int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
-# By a dtype: those that hold each of its values.
+# By dtype: the dtypes that represent all of its values exactly.
 LOSSLESS_CASTS: dict[str, tuple[str, ...]] = {
     "bool": ("int8", "uint8", *_WIDER),
     "int8": _WIDER,

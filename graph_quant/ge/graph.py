@@ -1,4 +1,4 @@
-"""A GE graph in memory: nodes in the order of the file, their wiring, and where in Python they came from."""
+"""A GE graph in memory: its nodes, edges, and the Python source of each node."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .errors import GeError
 INPUT_TYPES = {"Data", "RefData"}
 CONST_TYPES = {"Const", "Constant"}
 OUTPUT_TYPE = "NetOutput"
-# What stands in a graph for a tensor that comes from elsewhere: fed, kept on the device, read from a file, or computed
-# in another part of a graph that GE has cut up.
+# Nodes for tensors from outside the graph: inputs, variables, files, or results of another part of a graph that GE
+# partitioned.
 OUTSIDE_TYPES = INPUT_TYPES | {
     "Variable", "VariableV2", "PlaceHolder", "ConstPlaceHolder", "FileConstant", "AippData", "AnnData", "QueueData",
 }  # fmt: skip
-# Where a graph ends: for good, or because the rest stands in another part.
+# The end of a graph, or of one part of it.
 END_TYPES = {OUTPUT_TYPE, "End"}
-# The attribute of a node that says which module's call made it, and the two forms that torch writes paths in.
+# The attribute with the path of the module that a node comes from, and the two forms in which torch writes paths.
 MODULE_PATH = "_module_path"
 _SELF = re.compile(r"^L\[['\"]\w+['\"]\](?:\.__self__)?")
 _ITEM = re.compile(r"(?:\._(?:modules|parameters|buffers))?\[(?:'([^']*)'|\"([^\"]*)\"|(\d+))\]")
 
 
-# What TorchAir knows while it lowers and its graph does not say is noted beside the graph.
+# What is known while TorchAir lowers, but not stored in its graph, is kept in these Python attributes of the graph.
 _SOURCES = "_graph_quant_sources"
 _DEVICES = "_graph_quant_output_devices"
 _LAYOUTS = "_graph_quant_layouts"
@@ -37,11 +37,11 @@ class Output(NamedTuple):
     """One output of a node."""
 
     node: str
-    index: int
+    position: int
 
 
 class Edge(NamedTuple):
-    """A data input: its name on the consumer, and the producer's output; ``node`` is "" where nothing is fed."""
+    """A data input: its name on the consumer, and the producer's output; ``node`` is "" where it is not connected."""
 
     name: str
     node: str
@@ -49,15 +49,15 @@ class Edge(NamedTuple):
 
     @property
     def source(self) -> Output:
-        """What is fed."""
+        """The output that is read."""
         return Output(self.node, self.output)
 
 
 @dataclass(frozen=True)
 class Source:
-    """The FX node and the Python line that made a node; a line is ``certain`` where the dump states it itself.
+    """The FX node and Python line that a node comes from; a line is ``certain`` where the dump itself states it.
 
-    ``module`` is the path of the module whose call it was, spelt as ``named_modules`` spells it.
+    ``module`` is the path of the module, as in ``named_modules``.
     """
 
     fx: str = ""
@@ -69,15 +69,15 @@ class Source:
     module: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}{'' if self.certain else '?'}" if self.file else ""
-        return " ".join(part for part in (self.fx, self.module, place) if part)
+        location = f"{self.file}:{self.line}{'' if self.certain else '?'}" if self.file else ""
+        return " ".join(part for part in (self.fx, self.module, location) if part)
 
     def sentence(self) -> str:
-        """FX node and Python line as messages show them, or nothing."""
-        place = f'"{self.file}", line {self.line}, in {self.function}' if self.file else ""
+        """FX node and Python line for messages; empty where neither is known."""
+        location = f'"{self.file}", line {self.line}, in {self.function}' if self.file else ""
         named = f"FX node {self.fx!r}" if self.fx else ""
         within = f"module {self.module}" if self.module else ""
-        return ", ".join(part for part in (named, within, ": ".join(filter(None, (place, self.code)))) if part)
+        return ", ".join(part for part in (named, within, ": ".join(filter(None, (location, self.code)))) if part)
 
 
 @dataclass(slots=True)
@@ -93,21 +93,21 @@ class Node:
 
     @property
     def producers(self) -> Iterator[str]:
-        """Every node this one waits for, data and control."""
+        """The nodes that this one depends on by data or control edges."""
         yield from (edge.node for edge in self.inputs if edge.node)
         yield from self.controls
 
     @property
     def fed(self) -> dict[str, Output]:
-        """What each input is fed, by its name, without those that are fed nothing."""
+        """The connected inputs, by name."""
         return {edge.name: edge.source for edge in self.inputs if edge.node}
 
     @property
     def is_size(self) -> bool:
-        """Whether a Data node is fed a size or a list of sizes rather than a tensor.
+        """Whether a Data node is a size or a list of sizes rather than a tensor.
 
-        TorchAir describes a tensor input by ``Tensor(...)`` and a size by its symbol. A list of sizes, and the list of
-        random number offsets, it leaves undescribed.
+        TorchAir describes a tensor input by ``Tensor(...)`` and a size by its symbol. Lists of
+        sizes, and the list of RNG offsets, have no description.
         """
         desc = self.proto.output_desc[0]
         if desc.device_type == "NPU" or len(desc.shape.dim) > 1:
@@ -121,7 +121,7 @@ class Node:
         return decode_attribute(self.proto.attr[name]) if name in self.proto.attr else None
 
     def describe(self) -> str:
-        """Node, FX node and Python line in one phrase, as messages show them."""
+        """Node, FX node and Python line in one phrase, for messages."""
         return ", ".join(part for part in (f"GE node {self.name!r} ({self.type})", self.source.sentence()) if part)
 
 
@@ -163,24 +163,24 @@ def decode_attribute(attribute: Any) -> Any:
 
 
 def sources_of(graph: Any) -> dict[str, Source]:
-    """What was noted of where the nodes of a graph in memory come from, by their names."""
+    """The sources of the nodes of a graph in memory, by name."""
     noted: dict[str, Source] = vars(graph).setdefault(_SOURCES, {})
     return noted
 
 
 def note_output_devices(graph: Any, types: list[str]) -> None:
-    """Note beside a graph in memory on which device each output was traced."""
+    """Store the device on which each output of a graph in memory was traced."""
     vars(graph)[_DEVICES] = types
 
 
 def output_devices_of(graph: Any) -> list[str]:
-    """The device type of each output, as traced; empty where it was not noted."""
+    """The device type of each output, as traced; empty where it was not stored."""
     noted: list[str] = vars(graph).get(_DEVICES, [])
     return noted
 
 
 def layouts_of(graph: Any) -> dict[str, tuple[bool, ...]]:
-    """What was noted of the products of a graph in memory, by their names: which factors lie in columns eagerly."""
+    """For the products of a graph in memory, by name: which operands are column-major in eager mode."""
     noted: dict[str, tuple[bool, ...]] = vars(graph).setdefault(_LAYOUTS, {})
     return noted
 
@@ -193,18 +193,18 @@ def module_path(meta: Mapping[str, Any]) -> str:
 
 
 def weight_path(source: str) -> str:
-    """The path of the parameter or buffer that Dynamo took a graph's input from; "" for what a model is called with."""
+    """The path of the parameter or buffer that is an input of Dynamo's graph; "" for an argument of the model."""
     return normalise_path(source) if "._parameters[" in source or "._buffers[" in source else ""
 
 
 def normalise_path(path: str) -> str:
-    """``L['self'].layers[2].mlp`` and its kin as ``layers.2.mlp``."""
-    bare = _ITEM.sub(lambda found: "." + next(part for part in found.groups() if part is not None), _SELF.sub("", path))
+    """Normalise Dynamo's paths, such as ``L['self'].layers[2].mlp``, to ``layers.2.mlp``."""
+    bare = _ITEM.sub(lambda match: "." + next(part for part in match.groups() if part is not None), _SELF.sub("", path))
     return re.sub(r"\.+", ".", bare.replace("._modules.", ".")).strip(".")
 
 
 def read_nodes(graph_def: Any, sources: Mapping[str, Source] | None = None) -> list[Node]:
-    """The nodes of a GraphDef (or of TorchAir's GeGraph) in the order of the file, as they stand there."""
+    """The nodes of a GraphDef (or of TorchAir's GeGraph) in its order, unchecked."""
     return [_node(proto, sources or {}) for proto in graph_def.op]
 
 
@@ -272,8 +272,8 @@ def _check_inputs(node: Node, nodes: dict[str, Node]) -> None:
 
 
 def sort_topologically(nodes: dict[str, Node]) -> list[Node]:
-    """The nodes, producers first, otherwise in the order of the dump."""
-    place = {name: number for number, name in enumerate(nodes)}
+    """The nodes in topological order, stable with respect to the order of the dump."""
+    position = {name: number for number, name in enumerate(nodes)}
     consumers: dict[str, list[str]] = {name: [] for name in nodes}
     waiting: dict[str, int] = {}
     for node in nodes.values():
@@ -282,7 +282,7 @@ def sort_topologically(nodes: dict[str, Node]) -> list[Node]:
         for producer in producers:
             consumers[producer].append(node.name)
     names = list(nodes)
-    ready = [place[name] for name, count in waiting.items() if count == 0]
+    ready = [position[name] for name, count in waiting.items() if count == 0]
     order: list[Node] = []
     while ready:
         name = names[heapq.heappop(ready)]
@@ -290,7 +290,7 @@ def sort_topologically(nodes: dict[str, Node]) -> list[Node]:
         for consumer in consumers[name]:
             waiting[consumer] -= 1
             if waiting[consumer] == 0:
-                heapq.heappush(ready, place[consumer])
+                heapq.heappush(ready, position[consumer])
     if len(order) < len(nodes):
         stuck = next(name for name, count in waiting.items() if count)
         raise GeError(f"the graph has a cycle, through or before {stuck}")

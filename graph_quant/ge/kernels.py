@@ -1,4 +1,4 @@
-"""The table of kernels: one small function for each GE op type, and what is to be known about that type.
+"""The table of kernels: one small function for each GE op type, and the properties of that type.
 
 A function's signature is its declaration. Positional parameters are the GE inputs by name, keyword-only ones the
 attributes with GE's defaults (a trailing underscore keeps a name from being a Python keyword). Annotations say how an
@@ -6,7 +6,7 @@ input is passed: ``Tensor``; ``Sizes`` for sizes, axes and the like, as Python n
 dynamic input; ``... | None`` for an optional one. A kernel that returns a tuple or list has one item for each output.
 
 Kernels are plain traceable torch: the same code runs on CPU tensors, on fake tensors with symbolic sizes, and under
-Inductor. The decorator's keywords are the ``Facts`` that costs, lint and verification ask for.
+Inductor. The decorator's keywords are the ``Facts`` that cost estimates, lint and verification use.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ from ..discovery import Index, Table
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Operations that do not go by the elements of the result alone: by the inner length, by the elements read, and by the
-# weights behind each channel.
+# Values of ``flops`` for types whose operations are not proportional to the elements of the result: they also depend
+# on the contracted size, on the elements of the input, or on the weights of each channel.
 CONTRACTION, REDUCTION, CONVOLUTION = -1, -2, -3
 
-# Tensors as torch lays them out.
+# The data formats that torch uses.
 CHANNELS_FIRST: Mapping[str, tuple[Any, ...]] = {"data_format": ("NCHW", "NCDHW")}
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is to be known of a node type.
+    """Properties of a node type.
 
-    ``flops`` are its operations for each element of the result: 0 where it only moves data, CONTRACTION, REDUCTION
-    or CONVOLUTION.
-    A ``view`` moves nothing either. ``exact`` says that its registration states exactly which dtypes its kernel takes,
-    ``same`` which inputs must share one, ``packs`` that its results may be int4.
-
-    ``idle`` are attributes and inputs that change nothing on the host: how a device does it, or what others say as
-    well. ``only`` are attributes of which these values alone are computed. All others that a kernel does not take must
-    be as GE registers them by default.
+    Attributes:
+        flops: Operations for each element of the result; 0 if it only moves data, or CONTRACTION, REDUCTION,
+            CONVOLUTION.
+        view: Whether it moves no data either.
+        exact: Whether its registration lists exactly the dtypes that its kernel supports.
+        same: Inputs that must share one dtype.
+        packs: Whether its results may be int4.
+        idle: Attributes and inputs without effect on the host: they tune the device, or are redundant.
+        only: Attributes that are supported for these values alone. All others that a kernel does not take must have
+            GE's default value.
     """
 
     flops: int = 1
@@ -53,7 +55,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Input:
-    """How a kernel takes one GE input."""
+    """The declaration of one GE input of a kernel."""
 
     name: str
     is_size: bool
@@ -96,18 +98,38 @@ def kernel(
     idle: tuple[str, ...] = (),
     only: Mapping[str, tuple[Any, ...]] = {},
 ) -> Callable[[Function], Function]:
-    """Register a function as the kernel of GE op types, and what is to be known of them."""
+    """Register a function as the kernel of GE op types.
+
+    Args:
+        *types: The GE op types.
+        may_alias: Whether results can share memory with an input.
+        flops: As in ``Facts``, and so are all that follow.
+        view: See ``Facts``.
+        exact: See ``Facts``.
+        same: See ``Facts``.
+        packs: See ``Facts``.
+        idle: See ``Facts``.
+        only: See ``Facts``.
+
+    Returns:
+        The decorator.
+
+    Example:
+        >>> @kernel("Sqrt")
+        ... def sqrt(x: Tensor) -> Tensor:
+        ...     return x.sqrt()
+    """
     declare(*types, flops=flops, view=view, exact=exact, same=same, packs=packs, idle=idle, only=only)
     return _registrar(KERNELS, types, may_alias)
 
 
 def size_kernel(*types: str) -> Callable[[Function], Function]:
-    """Register a function as what GE op types do to sizes."""
+    """Register a function as the kernel of GE op types whose inputs are all sizes."""
     return _registrar(SIZE_KERNELS, types, False)
 
 
 def constant_kernel(*types: str) -> Callable[[Function], Function]:
-    """Register a function as what GE op types do where their sizes are scalar constants."""
+    """Register a function as the kernel of GE op types whose size inputs are scalar constants."""
     return _registrar(CONSTANT_KERNELS, types, False)
 
 
@@ -121,13 +143,13 @@ def declare(
     idle: tuple[str, ...] = (),
     only: Mapping[str, tuple[Any, ...]] = {},
 ) -> None:
-    """Say what is to be known of GE op types; those that no kernel is written for need a declaration of their own."""
+    """Declare the properties of GE op types without a kernel."""
     for op_type in types:
         FACTS.add(op_type, Facts(flops, view, exact, same, packs, idle, only))
 
 
 def facts(op_type: str) -> Facts:
-    """What is known of a node type; of one that nothing declares, that it computes its result element by element."""
+    """The properties of a node type; an undeclared type counts as elementwise."""
     return FACTS.get(op_type, _PLAIN)
 
 

@@ -1,4 +1,4 @@
-"""TorchAir's own protobuf schema of GE graphs, loaded alone: reading a dump needs neither torch nor an NPU."""
+"""TorchAir's protobuf schema of GE graphs, loaded without torch: reading a dump needs neither torch nor an NPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GENERATED = {True: "ge_ir_by_protoc_3_13_pb2", False: "ge_ir_by_protoc_3_19_pb2
 
 @cache
 def folder() -> Path:
-    """Where the installed TorchAir keeps its description of GE."""
+    """The folder of the GE schema in the installed TorchAir."""
     spec = importlib.util.find_spec("torch_npu")
     if spec is None or not spec.submodule_search_locations:
         raise GeError("torch_npu is not installed; its TorchAir holds the schema that dumps are read with")

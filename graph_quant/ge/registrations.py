@@ -1,4 +1,4 @@
-"""How GE registers its operators, read as text from the prototypes that TorchAir ships; nothing is imported."""
+"""GE's operator registrations, parsed from the prototypes that TorchAir ships, without importing them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CLAUSE = re.compile(
 # Prototypes that TorchAir skips, because it builds these nodes by hand.
 BUILTIN = {"Data", "RefData", "Const", "Constant", "ConstPlaceHolder", "NetOutput", "Cast", "NoOp", "PlaceHolder"}
 
-# Dtypes that CANN registers and the prototypes that TorchAir ships leave out.
-_ALSO = {
+# Dtypes that CANN registers and that TorchAir's prototypes lack.
+_MISSING_DTYPES = {
     ("DynamicQuant", "y"): ("int4",),
     ("WeightQuantBatchMatmulV2", "weight"): ("int32",),
     ("WeightQuantBatchMatmulV2", "antiquant_scale"): ("int64", "uint64"),
@@ -31,7 +31,7 @@ _ALSO = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """An input or output: ``kind`` is required, optional or dynamic; ``dtypes`` is empty where any will do."""
+    """An input or output: ``kind`` is required, optional or dynamic; ``dtypes`` is empty where all are allowed."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Registration:
-    """What GE declares of one operator type."""
+    """The declaration of one operator type."""
 
     inputs: tuple[Parameter, ...]
     outputs: tuple[Parameter, ...]
@@ -58,14 +58,14 @@ class Registration:
 
 @cache
 def _prototypes() -> dict[str, str]:
-    found: dict[str, str] = {}
+    prototypes: dict[str, str] = {}
     for name in _FILES:
         path = folder().parent / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         for section in text.split("REG_OP(")[1:]:
             op, _, body = section.partition(")")
-            found.setdefault(op, body.partition('"""')[0])
-    return found
+            prototypes.setdefault(op, body.partition('"""')[0])
+    return prototypes
 
 
 @cache
@@ -86,7 +86,7 @@ def registration(op_type: str) -> Registration | None:
         side = inputs if kind.endswith("INPUT") else outputs
         word = {"OPTIONAL": "optional", "DYNAMIC": "dynamic"}.get(kind.partition("_")[0], "required")
         explicit = "()" not in rest and "::" not in rest
-        listed = {*map(dtypes.of_registration, re.findall(r"DT_\w+", rest)), *_ALSO.get((op_type, name), ())}
+        listed = {*map(dtypes.of_registration, re.findall(r"DT_\w+", rest)), *_MISSING_DTYPES.get((op_type, name), ())}
         side.append(Parameter(name, word, frozenset(listed if explicit else ())))
     return Registration(tuple(inputs), tuple(outputs), tuple(attributes))
 

@@ -1,4 +1,4 @@
-"""Facts of GE's node types: those that TorchAir ships no prototype of, and which transpose their inputs themselves."""
+"""GE's node types: those without a prototype in TorchAir, and those that can transpose their inputs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ depthwise_weight_6d_2_4d
 """
 UNDOCUMENTED_TYPES = frozenset(_NAMES.split())
 
-# By node type: the attribute that transposes each of its inputs.
+# By node type: the index of an input, and the attribute that transposes it.
 TRANSPOSE_ATTRIBUTES: dict[str, dict[int, str]] = {
     **{f"MatMul{version}": {0: "transpose_x1", 1: "transpose_x2"} for version in ("", "V2", "V3")},
     **{f"BatchMatMul{version}": {0: "adj_x1", 1: "adj_x2"} for version in ("", "V2", "V3")},

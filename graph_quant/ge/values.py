@@ -1,9 +1,9 @@
-"""What stands in torch for GE's values: a dtype for each of its own, and numbers where a graph computes sizes.
+"""The representation of GE values in torch: a torch dtype for each GE dtype, and numbers for computed sizes.
 
-Dtypes are decided here and nowhere else. Where torch has no such type:
+This module alone decides on dtypes. Where torch has no such type:
 
-* int4: ``torch.int8``, one element each, in [-8, 7]. Packing happens in Bitcast alone;
-* uint64: ``torch.uint64``, with the bits that GE gives it;
+* int4: ``torch.int8``, one value per element, in [-8, 7]. Packing happens in Bitcast alone;
+* uint64: ``torch.uint64``, with the same bits as in GE;
 * qint8, quint8, qint32: the plain integers that they store;
 * hifloat8: ``torch.uint8``, its bits.
 
@@ -60,12 +60,12 @@ def from_desc(number: int) -> torch.dtype:
 
 
 def ge_dtype_name(dtype: torch.dtype) -> str:
-    """GE's word for a torch dtype."""
+    """The GE name of a torch dtype."""
     return _WORDS.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def decode_tensor(tensor: Any) -> torch.Tensor:
-    """A TensorDef as a torch tensor. One that claims other elements than it carries is refused."""
+    """Decode a TensorDef to a torch tensor; refuse one whose shape does not match its data."""
     dtype = from_desc(tensor.desc.dtype)
     shape = tuple(tensor.desc.shape.dim)
     count = math.prod(shape)
@@ -81,7 +81,7 @@ Number = int | float | bool
 
 
 class Sizes(NamedTuple):
-    """A small tensor held as Python (or symbolic) numbers in row-major order."""
+    """A small tensor as Python (or symbolic) numbers in row-major order."""
 
     items: tuple[Number, ...]
     shape: tuple[int, ...]
@@ -138,18 +138,18 @@ def to_sizes(tensor: torch.Tensor) -> Sizes:
     return Sizes(tuple(flat[i].item() for i in range(math.prod(shape))), shape, tensor.dtype)
 
 
-# Longer constants are data, never sizes.
+# Longer constants are treated as data, not as sizes.
 LONGEST_SIZES = 64
 
 
 class InputState(NamedTuple):
-    """What an input is fed: whether its numbers are known as sizes are, and its rank where it is a constant."""
+    """The input of a node: whether its values are known numbers, and its rank where it is a constant."""
 
     is_size: bool
     constant_rank: int | None = None
 
 
-def choose_kernel(op_type: str, fed: Mapping[str, InputState]) -> Kernel | None:
+def choose_kernel(op_type: str, inputs: Mapping[str, InputState]) -> Kernel | None:
     """The kernel for a node: the size kernel where all inputs are sizes; None where the type has no kernel.
 
     Where all inputs are constants, the tensor kernel is used: they may be data. ``is_constant_folded`` says where the
@@ -159,42 +159,43 @@ def choose_kernel(op_type: str, fed: Mapping[str, InputState]) -> Kernel | None:
     on_sizes = SIZE_KERNELS.get(op_type)
     if (
         on_sizes is not None
-        and fed
-        and all(each.is_size for each in fed.values())
-        and not is_constant_folded(op_type, fed)
+        and inputs
+        and all(state.is_size for state in inputs.values())
+        and not is_constant_folded(op_type, inputs)
     ):
         return on_sizes
     special = CONSTANT_KERNELS.get(op_type)
     if special is not None:
-        wanted = [fed.get(declared.name) for declared in special.inputs if declared.is_size]
-        if all(each is not None and each.constant_rank == 0 for each in wanted):
+        scalars = [inputs.get(declared.name) for declared in special.inputs if declared.is_size]
+        if all(state is not None and state.constant_rank == 0 for state in scalars):
             return special
     return kernel
 
 
-def is_constant_folded(op_type: str, fed: Mapping[str, InputState]) -> bool:
-    """Whether a node computes a constant that may be, or lead to, a size."""
-    constants = (each.is_size and each.constant_rank is not None for each in fed.values())
-    return SIZE_KERNELS.get(op_type) is not None and bool(fed) and all(constants)
+def is_constant_folded(op_type: str, inputs: Mapping[str, InputState]) -> bool:
+    """Whether all inputs of a node are constants, and its result may be used as a size."""
+    constants = (state.is_size and state.constant_rank is not None for state in inputs.values())
+    return SIZE_KERNELS.get(op_type) is not None and bool(inputs) and all(constants)
 
 
 def find_unsupported(node: Node, kernel: Kernel) -> list[str]:
-    """What a node is given that ``kernel`` neither takes nor may pass over: inputs, attributes with their values."""
+    """The inputs and attributes of a node that ``kernel`` neither takes nor may ignore; attributes with values."""
     known = facts(node.type)
     taken = {*known.idle, *(name for name, _ in kernel.attributes)}
-    found = [name for name in node.fed if name not in known.idle and not _is_taken(name, kernel)]
+    ignored = [name for name in node.fed if name not in known.idle and not _is_taken(name, kernel)]
     others = [
         name for name in node.proto.attr if name in known.only or (name not in taken and not name.startswith("_"))
     ]
     if others:
         from .attributes import find_non_default
 
-        found += find_non_default(node.proto, others, known.only)
-    return found
+        ignored += find_non_default(node.proto, others, known.only)
+    return ignored
 
 
 def _is_taken(name: str, kernel: Kernel) -> bool:
     return any(
-        name == each.name or (each.is_dynamic and name.startswith(each.name) and name[len(each.name) :].isdigit())
-        for each in kernel.inputs
+        name == declared.name
+        or (declared.is_dynamic and name.startswith(declared.name) and name[len(declared.name) :].isdigit())
+        for declared in kernel.inputs
     )

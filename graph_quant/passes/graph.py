@@ -22,10 +22,10 @@ _ORIGIN_ATTRIBUTES = ("_fx_tensor_name", "_meta")
 
 
 class Reader(NamedTuple):
-    """A use of an output: the name of the node that reads it, and the index of the input."""
+    """A use of an output: the name of the node that reads it, and the position of the input."""
 
     node: str
-    index: int
+    position: int
 
 
 class Graph:
@@ -150,7 +150,7 @@ class Graph:
         self.changes += 1
 
     def _set_input(self, reader: Reader, new: str) -> None:
-        self.ops[reader.node].input[reader.index] = new
+        self.ops[reader.node].input[reader.position] = new
         self.readers.setdefault(new, []).append(reader)
 
     def output_desc(self, reference: str) -> Any:

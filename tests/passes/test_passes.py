@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -354,8 +355,24 @@ def test_an_unknown_pass_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> 
         passes.current()
 
 
+def test_old_names_are_accepted_with_one_warning() -> None:
+    renames = "'equal' is now 'cse', 'dead' is now 'dce', 'heads' is now 'gqa_broadcast'"
+    with pytest.warns(FutureWarning, match=renames), passes.use("equal,dead,heads,casts"):
+        assert passes.current() == ("cse", "casts", "gqa_broadcast", "dce")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with passes.use("equal,dead,heads,casts"):
+            assert passes.current() == ("cse", "casts", "gqa_broadcast", "dce")
+
+
+def test_old_names_are_accepted_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(passes.VARIABLE, "dead")
+    with pytest.warns(FutureWarning, match="GRAPH_QUANT_PASSES: deprecated names of passes: 'dead' is now 'dce'"):
+        assert passes.current() == ("dce",)
+
+
 @pytest.mark.parametrize("kind", ["HcomSend", "PrintV2", "SomethingNew"])
-def test_what_may_be_seen_elsewhere_stays_though_nothing_reads_it(kind: str) -> None:
+def test_nodes_that_are_not_pure_are_kept(kind: str) -> None:
     made = Building()
     x = made.data(3)
     made.op(kind, {"x": made.op("Neg", {"x": x})})

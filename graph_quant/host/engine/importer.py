@@ -324,7 +324,7 @@ class _Importer:
 
     def _known(self, table: Mapping[Output, Any], output: Output) -> Any:
         if output not in table:
-            raise GraphError(f"{self.name}: node {output.node!r} has no output {output.index}")
+            raise GraphError(f"{self.name}: node {output.node!r} has no output {output.position}")
         return table[output]
 
 

@@ -1,1 +1,1 @@
-"""How far two results are apart."""
+"""Comparison of results."""

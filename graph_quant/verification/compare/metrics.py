@@ -1,4 +1,4 @@
-"""How far two results are apart: bits, errors, and the ratio of signal to quantisation noise."""
+"""Metrics of the deviation of two results: equal bits, errors, and the signal-to-quantisation-noise ratio."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 @dataclass(frozen=True)
 class FirstDifference:
-    """Where two results differ first, in row-major order, and what stands there."""
+    """The first element that differs, in row-major order, and both of its values."""
 
     index: tuple[int, ...]
     reference: float | int | str
@@ -22,9 +22,9 @@ class FirstDifference:
 
 @dataclass(frozen=True)
 class Deviation:
-    """What lies between a reference and a graph's result. ``mismatch`` names a dtype or shape that is wrong.
+    """The deviation of a graph's result from its reference. ``mismatch`` names a wrong dtype or shape.
 
-    ``max_error`` is infinite where one side is a number and the other is not, ``sqnr`` (in dB) where there is no error.
+    ``max_error`` is infinite where one value is NaN and the other is not, ``sqnr`` (in dB) where there is no error.
     """
 
     equal: bool
@@ -67,9 +67,9 @@ def _measure(reference: Tensor, graph: Tensor, same: Tensor, mismatch: str) -> D
     error = (expected - got).abs()
     error = torch.where(same, torch.zeros_like(error), error.nan_to_num(nan=math.inf, posinf=math.inf))
     if not reference.is_floating_point() and not reference.is_complex():
-        error = torch.where(same, error, error.clamp(min=1.0))  # float64 does not tell long integers apart
+        error = torch.where(same, error, error.clamp(min=1.0))  # float64 cannot distinguish large integers
     largest = float(error.max())
-    scale = largest if 0 < largest < math.inf else 1.0  # squares of the smallest numbers would be 0
+    scale = largest if 0 < largest < math.inf else 1.0  # squares of tiny errors would underflow
     noise = float((error / scale).square().sum())
     signal = float((expected.abs().nan_to_num(posinf=0.0) / scale).square().sum())
     position = int((~same).reshape(-1).nonzero()[0])
@@ -95,7 +95,7 @@ def _same_bits(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _values(tensor: Tensor) -> Tensor:
-    """The numbers in float64; a complex tensor's magnitude of error is that of its parts."""
+    """The values in float64, or in complex128 for complex tensors."""
     return tensor.to(torch.complex128) if tensor.is_complex() else tensor.to(torch.float64)
 
 

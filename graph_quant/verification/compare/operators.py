@@ -1,4 +1,4 @@
-"""What an FX node calls, and what is to be known about that."""
+"""Properties of the operators that FX nodes call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import fx
 from torch._ops import HigherOrderOperator, OpOverload
 
 _CPU = torch.device("cpu")
-# Of PyTorch and TorchAir: they communicate between the memories of devices only.
+# Namespaces of PyTorch's and TorchAir's collectives, which work on device memory alone.
 _COLLECTIVES = ("_c10d_functional", "npu_define")
 _GROUPS = ("hcom", "group_ep", "group_name")
 _ATEN = torch.ops.aten
@@ -24,17 +24,17 @@ def name_of(node: fx.Node) -> str:
 
 
 def is_operator(node: fx.Node) -> bool:
-    """Whether it computes; getitem and the arithmetic of sizes do not count."""
+    """Whether it calls an operator; getitem and arithmetic on sizes do not count."""
     return node.op == "call_function" and isinstance(node.target, OpOverload)
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether it draws random numbers."""
+    """Whether it uses the RNG."""
     return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def is_uninitialised(node: fx.Node) -> bool:
-    """Whether its result is memory that nothing was written to."""
+    """Whether its result is uninitialised memory."""
     return isinstance(node.target, OpOverload) and node.target.overloadpacket in _UNINITIALISED
 
 
@@ -46,7 +46,7 @@ def writes(node: fx.Node) -> bool:
 
 
 def communicates(node: fx.Node) -> bool:
-    """Whether other ranks must call it too: no rank may call it once more than the others."""
+    """Whether it is a collective, which every rank must call equally often."""
     if not isinstance(node.target, OpOverload):
         return False
     names = {argument.name for argument in node.target._schema.arguments}
@@ -54,29 +54,29 @@ def communicates(node: fx.Node) -> bool:
 
 
 def is_view(node: fx.Node) -> bool:
-    """Whether its result is its input, seen in another way."""
+    """Whether its result is a view of its input."""
     return isinstance(node.target, OpOverload) and node.target.is_view
 
 
 def compute(node: fx.Node, args: Any, kwargs: Any) -> Any:
-    """Call it on the CPU, whatever device it names; collectives on the device, as the CPU has none of them."""
+    """Call it on the CPU, whatever device it names; collectives run on the device."""
     assert callable(node.target)
     if isinstance(node.target, OpOverload) and node.target.namespace in _COLLECTIVES:
-        return _exchanged(node.target, args, kwargs)
+        return _run_collective(node.target, args, kwargs)
     args, kwargs = fx.node.map_aggregate((args, kwargs), _to_cpu)  # type: ignore[misc]
     return node.target(*args, **kwargs)
 
 
-def _exchanged(target: OpOverload, args: Any, kwargs: Any) -> Any:
+def _run_collective(target: OpOverload, args: Any, kwargs: Any) -> Any:
     args, kwargs = fx.node.map_aggregate((args, kwargs), _to_npu)  # type: ignore[misc]
-    return fx.node.map_aggregate(target(*args, **kwargs), _arrived)  # type: ignore[arg-type]
+    return fx.node.map_aggregate(target(*args, **kwargs), _wait)  # type: ignore[arg-type]
 
 
 def _to_npu(argument: Any) -> Any:
     return argument.to("npu") if isinstance(argument, torch.Tensor) else argument
 
 
-def _arrived(result: Any) -> Any:
+def _wait(result: Any) -> Any:
     return torch.ops._c10d_functional.wait_tensor(result).cpu() if isinstance(result, torch.Tensor) else result
 
 

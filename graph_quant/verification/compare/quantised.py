@@ -1,4 +1,4 @@
-"""The distribution of quantised values, and how many of them sit on a bound."""
+"""The distribution of quantised values, and the share that is saturated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .operators import name_of
 
 @dataclass(frozen=True)
 class Distribution:
-    """How often each value of the destination occurs, from its lowest to its highest."""
+    """The count of each value of the destination, from the lowest to the highest."""
 
     destination: Destination
     reference: tuple[int, ...]
@@ -24,26 +24,26 @@ class Distribution:
 
     @property
     def saturation(self) -> tuple[float, float]:
-        """The share of values on a bound: in the reference, and in the graph."""
+        """The share of saturated values: in the reference, and in the graph."""
         return _saturation(self.reference), _saturation(self.graph)
 
 
 def destination_of(node: fx.Node, ge_types: Iterable[str], value: Tensor) -> Destination | None:
-    """The destination of a quantised result; None for other results. int4 hides in int32 at an eighth of the width.
+    """The destination of a quantised result; None for other results. int4 is packed in int32.
 
     ``ge_types`` are the types of the GE nodes that ``node`` became.
     """
-    if value.dtype == torch.int32 and any(facts(each).packs for each in ge_types):
-        given = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
-        narrower = isinstance(given, Tensor) and value.dim() and given.dim() and given.size(-1) != value.size(-1)
+    if value.dtype == torch.int32 and any(facts(candidate).packs for candidate in ge_types):
+        source = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
+        narrower = isinstance(source, Tensor) and value.dim() and source.dim() and source.size(-1) != value.size(-1)
         return INT4 if narrower else None
     if not name_of(node).startswith("npu."):
         return None
-    return next((each for each in (INT8, UINT8) if each.storage == value.dtype), None)
+    return next((candidate for candidate in (INT8, UINT8) if candidate.storage == value.dtype), None)
 
 
 def elements(value: Tensor, destination: Destination | None) -> Tensor:
-    """The quantised elements: of packed int4, each one."""
+    """The quantised elements; packed int4 is unpacked."""
     packed = destination is INT4 and value.dtype == INT4.storage
     return int4.unpack(value) if packed else value
 

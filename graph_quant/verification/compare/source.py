@@ -27,6 +27,6 @@ class Line(NamedTuple):
 def line_of(stack_trace: str | None) -> Line | None:
     """The innermost line outside of torch and of this package, or else the innermost one."""
     frames = [Line(m["file"], int(m["line"]), (m["code"] or "").strip()) for m in _FRAME.finditer(stack_trace or "")]
-    frames = [frame for frame in frames if not frame.file.startswith(_VERIFICATION)]  # it calls what it verifies
+    frames = [frame for frame in frames if not frame.file.startswith(_VERIFICATION)]  # it calls the code
     innermost = [frame for frame in frames if not frame.file.startswith(_LIBRARIES)] or frames
     return innermost[-1] if innermost else None

@@ -1,4 +1,4 @@
-"""What a call gives beside tensors: numbers, texts, and the fields of objects."""
+"""Results that are not tensors: numbers, strings, and the fields of objects."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from torch.utils import _pytree as pytree
 
 NOTHING = type("Nothing", (), {"__repr__": lambda _: "nothing"})()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_CLOSED = (Tensor, nn.Module, ModuleType, FunctionType, type)  # what holds no results, or is one
+_NOT_SEARCHED = (Tensor, nn.Module, ModuleType, FunctionType, type)  # not searched for results
 _DEEPEST = 8
 
 
 def leaves(value: Any) -> dict[str, Any]:
-    """Everything that a value holds, by its path; also what stands in fields of objects that PyTorch does not know."""
+    """All leaves of a value by path, including the fields of objects that are not pytrees."""
     return dict(_leaves(value, "", _DEEPEST))
 
 
 def _leaves(value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
     for inner, leaf in pytree.tree_flatten_with_path(value)[0]:
-        place = path + pytree.keystr(inner)
-        if depth and _is_open(leaf):
+        leaf_path = path + pytree.keystr(inner)
+        if depth and _is_searched(leaf):
             for name, field in vars(leaf).items():
-                yield from _leaves(field, f"{place}.{name}", depth - 1)
+                yield from _leaves(field, f"{leaf_path}.{name}", depth - 1)
         else:
-            yield place, leaf
+            yield leaf_path, leaf
 
 
-def _is_open(leaf: Any) -> bool:
-    return not isinstance(leaf, (*_PLAIN, *_CLOSED)) and isinstance(getattr(leaf, "__dict__", None), dict)
+def _is_searched(leaf: Any) -> bool:
+    return not isinstance(leaf, (*_PLAIN, *_NOT_SEARCHED)) and isinstance(getattr(leaf, "__dict__", None), dict)
 
 
 def are_equal(one: Any, other: Any) -> bool:
-    """Whether two values that are no tensors are the same; of those that nobody can compare, nothing is said."""
+    """Whether two values other than tensors are equal; values of unknown types count as equal."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
     if isinstance(one, float) and isinstance(other, float):
         return (one == other and math.copysign(1, one) == math.copysign(1, other)) or (one != one and other != other)
-    known = [each is NOTHING or isinstance(each, (*_PLAIN, np.ndarray)) for each in (one, other)]
-    if not any(known):
+    comparable = [value is NOTHING or isinstance(value, (*_PLAIN, np.ndarray)) for value in (one, other)]
+    if not any(comparable):
         return True
-    return all(known) and type(one) is type(other) and bool(one == other)
+    return all(comparable) and type(one) is type(other) and bool(one == other)

@@ -13,12 +13,12 @@ from . import words
 from .report import NodeReport, Status
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 960, 190, 62, 26, 12
-_HIGHEST_SQNR = 200.0  # more is drawn as that much
+_HIGHEST_SQNR = 200.0  # larger values are drawn at this height
 _BARS = 64  # at most, so that they stay visible
 
 
 def errors_along(nodes: Sequence[NodeReport]) -> Markup:
-    """The largest error of each result in the order of the graph, on a logarithmic scale above a line of equal ones."""
+    """The largest error of each result in graph order, on a logarithmic scale; equal results are on the bottom line."""
     values = [_error(node) for node in nodes]
     decades = [math.log10(value) for value in values if 0 < value < math.inf]
     low = math.floor(min(decades, default=-1))
@@ -36,7 +36,7 @@ def errors_along(nodes: Sequence[NodeReport]) -> Markup:
 
 
 def sqnr_along(nodes: Sequence[NodeReport]) -> Markup:
-    """The SQNR of each result in the order of the graph, below a line of equal ones."""
+    """The SQNR of each result in the order of the graph; equal results lie on the top line."""
     values = [math.inf if node.status in (Status.RANDOM, Status.UNKNOWN) else node.difference.sqnr for node in nodes]
     finite = [min(value, _HIGHEST_SQNR) for value in values if math.isfinite(value)]
     low, high = (min(0.0, *finite, 0.0), max(*finite, 10.0)) if finite else (0.0, 100.0)
@@ -47,7 +47,7 @@ def sqnr_along(nodes: Sequence[NodeReport]) -> Markup:
         part = 0.0 if value == -math.inf else (min(value, high) - low) / (high - low)
         return _HEIGHT - _BOTTOM - part * (_HEIGHT - _BOTTOM - _TOP - 22)
 
-    ticks = [(height(at), f"{at:.0f} dB") for at in (low, (low + high) / 2, high)] if finite else []
+    ticks = [(height(level), f"{level:.0f} dB") for level in (low, (low + high) / 2, high)] if finite else []
     return _along(nodes, [height(value) for value in values], [*ticks, (height(math.inf), "equal")], "SQNR")
 
 
@@ -65,8 +65,8 @@ def _along(
         f'<text class="tick" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
         for y, text in ticks
     ]
-    for place, (node, y) in enumerate(zip(nodes, heights, strict=True)):
-        x = _LEFT + 8 + gap * (place + 0.5)
+    for index, (node, y) in enumerate(zip(nodes, heights, strict=True)):
+        x = _LEFT + 8 + gap * (index + 0.5)
         text = f"{node.fx} ({node.op}): {_measured(node)}"
         size = radius + 1.5 if node.status is Status.DIFFERS else radius
         parts.append(
@@ -89,27 +89,27 @@ def _measured(node: NodeReport) -> str:
     return f"{words.wrong(difference)}; {words.measures(difference)}"
 
 
-def histogram(found: Distribution) -> Markup:
-    """How often each value occurs: the graph as bars, the reference as an outline. Wide ranges share bars."""
-    per_bar = max(1, len(found.reference) // _BARS)
-    graph, reference = _joined(found.graph, per_bar), _joined(found.reference, per_bar)
+def histogram(distribution: Distribution) -> Markup:
+    """The count of each value: the graph as bars, the reference as an outline. A bar may count several values."""
+    per_bar = max(1, len(distribution.reference) // _BARS)
+    graph, reference = _joined(distribution.graph, per_bar), _joined(distribution.reference, per_bar)
     top = max(*graph, *reference, 1)
     width, height = 288, 96
-    each = width / len(graph)
+    step = width / len(graph)
     bars, outline = [], [f"M0 {height}"]
-    for place, (seen, expected) in enumerate(zip(graph, reference, strict=True)):
-        low = found.destination.low + place * per_bar
+    for index, (seen, expected) in enumerate(zip(graph, reference, strict=True)):
+        low = distribution.destination.low + index * per_bar
         name = f"{low}" if per_bar == 1 else f"{low}…{low + per_bar - 1}"
         tall, level = height * seen / top, height - height * expected / top
-        edge = " edge" if place in (0, len(graph) - 1) else ""
+        edge = " edge" if index in (0, len(graph) - 1) else ""
         bars.append(
-            f'<rect class="bar{edge}" x="{place * each:.2f}" width="{each * 0.9:.2f}" y="{height - tall:.2f}" '
+            f'<rect class="bar{edge}" x="{index * step:.2f}" width="{step * 0.9:.2f}" y="{height - tall:.2f}" '
             f'height="{tall:.2f}"><title>{name}: graph {seen}, reference {expected}</title></rect>'
         )
-        outline.append(f"V{level:.2f}H{(place + 1) * each:.2f}")
+        outline.append(f"V{level:.2f}H{(index + 1) * step:.2f}")
     labels = (
-        f'<text class="tick" x="0" y="{height + 14}">{found.destination.low}</text>'
-        f'<text class="tick" x="{width}" y="{height + 14}" text-anchor="end">{found.destination.high}</text>'
+        f'<text class="tick" x="0" y="{height + 14}">{distribution.destination.low}</text>'
+        f'<text class="tick" x="{width}" y="{height + 14}" text-anchor="end">{distribution.destination.high}</text>'
     )
     path = f'<path class="outline" d="{"".join(outline)}V{height}"/>'
     return Markup(f'<svg viewBox="0 -2 {width} {height + 20}" role="img">{"".join(bars)}{path}{labels}</svg>')
@@ -125,8 +125,8 @@ def saturation_bars(nodes: Sequence[NodeReport]) -> Markup:
     top = max([0.01, *(max(reference, graph) for _, reference, graph in rows)])
     left, room, tall = 230, 560, 30
     parts = []
-    for place, (node, reference, graph) in enumerate(rows):
-        y = place * tall + 4
+    for index, (node, reference, graph) in enumerate(rows):
+        y = index * tall + 4
         name = node.fx if len(node.fx) <= 32 else node.fx[:31] + "…"
         parts.append(
             f'<text x="{left - 10}" y="{y + 15}" text-anchor="end">{escape(name)}</text>'

@@ -1,4 +1,4 @@
-"""What was compared and what came of it."""
+"""The report of a verification."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from . import words
 
 
 class Status(enum.Enum):
-    """What is to be said of one result."""
+    """The outcome of comparing one result."""
 
     EQUAL = "equal"  # every bit
     CLOSE = "close"  # not every bit, but within the thresholds
-    DIFFERS = "differs"  # wrong, and by its own doing
-    INHERITED = "inherited"  # right for the inputs that it got, and those were wrong
-    RANDOM = "random"  # two random number generators; what follows goes on with the graph's numbers
-    UNKNOWN = "unknown"  # the reference cannot compute it; what follows goes on with the graph's result
+    DIFFERS = "differs"  # wrong for the inputs that it got
+    INHERITED = "inherited"  # right for the inputs that it got, which were wrong
+    RANDOM = "random"  # two RNGs; the comparison continues with the graph's samples
+    UNKNOWN = "unknown"  # no reference; the comparison continues with the graph's result
 
 
 FAILING = (Status.DIFFERS, Status.INHERITED)
@@ -31,13 +31,13 @@ FAILING = (Status.DIFFERS, Status.INHERITED)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How far results may be apart. Without any, bits must be equal."""
+    """The accepted deviation. Without limits, bits must be equal."""
 
     max_error: float | None = None
     min_sqnr: float | None = None
 
     def accept(self, difference: Deviation) -> bool:
-        """Whether a result is near enough to its reference."""
+        """Whether a deviation is within the limits."""
         if difference.equal:
             return True
         if difference.mismatch or (self.max_error is None and self.min_sqnr is None):
@@ -62,12 +62,12 @@ class GeName:
     type: str
 
 
-_NAMED = 4  # outputs that a verdict names, one line that it is
+_NAMED = 4  # the most outputs that a verdict, which is one line, names
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One result of one FX node. ``through`` are FX nodes before it that have no GE node which could be looked at."""
+    """One result of one FX node. ``through`` are the FX nodes before it without a GE node to observe."""
 
     fx: str
     op: str
@@ -84,7 +84,7 @@ class NodeReport:
 
     @property
     def ge_types(self) -> str:
-        """The types of its GE nodes, constants left out."""
+        """The types of its GE nodes, without constants."""
         return " ".join(node.type for node in self.ge if node.type != "Const") or "-"
 
     def describe(self) -> str:
@@ -97,7 +97,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class OutputReport:
-    """One result that the caller gets, or one tensor that the call wrote to, against a reference.
+    """The comparison of one result, or of one tensor that the call wrote to, with a reference.
 
     ``note`` says why there is no reference.
     """
@@ -112,7 +112,7 @@ class OutputReport:
 
 @dataclass(frozen=True)
 class Decomposition:
-    """A call of the user's whose decomposition into other operators, run eagerly, gives other bits than the call."""
+    """An operator call whose decomposition, run eagerly, has other bits than the call."""
 
     graph: str
     call: str
@@ -125,7 +125,7 @@ class Decomposition:
 
 @dataclass(frozen=True)
 class ChangedByPass:
-    """A pass of a compiler after which a graph, run eagerly, gives other bits than before it."""
+    """A pass of a compiler that changes the bits of a graph's results."""
 
     name: str
 
@@ -135,9 +135,9 @@ class ChangedByPass:
 
 @dataclass
 class GraphReport:
-    """One call of one graph. ``unobserved`` are FX nodes that TorchAir gave no GE node of their own.
+    """One call of one graph. ``unobserved`` are FX nodes without a GE node of their own.
 
-    ``outputs`` are what the graph returned and what it wrote to its inputs, against the FX graph it was made from.
+    ``outputs`` compares the outputs of the graph, and the inputs it wrote to, with its FX graph.
     """
 
     name: str
@@ -148,14 +148,14 @@ class GraphReport:
 
     @property
     def first_divergence(self) -> NodeReport | None:
-        """The first node that is wrong by its own doing, or else the first beyond the thresholds."""
+        """The first node that is wrong for its inputs, or else the first beyond the thresholds."""
         own = (node for node in self.nodes if node.status is Status.DIFFERS)
         return next(own, None) or next((node for node in self.nodes if node.status in FAILING), None)
 
     @property
     def ok(self) -> bool:
         """Whether every node and output is within the thresholds."""
-        return self.first_divergence is None and not any(each.status in FAILING for each in self.outputs)
+        return self.first_divergence is None and not any(output.status in FAILING for output in self.outputs)
 
     def count(self, *statuses: Status) -> int:
         """How many results have one of these statuses."""
@@ -164,9 +164,21 @@ class GraphReport:
 
 @dataclass
 class Report:
-    """What ``verify`` found. ``outputs`` are compared with the function run eagerly on ``device``.
+    """The result of ``verify``. ``outputs`` are compared with the function run eagerly on ``device``.
 
-    ``calls_beyond`` those whose nodes were looked at had their outputs compared; of these, what is equal is not listed.
+    Attributes:
+        graphs: One report for each call of a graph whose nodes were compared.
+        outputs: The results of calls, and the tensors they wrote to.
+        decompositions: Operator calls whose decomposition has other bits.
+        passes: Passes of a compiler that change results.
+        calls_beyond: The number of further calls, of which only outputs were compared; equal ones are not listed.
+        calls_unknown: The number of further calls of which nothing was compared: they are random or have no reference.
+        stopped: The error that ended the script, if any.
+
+    Example:
+        >>> report = graph_quant.verify(model, x)
+        >>> report.show()
+        >>> report.check()
     """
 
     title: str
@@ -177,29 +189,34 @@ class Report:
     decompositions: list[Decomposition] = field(default_factory=list)
     passes: list[ChangedByPass] = field(default_factory=list)
     calls_beyond: int = 0
-    calls_unknown: int = 0  # beyond those, that draw random numbers or have no reference: nothing of them was compared
-    stopped: Exception | None = None  # what stopped the script after the graphs that are here
-    packed: set[bytes] = field(default_factory=set, repr=False)  # the content of results that hold int4
-    raised: list[tuple[Exception, OutputReport]] = field(default_factory=list, repr=False)  # where only a graph stops
+    calls_unknown: int = 0
+    stopped: Exception | None = None
+    packed: set[bytes] = field(default_factory=set, repr=False)  # digests of results that hold int4
+    # Errors that eager execution does not raise.
+    raised: list[tuple[Exception, OutputReport]] = field(default_factory=list, repr=False)
 
     @property
     def ok(self) -> bool:
         """Whether all nodes and outputs are within the thresholds."""
         if self.stopped is not None:
             return False
-        return all(graph.ok for graph in self.graphs) and not any(each.status in FAILING for each in self.outputs)
+        return all(graph.ok for graph in self.graphs) and not any(output.status in FAILING for output in self.outputs)
 
     @property
     def compared(self) -> bool:
-        """Whether anything was; what a graph gives is no news where its nodes' own results stood in for a reference."""
-        found = [*(node.status for node in self.nodes), *(output.status for output in self.outputs)]
-        found = found or [output.status for graph in self.graphs for output in graph.outputs]
-        return any(status not in (Status.RANDOM, Status.UNKNOWN) for status in found)
+        """Whether anything was compared.
+
+        Outputs of a graph count only if no node or result was reported: they follow from the nodes, and where those are
+        random or unknown, the graph's own results are the reference.
+        """
+        statuses = [*(node.status for node in self.nodes), *(output.status for output in self.outputs)]
+        statuses = statuses or [output.status for graph in self.graphs for output in graph.outputs]
+        return any(status not in (Status.RANDOM, Status.UNKNOWN) for status in statuses)
 
     def settle(self, ended_by: BaseException | None) -> None:
-        """Count the graphs that stopped where eager execution does not, but for the one that ended the code itself."""
-        told = [] if ended_by is None else list(scripts.causes(ended_by))
-        self.outputs += [output for error, output in self.raised if error not in told]
+        """Add an output for each error that only a graph raised, except the one that ended the code."""
+        raised_by_code = [] if ended_by is None else list(scripts.causes(ended_by))
+        self.outputs += [output for error, output in self.raised if error not in raised_by_code]
         self.raised.clear()
 
     @property
@@ -209,21 +226,21 @@ class Report:
 
     @property
     def first_divergence(self) -> NodeReport | None:
-        """The first node that goes wrong."""
+        """The first node that is wrong."""
         return next((graph.first_divergence for graph in self.graphs if graph.first_divergence), None)
 
     def extent(self) -> str:
-        """How many graphs were looked at, and in how many calls if in several each."""
+        """The number of compared graphs, and of their calls where there are more."""
         graphs = len({graph.name for graph in self.graphs})
         calls = f"{len(self.graphs)} calls of " if len(self.graphs) > graphs else ""
         return calls + words.count(graphs, "graph")
 
     def verdict(self) -> str:
         """The outcome in one line."""
-        found = self._found()
-        return f"stopped; until then {found}" if self.stopped is not None else found
+        outcome = self._describe_outcome()
+        return f"stopped; until then {outcome}" if self.stopped is not None else outcome
 
-    def _found(self) -> str:
+    def _describe_outcome(self) -> str:
         nodes, wrong = len(self.nodes), sum(node.status in FAILING for node in self.nodes)
         where = f"{words.count(nodes, 'result')} in {self.extent()} on {self.device}"
         outputs = [*self.outputs, *(output for graph in self.graphs for output in graph.outputs)]
@@ -246,7 +263,11 @@ class Report:
         return text + (f"; nor {words.count(self.calls_unknown, 'more call')}" if self.calls_unknown else "")
 
     def check(self) -> None:
-        """Raise VerificationError with the first diverging node, for use in a test."""
+        """Raise if anything differs, for use in tests.
+
+        Raises:
+            VerificationError: Names the verdict and the first diverging node.
+        """
         if not self.ok:
             first = self.first_divergence
             stopped = [str(self.stopped)] if self.stopped is not None else []
@@ -256,7 +277,12 @@ class Report:
             )
 
     def show(self, *, all_nodes: bool = False, for_all: str = "all_nodes=True") -> None:
-        """Print the table; ``for_all`` is what it says of how all nodes of a long graph are asked for."""
+        """Print the report as a table.
+
+        Args:
+            all_nodes: Print every node, also of a long graph.
+            for_all: How the table says that all nodes can be printed.
+        """
         from .table import show
 
         show(self, all_nodes=all_nodes, for_all=for_all)
@@ -268,13 +294,17 @@ class Report:
         return to_json(self)
 
     def to_html(self) -> str:
-        """The report as one page that needs nothing else."""
+        """The report as one self-contained HTML page."""
         from .to_html import to_html
 
         return to_html(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the page, or for ``.json`` the JSON document."""
+        """Write the report to a file.
+
+        Args:
+            path: The file: JSON for ``.json``, an HTML page for others.
+        """
         target = Path(path)
         target.write_text(self.to_json() if target.suffix == ".json" else self.to_html(), encoding="utf-8")
 

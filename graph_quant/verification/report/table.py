@@ -12,7 +12,7 @@ from ..compare.metrics import Deviation
 from . import words
 from .report import FAILING, GraphReport, NodeReport, OutputReport, Report, Status
 
-LONGEST = 60  # a longer graph shows what is not equal
+LONGEST = 60  # of a longer graph, only unequal results are shown
 _WIDTH = 100
 _HEADS = ("", "FX node", "GE nodes", "result", "differ", "max", "mean", "dB", "line")
 _GE, _NUMBERS = 2, range(4, 8)
@@ -28,7 +28,7 @@ MARKS = {
 
 
 class _Console(Console):
-    """rich ends the process with exit code 1 where nobody reads on, which here would say that results differ."""
+    """Raises on a broken pipe: rich would exit with code 1, which here means that results differ."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -37,7 +37,7 @@ class _Console(Console):
 def show(
     report: Report, *, all_nodes: bool = False, console: Console | None = None, for_all: str = "all_nodes=True"
 ) -> None:
-    """Print the report; ``for_all`` is how all nodes of a long graph are asked for."""
+    """Print the report; ``for_all`` is the hint for printing all nodes of a long graph."""
     console = console or _Console()
     if not console.is_terminal:
         console.width = _WIDTH
@@ -51,15 +51,15 @@ def show(
 
 
 def _show_graph(console: Console, graph: GraphReport, all_nodes: bool, for_all: str) -> None:
-    rows = graph.nodes if all_nodes or len(graph.nodes) <= LONGEST else _worth_showing(graph)
+    rows = graph.nodes if all_nodes or len(graph.nodes) <= LONGEST else _select_unequal(graph)
     title = f"{graph.name}" + (f", call {graph.call}" if graph.call > 1 else "")
     cells = [_cells(node) for node in rows]
-    widths = [max(len(head), *(len(row[place]) for row in cells), 0) for place, head in enumerate(_HEADS)]
-    # What does not fit is cut from the list of GE nodes; the page and the JSON have all of it.
+    widths = [max(len(head), *(len(row[column]) for row in cells), 0) for column, head in enumerate(_HEADS)]
+    # The list of GE nodes is shortened to fit; the page and the JSON have all of it.
     widths[_GE] = min(widths[_GE], max(console.width - sum(widths) + widths[_GE] - len(widths), len(_HEADS[_GE])))
     table = Table(box=None, show_edge=False, padding=(0, 1, 0, 0))
-    for place, (head, width) in enumerate(zip(_HEADS, widths, strict=True)):
-        justify: Any = "right" if place in _NUMBERS else "left"
+    for column, (head, width) in enumerate(zip(_HEADS, widths, strict=True)):
+        justify: Any = "right" if column in _NUMBERS else "left"
         table.add_column(head, justify=justify, width=width, overflow="ellipsis", no_wrap=True)
     for row in cells:
         table.add_row(*row)
@@ -69,7 +69,7 @@ def _show_graph(console: Console, graph: GraphReport, all_nodes: bool, for_all: 
     _show_counts(console, graph, len(rows), for_all)
 
 
-def _worth_showing(graph: GraphReport) -> list[NodeReport]:
+def _select_unequal(graph: GraphReport) -> list[NodeReport]:
     return [node for node in graph.nodes if node.status is not Status.EQUAL][:LONGEST]
 
 
@@ -136,18 +136,18 @@ def _output_line(output: OutputReport, prefix: str, reference: str) -> Text:
         (mark, style), f" {prefix}{output.name} ", (words.result_type(output.dtype, output.shape), "dim")
     )
     if output.status is Status.UNKNOWN:
-        found = output.note
+        text = output.note
     elif output.status is Status.RANDOM:
-        found = "random numbers, not comparable"
+        text = "random numbers, not comparable"
     else:
-        found = words.wrong(output.difference)
-    line.append(f" against {reference}: {found}", "dim" if output.difference.equal else "")
+        text = words.wrong(output.difference)
+    line.append(f" against {reference}: {text}", "dim" if output.difference.equal else "")
     return line
 
 
 def _show_first(console: Console, node: NodeReport) -> None:
     console.print(Text.assemble(("first divergence  ", "bold red"), (node.fx, "bold"), f"  {node.op}"), soft_wrap=True)
-    nodes = ", ".join(f"{each.type} {each.name!r}" for each in node.ge if each.type != "Const")
+    nodes = ", ".join(f"{ge_node.type} {ge_node.name!r}" for ge_node in node.ge if ge_node.type != "Const")
     facts = {
         "GE": nodes,
         "in": node.module,

@@ -1,4 +1,4 @@
-"""The report as one page: no network, no file beside it."""
+"""The report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _tiles(report: Report) -> Iterator[tuple[str, str, str]]:
 
 def _facts(node: NodeReport) -> dict[str, str]:
     return {
-        "GE nodes": ", ".join(f"{each.type} '{each.name}'" for each in node.ge if each.type != "Const"),
+        "GE nodes": ", ".join(f"{ge_node.type} '{ge_node.name}'" for ge_node in node.ge if ge_node.type != "Const"),
         "line": f"{node.line.file}:{node.line.number}" if node.line else "",
         "found": words.wrong(node.difference),
         "errors": words.measures(node.difference),
@@ -71,15 +71,15 @@ def _facts(node: NodeReport) -> dict[str, str]:
 
 
 def _wrong_outputs(graph: GraphReport) -> list[OutputReport]:
-    return [each for each in graph.outputs if each.status not in (Status.EQUAL, Status.RANDOM)]
+    return [output for output in graph.outputs if output.status not in (Status.EQUAL, Status.RANDOM)]
 
 
-def _output_cells(each: OutputReport) -> tuple[str, ...]:
+def _output_cells(output: OutputReport) -> tuple[str, ...]:
     return (
-        MARKS[each.status][0],
-        each.name,
-        words.result_type(each.dtype, each.shape),
-        each.note or ("random" if each.status is Status.RANDOM else words.wrong(each.difference)),
+        MARKS[output.status][0],
+        output.name,
+        words.result_type(output.dtype, output.shape),
+        output.note or ("random" if output.status is Status.RANDOM else words.wrong(output.difference)),
     )
 
 

@@ -1,4 +1,4 @@
-"""The report for programs."""
+"""The report as JSON."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def to_json(report: Report) -> str:
         "calls_beyond": report.calls_beyond,
         "calls_unknown": report.calls_unknown,
         "decompositions": [
-            {"graph": each.graph, "call": each.call, "line": each.line._asdict() if each.line else None}
-            for each in report.decompositions
+            {"graph": entry.graph, "call": entry.call, "line": entry.line._asdict() if entry.line else None}
+            for entry in report.decompositions
         ],
-        "passes": [each.name for each in report.passes],
+        "passes": [entry.name for entry in report.passes],
         "graphs": [_graph(graph) for graph in report.graphs],
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -51,7 +51,7 @@ def _node(node: NodeReport) -> dict[str, Any]:
     return {
         "fx": node.fx,
         "op": node.op,
-        "ge": [{"name": each.name, "type": each.type} for each in node.ge],
+        "ge": [{"name": ge_node.name, "type": ge_node.type} for ge_node in node.ge],
         "line": node.line._asdict() if node.line else None,
         **({"module": node.module} if node.module else {}),
         "status": node.status.value,
@@ -65,16 +65,16 @@ def _node(node: NodeReport) -> dict[str, Any]:
 
 
 def _distribution(node: NodeReport) -> dict[str, Any] | None:
-    found = node.distribution
-    if found is None:
+    distribution = node.distribution
+    if distribution is None:
         return None
-    reference, graph = found.saturation
+    reference, graph = distribution.saturation
     return {
-        "destination": found.destination.name,
-        "low": found.destination.low,
-        "high": found.destination.high,
+        "destination": distribution.destination.name,
+        "low": distribution.destination.low,
+        "high": distribution.destination.high,
         "saturation": {"reference": reference, "graph": graph},
-        "histogram": {"reference": list(found.reference), "graph": list(found.graph)},
+        "histogram": {"reference": list(distribution.reference), "graph": list(distribution.graph)},
     }
 
 

@@ -1,4 +1,4 @@
-"""How numbers and results are written for people."""
+"""Numbers and results as text for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A few significant digits, and no more characters than it needs."""
+    """A number with a few significant digits."""
     if value == 0:
         return "0"
     if not math.isfinite(value):
@@ -26,7 +26,7 @@ def decibel(value: float) -> str:
 
 
 def share(part: float) -> str:
-    """A share in percent; what is not nothing is not shown as nothing."""
+    """A share in percent; a nonzero share is never shown as 0%."""
     if part in (0.0, 1.0):
         return f"{part:.0%}"
     return f"{part:.1%}" if 0.001 <= part < 0.9995 else ("<0.1%" if part < 0.5 else ">99.9%")
@@ -40,14 +40,14 @@ def result_type(dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def wrong(difference: Deviation) -> str:
-    """What is wrong with a result, in a phrase."""
+    """The difference of a result, in a phrase."""
     if difference.equal:
         return "equal bits"
     if difference.first is None:
         return difference.mismatch
-    place = difference.first
-    reference, graph = _apart(place.reference, place.graph)
-    where = f"at {list(place.index)} {reference} became {graph}"
+    first = difference.first
+    reference, graph = _apart(first.reference, first.graph)
+    where = f"at {list(first.index)} {reference} became {graph}"
     text = f"{difference.differing} of {difference.total} values differ, the first {where}"
     return f"{difference.mismatch}; {text}" if difference.mismatch else text
 
@@ -64,7 +64,7 @@ def count(number_of: int, thing: str) -> str:
 
 
 def _apart(one: float | int | str, other: float | int | str) -> tuple[str, str]:
-    """Two values, with as many digits as it takes to tell them apart."""
+    """Two values with as many digits as it takes to distinguish them."""
     for digits in (6, 9, 17):
         written = [f"{value:.{digits}g}" if isinstance(value, float) else str(value) for value in (one, other)]
         if written[0] != written[1]:

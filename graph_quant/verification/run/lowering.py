@@ -42,7 +42,7 @@ def make_output_resolver(ge_graph: Any) -> Callable[[Output], Output]:
     replaced = collect_replacements(ge_graph)
 
     def resolve(output: Output) -> Output:
-        node, _, index = resolve_replacement(replaced, f"{output.node}:{output.index}").rpartition(":")
+        node, _, index = resolve_replacement(replaced, f"{output.node}:{output.position}").rpartition(":")
         return Output(node, int(index))
 
     return resolve
