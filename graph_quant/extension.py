@@ -36,5 +36,9 @@ __all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "lowers":
+        # First: they load the lowerings of this package, which import the module of ``lowers``.
+        import torch  # noqa: F401
+        import torchair  # noqa: F401
     value = globals()[name] = load_attribute(name, _HOMES, __package__)
     return value

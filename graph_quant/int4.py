@@ -7,7 +7,21 @@ from graph_quant.destination import INT4
 
 
 def pack(values: torch.Tensor) -> torch.Tensor:
-    """Packs the last dimension of integers in [-8, 7], a multiple of eight long, into int32 at 1/8 the width."""
+    """Pack int4 elements along the last dimension, eight into each int32.
+
+    Args:
+        values: Integers in [-8, 7], of any integer dtype; the last dimension is a multiple of 8.
+
+    Returns:
+        int32 with 1/8 of the last dimension.
+
+    Raises:
+        ValueError: The last dimension is not a multiple of 8.
+
+    Example:
+        >>> pack(torch.arange(8))
+        tensor([1985229328], dtype=torch.int32)
+    """
     if values.size(-1) % INT4.packing:
         raise ValueError(f"pack: the last dimension must be a multiple of 8, got {values.size(-1)}")
     nibbles = values.to(torch.int8)
@@ -36,7 +50,17 @@ def pack_pairs(values: torch.Tensor) -> torch.Tensor:
 
 
 def unpack(packed: torch.Tensor) -> torch.Tensor:
-    """The int8 elements in [-8, 7] that ``packed`` holds, at eight times the width."""
+    """Unpack the int4 elements that int32 hold.
+
+    Args:
+        packed: int32 of any shape.
+
+    Returns:
+        int8 in [-8, 7], with eight times the last dimension.
+
+    Raises:
+        TypeError: ``packed`` is not int32.
+    """
     if packed.dtype != torch.int32:
         raise TypeError(f"unpack: packed must be torch.int32, got {packed.dtype}")
     lanes = packed.flatten().to(torch.int64) & 0xFFFFFFFF

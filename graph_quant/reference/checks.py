@@ -18,7 +18,22 @@ Check = Callable[..., Tensor]
 
 
 def value_check(check: Check) -> Check:
-    """Register ``check``, which raises or returns its first tensor argument, as an operator."""
+    """Register a check of values as an operator, which compilers neither drop nor reorder.
+
+    Args:
+        check: A function with type annotations that raises, or returns its first tensor argument. Its result must be
+            used in place of that argument.
+
+    Returns:
+        The function to call in a reference.
+
+    Example:
+        >>> @value_check
+        ... def check_index(index: Tensor, rows: int) -> Tensor:
+        ...     if index.numel() and int(index.max()) >= rows:
+        ...         raise IndexError(f"index must be below {rows}, got {int(index.max())}")
+        ...     return index
+    """
     name = f"{check.__module__.rpartition('.')[2]}_{check.__name__}"
     typed = inspect.signature(check, eval_str=True)
     checked = next(parameter for parameter, details in typed.parameters.items() if details.annotation is Tensor)
