@@ -1,4 +1,4 @@
-"""What CANN has kernels for on other chips than A2 and A3, as its documents say: refused with that reason."""
+"""Operators that CANN documents for other chips than A2 and A3 only: refused with that reason."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""ATB's _npu_paged_attention with its workspace query, and _npu_flash_attention with its kin: what may be passed.
+"""Rules of ATB's _npu_paged_attention with its workspace query, and of _npu_flash_attention and its variants.
 
 Queries, keys, values and out are float16 or bfloat16, all of one dtype. Paged: query and out are (sequences, heads,
-channels), the caches (blocks, block size, fewer heads, channels), block_table (sequences, columns), context_lens has a
-length for each. Over themselves: query, key, value and out are (tokens, heads, channels), or with heads and channels in
-one, mask is as wide and high as the longest sequence, one for all or one for each, and seq_len has a length for each.
-Lengths are int32, and may be on the CPU.
+channels), the caches (blocks, block size, key heads, channels), block_table (sequences, columns), context_lens has one
+length per sequence. Packed: query, key, value and out are (tokens, heads, channels) or (tokens, heads * channels), mask
+is a square of the longest sequence, shared or one per sequence, and seq_len has one length per sequence. Lengths are
+int32, and may be on the CPU.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _plan_paged(
     out: Tensor,
     workspace: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     check_paged(rules, query, key_cache, value_cache, num_kv_heads, num_heads, block_table, out)
     check_lengths(rules, "context_lens", context_lens)
     rules.equal("context_lens.size(0)", context_lens.size(0), "query.size(0)", query.size(0))
@@ -118,7 +118,7 @@ operator(
 
 
 def check_packed(rules: Rules, query: Tensor, heads: dict[str, tuple[Tensor, int]]) -> dict[str, Size]:
-    """Tensors of as many tokens, (token, head, channel) or with both in one; of each the channels of all heads."""
+    """Checks packed tensors, (token, head, channel) or (token, head * channel); returns their heads * channels."""
     widths: dict[str, Size] = {}
     for name, (tensor, count) in heads.items():
         rules.dtype(name, tensor, (query.dtype,), ", the dtype of query")
@@ -161,7 +161,7 @@ def flash_attention(
     num_kv_heads: int,
     out: Tensor,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     check_self_attention(rules, query, key, value, seq_len, (num_heads, num_kv_heads), out)
     rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
     rules.rank("mask", mask, 2, 3)

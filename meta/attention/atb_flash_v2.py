@@ -3,7 +3,7 @@
 Tensors are as for _npu_flash_attention, seq_len has a length for each sequence. mask_type 1 is a mask as there; 2 one
 with the slopes of ALiBi in it, (heads, rows, columns) or one for each sequence before that; 4 is the first 256 rows and
 columns of one without them, and slopes (heads,) float32. The compressed ones of square roots, 5, and aligned to the
-left, 6, are not served.
+left, 6, are not supported.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def flash_attention_v2(
     num_kv_heads: int,
     out: Tensor,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
-    rules.one_of("mask_type", mask_type, (reference.NORM, reference.ALIBI, reference.COMPRESSED), ", what is served")
+    """Checks a call against the rules of the library, and returns its plan."""
+    rules.one_of("mask_type", mask_type, (reference.NORM, reference.ALIBI, reference.COMPRESSED), ", what is supported")
     rules.one_of("kernel_type", kernel_type, (0, 1))
     lengths = torch.tensor(list(seq_len), dtype=torch.int32)
     check_self_attention(rules, query, key, value, lengths, (num_heads, num_kv_heads or num_heads), out)

@@ -27,7 +27,7 @@ NAMES = (
 
 @dataclass(frozen=True)
 class MaskedPlan(Plan):
-    """``has_mask``: the mask is added; else the library does not look at it."""
+    """``has_mask``: the mask is added; otherwise the library ignores it."""
 
     has_mask: bool
 

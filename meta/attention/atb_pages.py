@@ -65,7 +65,7 @@ def splitfuse(
     scale_value: float,  # noqa: ARG001
     out: Tensor,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     lengths = {"context_lens": context_lens, "seq_len": seq_len}
     heads = (num_heads, num_kv_heads)
     _check_pages(rules, query, (key_cache, value_cache), block_table, lengths, heads, out)
@@ -90,7 +90,7 @@ def qlens(
     scale_value: float,  # noqa: ARG001
     out: Tensor,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     lengths = {"seq_len": seq_len, "context_lens": context_lens}
     heads = (num_heads, num_kv_heads)
     _check_pages(rules, query, (key_cache, value_cache), block_table, lengths, heads, out)
@@ -115,7 +115,7 @@ def paged_mla(
     mla_vheadsize: int,
     out: Tensor,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     width = key_cache.size(-1)
     rules.require(
         0 < mla_vheadsize <= width, lambda: f"mla_vheadsize must lie in [1, {width}], the channels, got {mla_vheadsize}"

@@ -87,7 +87,7 @@ def _check_mask(
         rules.refuse("mask must be given, got None")
     side = reference.BLOCK if kind == reference.TRIANGLE else reference.SIDE
     rules.dtype("mask", mask, (query.dtype,), ", the dtype of query")
-    rules.rank("mask", mask, 2, why=", the form that is served")
+    rules.rank("mask", mask, 2, why=", the supported form")
     for dim in range(2):
         rules.equal(f"mask.size({dim})", mask.size(dim), "the rows and columns of such a mask", side)
     if kind == reference.TRIANGLE:
@@ -117,7 +117,7 @@ def flash_attention_prefix_v2(
     scale_value: float,  # noqa: ARG001 - any
     out: Tensor,
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     rules.one_of("kernel_type", kernel_type, (HIGH_PRECISION,))
     rules.one_of("mask_type", mask_type, (reference.TRIANGLE, reference.SLOPES, reference.ROOTS))
     caches, lengths = {"key_cache": key_cache, "value_cache": value_cache}, {"seq_len": seq_len}

@@ -1,4 +1,4 @@
-"""npu_attention_update: what may be passed, and what comes back.
+"""npu_attention_update: rules and results.
 
 Up to sixteen parts: lse (rows,), float32, and local_out (rows, channels), channels a multiple of 8 up to 512.
 """
@@ -18,7 +18,7 @@ MOST_PARTS, MOST_CHANNELS = 16, 512
 
 @operator("npu_attention_update", reference=reference)
 def attention_update(rules: Rules, lse: Sequence[Tensor], local_out: Sequence[Tensor], update_type: int) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.require(1 <= len(lse) <= MOST_PARTS, lambda: f"lse must have 1 to {MOST_PARTS} tensors, got {len(lse)}")
     rules.require(
         len(local_out) == len(lse),

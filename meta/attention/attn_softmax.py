@@ -1,4 +1,4 @@
-"""npu_attn_softmax_ and npu_attn_softmax_backward_, which write into their argument: what may be passed.
+"""npu_attn_softmax_ and npu_attn_softmax_backward_, which write into their argument: rules.
 
 Scores are float32, float16 or bfloat16 of one to eight dimensions. For the gradient they hold weights of three, as
 grad_output (batch, rows, channels) and values (batch, columns, channels) do, in one dtype.
@@ -16,7 +16,7 @@ MOST = 8
 
 @operator("npu_attn_softmax_", reference=reference.attn_softmax)
 def attn_softmax(rules: Rules, scores: Tensor) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     rules.dtype("input", scores, FLOATS)
     rules.rank("input", scores, 1, MOST)
     return Plan(("scores",))
@@ -24,7 +24,7 @@ def attn_softmax(rules: Rules, scores: Tensor) -> Plan:
 
 @operator("npu_attn_softmax_backward_", reference=reference.attn_softmax_backward)
 def attn_softmax_backward(rules: Rules, weights: Tensor, grad_output: Tensor, values: Tensor) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     rules.dtype("input", weights, FLOATS)
     rules.rank("input", weights, 2, 3)
     for name, tensor in (("grad_output", grad_output), ("values", values)):

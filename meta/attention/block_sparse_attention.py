@@ -1,4 +1,4 @@
-"""npu_block_sparse_attention: what may be passed, and what comes back.
+"""npu_block_sparse_attention: rules and results.
 
 query, key and value are float16 or bfloat16, in TND or BNSD, with heads of 64 or 128 channels. block_sparse_mask is
 int8, (batch, head, blocks of queries, blocks of keys), for the longest sequences. Lengths are of each sequence, both
@@ -38,7 +38,7 @@ def block_sparse_attention(
     actual_seq_lengths_kv: Sequence[int] | None,
     softmax_lse_flag: int | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.one_of("q_input_layout", q_input_layout, LAYOUTS)
     rules.one_of("kv_input_layout", kv_input_layout, (q_input_layout,), ", as of query")
     rules.dtype("query", query, (torch.float16, torch.bfloat16))

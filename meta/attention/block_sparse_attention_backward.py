@@ -1,4 +1,4 @@
-"""npu_block_sparse_attention_backward: what may be passed, and what comes back.
+"""npu_block_sparse_attention_backward: rules and results.
 
 As for the attention itself, but for heads of 128 channels, as many of keys as of queries on A2 and A3, and blocks of
 128 by 128 where no shape is given. d_out and attention_out are like query, softmax_lse float32 with one channel.
@@ -45,7 +45,7 @@ def block_sparse_attention_backward(
     num_key_value_heads: int,
     scale_value: float,  # noqa: ARG001
 ) -> GradientPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.one_of("q_input_layout", q_input_layout, LAYOUTS, " on A2 and A3")
     rules.one_of("kv_input_layout", kv_input_layout, (q_input_layout,), ", as of query")
     rules.dtype("query", query, (torch.float16, torch.bfloat16))

@@ -1,4 +1,4 @@
-"""What may be passed as key and value: in the layout of query or in blocks, with a shared prefix, with padding."""
+"""Rules of key and value: in the layout of query or in blocks, with a shared prefix, with padding."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _check_paged(rules: Rules, operands: Operands, attrs: Attributes, block_tabl
 
 
 def query_batch(operands: Operands, attrs: Attributes) -> Any:
-    """How many batches query has."""
+    """The batch size of query."""
     return query_sizes(operands.query, attrs)[0]
 
 

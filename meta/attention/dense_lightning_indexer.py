@@ -1,4 +1,4 @@
-"""npu_dense_lightning_indexer_softmax_lse and npu_dense_lightning_indexer_grad_kl_loss: what may be passed.
+"""npu_dense_lightning_indexer_softmax_lse and npu_dense_lightning_indexer_grad_kl_loss: rules.
 
 Queries are (B, S1, heads, 128) or (T1, heads, 128), float16 or bfloat16, keys the same with tokens of their own, not
 fewer in any sequence. The indexer has 8, 16, 32 or 64 heads and one of keys; weights, of its dtype or float32, one for
@@ -112,7 +112,7 @@ def softmax_lse(
     pre_tokens: int | None,  # noqa: ARG001 - of other modes
     next_tokens: int | None,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     check_index(rules, query_index, key_index, weights, layout, sparse_mode)
     check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
     moment = Result(_moments(query_index, layout), torch.float32)
@@ -141,7 +141,7 @@ def grad_kl_loss(
     pre_tokens: int | None,  # noqa: ARG001 - of other modes
     next_tokens: int | None,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     check_index(rules, query_index, key_index, weights, layout, sparse_mode)
     check_sequences(rules, query_index, key_index, layout, (actual_seq_qlen, actual_seq_klen))
     dtype = query_index.dtype

@@ -1,4 +1,4 @@
-"""npu_fused_floyd_attention and its gradient: what may be passed, and what comes back.
+"""npu_fused_floyd_attention and its gradient: rules and results.
 
 query_ik is (B, heads, N, M, channels), key_ij and value_ij (B, heads, N, K, channels), key_jk and value_jk (B, heads,
 K, M, channels), float16 or bfloat16 all; N a multiple of 16, M and K of 128, 32, 64 or 128 channels, at most 2048
@@ -67,7 +67,7 @@ def floyd_attention(
     atten_mask: Tensor | None,
     scale_value: float,  # noqa: ARG001 - any
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     parts = {"key_ij": key_ij, "value_ij": value_ij, "key_jk": key_jk, "value_jk": value_jk}
     moment = Result((*_check(rules, query_ik, parts, atten_mask), TIMES), torch.float32)
     return Plan((moment, moment, Result(tuple(query_ik.shape), query_ik.dtype)))
@@ -88,7 +88,7 @@ def floyd_attention_backward(
     atten_mask: Tensor | None,
     scale_value: float,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     parts = {"key_ij": key_ij, "value_ij": value_ij, "key_jk": key_jk, "value_jk": value_jk}
     sizes = (*_check(rules, query_ik, parts, atten_mask), TIMES)
     rules.like("grad_output", grad_output, "query_ik", query_ik)

@@ -1,4 +1,4 @@
-"""npu_fused_infer_attention_score: what may be passed, and what comes back. See ``inference`` for the rules."""
+"""npu_fused_infer_attention_score: rules and results. See ``inference`` for the rules."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def plan_call(
     value_antiquant_mode: int,
     softmax_lse_flag: bool,
 ) -> AttentionPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     if key_rope_antiquant_scale is not None:
         rules.refuse("key_rope_antiquant_scale is reserved and must be None, got a tensor")
     operands = Operands(

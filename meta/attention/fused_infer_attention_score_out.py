@@ -1,7 +1,7 @@
-"""What goes with npu_fused_infer_attention_score in captured graphs: results written in place, and their workspace.
+"""npu_fused_infer_attention_score in captured graphs: the out variants and their workspace queries.
 
-The arguments are those of the operator, so that its rules are asked. The host computes without a workspace: a query for
-its size gives none, and a workspace passed is left alone.
+Arguments and rules are those of the operator. The host needs no workspace: a query for one returns an empty tensor, and
+a workspace that is passed is ignored.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _plan_out(plan_call: Callable[..., AttentionPlan]) -> Callable[..., OutPlan]
         rules.require(len(out) == 2, lambda: f"out must have 2 tensors, got {len(out)}")
         for index, (result, tensor) in enumerate(zip(plan.results, out, strict=True)):
             assert isinstance(result, Result)
-            if 0 in result.shape:  # nothing is written there: the documents pass one element of any type
+            if 0 in result.shape:  # nothing is written: the documents pass one element of any dtype
                 continue
             rules.dtype(f"out[{index}]", tensor, (result.dtype,))
             rules.require(

@@ -1,6 +1,6 @@
-"""The results of npu_fused_infer_attention_score, allocated and not computed: captured graphs write into them.
+"""Uninitialised results of npu_fused_infer_attention_score, which captured graphs write into.
 
-``NPUGraph.update`` needs the operator in the form that writes into tensors given, and torch_npu asks for those here.
+``NPUGraph.update`` needs the out variant of the operator, and torch_npu allocates its tensors here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class OutputPlan(Plan):
-    """What is allocated."""
+    """``allocated`` are the tensors to allocate."""
 
     allocated: tuple[Result, Result]
 
 
 def allocate(query: Tensor, allocated: tuple[Result, Result]) -> tuple[Tensor, Tensor]:
-    """Tensors without values."""
+    """Uninitialised tensors."""
     result, logarithms = (torch.empty(spec.shape, dtype=spec.dtype, device=query.device) for spec in allocated)
     return result, logarithms
 
@@ -50,7 +50,7 @@ def first(
     softmax_lse_flag: bool,
     query_rope: Tensor | None,
 ) -> OutputPlan:
-    """The plan of a call; key has no part in what comes back, and value stands for it."""
+    """The plan of a call; the results do not depend on key, and value stands in for it."""
     operands = Operands(query, value, value, quant_scale2=quant_scale2, block_table=block_table, query_rope=query_rope)
     attrs = Attributes(FIRST, input_layout, num_heads, num_key_value_heads, softmax_lse_flag=softmax_lse_flag)
     return _plan(rules, operands, attrs)

@@ -1,4 +1,4 @@
-"""npu_fused_infer_attention_score_v2: what may be passed, and what comes back. See ``inference`` for the rules."""
+"""npu_fused_infer_attention_score_v2: rules and results. See ``inference`` for the rules."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def plan_call(
     dequant_scale_key_rope_dtype: int | None,
     out_dtype: int | None,
 ) -> AttentionPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     _check_reserved(
         rules,
         dequant_scale_key_rope=dequant_scale_key_rope,

@@ -1,4 +1,4 @@
-"""npu_fusion_attention, its later forms and their gradients: what may be passed, and what comes back.
+"""npu_fusion_attentions, its later versions and their gradients: rules and results.
 
 Form 2 takes rotated parts of query and key, and more kinds of shift; form 3 takes lengths as tensors of the host, and
 gives seed and offset as tensors.

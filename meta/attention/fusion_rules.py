@@ -1,4 +1,4 @@
-"""What npu_fusion_attention and its later forms may be passed, but for the shift of scores."""
+"""Rules of npu_fusion_attention in all versions, except those of pse."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _check_mask(rules: Rules, arguments: Arguments) -> None:
 
 
 def _check_band(rules: Rules, arguments: Arguments) -> None:
-    """A band has a width, and reaches some key: it is counted from the upper left corner, in mode 4 from the other."""
+    """A band is not empty and reaches some key, counted from the upper left corner, in mode 4 from the lower right."""
     mode, layout = arguments["sparse_mode"], arguments["input_layout"]
     if arguments["atten_mask"] is None or mode not in (WHOLE, BAND):
         return
@@ -168,7 +168,7 @@ def _check_whole_mask(rules: Rules, arguments: Arguments, mask: Tensor) -> None:
 
 
 def _check_prefix(rules: Rules, arguments: Arguments) -> None:
-    """A prefix goes with its modes; a sink has a score for each head."""
+    """A prefix needs mode 5 or 6; a sink has one score per head."""
     prefix, sink, mode = arguments["prefix"], arguments["sink"], arguments["sparse_mode"]
     if mode not in (PREFIX, PREFIX_TABLE):
         rules.require(prefix is None, lambda: f"prefix must be None without sparse_mode 5 or 6, got {prefix}")
@@ -204,12 +204,12 @@ def _check_dropout(rules: Rules, arguments: Arguments) -> None:
 
 
 def draws(arguments: Arguments) -> bool:
-    """Whether the operator draws which weights it drops."""
+    """Whether the operator samples its dropout mask."""
     return bool(arguments["keep_prob"] < 1) and arguments.get("dropout_mask") is None
 
 
 def weights(arguments: Arguments) -> Any:
-    """How many weights there are: one for each query, key and head of each sequence."""
+    """The number of weights: one per query, key and head of each sequence."""
     if arguments["input_layout"] != "TND":
         batch, tokens, _ = sizes(arguments)
         return batch * arguments["head_num"] * tokens * arguments["key"].size(arguments["input_layout"].index("S"))
@@ -226,7 +226,7 @@ def result_shape(arguments: Arguments) -> tuple[Any, ...]:
 
 
 def rows_shape(arguments: Arguments) -> tuple[Any, ...]:
-    """The shape of the largest score and of the sum of each row."""
+    """The shape of the maxima and sums of rows."""
     batch, tokens, _ = sizes(arguments)
     heads = arguments["head_num"]
     return (tokens, heads, COPIES) if arguments["input_layout"] == "TND" else (batch, heads, tokens, COPIES)

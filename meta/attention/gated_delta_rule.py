@@ -1,4 +1,4 @@
-"""npu_recurrent_gated_delta_rule, its functional form and npu_chunk_gated_delta_rule: what may be passed.
+"""npu_recurrent_gated_delta_rule, its functional form and npu_chunk_gated_delta_rule: rules.
 
 query and key are (tokens, heads of keys, channels of keys), value is (tokens, heads, channels); a head of keys serves
 as many of values as there are to one. A state is (heads, channels of values, channels of keys): of each token for the
@@ -74,7 +74,7 @@ def recurrent_gated_delta_rule(
     g: Tensor | None,
     gk: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     needed = {"actual_seq_lengths": actual_seq_lengths, "ssm_state_indices": ssm_state_indices}
     _require_present(rules, {"beta": beta, "scale": scale, **needed})
     _check_rows(rules, query, key, value, RECURRENT)

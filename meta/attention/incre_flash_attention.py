@@ -1,4 +1,4 @@
-"""npu_incre_flash_attention: what may be passed, and what comes back. See ``inference`` for the rules."""
+"""npu_incre_flash_attention: rules and results. See ``inference`` for the rules."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def incre_flash_attention(
     block_size: int,
     inner_precise: int,
 ) -> AttentionPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     if padding_mask is not None:
         rules.refuse("padding_mask is reserved and must be None, got a tensor")
     rules.require(inner_precise in (0, 1), lambda: f"inner_precise must be 0 or 1, got {inner_precise}")

@@ -1,6 +1,6 @@
-"""What may be passed to the attention operators for inference, and what they give: one set of rules for all of them.
+"""Rules and results shared by the attention operators for inference.
 
-Arguments have the names of npu_fused_infer_attention_score here; refusals use those of the operator called.
+Arguments have their names in npu_fused_infer_attention_score; refusals use the names of the operator called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATENT_CHANNELS, SPLIT_CHANNELS = 512, 128
 
 @dataclass(frozen=True)
 class AttentionPlan(Plan):
-    """A call under the names that all inference attention operators share; its tensors where there is data."""
+    """A call in the terms that inference attention operators share; ``operands`` is None for fake tensors."""
 
     operands: Operands | None
     attrs: Attributes
@@ -37,7 +37,7 @@ class AttentionPlan(Plan):
 def plan_of(
     rules: Rules, operands: Operands, attrs: Attributes, layouts: Sequence[str] = tuple(LAYOUTS)
 ) -> AttentionPlan:
-    """The plan of a call that the documents allow; any other is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     check_query(rules, operands, attrs, layouts)
     caches.check(rules, operands, attrs)
     _check_rope(rules, operands, attrs)
@@ -48,13 +48,13 @@ def plan_of(
     packed_sequences.check(rules, operands, attrs)
     kernel_limits.check(rules, operands, attrs)
     int4 = frozenset(name for name in CACHES if _is_packed(getattr(operands, name)))
-    # A trace remembers its plans and is not to be kept alive by tensors of its own in them.
+    # A trace caches its plans, and tensors of the trace in them would keep it alive.
     kept = None if isinstance(operands.query, FakeTensor) else operands
     return AttentionPlan(results_of(operands, attrs), kept, attrs, int4_arguments=int4)
 
 
 def results_of(operands: Operands, attrs: Attributes) -> tuple[Result, Result]:
-    """What comes back, without values."""
+    """Shapes and dtypes of the results."""
     return (
         Result(result_shape(operands, attrs), result_dtype(operands)),
         Result(lse_shape(operands, attrs), torch.float32),
@@ -62,7 +62,7 @@ def results_of(operands: Operands, attrs: Attributes) -> tuple[Result, Result]:
 
 
 def check_query(rules: Rules, operands: Operands, attrs: Attributes, layouts: Sequence[str] = tuple(LAYOUTS)) -> None:
-    """Refuse what query cannot be in its layout."""
+    """Refuses a query that does not fit its layout."""
     _check_attributes(rules, operands, attrs, layouts)
     _check_query(rules, operands, attrs)
 

@@ -1,4 +1,4 @@
-"""What kernels for inference do not take together: layouts with rope parts, masks beside them, quantised caches, int8.
+"""Combinations that inference kernels do not support: layouts and masks with rope parts, quantised caches, int8.
 
 Prompts and single tokens go to different kernels; a quantised cache has those of its own, older ones.
 """
@@ -15,8 +15,8 @@ from graph_quant.reference.attention.results import query_sizes, value_channels
 
 FUSED, INCRE = "npu_fused_infer_attention_score", "npu_incre_flash_attention"
 LATENT = 512
-TURNED = ("BSH_NBSD", "BSND_NBSD", "BNSD_NBSD")
-OF_LATENT = ("BSH", "BSND", "BNSD", "TND", *TURNED, "TND_NTD")
+TO_NBSD = ("BSH_NBSD", "BSND_NBSD", "BNSD_NBSD")
+OF_LATENT = ("BSH", "BSND", "BNSD", "TND", *TO_NBSD, "TND_NTD")
 OF_SPLIT = ("BSH", "BSND", "BNSD", "BNSD_BSND", "TND", "NTD", "BSH_BNSD", "BSND_BNSD", "NTD_TND")
 OF_INT8_LATENT = ("BSH", "BSND", "TND", "BSH_NBSD", "BSND_NBSD", "TND_NTD")
 LATENT_MODES, INT8_LATENT_MODES = (0, 3, 4, 9), (0, 3, 9)
@@ -31,7 +31,7 @@ OF_INT8_ALONE = (antiquant.PER_HEAD, antiquant.PAGED_PER_TOKEN, antiquant.PAGED_
 
 
 def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
-    """Refuses what each argument would allow, and no kernel takes."""
+    """Refuses combinations of valid arguments that no kernel supports."""
     is_fused = attrs.op.startswith(FUSED)
     if is_fused:
         _check_layout(rules, operands, attrs)
@@ -63,7 +63,9 @@ def _check_layout(rules: Rules, operands: Operands, attrs: Attributes) -> None:
         if operands.query.dtype == torch.int8:
             _check_int8_latent(rules, operands, attrs, width)
         return
-    rules.require(layout not in TURNED, lambda: f"input_layout must not end in NBSD without query_rope, got {layout!r}")
+    rules.require(
+        layout not in TO_NBSD, lambda: f"input_layout must not end in NBSD without query_rope, got {layout!r}"
+    )
     if layout in ("BSH_BNSD", "BSND_BNSD"):
         rules.require(
             width in COMMON_WIDTHS,

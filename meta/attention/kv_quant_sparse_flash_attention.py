@@ -1,4 +1,4 @@
-"""npu_kv_quant_sparse_flash_attention: what may be passed, and what comes back.
+"""npu_kv_quant_sparse_flash_attention: rules and results.
 
 query is (..., heads, 576), its rope channels last; key is int8 (..., 1, 656): 512 elements, 128 bytes of rope channels
 and 16 bytes of scales. value holds the elements of key once more.
@@ -56,7 +56,7 @@ def kv_quant_sparse_flash_attention(
     key_dtype: int | None,
     value_dtype: int | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.one_of("attention_mode", attention_mode, (LATENT,))
     rules.one_of("key_quant_mode", key_quant_mode, (reference.BY_TILE,))
     rules.one_of("value_quant_mode", value_quant_mode, (reference.BY_TILE,))

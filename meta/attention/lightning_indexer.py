@@ -1,4 +1,4 @@
-"""npu_lightning_indexer and npu_quant_lightning_indexer: what may be passed, and what comes back.
+"""npu_lightning_indexer and npu_quant_lightning_indexer: rules and results.
 
 query is (batches, tokens, heads, 128) or (tokens, heads, 128), key the same with one head, or blocks of tokens; weights
 has one for each head of query. The quantised form is of int8, with scales for each head of query and each key.
@@ -45,7 +45,7 @@ def lightning_indexer(
     next_tokens: int,
     return_value: bool,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("query", query, sparse_rules.HALVES)
     rules.dtype("key", key, (query.dtype,), ", the dtype of query")
     rules.dtype("weights", weights, (query.dtype, torch.float32))

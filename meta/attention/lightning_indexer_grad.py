@@ -33,7 +33,7 @@ def lightning_indexer_grad(
     pre_tokens: int | None,
     next_tokens: int | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     used_layout, mode = BSND if layout is None else layout, 0 if sparse_mode is None else sparse_mode
     tokens = [sparse_rules.UNLIMITED if limit is None else limit for limit in (pre_tokens, next_tokens)]
     rules.dtype("query", query, sparse_rules.HALVES)

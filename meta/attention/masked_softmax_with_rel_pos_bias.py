@@ -1,4 +1,4 @@
-"""npu_masked_softmax_with_rel_pos_bias: what may be passed, and what comes back.
+"""npu_masked_softmax_with_rel_pos_bias: rules and results.
 
 x is (B, W, heads, rows, columns), or of four dimensions (B * W, heads, rows, columns); atten_mask (W, rows, columns)
 and relative_pos_bias (heads, rows, columns), with ones where they have more dimensions. All have one dtype. A row must
@@ -26,7 +26,7 @@ def masked_softmax(
     scale_value: float,  # noqa: ARG001 - any
     inner_precision_mode: int,  # noqa: ARG001 - float32 in all of them
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("x", x, FLOATS)
     rules.rank("x", x, 4, 5)
     rules.not_empty("x", x)

@@ -1,4 +1,4 @@
-"""What may be passed to hide keys and shift scores: masks of the sparse modes, and pse_shift."""
+"""Rules of masks by sparse mode, and of pse_shift."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from torch import Tensor
 MASK_DTYPES = (torch.bool, torch.int8, torch.uint8)
 MODES = (0, 1, 2, 3, 4)
 BANDS = (0, 4)
-# What alone knows trees of guesses, with keys that are latent.
+# The only operator with trees of speculative tokens, for latent keys.
 KNOWS_TREES, LATENT = "npu_fused_infer_attention_score_v2", 512
 TREE_LAYOUTS = ("BSH", "BSND", "BNSD", "TND")
 
 
 def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
-    """Refuses a mask that its sparse mode does not take, and a shift that does not fit."""
+    """Refuses a mask that does not fit its sparse mode, and a shift that does not fit."""
     mode, mask = attrs.sparse_mode, operands.atten_mask
     if mode == TREE and attrs.op == KNOWS_TREES:
         _check_tree(rules, operands, attrs)
@@ -46,7 +46,7 @@ def check(rules: Rules, operands: Operands, attrs: Attributes) -> None:
 
 
 def _check_tree(rules: Rules, operands: Operands, attrs: Attributes) -> None:
-    """A mask of queries among themselves, beside rope parts, with nothing that the kernel of latent keys lacks."""
+    """Mode 9: a mask of queries among themselves, with rope parts, as the kernel of latent keys supports."""
     mask, batch_and_more = operands.atten_mask, query_sizes(operands.query, attrs)
     if mask is None or operands.query_rope is None:
         rules.refuse("atten_mask and query_rope must be given in sparse_mode 9, got None")
@@ -69,7 +69,7 @@ def _check_tree(rules: Rules, operands: Operands, attrs: Attributes) -> None:
 
 
 def _check_band(rules: Rules, operands: Operands, attrs: Attributes, tokens: Any) -> None:
-    """A band has a width; about the diagonal from the upper left corner it meets some query and some key."""
+    """A band is not empty; around the diagonal from the upper left corner it contains some query and some key."""
     before, after = attrs.pre_tokens, attrs.next_tokens
     rules.require(
         before + after >= 0, lambda: f"pre_tokens + next_tokens must not be negative, got {before} and {after}"
@@ -90,7 +90,7 @@ def _check_table(rules: Rules, mask: Tensor, mode: int) -> None:
 
 
 def _check_whole(rules: Rules, mask: Tensor, operands: Operands, attrs: Attributes, is_one: bool) -> None:
-    """A mask with an element for each query and key."""
+    """A dense mask, with an element per query and key."""
     if attrs.is_packed:
         where = f"in layout {attrs.input_layout} and sparse_mode {attrs.sparse_mode}"
         rules.refuse(f"atten_mask must be None {where}, got a tensor")
@@ -125,7 +125,7 @@ def _at_least(rules: Rules, name: str, size: Any, least: Any, what: str) -> None
 
 
 def key_tokens(operands: Operands, attrs: Attributes) -> Any:
-    """The tokens that a key can have, a shared prefix among them."""
+    """The number of tokens of key, including a shared prefix."""
     if operands.block_table is not None:
         return operands.block_table.size(1) * attrs.block_size
     token_dim = attrs.layout.index("T" if attrs.is_packed else "S")

@@ -1,4 +1,4 @@
-"""npu_mla_prolog and npu_mla_prolog_v2: what may be passed, and what comes back. See ``mla_prolog_rules``."""
+"""npu_mla_prolog and npu_mla_prolog_v2: rules and results. See ``mla_prolog_rules``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npu_mla_prolog_v3 and its functional form: what may be passed, and what comes back. See ``mla_prolog_rules``."""
+"""npu_mla_prolog_v3 and its functional form: rules and results. See ``mla_prolog_rules``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check(rules: Rules, arguments: dict[str, Any]) -> tuple[Result, ...]:
 
 
 def _check_modes(rules: Rules, arguments: dict[str, Any]) -> None:
-    """The modes say once more what the dtypes say."""
+    """The modes must agree with the dtypes."""
     is_full, is_up = arguments["token_x"].dtype == torch.int8, arguments["weight_uq_qr"].dtype == torch.int8
     is_latent = arguments["kv_cache"].dtype == torch.int8
     expected = {
@@ -65,19 +65,19 @@ def _name_arguments(values: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def rules_in_place(rules: Rules, *values: Any) -> Plan:
-    """The plan of a call that writes the caches given."""
+    """The plan of a call that writes its caches."""
     return Plan(_check(rules, _name_arguments(values)))
 
 
 def rules_functional(rules: Rules, *values: Any) -> Plan:
-    """The plan of a call that gives new caches, after the other results."""
+    """The plan of a call that returns new caches after the other results."""
     arguments = _name_arguments(values)
     caches = (Result(tuple(arguments[name].shape), arguments[name].dtype) for name in ("kv_cache", "kr_cache"))
     return Plan((*_check(rules, arguments), *caches))
 
 
 def compute_in_place(**arguments: Any) -> tuple[Tensor, ...]:
-    """Writes the caches, and gives the other results."""
+    """Writes the caches, and returns the other results."""
     tensors = [arguments[name] for name in (*ARGUMENTS[:9], *ARGUMENTS[12:19])]
     numbers = [arguments[name] for name in NUMBERS]
     caches = arguments["kv_cache"], arguments["kr_cache"]
@@ -87,7 +87,7 @@ def compute_in_place(**arguments: Any) -> tuple[Tensor, ...]:
 
 
 def compute_functional(**arguments: Any) -> tuple[Tensor, ...]:
-    """The results in place, with copies of the caches."""
+    """The results, followed by updated copies of the caches."""
     copies = {name: arguments[name].clone() for name in ("kv_cache", "kr_cache")}
     return (*compute_in_place(**{**arguments, **copies}), *copies.values())
 

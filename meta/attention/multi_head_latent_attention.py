@@ -1,8 +1,8 @@
-"""ATB's npu_multi_head_latent_attention, its forms with logarithms and its workspace query: what may be passed.
+"""ATB's npu_multi_head_latent_attention, its variants with log-sum-exp and its workspace query: rules.
 
 Queries are (sequences, heads, 512) and (sequences, heads, 64), caches (blocks, 128, 1, 512) and (blocks, 128, 1, 64),
 or, as "nzcache", in parts of 16 channels; float16 or bfloat16, all of one dtype. Several tokens of a sequence, and
-caches of int8, are not served.
+caches of int8, are not supported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WITH_LSE = (*TENSORS, "return_lse", *OPTIONS)
 
 @dataclass(frozen=True)
 class LatentPlan(Plan):
-    """``has_lse``: the logarithms of the sums of exponentials are given."""
+    """``has_lse``: the log-sum-exp is returned."""
 
     has_lse: bool
 
@@ -47,7 +47,7 @@ def _check_caches(rules: Rules, arguments: dict[str, Any]) -> None:
 
 
 def _check(rules: Rules, arguments: dict[str, Any], calc_types: tuple[str, ...]) -> bool:
-    """Whether the call is one of a ring, which gives logarithms."""
+    """Checks a call; returns whether it belongs to a ring, which has a log-sum-exp."""
     heads, query, scale = arguments["q_headnum"], arguments["q_nope"], arguments["qk_scale"]
     rules.one_of("q_headnum", heads, HEADS)
     rules.equal("kv_headnum", arguments["kv_headnum"], "one head of keys", 1)
@@ -107,7 +107,7 @@ def _plan_lse_into(rules: Rules, *values: Any) -> LatentPlan:
 
 
 def _plan_workspace(rules: Rules, *values: Any) -> Plan:
-    """The same call, asked how much room it needs: none here."""
+    """The plan of a workspace query: the host needs none."""
     _plan_lse(rules, *values, None)
     return Plan((Result((0,), torch.uint8),))
 

@@ -75,7 +75,7 @@ def compress(
     compress_stride: int,
     actual_seq_len: Sequence[int] | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     windows = _check_packed(rules, tokens, weight, compress_block_size, compress_stride, actual_seq_len)
     return Plan((Result((windows, *tokens.shape[1:]), tokens.dtype),))
 
@@ -90,7 +90,7 @@ def compress_grad(
     compress_stride: int,
     actual_seq_len: Sequence[int] | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.require(
         compress_stride < compress_block_size,
         lambda: f"compress_stride must be below compress_block_size, {compress_block_size}, got {compress_stride}",
@@ -116,7 +116,7 @@ def compress_infer(
     actual_seq_len: Sequence[int] | None,
     cache: Tensor,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("input", tokens, HALVES)
     rules.rank("input", tokens, 4)
     _check_window(rules, compress_block_size, compress_stride, MOST_IN_LAST_WINDOW)

@@ -1,4 +1,4 @@
-"""npu_nsa_select_attention and its gradient: what may be passed, and what comes back.
+"""npu_nsa_select_attention and its gradient: rules and results.
 
 query is (tokens, heads, 192), key and value (tokens, fewer heads, 192 and 128), at most 128 heads and 32 for each of
 key, in one dtype of float16 and bfloat16; sequences follow each other, and end where actual_seq_qlen and
@@ -126,7 +126,7 @@ def select_attention(
     actual_seq_qlen: Sequence[int] | None,
     actual_seq_kvlen: Sequence[int] | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     block, ends = (select_block_size, select_block_count), (actual_seq_qlen, actual_seq_kvlen)
     _check(rules, query, key, value, topk_indices, head_num, block, atten_mask, ends)
     moment = Result((*query.shape[:2], TIMES), torch.float32)
@@ -152,7 +152,7 @@ def select_attention_grad(
     actual_seq_qlen: Sequence[int] | None,
     actual_seq_kvlen: Sequence[int] | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     block, ends = (select_block_size, select_block_count), (actual_seq_qlen, actual_seq_kvlen)
     _check(rules, query, key, value, topk_indices, head_num, block, atten_mask, ends)
     rules.dtype("grad", grad, (query.dtype,), ", the dtype of query")

@@ -1,4 +1,4 @@
-"""npu_prompt_flash_attention: what may be passed, and what comes back. See ``inference`` for the rules."""
+"""npu_prompt_flash_attention: rules and results. See ``inference`` for the rules."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def prompt_flash_attention(
     actual_seq_lengths_kv: Sequence[int] | None,
     sparse_mode: int,
 ) -> AttentionPlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     if padding_mask is not None:
         rules.refuse("padding_mask is reserved and must be None, got a tensor")
     rules.dtype("key", key, (query.dtype,), why=", the dtype of query")

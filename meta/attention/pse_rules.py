@@ -1,4 +1,4 @@
-"""What pse may be: numbers for scores or keys, the last rows of a shift by distance, or slopes."""
+"""Rules of pse: values per score or key, the last rows of a shift by distance, or slopes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PACKED_BANDS = (7, 8)
 
 
 def sequence_lengths(arguments: Arguments) -> list[list[int]]:
-    """How many queries, and how many keys, each packed sequence has; those left out at the end have none."""
+    """The numbers of queries and of keys of each packed sequence; sequences left out at the end have none."""
     ends = (arguments["actual_seq_qlen"], arguments["actual_seq_kvlen"])
     return [[max(end - start, 0) for start, end in pairwise([0, *values])] for values in ends]
 
 
 def check_shift(rules: Rules, arguments: Arguments, batch: Any, tokens: Any) -> None:
-    """Refuses a shift that no form of it is."""
+    """Refuses a shift that fits no form."""
     pse, kind, mode = arguments["pse"], arguments.get("pse_type", SHIFT_FIRST), arguments["sparse_mode"]
     rules.require(0 <= kind <= max(SLOPES), lambda: f"pse_type must be from 0 to 3, got {kind}")
     if pse is None:
@@ -57,7 +57,7 @@ def _check_slopes(rules: Rules, arguments: Arguments, pse: Tensor, batch: Any, t
 
 
 def _check_alike(rules: Rules, arguments: Arguments, what: str) -> None:
-    """A shift by distance is of sequences with as many keys as queries."""
+    """A shift by distance needs as many keys as queries in each sequence."""
     queries, keys = arguments["actual_seq_qlen"], arguments["actual_seq_kvlen"]
     if not isinstance(queries, Tensor):
         rules.require(

@@ -1,4 +1,4 @@
-"""What may be passed to quantise: int8 query, key and value; a cache of int8 or int4; a result of int8."""
+"""Rules of quantisation: int8 query, key and value; an int8 or int4 cache; an int8 result."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _check_latent(rules: Rules, operands: Operands, attrs: Attributes) -> None:
 
 
 def _check_cache(rules: Rules, operands: Operands, attrs: Attributes) -> None:
-    """Scales of key and value of their own count, where there are both."""
+    """Separate scales of key and value take precedence over the joint one."""
     key_scale, value_scale = operands.key_antiquant_scale, operands.value_antiquant_scale
     if key_scale is None and value_scale is None:
         scale = _present(rules, operands, attrs, "antiquant_scale", f"with a key of {operands.key.dtype}")
@@ -109,7 +109,7 @@ def _check_cache(rules: Rules, operands: Operands, attrs: Attributes) -> None:
 
 
 def _check_halves(rules: Rules, scale: Tensor, operands: Operands, attrs: Attributes) -> None:
-    """One tensor whose first half is of key and second of value."""
+    """One tensor with the scale of key in its first half and that of value in its second."""
     mode = attrs.antiquant_mode
     rules.require(mode in (0, 1), lambda: f"antiquant_mode must be 0 or 1, got {mode}")
     rules.rank("antiquant_scale", scale, 1 if mode == antiquant.PER_CHANNEL else 2, 4)

@@ -1,4 +1,4 @@
-"""npu_ring_attention_update: what may be passed, and what comes back.
+"""npu_ring_attention_update: rules and results.
 
 Results of attention are (S, B, heads * channels), or (T, heads, channels) with at most 256 heads and channels that are
 a multiple of 64 up to 768; maxima and sums are float32, each number eight times: (B, heads, S, 8), or (T, heads, 8).
@@ -29,7 +29,7 @@ def ring_attention_update(
     input_layout: str,
     input_softmax_layout: str,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.one_of("input_layout", input_layout, ("SBH", "TND"))
     rules.one_of("input_softmax_layout", input_softmax_layout, ("", "SBH", "TND"))
     rules.dtype("prev_attn_out", prev_attn_out, FLOATS)

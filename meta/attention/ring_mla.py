@@ -1,4 +1,4 @@
-"""ATB's npu_ring_mla: attention in two parts of queries and keys, added to what was attended to before.
+"""ATB's npu_ring_mla: attention of queries and keys with rope parts, merged with the result over earlier keys.
 
 Parts have 128 and 64 channels, values 128; lengths are int32 on the CPU, (sequences,) or one row for queries and one
 for keys. The mask is the kernel's table.
@@ -33,13 +33,13 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class RingPlan(Plan):
-    """``is_causal``: a query sees the keys up to its own place."""
+    """``is_causal``: the attention is causal."""
 
     is_causal: bool
 
 
 def check_shape(rules: Rules, name: str, tensor: Tensor, shape: tuple[Size, ...]) -> None:
-    """A tensor has the sizes that follow from other arguments."""
+    """Refuses a tensor without the sizes that follow from other arguments."""
     rules.rank(name, tensor, len(shape))
     for dim, size in enumerate(shape):
         rules.equal(f"{name}.size({dim})", tensor.size(dim), "what the others say", size)
@@ -72,7 +72,7 @@ def _check(rules: Rules, arguments: dict[str, Any]) -> RingPlan:
 
 
 def _check_before(rules: Rules, arguments: dict[str, Any]) -> None:
-    """The default kind adds to what was before, and the first of a ring has nothing before it."""
+    """calc_type_default merges with an earlier result; calc_type_first_ring has none."""
     adds = arguments["calc_type"] == "calc_type_default"
     tokens, heads = arguments["q_nope"].size(0), arguments["head_num"]
     expected: dict[str, tuple[tuple[Size, ...], torch.dtype]] = {

@@ -1,4 +1,4 @@
-"""npu_scaled_masked_softmax and its gradient: what may be passed, and what comes back.
+"""npu_scaled_masked_softmax and its gradient: rules and results.
 
 x is float32, float16 or bfloat16 of four dimensions, the last two from 32 to 4096 and multiples of 32; mask is bool
 and can be broadcast to x. fixed_triu_mask is reserved.
@@ -36,7 +36,7 @@ def _check_side(rules: Rules, name: str, size: int) -> None:
 
 @operator("npu_scaled_masked_softmax", reference=compute)
 def scaled_masked_softmax(rules: Rules, x: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool) -> Plan:  # noqa: ARG001
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     _check(rules, "x", x, mask, fixed_triu_mask)
     return Plan((Result(tuple(x.shape), x.dtype),))
 
@@ -50,7 +50,7 @@ def scaled_masked_softmax_backward(
     scale: float,  # noqa: ARG001
     fixed_triu_mask: bool,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     _check(rules, "y_grad", y_grad, mask, fixed_triu_mask)
     rules.dtype("y", y, (y_grad.dtype,), why=", the dtype of y_grad")
     rules.rank("y", y, 4)

@@ -1,4 +1,4 @@
-"""Functions of many arguments that share a list of names."""
+"""Signatures from lists of names, for functions with many arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 def with_signature(names: Sequence[str], function: Callable[..., Value]) -> Callable[..., Value]:
-    """``function``, said to take the arguments ``names``."""
+    """``function`` with a signature of the parameters ``names``."""
 
     @functools.wraps(function)
     def named(*args: Any, **kwargs: Any) -> Value:

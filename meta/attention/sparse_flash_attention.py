@@ -1,4 +1,4 @@
-"""npu_sparse_flash_attention: what may be passed, and what comes back.
+"""npu_sparse_flash_attention: rules and results.
 
 query is (batches, tokens, heads, 512) or (tokens, heads, 512), key and value, the same values, are alike with one head,
 or blocks of tokens; the rope parts have 64 channels. sparse_indices has a row for each query.
@@ -81,7 +81,7 @@ def sparse_flash_attention(
     return_softmax_lse: bool,
     sinks: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.one_of("attention_mode", attention_mode, (LATENT,))
     if sinks is not None:
         rules.refuse(f"sinks are for Ascend 950, leave them None on A2 and A3, got {list(sinks.shape)}")

@@ -44,12 +44,12 @@ def sparse_flash_attention_grad(
     next_tokens: int | None,
     attention_mode: int | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     used_layout, mode = BSND if layout is None else layout, 3 if sparse_mode is None else sparse_mode
     tokens = [sparse_rules.UNLIMITED if part is None else part for part in (pre_tokens, next_tokens)]
     # torch_npu does not pass it on.
     rules.one_of("attention_mode", attention_mode, (None, 0, LATENT))
-    rules.one_of("sparse_block_size", sparse_block_size, (1,), ", what is served")
+    rules.one_of("sparse_block_size", sparse_block_size, (1,), ", what is supported")
     rules.dtype("query", query, sparse_rules.HALVES)
     rules.dtype("key", key, (query.dtype,), ", the dtype of query")
     rules.one_of("layout", used_layout, (BSND, "TND"))

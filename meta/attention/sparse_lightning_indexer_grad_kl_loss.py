@@ -1,4 +1,4 @@
-"""npu_sparse_lightning_indexer_grad_kl_loss: what may be passed, and what comes back.
+"""npu_sparse_lightning_indexer_grad_kl_loss: rules and results.
 
 The indexer has the tensors of npu_dense_lightning_indexer_grad_kl_loss. The attention that it learns from has 32, 64 or
 128 heads of 512 channels over one of keys, 64 channels of rotation, and its largest scores and sums, with a head of
@@ -47,7 +47,7 @@ def grad_kl_loss(
     next_tokens: int | None,  # noqa: ARG001
     sinks: Tensor | None,
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     if sinks is not None:
         rules.refuse(f"sinks must be None: the kernels of A2 and A3 do not read them, got {list(sinks.shape)}")
     check_index(rules, query_index, key_index, weights, layout, sparse_mode)

@@ -1,4 +1,4 @@
-"""What the operators of sparse attention share: layouts, lengths that are tensors, and keys in pages."""
+"""Rules shared by the operators of sparse attention: layouts, lengths in tensors, and keys in pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BLOCK, BLOCK_UNIT = 1024, 16
 
 @dataclass(frozen=True)
 class Form:
-    """How queries and keys of a call stand; ``kv`` is the ending of arguments that are of keys."""
+    """The layouts and lengths of a call; ``kv`` is the suffix of the arguments for keys."""
 
     query: Tensor
     key: Tensor
@@ -39,7 +39,7 @@ def check(
     *,
     key_width: int | None = None,
 ) -> None:
-    """Queries of ``width`` channels and keys of as many unless told, one head of keys, as layouts and lengths say."""
+    """Checks queries of ``width`` channels, and one head of keys of ``key_width`` channels, by layouts and lengths."""
     rules.one_of("layout_query", form.layout_query, (BSND, TND))
     rules.one_of(f"layout_{form.kv}", form.layout_key, (PAGED, BSND, TND))
     rules.require(

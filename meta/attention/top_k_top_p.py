@@ -1,4 +1,4 @@
-"""npu_top_k_top_p: what may be passed, and what comes back. logits is (rows, vocabulary); p and k have one a row."""
+"""npu_top_k_top_p: rules and results. logits is (rows, vocabulary); p and k have one a row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @operator("npu_top_k_top_p", reference=reference)
 def top_k_top_p(rules: Rules, logits: Tensor, p: Tensor | None, k: Tensor | None) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("logits", logits, FLOATS)
     rules.rank("logits", logits, 2)
     if p is None and k is None:

@@ -1,4 +1,4 @@
-"""npu_top_k_top_p_sample: what may be passed, and what comes back. logits is (rows, vocabulary); the rest one a row."""
+"""npu_top_k_top_p_sample: rules and results. logits is (rows, vocabulary); the rest one a row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def top_k_top_p_sample(
     post_sample: str | None,
     generator: torch.Generator | None,  # noqa: ARG001 - that of the device, or another
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("logits", logits, FLOATS)
     rules.rank("logits", logits, 2)
     rules.not_empty("logits", logits)

@@ -1,4 +1,4 @@
-"""npu_apply_rotary_pos_emb: what may be passed, and what comes back.
+"""npu_apply_rotary_pos_emb: rules and results.
 
 query and key are (B, S, heads, D), for layout TND (T, heads, D), cos and sin the same with one head; all of one dtype,
 D 64 or 128 and that of cos no wider. A2 and A3 have the layouts BSND (also called BSH) and TND, and rotary_mode half.
@@ -18,7 +18,7 @@ RANKS = {"BSND": 4, "BSH": 4, "TND": 3}
 def apply_rotary_pos_emb(
     rules: Rules, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor, layout: str, rotary_mode: str
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.require(layout in RANKS, lambda: f"layout must be BSND, BSH or TND on A2 and A3, got {layout!r}")
     rules.require(rotary_mode == "half", lambda: f"rotary_mode must be 'half' on A2 and A3, got {rotary_mode!r}")
     rules.dtype("query", query, FLOATS)

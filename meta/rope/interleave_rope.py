@@ -1,4 +1,4 @@
-"""npu_interleave_rope: what may be passed, and what comes back.
+"""npu_interleave_rope: rules and results.
 
 x is (B, N, S, 64) of float16 or bfloat16; cos and sin are alike, (B, 1, S, 64) or (B, 1, 1, 64) of its dtype.
 """
@@ -16,7 +16,7 @@ WIDTH = 64
 
 @operator("npu_interleave_rope", reference=reference)
 def interleave_rope(rules: Rules, x: Tensor, cos: Tensor, sin: Tensor) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("x", x, (torch.float16, torch.bfloat16))
     rules.rank("x", x, 4)
     rules.equal("x.size(3)", x.size(3), "64", WIDTH)

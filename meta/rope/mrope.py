@@ -1,4 +1,4 @@
-"""npu_mrope: what may be passed, and what comes back.
+"""npu_mrope: rules and results.
 
 query and key are (tokens, heads * head_size), cos_sin_cache (length, rotated width), all of one float dtype; both
 widths are multiples of 32, of 16 for float32, and the rotated one is no larger. positions are int32 or int64: (tokens,)
@@ -41,7 +41,7 @@ def mrope(
     rotary_mode: str | None,
     cache_mode: str | None,
 ) -> MropePlan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.one_of("rotary_mode", rotary_mode, (None, *MODES))
     # In torch_npu's words, which its own tests look for.
     rules.require(

@@ -22,7 +22,7 @@ def rotary_embedding(
     cos_sin_cache: Tensor,
     is_neox_style: bool,  # noqa: ARG001
 ) -> Plan:
-    """The plan of a call that the library allows; any other call is refused."""
+    """Checks a call against the rules of the library, and returns its plan."""
     rules.dtype("positions", positions, (torch.int32, torch.int64))
     rules.require(
         LEAST_HEAD <= head_size <= WIDEST_HEAD and head_size % 2 == 0,

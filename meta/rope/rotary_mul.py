@@ -1,4 +1,4 @@
-"""npu_rotary_mul: what may be passed, and what comes back.
+"""npu_rotary_mul: rules and results.
 
 input has three or four dimensions and an even width, at most 896. r1 (cosines) and r2 (sines) are alike: of input's
 rank and width, every other size 1 or input's, in the layouts that the device's kernels know for rotary_mode, half or
@@ -27,7 +27,7 @@ LAYOUTS: dict[int, dict[str, Layouts]] = {
 
 @operator("npu_rotary_mul", reference=reference)
 def rotary_mul(rules: Rules, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | None) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused."""
+    """Checks a call against the documented rules, and returns its plan."""
     rules.dtype("input", x, FLOATS)
     rules.rank("input", x, 3, 4)
     check_width(rules, x)

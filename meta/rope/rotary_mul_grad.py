@@ -20,7 +20,7 @@ from torch import Tensor
 
 @operator("npu_rotary_mul_backward", reference=reference)
 def rotary_mul_backward(rules: Rules, grad: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str) -> Plan:
-    """The plan of a call that the device allows; any other call is refused."""
+    """Checks a call against the rules of the device, and returns its plan."""
     rules.require(rotary_mode in MODES, lambda: f"rotary_mode must be one of {', '.join(MODES)}, got {rotary_mode!r}")
     for name, tensor in (("input", x), ("grad", grad), ("r1", r1), ("r2", r2)):
         rules.dtype(name, tensor, FLOATS)

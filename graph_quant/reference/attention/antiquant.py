@@ -1,7 +1,7 @@
-"""How a cache of int8 or int4 becomes numbers: (element + offset) * scale, with scales of six shapes.
+"""Dequantisation of int8 and int4 caches: ``(element + offset) * scale``, with scales of six shapes.
 
-Modes: 0 one scale or one a channel, 1 one a token, 2 one a head, 3 one a token and head, 4 and 5 as 1 and 3 with the
-scales in blocks like the cache.
+Modes: 0 per tensor or per channel, 1 per token, 2 per head, 3 per token and head, 4 and 5 as 1 and 3 with the scales in
+blocks like the cache.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ PER_CHANNEL, PER_TOKEN, PER_HEAD, PER_TOKEN_HEAD, PAGED_PER_TOKEN, PAGED_PER_TOK
 
 
 def unpack_int4(x: Tensor) -> Tensor:
-    """``x``, its int4 elements unpacked: they come eight in an int32."""
+    """``x`` with int4 elements unpacked from int32, which packs eight of them."""
     return int4.unpack(x) if x.dtype == torch.int32 else x
 
 
 @dataclass(frozen=True)
 class CacheScales:
-    """The scale and offset of a key or value cache, and how they are laid out."""
+    """Scale and offset of a key or value cache, and the mode that says their layout."""
 
     mode: int
     scale: Tensor
     offset: Tensor | None
 
     def of_sequence(self, batch: int, first: int, heads: int, tokens: int, blocks: Tensor | None) -> Dequantiser:
-        """The parameters of ``tokens`` tokens of one sequence, from token ``first`` of its batch on."""
+        """The parameters of ``tokens`` tokens of one sequence, starting at token ``first`` of its batch."""
 
         def fitted(x: Tensor) -> Tensor:
             return _reshape_parameter(x.float(), self.mode, batch, first, heads, tokens, blocks)
@@ -40,13 +40,13 @@ class CacheScales:
 
 @dataclass(frozen=True)
 class Dequantiser:
-    """Scale and offset, each to be broadcast over (head, token, channel)."""
+    """Scale and offset, broadcast over (head, token, channel)."""
 
     scale: Tensor
     offset: Tensor | None
 
     def apply(self, x: Tensor, head: int, start: int) -> None:
-        """Dequantises in place float32 elements (token, channel) of one head, the first of them token ``start``."""
+        """Dequantises float32 elements (token, channel) of one head in place; the first row is token ``start``."""
         if self.offset is not None:
             x += _slice_parameter(self.offset, head, start, x.size(0))
         x *= _slice_parameter(self.scale, head, start, x.size(0))

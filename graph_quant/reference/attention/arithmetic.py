@@ -1,8 +1,8 @@
-"""What each kernel makes of scores, weights and the weighted sum: where the attention kernels differ.
+"""Arithmetic of scores, weights and the weighted sum, where the attention kernels differ.
 
-All of them work in float32. In the kernels' order: the scores are q k; they are scaled; the weights are exp(score - the
-row's largest); their sum is taken before they are rounded to the type of the second product; the weighted sum of values
-is divided by it.
+All kernels compute in float32, in this order: scores are ``q @ k.T``; they are scaled; weights are
+``exp(score - row maximum)``; their sum is taken before they are rounded to the dtype of the second matmul; the weighted
+sum of values is divided by it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ def _rounded_int8(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Float kernels: weights are rounded to the type of ``value``; a quantised cache keeps them as they are."""
+    """Float kernels: weights are rounded to the dtype of ``value``, and stay float32 for a quantised cache."""
 
     scale: float
     weight_dtype: torch.dtype = torch.float32
 
     def scores(self, products: Tensor, rows: Tensor) -> Tensor:  # noqa: ARG002
-        """The scores of q k, (row, key); ``rows`` are the rows of query that they are of."""
+        """Scores (row, key) from the dot products; ``rows`` are the indices of the query rows."""
         return products.mul_(self.scale)
 
     def weights(self, exponentials: Tensor) -> Tensor:
-        """What multiplies the values."""
+        """The weights that multiply the values."""
         if self.weight_dtype == torch.float32:
             return exponentials
         return exponentials.to(self.weight_dtype).float()
@@ -43,7 +43,7 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Int8Prompt(Arithmetic):
-    """int8 query, key and value of the prompt kernel: both products are dequantised to float16, weights are int8."""
+    """int8 query, key and value of the prompt kernel: both matmuls are dequantised to float16, weights are int8."""
 
     dequant_scale1: float = 1.0
     quant_scale1: float = 1.0
@@ -61,9 +61,9 @@ class Int8Prompt(Arithmetic):
 
 @dataclass(frozen=True)
 class Int8Latent(Arithmetic):
-    """int8 query, key and value with rope parts: one scale for each row of query, taken for the rope part as well.
+    """int8 query, key and value with rope parts: one scale per row of query, applied to the rope part as well.
 
-    The rope part of query must therefore come divided by the scales of query and key, as npu_mla_prolog_v3 leaves it.
+    The rope part of query must therefore be divided by the scales of query and key, as npu_mla_prolog_v3 returns it.
     """
 
     row_scale: Tensor | None = None

@@ -1,8 +1,8 @@
-"""Attention as ATB has it: one token of each sequence over a paged cache, and whole sequences one after the other.
+"""ATB's attention of one token per sequence over a paged cache, and of packed sequences over themselves.
 
-In float32 but for weights, which are rounded to the dtype of the values before the second product; the result is
-rounded once. Results are written to ``out``; what no sequence reaches there stays as it is. A mask of float16 is added
-to the scores; of bfloat16 the kernels for whole sequences make -3e38 of each 1 first.
+Float32, except that weights are rounded to the dtype of the values before the second matmul; the result is rounded
+once. Results are written to ``out``; rows that belong to no sequence stay unchanged. A float16 mask is added to the
+scores. A bfloat16 mask is multiplied by -3e38 first by the kernels for packed sequences.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def attend_paged(
     out: Tensor,
     mask: Tensor | None = None,
 ) -> None:
-    """Writes the attention of one token of each sequence; ``mask`` (sequence, head, 1, key) is added to its scores."""
+    """Writes the attention of one token per sequence; ``mask`` (sequence, head, 1, key) is added to its scores."""
     blocks, size = caches[0].shape[:2]
     arithmetic = Arithmetic(scale, caches[1].dtype)
     for sequence, length in enumerate(lengths):
@@ -83,7 +83,7 @@ def paged_attention_v2(
     has_mask: bool,
     out: Tensor,
 ) -> Tensor:
-    """The same, with ``mask`` added to the scores; (head, 1, key) is one for all sequences."""
+    """As ``paged_attention``, with ``mask`` added to the scores; (head, 1, key) is shared by all sequences."""
     op, most = "_npu_paged_attention_v2", block_table.size(1) * key_cache.size(1)
     expanded_mask = None
     if has_mask and mask is not None:
@@ -97,12 +97,12 @@ def paged_attention_v2(
 
 
 def empty_workspace(query: Tensor) -> Tensor:
-    """A workspace of no bytes: the host computes without one."""
+    """An empty workspace: the host needs none."""
     return torch.empty(0, dtype=torch.uint8, device=query.device)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """Tokens (token, head * channel) or (token, head, channel), heads first."""
+    """(token, head * channel) or (token, head, channel) as (head, token, channel)."""
     return x.reshape(x.size(0), heads, -1).transpose(0, 1)
 
 
@@ -121,7 +121,7 @@ def attend_packed(
     num_kv_heads: int,
     out: Tensor,
 ) -> None:
-    """Writes the attention of sequences over themselves; ``shifts`` gives what is added to the scores of each."""
+    """Writes the self-attention of packed sequences; ``shifts`` returns what is added to the scores of one."""
     query, key, value = tensors
     check_sum(op, "seq_len", lengths, query.size(0))
     q, k, v = (
@@ -150,7 +150,7 @@ def flash_attention(
     num_kv_heads: int,
     out: Tensor,
 ) -> tuple[()]:
-    """Writes the attention of sequences over themselves; ``mask`` is added to their scores."""
+    """Writes the self-attention of packed sequences; ``mask`` is added to their scores."""
     op, masks = "_npu_flash_attention", mask.reshape(-1, *mask.shape[-2:])
 
     def shift(sequence: int, length: int) -> Tensor:
@@ -172,7 +172,7 @@ def flash_attention_unpad(
     num_kv_heads: int,
     out: Tensor,
 ) -> tuple[()]:
-    """Writes the attention of sequences over themselves, without a mask."""
+    """Writes the self-attention of packed sequences without a mask."""
     op = "_npu_flash_attention_unpad"
     lengths = checked_lengths(op, "seq_len", seq_len, query.size(0))
     attend_packed(op, (query, key, value), lambda *_: None, lengths, scale_value, num_heads, num_kv_heads, out)

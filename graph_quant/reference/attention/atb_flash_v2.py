@@ -1,9 +1,8 @@
-"""ATB's _npu_flash_attention_v2: the attention of sequences over themselves under a mask with slopes, or none.
+"""ATB's _npu_flash_attention_v2: self-attention of packed sequences under a mask, with ALiBi slopes or without.
 
-Arithmetic is that of _npu_flash_attention. A mask of ALiBi is added to the scores as it is. Of a compressed one the
-kernel makes ``slope * (mask + what a block of 128 lies further left)``: for a mask that falls by one from key to key,
-which all are refused but, ``slope * (mask[0, 0] + query - key)``. What stands above the diagonal is read within its
-block of 128, and hidden behind it.
+Arithmetic as for _npu_flash_attention. An ALiBi mask is added to the scores unchanged. A compressed mask is expanded by
+the kernel in blocks of 128 columns: for a mask that decreases by one per key, the only one that is accepted, this is
+``slope * (mask[0, 0] + query - key)``. Keys above the diagonal are read within their block of 128 and hidden beyond it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .atb import BFLOAT16_MASK_VALUE, attend_packed, checked_lengths
 OP = "_npu_flash_attention_v2"
 NORM, ALIBI, COMPRESSED = 1, 2, 4
 SIDE, BLOCK = 256, 128
-# What is added to a score so that no score that float16 knows is seen beside another.
+# Added to a score, it makes the weight vanish beside any other float16 score.
 HIDES = -10000.0
 
 

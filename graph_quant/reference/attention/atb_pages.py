@@ -1,4 +1,4 @@
-"""Attention as ATB has it of several tokens of each sequence over a paged cache, and with one cache for both.
+"""ATB's attention of several tokens per sequence over a paged cache, and over one cache for keys and values.
 
 Queries are the last tokens of their sequences. Arithmetic as in ``atb``.
 """
@@ -20,7 +20,7 @@ from .sequence_attention import CachedTokens, ScoreMod, attend
 
 @dataclass(frozen=True)
 class PagedCache:
-    """Keys and values in blocks, and the blocks of each sequence."""
+    """Keys and values in blocks, and the block table."""
 
     op: str
     key: Tensor
@@ -49,7 +49,7 @@ def attend_last_tokens(
     scale: float,
     out: Tensor,
 ) -> None:
-    """Writes the attention of the last tokens of sequences, packed heads first in ``query``, over their pages."""
+    """Writes the attention of the last tokens of sequences, ``query`` (head, token, channel), over their pages."""
     check_sum(cache.op, "seq_len", lengths[0], query.size(1))
     start = 0
     for sequence, (queries, keys) in enumerate(zip(*lengths, strict=True)):
@@ -79,7 +79,7 @@ def paged_attention_splitfuse(
     scale_value: float,
     out: Tensor,
 ) -> tuple[()]:
-    """Each query has a row of ``mask``, which is added to its scores."""
+    """Paged attention in which row i of ``mask`` is added to the scores of query i."""
     cache = PagedCache("_npu_paged_attention_splitfuse", key_cache, value_cache, block_table, num_kv_heads)
     keys = checked_lengths(cache.op, "context_lens", context_lens, min(cache.most, mask.size(1)))
     lengths = checked_lengths(cache.op, "seq_len", seq_len, query.size(0)), keys
@@ -104,7 +104,7 @@ def flash_attention_qlens(
     scale_value: float,
     out: Tensor,
 ) -> tuple[()]:
-    """Each query sees the keys up to its own place; ``mask`` is the kernel's table."""
+    """Causal paged attention; ``mask`` is the kernel's triangle table."""
     cache = PagedCache("_npu_flash_attention_qlens", key_cache, value_cache, block_table, num_kv_heads)
     check_triangle(cache.op, mask)
     keys = checked_lengths(cache.op, "context_lens", context_lens, cache.most)
@@ -119,7 +119,7 @@ def flash_attention_qlens(
 
 
 def check_triangle(op: str, mask: Tensor) -> None:
-    """A table that hides what is above its diagonal: by 1 in bfloat16, by -10000 or less in float16."""
+    """Refuses a mask that is not triangular: 1 above the diagonal in bfloat16, -10000 or less in float16."""
     masked = mask == 1 if mask.dtype == torch.bfloat16 else mask <= -10000
     expected = torch.ones(mask.shape[-2:], dtype=torch.bool).triu(1)
     if not (torch.equal(masked, expected.expand_as(masked)) and torch.equal(mask != 0, masked)):
@@ -137,6 +137,6 @@ def paged_mla(
     mla_vheadsize: int,
     out: Tensor,
 ) -> tuple[()]:
-    """One token of each sequence; its values are the first channels of its keys."""
+    """Paged attention of one token per sequence, whose values are the first channels of its keys."""
     values = key_cache[..., :mla_vheadsize]
     return paged_attention(query, key_cache, values, num_kv_heads, scale_value, block_table, context_lens, out)

@@ -1,10 +1,9 @@
-"""ATB's attention of sequences whose first keys are in pages already: queries are the last tokens of their sequences.
+"""ATB's attention over a paged prefix: queries are the last tokens of their sequences, all keys are in pages.
 
-Arithmetic as in ``atb``. Without slopes a query sees the keys up to its own place. Of a mask for slopes, which has the
-first 256 rows and columns of a larger one, the kernel reads the second 128 rows for all keys that are not in the
-query's own block of 128, and adds 128 for each block further left; of roots, it does so to their squares. Then it
-multiplies by the slope. A mask that does not depend on the distance alone is refused: from which rows it is read is
-then a tiling's business.
+Arithmetic as in ``atb``. Without slopes the attention is causal. A mask for slopes has the first 256 rows and columns
+of a larger one. For keys outside of the query's own block of 128 the kernel reads its second 128 rows and adds 128 for
+each block further left; for square roots it does so to their squares. Then it multiplies by the slope. A mask that does
+not depend on the distance alone is refused, because the rows that are read then depend on the tiling.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SIDE, BLOCK = 256, 128
 
 
 def _distances(op: str, mask: Tensor) -> Tensor:
-    """What ``mask`` has for each distance of a query from a key, from 1 - SIDE on."""
+    """The values of ``mask`` by distance of query and key, starting at distance 1 - SIDE."""
     wide = mask.float()
     positions = torch.arange(SIDE, device=mask.device)
     by_distance = torch.cat([wide[0].flip(0), wide[1:, 0]])
@@ -35,11 +34,11 @@ def _distances(op: str, mask: Tensor) -> Tensor:
 
 
 def _shifts(kind: int, distances: Tensor, slopes: Tensor, queries: int, keys: int) -> Tensor:
-    """What is added to the scores, (heads, queries, keys)."""
+    """The shift of the scores, (heads, queries, keys)."""
     rows = torch.arange(keys - queries, keys, device=slopes.device).unsqueeze(1)
     columns = torch.arange(keys, device=slopes.device)
     further = (rows // BLOCK - columns // BLOCK - 1).clamp(min=0) * BLOCK
-    # What is above the diagonal is read within the query's own block, and no block behind it is looked at.
+    # Keys above the diagonal are read within the query's own block; blocks after it are skipped.
     steps = distances[(rows - columns - further).clamp(min=1 - SIDE) + SIDE - 1]
     rooted = torch.where(further > 0, (steps * steps + further).sqrt(), steps)
     steps = rooted if kind == ROOTS else steps + further
@@ -59,7 +58,7 @@ def prefix_attention(
     scale: float,
     out: Tensor,
 ) -> Tensor:
-    """Writes to ``out``; ``names`` are what the operator calls the lengths of queries and of keys."""
+    """Writes to ``out``; ``names`` are the argument names of the lengths of queries and keys."""
     most = (query.size(0), cache.most)
     queries, keys = (
         checked_lengths(cache.op, name, torch.tensor(list(values)), limit)
@@ -113,11 +112,11 @@ def self_attention_prefix_encoder(
     query: Tensor,
     seqlen: Sequence[int],
     kv_seqlen: Sequence[int],
-    mask_type: str | None,  # noqa: ARG001 (it is the kind)
+    mask_type: str | None,  # noqa: ARG001 (given by kind)
     kind: int,
     **arguments: Any,
 ) -> Tensor:
-    """The same in a tensor of its own."""
+    """As ``self_attention_prefix_encoder_out``, in a new tensor."""
     if sum(seqlen) != query.size(0) or not all((*seqlen, *kv_seqlen)):
         raise Refusal(
             f"npu_self_attention_prefix_encoder: without output the lengths must be above 0 and seqlen add up to "
@@ -142,13 +141,13 @@ def self_attention_prefix_encoder_out(
     kind: int,
     output: Tensor,
 ) -> Tensor:
-    """The same in ``output``."""
+    """Writes the attention to ``output``."""
     cache = make_paged_cache("npu_self_attention_prefix_encoder", key, value, block_tables, kv_headnum)
     lengths, names = (seqlen, kv_seqlen), ("seqlen", "kv_seqlen")
     return prefix_attention(cache, query, names, lengths, kind, mask, slopes, q_headnum, qk_scale, output)
 
 
 def make_paged_cache(op: str, key: Tensor, value: Tensor, table: Tensor, heads: int) -> PagedCache:
-    """Caches whose heads may stand side by side in a row."""
+    """A paged cache from tensors whose last dimension may be heads * channels."""
     key, value = (cache.reshape(*cache.shape[:2], heads, -1) for cache in (key, value))
     return PagedCache(op, key, value, table, heads)

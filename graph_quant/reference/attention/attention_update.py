@@ -1,4 +1,4 @@
-"""npu_attention_update: joins attention over parts of the keys, each given by its result and logarithm of sums."""
+"""npu_attention_update: merges attention over parts of the keys, each given by its result and log-sum-exp."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def attention_update(lse: Sequence[Tensor], local_out: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """The result over all keys, and its logarithm of sums of exponentials. In float32, part by part."""
+    """The result over all keys and its log-sum-exp, computed in float32 part by part."""
     parts = torch.stack(list(lse))
     largest = parts.amax(0)
     total = largest + (parts - largest).exp().sum(0).log()
@@ -25,7 +25,7 @@ def attention_update_node(
     lse: Sequence[Tensor],
     go: Sequence[Tensor],
     *,
-    update_type: int,  # noqa: ARG001 - the logarithms are given in both types
-    sp: int,  # noqa: ARG001 - as many as there are
+    update_type: int,  # noqa: ARG001 - the log-sum-exp is returned in both types
+    sp: int,  # noqa: ARG001 - the number of parts
 ) -> tuple[Tensor, Tensor]:
     return attention_update(lse, go)

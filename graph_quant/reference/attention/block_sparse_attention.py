@@ -1,7 +1,7 @@
-"""npu_block_sparse_attention: softmax(scale q k) v over the blocks of keys that a mask shows each block of queries.
+"""npu_block_sparse_attention: ``softmax(scale * q @ k.T) @ v`` over the key blocks that a mask selects per query block.
 
-In float32; weights are rounded to query's dtype for the product with value. A query without a block is refused: no
-document says what it gives.
+Float32; weights are rounded to query's dtype for the matmul with value. A query without a visible block is refused: its
+result is undocumented.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def sequence_spans(op: str, name: str, layout: str, lengths: Sequence[int] | Non
 def expand_block_mask(
     op: str, mask: Tensor, block_shape: Sequence[int], sequence: int, queries: int, keys: int
 ) -> Tensor:
-    """(head, query, key), of one sequence."""
+    """True where one sequence is masked, (head, query, key)."""
     shown = mask[sequence].bool()
     hidden = shown.logical_not().repeat_interleave(block_shape[0], 1)[:, :queries]
     hidden = hidden.repeat_interleave(block_shape[1], 2)[:, :, :keys]
@@ -53,7 +53,7 @@ def block_sparse_attention(
     actual_seq_lengths_kv: Sequence[int] | None,
     softmax_lse_flag: int | None,
 ) -> tuple[Tensor, Tensor]:
-    """The attention, and the logarithms of the sums of exponentials, zeros where they are not asked for."""
+    """The attention and its log-sum-exp, which is zeros unless ``softmax_lse_flag``."""
     q, k, v = (to_bnsd(tensor, q_input_layout, 1) for tensor in (query, key, value))
     group = q.size(1) // k.size(1)
     out, lse = torch.zeros(q.shape), torch.zeros(*q.shape[:3], 1)

@@ -1,8 +1,8 @@
-"""npu_block_sparse_attention_backward: the gradients of query, key and value, from the logarithms of the sums.
+"""npu_block_sparse_attention_backward: the gradients of query, key and value, from the log-sum-exp.
 
-``p = exp(scale q k - lse)``, ``dv = p.T do``, ``ds = p (do v.T - sum(do out))``, ``dq = scale ds k``, ``dk = scale ds.T
-q``. In float32; p and ds are rounded to query's dtype before their products, as the unit that multiplies takes nothing
-else. A device adds the parts of dk and dv in any order.
+``p = exp(scale * q @ k.T - lse)``, ``dv = p.T @ do``, ``ds = p * (do @ v.T - sum(do * out))``, ``dq = scale * ds @ k``,
+``dk = scale * ds.T @ q``. Float32; p and ds are rounded to query's dtype before their matmuls, because the matrix unit
+takes no other dtype. A device accumulates dk and dv in any order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def block_sparse_attention_backward(
     q_input_layout: str,
     scale_value: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The three gradients; zeros where no sequence is."""
+    """The three gradients; zeros for tokens outside of all sequences."""
     tensors = (query, key, value, d_out, attention_out, softmax_lse)
     q, k, v, upstream, out, lse = (to_bnsd(tensor, q_input_layout, 1).float() for tensor in tensors)
     gradients = [torch.zeros(tensor.shape) for tensor in (q, k, v)]

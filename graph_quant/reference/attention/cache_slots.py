@@ -1,8 +1,8 @@
-"""Writing tokens into a cache (blocks, block size, 1, channels), by the modes of npu_mla_prolog_v3.
+"""Writes of tokens into a cache (blocks, block size, 1, channels), by the cache modes of npu_mla_prolog_v3.
 
-PA_BSND and PA_NZ take a slot for each token, negative for none; PA_BLK_BSND and PA_BLK_NZ a block for each run of block
-size tokens of a sequence; BSND and TND put the tokens where they stand. The modes with NZ keep a block as (channels /
-c, block size, c) with 32 bytes in c.
+PA_BSND and PA_NZ take a slot per token, negative for none; PA_BLK_BSND and PA_BLK_NZ a block per run of block-size
+tokens of a sequence; BSND and TND have one slot per token in order. The NZ modes store a block as (channels / c, block
+size, c) with 32 bytes in c.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MODES = (*BY_SLOT, *BY_BLOCK, *IN_PLACE)
 
 @value_check
 def check_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
-    """``cache_index``, refused where it points behind the cache."""
+    """``cache_index``, refused where it exceeds the cache."""
     wrong = (cache_index.flatten() >= slots).nonzero()
     if wrong.numel():
         index = int(wrong[0])
@@ -33,7 +33,7 @@ def check_slots(op: str, cache_index: Tensor, slots: int) -> Tensor:
 def compute_slots(
     op: str, mode: str, cache: Tensor, cache_index: Tensor | None, tokens: Sequence[int], ends: Tensor | None
 ) -> Tensor | None:
-    """The slot of each token; ``tokens`` are T, or batches and their tokens. None: where they stand."""
+    """The slot of each token; ``tokens`` is (T,) or (batch, tokens). None: slots in the order of the tokens."""
     if cache_index is None:
         return None
     size = cache.size(1)
@@ -48,7 +48,7 @@ def compute_slots(
 
 
 def _slots_of_sequences(blocks: Tensor, ends: Tensor, tokens: int, size: int) -> Tensor:
-    """Sequences one after the other, each with blocks of its own."""
+    """The slots of packed sequences, each with blocks of its own."""
     starts = torch.cat([ends.new_zeros(1), ends[:-1]]).long()
     runs = -(-(ends.long() - starts) // size)
     first_run = torch.cat([runs.new_zeros(1), runs.cumsum(0)[:-1]])

@@ -1,10 +1,10 @@
-"""The lightning indexer in its warm-up: what its softmax needs, and its loss against attention with the gradients.
+"""Warm-up training of the lightning indexer: statistics of its softmax, and its KL loss against attention.
 
-A token's scores are ``sum over heads of w relu(q k)``, for the keys that it sees: those up to its own place, counted
-from the last. The target is the mean over heads of attention's weights, ``exp(scale q k - max) / sum``; the loss is the
-divergence of Kullback and Leibler of the indexer's softmax from it, probabilities below 1e-8 taken for that in the
-logarithms. The gradient of the scores is the difference of both. In float32; what is multiplied by queries and keys is
-rounded to their dtype first. In which order a device adds, and adds up the gradients of keys, is its own.
+The scores of a token are ``sum over heads of w * relu(q @ k)`` for the keys that it sees: causal, aligned to the last
+key. The target is the mean over heads of attention's weights, ``exp(scale * q @ k - max) / sum``; the loss is the
+Kullback-Leibler divergence of the indexer's softmax from it, with probabilities clamped to 1e-8 in the logarithms. The
+gradient of the scores is the difference of both. Float32; operands of matmuls with queries and keys are rounded to
+their dtype first. The order of summation is the device's own.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def _causal_mask(scores: Tensor) -> Tensor:
 
 
 def _dot_products(query: Tensor, key: Tensor) -> Tensor:
-    """(heads, rows, keys) of (rows, heads, channels) and (keys, heads or one, channels)."""
+    """Dot products (heads, rows, keys) of (rows, heads, channels) and (keys, heads or 1, channels)."""
     return query.transpose(0, 1).float() @ key.permute(1, 2, 0).float()
 
 
 def _scores(query: Tensor, key: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """The scores of one sequence, (rows, keys), and the products of each head behind their relu."""
+    """The scores of one sequence, (rows, keys), and the dot products of each head after ReLU."""
     seen = _dot_products(query, key).relu_()
     scores = (seen * weights.t().unsqueeze(-1).float()).sum(0)
     return scores.masked_fill_(_causal_mask(scores), -torch.inf), seen
@@ -54,7 +54,7 @@ def softmax_lse(
     actual_seq_klen: Ends,
     layout: str,
 ) -> tuple[Tensor, Tensor]:
-    """The largest score of each token, and the sum of the exponentials of what the others are below it."""
+    """The largest score m of each token, and the sum of ``exp(score - m)``."""
     largest, total = [], []
     spans = (
         sequence_indices(layout, query_index, actual_seq_qlen),
@@ -72,7 +72,7 @@ def softmax_lse(
 
 
 def _target(query: Tensor, key: Tensor, largest: Tensor, total: Tensor, scale: float) -> Tensor:
-    """The mean over heads of attention's weights, of one sequence; maxima and sums are (heads, rows, 1)."""
+    """The mean over heads of the attention weights of one sequence; maxima and sums are (heads, rows, 1)."""
     scores = _dot_products(query, key).mul_(scale)
     scores.masked_fill_(_causal_mask(scores), -torch.inf)
     return (scores - largest).exp_().div_(total).sum(0) * (1.0 / query.size(1))
@@ -99,7 +99,7 @@ def grad_kl_loss(
     if query_rope is not None and key_rope is not None:
         query, key = torch.cat([query, query_rope], -1), torch.cat([key, key_rope], -1)
     if layout == "TND":
-        # Tokens first, as everywhere else.
+        # Tokens first, as in the other tensors.
         softmax_max, softmax_sum = softmax_max.transpose(0, 1), softmax_sum.transpose(0, 1)
         softmax_max_index, softmax_sum_index = softmax_max_index[0], softmax_sum_index[0]
     else:

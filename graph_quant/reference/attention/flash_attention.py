@@ -1,4 +1,4 @@
-"""npu_prompt_flash_attention and npu_incre_flash_attention: attention of a prompt, and of one token after it."""
+"""npu_prompt_flash_attention and npu_incre_flash_attention: attention of a prompt, and of one decoded token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROMPT, INCRE = "npu_prompt_flash_attention", "npu_incre_flash_attention"
 
 
 def flash_attention(operands: Operands, attrs: Attributes) -> Tensor:
-    """The result alone."""
+    """The attention without its log-sum-exp."""
     return fused_attention(operands, attrs)[0]
 
 

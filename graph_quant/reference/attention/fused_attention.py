@@ -1,4 +1,4 @@
-"""Attention for inference: sequence by sequence, from whatever layout, cache and attributes a call has."""
+"""Attention for inference, computed sequence by sequence, for every layout, cache form and attribute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LATENT, _CAUSAL = 512, 3
 
 
 def fused_attention(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tensor]:
-    """The result in its layout, and the logarithms of sums of exponentials: (T, head, 1) or (batch, head, token, 1)."""
+    """The result in its layout, and the log-sum-exp: (T, head, 1) or (batch, head, token, 1)."""
     query = _concat_rope(operands.query, operands.query_rope, attrs)
     out = torch.zeros(*query.shape[:3], value_channels(operands, attrs))
     lse = torch.full(query.shape[:3], torch.inf)
@@ -50,7 +50,7 @@ def _format_lse(lse: Tensor, attrs: Attributes) -> Tensor:
 
 
 def _concat_rope(x: Tensor, rope: Tensor | None, attrs: Attributes) -> Tensor:
-    """Query as (batch, head, token, channel), the channels of its rope part after its own."""
+    """Query as (batch, head, token, channel), with the channels of its rope part appended."""
     first = to_bnsd(x, attrs.layout, attrs.num_heads)
     if rope is None:
         return first
@@ -72,7 +72,7 @@ def _query_spans(operands: Operands, attrs: Attributes, query: Tensor) -> list[T
 def _check_packed(
     operands: Operands, attrs: Attributes, tokens: int, queries: list[TokenSpan], source: _KeyValueSource
 ) -> None:
-    """The kernel of packed sequences takes no token beside them, and in mode 3 no more queries than keys."""
+    """The kernel of packed sequences takes no tokens outside of them, and in mode 3 no more queries than keys."""
     is_latent = operands.query_rope is not None and operands.query.size(-1) == _LATENT
     if not attrs.is_packed or is_latent or operands.key.dtype != operands.query.dtype:
         return
@@ -93,7 +93,7 @@ def _check_packed(
 
 
 def _check_offset(operands: Operands, attrs: Attributes, sequence: int, queries: int, keys: int) -> None:
-    """Kernels quantise no row that sees nothing by its place, and refuse offsets where there are such rows."""
+    """Kernels refuse an offset where the position of a query hides all keys: they do not quantise such rows."""
     is_padded = operands.query_padding_size is not None or operands.kv_padding_size is not None
     mode = attrs.sparse_mode if operands.atten_mask is not None else masks.MASK_ALONE
     if operands.quant_offset2 is None or (mode == 0 and is_padded):
@@ -105,18 +105,18 @@ def _check_offset(operands: Operands, attrs: Attributes, sequence: int, queries:
     }
     if is_void.get(mode, False):
         raise Refusal(
-            f"{attrs.op}: {attrs.name('quant_offset2')} must be None where a query sees no key by its place, got a "
+            f"{attrs.op}: {attrs.name('quant_offset2')} must be None where a query sees no key by its position, got a "
             f"tensor beside {queries} queries and {keys} keys of sequence {sequence} in sparse_mode {mode}"
         )
 
 
 def _padding(size: Tensor | None) -> int:
-    """How many tokens stand after a sequence; -1 where the sequence comes first."""
+    """The number of padding tokens after a sequence; -1 where sequences are aligned to the left."""
     return -1 if size is None else max(0, int(size.reshape(-1)[0]))
 
 
 class _KeyValueSource:
-    """The keys and values of each sequence, wherever they are."""
+    """The keys and values of each sequence, dense or paged."""
 
     def __init__(self, operands: Operands, attrs: Attributes, sequences: int) -> None:
         self.operands, self.attrs = operands, attrs
@@ -151,7 +151,7 @@ class _KeyValueSource:
         return token_spans.batched_spans(op, name, lengths, batches, tokens, padding)
 
     def sequence(self, index: int) -> tuple[CachedTokens, CachedTokens, TokenSpan]:
-        """The keys and values of sequence ``index``, and where they stand in masks."""
+        """The keys and values of sequence ``index``, and their span in masks."""
         span = self.spans[index]
         blocks = None
         if self.operands.block_table is None:
@@ -214,7 +214,7 @@ def _prefix_length(operands: Operands, attrs: Attributes) -> int:
 def _cache_scales(
     operands: Operands, attrs: Attributes
 ) -> tuple[antiquant.CacheScales | None, antiquant.CacheScales | None]:
-    """How key and value are dequantised: by scales of their own, by the halves of one tensor, or not at all."""
+    """The scales of key and value: two tensors, the halves of one tensor, or none."""
     if operands.query.dtype == torch.int8:
         return None, None
     if operands.key_antiquant_scale is not None and operands.value_antiquant_scale is not None:
@@ -257,12 +257,12 @@ def _arithmetic(operands: Operands, attrs: Attributes, query: TokenSpan) -> Arit
 
 
 def _scale_layout(attrs: Attributes) -> str:
-    """The scales of query stand as query does, without channels."""
+    """The layout of the scales of query: that of query without channels."""
     return "BSND" if attrs.layout == "BSH" else attrs.layout
 
 
 def _read_scalar(x: Tensor | None) -> float:
-    """One number; a uint64 or int64 holds the bits of a float32."""
+    """The value of a one-element tensor; uint64 and int64 hold the bits of a float32."""
     if x is None:
         return 1.0
     if x.dtype in (torch.uint64, torch.int64):
@@ -280,7 +280,7 @@ class _ScoreMods:
         if mode == masks.TREE and mask is not None:
             self.tree = masks.Tree(attrs.op, mask, attrs.actual_seq_lengths if attrs.is_packed else None)
             mask, mode = None, masks.MASK_ALONE
-        # One query without a rope part goes to a kernel that knows masks only, and takes tables as "nothing hidden".
+        # One query without a rope part goes to a kernel that has no sparse modes, and reads tables as "nothing hidden".
         is_decode = tokens == 1 and operands.query_rope is None and not (attrs.is_packed or attrs.knows_modes)
         if mask is not None and mode >= (3 if is_decode else 2):
             masks.check_table(attrs.op, mask)
@@ -292,7 +292,7 @@ class _ScoreMods:
         self.mask = masks.Mask(mode, dense_mask, attrs.pre_tokens, attrs.next_tokens)
 
     def of(self, sequence: int, query: TokenSpan, key: TokenSpan, keys: int) -> ScoreMod:
-        """What the queries of one sequence see."""
+        """The mask, shift and sink of one sequence."""
         by_position = self.mask.by_position(query.length, keys)
         by_mask = self.mask.by_mask(TokenSpan(sequence, query.start, query.stop), key)
         if self.tree is not None:

@@ -1,4 +1,4 @@
-"""Inference attention as one step to a tracer: how far it goes depends on values of its operands."""
+"""Inference attention as one opaque operator for tracers: its control flow depends on values of its operands."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _step = step(
 def fused_attention_op(
     operands: Operands, attrs: Attributes, lengths: Sequence[Tensor | None]
 ) -> tuple[Tensor, Tensor]:
-    """``fused_attention`` with lengths in tensors."""
+    """``fused_attention`` with the lengths as tensors."""
     numbers = [int(getattr(attrs, name)) for name in _NUMBERS]
     tensors = [getattr(operands, field.name) for field in fields(operands)]
     return _step(  # type: ignore[no-any-return]

@@ -1,8 +1,8 @@
-"""npu_fused_floyd_attention: attention over the ways from i to k through every j, as triangles of pairs need it.
+"""npu_fused_floyd_attention: attention over the paths from i to k through every j (triangle attention over pairs).
 
-``softmax over j of scale (q_ik k_ij + q_ik k_jk)``, times ``v_ij + v_jk``, and its gradient, i by i. In float32;
-weights and the slopes of scores are rounded to query's dtype before their products. What a mask hides altogether is
-refused: no document says what it gives.
+``softmax over j of scale * (q_ik @ k_ij + q_ik @ k_jk)``, times ``v_ij + v_jk``, and its gradient, row i by row i.
+Float32; weights and the gradients of scores are rounded to query's dtype before their matmuls. A row that the mask
+hides completely is refused: its result is undocumented.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _check_mask(mask: Tensor | None) -> None:
 
 
 def _scores(query: Tensor, near: Tensor, far: Tensor) -> Tensor:
-    """(batch, heads, k, j) of (batch, heads, k, c), (batch, heads, j, c) and (batch, heads, j, k, c)."""
+    """Scores (batch, heads, k, j) from (batch, heads, k, c), (batch, heads, j, c) and (batch, heads, j, k, c)."""
     return query @ near.mT + torch.einsum("bhkc,bhjkc->bhkj", query, far)
 
 

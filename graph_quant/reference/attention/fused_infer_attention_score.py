@@ -16,7 +16,7 @@ OP = "npu_fused_infer_attention_score"
 
 
 def fused_infer_attention_score(operands: Operands, attrs: Attributes) -> tuple[Tensor, Tensor]:
-    """The result and the logarithms of sums of exponentials, which are empty where they are not asked for."""
+    """The attention and its log-sum-exp, which is empty unless ``softmax_lse_flag``."""
     return fused_attention(operands, attrs)
 
 
@@ -67,7 +67,7 @@ def fused_infer_attention_score_node(
     softmax_lse_flag: bool = False,
     key_antiquant_mode: int = 0,
     value_antiquant_mode: int = 0,
-    query_quant_mode: int = 0,  # noqa: ARG001 - said by dequant_scale_query
+    query_quant_mode: int = 0,  # noqa: ARG001 - implied by dequant_scale_query
     pse_type: int = 0,  # noqa: ARG001 - of Ascend 950
     out_dtype: int = 0,  # noqa: ARG001 - of Ascend 950
 ) -> tuple[Tensor, Tensor]:
@@ -86,7 +86,7 @@ def fused_infer_attention_score_node(
 
 
 def _only(name: str, tensors: Sequence[Tensor]) -> Tensor:
-    """GE takes a list with a tensor for each batch as well, which no torch operator can pass."""
+    """The only tensor of a GE list input; no torch operator passes one tensor per batch."""
     if len(tensors) != 1:
         raise Refusal(f"{OP}: {name} must be one tensor, got {len(tensors)}")
     return tensors[0]

@@ -1,8 +1,8 @@
-"""npu_fusion_attention and its gradient: softmax(scale * (q k + pse), masked) v, dropped where bits say so.
+"""npu_fusion_attention and its gradient: ``softmax(mask(scale * (q @ k.T + pse))) @ v`` with dropout of weights.
 
-A sink is a score a head that takes weight and gives nothing; the sum of exponentials is with it.
-Scores, weights and their sum are float32; weights are rounded to query's dtype for the product with value, and so are
-the gradients of scores for theirs.
+A sink is a score per head that takes weight and has no value; the sum of exponentials includes it. Scores, weights and
+their sum are float32; weights are rounded to query's dtype for the matmul with value, and so are the gradients of
+scores for their matmuls.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _round_to(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The result in its layout, and of each row the largest score and the sum of exponentials."""
+    """The result in its layout, and the largest score and the sum of exponentials of each row."""
     q, k, v = call.to_bnsd(query, key, value)
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
@@ -48,11 +48,11 @@ def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tu
 
 
 def _native_forward(call: TrainingCall, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    """The same where nothing but keys that are hidden sets scores apart from products."""
+    """As ``forward``, by the compiled loop, for calls without pse, sink and dropout."""
     batch, heads, tokens, _ = q.shape
     out = empty_in_layout(call.input_layout, batch, heads, tokens, v.size(3), q.dtype)
     largest, total = (torch.empty(batch, heads, tokens, 1 if call.is_packed else COPIES) for _ in range(2))
-    if call.is_packed:  # tokens of no sequence, and of sequences without keys
+    if call.is_packed:  # tokens outside of all sequences, and of sequences without keys
         for tensor in (out, largest, total):
             tensor.zero_()
     for sequence, (queries, keys) in enumerate(pairs):
@@ -68,7 +68,7 @@ def _native_forward(call: TrainingCall, q: Tensor, k: Tensor, v: Tensor, pairs: 
 def _sequence_forward(
     call: TrainingCall, q: Tensor, k: Tensor, v: Tensor, pairs: Pairs, sequence: int, bits: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Of one sequence the result (head, query, channel), and of each row the largest score and the sum."""
+    """The result (head, query, channel) of one sequence, and the largest score and the sum of each row."""
     queries, keys = pairs[sequence]
     scores, void = call.scores(_take(q, queries), _take(k, keys), pairs, sequence)
     largest = scores.amax(-1, keepdim=True)
@@ -95,7 +95,7 @@ def backward(
     softmax_sum: Tensor,
     attention_in: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of query, key, value, pse and sink, the last two empty without one."""
+    """The gradients of query, key, value, pse and sink; the last two are empty where the argument is None."""
     q, k, v = call.to_bnsd(query, key, value)
     gradient, result = (to_bnsd(tensor, call.input_layout, call.head_num).float() for tensor in (dy, attention_in))
     pairs = call.sequences(q, k)

@@ -1,4 +1,4 @@
-"""npu_fusion_attention and its gradient as they are called, and their GE nodes."""
+"""The references of npu_fusion_attention in its versions, their gradients, and the GE nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AS_GIVEN = (
 
 
 def _make_call(op: str, scale: float, arguments: Arguments, rng_state: RngState | None) -> TrainingCall:
-    """The call; later forms of the operator say some of it by other names, and more."""
+    """The call. Later versions of the operator rename some arguments and add others."""
     return TrainingCall(
         op,
         input_layout=arguments["input_layout"].upper(),
@@ -50,7 +50,7 @@ def _concat_rope(arguments: Arguments, name: str) -> Tensor:
 
 
 def compute(**arguments: Any) -> tuple[Any, ...]:
-    """All results; the fourth is empty, and the rest are of dropout: seed and offset where bits are drawn."""
+    """All results; the fourth is empty, the last three belong to dropout: seed and offset of the mask, if any."""
     rng_state = next_seed_and_offset() if arguments["keep_prob"] < 1 and arguments.get("dropout_mask") is None else None
     call = _make_call(OP, arguments["scale"], arguments, rng_state)
     out, largest, total = forward(
@@ -60,7 +60,7 @@ def compute(**arguments: Any) -> tuple[Any, ...]:
 
 
 def compute_v3(**arguments: Any) -> tuple[Tensor, ...]:
-    """All results, seed and offset among them as tensors."""
+    """All results, with seed and offset as tensors."""
     *results, seed, offset, _ = compute(**arguments)
     return (*results, torch.tensor([seed]), torch.tensor([offset]))
 
@@ -74,7 +74,7 @@ def compute_gradients(**arguments: Any) -> tuple[Tensor, ...]:
 
 
 def compute_gradients_v2(**arguments: Any) -> tuple[Tensor, ...]:
-    """The gradients of query, key, value, pse, the rotated parts of query and key, and sink."""
+    """The gradients of query, key, value, pse, the rope parts of query and key, and sink."""
     query, key, value, pse, sink = compute_gradients(**arguments)
     width = arguments["query"].size(-1)
     parts = [gradient.split([width, gradient.size(-1) - width], -1) for gradient in (query, key)]
@@ -113,7 +113,7 @@ def _infer_forward(
 def fusion_attention_forward(
     tensors: Sequence[Tensor], optional: Sequence[Tensor | None], layout: str, scale: float, numbers: Sequence[int]
 ) -> list[Tensor]:
-    """The results in the order of GE's node."""
+    """The results in the order of the GE node."""
     query, key, value = tensors
     out, largest, total = forward(_make_node_call(OP, optional, layout, scale, numbers), query, key, value)
     return [largest, total, out.new_empty(0), out]
@@ -132,7 +132,7 @@ def _infer_backward(
 def fusion_attention_backward(
     tensors: Sequence[Tensor], optional: Sequence[Tensor | None], layout: str, scale: float, numbers: Sequence[int]
 ) -> list[Tensor]:
-    """The gradients in the order of GE's node."""
+    """The gradients in the order of the GE node."""
     return list(backward(_make_node_call(f"{OP}_grad", optional, layout, scale, numbers), *tensors)[:4])
 
 

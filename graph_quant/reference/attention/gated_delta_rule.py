@@ -1,10 +1,10 @@
-"""npu_recurrent_gated_delta_rule and npu_chunk_gated_delta_rule: attention with a state in place of a cache.
+"""npu_recurrent_gated_delta_rule and npu_chunk_gated_delta_rule: linear attention with a recurrent state.
 
-A state (values, keys) forgets and learns with each token: ``S = exp(g) * S``, and by exp(gk) for each channel of keys;
-``S = S + beta * (v - S k) k``; the result is ``S (q * scale)``. All of it is float32, token by token; results and
-states are rounded where they are kept. The recurrent form reads the state of the last token that was accepted and keeps
-one for each token, at the place that ssm_state_indices gives it. The chunk form gives the last state alone; its kernel
-goes over chunks of tokens and rounds products between them: upstream's test holds it to a hundredth of the recurrence.
+The state S (values, keys) of a head decays and is updated with each token: ``S = exp(g) * S``, also by ``exp(gk)`` per
+key channel; ``S = S + beta * (v - S @ k) * k``; the result is ``S @ (q * scale)``. Float32, token by token; results and
+states are rounded when they are stored. The recurrent form starts from the state of the last accepted token and stores
+one state per token, at the index in ssm_state_indices. The chunk form returns the last state only; its kernel processes
+chunks of tokens and rounds matmuls between them: upstream's test compares it with the recurrence to one hundredth.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_TOKENS = 8
 
 
 class _Recurrence:
-    """The tokens of a call in float32, and how a state goes from one to the next."""
+    """The tokens of a call in float32, and the update of a state by one token."""
 
     def __init__(
         self, query: Tensor, key: Tensor, value: Tensor, beta: Tensor, scale: float, g: Tensor | None, gk: Tensor | None
@@ -49,7 +49,7 @@ class _Recurrence:
 
 
 def _checked_lengths(op: str, lengths: Tensor, tokens: int, most: int) -> list[int]:
-    """The length of each sequence, refused where they are not all tokens."""
+    """The length of each sequence, refused where the sum is not the number of tokens."""
     chosen: list[int] = checked_index(op, "actual_seq_lengths", lengths, 1, most + 1).tolist()
     if sum(chosen) != tokens:
         raise Refusal(f"{op}: actual_seq_lengths must add up to the {tokens} tokens, got {sum(chosen)}")
@@ -84,7 +84,7 @@ def recurrent_gated_delta_rule_functional(
     g: Tensor | None,
     gk: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """The results, and a copy of the states with those after each token."""
+    """The results, and a copy of the states that holds the state after each token."""
     steps = _Recurrence(query, key, value, beta, scale, g, gk)
     state_indices = checked_index(OP, "ssm_state_indices", ssm_state_indices, 0, state.size(0)).tolist()
     out, kept, start = torch.empty(value.shape), state.clone(), 0

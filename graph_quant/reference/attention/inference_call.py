@@ -1,4 +1,4 @@
-"""One call of an inference attention operator: its tensors, its numbers, and what they mean together."""
+"""One call of an inference attention operator: its tensors, its attributes, and what follows from them together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .layouts import LAYOUTS, is_packed
 
 @dataclass(frozen=True)
 class Operands:
-    """The tensors of a call, by the names that npu_fused_infer_attention_score gives them."""
+    """The tensors of a call, by their names in npu_fused_infer_attention_score."""
 
     query: Tensor
     key: Tensor
@@ -41,7 +41,7 @@ class Operands:
     learnable_sink: Tensor | None = None
 
 
-# What other operators call the arguments of npu_fused_infer_attention_score.
+# The names in other operators of the arguments of npu_fused_infer_attention_score.
 NAMES: Mapping[str, Mapping[str, str]] = {
     "npu_fused_infer_attention_score_v2": {
         "num_heads": "num_query_heads",
@@ -69,7 +69,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Attributes:
-    """The numbers of a call. ``num_key_value_heads`` of 0 is as many as query has."""
+    """The attributes of a call. ``num_key_value_heads`` 0 means the number of query heads."""
 
     op: str
     input_layout: str = "BSH"
@@ -90,12 +90,12 @@ class Attributes:
     actual_shared_prefix_len: Sequence[int] | None = None
 
     def name(self, argument: str) -> str:
-        """What callers of this operator call an argument."""
+        """The name of an argument in this operator."""
         return NAMES.get(self.op, {}).get(argument, argument)
 
     @property
     def knows_modes(self) -> bool:
-        """Whether one query is masked as several are; the kernel for one alone knows masks and no modes."""
+        """Whether one query is masked by sparse modes; the kernel for a single query has masks only."""
         return self.op == "npu_prompt_flash_attention"
 
     @property
@@ -115,5 +115,5 @@ class Attributes:
 
     @property
     def is_packed(self) -> bool:
-        """Whether sequences stand one after the other along T."""
+        """Whether sequences are packed along T."""
         return is_packed(self.layout)

@@ -1,8 +1,8 @@
-"""npu_kv_quant_sparse_flash_attention: sparse attention over a latent cache that keeps int8 and its scales together.
+"""npu_kv_quant_sparse_flash_attention: sparse attention over a latent cache that stores int8 with its scales.
 
-A key has 512 int8, its 64 rope channels in the dtype of query as bytes, and four float32 as bytes, the scale of each
-128 of the int8. It is dequantised to the dtype of query, bfloat16 rounded half to even and float16 half away from zero;
-then it is as in ``sparse_flash_attention``.
+An entry has 512 int8, then its 64 rope channels in query's dtype as bytes, then four float32 scales as bytes, one per
+128 of the int8. It is dequantised to query's dtype, rounded half to even in bfloat16 and half away from zero in
+float16; the rest is as in ``sparse_flash_attention``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BY_TILE, TOGETHER = 2, 1
 
 
 def _dequantise(rows: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The values of keys (token, bytes) in float32, and with their rope channels."""
+    """The values (token, channel) of cache entries in float32, and the keys: values with rope channels."""
     whole, rope, scales = rows.split([WIDTH, ROPE * HALF_BYTES, WIDTH // TILE * SCALE_BYTES], -1)
     exact = whole.float() * scales.contiguous().view(torch.float32).repeat_interleave(TILE, -1)
     values = (rounded_away(exact, dtype) if dtype == torch.float16 else exact.to(dtype)).float()
@@ -52,7 +52,7 @@ def kv_quant_sparse_flash_attention(
     layout_kv: str,
     sparse_mode: int,
 ) -> Tensor:
-    """The weighted means of the values that each query names."""
+    """The attention of each query over the keys that its indices select."""
     check_same_values(OP, value[..., :WIDTH], key[..., :WIDTH])
     keys = KeySequences(OP, "actual_seq_lengths_kv", layout_kv, actual_seq_lengths_kv, block_table, key)
 

@@ -1,7 +1,7 @@
-"""Where batch, head, token and channel stand in an operand, and the one form that all computing here uses.
+"""Layouts of operands, and conversion to and from the one form that all computation here uses.
 
-That form is (batch, head, token, channel). Layouts with T hold the tokens of all sequences one after the other: their
-batch is one, and where a sequence starts and ends is said apart.
+That form is (batch, head, token, channel), BNSD. Layouts with T pack the tokens of all sequences: their batch is one,
+and the bounds of the sequences are passed separately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LAYOUTS = {
 
 
 def is_packed(layout: str) -> bool:
-    """Whether the sequences of a layout stand one after the other along T."""
+    """Whether a layout packs sequences along T."""
     return "T" in layout
 
 
@@ -47,7 +47,7 @@ def to_bnsd(x: Tensor, layout: str, heads: int) -> Tensor:
 
 
 def empty_in_layout(layout: str, batch: int, heads: int, tokens: int, channels: int, dtype: torch.dtype) -> Tensor:
-    """Room for (batch, head, token, channel) that ``arranged`` need not copy."""
+    """An empty (batch, head, token, channel) tensor that ``from_bnsd`` need not copy."""
     if layout in ("BSH", "BSND", "TND"):
         return torch.empty(batch, tokens, heads, channels, dtype=dtype).transpose(1, 2)
     if layout == "SBH":
@@ -56,7 +56,7 @@ def empty_in_layout(layout: str, batch: int, heads: int, tokens: int, channels: 
 
 
 def from_bnsd(x: Tensor, layout: str) -> Tensor:
-    """``x``, given as (batch, head, token, channel), in the layout of a result."""
+    """``x`` (batch, head, token, channel) in the layout of a result."""
     if layout == "BSH":
         return x.transpose(1, 2).flatten(-2)
     if layout == "SBH":

@@ -1,9 +1,10 @@
-"""npu_lightning_indexer and npu_quant_lightning_indexer: the keys that matter most to each query.
+"""npu_lightning_indexer and npu_quant_lightning_indexer: the top-k keys of each query.
 
-A key's score is the sum over heads of weight * relu(query . key), in float32; of equal scores the earlier key comes
-first. The quantised form multiplies int8 exactly, keeps 1/1024 of each relu in float16, takes weight * query scale in
-float16 for the weight, and multiplies the sum by the key's scale. The order in which a kernel adds may move a score by
-units in the last place, and so exchange keys whose scores are as near as that. Values are rounded half away from zero.
+The score of a key is the sum over heads of ``weight * relu(query @ key)`` in float32; of equal scores the earlier key
+comes first. The quantised form multiplies int8 exactly, rounds 1/1024 of each ReLU to float16, takes ``weight * query
+scale`` in float16 as the weight, and multiplies the sum by the key's scale. A kernel may add in another order, which
+moves a score by units in the last place and can exchange keys with scores as close as that. Values are rounded half
+away from zero.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ NO_KEY = -1
 UNLIMITED = 2**63 - 1
 _PART = 1024.0
 
-# The scores of keys, for one query: given which it is, the sequence it belongs to and how many keys it sees.
+# The scores of keys for one query, by its row, its sequence and the number of keys that it sees.
 Scores = Callable[[int, int, int], Tensor]
 
 
@@ -38,7 +39,7 @@ def _select_keys(
     mode: int,
     scores: Scores,
 ) -> tuple[Tensor, Tensor]:
-    """The places of the largest scores and the scores themselves, -1 and -inf where a query has fewer keys."""
+    """The indices of the largest scores, and the scores; -1 and -inf where a query has fewer keys."""
     tokens = query.shape[:-2]
     indices = torch.full((tokens.numel(), count), NO_KEY, dtype=torch.int32)
     values = torch.full((tokens.numel(), count), -torch.inf)
@@ -72,7 +73,7 @@ def lightning_indexer(
     sparse_mode: int,
     return_value: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The places of the keys with the largest scores, and those scores where asked for."""
+    """The indices of the keys with the largest scores, and the scores if ``return_value``."""
     keys = KeySequences(OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
     rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]
     heads, gates = query.float().flatten(0, -3), weights.float().flatten(0, -2)
@@ -106,7 +107,7 @@ def quant_lightning_indexer(
     sparse_count: int,
     sparse_mode: int,
 ) -> Tensor:
-    """The places of the keys with the largest scores."""
+    """The indices of the keys with the largest scores."""
     keys = KeySequences(QUANT_OP, "actual_seq_lengths_key", layout_key, actual_seq_lengths_key, block_table, key)
     # 128 products of int8 are at most 2**21, which float32 adds exactly.
     rows = [keys.rows(key, sequence).squeeze(1).float() for sequence in range(len(keys.spans))]

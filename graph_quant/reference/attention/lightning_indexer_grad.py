@@ -1,9 +1,9 @@
-"""npu_lightning_indexer_grad: through ``sum over heads of w relu(q k)`` of the keys that each token chose.
+"""npu_lightning_indexer_grad: the gradients of ``sum over heads of w * relu(q @ k)`` over selected keys.
 
-In mode 3 a token counts the keys that it sees, up to the diagonal from the lower right corner, and so many of its
-indices; in mode 0 all. Products are summed in float32. The gradient of a product, dy w, is rounded to the dtype, and 0
-where the product is not above 0. The gradient of a weight is rounded to the larger magnitude where two are as near. In
-which order a device adds, and adds up the gradients of keys, is its own.
+In mode 3 a token uses as many of its indices as it sees keys, causal from the lower right corner; in mode 0 all. Dot
+products are accumulated in float32. The gradient of a dot product, ``dy * w``, is rounded to the dtype, and 0 where the
+dot product is not positive. The gradient of a weight is rounded half away from zero. The order of summation is the
+device's own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""npu_masked_softmax_with_rel_pos_bias: softmax(x * scale + mask + bias) of windows of an image, in float32."""
+"""npu_masked_softmax_with_rel_pos_bias: ``softmax(x * scale + mask + bias)`` of image windows, in float32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def masked_softmax(x: Tensor, atten_mask: Tensor | None, relative_pos_bias: Tensor, scale_value: float) -> Tensor:
-    """Over the last dimension: the mask of a window for all of its heads, the bias of a head for all windows."""
+    """Softmax over the last dimension; a window's mask applies to all heads, a head's bias to all windows."""
     heads, rows, columns = x.shape[-3:]
     scores = x.float() * float(scale_value)
     if atten_mask is not None:

@@ -1,9 +1,9 @@
-"""Which keys a query does not see.
+"""Attention masks: which keys a query does not see.
 
-A sparse mode says what an attention mask means: 0 the mask and the band that ``pre_tokens`` and ``next_tokens`` leave
-about the diagonal, 1 the mask alone, 2 the keys after the diagonal from the upper left corner, 3 from the lower right
-corner, 4 the band about the diagonal from the lower right corner. From 2 on the mask is the kernel's table, 2048 x
-2048, true above its diagonal. 9 is a tree of guesses: the mask is of the last keys, as many as there are queries.
+The sparse mode defines the meaning of atten_mask: 0 the mask and the band that ``pre_tokens`` and ``next_tokens`` leave
+around the diagonal, 1 the mask alone, 2 causal from the upper left corner, 3 causal from the lower right corner, 4 the
+band around the diagonal from the lower right corner. From 2 on the mask is the kernel's table, 2048 x 2048, true above
+its diagonal. 9 is a tree of speculative tokens: the mask covers the last keys, as many as there are queries.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .token_spans import TokenSpan
 
 TABLE = 2048
 MASK_ALONE, TREE = 1, 9
-# The rows that stand under a table for prefixes: its right half is hidden.
+# The rows below a table for prefixes: their right half is hidden.
 PREFIX_ROWS = 1024
 
 
@@ -33,7 +33,7 @@ def _table_mask(rows: int) -> Tensor:
 
 
 def check_table(op: str, mask: Tensor, rows: int = TABLE) -> None:
-    """The mask of the sparse modes from 2 on is true above its diagonal and false elsewhere."""
+    """Refuses a table for sparse modes from 2 on that is not true exactly above its diagonal."""
     values, expected = mask.reshape(rows, TABLE), _table_mask(rows)
     as_bool = values.view(torch.bool) if values.dtype in (torch.int8, torch.uint8) else values
     if not torch.equal(as_bool, expected):
@@ -46,7 +46,7 @@ def check_table(op: str, mask: Tensor, rows: int = TABLE) -> None:
 
 @dataclass(frozen=True)
 class Tree:
-    """A mask of queries and the last keys: (batch, query, query), or one after the other where sequences end."""
+    """A mask of queries over the last keys: (batch, query, query), or flat and packed by ``ends``."""
 
     op: str
     mask: Tensor
@@ -72,7 +72,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Mask:
-    """The mask of a call. ``mask`` is (batch or 1, query, key) in the modes 0 and 1, else nothing."""
+    """The mask of a call. ``mask`` is (batch or 1, query, key) in the modes 0 and 1, else None."""
 
     mode: int
     mask: Tensor | None
@@ -80,14 +80,14 @@ class Mask:
     next_tokens: int
 
     def by_mask(self, query: TokenSpan, key: TokenSpan) -> Tensor | None:
-        """The keys that the tensor given hides, (query, key)."""
+        """The keys that the mask tensor hides, (query, key)."""
         if self.mask is None:
             return None
         rows = self.mask[query.batch if self.mask.size(0) > 1 else 0]
         return rows[query.start : query.stop, key.start : key.stop].bool()
 
     def by_position(self, queries: int, keys: int) -> Tensor | None:
-        """The keys hidden by where they stand, (query, key)."""
+        """The keys hidden by their position, (query, key)."""
         after, before = self.reach(queries, keys)
         if after is None and before is None:
             return None
@@ -98,7 +98,7 @@ class Mask:
         return hidden if after is None or after >= keys else hidden | (distance > after)
 
     def reach(self, queries: int, keys: int) -> tuple[int | None, int | None]:
-        """How far after and before itself a query sees, counted along the keys; None is without end."""
+        """The last and the first visible distance ``key - query``; None is unlimited."""
         if self.mode == 0 and self.mask is not None:
             return self.next_tokens, -self.pre_tokens
         if self.mode == 2:

@@ -1,8 +1,8 @@
-"""npu_mla_prolog in its versions: what multi-head latent attention does before attention.
+"""npu_mla_prolog in its versions: the projections before multi-head latent attention.
 
-c_q = norm(x w_dq); per head q = (c_q w_uq) w_uk and q_rope = rope(c_q w_qr); c_kv = norm(x w_dkv) and k_rope =
-rope(x w_kr) go to their caches. Products of bfloat16 are rounded to bfloat16, those of int8 are exact and dequantised
-to float32; norms and ropes are computed in float32 and rounded once.
+``c_q = norm(x @ w_dq)``; per head ``q = (c_q @ w_uq) @ w_uk`` and ``q_rope = rope(c_q @ w_qr)``; ``c_kv = norm(x @
+w_dkv)`` and ``k_rope = rope(x @ w_kr)`` are written to their caches. bfloat16 matmuls are rounded to bfloat16, int8
+matmuls are exact and dequantised to float32; norms and ropes are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LARGEST = 127.0
 
 @dataclass(frozen=True)
 class Prolog:
-    """What a call computes before it writes: rows for the caches, and the results of the third version."""
+    """The rows for the caches, and the results of the third version."""
 
     query: Tensor
     query_rope: Tensor
@@ -32,7 +32,7 @@ class Prolog:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The tensors and numbers of a call, by the names of npu_mla_prolog_v3, without caches."""
+    """The tensors and attributes of a call without its caches, by their names in npu_mla_prolog_v3."""
 
     token_x: Tensor
     weight_dq: Tensor
@@ -65,7 +65,7 @@ def compute_prolog(inputs: Inputs, quantises_latent: bool, quantises_query: bool
     normed = _rms_norm(down, inputs.rmsnorm_gamma_cq, inputs.rmsnorm_epsilon_cq, inputs.qc_qr_scale)
     query_norm, norm_scale = _quantise_norm(normed, inputs)
     up = _matmul(query_norm, inputs.weight_uq_qr, norm_scale, inputs.dequant_scale_w_uq_qr).unflatten(-1, (heads, -1))
-    # The part that goes on to a product is rounded for it; the part to be rotated is not.
+    # The part for the next matmul is rounded to bfloat16; the part to be rotated is not.
     nope = up[..., :width].bfloat16()
     query = torch.einsum("thd,hdl->thl", nope.float(), inputs.weight_uk.float()).bfloat16()
     rope = rotate_interleaved(up[..., width:].float(), cos[:, None], sin[:, None]).bfloat16()
@@ -83,7 +83,7 @@ def compute_prolog(inputs: Inputs, quantises_latent: bool, quantises_query: bool
 
 
 def _matmul(x: Tensor, weight: Tensor, row_scale: Tensor | None, column_scale: Tensor | None) -> Tensor:
-    """X times weight: rounded to bfloat16, or of int8 dequantised to float32, rows first."""
+    """``x @ weight``, rounded to bfloat16; int8 is dequantised to float32, by row scales first."""
     if weight.dtype != torch.int8:
         return (x.float() @ weight.float()).bfloat16()
     assert row_scale is not None
@@ -99,7 +99,7 @@ def _rms_norm(x: Tensor, gamma: Tensor, epsilon: float, scale: float) -> Tensor:
 
 
 def _quantise_norm(normed: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """The norm as the next product takes it: bfloat16, or int8 with a scale a row."""
+    """The norm as operand of the next matmul: bfloat16, or int8 with a scale per row."""
     if inputs.weight_uq_qr.dtype != torch.int8:
         return normed.bfloat16(), normed.new_empty(0)
     if inputs.smooth_scales_cq is not None:
@@ -109,7 +109,7 @@ def _quantise_norm(normed: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 
 def _quantise_query(query: Tensor) -> tuple[Tensor, Tensor]:
-    """int8 with a scale for each token and head. Rounded twice, by float16 and by halves away from zero."""
+    """int8 with a scale per token and head. Rounded twice: to float16, then half away from zero."""
     wide = query.float()
     largest = wide.abs().amax(-1, keepdim=True)
     scaled = (wide * (_LARGEST / largest)).half().float()

@@ -1,4 +1,4 @@
-"""The caches that npu_mla_prolog writes, and its GE nodes."""
+"""The cache writes of npu_mla_prolog, and its GE nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write_caches(
     ends: Tensor | None,
     cache_mode: str,
 ) -> Prolog:
-    """Computes and writes the rows of both caches in place."""
+    """Computes all results and writes the rows of both caches in place."""
     inputs = Inputs(*tensors, *numbers)  # type: ignore[arg-type]
     kv_cache, kr_cache = caches
     is_full = inputs.token_x.dtype == torch.int8
@@ -40,7 +40,7 @@ def write_caches(
 def reshape_results(
     computed: Prolog, x: Tensor, query_norm_flag: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Query, its rope part and scale, the norm of query and its scale, as the third version gives them."""
+    """Query, its rope part and scale, the norm of query and its scale, in the shapes of the third version."""
     leading = x.shape[:-1]
     norm, norm_scale = computed.query_norm.reshape(*leading, -1), computed.norm_scale
     if not query_norm_flag:
@@ -93,7 +93,7 @@ def mla_prolog_functional(
     cache_mode: str,
     query_norm_flag: bool,
 ) -> list[Tensor]:
-    """All results of the third version: copies of the caches stand after the rope part."""
+    """All results of the third version, with copies of the caches after the rope part."""
     caches = kv_cache.clone(), kr_cache.clone()
     computed = write_caches("npu_mla_prolog_v3", tensors, numbers, caches, cache_index, ends, cache_mode)
     x = tensors[0]
@@ -130,9 +130,9 @@ def mla_prolog_v3_node(
     rmsnorm_epsilon_ckv: float = 1e-5,
     cache_mode: str = "PA_BSND",
     query_norm_flag: bool = False,
-    weight_quant_mode: int = 0,  # noqa: ARG001 - said by the dtypes
-    kv_cache_quant_mode: int = 0,  # noqa: ARG001 - said by the dtypes
-    query_quant_mode: int = 0,  # noqa: ARG001 - said by the dtypes
+    weight_quant_mode: int = 0,  # noqa: ARG001 - implied by the dtypes
+    kv_cache_quant_mode: int = 0,  # noqa: ARG001 - implied by the dtypes
+    query_quant_mode: int = 0,  # noqa: ARG001 - implied by the dtypes
     ckvkr_repo_mode: int = 0,  # noqa: ARG001
     quant_scale_repo_mode: int = 0,  # noqa: ARG001
     tile_size: int = 128,  # noqa: ARG001
@@ -149,7 +149,7 @@ def mla_prolog_v3_node(
     query, rope, latents, ropes, *rest = mla_prolog_functional(
         tensors, numbers, *caches, cache_index, actual_seq_len, cache_mode, query_norm_flag
     )
-    # The node writes its caches: TorchAir drops the copy back where nothing else asks for it.
+    # The node writes its caches, because TorchAir drops the copy back where nothing else reads it.
     return query, rope, kv_cache.copy_(latents), kr_cache.copy_(ropes), *rest
 
 

@@ -1,7 +1,7 @@
-"""npu_multi_head_latent_attention: one token of each sequence over pages of latent keys, which are the values too.
+"""npu_multi_head_latent_attention: one token per sequence over pages of latent keys, which are the values too.
 
-Keys are latents beside their rotated part. Arithmetic as in ``atb``; the logarithm of the sum of exponentials is
-rounded to the dtype of the result.
+Keys are latents concatenated with their rope part. Arithmetic as in ``atb``; the log-sum-exp is rounded to the dtype of
+the result.
 """
 
 from __future__ import annotations

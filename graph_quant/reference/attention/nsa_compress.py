@@ -1,7 +1,7 @@
-"""npu_nsa_compress: windows of tokens become one token each, the sum of theirs by a weight for each place and head.
+"""npu_nsa_compress: compresses each window of tokens to one, their sum with a weight per position and head.
 
-In float32, rounded once; the order of additions is a tiling's. A sequence gives the windows that fit it, one after the
-other; what no window reaches has no gradient.
+Float32, rounded once; the order of additions depends on the tiling. The windows of a sequence are those that fit into
+it. Tokens outside of all windows have no gradient.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INFER = "npu_nsa_compress_infer"
 
 
 def window_starts(ends: Sequence[int], window: int, stride: int) -> list[int]:
-    """Where windows begin, of sequences that end at ``ends``."""
+    """The first token of each window, for sequences that end at ``ends``."""
     return [
         start
         for first, last in zip([0, *ends], ends, strict=False)
@@ -25,7 +25,7 @@ def window_starts(ends: Sequence[int], window: int, stride: int) -> list[int]:
 
 
 def _window_tokens(ends: Sequence[int], window: int, stride: int, device: torch.device) -> Tensor:
-    """The tokens of each window."""
+    """The token indices of each window, (windows, window)."""
     starts = torch.tensor(window_starts(ends, window, stride), dtype=torch.int64, device=device)
     return starts.unsqueeze(1) + torch.arange(window, device=device)
 
@@ -33,7 +33,7 @@ def _window_tokens(ends: Sequence[int], window: int, stride: int, device: torch.
 def compress(
     tokens: Tensor, weight: Tensor, compress_block_size: int, compress_stride: int, actual_seq_len: Sequence[int]
 ) -> Tensor:
-    """(windows, heads, channels)."""
+    """The compressed tokens, (windows, heads, channels)."""
     token_indices = _window_tokens(actual_seq_len, compress_block_size, compress_stride, tokens.device)
     return (tokens[token_indices].float() * weight.float().unsqueeze(-1)).sum(1).to(tokens.dtype)
 
@@ -66,7 +66,7 @@ def compress_infer(
     actual_seq_len: Sequence[int],
     cache: Tensor,
 ) -> Tensor:
-    """Writes the last window of each sequence that just filled one to its slot of ``cache``."""
+    """Writes the last window of each sequence that has just completed one to its slot in ``cache``."""
     most = block_table.size(1) * page_block_size
     for sequence, length in enumerate(actual_seq_len):
         if not 0 <= length <= most:

@@ -1,9 +1,9 @@
-"""npu_nsa_select_attention: each token attends to the blocks of keys that were chosen for it, and its gradient.
+"""npu_nsa_select_attention: attention of each token over the key blocks selected for it, and its gradient.
 
-In float32, but for weights, which are rounded to the dtype of the values before the second product. With a mask a token
-sees no key behind its own place in the sequence. In the gradient weights come from the maxima and sums of the forward
-call; weights and the gradient of scores are rounded to the dtype before their products, as the unit that multiplies
-takes nothing else. A device adds up the gradients of keys in any order.
+Float32, except that weights are rounded to the dtype of the values before the second matmul. With a mask the attention
+is causal. The gradient recomputes weights from the maxima and sums of the forward call; weights and the gradients of
+scores are rounded to the dtype before their matmuls, because the matrix unit takes no other dtype. A device accumulates
+the gradients of keys in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIMES = 8
 
 @value_check
 def check_blocks(chosen: Tensor, count: int) -> Tensor:
-    """``chosen``, refused where one of them is not a block of its sequence."""
+    """``chosen``, refused where a block lies outside of its sequence."""
     wrong = (chosen < 0) | (chosen >= count)
     if bool(wrong.any()):
         raise Refusal(
@@ -33,7 +33,7 @@ def check_blocks(chosen: Tensor, count: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Token:
-    """One token: its place, the keys that are chosen for each head of them, and where it may not look."""
+    """One token: its index, the selected keys per key head, and which of them are masked."""
 
     index: int
     chosen: Tensor
@@ -58,12 +58,12 @@ def _tokens(
 
 
 def _group_heads(rows: Tensor, heads: int) -> Tensor:
-    """A token's (heads, channels) as (heads of keys, heads for each, channels)."""
+    """A token's (heads, channels) as (key heads, heads per key head, channels)."""
     return rows.float().reshape(heads, -1, rows.size(-1))
 
 
 def _gather_selected(cache: Tensor, token: Token) -> Tensor:
-    """(heads of keys, chosen keys, channels)."""
+    """The selected rows of a cache, (key heads, selected keys, channels)."""
     heads = torch.arange(cache.size(1), device=cache.device).unsqueeze(1)
     return cache[token.chosen, heads].float()
 

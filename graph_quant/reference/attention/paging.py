@@ -1,4 +1,4 @@
-"""A cache in blocks, and the tokens of one sequence in it, named by a row of a block table.
+"""Paged caches: the tokens of one sequence in a cache of blocks, addressed by a row of the block table.
 
 A cache is (blocks, block size, heads * channels), (blocks, heads, block size, channels), or in the order of FRACTAL_NZ
 (blocks, heads, channels / c, block size, c) with 32 bytes in c.
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def checked_blocks(op: str, block_table: Tensor, batch: int, length: int, block_size: int, blocks: int) -> Tensor:
-    """The numbers of the blocks that hold the first ``length`` tokens of a sequence."""
+    """The indices of the blocks that hold the first ``length`` tokens of a sequence."""
     chosen = block_table[batch, : -(-length // block_size)].long()
     wrong = ((chosen < 0) | (chosen >= blocks)).nonzero()
     if wrong.numel():
@@ -27,7 +27,7 @@ def checked_blocks(op: str, block_table: Tensor, batch: int, length: int, block_
 
 @dataclass(frozen=True)
 class PagedTokens:
-    """The tokens of one sequence in a cache: ``tokens`` of them in ``blocks``, of ``heads`` heads."""
+    """The first ``tokens`` tokens of one sequence, in the blocks ``blocks`` of a cache of ``heads`` heads."""
 
     cache: Tensor
     blocks: Tensor
@@ -36,13 +36,13 @@ class PagedTokens:
 
     @property
     def channels(self) -> int:
-        """The channels of a token and head."""
+        """Channels per head."""
         if self.cache.dim() == 5:
             return self.cache.size(2) * self.cache.size(4)
         return self.cache.size(-1) // (self.heads if self.cache.dim() == 3 else 1)
 
     def fill(self, tile: Tensor, head: int, start: int) -> None:
-        """Copies the tokens of one head from ``start`` on into ``tile``, as many as it has."""
+        """Copies tokens of one head, starting at ``start``, into ``tile`` until it is full."""
         of_head = self._of_head(head)  # block, token in it, channel
         size = of_head.size(1)
         first, last = start // size, -(-(start + tile.size(0)) // size)

@@ -1,4 +1,4 @@
-"""The quantisation of an attention result: one scale, or one for each head and channel."""
+"""Quantisation of the attention result: per tensor, or per head and channel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def quantise_result(x: Tensor, scale: Tensor | None, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """``x`` (batch, head, token, channel) in float32, as ``dtype``; int8 where there is a scale."""
+    """Float32 ``x`` (batch, head, token, channel) as ``dtype``, or as int8 where there is a scale."""
     if scale is None:
         return x.to(dtype)
 

@@ -1,12 +1,12 @@
-"""The shift of scores, pse, in every form that npu_fusion_attention takes.
+"""The position shift of scores, pse, in every form that npu_fusion_attention takes.
 
-- One number for each score, or for each key: (batch or 1, head, query or 1, key), and in layout TND the same of each
-  sequence after the other, without gaps.
-- The last 1024 rows of a shift that depends on the distance of query and key alone, (batch or 1, head, 1024, key),
-  for as many keys as queries under a causal mask.
-- In the types 2 and 3 a slope for each head, (head) or (batch, head): minus slope times distance, or times its root.
+- A value per score or per key: (batch or 1, head, query or 1, key); in layout TND the sequences are flattened and
+  concatenated.
+- The last 1024 rows of a shift that depends on the distance of query and key alone, (batch or 1, head, 1024, key), for
+  as many keys as queries under a causal mask.
+- In types 2 and 3 a slope per head, (head) or (batch, head): minus slope times distance, or its square root.
 
-In type 1 products are shifted and then scaled; in the others they are scaled first.
+In type 1 the shift is added before scaling, in the others after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLOPES = (SLOPE, SLOPE_OF_ROOT)
 
 
 def slice_sequence(flat: Tensor, pairs: Pairs, sequence: int, heads: int, by_key: bool = False) -> Tensor:
-    """What a flat tensor holds of one sequence, (head, query or 1, key): those of all stand one after the other."""
+    """The part of one sequence, (head, query or 1, key), of a flat tensor that concatenates all of them."""
     sizes = [(1 if by_key else queries.length) * keys.length for queries, keys in pairs[: sequence + 1]]
     start, size = heads * sum(sizes[:-1]), heads * sizes[-1]
     return flat[start : start + size].view(heads, -1, pairs[sequence][1].length)
@@ -34,7 +34,7 @@ def slice_sequence(flat: Tensor, pairs: Pairs, sequence: int, heads: int, by_key
 
 @dataclass(frozen=True)
 class PseShift:
-    """The shift of one call; ``starts`` are the places of the first query and of the first key."""
+    """The shift of one call; ``starts`` are the positions of the first query and of the first key."""
 
     pse: Tensor
     kind: int
@@ -43,14 +43,14 @@ class PseShift:
     starts: tuple[int, int] = (0, 0)
 
     def scaled(self, products: Tensor, scale: float, pairs: Pairs, sequence: int) -> Tensor:
-        """The scores of one sequence, from its products."""
+        """The scaled and shifted scores of one sequence, from its dot products."""
         shift = self._of(pairs, sequence)
         if self.kind == SHIFT_FIRST:
             return products.add_(shift).mul_(scale)
         return products.mul_(scale).add_(shift)
 
     def gradient(self, into: Tensor, of_scores: Tensor, scale: float, pairs: Pairs, sequence: int) -> None:
-        """Adds what one sequence gives to the gradient of the shift."""
+        """Accumulates the contribution of one sequence to the gradient of the shift."""
         of_shift = of_scores * scale if self.kind == SHIFT_FIRST else of_scores
         if self.kind in SLOPES:
             rows = into if into.dim() == 1 else into[sequence]
@@ -93,7 +93,7 @@ class PseShift:
         return distance.double().sqrt().float() if self.kind == SLOPE_OF_ROOT else distance
 
     def _kept_indices(self, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Where the rows kept have the distance of each query and key, and which keys are not after their query."""
+        """Row and column in the stored rows that hold the distance of each query and key, and the causal mask."""
         queries, keys = (span.length for span in pairs[sequence])
         row, column = torch.arange(queries)[:, None], torch.arange(keys)
         width, distance = self.pse.size(3), (row - column).clamp_min(0)

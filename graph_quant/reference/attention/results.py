@@ -1,4 +1,4 @@
-"""The shapes and types of what an inference attention operator gives. Sizes may be symbols."""
+"""Shapes and dtypes of the results of inference attention operators. Sizes may be symbolic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def query_sizes(query: Tensor, attrs: Attributes) -> tuple[Any, Any, Any, Any]:
 
 
 def value_channels(operands: Operands, attrs: Attributes) -> Any:
-    """The channels of value: those of the result."""
+    """Channels per head of value, and so of the result."""
     value = operands.value
     if value.dim() == 5:
         return value.size(2) * value.size(4)
@@ -56,7 +56,7 @@ def result_shape(operands: Operands, attrs: Attributes) -> tuple[Any, ...]:
 
 
 def lse_shape(operands: Operands, attrs: Attributes) -> tuple[Any, ...]:
-    """The shape of the logarithms of sums of exponentials; nothing where they are not asked for."""
+    """The shape of the log-sum-exp, which is empty unless ``softmax_lse_flag``."""
     if not attrs.softmax_lse_flag:
         return (0,)
     batch, heads, tokens, _ = query_sizes(operands.query, attrs)

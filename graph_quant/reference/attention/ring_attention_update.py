@@ -1,7 +1,7 @@
-"""npu_ring_attention_update: joins attention over two parts of the keys, each given by its result, maximum and sum.
+"""npu_ring_attention_update: merges attention over two parts of the keys, each given by result, maximum and sum.
 
-``max = maximum(prev_max, cur_max)``, ``sum = prev_sum * exp(prev_max - max) + cur_sum * exp(cur_max - max)``, and each
-result weighed by its term of that sum over the sum. In float32, a step at a time as the kernel has them, rounded once.
+``max = maximum(prev_max, cur_max)``, ``sum = prev_sum * exp(prev_max - max) + cur_sum * exp(cur_max - max)``; each
+result is weighted by its term of the sum. Float32, in the kernel's order of steps, rounded once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIMES = 8
 
 @value_check
 def check_repeated(name: str, softmax: Tensor) -> Tensor:
-    """Numbers that stand eight times each, refused where the eight differ."""
+    """Statistics that are stored eight times each, refused where the eight differ."""
     if bool((softmax != softmax[..., :1]).any()):
         raise Refusal(f"{OP}: the last dimension of {name} must hold one number {TIMES} times, got others")
     return softmax
@@ -25,7 +25,7 @@ def check_repeated(name: str, softmax: Tensor) -> Tensor:
 
 @value_check
 def check_bounds(ends: Tensor, tokens: int) -> Tensor:
-    """Where sequences begin and end, from 0 to the number of tokens."""
+    """The bounds of sequences, refused unless they rise from 0 to the number of tokens."""
     values: list[int] = ends.tolist()
     if values != sorted(values) or values[0] != 0 or values[-1] != tokens:
         raise Refusal(f"{OP}: actual_seq_qlen must rise from 0 to {tokens}, the tokens, got {values}")
@@ -33,7 +33,7 @@ def check_bounds(ends: Tensor, tokens: int) -> Tensor:
 
 
 def _by_token(softmax: Tensor, ends: Tensor) -> Tensor:
-    """(T, heads) of numbers that lie head by head within each sequence."""
+    """(T, heads) from statistics stored head by head within each sequence."""
     heads = softmax.size(1)
     flat = softmax.reshape(-1)
     parts = [

@@ -1,6 +1,6 @@
-"""npu_ring_mla: attention of queries and keys in two parts, added to what was attended to before.
+"""npu_ring_mla: attention of queries and keys with rope parts, merged with the result over earlier keys.
 
-Both are weighed by the sums of their exponentials: lse = log(exp(lse) + exp(lse before)), in float32.
+Both are weighted by their log-sum-exp: ``lse = log(exp(lse) + exp(previous lse))``, in float32.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _sequence_lengths(seqlen: Tensor, queries: int, keys: int) -> list[tuple[int
 
 
 def _merge_partial(out: Tensor, lse: Tensor, before: Tensor, lse_before: Tensor) -> tuple[Tensor, Tensor]:
-    """Results (head, token, channel) of two sets of keys as one."""
+    """The merged result (head, token, channel) of two sets of keys."""
     merged_lse = torch.logaddexp(lse, lse_before)
     weights = [(part_lse - merged_lse).exp_().unsqueeze(-1) for part_lse in (lse, lse_before)]
     return out * weights[0] + before * weights[1], merged_lse
@@ -51,7 +51,7 @@ def write_results(
     softmax_lse: Tensor,
     **_: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Writes both results; those of a sequence without queries or keys stay as they are."""
+    """Writes both results; those of a sequence without queries or keys stay unchanged."""
     if is_causal:
         check_triangle(OP, mask)
     query, key = (torch.cat(parts, -1).transpose(0, 1) for parts in ((q_nope, q_rope), (k_nope, k_rope)))
@@ -76,7 +76,7 @@ def write_results(
 def compute(
     q_nope: Tensor, k_nope: Tensor, value: Tensor, seqlen: Tensor, is_causal: bool, **arguments: Any
 ) -> tuple[Tensor, Tensor]:
-    """Both results; a sequence without keys has none, which the kernel leaves as memory was."""
+    """Both results. Sequences without keys are refused: the kernel leaves their results uninitialised."""
     for sequence, (queries, keys) in enumerate(_sequence_lengths(seqlen, q_nope.size(0), k_nope.size(0))):
         if queries and not keys:
             raise Refusal(

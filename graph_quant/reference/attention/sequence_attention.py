@@ -1,7 +1,7 @@
-"""Attention of one sequence: queries (head, token, channel) over keys and values of fewer heads.
+"""Attention of one sequence: queries (head, token, channel) over keys and values with fewer heads.
 
-One pass over the keys with the row's final maximum. Kernels go over them in tiles and rescale what they have, so that
-on long rows their weights are rounded against the maximum so far.
+One pass over the keys with the final row maximum. Kernels process keys in tiles and rescale, so that on long rows they
+round weights against the maximum so far.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from torch import Tensor
 from .antiquant import Dequantiser
 from .arithmetic import Arithmetic
 
-# A tile of keys that stays in cache once it is float32, and the most scores held at a time.
+# Keys per tile, so that a float32 tile stays in the CPU cache, and the most scores held at a time.
 _TILE = 1024
 _MOST_SCORES = 1 << 22
 HIDDEN = torch.finfo(torch.float32).min
-# From here on down exp is 0 in float32.
+# exp of this and of anything below is 0 in float32.
 _VANISHING = -104.0
 
 
 class TokenSource(Protocol):
-    """Keys or values of one sequence, wherever they are."""
+    """Keys or values of one sequence, dense or paged."""
 
     @property
     def heads(self) -> int: ...
@@ -37,12 +37,12 @@ class TokenSource(Protocol):
     def channels(self) -> int: ...
 
     def fill(self, tile: Tensor, head: int, start: int) -> None:
-        """Copies the tokens of one head from ``start`` on into ``tile`` (token, channel), as many as it has."""
+        """Copies tokens of one head, starting at ``start``, into ``tile`` (token, channel) until it is full."""
 
 
 @dataclass(frozen=True)
 class DenseTokens:
-    """A part in one tensor, (head, token, channel)."""
+    """Tokens in one tensor, (head, token, channel)."""
 
     tensor: Tensor
 
@@ -64,7 +64,7 @@ class DenseTokens:
 
 @dataclass(frozen=True)
 class CachedTokens:
-    """Keys or values of one sequence: parts whose channels stand side by side in a token."""
+    """Keys or values of one sequence: sources whose channels are concatenated."""
 
     parts: Sequence[TokenSource]
     dequantiser: Dequantiser | None = None
@@ -82,11 +82,11 @@ class CachedTokens:
         return sum(part.channels for part in self.parts)
 
     def buffer(self) -> Tensor:
-        """Room for a tile."""
+        """An empty tile."""
         return torch.empty(min(_TILE, self.tokens), self.channels)
 
     def tile(self, head: int, start: int, room: Tensor) -> Tensor:
-        """The tokens from ``start`` on, in float32."""
+        """A tile of tokens from ``start`` on, in float32."""
         tile = room[: min(_TILE, self.tokens - start)]
         column = 0
         for part in self.parts:
@@ -99,11 +99,11 @@ class CachedTokens:
 
 @dataclass(frozen=True)
 class ScoreMod:
-    """What changes the scores of a sequence, each to be broadcast over (head, query, key), or absent.
+    """Changes to the scores of a sequence; ``shift`` and ``hidden`` are broadcast over (head, query, key).
 
-    ``sink`` is one score for each head that takes weight and gives nothing. ``void`` are the queries, (head, query),
-    that give zeros: those without a key that the kernels look for. Where a kernel does not look, such a query's scores
-    are all equal and it gives the mean of the values.
+    ``sink`` is one score per head that takes weight and has no value. ``void`` are the queries, (head, query), whose
+    result is zeros: those without a visible key, as far as the kernels detect them. A query that is not detected has
+    equal scores, and its result is the mean of the values.
     """
 
     shift: Tensor | None = None
@@ -113,14 +113,14 @@ class ScoreMod:
 
 
 def exponentials_(differences: Tensor) -> Tensor:
-    """Of each its exponential, in place. What hidden scores give is 0, which takes long unless they are infinite."""
+    """``exp`` in place. Differences that underflow become -inf first, because exp of them is slow otherwise."""
     return torch.threshold_(differences, _VANISHING, -torch.inf).exp_()
 
 
 def attend(
     query: Tensor, keys: CachedTokens, values: CachedTokens, score_mod: ScoreMod, arithmetic: Arithmetic
 ) -> tuple[Tensor, Tensor]:
-    """The result (head, query, channel) and the logarithm of the sum of exponentials (head, query), float32."""
+    """The result (head, query, channel) and the log-sum-exp (head, query), float32."""
     heads, tokens, _ = query.shape
     out = torch.zeros(heads, tokens, values.channels)
     lse = torch.full((heads, tokens), torch.inf)
@@ -152,7 +152,7 @@ def attend(
 
 
 def _row_indices(heads: slice, part: slice, tokens: int) -> Tensor:
-    """Which rows of all (head, query) rows these are."""
+    """The indices of these rows among all (head, query) rows."""
     first = torch.arange(heads.start, heads.stop)[:, None] * tokens
     return (first + torch.arange(part.start, part.stop)).flatten()
 
@@ -166,7 +166,7 @@ def _compute_scores(rows: Tensor, keys: CachedTokens, head: int, room: Tensor) -
 
 
 def _apply_score_mod(scores: Tensor, score_mod: ScoreMod, heads: slice, part: slice) -> None:
-    """Shifts and hides scores in place."""
+    """Shifts and masks scores in place."""
     if score_mod.shift is not None:
         scores += score_mod.shift[heads if score_mod.shift.size(0) > 1 else slice(1), part].float()
     if score_mod.hidden is not None:

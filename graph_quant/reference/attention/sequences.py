@@ -1,4 +1,4 @@
-"""Sequences whose lengths are data: queries in BSND or TND, keys in the same layout or in pages of a block table."""
+"""Sequences whose lengths are tensors: queries in BSND or TND, keys in the same layout or in pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CAUSAL = 3
 
 
 def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> list[TokenSpan]:
-    """The tokens of each sequence, counted over those of all."""
+    """The span of each sequence in the tokens of all batches."""
     values, name = None if lengths is None else lengths.tolist(), "actual_seq_lengths_query"
     if layout == TND:
         return token_spans.packed_spans(op, name, values or (), query.size(0))
@@ -23,7 +23,7 @@ def query_spans(op: str, layout: str, lengths: Tensor | None, query: Tensor) -> 
 
 
 class KeySequences:
-    """Where the keys of each sequence are."""
+    """The spans of the keys of each sequence, dense or paged."""
 
     def __init__(
         self, op: str, name: str, layout: str, lengths: Tensor | None, block_table: Tensor | None, key: Tensor
@@ -46,7 +46,7 @@ class KeySequences:
             self.spans = [TokenSpan(batch, 0, length) for batch, length in enumerate(checked)]
 
     def rows(self, of: Tensor, sequence: int) -> Tensor:
-        """What ``of`` has for the tokens of a sequence, one row each; ``of`` stands as the keys do."""
+        """The rows of ``of``, a tensor in the layout of the keys, for the tokens of a sequence."""
         span = self.spans[sequence]
         if self.table is not None:
             blocks = paging.checked_blocks(self.op, self.table, sequence, span.length, self.block_size, self.blocks)
@@ -54,13 +54,13 @@ class KeySequences:
         return of[span.start : span.stop] if self.layout == TND else of[span.batch, span.start : span.stop]
 
     def seen(self, sequence: int, queries: int, position: int, mode: int) -> int:
-        """How many keys, from the first one on, a query sees that stands at ``position`` of ``queries``."""
+        """The number of leading keys that the query at ``position`` of ``queries`` sees."""
         length = self.spans[sequence].length
         return length if mode != CAUSAL else max(0, length - queries + position + 1)
 
 
 def checked_indices(op: str, row: int, indices: Tensor, count: int) -> Tensor:
-    """The keys that a token chose of ``count``, all of them named: where a kernel reads an index, it reads the key."""
+    """The indices of the keys that a token selects, refused outside of [0, ``count``): a kernel reads them all."""
     wrong = (indices < 0) | (indices >= count)
     if bool(wrong.any()):
         raise Refusal(

@@ -1,8 +1,8 @@
-"""npu_sparse_flash_attention: each query attends to the keys that its row of sparse_indices names.
+"""npu_sparse_flash_attention: each query attends to the keys that its row of sparse_indices selects.
 
-An index stands for sparse_block_size keys in a row; the first -1 ends a row. In mode 3 keys after the diagonal from the
-lower right corner are passed over. Scores of channels and rope channels are one sum; weights are rounded to the type of
-the values, as in the attention over all keys (``arithmetic``). A query without keys gives zeros.
+An index selects sparse_block_size consecutive keys; the first -1 ends a row. In mode 3 keys after the diagonal from the
+lower right corner are skipped. Scores sum over channels and rope channels; weights are rounded to the dtype of the
+values, as in dense attention (``arithmetic``). The result of a query without keys is zeros.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROPE = 64
 
 @dataclass(frozen=True)
 class SparseAttributes:
-    """The numbers of a call: weights are rounded to ``dtype``, an index is of ``block_size`` keys."""
+    """The attributes of a call: weights are rounded to ``dtype``, an index selects ``block_size`` keys."""
 
     scale: float
     dtype: torch.dtype
@@ -40,7 +40,7 @@ class SparseAttributes:
 
 @value_check
 def check_same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
-    """``value``, refused where it is not ``key`` once more: kernels read either."""
+    """``value``, refused unless it equals ``key``: kernels read either of them."""
     if value.data_ptr() != key.data_ptr() and not torch.equal(value, key):
         index = tuple((value != key).nonzero()[0].tolist())
         raise Refusal(f"{op}: value must hold the values of key in attention_mode 2, got others at {list(index)}")
@@ -48,7 +48,7 @@ def check_same_values(op: str, value: Tensor, key: Tensor) -> Tensor:
 
 
 def _selected_keys(op: str, row: int, indices: Tensor, size: int, length: int) -> Tensor:
-    """The keys that a row of indices names, in its order."""
+    """The keys that a row of indices selects, in its order."""
     ends = (indices == -1).nonzero()
     blocks = (indices[: int(ends[0])] if ends.numel() else indices).long()
     wrong = ((blocks < 0) | (blocks * size >= length)).nonzero()
@@ -63,7 +63,7 @@ def _selected_keys(op: str, row: int, indices: Tensor, size: int, length: int) -
 
 
 def _lse_shape(query: Tensor) -> tuple[int, ...]:
-    """(one head of keys, tokens, heads), the batches in front."""
+    """The shape of maxima and sums: (batches, 1, tokens, heads), without batches in TND."""
     return *query.shape[:-3], 1, *query.shape[-3:-1]
 
 
@@ -73,7 +73,7 @@ def _infer(query: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
     return query.new_empty(query.shape), sums[0], sums[1]
 
 
-# What a sequence has to attend to: the values of its keys, and the keys with their rope channels.
+# By sequence: its values, and its keys with their rope channels.
 Rows = Callable[[int], tuple[Tensor, Tensor]]
 
 

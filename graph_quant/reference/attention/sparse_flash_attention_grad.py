@@ -1,9 +1,9 @@
-"""npu_sparse_flash_attention_grad: through the softmax of the keys that each token chose.
+"""npu_sparse_flash_attention_grad: the gradients of attention over the keys that each token selects.
 
-In mode 3 a token counts the keys that it sees, up to the diagonal from the lower right corner, in mode 0 all, and so
-many of its indices. Weights come from the largest scores and the sums of the forward call. Weights, and the gradient of
-scores, are rounded to the dtype before their products, to the larger magnitude where two are as near; sums are float32,
-and the gradients of queries and keys are multiplied by the scale at the end. In which order a device adds is its own.
+In mode 3 a token uses as many of its indices as it sees keys, causal from the lower right corner; in mode 0 all.
+Weights are recomputed from the maxima and sums of the forward call. Weights and the gradients of scores are rounded to
+the dtype before their matmuls, half away from zero; sums are float32, and the gradients of queries and keys are scaled
+at the end. The order of summation is the device's own.
 """
 
 from __future__ import annotations

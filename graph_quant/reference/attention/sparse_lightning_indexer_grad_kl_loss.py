@@ -1,10 +1,10 @@
-"""npu_sparse_lightning_indexer_grad_kl_loss: the loss of the indexer against attention over the keys that it chose.
+"""npu_sparse_lightning_indexer_grad_kl_loss: the KL loss of the indexer against attention over its selected keys.
 
-Of a token's indices so many count as it sees keys, up to the diagonal from the lower right corner. The target is the
-mean over heads of ``exp(scale q k - max) / sum``; what the indexer gives is the softmax of ``sum over heads of w relu(q
-k)``. The loss sums ``p (log p - log y)``, where neither is below 1e-8. The gradient of a score is y - p; times the
-weight it is rounded to the dtype before its products, to the larger magnitude where two are as near, and so is the
-gradient of a weight. Sums are float32; their order, and that of the gradients of keys, is the device's own.
+A token uses as many of its indices as it sees keys, causal from the lower right corner. The target p is the mean over
+heads of ``exp(scale * q @ k - max) / sum``; the prediction y is the softmax of ``sum over heads of w * relu(q @ k)``.
+The loss sums ``p * (log p - log y)``, both clamped to 1e-8. The gradient of a score is ``y - p``; its product with the
+weight is rounded to the dtype before the matmuls, half away from zero, and so is the gradient of a weight. Sums are
+float32; their order is the device's own.
 """
 
 from __future__ import annotations

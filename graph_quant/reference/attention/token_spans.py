@@ -1,4 +1,4 @@
-"""Which tokens of an operand belong to which sequence."""
+"""Spans of tokens: which tokens of an operand belong to which sequence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TokenSpan(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many tokens."""
+        """The number of tokens."""
         return self.stop - self.start
 
 
@@ -27,7 +27,7 @@ def _refuse(op: str, name: str, position: int, rule: str, got: int) -> None:
 
 
 def packed_spans(op: str, name: str, ends: Sequence[int], tokens: int) -> list[TokenSpan]:
-    """The spans of sequences that stand one after the other; ``ends[i]`` is the token after the last one of i."""
+    """The spans of packed sequences; ``ends[i]`` is the exclusive end of sequence i."""
     for position, (before, end) in enumerate(pairwise((0, *ends))):
         if end < before:
             _refuse(op, name, position, f"not be below {before}, the value before it", end)
@@ -37,7 +37,7 @@ def packed_spans(op: str, name: str, ends: Sequence[int], tokens: int) -> list[T
 
 
 def lengths_per_batch(op: str, name: str, lengths: Sequence[int] | None, batches: int, most: int) -> list[int]:
-    """One length for each batch: as given, the one given for all, or all tokens."""
+    """One length per batch; a single length applies to all batches, None means all tokens."""
     if lengths is None:
         return [most] * batches
     chosen = list(lengths) * batches if len(lengths) == 1 else list(lengths)[:batches]
@@ -52,7 +52,7 @@ def lengths_per_batch(op: str, name: str, lengths: Sequence[int] | None, batches
 def batched_spans(
     op: str, name: str, lengths: Sequence[int] | None, batches: int, tokens: int, padding: int
 ) -> list[TokenSpan]:
-    """One span for each batch. ``padding`` tokens stand after the sequence; without it the sequence comes first."""
+    """One span per batch, followed by ``padding`` tokens, or aligned to the left where that is negative."""
     chosen = lengths_per_batch(op, name, lengths, batches, tokens)
     if padding < 0:
         return [TokenSpan(batch, 0, length) for batch, length in enumerate(chosen)]

@@ -1,4 +1,4 @@
-"""npu_top_k_top_p: keeps of each row of logits the k largest, of these the fewest with probability p, the rest -inf."""
+"""npu_top_k_top_p: masks all logits of a row to -inf but the k largest, and of these the smallest set with mass p."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_KEPT = 1024
 
 @value_check
 def checked_k(op: str, k: Tensor, width: int) -> Tensor:
-    """``k``, refused outside of what the kernel sorts."""
+    """``k``, refused outside of the range that the kernel sorts."""
     most = min(MOST_KEPT, width)
     wrong = ((k < 1) | (k > most)).nonzero()
     if wrong.numel():
@@ -24,7 +24,7 @@ def checked_k(op: str, k: Tensor, width: int) -> Tensor:
 
 @value_check
 def checked_p(op: str, p: Tensor) -> Tensor:
-    """``p``, refused where it is no probability."""
+    """``p``, refused outside of [0, 1]."""
     wrong = (~((p >= 0) & (p <= 1))).nonzero()
     if wrong.numel():
         row = int(wrong[0])
@@ -33,7 +33,7 @@ def checked_p(op: str, p: Tensor) -> Tensor:
 
 
 def top_k_top_p(logits: Tensor, p: Tensor | None, k: Tensor | None) -> Tensor:
-    """``logits`` with -inf for what is not kept. Equal logits at the edge of k are all kept."""
+    """``logits`` with -inf where they are dropped. Ties with the k-th largest are all kept."""
     values, indices = logits.sort(dim=-1, stable=True)
     if k is not None:
         k = checked_k(OP, k, logits.size(1))

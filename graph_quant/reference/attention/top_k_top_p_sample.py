@@ -1,11 +1,12 @@
-"""npu_top_k_top_p_sample: of each row of logits the tokens that k, p and min_p leave, and one of them.
+"""npu_top_k_top_p_sample: filters each row of logits by top-k, top-p and min-p, and samples one token.
 
-k of 1 to ``ks_max``, which counts up to a multiple of four, and to the vocabulary, keeps the k largest, of equal ones
-the first; any other k keeps all. Then come probabilities: the softmax of what is kept, or with p alone of the row, in
-float32; ``input_is_logits=False`` says that logits are probabilities. p below 1 keeps the fewest, largest first, whose
-sum reaches it, from 0 down the largest alone, which then has probability 1. min_p below 1 keeps what is not below its
-share of the largest, from 1 on the largest alone. The token is the likeliest of those left, or by ``q`` that of the
-largest ``probability / (|q| + eps)``, the first column of q for the first token left, or it is drawn.
+k from 1 to ``ks_max``, rounded up to a multiple of four, and at most the vocabulary keeps the k largest, the first of
+ties; any other k keeps all. Probabilities are then the softmax of the kept logits, in float32; with
+``input_is_logits=False`` the input already holds probabilities. p below 1 keeps the smallest set, largest first, whose
+sum reaches p; p of 0 or less keeps the largest alone, with probability 1. min_p below 1 keeps probabilities of at least
+min_p times the largest, from 1 on the largest alone. The token is the most likely one that is left, or with ``q`` the
+one with the largest ``probability / (|q| + eps)``, where columns of q belong to the tokens left in order, or a
+multinomial sample.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MOST_KEPT, STEP = 1024, 4
 
 
 def _apply_top_k_top_p(row: Tensor, k: int, p: float, *, is_logits: bool) -> tuple[Tensor, Tensor]:
-    """The tokens that k and p leave, and their probabilities; as they stand where neither leaves one out."""
+    """The tokens that k and p keep, and their probabilities; in the order of the row where both keep all."""
     if p <= 0:
         best = row.argmax().reshape(1)
         return best, torch.ones(1) if is_logits else row[best]
@@ -37,7 +38,7 @@ def _apply_top_k_top_p(row: Tensor, k: int, p: float, *, is_logits: bool) -> tup
 
 
 def _apply_min_p(tokens: Tensor, probabilities: Tensor, min_p: float) -> tuple[Tensor, Tensor]:
-    """Those that min_p leaves."""
+    """The tokens that min_p keeps, and their probabilities."""
     if min_p <= 0:
         return tokens, probabilities
     if min_p >= 1:
@@ -60,14 +61,14 @@ def top_k_top_p_sample(
     post_sample: str | None,
     generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
-    """The token of each row, and the logits that are left, the others -inf, or 0 where they are probabilities."""
+    """The token of each row, and the kept logits, the others -inf, or 0 for probabilities."""
     rows, width = logits.shape
     is_logits = input_is_logits is not False
     limit = min(MOST_KEPT, -(-(MOST_KEPT if ks_max is None else ks_max) // STEP) * STEP, width)
     least = [0.0] * rows if min_ps is None else min_ps.tolist()
     uniform = uniform_open(rows, generator) if post_sample == MULTINOMIAL else None
     tokens = torch.empty(rows, dtype=torch.int64)
-    # Without is_need_logits a device leaves it as it is allocated.
+    # Without is_need_logits a device leaves it uninitialised.
     kept_logits = torch.full((rows, width), -torch.inf if is_logits and is_need_logits else 0.0)
     for index, (row, k, p) in enumerate(zip(logits.float(), top_k.tolist(), top_p.tolist(), strict=True)):
         kept, scores = _apply_min_p(

@@ -1,8 +1,9 @@
-"""A call of attention for training: its sequences, which keys a query does not see, and the rows that are kept.
+"""One call of attention for training: its sequences, its mask, and the statistics that are stored.
 
-Beyond the sparse modes of inference (``masks``), mode 5 is a mask that says all, 6 shows the first keys, as many as
-prefix says, beside those up to the diagonal from the lower right corner, 7 is mode 4 for the last sequence and 3 for
-the others, 8 is mode 4 for the first and 2 for the others. Without a mask no mode hides anything.
+Beyond the sparse modes of inference (``masks``): in mode 5 the mask contains the prefix; mode 6 shows the first keys,
+as many as prefix says, and is causal from the lower right corner for the others; mode 7 is mode 4 for the last sequence
+and 3 for the others; mode 8 is mode 4 for the first sequence and 2 for the others. Without a mask no mode hides
+anything.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from .pse_shift import Pairs, PseShift, slice_sequence
 from .sequence_attention import HIDDEN
 from .token_spans import TokenSpan
 
-# The kernels keep a row's maximum and sum eight times, for the sake of alignment.
+# The kernels store a row's maximum and sum eight times, for alignment.
 COPIES = 8
 _ROW_FIX = 2
 PREFIX_TABLE, BAND_LAST, BAND_FIRST = 6, 7, 8
 TABLES = (2, 3, 4, PREFIX_TABLE)
-# Seed and offset of the generator that drew a mask.
+# Seed and offset of the generator that a dropout mask is sampled from.
 RngState = tuple[int, int]
 
 
 def repeat_kv(x: Tensor, heads: int) -> Tensor:
-    """``x`` of the heads of key for each head of query."""
+    """``x`` with the heads of key repeated for each head of query."""
     return x if x.size(0) == heads else x.repeat_interleave(heads // x.size(0), 0)
 
 
 @dataclass(frozen=True)
 class TrainingCall:
-    """The numbers of a call, and its mask and shift."""
+    """The attributes of a call, its mask and its shift."""
 
     op: str
     head_num: int
@@ -64,17 +65,17 @@ class TrainingCall:
 
     @property
     def is_packed(self) -> bool:
-        """Whether sequences stand one after the other."""
+        """Whether sequences are packed."""
         return self.input_layout == "TND"
 
     @property
     def is_plain(self) -> bool:
-        """Whether scores are products alone."""
+        """Whether there is neither pse nor sink."""
         return self.pse is None and self.sink is None
 
     @cached_property
     def shift(self) -> PseShift | None:
-        """What is added to scores."""
+        """The shift of the scores, if any."""
         if self.pse is None:
             return None
         return PseShift(self.pse, self.pse_type, self.is_packed, self.head_num, self.starts)
@@ -87,7 +88,7 @@ class TrainingCall:
         return first, keys, values
 
     def sequences(self, query: Tensor, key: Tensor) -> list[tuple[TokenSpan, TokenSpan]]:
-        """The tokens of query and of key of each sequence; ends of 0 after others are of none."""
+        """The spans of query and key of each sequence; zero ends after the last sequence are ignored."""
         if not self.is_packed:
             return [(TokenSpan(b, 0, query.size(2)), TokenSpan(b, 0, key.size(2))) for b in range(query.size(0))]
         ends = self.actual_seq_qlen or ()
@@ -106,7 +107,7 @@ class TrainingCall:
         return 4 if sequence == seen[0] else 2
 
     def scores(self, query: Tensor, key: Tensor, pairs: Pairs, sequence: int) -> tuple[Tensor, Tensor | None]:
-        """The scores of one sequence (head, query, key), and which queries give nothing, (head or 1, query), if any."""
+        """The scores of one sequence (head, query, key), and the queries with zero results, if any."""
         products = query.float() @ repeat_kv(key, query.size(0)).float().mT
         shift = self.shift
         scores = products.mul_(self.scale) if shift is None else shift.scaled(products, self.scale, pairs, sequence)
@@ -122,7 +123,7 @@ class TrainingCall:
         return scores, rows if rows.any() else None
 
     def kept_weights(self, pairs: Pairs) -> Tensor | None:
-        """Whether each weight is kept, those of all sequences one after the other; None where all are."""
+        """The dropout mask of all weights, sequence by sequence, True where kept; None without dropout."""
         if self.dropout_mask is None and self.rng_state is None:
             return None
         count = self.head_num * sum(queries.length * keys.length for queries, keys in pairs)
@@ -132,7 +133,7 @@ class TrainingCall:
         return unpack_mask(dropout_mask_bits(*self.rng_state, count, self.keep_prob), count)
 
     def dropped(self, weights: Tensor, kept: Tensor | None, pairs: Pairs, sequence: int) -> Tensor:
-        """The weights of one sequence that are kept, enlarged, and zeros."""
+        """The weights of one sequence after dropout, scaled by ``1 / keep_prob``."""
         if kept is None:
             return weights
         enlarged = weights * torch.tensor(1.0 / self.keep_prob, dtype=torch.float32)
@@ -147,15 +148,15 @@ class TrainingCall:
         return None if by_position is None else by_position[None], None if by_mask is None else by_mask.bool()
 
     def native_mask(self, pairs: Pairs, sequence: int) -> native.Hidden:
-        """What is hidden in one sequence."""
-        if self.sparse_mode == PREFIX_TABLE:  # no two numbers say where its keys begin and end
+        """The mask of one sequence, for the compiled loop."""
+        if self.sparse_mode == PREFIX_TABLE:  # its visible keys are no single range
             return native.Hidden(self._hidden(pairs, sequence)[0], gives_zeros=True)
         band, by_mask = self._band_and_mask(pairs, sequence)
         last, first = (None, None) if band is None else band.reach(*(span.length for span in pairs[sequence]))
         return native.Hidden(by_mask, first, last, bool(self.inner_precise & _ROW_FIX))
 
     def _band_and_mask(self, pairs: Pairs, sequence: int) -> tuple[masks.Mask | None, Tensor | None]:
-        """What hides keys of one sequence by their place, and what the mask (head or 1, query, key) says of them."""
+        """The band of visible positions of one sequence, and its part of the mask, (head or 1, query, key)."""
         mask = self.atten_mask
         if mask is None:
             return None, None
@@ -175,7 +176,7 @@ class TrainingCall:
         return masks.Mask(mode, mask, self.pre_tockens, self.next_tockens), by_mask
 
     def _is_of_all_tokens(self, mask: Tensor, pairs: Pairs) -> bool:
-        """Whether a mask of packed sequences is of all tokens; one of the longest sequences serves every one."""
+        """Whether a mask of packed sequences covers all tokens, and not only the longest sequences."""
         if not self.is_packed:
             return False
         longest = tuple(max(pair[side].length for pair in pairs) for side in (0, 1))
@@ -196,7 +197,7 @@ class TrainingCall:
             raise Refusal(f"{self.op}: prefix[{sequence}] must lie in [{least}, {keys}], got {got}")
 
     def _check_rows(self, pairs: Pairs, sequence: int) -> None:
-        """The kernel of packed sequences has no query that sees no key by its place."""
+        """The kernel of packed sequences refuses queries whose position hides all keys."""
         queries, keys = (span.length for span in pairs[sequence])
         most = {0: keys + self.pre_tockens, 3: keys, 4: keys + self.next_tockens}.get(self.sparse_mode, queries)
         if queries > most and (keys or self.sparse_mode == 3):
@@ -206,7 +207,7 @@ class TrainingCall:
             )
 
     def kept(self, x: Tensor, pairs: Pairs) -> Tensor:
-        """Rows (batch, head, token) as they are kept: those of a packed sequence by head, unless by token is asked."""
+        """Statistics (batch, head, token) as stored: packed sequences head by head, or by token with softmax_layout."""
         if not self.is_packed:
             rows = x
         elif self.softmax_layout:
@@ -220,7 +221,7 @@ class TrainingCall:
         return rows.unsqueeze(-1).expand(*rows.shape, COPIES).contiguous()
 
     def rows(self, kept: Tensor, pairs: Pairs) -> Tensor:
-        """What ``kept`` was given."""
+        """The inverse of ``kept``."""
         rows = kept[..., 0]
         if not self.is_packed:
             return rows

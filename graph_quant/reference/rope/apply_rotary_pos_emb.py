@@ -1,7 +1,8 @@
-"""npu_apply_rotary_pos_emb: the rotary embedding of queries and keys, in mode half.
+"""npu_apply_rotary_pos_emb: rotary embedding of queries and keys, in mode half.
 
-The device writes the results over its inputs, and eager execution does so here. bfloat16 is computed in float32 and
-rounded once, halves away from zero, as the A2/A3 kernel rounds; float16 in float16, every product and the sum rounded.
+The device writes the results over its inputs, and so does eager execution here. bfloat16 is computed in float32 and
+rounded once, half away from zero, as by the A2/A3 kernel; float16 is computed in float16, with every product and the
+sum rounded.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ def embedded(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _halves_away_from_zero(values: Tensor) -> Tensor:
-    """float32 as bfloat16; a value between two goes to the nearer one, in the middle to the one further from zero."""
+    """float32 rounded to bfloat16, half away from zero."""
     bits = values.contiguous().view(torch.int32)
     rounded = ((bits + 0x8000) & -0x10000).view(torch.float32)
     return torch.where(values.isfinite(), rounded, values).to(torch.bfloat16)
 
 
 def apply_rotary_pos_emb(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Both embedded, written over the arguments."""
+    """Both embeddings, written over the arguments."""
     return query.copy_(embedded(query, cos, sin)), key.copy_(embedded(key, cos, sin))
 
 

@@ -1,6 +1,6 @@
-"""npu_interleave_rope: neighbours are pairs, and come back half the width apart.
+"""npu_interleave_rope: pairs are neighbours in the input, and half the width apart in the result.
 
-With a the even elements of x, b the odd ones: ``concat(a, b) * cos + concat(-b, a) * sin`` in float32, rounded once.
+With a the even and b the odd elements of x: ``concat(a, b) * cos + concat(-b, a) * sin`` in float32, rounded once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""npu_mrope: the rotary embedding of queries and keys, with coefficients that positions choose from a cache.
+"""npu_mrope: rotary embedding of queries and keys, with coefficients gathered from a cache by position.
 
-A row of the cache is cosines, then sines, half the rotated width each. With several rows of positions each section of
-the width takes its coefficients from its own row; in cache_mode interleave, all take row 0's but for every third
-element from the second and the third on, which take row 1's and row 2's. All is float32, rounded once.
+A row of the cache holds cosines, then sines, each half the rotated width. With several rows of positions each section
+of the width takes its coefficients from its own row. In cache_mode interleave, elements take the coefficients of row 0,
+1 and 2 in turn up to three times the second section, and those of row 0 beyond. Float32, rounded once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OP = "npu_mrope"
 
 
 def coefficients(rows: Tensor, sections: Sequence[int], is_interleaved: bool) -> Tensor:
-    """Those of each token, (tokens, width / 2), of what each row of positions chose, (rows, tokens, width / 2)."""
+    """The coefficients of each token, (tokens, width / 2), from those of each row, (rows, tokens, width / 2)."""
     if not is_interleaved:
         starts = [sum(sections[:section]) for section in range(len(sections))]
         parts = [rows[section, :, start : start + sections[section]] for section, start in enumerate(starts)]
@@ -39,7 +39,7 @@ def mrope(
     rotary_mode: str | None,
     is_interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Both embedded; without ``sections`` positions are one row."""
+    """Both embeddings; without ``sections`` positions are one row."""
     rows = cos_sin_cache[checked_index(OP, "positions", positions, 0, cos_sin_cache.size(0)).long()].float()
     halves = rows.chunk(2, -1)
     cos, sin = (coefficients(half, sections, is_interleaved) for half in halves) if sections else halves
@@ -52,8 +52,8 @@ def mrope(
     def embedded(x: Tensor) -> Tensor:
         heads = x.unflatten(-1, (-1, head_size))
         part = heads[..., : cos.size(-1)].float()
-        turned = (part * cos + rotate_pairs(part, mode) * sin).to(x.dtype)
-        return torch.cat([turned, heads[..., cos.size(-1) :]], -1).flatten(-2)
+        rotated = (part * cos + rotate_pairs(part, mode) * sin).to(x.dtype)
+        return torch.cat([rotated, heads[..., cos.size(-1) :]], -1).flatten(-2)
 
     return embedded(query), embedded(key)
 

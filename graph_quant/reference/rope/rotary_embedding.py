@@ -1,4 +1,4 @@
-"""_npu_rotary_embedding: x cos + rotated x sin, in float32, rounded once; halves or neighbours are rotated."""
+"""_npu_rotary_embedding: ``x * cos + rotate(x) * sin`` in float32, rounded once; pairs are halves or neighbours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 def rotate(
     positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor, is_neox_style: bool
 ) -> tuple[()]:
-    """Rotates the heads of query and key; halves in the style of NeoX, else neighbours."""
+    """Rotates the heads of query and key in place; pairs are halves in NeoX style, else neighbours."""
     rows = positions.flatten().long()
     if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < cos_sin_cache.size(0):
         raise Refusal(
@@ -21,6 +21,6 @@ def rotate(
     for tensor in (query, key):
         heads = tensor.float().unflatten(1, (-1, head_size))
         pairs = heads.unflatten(-1, (2, -1)).unbind(-2) if is_neox_style else heads.unflatten(-1, (-1, 2)).unbind(-1)
-        turned = [pairs[0] * cos - pairs[1] * sin, pairs[1] * cos + pairs[0] * sin]
-        tensor.copy_(torch.stack(turned, -2 if is_neox_style else -1).flatten(1).reshape(tensor.shape))
+        rotated = [pairs[0] * cos - pairs[1] * sin, pairs[1] * cos + pairs[0] * sin]
+        tensor.copy_(torch.stack(rotated, -2 if is_neox_style else -1).flatten(1).reshape(tensor.shape))
     return ()

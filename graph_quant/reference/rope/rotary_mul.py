@@ -1,6 +1,6 @@
-"""npu_rotary_mul: a rotary embedding of one tensor, in float32, rounded once.
+"""npu_rotary_mul: rotary embedding of one tensor, in float32, rounded once.
 
-Coefficients of another dtype are converted to the tensor's own first.
+Coefficients of another dtype are converted to that of the tensor first.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from torch import Tensor
 
 
 def rotary_mul(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str = HALF, rotate: Tensor | None = None) -> Tensor:
-    """``x * r1 + turned(x) * r2``; ``rotate``, where it is given, is the matrix that turns."""
-    # Each column of the matrix has one 1 or -1, so that the product only moves elements.
+    """``x * r1 + rotate_pairs(x) * r2``; ``rotate``, if given, is the matrix of the rotation."""
+    # Each column of the matrix has one 1 or -1, so that the matmul only moves elements.
     wide = x.float()
     turn = rotate_pairs(wide, rotary_mode) if rotate is None else torch.matmul(wide, rotate.float())
     return (wide * r1.to(x.dtype).float() + turn * r2.to(x.dtype).float()).to(x.dtype)

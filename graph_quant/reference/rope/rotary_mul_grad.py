@@ -1,8 +1,8 @@
 """The gradient of npu_rotary_mul, in float32, each result rounded once.
 
-``dx = grad * cos + turned back(grad * sin)``, where pairs (a, b) turn back into (b, -a); dcos and dsin are the sums of
-``grad * x`` and ``grad * rotated(x)`` over what was broadcast. In which order a device adds is its tiling's business:
-two orders differ by at most n/2 units in the last place of the sum of n magnitudes.
+``dx = grad * cos - rotate_pairs(grad * sin)``; dcos and dsin are the sums of ``grad * x`` and ``grad *
+rotate_pairs(x)`` over the broadcast dimensions. The order of summation on a device depends on its tiling: two orders
+differ by at most n/2 units in the last place of the sum of n magnitudes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def rotary_mul_backward(
 
 
 def _over_broadcast(x: Tensor, like: Tensor) -> Tensor:
-    # Contiguous, for torch adds in the order of memory, and a graph may see another one than eager execution.
+    # Contiguous, because torch sums in memory order, which may differ between a graph and eager execution.
     return x.contiguous().sum_to_size(like.shape)
 
 

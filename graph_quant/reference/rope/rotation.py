@@ -1,4 +1,4 @@
-"""What the rotary embeddings share: ``x * cos + rotated(x) * sin``, where pairs (a, b) of x rotate into (-b, a).
+"""Rotation shared by the rotary embeddings: ``x * cos + rotate_pairs(x) * sin``, where pairs (a, b) become (-b, a).
 
 In mode half a pair is an element and the one half the width further, in mode interleave two neighbours.
 """
@@ -13,7 +13,7 @@ MODES = (HALF, INTERLEAVE)
 
 
 def rotate_pairs(x: Tensor, mode: str = HALF) -> Tensor:
-    """``x`` with each pair turned by a right angle."""
+    """``x`` with each pair (a, b) replaced by (-b, a)."""
     if mode == HALF:
         first, second = x.chunk(2, -1)
         return torch.cat([-second, first], -1)
@@ -21,6 +21,6 @@ def rotate_pairs(x: Tensor, mode: str = HALF) -> Tensor:
 
 
 def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """``x`` in float32, whose pairs are neighbours, rotated: even elements, then odd ones."""
+    """The rotary embedding of float32 ``x`` with neighbours as pairs; even elements first in the result."""
     apart = torch.cat([x[..., ::2], x[..., 1::2]], -1)
     return apart * cos + rotate_pairs(apart) * sin

@@ -33,9 +33,9 @@ WRONG: list[Call] = [
 
 
 def expected(lse: list[torch.Tensor], local_out: list[torch.Tensor], update_type: int) -> list[Any]:  # noqa: ARG001
-    parts = np.stack([each.double().numpy() for each in lse])
+    parts = np.stack([tensor.double().numpy() for tensor in lse])
     weights = np.exp(parts - parts.max(0))
-    outs = np.stack([each.double().numpy() for each in local_out])
+    outs = np.stack([tensor.double().numpy() for tensor in local_out])
     joined = (outs * (weights / weights.sum(0))[..., None]).sum(0)
     return [joined.astype(np.float32), (parts.max(0) + np.log(weights.sum(0))).astype(np.float32)]
 

@@ -29,16 +29,16 @@ WRONG = [
 
 def expected(scores: torch.Tensor) -> Any:
     """In float64."""
-    given = scores.double().numpy()
-    weights = np.exp(given - given.max(-1, keepdims=True))
+    x = scores.double().numpy()
+    weights = np.exp(x - x.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
 
 
 def expected_gradient(weights: torch.Tensor, grad: torch.Tensor, values: torch.Tensor) -> Any:
     """The derivative of softmax, in float64."""
     kept = weights.double().numpy()
-    given = grad.double().numpy() @ np.swapaxes(values.double().numpy(), -1, -2)
-    return kept * (given - (kept * given).sum(-1, keepdims=True))
+    upstream = grad.double().numpy() @ np.swapaxes(values.double().numpy(), -1, -2)
+    return kept * (upstream - (kept * upstream).sum(-1, keepdims=True))
 
 
 @st.composite
@@ -52,8 +52,8 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     draw(SEEDS)
     make, batch = draw(st.sampled_from([f32, f16, bf16])), draw(st.sampled_from([(), (2,)]))
-    given = make(*batch, 3, 4)
-    return (given.float().softmax(-1).to(given.dtype), make(*batch, 3, 5), make(*batch, 4, 5)), {}
+    scores = make(*batch, 3, 4)
+    return (scores.float().softmax(-1).to(scores.dtype), make(*batch, 3, 5), make(*batch, 4, 5)), {}
 
 
 # A rounding to bfloat16; of the gradient another before it, of terms that cancel: four units of the largest.

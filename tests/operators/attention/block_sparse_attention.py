@@ -52,32 +52,32 @@ WRONG_VALUES = [
 
 
 def expected(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, blocks: Any, **given: Any
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, blocks: Any, **options: Any
 ) -> Any:
     """Query by query in float64."""
-    packed = given["q_input_layout"] == "TND"
-    q, k, v = (each.double().numpy() for each in (query, key, value))
+    packed = options["q_input_layout"] == "TND"
+    q, k, v = (tensor.double().numpy() for tensor in (query, key, value))
     out, logarithms = np.zeros(q.shape), np.zeros((*q.shape[:-1], 1))
-    starts = np.cumsum([0, *given["actual_seq_lengths"]]), np.cumsum([0, *given["actual_seq_lengths_kv"]])
+    starts = np.cumsum([0, *options["actual_seq_lengths"]]), np.cumsum([0, *options["actual_seq_lengths_kv"]])
     for sequence, (length, keys) in enumerate(
-        zip(given["actual_seq_lengths"], given["actual_seq_lengths_kv"], strict=True)
+        zip(options["actual_seq_lengths"], options["actual_seq_lengths_kv"], strict=True)
     ):
         for head in range(mask.shape[1]):
-            shared = head // (mask.shape[1] // given["num_key_value_heads"])
+            shared = head // (mask.shape[1] // options["num_key_value_heads"])
             if packed:
                 part = slice(starts[1][sequence], starts[1][sequence] + keys)
                 all_keys, all_values = k[part, shared], v[part, shared]
             else:
                 all_keys, all_values = k[sequence, shared, :keys], v[sequence, shared, :keys]
             for row in range(length if keys else 0):
-                place = (starts[0][sequence] + row, head) if packed else (sequence, head, row)
+                index = (starts[0][sequence] + row, head) if packed else (sequence, head, row)
                 seen = np.repeat(mask[sequence, head, row // blocks[0]].numpy(), blocks[1])[:keys].astype(bool)
-                scores = np.where(seen, all_keys @ q[place] * given["scale_value"], -np.inf)
+                scores = np.where(seen, all_keys @ q[index] * options["scale_value"], -np.inf)
                 weights = np.exp(scores - scores.max())
                 rounded = torch.from_numpy(weights).to(query.dtype).double().numpy()
-                out[place] = rounded @ all_values / weights.sum()
-                if given["softmax_lse_flag"]:
-                    logarithms[place] = scores.max() + np.log(weights.sum())
+                out[index] = rounded @ all_values / weights.sum()
+                if options["softmax_lse_flag"]:
+                    logarithms[index] = scores.max() + np.log(weights.sum())
     return [out, logarithms]
 
 
@@ -96,12 +96,12 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     rows = draw(st.sampled_from([1, 3, 64]))
     mask = torch.randint(2, (2, 2, -(-longest[0] // rows), 2), dtype=torch.int8)
     mask[..., 0] = 1  # the first keys are there in every sequence that has keys
-    given = {
+    options = {
         "q_input_layout": layout, "kv_input_layout": layout, "num_key_value_heads": kv_heads, "scale_value": 0.05,
         "inner_precise": 0, "actual_seq_lengths": lengths, "actual_seq_lengths_kv": keys,
         "softmax_lse_flag": draw(st.sampled_from([0, 1])),
     }  # fmt: skip
-    return (q, k, v, mask, [rows, 128]), given
+    return (q, k, v, mask, [rows, 128]), options
 
 
 @st.composite

@@ -17,13 +17,13 @@ SCALE = 0.05
 def call(**other: Any) -> tuple[Any, ...]:
     """Two heads of five queries over 130 keys, by blocks of three and 128."""
     query, key = f16(1, 2, 5, 128), f16(1, 2, 130, 128)
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "d_out": query, "query": query, "key": key, "value": key, "attention_out": query,
         "softmax_lse": torch.zeros(1, 2, 5, 1), "block_sparse_mask": torch.ones(1, 2, 2, 2, dtype=torch.int8),
         "block_shape": [3, 128], "actual_seq_lengths": None, "actual_seq_lengths_kv": None, "q_input_layout": "BNSD",
         "kv_input_layout": "BNSD", "num_key_value_heads": 2, "scale_value": SCALE,
     } | other  # fmt: skip
-    return tuple(given.values())
+    return tuple(arguments.values())
 
 
 def wrong(argument: str, label: str, **other: Any) -> Any:
@@ -56,7 +56,7 @@ WRONG_VALUES = [
 def weighed(query: Any, key: Any, mask: Any, blocks: Any, layout: str, lengths: Any) -> dict[Any, Any]:
     """Of each query, in float64: where its keys are, its weights and the logarithm of their sum."""
     starts = np.cumsum([0, *lengths[0]]), np.cumsum([0, *lengths[1]])
-    found = {}
+    by_query = {}
     for sequence, (rows, keys) in enumerate(zip(*lengths, strict=True)):
         for head in range(mask.shape[1]):
             for row in range(rows if keys else 0):
@@ -65,22 +65,22 @@ def weighed(query: Any, key: Any, mask: Any, blocks: Any, layout: str, lengths: 
                 over: Any = (sequence, head, seen) if layout == "BNSD" else (starts[1][sequence] + seen, head)
                 scores = key[over] @ query[at] * SCALE
                 total = np.log(np.exp(scores - scores.max()).sum()) + scores.max()
-                found[at] = over, np.exp(scores - total), total
-    return found
+                by_query[at] = over, np.exp(scores - total), total
+    return by_query
 
 
 def expected(d_out: Any, query: Any, key: Any, value: Any, out: Any, lse: Any, mask: Any, *rest: Any) -> list[Any]:
     """In float64, query by query."""
     del out, lse
     blocks, rows, keys, layout = rest[:4]
-    up, q, k, v = (each.double().numpy() for each in (d_out, query, key, value))
-    found = [np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)]
+    up, q, k, v = (tensor.double().numpy() for tensor in (d_out, query, key, value))
+    gradients = [np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)]
     for at, (over, weights, _) in weighed(q, k, mask, blocks, layout, (rows, keys)).items():
         slopes = weights * (v[over] @ up[at] - up[at] @ (weights @ v[over]))
-        found[0][at] = slopes @ k[over] * SCALE
-        found[1][over] += np.outer(slopes, q[at]) * SCALE
-        found[2][over] += np.outer(weights, up[at])
-    return found
+        gradients[0][at] = slopes @ k[over] * SCALE
+        gradients[1][over] += np.outer(slopes, q[at]) * SCALE
+        gradients[2][over] += np.outer(weights, up[at])
+    return gradients
 
 
 @st.composite
@@ -96,12 +96,12 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     mask = torch.randint(2, (2, 2, -(-most // rows), 2), dtype=torch.int8)
     mask[..., 0] = 1
     out, lse = np.zeros(query.shape), np.zeros((*query.shape[:-1], 1))
-    q, k, v = (each.double().numpy() for each in (query, key, value))
+    q, k, v = (tensor.double().numpy() for tensor in (query, key, value))
     for at, (over, weights, total) in weighed(q, k, mask, (rows, 128), layout, (lengths, keys)).items():
         out[at], lse[at] = weights @ v[over], total
-    made = torch.from_numpy(out).to(query.dtype), torch.from_numpy(lse).float()
+    forward = torch.from_numpy(out).to(query.dtype), torch.from_numpy(lse).float()
     rest = mask, [rows, 128], lengths, keys, layout, layout, 2, SCALE
-    return (make(*query.shape), query, key, value, *made, *rest), {}
+    return (make(*query.shape), query, key, value, *forward, *rest), {}
 
 
 # Weights and slopes are rounded to bfloat16, and the results are; what attention gave is rounded, too.

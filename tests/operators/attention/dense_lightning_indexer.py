@@ -18,8 +18,12 @@ TND = {"layout": "TND", "actual_seq_qlen": [2, 3], "actual_seq_klen": [2, 5]}
 def index(make: Any = f16, layout: str = "BSND", heads: int = 8, **other: Any) -> tuple[Any, ...]:
     """Two rows over three keys; in TND two and one over two and three."""
     rows, keys = ((1, 2), (1, 3)) if layout == "BSND" else ((3,), (5,))
-    given = {"query": make(*rows, heads, 128) / 8, "key": make(*keys, 1, 128) / 8, "weights": make(*rows, heads) / 4}
-    return tuple((given | other).values())
+    arguments = {
+        "query": make(*rows, heads, 128) / 8,
+        "key": make(*keys, 1, 128) / 8,
+        "weights": make(*rows, heads) / 4,
+    }
+    return tuple((arguments | other).values())
 
 
 def wrong(argument: str, label: str, named: Any = None, **other: Any) -> Any:
@@ -56,11 +60,11 @@ def training(make: Any, layout: str, rotated: bool, **other: Any) -> tuple[tuple
         named |= {"query_rope": make(*rows, 32, 64) / 4, "key_rope": make(*keys, 32, 64) / 4}
     attention = make(*rows, 32, 128) / 4, make(*keys, 32, 128) / 4
     moments = [(1, 32, 2, 1), (1, 1, 2)] if layout == "BSND" else [(32, 3, 1), (1, 3)]
-    given: dict[str, Any] = {"query": attention[0], "key": attention[1], "query_index": query, "key_index": key}
-    given |= {"weights": weights, "max": f32(*moments[0]), "sum": f32(*moments[0]).abs() + 32}
-    given |= {"max_index": f32(*moments[1]), "sum_index": f32(*moments[1]).abs() + 4, "scale": SCALE}
-    named |= {name: each for name, each in other.items() if name not in given}
-    return tuple((given | {name: each for name, each in other.items() if name in given}).values()), named
+    arguments: dict[str, Any] = {"query": attention[0], "key": attention[1], "query_index": query, "key_index": key}
+    arguments |= {"weights": weights, "max": f32(*moments[0]), "sum": f32(*moments[0]).abs() + 32}
+    arguments |= {"max_index": f32(*moments[1]), "sum_index": f32(*moments[1]).abs() + 4, "scale": SCALE}
+    named |= {name: value for name, value in other.items() if name not in arguments}
+    return tuple((arguments | {name: value for name, value in other.items() if name in arguments}).values()), named
 
 
 def unfit(argument: str, label: str, **other: Any) -> Any:
@@ -82,13 +86,13 @@ WRONG += [
 
 def sequences(named: dict[str, Any], *tensors: torch.Tensor) -> Any:
     """In float64, sequence by sequence; every second tensor is of keys."""
-    arrays = [each.double().numpy() for each in tensors]
+    arrays = [array.double().numpy() for array in tensors]
     if named.get("layout", "BSND") == "BSND":
-        yield [each[0] for each in arrays]
+        yield [array[0] for array in arrays]
         return
     marks = [0, *named["actual_seq_qlen"]], [0, *named["actual_seq_klen"]]
-    for place in range(2):
-        yield [each[slice(*marks[at % 2][place : place + 2])] for at, each in enumerate(arrays)]
+    for sequence in range(2):
+        yield [array[slice(*marks[at % 2][sequence : sequence + 2])] for at, array in enumerate(arrays)]
 
 
 def scores(query: Any, key: Any, weights: Any) -> Any:
@@ -102,10 +106,10 @@ def scores(query: Any, key: Any, weights: Any) -> Any:
 
 
 def expected(query: Any, key: Any, weights: Any, **named: Any) -> list[Any]:
-    found = [np.array(each) for q, k, w in sequences(named, query, key, weights) for each in scores(q, k, w)]
-    shape = (1, 1, len(found)) if "layout" not in named else (1, len(found))
-    largest = np.array([each.max() for each in found])
-    total = np.array([np.exp(each - each.max()).sum() for each in found])
+    rows = [np.array(row) for q, k, w in sequences(named, query, key, weights) for row in scores(q, k, w)]
+    shape = (1, 1, len(rows)) if "layout" not in named else (1, len(rows))
+    largest = np.array([row.max() for row in rows])
+    total = np.array([np.exp(row - row.max()).sum() for row in rows])
     return [largest.reshape(shape), total.reshape(shape)]
 
 
@@ -114,10 +118,10 @@ def expected_loss(*args: Any, **named: Any) -> list[Any]:
     query, key, query_index, key_index, weights, most, sums, most_index, sums_index, _ = args
     if "query_rope" in named:
         query, key = torch.cat([query, named["query_rope"]], -1), torch.cat([key, named["key_rope"]], -1)
-    loss, gradients = 0.0, [np.zeros(each.shape) for each in (query_index, key_index, weights)]
-    views = [each[0] if query.dim() == 4 else each for each in gradients]
-    flat = [each.double().numpy().reshape(32, -1) for each in (most, sums)]
-    single = [each.double().numpy().ravel() for each in (most_index, sums_index)]
+    loss, gradients = 0.0, [np.zeros(tensor.shape) for tensor in (query_index, key_index, weights)]
+    views = [tensor[0] if query.dim() == 4 else tensor for tensor in gradients]
+    flat = [tensor.double().numpy().reshape(32, -1) for tensor in (most, sums)]
+    single = [tensor.double().numpy().ravel() for tensor in (most_index, sums_index)]
     starts = [0, 0]
     for q, k, qi, ki, w in sequences(named, query, key, query_index, key_index, weights):
         for row, indexed in enumerate(scores(qi, ki, w)):
@@ -127,14 +131,14 @@ def expected_loss(*args: Any, **named: Any) -> list[Any]:
             for head in range(32):
                 products = k[:seen, head] @ q[row, head] * SCALE
                 target += np.exp(products - flat[0][head, at]) / flat[1][head, at] / 32
-            given = np.exp(np.array(indexed) - single[0][at]) / single[1][at]
-            loss += (target * (np.log(np.maximum(target, 1e-8)) - np.log(np.maximum(given, 1e-8)))).sum()
-            for place, head in np.ndindex(seen, qi.shape[1]):
-                slope, product = given[place] - target[place], qi[row, head] @ ki[place, 0]
+            predicted = np.exp(np.array(indexed) - single[0][at]) / single[1][at]
+            loss += (target * (np.log(np.maximum(target, 1e-8)) - np.log(np.maximum(predicted, 1e-8)))).sum()
+            for position, head in np.ndindex(seen, qi.shape[1]):
+                slope, product = predicted[position] - target[position], qi[row, head] @ ki[position, 0]
                 views[2][at, head] += slope * max(product, 0)
                 if product > 0:
-                    views[0][at, head] += slope * w[row, head] * ki[place, 0]
-                    views[1][starts[1] + place, 0] += slope * w[row, head] * qi[row, head]
+                    views[0][at, head] += slope * w[row, head] * ki[position, 0]
+                    views[1][starts[1] + position, 0] += slope * w[row, head] * qi[row, head]
         starts = [starts[0] + len(q), starts[1] + len(k)]
     return [*gradients, np.array([loss])]
 

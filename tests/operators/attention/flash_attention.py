@@ -33,7 +33,7 @@ WRONG: list[Call] = [
     bad(INCRE, "actual_seq_lengths", "too few", f16(3, 4, 1, 32), f16(3, 2, 5, 32), f16(3, 2, 5, 32), **GQA,
         actual_seq_lengths=[5, 5]),
     bad(INCRE, "value.size(3)", "another width", Q[:, :, :1], K, f16(2, 2, 5, 16), **GQA),
-    bad(INCRE, "antiquant_scale", "turned", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
+    bad(INCRE, "antiquant_scale", "transposed", Q[:, :, :1], i8(2, 2, 5, 32), i8(2, 2, 5, 32), **GQA,
         antiquant_scale=f16(2, 2, 32, 1)),
     bad(INCRE, "antiquant_scale", "none", Q[:, :, :1], i32(2, 2, 5, 4), i32(2, 2, 5, 4), **GQA),
 ]  # fmt: skip
@@ -50,17 +50,19 @@ def prompt_calls(draw: Draw) -> tuple[tuple[Any, ...], Arrays]:
         known &= call["input_layout"] != "TND" or call["query"].size(-1) == 64
         return not unknown and known and tokens > 1
 
-    given = draw(inference_calls().filter(fits))
-    return (), {"scale_value" if name == "scale" else name: given[name] for name in given if name in OF_PROMPT}
+    arguments = draw(inference_calls().filter(fits))
+    return (), {"scale_value" if name == "scale" else name: arguments[name] for name in arguments if name in OF_PROMPT}
 
 
-def expected(**given: Any) -> Any:
-    return attention.expected(**{"scale" if name == "scale_value" else name: each for name, each in given.items()})[0]
+def expected(**arguments: Any) -> Any:
+    return attention.expected(
+        **{"scale" if name == "scale_value" else name: value for name, value in arguments.items()}
+    )[0]
 
 
-def incre_expected(**given: Any) -> Any:
-    lengths = given.pop("actual_seq_lengths")
-    return expected(**given, actual_seq_lengths_kv=lengths)
+def incre_expected(**arguments: Any) -> Any:
+    lengths = arguments.pop("actual_seq_lengths")
+    return expected(**arguments, actual_seq_lengths_kv=lengths)
 
 
 @st.composite
@@ -68,15 +70,15 @@ def incre_calls(draw: Draw) -> tuple[tuple[Any, ...], Arrays]:
     batch, keys = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 7]))
     cache = draw(st.booleans())
     kv = (i8 if cache else f16)(batch, 2, keys, 32)
-    given: Arrays = {**GQA, "query": f16(batch, 4, 1, 32), "key": kv, "value": kv}
-    given["actual_seq_lengths"] = [draw(st.integers(0, keys)) for _ in range(batch)]
+    arguments: Arrays = {**GQA, "query": f16(batch, 4, 1, 32), "key": kv, "value": kv}
+    arguments["actual_seq_lengths"] = [draw(st.integers(0, keys)) for _ in range(batch)]
     if cache:
-        given["antiquant_scale"] = f16(2, 2, 32).abs() / 64
+        arguments["antiquant_scale"] = f16(2, 2, 32).abs() / 64
         if draw(st.booleans()):
-            given["antiquant_offset"] = f16(2, 2, 32)
+            arguments["antiquant_offset"] = f16(2, 2, 32)
     if draw(st.booleans()):
-        given["atten_mask"] = u8(batch, keys) > 150
-    return (), given
+        arguments["atten_mask"] = u8(batch, keys) > 150
+    return (), arguments
 
 
 STATEMENTS = {

@@ -16,9 +16,9 @@ SCALE = 0.125
 
 def call(make: Any = f16, **other: Any) -> tuple[Any, ...]:
     """One head of 16 rows of 128 columns, through 128 others, 32 channels."""
-    given = {"query": make(1, 1, 16, 128, 32), "key": make(1, 1, 16, 128, 32), "value": make(1, 1, 16, 128, 32)}
-    given |= {"far_key": make(1, 1, 128, 128, 32), "far_value": make(1, 1, 128, 128, 32)}
-    return tuple((given | other).values())
+    arguments = {"query": make(1, 1, 16, 128, 32), "key": make(1, 1, 16, 128, 32), "value": make(1, 1, 16, 128, 32)}
+    arguments |= {"far_key": make(1, 1, 128, 128, 32), "far_value": make(1, 1, 128, 128, 32)}
+    return tuple((arguments | other).values())
 
 
 def empty(*shape: int) -> torch.Tensor:
@@ -61,7 +61,7 @@ def weighed(query: Any, key: Any, far_key: Any, mask: Any) -> tuple[Any, ...]:
 
 
 def numbers(*tensors: torch.Tensor) -> list[Any]:
-    return [each.double().numpy()[0, 0] for each in tensors]
+    return [tensor.double().numpy()[0, 0] for tensor in tensors]
 
 
 def expected(*args: Any, atten_mask: Any, **_: Any) -> list[Any]:
@@ -74,16 +74,16 @@ def expected(*args: Any, atten_mask: Any, **_: Any) -> list[Any]:
 def expected_gradient(grad: Any, *args: Any, atten_mask: Any, **_: Any) -> list[Any]:
     up, query, key, value, far_key, far_value, out = numbers(grad, *args[:6])
     weights, _, _ = weighed(query, key, far_key, atten_mask)
-    given = np.einsum("ikc,ijc->ikj", up, value) + np.einsum("ikc,jkc->ikj", up, far_value)
-    slopes = weights * (given - (up * out).sum(-1, keepdims=True)) * SCALE
-    found = [
+    grad_weights = np.einsum("ikc,ijc->ikj", up, value) + np.einsum("ikc,jkc->ikj", up, far_value)
+    slopes = weights * (grad_weights - (up * out).sum(-1, keepdims=True)) * SCALE
+    gradients = [
         np.einsum("ikj,ijc->ikc", slopes, key) + np.einsum("ikj,jkc->ikc", slopes, far_key),
         np.einsum("ikj,ikc->ijc", slopes, query),
         np.einsum("ikj,ikc->ijc", weights, up),
         np.einsum("ikj,ikc->jkc", slopes, query),
         np.einsum("ikj,ikc->jkc", weights, up),
     ]
-    return [each[None, None] for each in found]
+    return [gradient[None, None] for gradient in gradients]
 
 
 @st.composite
@@ -93,13 +93,13 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     mask[..., 0] = 0
     chosen = draw(st.sampled_from([None, mask, mask.bool()]))
     args = call(draw(st.sampled_from([f16, bf16])))
-    return tuple(each / 4 for each in args), {"atten_mask": chosen, "scale_value": SCALE}
+    return tuple(tensor / 4 for tensor in args), {"atten_mask": chosen, "scale_value": SCALE}
 
 
 @st.composite
 def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, named = draw(with_data())
-    largest, total, out = (torch.from_numpy(each) for each in expected(*args, **named))
+    largest, total, out = (torch.from_numpy(array) for array in expected(*args, **named))
     upstream = f32(*out.shape).to(args[0].dtype)
     return (upstream, *args, out.to(args[0].dtype), largest.float(), total.float()), named
 

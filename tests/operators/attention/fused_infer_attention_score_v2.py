@@ -134,16 +134,16 @@ FIRST_ALONE = ("antiquant_scale", "query_padding_size", "kv_padding_size", "key_
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], Arrays]:
     """Calls of the first version that the second can make, sometimes with a sink."""
-    given = draw(inference_calls().filter(lambda call: not any(name in call for name in FIRST_ALONE)))
-    takes_sink = given["query"].size(-1) in (64, 128) or given["query"].dtype == torch.bfloat16
-    if given["input_layout"] in ("TND", "NTD_TND") and takes_sink and draw(st.booleans()):
-        given["learnable_sink"] = bf16(given["num_heads"])
-    return (), {NAMES.get(name, name): value for name, value in given.items()}
+    arguments = draw(inference_calls().filter(lambda call: not any(name in call for name in FIRST_ALONE)))
+    takes_sink = arguments["query"].size(-1) in (64, 128) or arguments["query"].dtype == torch.bfloat16
+    if arguments["input_layout"] in ("TND", "NTD_TND") and takes_sink and draw(st.booleans()):
+        arguments["learnable_sink"] = bf16(arguments["num_heads"])
+    return (), {NAMES.get(name, name): value for name, value in arguments.items()}
 
 
-def expected(**given: Any) -> list[Any]:
+def expected(**arguments: Any) -> list[Any]:
     names = {second: first for first, second in NAMES.items()}
-    return attention.expected(**{names.get(name, name): value for name, value in given.items()})
+    return attention.expected(**{names.get(name, name): value for name, value in arguments.items()})
 
 
 STATEMENTS = {f"npu_{NAME}": Statement(expected, calls(), attention.BOUND)}

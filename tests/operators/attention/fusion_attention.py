@@ -206,21 +206,21 @@ WRONG_VALUES: list[Call] = [
 ]  # fmt: skip
 
 
-def _hides(mode: int, given: Given, row: int, queries: int, keys: int) -> Any:
+def _hides(mode: int, options: Given, row: int, queries: int, keys: int) -> Any:
     """The keys that a query does not see, by the words of the document; mode 0 has no mask here."""
     distance = np.arange(keys) - row - (keys - queries if mode in (3, 4) else 0)
     if mode == 4:
-        return (distance > given["next_tockens"]) | (distance < -given["pre_tockens"])
+        return (distance > options["next_tockens"]) | (distance < -options["pre_tockens"])
     return distance > 0 if mode in (2, 3) else np.zeros(keys, bool)
 
 
-def expected(*args: Any, **given: Any) -> tuple[Any, Any, Any]:
+def expected(*args: Any, **options: Any) -> tuple[Any, Any, Any]:
     """Row by row in float64: the attention, and of each row the largest score and the sum of exponentials."""
     query, key, value, heads, layout = args
-    q, k, v = (_heads(each, layout, heads, query, key) for each in (query, key, value))
+    q, k, v = (_heads(tensor, layout, heads, query, key) for tensor in (query, key, value))
     spans = [(0, q.shape[2], 0, k.shape[2])]
     if layout == "TND":
-        starts, key_starts = [0, *given["actual_seq_qlen"]], [0, *given["actual_seq_kvlen"]]
+        starts, key_starts = [0, *options["actual_seq_qlen"]], [0, *options["actual_seq_kvlen"]]
         spans = list(zip(starts, starts[1:], key_starts, key_starts[1:], strict=False))
     out, rows = np.zeros((*q.shape[:3], v.shape[3])), np.zeros((2, *q.shape[:3]))
     for batch in range(q.shape[0]):
@@ -230,23 +230,23 @@ def expected(*args: Any, **given: Any) -> tuple[Any, Any, Any]:
                 keys, values = k[batch, shared, key_start:key_stop], v[batch, shared, key_start:key_stop]
                 for row in range(start, stop if len(keys) else start):
                     scores = keys @ q[batch, head, row]
-                    if given.get("pse") is not None:
-                        pse = given["pse"].double().numpy()
+                    if options.get("pse") is not None:
+                        pse = options["pse"].double().numpy()
                         scores = scores + pse[batch if pse.shape[0] > 1 else 0, head, row - start]
-                    hidden = _hides(given["sparse_mode"], given, row - start, stop - start, len(keys))
-                    scores = np.where(hidden, -np.inf, scores * given["scale"])
+                    hidden = _hides(options["sparse_mode"], options, row - start, stop - start, len(keys))
+                    scores = np.where(hidden, -np.inf, scores * options["scale"])
                     if not hidden.all():
                         weights = np.exp(scores - scores.max())
                         rounded = torch.from_numpy(weights).to(query.dtype).double().numpy()
                         out[batch, head, row] = rounded @ values / weights.sum()
                         rows[:, batch, head, row] = scores.max(), weights.sum()
     result = _laid_out(torch.from_numpy(out).to(query.dtype).float().numpy(), layout)
-    return result, *(_kept(each, layout, spans, given) for each in rows)
+    return result, *(_kept(tensor, layout, spans, options) for tensor in rows)
 
 
-def _kept(rows: Any, layout: str, spans: Any, given: Given) -> Any:
+def _kept(rows: Any, layout: str, spans: Any, options: Given) -> Any:
     """Eight times; those of packed sequences by head within each, unless by token is asked."""
-    if layout == "TND" and given.get("softmax_layout"):
+    if layout == "TND" and options.get("softmax_layout"):
         rows = rows[0].T
     elif layout == "TND":
         flat = [rows[0][:, start:stop].reshape(-1) for start, stop, *_ in spans]
@@ -276,27 +276,27 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], Given]:
     kind = draw(st.sampled_from([f32, f16, bf16]))
     batch, tokens, keys = draw(st.sampled_from([1, 2])), draw(st.sampled_from([1, 4])), draw(st.sampled_from([2, 5]))
     kv_heads, width = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([16, 8]))
-    given: Given = {"scale": 0.2, "sparse_mode": draw(st.sampled_from([0, 2, 3, 4]))}
+    options: Given = {"scale": 0.2, "sparse_mode": draw(st.sampled_from([0, 2, 3, 4]))}
     if layout == "TND":
         tokens, keys = tokens + 2, keys + 2
         q, k, v = kind(tokens, 4, 16), kind(keys, kv_heads, 16), kind(keys, kv_heads, width)
-        given["actual_seq_qlen"] = [draw(st.integers(0, tokens)), tokens]
-        given["actual_seq_kvlen"] = [draw(st.integers(0, keys)), keys]
-        given["softmax_layout"] = draw(st.sampled_from(["", "TND"]))
+        options["actual_seq_qlen"] = [draw(st.integers(0, tokens)), tokens]
+        options["actual_seq_kvlen"] = [draw(st.integers(0, keys)), keys]
+        options["softmax_layout"] = draw(st.sampled_from(["", "TND"]))
     else:
         q = kind(*_shape(layout, batch, 4, tokens))
         k, v = kind(*_shape(layout, batch, kv_heads, keys)), kind(*_shape(layout, batch, kv_heads, keys, width))
         if draw(st.booleans()):
-            given["pse"] = kind(draw(st.sampled_from([1, batch])), 4, tokens, keys)
-    if given["sparse_mode"]:
-        given["atten_mask"] = TABLE
-    if given["sparse_mode"] == 4:
-        given |= {"pre_tockens": draw(st.integers(0, 5)), "next_tockens": draw(st.integers(0, 3))}
-    if layout == "TND" and given["sparse_mode"] > 2:
-        lengths = [np.diff([0, *given[name]]) for name in ("actual_seq_qlen", "actual_seq_kvlen")]
+            options["pse"] = kind(draw(st.sampled_from([1, batch])), 4, tokens, keys)
+    if options["sparse_mode"]:
+        options["atten_mask"] = TABLE
+    if options["sparse_mode"] == 4:
+        options |= {"pre_tockens": draw(st.integers(0, 5)), "next_tockens": draw(st.integers(0, 3))}
+    if layout == "TND" and options["sparse_mode"] > 2:
+        lengths = [np.diff([0, *options[name]]) for name in ("actual_seq_qlen", "actual_seq_kvlen")]
         if (lengths[0] > lengths[1]).any():
-            given["sparse_mode"] = 2  # the others refuse queries that see nothing
-    return (q, k, v, 4, layout), given
+            options["sparse_mode"] = 2  # the others refuse queries that see nothing
+    return (q, k, v, 4, layout), options
 
 
 def _shape(layout: str, batch: int, heads: int, tokens: int, width: int = 16) -> tuple[int, ...]:

@@ -28,8 +28,8 @@ def gates(heads: int = HEADS) -> dict[str, Any]:
 
 
 def recurrent(states: int = 7) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    places = {"actual_seq_lengths": ends(3, 2), "ssm_state_indices": ends(6, 0, 3, 5, 1)}
-    return (*rows(), bf16(states, HEADS, WIDTH, CHANNELS)), {**gates(), **places}
+    lengths = {"actual_seq_lengths": ends(3, 2), "ssm_state_indices": ends(6, 0, 3, 5, 1)}
+    return (*rows(), bf16(states, HEADS, WIDTH, CHANNELS)), {**gates(), **lengths}
 
 
 def chunk() -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -47,8 +47,8 @@ GOOD = [
 ]
 
 
-def other(of: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
-    return *of[:place], value, *of[place + 1 :]
+def other(of: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
+    return *of[:index], value, *of[index + 1 :]
 
 
 WRONG = [
@@ -100,7 +100,7 @@ WRONG_VALUES = [
 
 def stepped(args: tuple[Any, ...], options: dict[str, Any], first: Any, keep: Any) -> Any:
     """Sequence by sequence, token by token, head by head, in float64."""
-    query, key, value = (floats(each).astype(np.float64) for each in args[:3])
+    query, key, value = (floats(tensor).astype(np.float64) for tensor in args[:3])
     heads = value.shape[1]
     share, out, start = heads // key.shape[1], np.zeros(value.shape), 0
     for sequence, length in enumerate(options["actual_seq_lengths"].tolist()):
@@ -122,14 +122,14 @@ def stepped(args: tuple[Any, ...], options: dict[str, Any], first: Any, keep: An
 
 def expected_recurrent(*args: Any, **options: Any) -> list[Any]:
     states = floats(args[3]).astype(np.float64)
-    kept, places = states.copy(), options["ssm_state_indices"].tolist()
+    kept, state_indices = states.copy(), options["ssm_state_indices"].tolist()
     accepted = options.get("num_accepted_tokens")
 
     def first(sequence: int, start: int) -> Any:
-        return states[places[start + (1 if accepted is None else int(accepted[sequence])) - 1]].copy()
+        return states[state_indices[start + (1 if accepted is None else int(accepted[sequence])) - 1]].copy()
 
     def keep(_: int, token: int, state: Any) -> None:
-        kept[places[token]] = state
+        kept[state_indices[token]] = state
 
     return [stepped(args, options, first, keep), kept.astype(np.float32)]
 
@@ -166,10 +166,10 @@ STATEMENTS = {
 
 
 def golden(query: Any, key: Any, value: Any, state: Any, *others: torch.Tensor) -> Any:
-    beta, g, lengths, places, initial_state = others
+    beta, g, lengths, state_indices, initial_state = others
     shared = {"beta": beta, "g": g, "actual_seq_lengths": lengths, "scale": 0.25}
     recurrent_results = torch_npu.npu_recurrent_gated_delta_rule_functional(
-        query, key, value, state, ssm_state_indices=places, **shared
+        query, key, value, state, ssm_state_indices=state_indices, **shared
     )
     return *recurrent_results, *torch_npu.npu_chunk_gated_delta_rule(
         query, key, value, initial_state=initial_state, **shared

@@ -23,13 +23,13 @@ def chosen(tokens: int, keys: int) -> torch.Tensor:
 
 def call(make: Any = f16, mode: int = 0, **changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Two tokens of three heads over 2049 keys."""
-    given: dict[str, Any] = {"query": make(1, 2, 3, 128) / 8, "key": make(1, TOP + 1, 1, 128)}
-    given |= {"dy": make(1, 2, 1, TOP), "sparse_indices": chosen(2, TOP + 1).reshape(1, 2, 1, TOP)}
-    given["weights"] = make(1, 2, 3)
+    arguments: dict[str, Any] = {"query": make(1, 2, 3, 128) / 8, "key": make(1, TOP + 1, 1, 128)}
+    arguments |= {"dy": make(1, 2, 1, TOP), "sparse_indices": chosen(2, TOP + 1).reshape(1, 2, 1, TOP)}
+    arguments["weights"] = make(1, 2, 3)
     named: dict[str, Any] = {"sparse_mode": mode}
     for name, value in changed.items():
-        (given if name in given else named)[name] = value
-    return tuple(given.values()), named
+        (arguments if name in arguments else named)[name] = value
+    return tuple(arguments.values()), named
 
 
 def packed(make: Any, mode: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -83,27 +83,27 @@ WRONG_VALUES = [wrong("sparse_indices[1]", "a key behind the last", sparse_indic
 
 def expected(query: Any, key: Any, dy: Any, indices: Any, weights: Any, **named: Any) -> list[Any]:
     """Token by token, in float64."""
-    q, k, w = (floats(each).astype(np.float64) for each in (query, key, weights))
+    q, k, w = (floats(tensor).astype(np.float64) for tensor in (query, key, weights))
     shapes = q.shape, k.shape, w.shape
     lengths = ([query.shape[1]], [key.shape[1]])
     if named.get("layout") == "TND":
         lengths = tuple(named[f"actual_seq_lengths_{name}"].tolist() for name in ("query", "key"))
     q, k, w = q.reshape(-1, *q.shape[-2:]), k.reshape(-1, 128), w.reshape(-1, w.shape[-1])
-    given, named_keys = floats(dy).astype(np.float64).reshape(-1, TOP), indices.numpy().reshape(-1, TOP)
+    upstream, named_keys = floats(dy).astype(np.float64).reshape(-1, TOP), indices.numpy().reshape(-1, TOP)
     out = [np.zeros_like(q), np.zeros_like(k), np.zeros_like(w)]
     first, start = 0, 0
     for last, stop in zip(*lengths, strict=True):
         for token in range(first, last):
             count = min(TOP, stop - start - (last - 1 - token)) if named["sparse_mode"] == 3 else TOP
-            for place in range(count):
-                row = start + named_keys[token, place]
+            for position in range(count):
+                row = start + named_keys[token, position]
                 products = q[token] @ k[row]
-                slopes = np.where(products > 0, w[token] * given[token, place], 0)
+                slopes = np.where(products > 0, w[token] * upstream[token, position], 0)
                 out[0][token] += slopes[:, None] * k[row]
                 out[1][row] += slopes @ q[token]
-                out[2][token] += np.maximum(products, 0) * given[token, place]
+                out[2][token] += np.maximum(products, 0) * upstream[token, position]
         first, start = last, stop
-    return [each.reshape(shape) for each, shape in zip(out, shapes, strict=True)]
+    return [tensor.reshape(shape) for tensor, shape in zip(out, shapes, strict=True)]
 
 
 @st.composite

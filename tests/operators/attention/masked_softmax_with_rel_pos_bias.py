@@ -41,8 +41,8 @@ def expected(x: torch.Tensor, mask: torch.Tensor | None, bias: torch.Tensor, sca
     flat = scores.reshape(-1, *scores.shape[-3:])
     rows, columns = flat.shape[-2:]
     masks = np.zeros((1, rows, columns)) if mask is None else mask.double().numpy().reshape(-1, rows, columns)
-    for place, window in enumerate(flat):
-        window += masks[place % len(masks)] + bias.double().numpy().reshape(-1, rows, columns)
+    for index, window in enumerate(flat):
+        window += masks[index % len(masks)] + bias.double().numpy().reshape(-1, rows, columns)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     return weights / weights.sum(-1, keepdims=True)
 
@@ -59,7 +59,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    drawn = [tensor(draw, tuple(each.shape), torch.float16) for each in (X, MASK, BIAS)]
+    drawn = [tensor(draw, tuple(like.shape), torch.float16) for like in (X, MASK, BIAS)]
     return tuple(drawn), {}
 
 

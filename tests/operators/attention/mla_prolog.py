@@ -19,7 +19,7 @@ def form(tokens: tuple[int, ...] = (3,), full: bool = False, up: bool = False, l
     """The tensors of a call: ``full``, ``up`` and ``latent`` say what is int8."""
     weights = i8 if full else bf16
     rows = int(np.prod(tokens))
-    given: Form = {
+    arguments: Form = {
         "token_x": (i8 if full else bf16)(*tokens, HIDDEN),
         "weight_dq": weights(HIDDEN, RANK),
         "weight_uq_qr": (i8 if full or up else bf16)(RANK, UP),
@@ -34,15 +34,15 @@ def form(tokens: tuple[int, ...] = (3,), full: bool = False, up: bool = False, l
         "kr_cache": (i8 if latent and not full else bf16)(2, 16, 1, 64),
     }
     if full:
-        given |= {"dequant_scale_x": f32(rows, 1), "dequant_scale_w_dq": f32(1, RANK)}
-        given |= {"dequant_scale_w_dkv_kr": f32(1, DOWN)}
+        arguments |= {"dequant_scale_x": f32(rows, 1), "dequant_scale_w_dq": f32(1, RANK)}
+        arguments |= {"dequant_scale_w_dkv_kr": f32(1, DOWN)}
     if full or up:
-        given["dequant_scale_w_uq_qr"] = f32(1, UP)
+        arguments["dequant_scale_w_uq_qr"] = f32(1, UP)
     if latent:
-        given["quant_scale_ckv"] = f32(1).abs() if full else f32(1, 512)
+        arguments["quant_scale_ckv"] = f32(1).abs() if full else f32(1, 512)
         if not full:
-            given["quant_scale_ckr"] = f32(1, 64)
-    return given
+            arguments["quant_scale_ckr"] = f32(1, 64)
+    return arguments
 
 
 PLAIN, PART = form(), form((2, 2), up=True, latent=True)
@@ -51,8 +51,8 @@ MODES: Form = {"weight_quant_mode": 2, "kv_cache_quant_mode": 1, "query_quant_mo
 V3 = "mla_prolog_v3"
 
 
-def without(given: Form, *names: str) -> Form:
-    return {name: value for name, value in given.items() if name not in names}
+def without(arguments: Form, *names: str) -> Form:
+    return {name: value for name, value in arguments.items() if name not in names}
 
 
 GOOD: list[Call] = [
@@ -111,35 +111,35 @@ def _norm(x: Any, gamma: torch.Tensor, epsilon: float) -> Any:
 
 
 def _rope(x: Any, cos: Any, sin: Any) -> Any:
-    turned = np.empty_like(x)
+    rotated = np.empty_like(x)
     half = x.shape[-1] // 2
     for pair in range(half):
         even, odd = x[..., 2 * pair], x[..., 2 * pair + 1]
-        turned[..., pair] = even * cos[..., pair] - odd * sin[..., pair]
-        turned[..., half + pair] = odd * cos[..., half + pair] + even * sin[..., half + pair]
-    return turned
+        rotated[..., pair] = even * cos[..., pair] - odd * sin[..., pair]
+        rotated[..., half + pair] = odd * cos[..., half + pair] + even * sin[..., half + pair]
+    return rotated
 
 
-def expected(**given: Any) -> list[Any]:
+def expected(**arguments: Any) -> list[Any]:
     """The third version in its functional form, without quantisation."""
-    x = _double(given["token_x"]).reshape(-1, HIDDEN)
-    sin, cos = (_double(given[name]).reshape(-1, 64) for name in ("rope_sin", "rope_cos"))
-    normed = _norm(_bf16(x @ _double(given["weight_dq"])), given["rmsnorm_gamma_cq"], 1e-5)
-    normed = _bf16(normed * given["qc_qr_scale"])
-    up = _bf16(normed @ _double(given["weight_uq_qr"])).reshape(-1, HEADS, WIDTH + 64)
-    query = np.stack([up[:, n, :WIDTH] @ _double(given["weight_uk"][n]) for n in range(HEADS)], 1)
+    x = _double(arguments["token_x"]).reshape(-1, HIDDEN)
+    sin, cos = (_double(arguments[name]).reshape(-1, 64) for name in ("rope_sin", "rope_cos"))
+    normed = _norm(_bf16(x @ _double(arguments["weight_dq"])), arguments["rmsnorm_gamma_cq"], 1e-5)
+    normed = _bf16(normed * arguments["qc_qr_scale"])
+    up = _bf16(normed @ _double(arguments["weight_uq_qr"])).reshape(-1, HEADS, WIDTH + 64)
+    query = np.stack([up[:, n, :WIDTH] @ _double(arguments["weight_uk"][n]) for n in range(HEADS)], 1)
     rope = _rope(up[..., WIDTH:], cos[:, None], sin[:, None])
-    down = _bf16(x @ _double(given["weight_dkv_kr"]))
-    latent = _norm(down[:, :512], given["rmsnorm_gamma_ckv"], 1e-5) * given["kc_scale"]
-    caches = [given["kv_cache"].clone(), given["kr_cache"].clone()]
+    down = _bf16(x @ _double(arguments["weight_dkv_kr"]))
+    latent = _norm(down[:, :512], arguments["rmsnorm_gamma_ckv"], 1e-5) * arguments["kc_scale"]
+    caches = [arguments["kv_cache"].clone(), arguments["kr_cache"].clone()]
     for cache, rows in zip(caches, (latent, _rope(down[:, 512:], cos, sin)), strict=True):
-        for token, slot in enumerate(given["cache_index"].flatten().tolist()):
+        for token, slot in enumerate(arguments["cache_index"].flatten().tolist()):
             row = torch.from_numpy(rows[token]).bfloat16()
-            if slot >= 0 and given["cache_mode"] == "PA_NZ":
+            if slot >= 0 and arguments["cache_mode"] == "PA_NZ":
                 cache.view(2, -1, 16, 16)[slot // 16, :, slot % 16] = row.view(-1, 16)
             elif slot >= 0:
                 cache[slot // 16, slot % 16, 0] = row
-    leading = given["token_x"].shape[:-1]
+    leading = arguments["token_x"].shape[:-1]
     nothing = np.zeros(0, np.float32)
     return [
         _bf16(query).reshape(*leading, HEADS, 512).astype(np.float32),
@@ -154,13 +154,13 @@ def expected(**given: Any) -> list[Any]:
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], Form]:
     tokens = draw(st.sampled_from([(1,), (4,), (2, 3)]))
-    given = form(tokens)
-    given["cache_mode"] = draw(st.sampled_from(["PA_BSND", "PA_NZ"]))
-    given["qc_qr_scale"], given["kc_scale"] = draw(st.sampled_from([(1.0, 1.0), (1.5, 0.5)]))
-    given["query_norm_flag"] = True
+    arguments = form(tokens)
+    arguments["cache_mode"] = draw(st.sampled_from(["PA_BSND", "PA_NZ"]))
+    arguments["qc_qr_scale"], arguments["kc_scale"] = draw(st.sampled_from([(1.0, 1.0), (1.5, 0.5)]))
+    arguments["query_norm_flag"] = True
     order = draw(st.permutations(range(-1, 31)))
-    given["cache_index"] = torch.tensor(order[: int(np.prod(tokens))]).reshape(tokens)
-    return (), given
+    arguments["cache_index"] = torch.tensor(order[: int(np.prod(tokens))]).reshape(tokens)
+    return (), arguments
 
 
 # A product may be rounded to bfloat16 the other way, 2**-8 of it, and that goes through two products more.

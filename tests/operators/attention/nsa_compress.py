@@ -19,9 +19,9 @@ def call(make: Any = f16, ends: Any = ENDS, window: int = 32, stride: int = 16) 
     return (make(ends[-1], 2, 16), make(window, 2), window, stride), {"actual_seq_len": list(ends)}
 
 
-def wrong(argument: str, label: str, place: int | None = None, value: Any = None, **named: Any) -> Any:
+def wrong(argument: str, label: str, index: int | None = None, value: Any = None, **named: Any) -> Any:
     args, lengths = call()
-    changed = [value if at == place else each for at, each in enumerate(args)]
+    changed = [value if at == index else argument_value for at, argument_value in enumerate(args)]
     return bad(OP, argument, label, *changed, **lengths | named)
 
 
@@ -32,14 +32,14 @@ def back(argument: str, label: str, grad: torch.Tensor, stride: int = 16) -> Any
 
 def last(**changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Three sequences in four pages of 64: one just filled a window over two pages, one did not, one is short."""
-    given: dict[str, Any] = {"input": f16(4, 64, 2, 16), "weight": f16(32, 2)}
-    given |= {"slot_mapping": torch.tensor([2, 0, 1], dtype=torch.int32)}
-    given |= {"compress_block_size": 32, "compress_stride": 16, "page_block_size": 64}
+    arguments: dict[str, Any] = {"input": f16(4, 64, 2, 16), "weight": f16(32, 2)}
+    arguments |= {"slot_mapping": torch.tensor([2, 0, 1], dtype=torch.int32)}
+    arguments |= {"compress_block_size": 32, "compress_stride": 16, "page_block_size": 64}
     named: dict[str, Any] = {"block_table": torch.tensor([[3, 1], [0, 2], [2, 0]], dtype=torch.int32)}
     named |= {"actual_seq_len": [80, 81, 16], "cache": f16(3, 2, 16)}
     for name, value in changed.items():
-        (given if name in given else named)[name] = value
-    return tuple(given.values()), named
+        (arguments if name in arguments else named)[name] = value
+    return tuple(arguments.values()), named
 
 
 def wrong_last(argument: str, label: str, **changed: Any) -> Any:
@@ -104,22 +104,22 @@ WRONG_VALUES = [
 
 def expected(tokens: Any, weight: Any, window: int, stride: int, actual_seq_len: Any) -> Any:
     """Window by window, in float64."""
-    x, w, found = floats(tokens).astype(np.float64), floats(weight).astype(np.float64), []
+    x, w, compressed = floats(tokens).astype(np.float64), floats(weight).astype(np.float64), []
     for first, end in zip([0, *actual_seq_len], actual_seq_len, strict=False):
         while first + window <= end:
-            found.append((x[first : first + window] * w[:, :, None]).sum(0))
+            compressed.append((x[first : first + window] * w[:, :, None]).sum(0))
             first += stride
-    return np.stack(found) if found else np.zeros((0, *x.shape[1:]))
+    return np.stack(compressed) if compressed else np.zeros((0, *x.shape[1:]))
 
 
 def expected_gradient(grad: Any, tokens: Any, weight: Any, window: int, stride: int, actual_seq_len: Any) -> Any:
-    given, x, w = (floats(each).astype(np.float64) for each in (grad, tokens, weight))
-    of_x, of_w, place = np.zeros_like(x), np.zeros_like(w), 0
+    upstream, x, w = (floats(tensor).astype(np.float64) for tensor in (grad, tokens, weight))
+    of_x, of_w, row = np.zeros_like(x), np.zeros_like(w), 0
     for first, end in zip([0, *actual_seq_len], actual_seq_len, strict=False):
         for start in range(first, end - window + 1, stride):
-            of_x[start : start + window] += given[place] * w[:, :, None]
-            of_w += (given[place] * x[start : start + window]).sum(-1)
-            place += 1
+            of_x[start : start + window] += upstream[row] * w[:, :, None]
+            of_w += (upstream[row] * x[start : start + window]).sum(-1)
+            row += 1
     return [of_x, of_w]
 
 
@@ -162,7 +162,7 @@ def filled(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, named = call()
-    return (*(tensor(draw, tuple(each.shape), each.dtype) for each in args[:2]), *args[2:]), named
+    return (*(tensor(draw, tuple(like.shape), like.dtype) for like in args[:2]), *args[2:]), named
 
 
 CALLS = {f"npu_{OP}": calls()}

@@ -21,7 +21,7 @@ def chosen(tokens: int, heads: int, count: int, blocks: int) -> torch.Tensor:
 
 def call(make: Any = f16, group: int = 2, mask: bool = False, **other: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Three tokens in two sequences of two and three blocks of 16 keys, of which two are chosen; two heads of keys."""
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "query": make(3, 2 * group, 192) / 4, "key": make(80, 2, 192) / 4, "value": make(80, 2, 128),
         "topk_indices": chosen(3, 2, 2, 2), "scale_value": SCALE, "head_num": 2 * group, "select_block_size": 16,
         "select_block_count": 2,
@@ -29,9 +29,9 @@ def call(make: Any = f16, group: int = 2, mask: bool = False, **other: Any) -> t
     named: dict[str, Any] = {"actual_seq_qlen": [1, 3], "actual_seq_kvlen": [32, 80]}
     if mask:
         named["atten_mask"] = torch.zeros(2048, 2048, dtype=torch.bool)
-    given |= {name: each for name, each in other.items() if name in given}
-    named |= {name: each for name, each in other.items() if name not in given}
-    return tuple(given.values()), named
+    arguments |= {name: value for name, value in other.items() if name in arguments}
+    named |= {name: value for name, value in other.items() if name not in arguments}
+    return tuple(arguments.values()), named
 
 
 def wrong(argument: str, label: str, **other: Any) -> Any:
@@ -76,18 +76,18 @@ WRONG_VALUES = [wrong("topk_indices", "a block behind the sequence", topk_indice
 
 def attention(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """In float64, row by row: results, maxima, sums, and of each row what it sees and how it weighs it."""
-    query, key, value = (each.double().numpy() for each in args[:3])
+    query, key, value = (tensor.double().numpy() for tensor in args[:3])
     picked, group = args[3].numpy(), query.shape[1] // key.shape[1]
     out = np.zeros((*query.shape[:2], 128))
     largest, total, seen = np.zeros(query.shape[:2]), np.zeros(query.shape[:2]), {}
     for token, head in np.ndindex(query.shape[:2]):
         sequence = next(at for at, end in enumerate(named["actual_seq_qlen"]) if token < end)
         start, first = ([0, *named[name]][sequence] for name in ("actual_seq_qlen", "actual_seq_kvlen"))
-        places = [int(block) * 16 + at for block in picked[token, head // group] for at in range(16)]
-        rows = [first + place for place in places]
+        positions = [int(block) * 16 + at for block in picked[token, head // group] for at in range(16)]
+        rows = [first + position for position in positions]
         scores = key[rows, head // group] @ query[token, head] * SCALE
         if "atten_mask" in named:
-            scores[np.array(places) > token - start] = -np.inf
+            scores[np.array(positions) > token - start] = -np.inf
         largest[token, head] = scores.max()
         weights = np.exp(scores - scores.max())
         total[token, head] = weights.sum()
@@ -109,16 +109,16 @@ def expected_gradient(grad: Any, query: Any, key: Any, value: Any, *rest: Any, *
     """The derivative, in float64, row by row."""
     args = (query, key, value, *rest[3:])
     out, _, _, seen = attention(args, named)
-    given, q, k, v = (each.double().numpy() for each in (grad, query, key, value))
-    found = [np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)]
+    upstream, q, k, v = (tensor.double().numpy() for tensor in (grad, query, key, value))
+    gradients = [np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)]
     for (token, head), (rows, weights) in seen.items():
         kv = head // (q.shape[1] // k.shape[1])
-        slopes = weights * (v[rows, kv] @ given[token, head] - given[token, head] @ out[token, head])
-        found[0][token, head] = slopes @ k[rows, kv] * SCALE
+        slopes = weights * (v[rows, kv] @ upstream[token, head] - upstream[token, head] @ out[token, head])
+        gradients[0][token, head] = slopes @ k[rows, kv] * SCALE
         for row, slope, weight in zip(rows, slopes, weights, strict=True):
-            found[1][row, kv] += slope * q[token, head] * SCALE
-            found[2][row, kv] += weight * given[token, head]
-    return found
+            gradients[1][row, kv] += slope * q[token, head] * SCALE
+            gradients[2][row, kv] += weight * upstream[token, head]
+    return gradients
 
 
 @st.composite
@@ -135,7 +135,7 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, named = draw(with_data())
     out, largest, total, _ = attention(args, named)
     kind = args[0].dtype
-    moments = [torch.from_numpy(eight(each)) for each in (largest, total)]
+    moments = [torch.from_numpy(eight(moment)) for moment in (largest, total)]
     grad = f32(*out.shape).to(kind)
     return (grad, *args[:3], torch.from_numpy(out).to(kind), *moments, *args[3:]), named
 
@@ -143,7 +143,7 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, named = call()
-    drawn = [tensor(draw, tuple(each.shape), each.dtype) for each in args[:3]]
+    drawn = [tensor(draw, tuple(like.shape), like.dtype) for like in args[:3]]
     return (*drawn, *args[3:6], mostly(draw, 16, st.sampled_from([0, 24])), args[7]), named
 
 

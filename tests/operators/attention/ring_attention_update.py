@@ -27,8 +27,8 @@ def tokens(make: Any = f16, count: int = 5, heads: int = 2, channels: int = 64) 
     return [make(count, heads, channels), eight(count, heads), eight(count, heads)] * 2
 
 
-def swapped(given: list[torch.Tensor], place: int, other: torch.Tensor) -> list[torch.Tensor]:
-    return [other if at == place else each for at, each in enumerate(given)]
+def swapped(tensors: list[torch.Tensor], index: int, other: torch.Tensor) -> list[torch.Tensor]:
+    return [other if at == index else tensor for at, tensor in enumerate(tensors)]
 
 
 ENDS = ends(0, 2, 5, dtype=torch.int64)
@@ -63,9 +63,9 @@ WRONG_VALUES = [
 ]
 
 
-def expected(*given: torch.Tensor, **options: Any) -> list[Any]:
+def expected(*tensors: torch.Tensor, **options: Any) -> list[Any]:
     """In float64, row by row and head by head."""
-    prev, prev_max, prev_sum, cur, cur_max, cur_sum = [each.double().numpy() for each in given]
+    prev, prev_max, prev_sum, cur, cur_max, cur_sum = [value.double().numpy() for value in tensors]
     largest = np.maximum(prev_max, cur_max)
     terms = prev_sum * np.exp(prev_max - largest), cur_sum * np.exp(cur_max - largest)
     total = terms[0] + terms[1]
@@ -78,10 +78,10 @@ def expected(*given: torch.Tensor, **options: Any) -> list[Any]:
             at = (index[0], index[1], 0)
         else:
             marks = options["actual_seq_qlen"].tolist()
-            first = max(each for each in marks[:-1] if each <= index[0])
-            length = next(each for each in marks if each > index[0]) - first
-            place = first * prev.shape[1] + index[1] * length + index[0] - first
-            at = (*divmod(place, prev.shape[1]), 0)
+            first = max(value for value in marks[:-1] if value <= index[0])
+            length = next(value for value in marks if value > index[0]) - first
+            flat_index = first * prev.shape[1] + index[1] * length + index[0] - first
+            at = (*divmod(flat_index, prev.shape[1]), 0)
         out[index] = (prev[index] * terms[0][at] + cur[index] * terms[1][at]) / total[at]
     return [out.astype(np.float32), largest.astype(np.float32), total.astype(np.float32)]
 
@@ -98,7 +98,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    drawn = [tensor(draw, tuple(each.shape), each.dtype) for each in T]
+    drawn = [tensor(draw, tuple(like.shape), like.dtype) for like in T]
     return tuple(drawn), {**TND, "input_layout": mostly(draw, "TND", st.sampled_from(["SBH", "BNS"]))}
 
 

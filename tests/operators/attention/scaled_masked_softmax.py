@@ -39,8 +39,8 @@ def expected(x: torch.Tensor, mask: torch.Tensor, scale: float) -> Any:
 def expected_gradient(gradient: torch.Tensor, y: torch.Tensor, mask: torch.Tensor, scale: float, _: bool) -> Any:
     """The derivative of softmax, in float64."""
     weights, upstream = y.double().numpy(), gradient.double().numpy()
-    found = weights * (upstream - (weights * upstream).sum(-1, keepdims=True)) * scale
-    return np.where(np.broadcast_to(mask.numpy(), y.shape), 0.0, found)
+    grad = weights * (upstream - (weights * upstream).sum(-1, keepdims=True)) * scale
+    return np.where(np.broadcast_to(mask.numpy(), y.shape), 0.0, grad)
 
 
 @st.composite

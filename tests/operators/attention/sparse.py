@@ -46,9 +46,9 @@ def named(*rows: int, blocks: int, width: int = 5) -> torch.Tensor:
     """For each query some blocks, each once, then -1."""
     generator = torch.Generator().manual_seed(blocks)
     flat = torch.full((int(np.prod(rows)), width), -1, dtype=torch.int32)
-    for row, place in enumerate(flat):
+    for row, indices in enumerate(flat):
         some = 1 + row % min(width, blocks)
-        place[:some] = torch.randperm(blocks, generator=generator)[:some]
+        indices[:some] = torch.randperm(blocks, generator=generator)[:some]
     return flat.view(*rows, 1, width)
 
 
@@ -87,8 +87,8 @@ GOOD += [
 A, Q, S, R, L = indexer(), quantised(), sparse(), ropes(), latent()
 
 
-def other(of: tuple[Any, ...], place: int, value: Any) -> tuple[Any, ...]:
-    return *of[:place], value, *of[place + 1 :]
+def other(of: tuple[Any, ...], index: int, value: Any) -> tuple[Any, ...]:
+    return *of[:index], value, *of[index + 1 :]
 
 
 WRONG = [
@@ -192,9 +192,9 @@ def chosen(query: torch.Tensor, options: dict[str, Any], score: Any) -> torch.Te
     count = options["sparse_count"]
     out = torch.full((query.shape[:-2].numel(), count), -1, dtype=torch.int32)
     for batch, rows in enumerate(sequences(options, query)):
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             values = score(batch, row)
-            visible = len(values) if options.get("sparse_mode") == 0 else len(values) - len(rows) + place + 1
+            visible = len(values) if options.get("sparse_mode") == 0 else len(values) - len(rows) + position + 1
             order = sorted(range(max(visible, 0)), key=lambda at: (-values[at], at))[:count]
             out[row, : len(order)] = torch.tensor(order, dtype=torch.int32)
     return out.view(*query.shape[:-2], 1, count)
@@ -229,10 +229,10 @@ def expected_attention(query: Any, key: Any, _: Any, indices: Any, scale: float,
     for batch, rows in enumerate(sequences(options, query)):
         values = floats(gathered(options, key, batch, "kv"))[:, 0].astype(np.float64)
         joined = np.concatenate([values, floats(gathered(options, options["key_rope"], batch, "kv"))[:, 0]], -1)
-        for place, row in enumerate(rows):
-            named_blocks = [each for each in indices.reshape(heads.shape[0], -1)[row].tolist() if each >= 0]
+        for position, row in enumerate(rows):
+            named_blocks = [index for index in indices.reshape(heads.shape[0], -1)[row].tolist() if index >= 0]
             keys = [at for block in named_blocks for at in range(block * size, min(block * size + size, len(values)))]
-            visible = len(values) if options.get("sparse_mode") == 0 else len(values) - len(rows) + place + 1
+            visible = len(values) if options.get("sparse_mode") == 0 else len(values) - len(rows) + position + 1
             seen = [at for at in keys if at < visible]
             if seen:
                 scores = heads[row] @ joined[seen].T * scale
@@ -254,15 +254,15 @@ def expected_latent(query: Any, key: Any, _: Any, indices: Any, scale: float, *_
 @st.composite
 def options_of(draw: Draw, of: str) -> dict[str, Any]:
     packed = draw(st.booleans())
-    given: dict[str, Any] = {f"actual_seq_lengths_{of}": ends(draw(st.integers(1, 32)), draw(st.integers(1, 32)))}
+    options: dict[str, Any] = {f"actual_seq_lengths_{of}": ends(draw(st.integers(1, 32)), draw(st.integers(1, 32)))}
     pages = draw(st.permutations(range(5)))
-    given |= {"block_table": torch.tensor(pages[:4], dtype=torch.int32).view(2, 2), f"layout_{of}": "PA_BSND"}
-    given["sparse_mode"] = draw(st.sampled_from([0, 3]))
+    options |= {"block_table": torch.tensor(pages[:4], dtype=torch.int32).view(2, 2), f"layout_{of}": "PA_BSND"}
+    options["sparse_mode"] = draw(st.sampled_from([0, 3]))
     if packed:
-        given |= {"layout_query": "TND", "actual_seq_lengths_query": ends(draw(st.integers(0, 6)), 6)}
+        options |= {"layout_query": "TND", "actual_seq_lengths_query": ends(draw(st.integers(0, 6)), 6)}
     elif draw(st.booleans()):
-        given["actual_seq_lengths_query"] = ends(draw(st.integers(0, 3)), 3)
-    return given
+        options["actual_seq_lengths_query"] = ends(draw(st.integers(0, 3)), 3)
+    return options
 
 
 @st.composite
@@ -300,15 +300,15 @@ NAMED = {**KV_PACKED, **ropes(bf16, 6)}
 def golden(query: Any, key: Any, weights: Any, table: Any, queries: Any, keys: Any, *others: torch.Tensor) -> Any:
     """Every node of sparse attention: keys are chosen by both indexers and attended to in both caches."""
     whole_query, whole_key, scales, key_scales, latent_query, latent_keys, joined, pages, rope, key_rope = others
-    given = {"actual_seq_lengths_query": queries, "block_table": table, "layout_query": "TND"}
-    chosen = {**given, "actual_seq_lengths_key": keys, "layout_key": "PA_BSND", "sparse_count": COUNT}
-    attended = {**given, "actual_seq_lengths_kv": keys, "layout_kv": "PA_BSND", "attention_mode": 2}
-    places, _ = torch_npu.npu_lightning_indexer(query, key, weights, **chosen)
+    shared = {"actual_seq_lengths_query": queries, "block_table": table, "layout_query": "TND"}
+    chosen = {**shared, "actual_seq_lengths_key": keys, "layout_key": "PA_BSND", "sparse_count": COUNT}
+    attended = {**shared, "actual_seq_lengths_kv": keys, "layout_kv": "PA_BSND", "attention_mode": 2}
+    indices, _ = torch_npu.npu_lightning_indexer(query, key, weights, **chosen)
     others_places = torch_npu.npu_quant_lightning_indexer(
         whole_query, whole_key, weights.half(), scales, key_scales, 0, 0, **chosen
     )
     out, _, _ = torch_npu.npu_sparse_flash_attention(
-        latent_query, pages, pages, places, 0.0625, query_rope=rope, key_rope=key_rope, **attended
+        latent_query, pages, pages, indices, 0.0625, query_rope=rope, key_rope=key_rope, **attended
     )
     return out, torch_npu.npu_kv_quant_sparse_flash_attention(
         joined, latent_keys, latent_keys, others_places, 0.0625, 2, 2, **attended

@@ -44,18 +44,24 @@ def call(make: Any = f16, mode: int = 3, packed: bool = True, **changed: Any) ->
     tokens, keys = (3, 5) if packed else (2, 3)
     spans = [((0, 2), (0, 3)), ((2, 3), (3, 5))][: 2 if packed else 1]
     picked = chosen([1, 0] if mode == 3 else [2, 1, 0], [2, 0, 1], [0, 1])[:tokens]
-    given: dict[str, Any] = {"query": make(tokens, 2, 512) / 4, "key": make(keys, 1, 512) / 4}
-    given |= {"query_rope": make(tokens, 2, 64) / 4, "key_rope": make(keys, 1, 64) / 4, "sparse_indices": picked}
-    _, key, seen = forward(given, spans, mode)
+    arguments: dict[str, Any] = {"query": make(tokens, 2, 512) / 4, "key": make(keys, 1, 512) / 4}
+    arguments |= {"query_rope": make(tokens, 2, 64) / 4, "key_rope": make(keys, 1, 64) / 4, "sparse_indices": picked}
+    _, key, seen = forward(arguments, spans, mode)
     out = np.stack([seen[token][1] @ key[seen[token][0], :512] for token in range(tokens)])
-    given |= {"value": given["key"], "d_out": make(tokens, 2, 512), "out": torch.from_numpy(out).to(make(1).dtype)}
-    for place, name in ((2, "softmax_max"), (3, "softmax_sum")):
-        given[name] = torch.tensor(np.stack([seen[token][place] for token in range(tokens)]), dtype=torch.float32)[None]
+    arguments |= {
+        "value": arguments["key"],
+        "d_out": make(tokens, 2, 512),
+        "out": torch.from_numpy(out).to(make(1).dtype),
+    }
+    for index, name in ((2, "softmax_max"), (3, "softmax_sum")):
+        arguments[name] = torch.tensor(np.stack([seen[token][index] for token in range(tokens)]), dtype=torch.float32)[
+            None
+        ]
     if not packed:
-        given = {name: each.unsqueeze(0) for name, each in given.items()}
+        arguments = {name: tensor.unsqueeze(0) for name, tensor in arguments.items()}
     order = ("query", "key", "value", "sparse_indices", "d_out", "out", "softmax_max", "softmax_sum")
-    args = {name: given.pop(name) for name in order} | {"scale_value": SCALE, "sparse_block_size": 1}
-    named = given | {"layout": "TND" if packed else "BSND", "sparse_mode": mode}
+    args = {name: arguments.pop(name) for name in order} | {"scale_value": SCALE, "sparse_block_size": 1}
+    named = arguments | {"layout": "TND" if packed else "BSND", "sparse_mode": mode}
     if packed:
         named |= {"actual_seq_qlen": ends(2, 3), "actual_seq_kvlen": ends(3, 5)}
     for name, value in changed.items():
@@ -110,9 +116,9 @@ def expected(
     spans = [((0, query.shape[1]), (0, key.shape[1]))]
     if named["layout"] == "TND":
         spans = [((0, 2), (0, 3)), ((2, 3), (3, 5))]
-    given = {"query": query, "key": key, "query_rope": query_rope, "key_rope": key_rope, "sparse_indices": indices}
-    q, k, seen = forward(given, spans, sparse_mode)
-    upstream, result = (floats(each).astype(np.float64).reshape(-1, 2, 512) for each in (d_out, out))
+    arguments = {"query": query, "key": key, "query_rope": query_rope, "key_rope": key_rope, "sparse_indices": indices}
+    q, k, seen = forward(arguments, spans, sparse_mode)
+    upstream, result = (floats(tensor).astype(np.float64).reshape(-1, 2, 512) for tensor in (d_out, out))
     of_q, of_k, of_v = np.zeros_like(q), np.zeros_like(k), np.zeros((k.shape[0], 512))
     for token, (rows, weights, _, _) in seen.items():
         spread = (upstream[token] * result[token]).sum(-1, keepdims=True)

@@ -22,20 +22,20 @@ def chosen(*rows: Any) -> torch.Tensor:
 def call(make: Any = f16, packed: bool = True, **changed: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Sequences of two tokens over three keys, and of one over two, or two tokens over three; eight heads of 32."""
     tokens, keys = (3, 5) if packed else (2, 3)
-    given: dict[str, Any] = {"query": make(tokens, 32, 512) / 4, "key": make(keys, 1, 512) / 4}
-    given |= {"query_index": make(tokens, 8, 128) / 4, "key_index": make(keys, 1, 128) / 4}
-    given |= {"weights": make(tokens, 8) / 8, "sparse_indices": chosen([1, 0], [2, 0, 1], [0, 1])[:tokens]}
-    given |= {"softmax_max": f32(1, tokens, 32), "softmax_sum": f32(1, tokens, 32).abs() + 8}
+    arguments: dict[str, Any] = {"query": make(tokens, 32, 512) / 4, "key": make(keys, 1, 512) / 4}
+    arguments |= {"query_index": make(tokens, 8, 128) / 4, "key_index": make(keys, 1, 128) / 4}
+    arguments |= {"weights": make(tokens, 8) / 8, "sparse_indices": chosen([1, 0], [2, 0, 1], [0, 1])[:tokens]}
+    arguments |= {"softmax_max": f32(1, tokens, 32), "softmax_sum": f32(1, tokens, 32).abs() + 8}
     rope: dict[str, Any] = {"query_rope": make(tokens, 32, 64) / 4, "key_rope": make(keys, 1, 64) / 4}
     if not packed:
-        given, rope = ({name: each.unsqueeze(0) for name, each in part.items()} for part in (given, rope))
+        arguments, rope = ({name: tensor.unsqueeze(0) for name, tensor in part.items()} for part in (arguments, rope))
     named: dict[str, Any] = rope | {"layout": "TND" if packed else "BSND"}
     if packed:
         named |= {"actual_seq_qlen": [2, 3], "actual_seq_klen": [3, 5]}
-    given["scale_value"] = SCALE
+    arguments["scale_value"] = SCALE
     for name, value in changed.items():
-        (given if name in given else named)[name] = value
-    return tuple(given.values()), named
+        (arguments if name in arguments else named)[name] = value
+    return tuple(arguments.values()), named
 
 
 def wrong(argument: str, label: str, **changed: Any) -> Any:
@@ -82,7 +82,7 @@ def expected(*args: Any, **named: Any) -> list[Any]:
     q, k = (np.concatenate([floats(one), floats(rope)], -1).astype(np.float64) for one, rope in joined)
     q, k = q.reshape(-1, 32, 576), k.reshape(-1, 576)
     qi, ki = floats(query_index).reshape(-1, 8, 128).astype(np.float64), floats(key_index).reshape(-1, 128)
-    w, most, sums = (floats(each).astype(np.float64) for each in (weights, largest, total))
+    w, most, sums = (floats(tensor).astype(np.float64) for tensor in (weights, largest, total))
     w, most, sums = w.reshape(-1, 8), most.reshape(-1, 32), sums.reshape(-1, 32)
     out, loss = [np.zeros(qi.shape), np.zeros(ki.shape), np.zeros(w.shape)], 0.0
     first = start = 0
@@ -102,7 +102,7 @@ def expected(*args: Any, **named: Any) -> list[Any]:
             out[2][token] = relu @ (y - p)
         first, start = last, stop
     shapes = query_index.shape, key_index.shape, weights.shape
-    return [*(each.reshape(shape) for each, shape in zip(out, shapes, strict=True)), np.array([loss])]
+    return [*(tensor.reshape(shape) for tensor, shape in zip(out, shapes, strict=True)), np.array([loss])]
 
 
 @st.composite

@@ -53,13 +53,13 @@ def test_a_token_attends_to_its_own_pages() -> None:
         query, key_cache, value_cache, _, _, scale, table, lengths, out = args
         before = out.clone()
         torch.ops.atb._npu_paged_attention(*args)
-        for place, length in enumerate(lengths.tolist()):
+        for sequence, length in enumerate(lengths.tolist()):
             if not length:
-                assert torch.equal(out[place], before[place])
+                assert torch.equal(out[sequence], before[sequence])
                 continue
-            where = [(int(table[place, token // 2]), token % 2) for token in range(length)]
+            where = [(int(table[sequence, token // 2]), token % 2) for token in range(length)]
             key, value = (np.stack([floats(cache[at]) for at in where]) for cache in (key_cache, value_cache))
-            near(out[place], attended(floats(query[place])[None], key, value, scale)[0])
+            near(out[sequence], attended(floats(query[sequence])[None], key, value, scale)[0])
 
     run(agrees, paged_calls())
 
@@ -76,32 +76,32 @@ def masked_calls(draw: Draw) -> tuple[tuple[Any, ...], Any, int]:
 def test_a_mask_of_each_head_is_added_to_its_scores() -> None:
     def agrees(call: tuple[tuple[Any, ...], Any, int]) -> None:
         (query, key_cache, value_cache, kv_heads, heads, scale, table, lengths, out), mask, kind = call
-        before, given = out.clone(), {"num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
-        given |= {"value_cache": value_cache, "mask": mask, "mask_type": kind, "out": out}
-        found = torch.ops.atb._npu_paged_attention_v2(query, key_cache, table, lengths.tolist(), **given)
-        assert found.data_ptr() == out.data_ptr()
-        for place, length in enumerate(lengths.tolist()):
+        before, arguments = out.clone(), {"num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
+        arguments |= {"value_cache": value_cache, "mask": mask, "mask_type": kind, "out": out}
+        result = torch.ops.atb._npu_paged_attention_v2(query, key_cache, table, lengths.tolist(), **arguments)
+        assert result.data_ptr() == out.data_ptr()
+        for sequence, length in enumerate(lengths.tolist()):
             if not length:
-                assert torch.equal(out[place], before[place])
+                assert torch.equal(out[sequence], before[sequence])
                 continue
-            key, value = (pages(table, cache, place, length) for cache in (key_cache, value_cache))
-            own = floats(mask if mask.dim() == 3 else mask[place])[..., :length] * (kind == 2)
+            key, value = (pages(table, cache, sequence, length) for cache in (key_cache, value_cache))
+            own = floats(mask if mask.dim() == 3 else mask[sequence])[..., :length] * (kind == 2)
             for head in range(heads):
                 part = slice(head // 2, head // 2 + 1)
                 wanted = attended(
-                    floats(query[place])[None, head : head + 1], key[:, part], value[:, part], scale, own[head]
+                    floats(query[sequence])[None, head : head + 1], key[:, part], value[:, part], scale, own[head]
                 )
-                near(out[place, head], wanted[0, 0])
+                near(out[sequence, head], wanted[0, 0])
 
     run(agrees, masked_calls())
 
 
 def paged_v2(**changed: Any) -> Any:
     query, key_cache, value_cache, kv_heads, heads, scale, table, lengths, out = paged()
-    given = {"query": query, "key_cache": key_cache, "block_table": table, "context_lens": lengths.tolist()}
-    given |= {"value_cache": value_cache, "num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
-    given |= {"mask": f16(3, 4, 1, 6), "mask_type": 2, "out": out} | changed
-    return torch.ops.atb._npu_paged_attention_v2(**given)
+    arguments = {"query": query, "key_cache": key_cache, "block_table": table, "context_lens": lengths.tolist()}
+    arguments |= {"value_cache": value_cache, "num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
+    arguments |= {"mask": f16(3, 4, 1, 6), "mask_type": 2, "out": out} | changed
+    return torch.ops.atb._npu_paged_attention_v2(**arguments)
 
 
 NO_TABLE = torch.empty(0, 3, dtype=torch.int32)
@@ -154,7 +154,7 @@ def test_wrong_calls_of_the_second_version_are_refused(message: str, changed: di
 
 
 def test_lengths_may_be_on_either_device_and_a_workspace_is_left_alone() -> None:
-    args = [each.npu() if isinstance(each, torch.Tensor) else each for each in paged()]
+    args = [argument.npu() if isinstance(argument, torch.Tensor) else argument for argument in paged()]
     results = []
     for lengths in (args[7], args[7].cpu()):
         call = [*args[:7], lengths, args[8].clone()]
@@ -166,7 +166,7 @@ def test_lengths_may_be_on_either_device_and_a_workspace_is_left_alone() -> None
 
 
 def test_a_captured_graph_reads_lengths_from_the_cpu() -> None:
-    *args, out = (each.npu() if isinstance(each, torch.Tensor) else each for each in paged())
+    *args, out = (argument.npu() if isinstance(argument, torch.Tensor) else argument for argument in paged())
     args[7], wanted = args[7].cpu(), out.clone()
     torch_npu._npu_paged_attention(*args, wanted)
     graph = torch.npu.NPUGraph()
@@ -195,11 +195,11 @@ def test_sequences_attend_to_themselves() -> None:
         torch.ops.atb._npu_flash_attention(*args)
         tokens = out.size(0)
         q, k, v = (floats(x).reshape(tokens, n, -1) for x, n in ((query, heads), (key, kv_heads), (value, kv_heads)))
-        for place, length in enumerate(lengths.tolist()):
+        for sequence, length in enumerate(lengths.tolist()):
             part = slice(start, start + length)
             # In bfloat16 a mask is of ones, which the kernel makes lower than any score.
             masks = floats(mask).reshape(-1, 4, 4) * (-3e38 if mask.dtype == torch.bfloat16 else 1.0)
-            own = masks[place if len(masks) > 1 else 0, :length, :length]
+            own = masks[sequence if len(masks) > 1 else 0, :length, :length]
             near(out[part].reshape(length, heads, -1), attended(q[part], k[part], v[part], scale, own))
             start += length
         assert torch.equal(out[start:], before[start:])
@@ -214,11 +214,11 @@ def test_tokens_go_to_their_slots(make: Any) -> None:
     wanted = [cache.clone() for cache in caches]
     for cache, rows in zip(wanted, (key, value), strict=True):
         cache[2, 1], cache[0, 0] = rows[0], rows[2]
-    given = [cache.npu() for cache in caches]
-    torch_npu._npu_reshape_and_cache(key.npu(), value.npu(), *given, slots.npu())
+    npu_caches = [cache.npu() for cache in caches]
+    torch_npu._npu_reshape_and_cache(key.npu(), value.npu(), *npu_caches, slots.npu())
     alone = caches[0].npu()
     torch_npu._npu_reshape_and_cache_siso(key.npu(), alone, slots.npu())
-    for one, other in zip((*given, alone), (*wanted, wanted[0]), strict=True):
+    for one, other in zip((*npu_caches, alone), (*wanted, wanted[0]), strict=True):
         assert torch.equal(one.cpu(), other)
 
 
@@ -228,9 +228,9 @@ def test_tokens_go_to_their_slots_in_parts() -> None:
     wanted = [cache.clone() for cache in caches]
     for cache, rows in zip(wanted, (key, value), strict=True):
         cache[1, 0, 1], cache[1, 1, 1] = rows[0, 0].chunk(2)
-    given = [cache.npu() for cache in caches]
-    torch_npu._npu_reshape_and_cache(key.npu(), value.npu(), *given, slots.npu())
-    for one, other in zip(given, wanted, strict=True):
+    npu_caches = [cache.npu() for cache in caches]
+    torch_npu._npu_reshape_and_cache(key.npu(), value.npu(), *npu_caches, slots.npu())
+    for one, other in zip(npu_caches, wanted, strict=True):
         assert torch.equal(one.cpu(), other)
 
 
@@ -295,9 +295,9 @@ WRONG = {
 @pytest.mark.parametrize(("op", "argument"), [(op, name) for op, (_, cases) in WRONG.items() for name in cases])
 def test_wrong_calls_are_refused(op: str, argument: str) -> None:
     args, cases = WRONG[op]
-    place, value = cases[argument]
+    index, value = cases[argument]
     with pytest.raises(RuntimeError) as refusal:
-        getattr(torch.ops.atb, op)(*args[:place], value, *args[place + 1 :])
+        getattr(torch.ops.atb, op)(*args[:index], value, *args[index + 1 :])
     assert str(refusal.value).startswith(f"{op}: {argument} ")
 
 
@@ -320,24 +320,24 @@ def test_a_mask_of_ones_hides_in_bfloat16_where_one_of_float16_is_added() -> Non
 def test_sequences_without_a_mask(flat: bool) -> None:
     def agrees(lengths: list[int]) -> None:
         query, key, value, out = bf16(9, 4, 16), bf16(9, 2, 16), bf16(9, 2, 8), bf16(9, 4, 8)
-        before, given = out.clone(), [query, key, value]
+        before, tensors = out.clone(), [query, key, value]
         if flat:
-            given, out = [each.flatten(1) for each in given], out.flatten(1)
-        torch.ops.atb._npu_flash_attention_unpad_v2(*given, ints(*lengths), 0.25, 4, 2, out=out)
-        start, found = 0, out.reshape(9, 4, 8)
+            tensors, out = [tensor.flatten(1) for tensor in tensors], out.flatten(1)
+        torch.ops.atb._npu_flash_attention_unpad_v2(*tensors, ints(*lengths), 0.25, 4, 2, out=out)
+        start, result = 0, out.reshape(9, 4, 8)
         for length in lengths:
             part = slice(start, start + length)
             if length:
-                near(found[part], attended(*(floats(each[part]) for each in (query, key, value)), 0.25))
+                near(result[part], attended(*(floats(tensor[part]) for tensor in (query, key, value)), 0.25))
             start += length
-        assert torch.equal(found[start:], before[start:])
+        assert torch.equal(result[start:], before[start:])
 
     run(agrees, st.lists(st.integers(0, 4), min_size=1, max_size=2))
 
 
-def pages(table: Any, cache: torch.Tensor, place: int, length: int) -> Any:
+def pages(table: Any, cache: torch.Tensor, sequence: int, length: int) -> Any:
     size = cache.size(1)
-    where = [(int(table[place, token // size]), token % size) for token in range(length)]
+    where = [(int(table[sequence, token // size]), token % size) for token in range(length)]
     return np.stack([floats(cache[at]) for at in where])
 
 
@@ -358,16 +358,22 @@ def test_the_last_tokens_of_sequences_attend_to_their_pages(name: str) -> None:
         before, mask = out.clone(), bf16(8, 6)
         if causal_by_table:
             mask = torch.ones(128, 128, dtype=torch.bfloat16).triu(1)
-        given = {"query": query, "key_cache": key_cache, "value_cache": value_cache, "block_table": table, "mask": mask}
-        given |= {"seq_len": ints(*(q for q, _ in lengths)), "context_lens": ints(*(k for _, k in lengths))}
-        getattr(torch.ops.atb, name)(**given, num_kv_heads=2, num_heads=4, scale_value=0.25, out=out)
+        arguments = {
+            "query": query,
+            "key_cache": key_cache,
+            "value_cache": value_cache,
+            "block_table": table,
+            "mask": mask,
+        }
+        arguments |= {"seq_len": ints(*(q for q, _ in lengths)), "context_lens": ints(*(k for _, k in lengths))}
+        getattr(torch.ops.atb, name)(**arguments, num_kv_heads=2, num_heads=4, scale_value=0.25, out=out)
         start = 0
-        for place, (queries, keys) in enumerate(lengths):
+        for sequence, (queries, keys) in enumerate(lengths):
             part = slice(start, start + queries)
             start += queries
             if not queries:
                 continue
-            key, value = (pages(table, cache, place, keys) for cache in (key_cache, value_cache))
+            key, value = (pages(table, cache, sequence, keys) for cache in (key_cache, value_cache))
             shift: Any = floats(mask[part, :keys]) if not causal_by_table else 0.0
             if causal_by_table:
                 shift = np.triu(np.full((queries, keys), -np.inf), 1 + keys - queries)
@@ -380,18 +386,18 @@ def test_the_last_tokens_of_sequences_attend_to_their_pages(name: str) -> None:
 def test_one_cache_holds_keys_and_their_values() -> None:
     query, cache, table, out = f16(2, 4, 16), f16(4, 2, 1, 16), ints([3, 0], [2, 1]), f16(2, 4, 8)
     torch_npu._npu_paged_attention_mla(
-        query.npu(), cache.npu(), 1, 4, 0.25, table.npu(), ints(3, 4), 8, found := out.npu()
+        query.npu(), cache.npu(), 1, 4, 0.25, table.npu(), ints(3, 4), 8, result := out.npu()
     )
-    for place, length in enumerate((3, 4)):
-        key = pages(table, cache, place, length)
-        near(found[place].cpu(), attended(floats(query[place])[None], key, key[..., :8], 0.25)[0])
+    for sequence, length in enumerate((3, 4)):
+        key = pages(table, cache, sequence, length)
+        near(result[sequence].cpu(), attended(floats(query[sequence])[None], key, key[..., :8], 0.25)[0])
 
 
 def ring(causal: bool, lengths: Any, calc_type: str, **more: Any) -> tuple[Any, dict[str, Any]]:
     query, key, value = bf16(5, 2, 192) / 8, bf16(7, 2, 192) / 8, bf16(7, 2, 128)
     table = torch.ones(512, 512, dtype=torch.bfloat16).triu(1)
     parts = [part.contiguous() for whole in (query, key) for part in whole.split([128, 64], -1)]
-    args = [each.npu() for each in (*parts, value, table)]
+    args = [tensor.npu() for tensor in (*parts, value, table)]
     options = {"mask_type": "mask_type_triu" if causal else "no_mask", "calc_type": calc_type, "qk_scale": 0.125}
     return (query, key, value), {"args": (*args, lengths, 2, 2), "kwargs": options | more}
 
@@ -407,10 +413,10 @@ def test_a_ring_of_parts_gives_what_all_keys_give() -> None:
     lengths, prefix = [2, 3], [0, 4]
     (query, key, value), call = ring(True, ints(*lengths), "calc_type_first_ring")
     out, lse = torch_npu.atb.npu_ring_mla(*call["args"], **call["kwargs"])
-    first = [(floats(each[:2]), floats(each[2:5])) for each in (query, key, value)]
-    for place, part in enumerate((slice(2), slice(2, 5))):
-        hidden = np.triu(np.full((lengths[place],) * 2, -np.inf), 1)
-        wanted, sums = both(*(each[place] for each in first), hidden)
+    first = [(floats(tensor[:2]), floats(tensor[2:5])) for tensor in (query, key, value)]
+    for sequence, part in enumerate((slice(2), slice(2, 5))):
+        hidden = np.triu(np.full((lengths[sequence],) * 2, -np.inf), 1)
+        wanted, sums = both(*(tensor[sequence] for tensor in first), hidden)
         near(out[part].cpu(), wanted)
         near(lse[:, part].cpu(), sums)
     (_, later, values), again = ring(False, torch.stack([ints(*lengths), ints(*prefix)]), "calc_type_default")
@@ -431,39 +437,39 @@ def test_tokens_are_loaded_from_the_block_of_their_start_on() -> None:
     starts = ints(5, 0)
     caches = key_cache.npu(), value_cache.npu(), table.npu()
     for lengths, cumsum in ((ints(6, 3), False), (ints(0, 6, 9), True)):
-        found = torch_npu.atb.npu_paged_cache_load(*caches, lengths.npu(), seq_starts=starts.npu(), cumsum=cumsum)
-        for cache, loaded in zip((key_cache, value_cache), found, strict=True):
+        results = torch_npu.atb.npu_paged_cache_load(*caches, lengths.npu(), seq_starts=starts.npu(), cumsum=cumsum)
+        for cache, loaded in zip((key_cache, value_cache), results, strict=True):
             wanted = torch.cat([cache[2], cache[0, :2], cache[1, :3]])
             assert torch.equal(loaded.cpu(), wanted)
         out = [torch.zeros(12, 1, width, dtype=torch.float16).npu() for width in (32, 16)]
         torch_npu.atb.npu_paged_cache_load(
             *caches, lengths.npu(), seq_starts=starts.npu(), cumsum=cumsum, key=out[0], value=out[1]
         )
-        assert all(torch.equal(each[:9], one) for each, one in zip(out, found, strict=True))
-        assert not any(each[9:].any() for each in out)
+        assert all(torch.equal(tensor[:9], one) for tensor, one in zip(out, results, strict=True))
+        assert not any(tensor[9:].any() for tensor in out)
 
 
 def test_a_product_is_added_in_float32() -> None:
     x, weight, total = bf16(6, 3), bf16(6, 5), torch.ones(3, 5)
-    torch_npu._npu_matmul_add_fp32(x.npu(), weight.npu(), found := total.npu())
+    torch_npu._npu_matmul_add_fp32(x.npu(), weight.npu(), result := total.npu())
     wanted = floats(x).astype(np.float64).T @ floats(weight) + 1
     # Six products of bfloat16 are exact in float32; their sum is rounded.
-    np.testing.assert_allclose(found.cpu().numpy(), wanted, rtol=0, atol=2.0**-21 * np.abs(wanted).max())
+    np.testing.assert_allclose(result.cpu().numpy(), wanted, rtol=0, atol=2.0**-21 * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("neox", [True, False])
 def test_heads_are_rotated_by_halves_or_by_neighbours(neox: bool) -> None:
     query, key, table, positions = f16(3, 64), f16(3, 32), f16(9, 32).float(), torch.tensor([8, 0, 3])
-    given = [each.npu() for each in (query, key)]
-    torch_npu._npu_rotary_embedding(positions.npu(), *given, 32, table.npu(), neox)
-    for before, after in zip((query, key), given, strict=True):
+    rotated = [tensor.npu() for tensor in (query, key)]
+    torch_npu._npu_rotary_embedding(positions.npu(), *rotated, 32, table.npu(), neox)
+    for before, after in zip((query, key), rotated, strict=True):
         wanted = np.empty(before.shape)
-        for row, place in enumerate(positions.tolist()):
+        for row, position in enumerate(positions.tolist()):
             for head in range(0, before.size(1), 32):
                 for pair in range(16):
                     one, other = (pair, pair + 16) if neox else (2 * pair, 2 * pair + 1)
                     x, y = (float(before[row, head + at]) for at in (one, other))
-                    cos, sin = float(table[place, pair]), float(table[place, 16 + pair])
+                    cos, sin = float(table[position, pair]), float(table[position, 16 + pair])
                     wanted[row, head + one], wanted[row, head + other] = x * cos - y * sin, y * cos + x * sin
         np.testing.assert_allclose(floats(after.cpu()), wanted, rtol=2.0**-10, atol=2.0**-10)
 

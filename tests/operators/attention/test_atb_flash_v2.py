@@ -19,28 +19,34 @@ NORM, ALIBI, COMPRESSED = 1, 2, 4
 
 def falling(make: Any = bf16) -> torch.Tensor:
     """How far a query is behind a key, and 60000 where it is before it."""
-    places = torch.arange(256.0)
-    return (places[:, None] - places + torch.full((256, 256), 60000.0).triu(1)).to(make(1).dtype)
+    positions = torch.arange(256.0)
+    return (positions[:, None] - positions + torch.full((256, 256), 60000.0).triu(1)).to(make(1).dtype)
 
 
 def alibi(length: int, *batch: int) -> torch.Tensor:
-    places = torch.arange(float(length))
+    positions = torch.arange(float(length))
     hidden = torch.full((length, length), -torch.inf).triu(1)
-    return (SLOPES[:, None, None] * (places[:, None] - places) + hidden).expand(*batch, 4, length, length).bfloat16()
+    return (
+        (SLOPES[:, None, None] * (positions[:, None] - positions) + hidden).expand(*batch, 4, length, length).bfloat16()
+    )
 
 
 def call(make: Any = bf16, lengths: Any = (3, 2), **changed: Any) -> dict[str, Any]:
     tokens = sum(lengths)
-    given: dict[str, Any] = {"query": make(tokens, 4, 16) / 4, "key": make(tokens, 2, 16), "value": make(tokens, 2, 8)}
-    given |= {"seq_len": list(lengths), "num_heads": 4, "num_kv_heads": 2, "scale_value": 0.25}
-    return given | {"out": make(tokens, 4, 8), "mask_type": ALIBI, "mask": alibi(max(lengths))} | changed
+    arguments: dict[str, Any] = {
+        "query": make(tokens, 4, 16) / 4,
+        "key": make(tokens, 2, 16),
+        "value": make(tokens, 2, 8),
+    }
+    arguments |= {"seq_len": list(lengths), "num_heads": 4, "num_kv_heads": 2, "scale_value": 0.25}
+    return arguments | {"out": make(tokens, 4, 8), "mask_type": ALIBI, "mask": alibi(max(lengths))} | changed
 
 
-def wanted(given: dict[str, Any], shifts: Any) -> Any:
+def wanted(arguments: dict[str, Any], shifts: Any) -> Any:
     """Query by query, in float64; ``shifts(sequence, head, query, key)`` is added to a score."""
-    query, key, value = (floats(given[name]).astype(np.float64) for name in ("query", "key", "value"))
+    query, key, value = (floats(arguments[name]).astype(np.float64) for name in ("query", "key", "value"))
     out, start = np.zeros((len(query), 4, 8)), 0
-    for sequence, length in enumerate(given["seq_len"]):
+    for sequence, length in enumerate(arguments["seq_len"]):
         for row in range(length):
             for head in range(4):
                 seen = range(row + 1)
@@ -52,31 +58,31 @@ def wanted(given: dict[str, Any], shifts: Any) -> Any:
     return out
 
 
-def near(given: dict[str, Any], expected: Any) -> None:
-    found = torch.ops.atb._npu_flash_attention_v2.out(**given)
-    assert found is given["out"]
-    np.testing.assert_allclose(floats(found), expected, rtol=0, atol=BOUND * np.abs(expected).max())
+def near(arguments: dict[str, Any], expected: Any) -> None:
+    result = torch.ops.atb._npu_flash_attention_v2.out(**arguments)
+    assert result is arguments["out"]
+    np.testing.assert_allclose(floats(result), expected, rtol=0, atol=BOUND * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_a_mask_with_slopes_is_added(batch: tuple[int, ...]) -> None:
     mask = alibi(3, *batch)
     numbers = floats(mask)
-    given = call(mask=mask)
-    near(given, wanted(given, lambda sequence, *at: numbers[(sequence, *at) if batch else at]))
+    arguments = call(mask=mask)
+    near(arguments, wanted(arguments, lambda sequence, *at: numbers[(sequence, *at) if batch else at]))
 
 
 @pytest.mark.parametrize("lengths", [(3, 2), (130, 5)])
 def test_a_compressed_mask_is_taken_on_by_its_slopes(lengths: tuple[int, int]) -> None:
-    given = call(lengths=lengths, mask_type=COMPRESSED, mask=falling(), slopes=SLOPES)
-    near(given, wanted(given, lambda _, head, row, at: float(SLOPES[head]) * (row - at)))
+    arguments = call(lengths=lengths, mask_type=COMPRESSED, mask=falling(), slopes=SLOPES)
+    near(arguments, wanted(arguments, lambda _, head, row, at: float(SLOPES[head]) * (row - at)))
 
 
 @pytest.mark.parametrize(("make", "hides"), [(bf16, 1.0), (f16, -torch.inf)])
 def test_a_mask_of_the_first_kind_is_that_of_the_first_operator(make: Any, hides: float) -> None:
     mask = torch.full((3, 3), hides).triu(1).to(make(1).dtype)
-    given = call(make, mask_type=NORM, mask=mask)
-    near(given, wanted(given, lambda *_: 0.0))
+    arguments = call(make, mask_type=NORM, mask=mask)
+    near(arguments, wanted(arguments, lambda *_: 0.0))
 
 
 @pytest.mark.parametrize(

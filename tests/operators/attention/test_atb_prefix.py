@@ -19,8 +19,8 @@ TABLE = torch.tensor([[3, 0, 1], [2, 1, 0]], dtype=torch.int32)
 
 def slopes_mask(make: Any, root: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Distances of queries from keys, or their roots, above the diagonal infinite; and a slope for each head."""
-    places = torch.arange(256.0)
-    between = (places[:, None] - places).clamp(min=0)
+    positions = torch.arange(256.0)
+    between = (positions[:, None] - positions).clamp(min=0)
     mask = (between.sqrt() if root else between).masked_fill(torch.ones(256, 256).triu(1) > 0, torch.inf)
     return mask.to(make(1).dtype), torch.tensor([-0.5, -0.25, -0.125, -1.0])
 
@@ -31,10 +31,10 @@ def triangle(make: Any) -> torch.Tensor:
 
 
 def wanted(query: Any, caches: Any, scale: float, bias: Any) -> Any:
-    """Each head of each query over the keys up to its own place, in float64."""
+    """Each head of each query over the keys up to its own position, in float64."""
     out, start = np.empty(query.shape), 0
-    for place, (queries, keys) in enumerate(zip(QUERIES, KEYS, strict=True)):
-        rows = TABLE[place].tolist()
+    for sequence, (queries, keys) in enumerate(zip(QUERIES, KEYS, strict=True)):
+        rows = TABLE[sequence].tolist()
         key, value = (np.concatenate([cache[row] for row in rows])[:keys] for cache in caches)
         for token in range(queries):
             seen = keys - queries + token + 1
@@ -51,26 +51,26 @@ def wanted(query: Any, caches: Any, scale: float, bias: Any) -> Any:
 @pytest.mark.parametrize("kind", [3, 4, 5, None])
 def test_the_last_tokens_see_their_pages_up_to_themselves(make: Any, kind: int | None) -> None:
     query, caches = make(sum(QUERIES), 4, 16) / 3, [make(4, 128, 2, 16) / 3 for _ in range(2)]
-    given, bias = {}, lambda *_: 0.0
+    options, bias = {}, lambda *_: 0.0
     if kind == 3:
-        given = {"mask": triangle(make).npu()}
+        options = {"mask": triangle(make).npu()}
     elif kind is not None:
         mask, slopes = slopes_mask(make, kind == 5)
-        given = {"mask": mask.npu(), "slopes": slopes.npu()}
+        options = {"mask": mask.npu(), "slopes": slopes.npu()}
         exact = np.sqrt if kind == 5 else np.array
         bias = lambda head, row, columns: float(slopes[head]) * exact(row - columns)  # noqa: E731
-    npu = [each.npu() for each in (query, *caches, TABLE)]
+    npu = [tensor.npu() for tensor in (query, *caches, TABLE)]
     if kind is None:
-        found = torch_npu.atb.npu_self_attention_prefix_encoder(*npu, list(QUERIES), list(KEYS), 4, 0.5, 2)
+        result = torch_npu.atb.npu_self_attention_prefix_encoder(*npu, list(QUERIES), list(KEYS), 4, 0.5, 2)
     else:
         out, lengths = torch.empty_like(npu[0]), (list(QUERIES), list(KEYS))
-        given |= {"mask_type": kind, "num_kv_heads": 2, "num_heads": 4, "scale_value": 0.5, "out": out}
-        found = torch_npu.atb._npu_flash_attention_prefix_v2(*npu, given.pop("mask"), *lengths, **given)
-        assert found.data_ptr() == out.data_ptr()
+        options |= {"mask_type": kind, "num_kv_heads": 2, "num_heads": 4, "scale_value": 0.5, "out": out}
+        result = torch_npu.atb._npu_flash_attention_prefix_v2(*npu, options.pop("mask"), *lengths, **options)
+        assert result.data_ptr() == out.data_ptr()
     right = wanted(floats(query), [floats(cache) for cache in caches], 0.5, bias)
     # Roots in bfloat16 are off by 2**-9 of themselves before a slope of at most one.
     bound = BOUND if kind != 5 or make is f16 else 2**-4
-    np.testing.assert_allclose(floats(found.cpu()), right, rtol=0, atol=bound * np.abs(right).max())
+    np.testing.assert_allclose(floats(result.cpu()), right, rtol=0, atol=bound * np.abs(right).max())
 
 
 def test_heads_may_stand_side_by_side() -> None:
@@ -88,17 +88,21 @@ def test_heads_may_stand_side_by_side() -> None:
 
 
 def encode(**changed: Any) -> Any:
-    given: dict[str, Any] = {"query": f16(5, 4, 16), "key": f16(4, 128, 2, 16), "value": f16(4, 128, 2, 16)}
-    given |= {"block_tables": TABLE[:1], "seqlen": [5], "kv_seqlen": [133]}
-    given |= {"q_headnum": 4, "qk_scale": 0.5, "kv_headnum": 2}
-    return torch.ops.atb.npu_self_attention_prefix_encoder(**given | changed)
+    arguments: dict[str, Any] = {"query": f16(5, 4, 16), "key": f16(4, 128, 2, 16), "value": f16(4, 128, 2, 16)}
+    arguments |= {"block_tables": TABLE[:1], "seqlen": [5], "kv_seqlen": [133]}
+    arguments |= {"q_headnum": 4, "qk_scale": 0.5, "kv_headnum": 2}
+    return torch.ops.atb.npu_self_attention_prefix_encoder(**arguments | changed)
 
 
 def prefix(**changed: Any) -> Any:
-    given: dict[str, Any] = {"query": f16(5, 4, 16), "key_cache": f16(4, 128, 2, 16), "value_cache": f16(4, 128, 2, 16)}
-    given |= {"block_table": TABLE[:1], "mask": triangle(f16), "seq_len": [5], "context_lens": [133]}
-    given |= {"num_kv_heads": 2, "num_heads": 4, "out": f16(5, 4, 16)}
-    return torch.ops.atb._npu_flash_attention_prefix_v2(**given | changed)
+    arguments: dict[str, Any] = {
+        "query": f16(5, 4, 16),
+        "key_cache": f16(4, 128, 2, 16),
+        "value_cache": f16(4, 128, 2, 16),
+    }
+    arguments |= {"block_table": TABLE[:1], "mask": triangle(f16), "seq_len": [5], "context_lens": [133]}
+    arguments |= {"num_kv_heads": 2, "num_heads": 4, "out": f16(5, 4, 16)}
+    return torch.ops.atb._npu_flash_attention_prefix_v2(**arguments | changed)
 
 
 SLOPED = dict(zip(("mask", "slopes"), slopes_mask(f16, root=False), strict=True)) | {"mask_type": 4}

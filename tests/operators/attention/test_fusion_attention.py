@@ -43,7 +43,7 @@ def plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, pse: torc
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_gradients(compiled: bool) -> None:
-    given = f32(2, 4, 3, 16), f32(2, 2, 5, 16), f32(2, 2, 5, 16), f32(2, 4, 3, 5)
+    inputs = f32(2, 4, 3, 16), f32(2, 2, 5, 16), f32(2, 2, 5, 16), f32(2, 4, 3, 5)
     table = torch.ones(2048, 2048, dtype=torch.bool).triu(1).npu()
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, pse: torch.Tensor) -> torch.Tensor:
@@ -56,8 +56,8 @@ def test_gradients(compiled: bool) -> None:
     if compiled:
         torch._dynamo.reset()
         function = torch.compile(attend, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
-    ours = [each.npu().requires_grad_(place < 3) for place, each in enumerate(given)]
-    theirs = [each.double().requires_grad_() for each in given]
+    ours = [tensor.npu().requires_grad_(index < 3) for index, tensor in enumerate(inputs)]
+    theirs = [tensor.double().requires_grad_() for tensor in inputs]
     function(*ours).square().sum().backward()
     plain(*theirs).square().sum().backward()
     for one, other in zip(ours[:3], theirs, strict=False):
@@ -68,9 +68,9 @@ def test_gradients(compiled: bool) -> None:
 
 
 def test_a_sink_takes_weight_and_has_a_gradient() -> None:
-    given, sink = [f32(1, 2, 3, 16) for _ in range(3)], f32(2)
-    ours = [each.npu().requires_grad_() for each in (*given, sink)]
-    theirs = [each.double().requires_grad_() for each in (*given, sink)]
+    inputs, sink = [f32(1, 2, 3, 16) for _ in range(3)], f32(2)
+    ours = [tensor.npu().requires_grad_() for tensor in (*inputs, sink)]
+    theirs = [tensor.double().requires_grad_() for tensor in (*inputs, sink)]
     out = torch_npu.npu_fusion_attention(*ours[:3], 2, "BNSD", scale=0.25, sink=ours[3])[0]
     query, key, value, extra = theirs
     scores = torch.cat([query @ key.mT * 0.25, extra.reshape(1, 2, 1, 1).expand(1, 2, 3, 1)], -1)
@@ -162,7 +162,7 @@ def test_shifts_of_packed_sequences_stand_one_after_the_other(by_key: bool) -> N
     query, key = f32(5, 2, 16), f32(7, 2, 16)
     shifts = f32(2, 1 if by_key else 2, 3), f32(2, 1 if by_key else 3, 4)
     out = torch_npu.npu_fusion_attention(
-        query, key, key, 2, "TND", pse=torch.cat([each.flatten() for each in shifts]), scale=0.25,
+        query, key, key, 2, "TND", pse=torch.cat([part.flatten() for part in shifts]), scale=0.25,
         actual_seq_qlen=[2, 5], actual_seq_kvlen=[3, 7],
     )[0]  # fmt: skip
     for rows, keys, shift in zip((query[:2], query[2:]), (key[:3], key[3:]), shifts, strict=True):
@@ -217,18 +217,18 @@ def test_bits_say_which_weights_are_dropped() -> None:
 
 def test_rotated_parts_stand_beside_packed_queries_and_keys() -> None:
     parts = [f32(5, 2, 16), f32(5, 2, 8), f32(7, 1, 16), f32(7, 1, 8)]
-    query, query_rope, key, key_rope = (each.bfloat16().npu().requires_grad_() for each in parts)
-    given = {
+    query, query_rope, key, key_rope = (part.bfloat16().npu().requires_grad_() for part in parts)
+    options = {
         "atten_mask": PREFIXES[:2048].npu(), "sparse_mode": 3, "scale": 0.2,
         "actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7],
     }  # fmt: skip
     apart = torch_npu.npu_fusion_attention_v2(
-        query, key, key, 2, "TND", query_rope=query_rope, key_rope=key_rope, **given
+        query, key, key, 2, "TND", query_rope=query_rope, key_rope=key_rope, **options
     )[0]
     apart.square().sum().backward()
     whole = [torch.cat(pair, -1).bfloat16().npu().requires_grad_() for pair in (parts[:2], parts[2:])]
     value = parts[2].bfloat16().npu().requires_grad_()
-    beside = torch_npu.npu_fusion_attention(*whole, value, 2, "TND", **given)[0]
+    beside = torch_npu.npu_fusion_attention(*whole, value, 2, "TND", **options)[0]
     assert torch.equal(apart, beside)
     beside.square().sum().backward()
     for first, rope, both in ((query, query_rope, whole[0]), (key, key_rope, whole[1])):
@@ -243,7 +243,7 @@ def test_rotated_parts_stand_beside_packed_queries_and_keys() -> None:
 def test_form_3_takes_lengths_of_the_host() -> None:
     query, key = f32(5, 2, 16).npu(), f32(7, 2, 16).npu()
     ends, key_ends = [2, 5], [3, 7]
-    found = []
+    results = []
     for function, lengths in (
         (torch_npu.npu_fusion_attention, (ends, key_ends)),
         (torch_npu.npu_fusion_attention_v3, (torch.tensor(ends), torch.tensor(key_ends))),
@@ -253,16 +253,16 @@ def test_form_3_takes_lengths_of_the_host() -> None:
             leaf, key, key, 2, "TND", scale=0.25, actual_seq_qlen=lengths[0], actual_seq_kvlen=lengths[1]
         )
         out.square().sum().backward()
-        found.append([out, largest, rest[0], leaf.grad])
-    for one, other in zip(*found, strict=True):
+        results.append([out, largest, rest[0], leaf.grad])
+    for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
 
 
 def test_a_mask_is_of_the_longest_sequences_or_of_all_tokens() -> None:
     query, key, hides = f32(5, 2, 16), f32(7, 2, 16), f32(5, 7) > 1
-    given = {"actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7], "scale": 0.25, "sparse_mode": 1}
-    every = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides, **given)[0]
-    longest = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides[:3, :4], **given)[0]
+    options = {"actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7], "scale": 0.25, "sparse_mode": 1}
+    every = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides, **options)[0]
+    longest = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides[:3, :4], **options)[0]
     for out, first, last in ((every, hides[:2, :3], hides[2:, 3:]), (longest, hides[:2, :3], hides[:3, :4])):
         for rows, keys, mask, part in ((query[:2], key[:3], first, out[:2]), (query[2:], key[3:], last, out[2:])):
             alone = torch_npu.npu_fusion_attention(
@@ -270,7 +270,7 @@ def test_a_mask_is_of_the_longest_sequences_or_of_all_tokens() -> None:
             )
             assert torch.equal(part, alone[0][0])
     with pytest.raises(RuntimeError, match="atten_mask must be \\(3, 4\\)"):
-        torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides[:4], **given)
+        torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides[:4], **options)
 
 
 def test_prefixes_reach_to_the_last_key() -> None:
@@ -313,25 +313,25 @@ FORMS = {
 @pytest.mark.parametrize("layout", ["BNSD", "TND"])
 def test_gradients_drop_what_was_drawn_and_dropped(form: str, layout: str) -> None:
     """The mask is that of seed and offset which come back, as NumPy unpacks it."""
-    given = f32(1, 4, 6, 16), f32(1, 2, 9, 16), f32(1, 2, 9, 16)
-    ours = [each.npu().requires_grad_() for each in given]
-    theirs = [each.double().requires_grad_() for each in given]
+    inputs = f32(1, 4, 6, 16), f32(1, 2, 9, 16), f32(1, 2, 9, 16)
+    ours = [tensor.npu().requires_grad_() for tensor in inputs]
+    theirs = [tensor.double().requires_grad_() for tensor in inputs]
     packed = layout == "TND"
-    args = [each[0].transpose(0, 1) for each in ours] if packed else ours
+    args = [tensor[0].transpose(0, 1) for tensor in ours] if packed else ours
     lengths = {"actual_seq_qlen": [6], "actual_seq_kvlen": [9]} if packed else {}
     if form == "3":
         lengths = {name: torch.tensor(value) for name, value in lengths.items()}
     torch.npu.manual_seed(12)
     torch.rand(3, device="npu")
     out, _, _, _, *numbers = FORMS[form](*args, 4, layout, scale=0.25, keep_prob=0.75, **lengths)
-    seed, offset = (int(each) for each in numbers[:2])
+    seed, offset = (int(tensor) for tensor in numbers[:2])
     assert (seed, offset) == (12, 12)
     assert form == "3" or numbers[2] == 4 * 6 * 9
     mask = torch_npu._npu_dropout_gen_mask(ours[0], [4 * 6 * 9], 0.25, seed, offset)
     kept = torch.from_numpy(np.unpackbits(mask.cpu().numpy(), count=4 * 6 * 9, bitorder="little"))
     wanted = dropped(*theirs, kept.reshape(1, 4, 6, 9))
-    found = out.transpose(0, 1).unsqueeze(0) if packed else out
-    torch.testing.assert_close(found.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
+    result = out.transpose(0, 1).unsqueeze(0) if packed else out
+    torch.testing.assert_close(result.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
     out.square().sum().backward()
     wanted.square().sum().backward()
     for one, other in zip(ours, theirs, strict=True):
@@ -355,7 +355,7 @@ def test_two_sequences_have_masks_one_after_the_other() -> None:
     ]
     wanted = torch.cat(
         [
-            dropped(*(each.transpose(0, 1)[None].double() for each in (q, k, k)), bits[None])[0].transpose(0, 1)
+            dropped(*(tensor.transpose(0, 1)[None].double() for tensor in (q, k, k)), bits[None])[0].transpose(0, 1)
             for q, k, bits in parts
         ]
     )
@@ -363,25 +363,25 @@ def test_two_sequences_have_masks_one_after_the_other() -> None:
 
 
 def test_replays_of_the_third_form_draw_and_their_gradients_drop_the_same() -> None:
-    given = [f32(1, 2, 6, 16).npu() for _ in range(4)]
+    inputs = [f32(1, 2, 6, 16).npu() for _ in range(4)]
     graph = torch.npu.NPUGraph()
     call = torch.ops.npu.npu_fusion_attention_v3
     gradient = torch.ops.npu.npu_fusion_attention_grad_v3
 
     def run() -> torch.Tensor:
-        out, largest, total, empty, seed, offset = call(*given[:3], 2, "BNSD", keep_prob=0.5)
+        out, largest, total, empty, seed, offset = call(*inputs[:3], 2, "BNSD", keep_prob=0.5)
         kept = {"softmax_max": largest, "softmax_sum": total, "softmax_in": empty, "attention_in": out}
-        found = gradient(*given, 2, "BNSD", **kept, keep_prob=0.5, seed=seed, offset=offset)
-        return torch.stack([out, *found[:3]])
+        gradients = gradient(*inputs, 2, "BNSD", **kept, keep_prob=0.5, seed=seed, offset=offset)
+        return torch.stack([out, *gradients[:3]])
 
     torch.npu.manual_seed(9)
     wanted = [run(), run()]
     with torch.npu.graph(graph):
         out = run()
     torch.npu.manual_seed(9)
-    for each in wanted:
+    for result in wanted:
         graph.replay()
-        assert torch.equal(out, each)
+        assert torch.equal(out, result)
     assert not torch.equal(*wanted)
 
 

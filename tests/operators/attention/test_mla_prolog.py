@@ -9,18 +9,18 @@ from support.call_table import overload
 PROLOG = overload(f"npu_{V3}")
 
 
-def clones(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in given.items()}
+def clones(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in tensors.items()}
 
 
 def test_caches_are_written_in_place_on_the_npu() -> None:
     before, empty = (torch.zeros_like(PLAIN[name]) for name in ("kv_cache", "kr_cache"))
     plain = {**PLAIN, "kv_cache": before, "kr_cache": empty}
-    given = {name: value.npu() for name, value in plain.items()}
-    PROLOG(**given)
+    arguments = {name: value.npu() for name, value in plain.items()}
+    PROLOG(**arguments)
     *_, kv_cache, kr_cache = overload(f"npu_{V3}_functional")(**plain)
-    assert torch.equal(given["kv_cache"].cpu(), kv_cache)
-    assert torch.equal(given["kr_cache"].cpu(), kr_cache)
+    assert torch.equal(arguments["kv_cache"].cpu(), kv_cache)
+    assert torch.equal(arguments["kr_cache"].cpu(), kr_cache)
     # The first token's index is -1: it is written nowhere.
     assert (kv_cache != before).any(-1).sum() == 2
 
@@ -28,17 +28,17 @@ def test_caches_are_written_in_place_on_the_npu() -> None:
 @pytest.mark.parametrize("name", ["npu_mla_prolog", "npu_mla_prolog_v2"])
 def test_the_first_versions_write_the_caches_that_they_are_given(name: str) -> None:
     """torch_npu passes them to the kernel as they are, though the schemas do not say that they are written."""
-    caches = {each: torch.zeros_like(PLAIN[each]).npu() for each in ("kv_cache", "kr_cache")}
-    given = {each: value.npu() for each, value in PLAIN.items()} | caches
-    _, _, kv_cache, kr_cache, *_ = overload(name)(**given)
+    caches = {argument: torch.zeros_like(PLAIN[argument]).npu() for argument in ("kv_cache", "kr_cache")}
+    arguments = {argument: value.npu() for argument, value in PLAIN.items()} | caches
+    _, _, kv_cache, kr_cache, *_ = overload(name)(**arguments)
     assert (caches["kv_cache"].cpu() != 0).any(-1).sum() == 2
     for written, result in zip(caches.values(), (kv_cache, kr_cache), strict=True):
         assert torch.equal(result.cpu(), written.cpu())
 
 
 def test_int8_query_and_scale_give_back_the_query() -> None:
-    given = clones(FULL)
-    query, rope, scale, _, _ = PROLOG(**given, **MODES)
+    arguments = clones(FULL)
+    query, rope, scale, _, _ = PROLOG(**arguments, **MODES)
     floats = {**clones(FULL), "kv_cache": FULL["kv_cache"].bfloat16()}
     del floats["quant_scale_ckv"]
     plain, plain_rope, *_ = PROLOG(**floats, weight_quant_mode=2)
@@ -64,12 +64,12 @@ def test_int8_norm_of_query_by_hand() -> None:
 
 
 def test_blocks_of_sequences_hold_their_tokens() -> None:
-    given = form((5,))
-    rows = PROLOG(**clones({**given, "cache_index": torch.arange(5)}))
-    blocks = clones({**given, "cache_index": torch.tensor([1, 0])})
+    arguments = form((5,))
+    rows = PROLOG(**clones({**arguments, "cache_index": torch.arange(5)}))
+    blocks = clones({**arguments, "cache_index": torch.tensor([1, 0])})
     ends = torch.tensor([2, 5], dtype=torch.int32)
     PROLOG(**blocks, cache_mode="PA_BLK_BSND", actual_seq_len=ends)
-    slots = clones({**given, "cache_index": torch.tensor([16, 17, 0, 1, 2])})
+    slots = clones({**arguments, "cache_index": torch.tensor([16, 17, 0, 1, 2])})
     PROLOG(**slots)
     assert rows[0].shape == (5, HEADS, 512)
     assert torch.equal(blocks["kv_cache"], slots["kv_cache"])
@@ -80,9 +80,9 @@ def test_a_graph_that_reads_its_caches_leaves_them_written() -> None:
     """TorchAir drops the copy back into a cache that the graph goes on to read: the node itself must have written."""
     modes = {**MODES, "cache_mode": "PA_NZ"}
 
-    def decode(given: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        query, *_ = PROLOG(**given, **modes)
-        return query, given["kv_cache"].view(2, 1, 16, 16, 32) + 1, given["kr_cache"].view(2, 1, 4, 16, 16) + 1
+    def decode(arguments: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        query, *_ = PROLOG(**arguments, **modes)
+        return query, arguments["kv_cache"].view(2, 1, 16, 16, 32) + 1, arguments["kr_cache"].view(2, 1, 4, 16, 16) + 1
 
     graph = {name: value.npu() for name, value in FULL.items()}
     torch.compile(decode, backend="npu", fullgraph=True, dynamic=False)(graph)

@@ -18,73 +18,73 @@ BOUND = 2**-7
 
 
 def call(make: Any = f16, **changed: Any) -> dict[str, Any]:
-    given = {"q_nope": make(3, 8, 512) / 8, "q_rope": make(3, 8, 64) / 8}
-    given |= {"ctkv": make(4, 128, 1, 512), "k_rope": make(4, 128, 1, 64), "block_tables": TABLE}
-    return given | {"context_lens": [200, 128, 5], "q_headnum": 8, "qk_scale": SCALE, "kv_headnum": 1} | changed
+    arguments = {"q_nope": make(3, 8, 512) / 8, "q_rope": make(3, 8, 64) / 8}
+    arguments |= {"ctkv": make(4, 128, 1, 512), "k_rope": make(4, 128, 1, 64), "block_tables": TABLE}
+    return arguments | {"context_lens": [200, 128, 5], "q_headnum": 8, "qk_scale": SCALE, "kv_headnum": 1} | changed
 
 
-def wanted(given: dict[str, Any]) -> tuple[Any, Any]:
+def wanted(arguments: dict[str, Any]) -> tuple[Any, Any]:
     """Token by token and head by head, in float64: the attention and the logarithm of its sums."""
-    query = np.concatenate([floats(given["q_nope"]), floats(given["q_rope"])], -1).astype(np.float64)
-    cache = np.concatenate([floats(given["ctkv"]), floats(given["k_rope"])], -1)[:, :, 0]
+    query = np.concatenate([floats(arguments["q_nope"]), floats(arguments["q_rope"])], -1).astype(np.float64)
+    cache = np.concatenate([floats(arguments["ctkv"]), floats(arguments["k_rope"])], -1)[:, :, 0]
     out, lse = np.zeros((3, 8, 512)), np.zeros((3, 8, 1))
-    for place, length in enumerate(given["context_lens"]):
-        keys = np.stack([cache[int(TABLE[place, at // 128]), at % 128] for at in range(length)])
+    for sequence, length in enumerate(arguments["context_lens"]):
+        keys = np.stack([cache[int(TABLE[sequence, at // 128]), at % 128] for at in range(length)])
         for head in range(8):
-            exponentials = np.exp(keys @ query[place, head] * SCALE)
-            out[place, head] = exponentials @ keys[:, :512] / exponentials.sum()
-            lse[place, head] = np.log(exponentials.sum())
+            exponentials = np.exp(keys @ query[sequence, head] * SCALE)
+            out[sequence, head] = exponentials @ keys[:, :512] / exponentials.sum()
+            lse[sequence, head] = np.log(exponentials.sum())
     return out, lse
 
 
-def near(found: torch.Tensor, expected: Any) -> None:
-    np.testing.assert_allclose(floats(found.cpu()), expected, rtol=0, atol=BOUND * np.abs(expected).max())
+def near(result: torch.Tensor, expected: Any) -> None:
+    np.testing.assert_allclose(floats(result.cpu()), expected, rtol=0, atol=BOUND * np.abs(expected).max())
 
 
 def in_parts(cache: torch.Tensor) -> torch.Tensor:
     """A cache (block, token, 1, channel) as (block, part, token, 16)."""
-    found = torch.empty(cache.size(0), cache.size(3) // 16, 128, 16, dtype=cache.dtype)
-    for part in range(found.size(1)):
-        found[:, part] = cache[:, :, 0, part * 16 : part * 16 + 16]
-    return found
+    nz_cache = torch.empty(cache.size(0), cache.size(3) // 16, 128, 16, dtype=cache.dtype)
+    for part in range(nz_cache.size(1)):
+        nz_cache[:, part] = cache[:, :, 0, part * 16 : part * 16 + 16]
+    return nz_cache
 
 
 @pytest.mark.parametrize("make", [f16, bf16])
 def test_tokens_attend_to_latents_of_their_own_pages(make: Any) -> None:
-    given = call(make)
-    out, lse = wanted(given)
-    found = torch_npu.atb.npu_multi_head_latent_attention(
-        **{name: each.npu() if isinstance(each, torch.Tensor) else each for name, each in given.items()}
+    arguments = call(make)
+    out, lse = wanted(arguments)
+    result = torch_npu.atb.npu_multi_head_latent_attention(
+        **{name: value.npu() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
     )
-    near(found, out)
-    both = torch.ops.atb.npu_multi_head_latent_attention(**given, return_lse=True, calc_type="calc_type_ring")
-    assert torch.equal(both[0], found.cpu())
-    assert both[1].dtype == given["q_nope"].dtype
+    near(result, out)
+    both = torch.ops.atb.npu_multi_head_latent_attention(**arguments, return_lse=True, calc_type="calc_type_ring")
+    assert torch.equal(both[0], result.cpu())
+    assert both[1].dtype == arguments["q_nope"].dtype
     near(both[1], lse)
     room = torch.ops.atb._npu_multi_head_latent_attention_get_workspace(
-        **given, return_lse=True, calc_type="calc_type_ring"
+        **arguments, return_lse=True, calc_type="calc_type_ring"
     )
-    given |= {name: in_parts(given[name]) for name in ("ctkv", "k_rope")} | {"cache_mode": "nzcache"}
-    into = [torch.full_like(each, 7) for each in both]
-    ring = given | {"return_lse": True, "calc_type": "calc_type_ring", "workspace": room}
+    arguments |= {name: in_parts(arguments[name]) for name in ("ctkv", "k_rope")} | {"cache_mode": "nzcache"}
+    into = [torch.full_like(value, 7) for value in both]
+    ring = arguments | {"return_lse": True, "calc_type": "calc_type_ring", "workspace": room}
     torch.ops.atb.npu_multi_head_latent_attention(**ring, output=into[0], lse=into[1])
     assert all(torch.equal(one, other) for one, other in zip(both, into, strict=True))
 
 
 def test_without_a_ring_there_are_no_logarithms() -> None:
-    given = call()
+    arguments = call()
     for options in ({"return_lse": True}, {"return_lse": False, "calc_type": "calc_type_ring"}):
-        _, lse = torch.ops.atb.npu_multi_head_latent_attention(**given, **options)
+        _, lse = torch.ops.atb.npu_multi_head_latent_attention(**arguments, **options)
         assert lse is None
 
 
 def test_a_sequence_without_keys_leaves_its_results_as_they_are() -> None:
-    given = call(context_lens=[200, 0, 5])
+    arguments = call(context_lens=[200, 0, 5])
     output, lse = torch.full((3, 8, 512), 7.0).half(), torch.full((3, 8, 1), 7.0).half()
-    torch.ops.atb.npu_multi_head_latent_attention(**given, output=output)
+    torch.ops.atb.npu_multi_head_latent_attention(**arguments, output=output)
     assert (output[1] == 7).all()
     assert (output[::2] != 7).any(-1).all()
-    ring = given | {"return_lse": True, "calc_type": "calc_type_ring"}
+    ring = arguments | {"return_lse": True, "calc_type": "calc_type_ring"}
     torch.ops.atb.npu_multi_head_latent_attention(**ring, output=output, lse=lse)
     assert (output[1] == 7).all()
     assert (lse[1] == 7).all()

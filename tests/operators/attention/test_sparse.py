@@ -12,8 +12,8 @@ def test_scores_come_sorted_and_rounded_away_from_zero() -> None:
     query, key = torch.eye(128, dtype=torch.bfloat16)[None, None, :2], torch.zeros(1, 3, 1, 128, dtype=torch.bfloat16)
     key[0, 1, 0, :2], key[0, 2, 0, :2] = torch.tensor([1.0, 2.0**-8]), torch.tensor([-5.0, 4.0])
     weights = torch.ones(1, 1, 2)
-    places, values = torch_npu.npu_lightning_indexer(query, key, weights, sparse_count=4, return_value=True)
-    assert places.flatten().tolist() == [2, 1, 0, -1]
+    indices, values = torch_npu.npu_lightning_indexer(query, key, weights, sparse_count=4, return_value=True)
+    assert indices.flatten().tolist() == [2, 1, 0, -1]
     # 1 + 2**-8 is as near to 1 as to what it becomes.
     assert values.flatten().tolist() == [4.0, 1.0 + 2.0**-7, 0.0, -torch.inf]
 
@@ -23,7 +23,7 @@ def test_largest_scores_and_sums_are_those_of_the_weights() -> None:
     out, largest, total = torch_npu.npu_sparse_flash_attention(*args, **parts, return_softmax_lse=True)
     query, key, _, indices, scale = args
     assert largest.shape == total.shape == (2, 1, 3, 4)
-    named = [each for each in indices[1, 2, 0].tolist() if each >= 0]
+    named = [index for index in indices[1, 2, 0].tolist() if index >= 0]
     joined = torch.cat([key, parts["key_rope"]], -1)[1, named, 0].double()
     scores = torch.cat([query, parts["query_rope"]], -1)[1, 2].double() @ joined.mT * scale
     torch.testing.assert_close(largest[1, 0, 2].double(), scores.amax(-1), rtol=1e-5, atol=1e-5)
@@ -48,17 +48,17 @@ def test_keys_after_a_query_are_passed_over_whatever_they_hold() -> None:
 
 @pytest.mark.parametrize("op", ["indexer", "attention"])
 def test_graphs_of_a2_and_a3_lack_both(op: str) -> None:
-    def indices(*given: torch.Tensor) -> object:
-        return torch_npu.npu_lightning_indexer(*given, return_value=True)
+    def indices(*tensors: torch.Tensor) -> object:
+        return torch_npu.npu_lightning_indexer(*tensors, return_value=True)
 
-    def attention(*given: torch.Tensor) -> object:
-        query_rope, key_rope = given[4:]
+    def attention(*tensors: torch.Tensor) -> object:
+        query_rope, key_rope = tensors[4:]
         return torch_npu.npu_sparse_flash_attention(
-            *given[:4], 0.5, query_rope=query_rope, key_rope=key_rope, attention_mode=2, return_softmax_lse=True
+            *tensors[:4], 0.5, query_rope=query_rope, key_rope=key_rope, attention_mode=2, return_softmax_lse=True
         )
 
     parts = ropes(keys=(2, 19))
-    given = (
+    tensors = (
         indexer(keys=(2, 19))
         if op == "indexer"
         else (*sparse(keys=(2, 19))[:4], parts["query_rope"], parts["key_rope"])
@@ -66,4 +66,4 @@ def test_graphs_of_a2_and_a3_lack_both(op: str) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(indices if op == "indexer" else attention, backend="npu", fullgraph=True)
     with pytest.raises(Exception, match=r"kernels of Ascend A2 and A3 cannot do return_.*=True in a graph"):
-        compiled(*on("npu", given))
+        compiled(*on("npu", tensors))

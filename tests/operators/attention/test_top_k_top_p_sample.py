@@ -9,8 +9,8 @@ def drawn(seed: int, rows: int = 4096) -> torch.Tensor:
     k = torch.full((rows,), 3, dtype=torch.int32).npu()
     p = torch.full((rows,), 0.8).npu()
     generator = torch.Generator(device="npu").manual_seed(seed)
-    given = {"post_sample": "multiNomial", "generator": generator}
-    tokens, _ = torch_npu.npu_top_k_top_p_sample(logits, k, p, **given)
+    options = {"post_sample": "multiNomial", "generator": generator}
+    tokens, _ = torch_npu.npu_top_k_top_p_sample(logits, k, p, **options)
     return tokens.cpu()
 
 

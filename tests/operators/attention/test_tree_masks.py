@@ -10,8 +10,8 @@ from operators.attention.fused_infer_attention_score_v2 import BATCHED, LATENT, 
 from support.tensors import bf16
 
 
-def attend(query: torch.Tensor, **given: Any) -> torch.Tensor:
-    out, _ = torch_npu.npu_fused_infer_attention_score_v2(query, PAGES, PAGES, **given)
+def attend(query: torch.Tensor, **arguments: Any) -> torch.Tensor:
+    out, _ = torch_npu.npu_fused_infer_attention_score_v2(query, PAGES, PAGES, **arguments)
     return out
 
 
@@ -28,10 +28,10 @@ def test_a_guess_sees_its_branch_alone() -> None:
     A query of zeros weighs alike all that it sees, so a value that it sees surely changes its result.
     """
     query, pages = torch.zeros(2, 3, 4, 512, dtype=torch.bfloat16), PAGES.clone()
-    given = {**BATCHED, "query_rope": torch.zeros_like(BATCHED["query_rope"])}
-    before, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **given)
+    arguments = {**BATCHED, "query_rope": torch.zeros_like(BATCHED["query_rope"])}
+    before, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **arguments)
     pages[int(BATCHED["block_table"][1, 0]), :, :, 3] += 9
-    after, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **given)
+    after, _ = torch_npu.npu_fused_infer_attention_score_v2(query, pages, pages, **arguments)
     changed = (before != after).flatten(2).any(-1)
     assert changed.tolist() == [[False, False, False], [False, True, False]]
 

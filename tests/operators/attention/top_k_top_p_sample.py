@@ -45,13 +45,13 @@ WRONG = [
 
 def expected(logits: Any, top_k: Any, top_p: Any, **named: Any) -> list[Any]:
     """Row by row, in float64 but for ties."""
-    given = {"q": None, "min_ps": None, "ks_max": 1024, "input_is_logits": True, "is_need_logits": False} | named
-    x, are_logits = floats(logits), given["input_is_logits"]
-    picked, left = [], np.full(x.shape, -np.inf if are_logits and given["is_need_logits"] else 0.0, np.float32)
+    options = {"q": None, "min_ps": None, "ks_max": 1024, "input_is_logits": True, "is_need_logits": False} | named
+    x, are_logits = floats(logits), options["input_is_logits"]
+    picked, left = [], np.full(x.shape, -np.inf if are_logits and options["is_need_logits"] else 0.0, np.float32)
     for row in range(x.shape[0]):
         k, p = int(top_k[row]), float(top_p[row])
         order = np.argsort(-x[row], kind="stable")
-        if 1 <= k <= min(x.shape[1], 1024, -(-given["ks_max"] // 4) * 4):
+        if 1 <= k <= min(x.shape[1], 1024, -(-options["ks_max"] // 4) * 4):
             order = order[:k]
         elif p >= 1:
             order = np.arange(x.shape[1])
@@ -63,15 +63,15 @@ def expected(logits: Any, top_k: Any, top_p: Any, **named: Any) -> list[Any]:
         elif p < 1:
             before = np.concatenate([[0.0], np.cumsum(shares)[:-1]])
             order, shares = order[before < p], shares[before < p]
-        least = 0.0 if given["min_ps"] is None else float(given["min_ps"][row])
+        least = 0.0 if options["min_ps"] is None else float(options["min_ps"][row])
         if least >= 1:
             order, shares = order[[np.argmax(shares)]], shares[[np.argmax(shares)]]
         elif least > 0:
             order, shares = order[shares >= shares.max() * least], shares[shares >= shares.max() * least]
-        if given["is_need_logits"]:
+        if options["is_need_logits"]:
             left[row, order] = x[row, order]
-        if given["q"] is not None:
-            shares = shares / (np.abs(floats(given["q"][row, : len(order)])) + 1e-8)
+        if options["q"] is not None:
+            shares = shares / (np.abs(floats(options["q"][row, : len(order)])) + 1e-8)
         picked.append(order[np.argmax(shares)])
     return [np.array(picked), left]
 

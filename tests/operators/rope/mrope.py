@@ -112,8 +112,8 @@ def expected(positions: Any, query: Any, key: Any, cache: Any, head: int, **opti
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     sections = draw(st.sampled_from([None, [8, 12, 12], [11, 11, 10]]))
-    places = st.lists(st.integers(0, 4), min_size=3, max_size=3)
-    positions = at(*draw(places)) if sections is None else at(*[draw(places) for _ in range(3)])
+    positions_of_row = st.lists(st.integers(0, 4), min_size=3, max_size=3)
+    positions = at(*draw(positions_of_row)) if sections is None else at(*[draw(positions_of_row) for _ in range(3)])
     make, head = draw(st.sampled_from([f16, bf16, f32])), draw(st.sampled_from([64, 96]))
     options = {
         "mrope_section": sections,
@@ -125,5 +125,5 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 STATEMENTS = {f"npu_{OP}": Statement(expected, with_data())}
 GOLDEN = {
-    f"{OP}-sections": (lambda *given: torch_npu.npu_mrope(*given, 128, mrope_section=[16, 24, 24]), THREE[:4]),
+    f"{OP}-sections": (lambda *args: torch_npu.npu_mrope(*args, 128, mrope_section=[16, 24, 24]), THREE[:4]),
 }

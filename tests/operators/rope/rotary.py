@@ -91,15 +91,15 @@ CALLS = {"npu_rotary_mul": mul_calls(), "npu_interleave_rope": rope_calls()}
 def turn(x: Any, interleave: bool) -> Any:
     """Pairs (a, b) become (-b, a), element by element."""
     half, out = x.shape[-1] // 2, np.empty_like(x)
-    for place in range(half):
-        a, b = (2 * place, 2 * place + 1) if interleave else (place, place + half)
+    for pair in range(half):
+        a, b = (2 * pair, 2 * pair + 1) if interleave else (pair, pair + half)
         out[..., a], out[..., b] = -x[..., b], x[..., a]
     return out
 
 
 def expected_mul(x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str) -> torch.Tensor:
     """In float32 until the end."""
-    one, two, three = (floats(each.to(x.dtype)) for each in (x, r1, r2))
+    one, two, three = (floats(tensor.to(x.dtype)) for tensor in (x, r1, r2))
     return torch.from_numpy(one * two + turn(one, mode == "interleave") * three).to(x.dtype)
 
 

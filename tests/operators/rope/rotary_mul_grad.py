@@ -12,7 +12,7 @@ from support.tensors import bf16, f16, f32, i8
 BACK = "rotary_mul_backward"
 X, R = f16(2, 3, 4, 16), f16(1, 3, 1, 16)
 SHAPES = {"half": [(2, 3, 4), (1, 3, 1), (2, 3, 1), (1, 1, 4), (2, 1, 4), (2, 1, 1)]}
-SHAPES["interleave"] = [SHAPES["half"][place] for place in (1, 3, 5)]
+SHAPES["interleave"] = [SHAPES["half"][index] for index in (1, 3, 5)]
 GOOD = [
     *(
         good(BACK, f"{mode} {shape}", bf16(2, 3, 4, 16), bf16(2, 3, 4, 16), *[bf16(*shape, 16)] * 2, mode)
@@ -63,13 +63,13 @@ CALLS = {f"npu_{BACK}": calls()}
 
 def expected(grad: torch.Tensor, x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str) -> list[torch.Tensor]:
     """What autograd makes of the rotation itself in float64."""
-    at, cos, sin = (each.to(x.dtype).double().requires_grad_() for each in (x, r1, r2))
+    at, cos, sin = (tensor.to(x.dtype).double().requires_grad_() for tensor in (x, r1, r2))
     if mode == "half":
-        turned = torch.cat([-at[..., at.size(-1) // 2 :], at[..., : at.size(-1) // 2]], -1)
+        rotated = torch.cat([-at[..., at.size(-1) // 2 :], at[..., : at.size(-1) // 2]], -1)
     else:
-        turned = torch.stack([-at[..., 1::2], at[..., ::2]], -1).reshape(at.shape)
-    (at * cos + turned * sin).backward(grad.to(x.dtype).double())
-    return [each.grad.to(x.dtype) for each in (at, cos, sin)]  # type: ignore[union-attr]
+        rotated = torch.stack([-at[..., 1::2], at[..., ::2]], -1).reshape(at.shape)
+    (at * cos + rotated * sin).backward(grad.to(x.dtype).double())
+    return [tensor.grad.to(x.dtype) for tensor in (at, cos, sin)]  # type: ignore[union-attr]
 
 
 @st.composite

@@ -39,10 +39,10 @@ def expected(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Ten
 @pytest.mark.parametrize("name", CALLS)
 def test_eager_execution_writes_over_its_inputs(name: str) -> None:
     args, options = CALLS[name]
-    wanted = [expected(each, *args[2:]) for each in args[:2]]
-    given = [each.npu() for each in args]
-    results = torch_npu.npu_apply_rotary_pos_emb(*given, **options)
-    for result, over, want in zip(results, given, wanted, strict=False):
+    wanted = [expected(tensor, *args[2:]) for tensor in args[:2]]
+    inputs = [tensor.npu() for tensor in args]
+    results = torch_npu.npu_apply_rotary_pos_emb(*inputs, **options)
+    for result, over, want in zip(results, inputs, wanted, strict=False):
         assert torch.equal(result.cpu(), want)
         assert torch.equal(over.cpu(), want)
 
@@ -53,7 +53,7 @@ def test_a_graph_leaves_its_inputs_and_gives_the_same() -> None:
     graph = torch.compile(
         lambda *args: torch_npu.npu_apply_rotary_pos_emb(*args, **options), backend="npu", fullgraph=True, dynamic=True
     )
-    given = [each.npu() for each in args]
-    for result, each in zip(graph(*given), args[:2], strict=True):
-        assert torch.equal(result.cpu(), expected(each, *args[2:]))
-    assert torch.equal(given[0].cpu(), args[0])
+    inputs = [tensor.npu() for tensor in args]
+    for result, tensor in zip(graph(*inputs), args[:2], strict=True):
+        assert torch.equal(result.cpu(), expected(tensor, *args[2:]))
+    assert torch.equal(inputs[0].cpu(), args[0])
