@@ -34,7 +34,7 @@ def named(folder: Path) -> set[str]:
 
 def to_markdown(recipes: Mapping[str, Iterable[str]], served: set[str]) -> str:
     """A line for each recipe that names operators."""
-    lines = ["| recipe | operators | not served |", "|---|---|---|"]
+    lines = ["| recipe | operators | not supported |", "|---|---|---|"]
     for recipe, names in recipes.items():
         if all_of_it := sorted(names):
             missing = wrap(", ".join(f"`{name}`" for name in all_of_it if name not in served), _WIDTH) or [""]
