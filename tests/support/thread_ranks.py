@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from graph_quant.host.collectives.backend import HostHccl
-from graph_quant.host.collectives.groups import finder
+from graph_quant.host.collectives.groups import group_finder
 from graph_quant.reference.collective import process_group
 from torch.distributed import HashStore
 
@@ -24,7 +24,7 @@ def ranks(number: int) -> Iterator[Run]:
 
     with ThreadPoolExecutor(number) as pool:
         backends = dict(enumerate(pool.map(join, range(number))))
-        process_group.set_group_resolver(finder({str(rank): backend for rank, backend in backends.items()}))
+        process_group.set_group_resolver(group_finder({str(rank): backend for rank, backend in backends.items()}))
         try:
             yield lambda function: list(
                 pool.map(lambda rank: function(rank, backends[rank].get_hccl_comm_name()), range(number))

@@ -58,12 +58,12 @@ def _weights(target: Any, weight: torch.Tensor | None, left_out: int, classes: i
 
 def expected(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, **options: Any) -> list[Any]:
     """Row by row in float64."""
-    logarithms, rows = _logarithms(x), target.numpy()
-    every, of_rows = _weights(rows, weight, options["ignore_index"], x.shape[1])
+    logarithms, targets = _logarithms(x), target.numpy()
+    every, of_rows = _weights(targets, weight, options["ignore_index"], x.shape[1])
     share = options["label_smoothing"]
     losses = np.array([
-        (1 - share) * -row[place] * of_row - share / len(row) * (row * every).sum() * (place != options["ignore_index"])
-        for row, place, of_row in zip(logarithms, rows, of_rows, strict=True)
+        (1 - share) * -row[label] * of_row - share / len(row) * (row * every).sum() * (label != options["ignore_index"])
+        for row, label, of_row in zip(logarithms, targets, of_rows, strict=True)
     ])  # fmt: skip
     reduced = {"none": losses, "sum": losses.sum()[None], "mean": losses.sum()[None] / (of_rows.sum() or np.nan)}
     nothing = np.empty(0, np.float32)
@@ -72,10 +72,10 @@ def expected(x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
 
 def expected_gradient(grad: torch.Tensor, log_prob: torch.Tensor, target: torch.Tensor, **options: Any) -> Any:
     """Row by row in float64."""
-    probabilities, places = np.exp(log_prob.double().numpy()), target.numpy()
-    _, of_rows = _weights(places, options["weight"], options["ignore_index"], log_prob.shape[1])
-    rows = grad.double().numpy() * of_rows / (len(places) if options["reduction"] == "mean" else 1)
-    return (probabilities - np.eye(log_prob.shape[1])[places]) * rows[:, None]
+    probabilities, targets = np.exp(log_prob.double().numpy()), target.numpy()
+    _, of_rows = _weights(targets, options["weight"], options["ignore_index"], log_prob.shape[1])
+    rows = grad.double().numpy() * of_rows / (len(targets) if options["reduction"] == "mean" else 1)
+    return (probabilities - np.eye(log_prob.shape[1])[targets]) * rows[:, None]
 
 
 @st.composite
@@ -101,8 +101,11 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     mean = options["reduction"] == "mean"
     grad = f32(len(target) if options["reduction"] == "none" else 1).to(x.dtype)
     del options["label_smoothing"]
-    given = options | {"ignore_index": -100 if mean else options["ignore_index"], "weight": None if mean else weight}
-    return (grad, x.float().log_softmax(1).to(x.dtype), target), given
+    arguments = options | {
+        "ignore_index": -100 if mean else options["ignore_index"],
+        "weight": None if mean else weight,
+    }
+    return (grad, x.float().log_softmax(1).to(x.dtype), target), arguments
 
 
 @st.composite

@@ -142,20 +142,20 @@ def golden(x: torch.Tensor, w: torch.Tensor, a: torch.Tensor, q: torch.Tensor, g
 GOLDEN: dict[str, Case] = {"dequant_swiglu_quant": (golden, (X, W, A, f32(3, 32), THREE))}
 
 
-def expected(x: torch.Tensor, **given: Any) -> list[Any]:
+def expected(x: torch.Tensor, **options: Any) -> list[Any]:
     """Row by row, from the text of the kernels."""
-    mode, left = given.get("swiglu_mode", 0), given.get("activate_left", False)
+    mode, left = options.get("swiglu_mode", 0), options.get("activate_left", False)
     limit, alpha, more = (
-        np.float32(given.get(name, value))
+        np.float32(options.get(name, value))
         for name, value in (("clamp_limit", 7.0), ("glu_alpha", 1.702), ("glu_bias", 1.0))
     )
-    dynamic, index = given.get("quant_mode", 0) == 1, given.get("group_index")
+    dynamic, index = options.get("quant_mode", 0) == 1, options.get("group_index")
     rows, half = x.reshape(-1, x.size(-1)), x.size(-1) // 2
     groups = [(0, len(rows))] if index is None else sizes_of(index, 2 if index.dim() == 2 else 1)
     y, scales = np.zeros((len(rows), half), np.int8), np.zeros(len(rows), np.float32)
 
     def row(name: str, group: int, width: int) -> Any:
-        value = given.get(name)
+        value = options.get(name)
         return None if value is None else numbers(value.reshape(-1, width))[group]
 
     start = 0
@@ -166,8 +166,8 @@ def expected(x: torch.Tensor, **given: Any) -> list[Any]:
                 bias = row("bias", group, x.size(-1))
                 v = v + bias if bias is not None and bias.dtype == np.int32 else v
                 v = v.astype(np.float32) * row("weight_scale", group, x.size(-1))
-                if given.get("activation_scale") is not None:
-                    v = v * given["activation_scale"].numpy().reshape(-1)[r]
+                if options.get("activation_scale") is not None:
+                    v = v * options["activation_scale"].numpy().reshape(-1)[r]
                 v = v + bias if bias is not None and bias.dtype != np.int32 else v
             a, b = (v[::2], v[1::2]) if mode == 1 else (v[:half], v[half:]) if left else (v[half:], v[:half])
             if mode:
@@ -175,7 +175,7 @@ def expected(x: torch.Tensor, **given: Any) -> list[Any]:
             s = b * (a / (np.float32(1) + exp(a * -(alpha if mode else np.float32(1)))))
             with np.errstate(all="ignore"):
                 if dynamic:
-                    smooth = given.get("quant_scale")
+                    smooth = options.get("quant_scale")
                     if smooth is not None:
                         s = s * row("quant_scale", group, 1 if smooth.numel() == 1 else half)
                     largest = np.abs(s).max()
@@ -185,8 +185,8 @@ def expected(x: torch.Tensor, **given: Any) -> list[Any]:
                     else:
                         scales[r] = largest * np.float32(1.0 / 127.0)
                         s = s / scales[r]
-                elif given.get("quant_scale") is not None:
-                    one = given["quant_scale"].numel() == 1 if index is None else given["quant_scale"].dim() == 1
+                elif options.get("quant_scale") is not None:
+                    one = options["quant_scale"].numel() == 1 if index is None else options["quant_scale"].dim() == 1
                     q, o = (row(name, group, 1 if one else half) for name in ("quant_scale", "quant_offset"))
                     inverse = np.float32(1) / q
                     if one and index is not None:

@@ -92,11 +92,11 @@ def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 
 def differentiated(function: Callable[..., torch.Tensor], grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """What autograd makes of the operator's formula in float64, broadcast as the call broadcasts."""
-    given, at = torch.broadcast_tensors(grad.double(), x.double())
-    at = at.clone().requires_grad_()
-    function(at).backward(given)
-    assert at.grad is not None
-    return at.grad.to(torch.promote_types(grad.dtype, x.dtype))
+    upstream, point = torch.broadcast_tensors(grad.double(), x.double())
+    point = point.clone().requires_grad_()
+    function(point).backward(upstream)
+    assert point.grad is not None
+    return point.grad.to(torch.promote_types(grad.dtype, x.dtype))
 
 
 def expected_gelu(grad: torch.Tensor, x: torch.Tensor, approximate: str) -> torch.Tensor:

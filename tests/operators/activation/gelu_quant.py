@@ -51,7 +51,7 @@ WRONG = [
 def golden(**options: Any) -> Case:
     def call(x: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
         results = torch_npu.npu_gelu_quant(x, input_scale=scale, **options)
-        return [each for each in results if each is not None]
+        return [result for result in results if result is not None]
 
     return call, (X, f32(16))
 

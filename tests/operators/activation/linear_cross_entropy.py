@@ -106,14 +106,14 @@ def expected_loss(largest: torch.Tensor, sums: torch.Tensor, predicted: torch.Te
 
 
 def expected_gradient(
-    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mask: torch.Tensor, target: torch.Tensor, **given: Any
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, mask: torch.Tensor, target: torch.Tensor, **options: Any
 ) -> list[Any]:
     inputs, weights = floats(x).astype(np.float64), floats(weight).astype(np.float64)
-    if given["softmax"] is None:
-        shifted = inputs @ weights.T - given["logits_max"].double().numpy()[:, None]
-        shares = np.exp(shifted) / given["sum_exp_logits"].double().numpy()[:, None]
+    if options["softmax"] is None:
+        shifted = inputs @ weights.T - options["logits_max"].double().numpy()[:, None]
+        shares = np.exp(shifted) / options["sum_exp_logits"].double().numpy()[:, None]
     else:
-        shares = given["softmax"].double().numpy().copy()
+        shares = options["softmax"].double().numpy().copy()
     bits = np.unpackbits(mask.numpy(), bitorder="little")
     for row, token in enumerate(target.tolist()):
         if not bits[row]:
@@ -146,8 +146,8 @@ def sums_with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def losses_with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     rows = draw(st.integers(1, 9))
     logits = draw(st.sampled_from([None, f32, f16, bf16]))
-    given = {"vocab_parallel_logits": None if logits is None else logits(rows, 7)}
-    return (f32(rows).abs(), f32(rows).abs() + 1, f32(rows)), given
+    options = {"vocab_parallel_logits": None if logits is None else logits(rows, 7)}
+    return (f32(rows).abs(), f32(rows).abs() + 1, f32(rows)), options
 
 
 @st.composite
@@ -157,8 +157,8 @@ def gradients_with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     mask = torch.randint(0, 256, (-(-rows // 8),), dtype=torch.uint8)
     target = torch.randint(0, tokens, (rows,), dtype=draw(st.sampled_from([torch.int32, torch.int64])))
     kept = {"softmax": None, "logits_max": f32(rows).abs(), "sum_exp_logits": f32(rows).abs() + 1}
-    given = kept if draw(st.booleans()) else {"softmax": f32(rows, tokens).softmax(1)}
-    return (f32(rows), eighths(rows, width).to(dtype), eighths(tokens, width).to(dtype), mask, target), given
+    options = kept if draw(st.booleans()) else {"softmax": f32(rows, tokens).softmax(1)}
+    return (f32(rows), eighths(rows, width).to(dtype), eighths(tokens, width).to(dtype), mask, target), options
 
 
 @st.composite

@@ -43,9 +43,9 @@ def expected_gradient(grad: torch.Tensor, x: torch.Tensor, labels: torch.Tensor)
 
 @st.composite
 def losses(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    made = draw(st.sampled_from([f32, f16, bf16]))
+    make = draw(st.sampled_from([f32, f16, bf16]))
     shape = (draw(st.integers(1, 4)), draw(st.integers(2, 9)))
-    return (made(*shape), made(*shape).float().softmax(1).to(made(0).dtype)), {}
+    return (make(*shape), make(*shape).float().softmax(1).to(make(0).dtype)), {}
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Dropout: masks drawn by the npu's generator, their size and packing, and what they do."""
+"""Dropout: masks sampled by the NPU's generator, their size and packing, and their effect."""
 
 import re
 
@@ -17,12 +17,12 @@ def bits(mask: torch.Tensor, count: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("count", [0, 1, 128, 129, 1000])
-def test_a_mask_has_a_bit_for_each_element_in_multiples_of_16_bytes(count: int) -> None:
+def test_mask_has_one_bit_per_element_padded_to_16_bytes(count: int) -> None:
     mask = torch_npu._npu_dropout_gen_mask(f32(1).npu(), [count], 0.3, 5, 4)
     assert (mask.dtype, mask.numel()) == (torch.uint8, (count + 127) // 128 * 16)
 
 
-def test_as_many_are_dropped_as_p_says() -> None:
+def test_share_of_dropped_elements_is_p() -> None:
     for p in (0.0, 0.1, 0.5, 0.9, 1.0):
         mask = torch_npu._npu_dropout_gen_mask(f32(1).npu(), [400, 500], p, 5, 4)
         # Of 200,000 draws a share is off by 2^-10 at one standard deviation.
@@ -30,18 +30,18 @@ def test_as_many_are_dropped_as_p_says() -> None:
 
 
 @pytest.mark.parametrize("x", [f32(3, 50), f16(7, 31)], ids=["float32", "float16"])
-def test_what_is_kept_is_enlarged_and_so_is_its_gradient(x: torch.Tensor) -> None:
+def test_kept_elements_and_their_gradient_are_scaled(x: torch.Tensor) -> None:
     torch.manual_seed(7)
-    given = x.npu().requires_grad_()
-    y, mask = torch_npu._npu_dropout(given, 0.25)
+    on_npu = x.npu().requires_grad_()
+    y, mask = torch_npu._npu_dropout(on_npu, 0.25)
     kept = bits(mask, x.numel()).reshape(x.shape)
     assert 0.6 < float(kept.float().mean()) < 0.9
     assert torch.equal(y.detach().cpu(), torch.where(kept, x / 0.75, 0))
     gradient = f32(*x.shape).to(x.dtype)
     y.backward(gradient.npu())
-    assert given.grad is not None
-    assert torch.equal(given.grad.cpu(), torch.where(kept, gradient / 0.75, 0))
-    again, same = torch_npu.npu_dropout_do_mask(given.detach(), mask, 0.25)
+    assert on_npu.grad is not None
+    assert torch.equal(on_npu.grad.cpu(), torch.where(kept, gradient / 0.75, 0))
+    again, same = torch_npu.npu_dropout_do_mask(on_npu.detach(), mask, 0.25)
     assert torch.equal(again, y.detach())
     assert torch.equal(same, mask)
 
@@ -66,7 +66,7 @@ def test_masks_follow_the_seed() -> None:
     assert generator.get_offset() == 20
 
 
-def test_a_mask_is_drawn_for_no_tensor() -> None:
+def test_mask_is_sampled_without_a_tensor() -> None:
     torch.npu.manual_seed(3)
     drawn = torch_npu.npu_dropout_gen_mask([3, 100], p=0.5, dtype=torch.float16, device=torch.device("npu"))
     again = torch_npu.npu_dropout_gen_mask([300], 0.5)
@@ -77,7 +77,7 @@ def test_a_mask_is_drawn_for_no_tensor() -> None:
     assert drawn.device.type == "npu"
 
 
-def test_a_mask_for_no_tensor_is_drawn_anew_in_each_replay() -> None:
+def test_each_replay_samples_a_mask_without_a_tensor() -> None:
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
         mask = torch_npu.npu_dropout_gen_mask([300], 0.5)
@@ -87,7 +87,7 @@ def test_a_mask_for_no_tensor_is_drawn_anew_in_each_replay() -> None:
     assert not torch.equal(mask, first)
 
 
-def test_bytes() -> None:
+def test_byte_mask() -> None:
     x = f32(9, 40).npu().requires_grad_()
     y = torch_npu.dropout_with_byte_mask(x, 0.5, True)
     y.sum().backward()
@@ -101,7 +101,7 @@ def test_bytes() -> None:
     assert set(mask.unique().tolist()) == {0, 1}
 
 
-def test_each_replay_draws_anew() -> None:
+def test_each_replay_samples_a_new_mask() -> None:
     x = f32(300).npu()
     graph = torch.npu.NPUGraph()
     with torch.npu.graph(graph):
@@ -131,6 +131,6 @@ WRONG = {
 
 
 @pytest.mark.parametrize("argument", WRONG)
-def test_refuses(argument: str) -> None:
+def test_wrong_arguments_are_refused(argument: str) -> None:
     with pytest.raises(Refusal, match=f"dropout.*: {re.escape(argument.partition(' ')[0])} must"):
         WRONG[argument]()

@@ -1,4 +1,4 @@
-"""Wrong calls of npu_advance_step_flashattn; right ones are in test_advance_step.py, for it gives nothing back."""
+"""Wrong calls of npu_advance_step_flashattn; allowed ones are in test_advance_step.py, because it returns nothing."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ WRONG = [
     wrong("input_tokens.size(0)", "fewer tokens", input_tokens=rows(4)),
 ]
 WRONG_VALUES = [
-    bad(OP, "seq_lens", "behind all rows", *step(seq_lens=ends(24, 0, 0, 0, dtype=torch.int64))),
-    wrong("input_positions", "behind a row", accepted_num=ends(17, 0, dtype=torch.int64)),
+    bad(OP, "seq_lens", "beyond all rows", *step(seq_lens=ends(24, 0, 0, 0, dtype=torch.int64))),
+    wrong("input_positions", "beyond a row", accepted_num=ends(17, 0, dtype=torch.int64)),
     wrong("sampled_token_ids", "no token", sampled_token_ids=torch.full((2, 3), -1)),
 ]

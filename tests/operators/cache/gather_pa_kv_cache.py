@@ -27,7 +27,7 @@ def norm(make: Any = f16, lens: Any = None, tables: Any = TABLES, tokens: int = 
 
 
 def nz(make: Any = f16, lens: Any = None, tables: Any = TABLES) -> tuple[torch.Tensor, ...]:
-    """The same, in parts of 32 bytes."""
+    """The same in mode PA_NZ."""
     c = 32 // make(1).element_size()
     lengths = ints(4, 3) if lens is None else lens
     return make(3, 2, 2, c), make(3, 4, 2, c), tables, lengths, make(7, 2 * c), make(7, 4 * c)
@@ -43,7 +43,7 @@ GOOD: list[Call] = [
         ("bounds", norm(bf16, ints(0, 4, 7)), {"is_seq_lens_cumsum": True}),
         ("an offset", norm(), {"seq_offset": ints(0, 3)}),
         ("an empty sequence", norm(i8, ints(0, 6), tokens=6), {}),
-        ("what no token needs is not read", norm(tables=ints([1, 0, -9], [2, 2, 99]), lens=ints(4, 3)), {}),
+        ("unused table entries are not read", norm(tables=ints([1, 0, -9], [2, 2, 99]), lens=ints(4, 3)), {}),
     )[:most]
 ]
 WRONG = [
@@ -81,7 +81,7 @@ WRONG_VALUES = [
     bad(NAMES[0], "seq_lens[1]", "a negative length", *norm(lens=ints(8, -1))),
     bad(NAMES[0], "seq_lens[0]", "bounds from one", *norm(lens=ints(1, 4, 8)), **CUMULATIVE),
     bad(NAMES[0], "seq_lens[2]", "bounds that fall", *norm(lens=ints(0, 8, 7)), **CUMULATIVE),
-    bad(NAMES[0], "the values: the block of key[2]", "behind the cache", *norm(tables=ints([1, 3, 0], [2, 2, 1]))),
+    bad(NAMES[0], "the values: the block of key[2]", "beyond the cache", *norm(tables=ints([1, 3, 0], [2, 2, 1]))),
     bad(NAMES[0], "the values: the block of key[4]", "below 0", *norm(tables=ints([1, 0, 0], [-1, 2, 1]))),
     bad(NAMES[0], "the values: the column of block_tables for key[6]", "too far", *A, seq_offset=ints(0, 4)),
 ]

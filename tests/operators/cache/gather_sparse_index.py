@@ -12,7 +12,7 @@ from support.tensors import ends, f16, f32, i8
 
 OP, BACK = "gather_sparse_index", "gather_sparse_index_backward"
 X = f32(3, 4)
-# Upstream lowers it nowhere, so that it runs eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so it only runs eagerly: the allowed calls are generated below.
 WRONG = [
     bad(OP, "input", "float8", X.to(torch.float8_e4m3fn), ends(1)),
     bad(OP, "index", "int16", X, ends(1).to(torch.int16)),

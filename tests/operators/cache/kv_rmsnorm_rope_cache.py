@@ -1,4 +1,4 @@
-"""Calls of npu_kv_rmsnorm_rope_cache_v2 and its functional form; the first version has a test of its own."""
+"""Calls of npu_kv_rmsnorm_rope_cache_v2 and its functional form; the first version has a separate test."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ WRONG = [
 
 
 def expected(*args: torch.Tensor, c_kv_scale: torch.Tensor | None = None, **options: Any) -> list[Any]:
-    """Token by token; what comes back, and the caches."""
+    """The entries token by token, and the caches."""
     kv, gamma, cos, sin, index, k_cache, ckv_cache = args
     wide = floats(kv).reshape(-1, 576)
     latent, rope = wide[:, :512], wide[:, 512:]

@@ -81,7 +81,7 @@ WRONG = [
         ("cache_mode", "Norm", A, {"cache_mode": "Norm"}),
     )
 ]
-WRONG_VALUES = [bad(NAMES[0], "index[1]", "behind the cache", *call(at=slots(0, 64, 1, 2)))]
+WRONG_VALUES = [bad(NAMES[0], "index[1]", "beyond the cache", *call(at=slots(0, 64, 1, 2)))]
 
 
 def expected(*args: Any, **options: Any) -> list[Any]:
@@ -90,14 +90,14 @@ def expected(*args: Any, **options: Any) -> list[Any]:
     heads = floats(qkv).reshape(4, 4, 128)
     q, k, v = heads[:, :2], heads[:, 2:3], heads[:, 3:]
 
-    def embedded(x: Any, gamma: torch.Tensor) -> Any:
+    def norm_and_rotate(x: Any, gamma: torch.Tensor) -> Any:
         squares = torch.from_numpy(x * x).sum(-1, keepdim=True).numpy()
         normed = x / np.sqrt(squares * np.float32(1 / 128) + np.float32(1e-6)) * floats(gamma)
         rotated = np.concatenate([-normed[..., 64:], normed[..., :64]], -1)
         return normed * floats(cos)[:, None] + rotated * floats(sin)[:, None]
 
-    q, k = embedded(q, q_gamma), embedded(k, k_gamma)
-    unquantised = [torch.from_numpy(each.reshape(4, -1)).to(qkv.dtype) for each in (q, k, v)]
+    q, k = norm_and_rotate(q, q_gamma), norm_and_rotate(k, k_gamma)
+    unquantised = [torch.from_numpy(rows.reshape(4, -1)).to(qkv.dtype) for rows in (q, k, v)]
     caches = []
     for name, cache, values, plain in (("k", k_cache, k, unquantised[1]), ("v", v_cache, v, unquantised[2])):
         kept = plain
@@ -128,7 +128,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 STATEMENTS = {f"npu_{NAMES[1]}": Statement(expected, with_data())}
 GOLDEN = {
     f"{NAMES[0]}-bfloat16": (
-        lambda *given: torch_npu.npu_qkv_rms_norm_rope_cache_functional(*given, SIZE, HEADS, is_output_qkv=True),
+        lambda *args: torch_npu.npu_qkv_rms_norm_rope_cache_functional(*args, SIZE, HEADS, is_output_qkv=True),
         A[:9],
     ),
 }

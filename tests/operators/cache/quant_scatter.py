@@ -23,37 +23,37 @@ def both(label: str, argument: str, *args: Any, **kwargs: Any) -> list[Call]:
     return [Call(name, label, args, kwargs, argument) for name in (OP, f"{OP}_")]
 
 
-X, PLACES, ROWS, SCALES = i8(2, 5, 32), at(3, 0), bf16(2, 2, 32), bf16(32)
+X, INDICES, ROWS, SCALES = i8(2, 5, 32), at(3, 0), bf16(2, 2, 32), bf16(32)
 GOOD = [
-    *both("bfloat16", "", X, PLACES, ROWS, SCALES),
-    *both("with zero points", "", X, PLACES.long(), ROWS, bf16(1, 1, 32), bf16(1, 1, 32), -2, -1, "update"),
-    *both("float16", "", X, PLACES, f16(2, 2, 32), f32(32), small32(32), dst_type=torch.int8),
+    *both("bfloat16", "", X, INDICES, ROWS, SCALES),
+    *both("with zero points", "", X, INDICES.long(), ROWS, bf16(1, 1, 32), bf16(1, 1, 32), -2, -1, "update"),
+    *both("float16", "", X, INDICES, f16(2, 2, 32), f32(32), small32(32), dst_type=torch.int8),
     *both("a batch of many", "", i8(3, 5, 32), at([2, 1]), f16(1, 2, 32), f32(32)),
     *both("another axis", "", i8(2, 5, 3, 32), at(1, 4), bf16(2, 1, 3, 32), SCALES, axis=1, quant_axis=3),
-    *both("scales of zero", "", X, PLACES, ROWS, torch.zeros(32, dtype=torch.bfloat16), round_mode=None),
+    *both("scales of zero", "", X, INDICES, ROWS, torch.zeros(32, dtype=torch.bfloat16), round_mode=None),
 ]
 WRONG = [
-    *both("input float16", "input", f16(2, 5, 32), PLACES, ROWS, SCALES),
-    *both("input of two dimensions", "input", i8(2, 32), PLACES, bf16(2, 32), SCALES),
-    *both("scales of nine dimensions", "quant_scales", X, PLACES, ROWS, bf16(*[1] * 8, 32)),
-    *both("updates float32", "updates", X, PLACES, f32(2, 2, 32), SCALES),
-    *both("updates of another rank", "updates", X, PLACES, bf16(2, 32), SCALES),
-    *both("the batch as axis", "axis", X, PLACES, bf16(2, 5, 32), SCALES, axis=0),
-    *both("the last axis", "axis", X, PLACES, ROWS, SCALES, axis=-1),
+    *both("input float16", "input", f16(2, 5, 32), INDICES, ROWS, SCALES),
+    *both("input of two dimensions", "input", i8(2, 32), INDICES, bf16(2, 32), SCALES),
+    *both("scales of nine dimensions", "quant_scales", X, INDICES, ROWS, bf16(*[1] * 8, 32)),
+    *both("updates float32", "updates", X, INDICES, f32(2, 2, 32), SCALES),
+    *both("updates of another rank", "updates", X, INDICES, bf16(2, 32), SCALES),
+    *both("the batch as axis", "axis", X, INDICES, bf16(2, 5, 32), SCALES, axis=0),
+    *both("the last axis", "axis", X, INDICES, ROWS, SCALES, axis=-1),
     *both("indices float32", "indices", X, f32(2), ROWS, SCALES),
     *both("indices short", "indices.size(0)", X, at(3), ROWS, SCALES),
-    *both("updates too long", "updates.size(1)", X, PLACES, bf16(2, 6, 32), SCALES),
-    *both("updates too narrow", "updates.size(2)", X, PLACES, bf16(2, 2, 16), bf16(16)),
-    *both("columns not in blocks", "input.size(-1)", i8(2, 5, 16), PLACES, bf16(2, 2, 16), bf16(16)),
-    *both("quantised along another axis", "quant_axis", X, PLACES, ROWS, SCALES, quant_axis=1),
-    *both("added", "reduce", X, PLACES, ROWS, SCALES, reduce="add"),
-    *both("to uint8", "dst_type", X, PLACES, ROWS, SCALES, dst_type=torch.uint8),
-    *both("rounded otherwise", "round_mode", X, PLACES, ROWS, SCALES, round_mode="round"),
-    *both("scales of another dtype", "quant_scales", X, PLACES, ROWS, f32(32)),
-    *both("scales of half updates", "quant_scales", X, PLACES, f16(2, 2, 32), bf16(32)),
-    *both("a scale too few", "quant_scales.numel()", X, PLACES, ROWS, bf16(31)),
-    *both("zero points of another dtype", "quant_zero_points", X, PLACES, ROWS, SCALES, small32(32)),
-    *both("a zero point alone", "quant_zero_points.numel()", X, PLACES, ROWS, SCALES, bf16(1)),
+    *both("updates too long", "updates.size(1)", X, INDICES, bf16(2, 6, 32), SCALES),
+    *both("updates too narrow", "updates.size(2)", X, INDICES, bf16(2, 2, 16), bf16(16)),
+    *both("columns not in blocks", "input.size(-1)", i8(2, 5, 16), INDICES, bf16(2, 2, 16), bf16(16)),
+    *both("quantised along another axis", "quant_axis", X, INDICES, ROWS, SCALES, quant_axis=1),
+    *both("added", "reduce", X, INDICES, ROWS, SCALES, reduce="add"),
+    *both("to uint8", "dst_type", X, INDICES, ROWS, SCALES, dst_type=torch.uint8),
+    *both("rounded otherwise", "round_mode", X, INDICES, ROWS, SCALES, round_mode="round"),
+    *both("scales of another dtype", "quant_scales", X, INDICES, ROWS, f32(32)),
+    *both("scales of half updates", "quant_scales", X, INDICES, f16(2, 2, 32), bf16(32)),
+    *both("a scale too few", "quant_scales.numel()", X, INDICES, ROWS, bf16(31)),
+    *both("zero points of another dtype", "quant_zero_points", X, INDICES, ROWS, SCALES, small32(32)),
+    *both("a zero point alone", "quant_zero_points.numel()", X, INDICES, ROWS, SCALES, bf16(1)),
 ]
 WRONG_VALUES = [Call(OP, "beyond the end", (X, at(0, 4), ROWS, SCALES), {}, "indices[1]")]
 
@@ -101,4 +101,4 @@ def data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 STATEMENTS = {OP: Statement(expected, data()), f"{OP}_": Statement(expected, data(), sample=10)}
-GOLDEN = {"quant_scatter": (lambda *args: torch_npu.npu_quant_scatter(*args), (X, PLACES, ROWS, SCALES))}
+GOLDEN = {"quant_scatter": (lambda *args: torch_npu.npu_quant_scatter(*args), (X, INDICES, ROWS, SCALES))}

@@ -1,6 +1,6 @@
 """Calls of npu_rope_quant_kvcache and npu_dequant_rope_quant_kvcache.
 
-They write their caches though their schemas do not say so: allowed calls are made in a test of their own.
+They write their caches although their schemas do not say so: allowed calls are in test_rope_quant_kvcache.py.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ ROW = torch.linspace(0.05, 0.9, 64)
 WEIGHT = torch.linspace(0.001, 0.02, 256)
 
 
-def places(*values: int) -> torch.Tensor:
+def positions(*values: int) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32)
 
 
@@ -31,7 +31,7 @@ def call(make: Any = bf16, angles: Any = None, rank: int = 3, indices: torch.Ten
     angles = angles or make
     shape = (*tokens, 1, WIDTH) if rank == 3 else (*tokens, WIDTH)
     caches = i8(3, 8, 2, WIDTH), i8(3, 8, 2, WIDTH)
-    at = places(5, 0) if indices is None else indices
+    at = positions(5, 0) if indices is None else indices
     return make(*tokens, 256), angles(*shape), angles(*shape), *caches, at, ROW, -ROW, SPLITS
 
 
@@ -69,9 +69,9 @@ WRONG = [
             ("k_cache.size(0)", "one sequence", other(3, i8(1, 8, 2, 32), other(4, i8(1, 8, 2, 32))), {}),
             ("k_cache.size(1)", "sequences of two", other(3, i8(3, 2, 2, 32), other(4, i8(3, 2, 2, 32))), {}),
             ("indices", "int64", other(5, torch.tensor([5, 0])), {}),
-            ("indices", "two dimensions", other(5, places(5, 0)[None]), {}),
-            ("indices.size(0)", "one place", other(5, places(5)), {}),
-            ("indices.size(0)", "places for slots", A, PAGE),
+            ("indices", "two dimensions", other(5, positions(5, 0)[None]), {}),
+            ("indices.size(0)", "one position", other(5, positions(5)), {}),
+            ("indices.size(0)", "positions for slots", A, PAGE),
             ("scale_k", "half precision", other(6, ROW.half()), {}),
             ("scale_v.numel()", "a short scale", other(7, ROW[:32]), {}),
             ("offset_k", "one offset", A, {"offset_k": ROW}),
@@ -96,13 +96,13 @@ WRONG = [
     ),
 ]
 WRONG_VALUES = [
-    bad(PLAIN, "indices[1]", "behind its sequence", *call(indices=places(5, 6))),
-    bad(PLAIN, "indices[0]", "before its sequence", *call(indices=places(-1, 0))),
+    bad(PLAIN, "indices[1]", "beyond its sequence", *call(indices=positions(5, 6))),
+    bad(PLAIN, "indices[0]", "before its sequence", *call(indices=positions(-1, 0))),
     bad(
         DEQUANT,
         "indices[4]",
-        "behind the cache",
-        *call(small32, f16, indices=places(1, 2, 3, 4, 24, 5)),
+        "beyond the cache",
+        *call(small32, f16, indices=positions(1, 2, 3, 4, 24, 5)),
         **SCALED,
         **PAGE,
     ),
@@ -127,13 +127,13 @@ def expected(*args: Any, **options: Any) -> list[Any]:
     precision = np.float16 if is_half else np.float32
     cosines, sines = (floats(tensor).reshape(-1, 1, 32).astype(precision) for tensor in (cos, sin))
 
-    def turned(heads: Any) -> Any:
+    def rotate(heads: Any) -> Any:
         with np.errstate(over="ignore"):
             narrow = heads.astype(precision)
             swapped = np.concatenate([-narrow[..., 16:], narrow[..., :16]], -1)
             return (narrow * cosines + swapped * sines).astype(np.float32)
 
-    q, k = turned(q), turned(k)
+    q, k = rotate(q), rotate(k)
     length = rows.shape[0] // x.size(0)
     caches = []
     for cache, values, scale, offset in ((k_cache, k, scale_k, "offset_k"), (v_cache, v, scale_v, "offset_v")):
@@ -161,7 +161,7 @@ def with_data(draw: Draw, dequantised: bool) -> tuple[tuple[Any, ...], dict[str,
     tokens = 6 if rank == 3 else 2
     at = draw(st.lists(st.integers(0, 23 if is_paged else 5), min_size=tokens, max_size=tokens, unique=is_paged))
     at[1] = draw(st.sampled_from([at[1], -1])) if is_paged else at[1]
-    args = call(small32 if dequantised else angles, angles, rank, places(*(at if is_paged else at[:2])))
+    args = call(small32 if dequantised else angles, angles, rank, positions(*(at if is_paged else at[:2])))
     options: dict[str, Any] = {"kv_output": True, "cache_mode": "page" if is_paged else "contiguous"}
     if draw(st.booleans()):
         options |= OFFSETS

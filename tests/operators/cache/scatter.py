@@ -1,4 +1,4 @@
-"""Calls of npu_scatter_nd_update and scatter_update, and of their forms in place."""
+"""Calls of npu_scatter_nd_update and scatter_update, and of their in-place forms."""
 
 from typing import Any
 

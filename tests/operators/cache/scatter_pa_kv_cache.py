@@ -40,7 +40,7 @@ GOOD: list[Call] = [
     good(op, label, *args, **options)
     for op, most in zip(NAMES, (None, 3), strict=True)
     for label, args, options in (
-        ("a token nowhere", norm(at=slots(5, -1, 2)), NORM),
+        ("a skipped token", norm(at=slots(5, -1, 2)), NORM),
         ("int8 keys and bfloat16 values", nz(i8, bf16), {}),
         ("parts with heads", nz(bf16, deep=True), {"cache_mode": "PA_NZ"}),
         ("parts", A, {}),
@@ -81,8 +81,8 @@ WRONG = [
     )
 ]
 WRONG_VALUES = [
-    bad(NAMES[0], "slot_mapping[1]", "behind the cache", *norm(at=slots(0, 12, 1)), **NORM),
-    bad(NAMES[0], "slot_mapping[2]", "behind the parts", *nz(at=slots(0, 1, 13))),
+    bad(NAMES[0], "slot_mapping[1]", "beyond the cache", *norm(at=slots(0, 12, 1)), **NORM),
+    bad(NAMES[0], "slot_mapping[2]", "beyond the parts", *nz(at=slots(0, 1, 13))),
 ]
 
 

@@ -1,4 +1,4 @@
-"""npu_change_data_ptr, which torch_npu does on the host: a tensor's memory becomes a part of another's."""
+"""npu_change_data_ptr, which torch_npu runs on the host: a tensor's storage becomes a part of another's."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""npu_kv_rmsnorm_rope_cache, which writes its caches in place though its schema does not say so."""
+"""npu_kv_rmsnorm_rope_cache, which writes its caches in place although its schema does not say so."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from operators.cache.kv_rmsnorm_rope_cache import call, slots
 from support.tensors import bf16
 
 
-def test_the_first_version_writes_its_caches_and_gives_them_back() -> None:
+def test_first_version_writes_and_returns_its_caches() -> None:
     args = [tensor.npu() for tensor in call(index=slots(5, 17, 0))]
     k_cache, ckv_cache = args[5], args[6]
     k, c, k_new, ckv_new = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA", is_output_kv=True)
@@ -19,7 +19,7 @@ def test_the_first_version_writes_its_caches_and_gives_them_back() -> None:
     assert torch.equal(ckv_cache, ckv_new)
 
 
-def test_a_graph_sees_the_second_version_write() -> None:
+def test_graph_sees_the_writes_of_the_second_version() -> None:
     args = [tensor.npu() for tensor in call(index=slots(5, -1, 0))]
     _, _, k_new, ckv_new = torch_npu.npu_kv_rmsnorm_rope_cache_v2_functional(*args, cache_mode="PA_NZ")
     torch._dynamo.reset()
@@ -32,14 +32,14 @@ def test_a_graph_sees_the_second_version_write() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_a_slot_behind_the_cache_is_refused(device: str) -> None:
+def test_slot_beyond_the_cache_is_refused(device: str) -> None:
     args = [tensor.to(device) for tensor in call(index=slots(0, 24, 1))]
     with pytest.raises(RuntimeError, match=r"npu_kv_rmsnorm_rope_cache: index\[1\] must lie in \[-1, 23\], got 24"):
         torch_npu.npu_kv_rmsnorm_rope_cache(*args, cache_mode="PA")
 
 
 @pytest.mark.parametrize("mode", ["PA", "PA_NZ", "PA_BLK_BNSD", "Norm"])
-def test_caches_that_lie_apart_are_written_where_they_lie(mode: str) -> None:
+def test_strided_caches_are_written_in_place(mode: str) -> None:
     norm = {"batch": 2, "length": 2, "k": bf16(2, 1, 6, 64), "ckv": bf16(2, 1, 6, 512)}
     blocks = {"batch": 1, "length": 11, "index": slots(8, 0)}
     options = {"Norm": {**norm, "index": slots(1, 2, 3, -1).view(2, 2)}, "PA_BLK_BNSD": blocks}

@@ -1,4 +1,4 @@
-"""npu_prefetch, which changes no value: eagerly, in a graph, and where it is refused."""
+"""npu_prefetch, which changes no value: eagerly, in a graph, and its refusals."""
 
 from typing import Any
 

@@ -1,13 +1,13 @@
-"""Wrong calls of npu_all_to_all_matmul and npu_matmul_all_to_all; right ones stand in `test_exchanged_products.py`."""
+"""Wrong calls of npu_all_to_all_matmul and npu_matmul_all_to_all; allowed ones are in test_all_to_all_matmul.py."""
 
 from support.call_table import Call, bad
 from support.tensors import bf16, f16, f32
 
-GROUP, X1, TURNED, X2 = "a group", f16(4, 8), f16(16, 4), f16(8, 4)
+GROUP, X1 = "a group", f16(4, 8)
 
 
 def _of_both(op: str, depth: int, axes: list[int]) -> list[Call]:
-    """Of which x2 is (`depth` * 8, n)."""
+    """Wrong calls of an operator whose x2 is (`depth` * 8, n)."""
     x2 = f16(8 * depth, 4)
     return [
         bad(op, "x1", "x1 float32", f32(4, 8), f32(8 * depth, 4), GROUP, 2),
@@ -20,8 +20,8 @@ def _of_both(op: str, depth: int, axes: list[int]) -> list[Call]:
         bad(op, "x2.size(0)", "another depth", X1, f16(8 * depth + 1, 4), GROUP, 2),
         bad(op, "must be at most 65535", "too deep", f16(2, 65536 // depth), f16(65536, 2), GROUP, 2),
         bad(op, "world_size", "three ranks", X1, x2, GROUP, 3),
-        bad(op, "all2all_axes", "the other way", X1, x2, GROUP, 2, all2all_axes=axes),
-        bad(op, "comm_mode", "a way of Ascend 950", X1, x2, GROUP, 2, comm_mode="ccu"),
+        bad(op, "all2all_axes", "the opposite axes", X1, x2, GROUP, 2, all2all_axes=axes),
+        bad(op, "comm_mode", "a mode of Ascend 950", X1, x2, GROUP, 2, comm_mode="ccu"),
         bad(op, "bias", "bias float32", X1, x2, GROUP, 2, bias=f32(4)),
         bad(op, "bias", "bias bfloat16", bf16(4, 8), bf16(8 * depth, 4), GROUP, 2, bias=bf16(4)),
         bad(op, "bias.size(0)", "bias short", X1, x2, GROUP, 2, bias=f16(2)),

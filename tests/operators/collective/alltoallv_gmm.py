@@ -1,4 +1,4 @@
-"""Wrong calls of npu_alltoallv_gmm and npu_gmm_alltoallv; right ones stand in `test_exchanged_products.py`."""
+"""Wrong calls of npu_alltoallv_gmm and npu_gmm_alltoallv; allowed ones are in test_all_to_all_matmul.py."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ def _of_both(op: str) -> list[Call]:
         weight: torch.Tensor = WEIGHT,
         ranks: int = 8,
         sends: list[int] = COUNTS,
-        takes: list[int] = COUNTS,
+        receives: list[int] = COUNTS,
         **options: Any,
     ) -> Call:
-        return bad(op, argument, label, x, weight, GROUP, ranks, sends, takes, **options)
+        return bad(op, argument, label, x, weight, GROUP, ranks, sends, receives, **options)
 
     def shared(argument: str, label: str, **options: Any) -> Call:
         return wrong(argument, label, **{"mm_x": SHARED_X, "mm_weight": SHARED, **options})
@@ -42,14 +42,14 @@ def _of_both(op: str) -> list[Call]:
         wrong("gmm_weight.size(0)", "three experts on each of 128 ranks", f16(8, 4), f16(3, 4, 4), 128),
         wrong("ep_world_size", "two ranks", f16(8, 4), f16(1, 4, 4), 2),
         wrong("the length of send_counts", "a rank too few", sends=COUNTS[:7]),
-        wrong("the length of recv_counts", "a rank too few", takes=COUNTS[:7]),
+        wrong("the length of recv_counts", "a rank too few", receives=COUNTS[:7]),
         wrong("send_counts", "fewer than none", sends=[-1, *COUNTS[1:]]),
         wrong("send_counts", "a row short of 2 MB", sends=[1023, 1025, *COUNTS[2:]]),
-        wrong("recv_counts", "a row short of 2 MB", takes=[1023, 1025, *COUNTS[2:]]),
+        wrong("recv_counts", "a row short of 2 MB", receives=[1023, 1025, *COUNTS[2:]]),
         wrong("gmm_x.size(0)", "a row more than counted", sends=[1025, *COUNTS[1:]]),
         wrong("send_counts_tensor", "counts as a tensor", send_counts_tensor=i32(8)),
         wrong("recv_counts_tensor", "counts as a tensor", recv_counts_tensor=i32(8)),
-        wrong("comm_mode", "a way of Ascend 950", comm_mode="ccu"),
+        wrong("comm_mode", "a mode of Ascend 950", comm_mode="ccu"),
         wrong("mm_x", "without a weight", mm_x=SHARED_X),
         wrong("mm_weight", "without rows", mm_weight=SHARED),
         wrong("trans_mm_weight", "nothing transposed", trans_mm_weight=True),

@@ -1,4 +1,4 @@
-"""Wrong calls of products that gather or scatter rows; right ones stand in `ranks/products.py`."""
+"""Wrong calls of matmuls with all-gather or reduce-scatter; allowed ones are in `ranks/products.py`."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ PACKED = torch.ones(1, 16, dtype=torch.int64)
 AIV: dict[str, Any] = {"comm_mode": "aiv", "x2_scale": f32(1, 16)}
 
 
-def _of_all(op: str, output: str, **options: Any) -> list[Call]:
-    """What all four refuse; `output` is what they call the dtype of the product."""
+def _wrong_of_all(op: str, output: str, **options: Any) -> list[Call]:
+    """Wrong calls of all four; `output` is the name of the argument for the dtype of the product."""
 
     def wrong(argument: str, label: str, x1: torch.Tensor, x2: torch.Tensor, ranks: int = 2, **changed: Any) -> Call:
         return bad(op, argument, label, x1, x2, GROUP, ranks, **{**options, **changed})
@@ -57,9 +57,9 @@ def _of_all(op: str, output: str, **options: Any) -> list[Call]:
     ]
 
 
-def _of_base(op: str) -> list[Call]:
+def _wrong_of_base(op: str) -> list[Call]:
     return [
-        *_of_all(op, "output_dtype"),
+        *_wrong_of_all(op, "output_dtype"),
         bad(op, "bias", "bias float32", X1, X2, GROUP, 2, bias=f32(16)),
         bad(op, "bias.size(0)", "bias short", X1, X2, GROUP, 2, bias=f16(8)),
         bad(op, "bias", "bias for int8", Q1, Q2, GROUP, 2, bias=i32(16), **AIV),
@@ -67,10 +67,10 @@ def _of_base(op: str) -> list[Call]:
     ]
 
 
-def _of_quantised(op: str) -> list[Call]:
+def _wrong_of_quantised(op: str) -> list[Call]:
     mode: dict[str, Any] = {"comm_mode": "aiv"}
     return [
-        *_of_all(op, "y_dtype", **mode),
+        *_wrong_of_all(op, "y_dtype", **mode),
         bad(op, "world_size", "sixteen ranks", f16(16, 256), X2, GROUP, 16, **mode),
         bad(op, "y_dtype", "int8 of an unknown dtype", Q1, Q2, GROUP, 2, **AIV),
         bad(op, "quant_scale", "quantised", X1, X2, GROUP, 2, quant_scale=f32(1), **mode),
@@ -78,14 +78,14 @@ def _of_quantised(op: str) -> list[Call]:
         bad(op, "group_sizes", "groups of Ascend 950", X1, X2, GROUP, 2, group_sizes=[128, 128, 128], **mode),
         bad(op, "amax_output", "the largest", X1, X2, GROUP, 2, amax_output=True, **mode),
         *(
-            bad(op, dtype, f"{dtype} told", X1, X2, GROUP, 2, **{dtype: 1}, **mode)
+            bad(op, dtype, f"{dtype} set", X1, X2, GROUP, 2, **{dtype: 1}, **mode)
             for dtype in ("x1_dtype", "x2_dtype", "x1_scale_dtype", "x2_scale_dtype")
         ),
     ]
 
 
 WRONG = [
-    *_of_base("all_gather_base_mm"),
+    *_wrong_of_base("all_gather_base_mm"),
     bad("all_gather_base_mm", "gather_index", "x2 gathered", X1, X2, GROUP, 2, gather_index=1),
     bad(
         "all_gather_base_mm",
@@ -98,15 +98,15 @@ WRONG = [
         gather_output=False,
         comm_mode="aiv",
     ),
-    *_of_base("mm_reduce_scatter_base"),
+    *_wrong_of_base("mm_reduce_scatter_base"),
     bad("mm_reduce_scatter_base", "reduce_op", "the largest", X1, X2, GROUP, 2, reduce_op="max"),
     bad("mm_reduce_scatter_base", "input.size(0)", "three rows for two ranks", f16(3, 256), X2, GROUP, 2),
-    *_of_quantised("all_gather_quant_mm"),
+    *_wrong_of_quantised("all_gather_quant_mm"),
     bad("all_gather_quant_mm", "gather_index", "x2 gathered", X1, X2, GROUP, 2, gather_index=1, comm_mode="aiv"),
     bad("all_gather_quant_mm", "gather_output", "lost", X1, X2, GROUP, 2, gather_output=False, comm_mode="aiv"),
     bad("all_gather_quant_mm", "bias", "a bias", X1, X2, GROUP, 2, bias=f16(16), comm_mode="aiv"),
     bad("all_gather_quant_mm", "comm_mode", "as the default", X1, X2, GROUP, 2),
-    *_of_quantised("quant_mm_reduce_scatter"),
+    *_wrong_of_quantised("quant_mm_reduce_scatter"),
     bad("quant_mm_reduce_scatter", "reduce_op", "the largest", X1, X2, GROUP, 2, reduce_op="max"),
     bad("quant_mm_reduce_scatter", "input.size(0)", "three rows for two ranks", f16(3, 256), X2, GROUP, 2),
     bad("quant_mm_reduce_scatter", "bias", "bias of another dtype", X1, X2, GROUP, 2, bias=bf16(16)),

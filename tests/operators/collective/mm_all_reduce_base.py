@@ -1,4 +1,4 @@
-"""Wrong calls of npu_mm_all_reduce_base; right ones need ranks, and stand in `ranks/products.py`."""
+"""Wrong calls of npu_mm_all_reduce_base; allowed ones need ranks and are in `ranks/products.py`."""
 
 import torch
 
@@ -63,8 +63,8 @@ WRONG = [
     bad(OP, "pertoken_scale.size(0)", "tokens", Q1, Q2, GROUP, dequant_scale=f32(16), pertoken_scale=f32(3)),
     bad(OP, "antiquant_scale", "for int8 x1", Q1, Q2, GROUP, dequant_scale=PACKED, antiquant_scale=f16(16)),
     *[
-        bad(OP, argument, label, *given, GROUP, comm_quant_scale_1=first, comm_quant_scale_2=second, **scale)
-        for argument, label, given, scale, first, second in (
+        bad(OP, argument, label, *operands, GROUP, comm_quant_scale_1=first, comm_quant_scale_2=second, **scale)
+        for argument, label, operands, scale, first, second in (
             ("comm_quant_scale_1", "int8 between ranks of floats", (X1, X2), {}, f16(16), f16(16)),
             ("comm_quant_scale_1", "the second alone", INT8, SCALE, None, f16(16)),
             ("comm_quant_scale_2", "the first alone", INT8, SCALE, f16(16), None),

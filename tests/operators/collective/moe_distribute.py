@@ -1,4 +1,4 @@
-"""Wrong calls of the ways to experts on other ranks and back; right ones stand in `ranks/experts.py`."""
+"""Wrong calls of npu_moe_distribute_dispatch and _combine; allowed ones are in `ranks/experts.py`."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def true(*shape: int) -> torch.Tensor:
 
 
 def _of_both(op: str, group: tuple[Any, ...], x: torch.Tensor, *more: Any, **options: Any) -> list[Call]:
-    """What is refused on the way there and on the way back."""
+    """Wrong calls of dispatch and combine."""
     ranks = group[1]
 
     def wrong(argument: str, label: str, *other: Any, ids: torch.Tensor = IDS, **changed: Any) -> Call:
@@ -119,10 +119,10 @@ WRONG = [
     bad(D + V2, "scales", "int4 scales float16", i32(4, 32), IDS, *GROUP, comm_alg="fullmesh", scales=f16(4)),
     bad(D + V2, "scales", "int4 scales of two", i32(4, 32), IDS, *GROUP, comm_alg="fullmesh", scales=f32(4, 1)),
     bad(D + V2, "scales.size(0)", "int4 scales short", i32(4, 32), IDS, *GROUP, comm_alg="fullmesh", scales=f32(3)),
-    bad(D + V2, "x", "int4 by another way", i32(4, 32), IDS, *GROUP, scales=f32(4)),
+    bad(D + V2, "x", "int4 by another algorithm", i32(4, 32), IDS, *GROUP, scales=f32(4)),
     *_combine(C, FIRST),
     bad(C, "x_active_mask", "without use", *BACK_OF_FIRST, x_active_mask=true(4), **SCALES),
-    bad(C, "expand_idx", "places int64", ROWS, IDS, i64(8), i32(8), WEIGHTS, *FIRST, **SCALES),
+    bad(C, "expand_idx", "indices int64", ROWS, IDS, i64(8), i32(8), WEIGHTS, *FIRST, **SCALES),
     bad(C, "activation_scale", "without use", *BACK_OF_FIRST, activation_scale=f32(4), **SCALES),
     bad(C, "weight_scale", "without use", *BACK_OF_FIRST, weight_scale=f32(4), **SCALES),
     bad(C, "group_list", "without use", *BACK_OF_FIRST, group_list=i64(4), **SCALES),

@@ -1,7 +1,7 @@
-"""Products before and after an exchange of rows, on as many ranks as A3 asks for.
+"""Matmuls before and after an all-to-all, on as many ranks as A3 requires.
 
-They are held to NumPy, which knows what all ranks have. Values are small integers: sums are exact in any order, and
-results are compared bit for bit.
+The expected results are computed in NumPy from the data of all ranks. Values are small integers: sums are exact in any
+order, and results are compared bit for bit.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ def same(got: torch.Tensor, expected: np.ndarray, dtype: torch.dtype = torch.flo
 
 @pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
 def test_experts_on_eight_ranks(transposed: bool) -> None:
-    """There and back: npu_gmm_alltoallv takes what npu_alltoallv_gmm came from, in the order that it gave."""
+    """npu_gmm_alltoallv of the rows that npu_alltoallv_gmm received, in the order of its results."""
     counts = RNG.integers(128, 140, (RANKS, RANKS, EXPERTS))  # from, to, expert: 2 MB for a rank are 256 rows
     x = [small(int(counts[rank].sum()), DEPTH) for rank in range(RANKS)]
     ends = [np.split(rows, np.cumsum(counts[rank].flatten())[:-1]) for rank, rows in enumerate(x)]
@@ -46,30 +46,34 @@ def test_experts_on_eight_ranks(transposed: bool) -> None:
     shared_x, shared = small(int(counts[0].sum()) // 4, 8), small(8, 3)
 
     def parts(rank: int, expert: int) -> list[np.ndarray]:
-        """What all ranks have for an expert of a rank."""
+        """The rows of all ranks for an expert of a rank."""
         return [ends[source][rank * EXPERTS + expert] for source in range(RANKS)]
 
-    came = [np.concatenate([row for expert in range(EXPERTS) for row in parts(rank, expert)]) for rank in range(RANKS)]
+    received = [
+        np.concatenate([row for expert in range(EXPERTS) for row in parts(rank, expert)]) for rank in range(RANKS)
+    ]
 
-    def turned(weight: np.ndarray) -> torch.Tensor:
+    def transpose(weight: np.ndarray) -> torch.Tensor:
         return tensor(np.ascontiguousarray(weight.swapaxes(-1, -2)) if transposed else weight)
 
-    options = {"mm_weight": turned(shared), "trans_gmm_weight": transposed, "trans_mm_weight": transposed}
+    options = {"mm_weight": transpose(shared), "trans_gmm_weight": transposed, "trans_mm_weight": transposed}
     options["mm_x"] = tensor(shared_x)
 
     def run(rank: int, name: str) -> tuple[Any, Any]:
-        sends, takes = counts[rank].flatten().tolist(), counts[:, rank].flatten().tolist()
-        given = (turned(weights[rank]), name, RANKS)
-        there = torch_npu.npu_alltoallv_gmm(tensor(x[rank]), *given, sends, takes, permute_out_flag=True, **options)
-        return there, torch_npu.npu_gmm_alltoallv(there[2], *given, takes, sends, **options)
+        sends, receives = counts[rank].flatten().tolist(), counts[:, rank].flatten().tolist()
+        operands = (transpose(weights[rank]), name, RANKS)
+        there = torch_npu.npu_alltoallv_gmm(
+            tensor(x[rank]), *operands, sends, receives, permute_out_flag=True, **options
+        )
+        return there, torch_npu.npu_gmm_alltoallv(there[2], *operands, receives, sends, **options)
 
     with ranks(RANKS) as by_all:
-        found = by_all(run)
-    for rank, (there, back) in enumerate(found):
+        results = by_all(run)
+    for rank, (there, back) in enumerate(results):
         products = [np.concatenate(parts(rank, expert)) @ weights[rank][expert] for expert in range(EXPERTS)]
         same(there[0], np.concatenate(products))
         same(there[1], shared_x @ shared)
-        same(there[2], came[rank])
+        same(there[2], received[rank])
         pieces = [
             ends[rank][target * EXPERTS + expert] @ weights[target][expert]
             for target in range(RANKS)
@@ -95,16 +99,16 @@ def test_rows_become_columns_and_back(dtype: torch.dtype, rows: int) -> None:
         return *there, torch_npu.npu_matmul_all_to_all(mine, tensor(apart, dtype), name, number, **more)
 
     with ranks(number) as by_all:
-        found = by_all(run)
+        results = by_all(run)
     part, products = rows // number, [x @ apart + bias for x in x1]
-    for rank, (y, turned, scattered) in enumerate(found):
+    for rank, (y, permuted, scattered) in enumerate(results):
         columns = np.concatenate([x[rank * part : (rank + 1) * part] for x in x1], 1)
-        same(turned, columns, dtype)
+        same(permuted, columns, dtype)
         same(y, columns @ joined + bias, dtype)
         same(scattered, np.concatenate([product[:, rank * 3 : rank * 3 + 3] for product in products]), dtype)
 
 
-def test_they_are_refused_in_graphs_of_a3() -> None:
+def test_graphs_on_a3_are_refused() -> None:
     x1, x2 = torch.zeros(4, 8, dtype=torch.float16, device="npu"), torch.zeros(8, 4, dtype=torch.float16, device="npu")
     compiled = torch.compile(lambda x1, x2: torch_npu.npu_matmul_all_to_all(x1, x2, "a group", 2), backend="npu")
     with pytest.raises((Refusal, RuntimeError), match="npu_matmul_all_to_all: it must be called eagerly on A3"):

@@ -1,4 +1,4 @@
-"""npu_moe_distribute_combine_add_rms_norm on A3: two ranks as threads, and NumPy, which knows what both have."""
+"""npu_moe_distribute_combine_add_rms_norm on A3: two ranks as threads, compared with NumPy."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ def on_a3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392")
 
 
-def whole(*shape: int) -> np.ndarray:
-    """Numbers of which every sum of squares is exact, in whatever order."""
+def integers(*shape: int) -> np.ndarray:
+    """Integers whose sums of squares are exact in any order."""
     return RNG.integers(-4, 5, shape).astype(np.float32)
 
 
@@ -28,23 +28,25 @@ def rounded(x: np.ndarray) -> np.ndarray:
     return torch.tensor(x).bfloat16().float().numpy()
 
 
-def test_rows_come_back_and_their_sum_with_a_residual_is_normalised() -> None:
-    x, residual, gamma = whole(RANKS, TOKENS, WIDTH), whole(RANKS, TOKENS, 1, WIDTH), whole(WIDTH)
+def test_combined_rows_and_residual_are_normalised() -> None:
+    x, residual, gamma = integers(RANKS, TOKENS, WIDTH), integers(RANKS, TOKENS, 1, WIDTH), integers(WIDTH)
     weights = RNG.integers(1, 4, (RANKS, TOKENS, CHOSEN)).astype(np.float32) / 16
     ids = np.array([[RNG.permutation(EXPERTS)[:CHOSEN] for _ in range(TOKENS)] for _ in range(RANKS)], np.int32)
     masks = [None, np.array([True, True, False])]
 
     def run(rank: int, name: str) -> Any:
         group, experts = (name, RANKS, rank, EXPERTS), torch.tensor(ids[rank])
-        found = []
+        results = []
         for mask in masks:
-            given = {} if mask is None else {"x_active_mask": torch.tensor(mask)}
-            came = torch_npu.npu_moe_distribute_dispatch_v2(torch.tensor(x[rank]).bfloat16(), experts, *group, **given)
-            back = came[0], experts, came[2], came[4], torch.tensor(weights[rank])
+            options = {} if mask is None else {"x_active_mask": torch.tensor(mask)}
+            dispatched = torch_npu.npu_moe_distribute_dispatch_v2(
+                torch.tensor(x[rank]).bfloat16(), experts, *group, **options
+            )
+            back = dispatched[0], experts, dispatched[2], dispatched[4], torch.tensor(weights[rank])
             added = torch.tensor(residual[rank]).bfloat16(), torch.tensor(gamma).bfloat16()
             call = torch_npu.npu_moe_distribute_combine_add_rms_norm
-            found.append(call(*back, *added, *group, norm_eps=1e-5, **given))
-        return found
+            results.append(call(*back, *added, *group, norm_eps=1e-5, **options))
+        return results
 
     with ranks(RANKS) as by_all:
         answers = by_all(run)
@@ -90,9 +92,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("words", "change"), WRONG, ids=[words for words, _ in WRONG])
 def test_wrong_calls_are_refused_by_name(words: str, change: dict[str, Any]) -> None:
-    with pytest.raises(RuntimeError) as told:
+    with pytest.raises(RuntimeError) as raised:
         torch_npu.npu_moe_distribute_combine_add_rms_norm(**{**RIGHT, **change})
-    assert f"npu_moe_distribute_combine_add_rms_norm: {words}" in str(told.value)
+    assert f"npu_moe_distribute_combine_add_rms_norm: {words}" in str(raised.value)
 
 
 def test_a2_has_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

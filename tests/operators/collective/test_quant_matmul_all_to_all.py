@@ -1,4 +1,4 @@
-"""npu_quant_matmul_all_to_all on A2: two ranks as threads, and NumPy, which knows what both have."""
+"""npu_quant_matmul_all_to_all on A2: two ranks as threads, compared with NumPy."""
 
 from typing import Any
 
@@ -15,21 +15,21 @@ RANKS, ROWS, DEPTH, COLUMNS = 2, 3, 48, 6
 
 
 @pytest.mark.parametrize(("dtype", "of_bias"), [(torch.float16, torch.float16), (torch.bfloat16, torch.float32)])
-def test_columns_of_all_ranks_come_to_their_rank(dtype: torch.dtype, of_bias: torch.dtype) -> None:
+def test_columns_are_sent_to_their_rank(dtype: torch.dtype, of_bias: torch.dtype) -> None:
     x1, x2 = (RNG.integers(-128, 128, (RANKS, *shape), np.int8) for shape in ((ROWS, DEPTH), (DEPTH, COLUMNS)))
     rows, columns = RNG.random((RANKS, ROWS), np.float32), RNG.random((RANKS, COLUMNS), np.float32)
     bias = RNG.integers(-8, 9, (RANKS, COLUMNS)).astype(np.float32)
 
     def run(rank: int, name: str) -> Any:
-        given = torch.tensor(x1[rank]), torch.tensor(x2[rank]), name, RANKS
+        inputs = torch.tensor(x1[rank]), torch.tensor(x2[rank]), name, RANKS
         scales = {"x1_scale": torch.tensor(rows[rank]), "x2_scale": torch.tensor(columns[rank])}
         more = {"bias": torch.tensor(bias[rank]).to(of_bias), "y_dtype": dtype, "all2all_axes": [-1, -2]}
-        return torch_npu.npu_quant_matmul_all_to_all(*given, **scales, **more)
+        return torch_npu.npu_quant_matmul_all_to_all(*inputs, **scales, **more)
 
     with ranks(RANKS) as by_all:
-        found = by_all(run)
+        results = by_all(run)
     half = COLUMNS // RANKS
-    for rank, got in enumerate(found):
+    for rank, got in enumerate(results):
         parts = []
         for source in range(RANKS):
             product = (x1[source].astype(np.int32) @ x2[source].astype(np.int32)).astype(np.float32)
@@ -77,9 +77,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("words", "change"), WRONG, ids=[words for words, _ in WRONG])
 def test_wrong_calls_are_refused_by_name(words: str, change: dict[str, Any]) -> None:
-    with pytest.raises(RuntimeError) as told:
+    with pytest.raises(RuntimeError) as raised:
         torch_npu.npu_quant_matmul_all_to_all(**{**RIGHT, **change})
-    assert f"npu_quant_matmul_all_to_all: {words}" in str(told.value)
+    assert f"npu_quant_matmul_all_to_all: {words}" in str(raised.value)
 
 
 def test_a3_has_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

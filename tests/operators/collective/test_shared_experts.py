@@ -1,7 +1,7 @@
-"""Tokens to the ranks of shared experts and of their own experts and back, in both versions of the two operators.
+"""Dispatch and combine with shared experts, in both versions of the two operators.
 
-NumPy knows what all ranks have. An expert multiplies a row by the number of its rank and one, so that a row that came
-by a wrong way shows.
+The expected results are computed in NumPy from the data of all ranks. An expert multiplies a row by its rank plus one,
+so that a misrouted row shows.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ A3, TOKENS, CHOSEN, F32 = "Ascend910_9392", 3, 2, np.float32
 
 @dataclass(frozen=True)
 class Case:
-    """Ranks, of which the first have shared experts, and what their tokens are sent with."""
+    """The ranks, of which the first have shared experts, and the options of the calls."""
 
     version: str
     ranks: int
@@ -31,7 +31,7 @@ class Case:
     smooth: bool = False
     int8_back: bool = False
     mask: bool = False
-    gave: bool = False  # shared experts on the tokens' own rank have given something
+    local_shared: bool = False  # shared experts on the rank of the tokens return rows
 
     @property
     def local(self) -> int:
@@ -41,7 +41,7 @@ class Case:
         return self.shared_ranks + expert // self.local
 
     def shared_rank(self, shared: int, source: int, token: int) -> int:
-        """Where a token goes: a rank's tokens to one copy; in the first version, split among them."""
+        """The rank of a shared expert: one copy per source rank; in the first version all copies share its tokens."""
         if self.version:
             copies = self.shared_ranks // self.shared
             return shared * copies + source % copies
@@ -58,45 +58,45 @@ CASES = {
     "second": Case("_v2", 6, 4, 2, 4, 1024),
     "second, quantised": Case("_v2", 6, 4, 2, 4, 1030, quantised=True, smooth=True, int8_back=True),
     "second, masked": Case("_v2", 4, 6, 1, 1, 1024, mask=True, int8_back=True),
-    "second, masked, gave": Case("_v2", 2, 4, 0, 0, 1024, mask=True, gave=True),
+    "second, masked, local shared": Case("_v2", 2, 4, 0, 0, 1024, mask=True, local_shared=True),
     "second, none shared, int8 back": Case("_v2", 2, 4, 0, 0, 1028, int8_back=True),
 }
 
 
-class Everything:
-    """What all ranks have."""
+class AllRanks:
+    """The data of all ranks."""
 
     def __init__(self, case: Case, seed: int) -> None:
         rng, self.case = np.random.default_rng(seed), case
         self.x = [rng.standard_normal((TOKENS, case.width)).astype(np.float16) for _ in range(case.ranks)]
-        self.x[0][0, :8] = 0  # eight numbers without a largest
+        self.x[0][0, :8] = 0  # a block of eight zeros
         ids = [[rng.permutation(case.experts)[:CHOSEN] for _ in range(TOKENS)] for _ in range(case.ranks)]
-        self.ids = [np.array(each, dtype=np.int32) for each in ids]
+        self.ids = [np.array(rows, dtype=np.int32) for rows in ids]
         self.weights = [rng.random((TOKENS, CHOSEN), dtype=F32) for _ in range(case.ranks)]
         self.smooth = rng.random((case.shared + case.experts, case.width), dtype=F32)
         self.masks = [rng.random((TOKENS, CHOSEN)) < 0.7 for _ in range(case.ranks)]
         self.masks[1][0] = False  # a token without an expert
-        self.gave = [rng.standard_normal((TOKENS, case.width)).astype(np.float16) for _ in range(case.ranks)]
+        self.shared_rows = [rng.standard_normal((TOKENS, case.width)).astype(np.float16) for _ in range(case.ranks)]
         if not case.mask:
             self.masks = [np.ones((TOKENS, CHOSEN), dtype=bool)] * case.ranks
 
     def arrived(self, rank: int) -> list[tuple[int, int, int, int]]:
         """Source, token, choice and row of the scales of each row of a rank."""
-        case, found = self.case, []
+        case, rows = self.case, []
         if rank < case.shared_ranks:
             for source in range(case.ranks):
                 for token in range(TOKENS):
                     for shared in range(case.shared):
                         if self.masks[source][token].any() and case.shared_rank(shared, source, token) == rank:
-                            found.append((source, token, CHOSEN + shared, shared))
-            return found
+                            rows.append((source, token, CHOSEN + shared, shared))
+            return rows
         first = (rank - case.shared_ranks) * case.local
         for expert in range(first, first + case.local):
             for source in range(case.ranks):
                 for token, k in zip(*np.nonzero(self.ids[source] == expert), strict=True):
                     if self.masks[source][token, k]:
-                        found.append((source, int(token), int(k), case.shared + expert))
-        return found
+                        rows.append((source, int(token), int(k), case.shared + expert))
+        return rows
 
     def combined(self, rank: int) -> np.ndarray:
         case, total = self.case, np.zeros((TOKENS, self.case.width), F32)
@@ -108,8 +108,8 @@ class Everything:
             for shared in range(case.shared):
                 if self.masks[rank][token].any():
                     total[token] += self.back(self.x[rank][token], case.shared_rank(shared, rank, token))
-            if case.gave and self.masks[rank][token].any():
-                total[token] += self.gave[rank][token]
+            if case.local_shared and self.masks[rank][token].any():
+                total[token] += self.shared_rows[rank][token]
         return total.astype(np.float16)
 
     def back(self, row: np.ndarray, rank: int) -> np.ndarray:
@@ -126,66 +126,66 @@ class Everything:
         return arrived
 
 
-def run(everything: Everything, rank: int, name: str) -> Any:
-    case = everything.case
-    x, ids, weights = (torch.tensor(each[rank]) for each in (everything.x, everything.ids, everything.weights))
+def run(data: AllRanks, rank: int, name: str) -> Any:
+    case = data.case
+    x, ids, weights = (torch.tensor(tensors[rank]) for tensors in (data.x, data.ids, data.weights))
     group = (name, case.ranks, rank, case.experts)
     shared: dict[str, Any] = {"shared_expert_rank_num": case.shared_ranks, "shared_expert_num": case.shared or 1}
     there: dict[str, Any] = {"quant_mode": 2 * case.quantised, **shared}
     back: dict[str, Any] = {"comm_quant_mode": 2 * case.int8_back, **shared}
     if case.smooth:
-        there["scales"] = torch.tensor(everything.smooth)
+        there["scales"] = torch.tensor(data.smooth)
     if case.mask:
-        there["x_active_mask"] = back["x_active_mask"] = torch.tensor(everything.masks[rank])
-    if case.gave:
-        back["shared_expert_x"] = torch.tensor(everything.gave[rank])
+        there["x_active_mask"] = back["x_active_mask"] = torch.tensor(data.masks[rank])
+    if case.local_shared:
+        back["shared_expert_x"] = torch.tensor(data.shared_rows[rank])
     if not case.version:
-        there["expert_scales"] = weights  # which A3 does not read
-    came = getattr(torch_npu, f"npu_moe_distribute_dispatch{case.version}")(x, ids, *group, **there)
+        there["expert_scales"] = weights  # ignored on A3
+    dispatched = getattr(torch_npu, f"npu_moe_distribute_dispatch{case.version}")(x, ids, *group, **there)
     if not case.shared and not case.version:
-        back["expand_scales"] = came[6]
-    rows = came[0]
-    if case.quantised:  # the way back is that of the tokens themselves
-        rows = torch.zeros(came[0].shape, dtype=torch.float16)
-        for place, (source, token, *_) in enumerate(everything.arrived(rank)):
-            rows[place] = torch.tensor(everything.x[source][token])
+        back["expand_scales"] = dispatched[6]
+    rows = dispatched[0]
+    if case.quantised:  # the unquantised tokens are sent back
+        rows = torch.zeros(dispatched[0].shape, dtype=torch.float16)
+        for row, (source, token, *_) in enumerate(data.arrived(rank)):
+            rows[row] = torch.tensor(data.x[source][token])
     combine = getattr(torch_npu, f"npu_moe_distribute_combine{case.version}")
-    return came, combine(rows * (rank + 1), ids, came[2], came[4], weights, *group, **back)
+    return dispatched, combine(rows * (rank + 1), ids, dispatched[2], dispatched[4], weights, *group, **back)
 
 
 def quantised(row: np.ndarray, smooth: np.ndarray) -> tuple[np.ndarray, np.float32]:
     values = row.astype(F32) * smooth
-    factor = F32(127) / np.abs(values).max()
-    return np.rint(values * factor).astype(np.int8), F32(1) / factor
+    multiplier = F32(127) / np.abs(values).max()
+    return np.rint(values * multiplier).astype(np.int8), F32(1) / multiplier
 
 
 @pytest.mark.parametrize("label", CASES)
-def test_there_and_back(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dispatch_and_combine(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[label]
     if label != "first on A2":
         monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: A3)
-    everything = Everything(case, seed=len(label))
+    data = AllRanks(case, seed=len(label))
     with ranks(case.ranks) as by_all:
-        found = by_all(lambda rank, name: run(everything, rank, name))
-    for rank, (came, combined) in enumerate(found):
-        wanted = everything.arrived(rank)
-        rows, scales, _, numbers, ends, _, weights = came
+        results = by_all(lambda rank, name: run(data, rank, name))
+    for rank, (dispatched, combined) in enumerate(results):
+        wanted = data.arrived(rank)
+        rows, scales, _, numbers, ends, _, weights = dispatched
         assert weights.size(0) == (rows.size(0) if label == "first on A2" else 0)
         assert rows.size(0) >= len(wanted)
-        for place, (source, token, _, expert) in enumerate(wanted):
-            row = everything.x[source][token]
+        for index, (source, token, _, expert) in enumerate(wanted):
+            row = data.x[source][token]
             if case.quantised:
-                row, scale = quantised(row, everything.smooth[expert])
-                assert scales[place] == scale
-            assert np.array_equal(rows[place], row), (rank, place)
+                row, scale = quantised(row, data.smooth[expert])
+                assert scales[index] == scale
+            assert np.array_equal(rows[index], row), (rank, index)
         local = 1 if rank < case.shared_ranks else case.local
         experts = sorted({expert for *_, expert in wanted})
         assert numbers.shape == (local,)
         assert [int(number) for number in numbers if number] == [
-            sum(expert == each for *_, each in wanted) for expert in experts
+            sum(expert == owner for *_, owner in wanted) for expert in experts
         ]
         assert ends[local * case.ranks - 1] == len(wanted)
-        assert np.array_equal(combined, everything.combined(rank)), rank
+        assert np.array_equal(combined, data.combined(rank)), rank
 
 
 X, IDS, GROUP = torch.zeros(3, 1024, dtype=torch.float16), torch.zeros(3, 2, dtype=torch.int32), ("a group", 6, 0, 12)
@@ -209,7 +209,7 @@ COMBINED = (IDS[:, 0], IDS[:, 0], torch.ones(3, 2))
         ("", ("g", 8, 0, 520), {}, "moe_expert_num must be from 1 to 512, got 520"),
     ],
 )
-def test_a_layout_that_a3_has_not(
+def test_layouts_that_a3_refuses(
     version: str, group: tuple[Any, ...], options: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: A3)
@@ -220,7 +220,7 @@ def test_a_layout_that_a3_has_not(
         getattr(torch_npu, f"npu_moe_distribute_combine{version}")(x, IDS, *COMBINED, *group, **options)
 
 
-def test_what_else_a3_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_calls_that_a3_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_npu.npu, "get_device_name", lambda *_: A3)
     shared: dict[str, Any] = {"shared_expert_num": 2, "shared_expert_rank_num": 4}
     many = torch.zeros(3, 13, dtype=torch.int32)

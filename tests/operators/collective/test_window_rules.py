@@ -1,4 +1,4 @@
-"""What is refused on A3 of operators that write into windows; right calls stand in `ranks/windows.py`."""
+"""Wrong calls on A3 of operators that write into windows; allowed calls are in `ranks/windows.py`."""
 
 from typing import Any
 
@@ -110,20 +110,22 @@ def on_a3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "wrong"),
+    ("name", "arguments", "wrong"),
     [("npu_attention_to_ffn", TO_FFN, WRONG_TO_FFN), ("npu_ffn_to_attention", TO_ATTENTION, WRONG_TO_ATTENTION)],
 )
-def test_wrong_calls_are_refused_by_name(name: str, given: dict[str, Any], wrong: list[Any]) -> None:
+def test_wrong_calls_are_refused_by_name(name: str, arguments: dict[str, Any], wrong: list[Any]) -> None:
     operator = getattr(torch.ops.npu, name)
     for words, change in wrong:
-        with pytest.raises(RuntimeError, match=f"{name}: ") as told:
-            operator(**{**given, **change})
-        assert f"{name}: {words}" in str(told.value), change
+        with pytest.raises(RuntimeError, match=f"{name}: ") as raised:
+            operator(**{**arguments, **change})
+        assert f"{name}: {words}" in str(raised.value), change
 
 
-@pytest.mark.parametrize(("name", "given"), [("npu_attention_to_ffn", TO_FFN), ("npu_ffn_to_attention", TO_ATTENTION)])
-def test_a_right_call_asks_for_its_group(name: str, given: dict[str, Any]) -> None:
-    on_meta = {key: value.to("meta") if isinstance(value, torch.Tensor) else value for key, value in given.items()}
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("npu_attention_to_ffn", TO_FFN), ("npu_ffn_to_attention", TO_ATTENTION)]
+)
+def test_allowed_call_looks_up_its_group(name: str, arguments: dict[str, Any]) -> None:
+    on_meta = {key: value.to("meta") if isinstance(value, torch.Tensor) else value for key, value in arguments.items()}
     assert getattr(torch.ops.npu, name)(**on_meta) is None
     with pytest.raises(RuntimeError, match="no group of this process is named 'group'"):
-        getattr(torch.ops.npu, name)(**given)
+        getattr(torch.ops.npu, name)(**arguments)

@@ -1,4 +1,4 @@
-"""Calls of operators that write into windows of other ranks, which A3 alone has: on A2 all are refused."""
+"""Calls of operators that write into windows of other ranks; only A3 has them, on A2 all are refused."""
 
 import torch
 

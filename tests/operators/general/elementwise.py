@@ -1,4 +1,4 @@
-"""Calls of one_, npu_one_hot, npu_mish, of signs as bits and of _npu_dtype_cast."""
+"""Calls of one_, npu_one_hot, npu_mish, npu_sign_bits_pack, npu_sign_bits_unpack and _npu_dtype_cast."""
 
 import math
 from typing import Any
@@ -22,7 +22,7 @@ WRONG = [
     Call("one_", "complex", (torch.zeros(2, dtype=torch.complex64),), {}, "input"),
     bad("one_hot", "input", "float32", f32(3)),
     bad("one_hot", "num_classes", "another axis", CLASSES, 0, 5),
-    bad("one_hot", "depth", "no place", CLASSES, -1, 0),
+    bad("one_hot", "depth", "no class", CLASSES, -1, 0),
     bad("mish", "input", "bfloat16", bf16(3)),
     bad("mish", "input", "nine dimensions", f16(1, 1, 1, 1, 1, 1, 1, 1, 2)),
     bad("sign_bits_pack", "input", "bfloat16", bf16(8), 1),
@@ -38,11 +38,11 @@ WRONG = [
 
 
 def expected_one_hot(x: torch.Tensor, **options: Any) -> Any:
-    made = np.full((*x.shape, options["depth"]), options["off_value"], np.float32)
-    for place, value in np.ndenumerate(x.numpy()):
+    result = np.full((*x.shape, options["depth"]), options["off_value"], np.float32)
+    for index, value in np.ndenumerate(x.numpy()):
         if 0 <= value < options["depth"]:
-            made[(*place, value)] = options["on_value"]
-    return made
+            result[(*index, value)] = options["on_value"]
+    return result
 
 
 def expected_mish(x: torch.Tensor) -> torch.Tensor:
@@ -61,9 +61,9 @@ def expected_unpack(x: torch.Tensor, size: int, dtype: torch.dtype) -> torch.Ten
 
 @st.composite
 def classes(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    made = torch.randint(-2, 9, (2, draw(st.integers(1, 4))), dtype=draw(st.sampled_from([torch.int32, torch.int64])))
+    values = torch.randint(-2, 9, (2, draw(st.integers(1, 4))), dtype=draw(st.sampled_from([torch.int32, torch.int64])))
     options = {"depth": draw(st.integers(1, 7)), "on_value": draw(st.sampled_from([1, 0.9])), "off_value": 0.1}
-    return (made,), options
+    return (values,), options
 
 
 @st.composite

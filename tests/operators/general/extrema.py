@@ -32,17 +32,17 @@ WRONG_VALUES = [
 def chosen(function: Any, choice: Any) -> Any:
     def expected(x: torch.Tensor, dim: int, keepdim: bool) -> list[Any]:
         values = np.asarray(function(x.double().numpy(), axis=dim, keepdims=keepdim))
-        places = np.asarray(choice(x.double().numpy(), axis=dim, keepdims=keepdim), np.int32)
-        return [torch.from_numpy(values).to(x.dtype), places]
+        indices = np.asarray(choice(x.double().numpy(), axis=dim, keepdims=keepdim), np.int32)
+        return [torch.from_numpy(values).to(x.dtype), indices]
 
     return expected
 
 
 def expected_gradient(grad: torch.Tensor, dim: int, indices: torch.Tensor, sizes: list[int], keepdim: bool) -> Any:
-    made = np.zeros(sizes, np.float32)
-    spread = (lambda each: each) if keepdim else (lambda each: np.expand_dims(each, dim))
-    np.put_along_axis(made, spread(indices.numpy()).astype(np.int64), spread(grad.float().numpy()), dim)
-    return torch.from_numpy(made).to(grad.dtype)
+    result = np.zeros(sizes, np.float32)
+    spread = (lambda array: array) if keepdim else (lambda array: np.expand_dims(array, dim))
+    np.put_along_axis(result, spread(indices.numpy()).astype(np.int64), spread(grad.float().numpy()), dim)
+    return torch.from_numpy(result).to(grad.dtype)
 
 
 def expected_order(x: torch.Tensor, dim: int, descending: bool) -> torch.Tensor:

@@ -40,7 +40,7 @@ WRONG = [
 
 
 def eighths(dtype: torch.dtype, *shape: int) -> torch.Tensor:
-    """Numbers whose products are exact in float32, summed in any order."""
+    """Multiples of 1/8, whose products are exact in float32 and summed in any order."""
     return (torch.randint(-8, 9, shape) / 8).to(dtype)
 
 
@@ -82,10 +82,10 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 @st.composite
 def batches(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     left, right = draw(st.sampled_from([((), ()), ((2,), (2,)), ((1,), (3,)), ((2, 1), (3,)), ((), (2,))]))
-    made = draw(st.sampled_from([f16, f32, small32]))
-    if made is small32:
+    make = draw(st.sampled_from([f16, f32, small32]))
+    if make is small32:
         return (small32(*left, 2, 3), small32(*right, 3, 4), []), {}
-    dtype = made(0).dtype
+    dtype = make(0).dtype
     return (eighths(dtype, *left, 2, 3), eighths(dtype, *right, 3, 4), []), {}
 
 

@@ -1,4 +1,4 @@
-"""Wrong calls of npu_sim_exponential_; what is drawn is in test_sim_exponential.py."""
+"""Wrong calls of npu_sim_exponential_; the samples are checked in test_sim_exponential.py."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The way back through npu_confusion_transpose, as PyTorch's own views go it; and that the results are no views."""
+"""The gradient of npu_confusion_transpose is that of PyTorch's views, and the results are copies."""
 
 from collections.abc import Callable
 
@@ -16,14 +16,14 @@ CASES: dict[str, tuple[tuple[tuple[int, ...], tuple[int, ...], bool], Callable[[
 
 
 @pytest.mark.parametrize(("arguments", "same"), CASES.values(), ids=CASES)
-def test_it_learns_as_views_do(arguments, same) -> None:
+def test_gradient_equals_that_of_views(arguments, same) -> None:
     x = torch.randn(2, 3, 4)
     on_cpu, on_npu = x.clone().requires_grad_(), x.npu().requires_grad_()
-    expected, found = same(on_cpu), torch_npu.npu_confusion_transpose(on_npu, *arguments)
+    expected, result = same(on_cpu), torch_npu.npu_confusion_transpose(on_npu, *arguments)
     weight = torch.randn(expected.shape)
     (expected * weight).sum().backward()
-    (found * weight.npu()).sum().backward()
-    assert torch.equal(found.detach().cpu(), expected.detach())
+    (result * weight.npu()).sum().backward()
+    assert torch.equal(result.detach().cpu(), expected.detach())
     assert torch.equal(on_npu.grad.cpu(), on_cpu.grad)
 
 

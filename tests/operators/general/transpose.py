@@ -11,7 +11,7 @@ from support.call_table import Call, Statement, bad
 from support.tensors import bf16, f16, f32, i8
 
 X = f32(2, 3, 4)
-# Upstream lowers none of them, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     bad("transpose", "perm", "too few", X, [0, 1]),
     bad("transpose", "perm", "one twice", X, [0, 1, 1]),

@@ -11,7 +11,7 @@ from support.call_table import Statement, bad
 from support.tensors import f16, f32, i8
 
 X = f32(2, 8)
-# Upstream lowers none of them, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     bad("reshape", "shape", "fewer elements", X, [4, 3]),
     bad("reshape", "shape[0]", "what is left", X, [-1, 4]),
@@ -35,8 +35,8 @@ WRONG = [
 
 
 def expected_pad(x: torch.Tensor, paddings: list[int]) -> Any:
-    told = [*paddings, *[0] * (2 * x.dim() - len(paddings))]
-    return np.pad(x.numpy(), [(told[2 * dim], told[2 * dim + 1]) for dim in range(x.dim())])
+    counts = [*paddings, *[0] * (2 * x.dim() - len(paddings))]
+    return np.pad(x.numpy(), [(counts[2 * dim], counts[2 * dim + 1]) for dim in range(x.dim())])
 
 
 def expected_slice(x: torch.Tensor, offsets: list[int], size: list[int]) -> Any:

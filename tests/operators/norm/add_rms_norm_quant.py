@@ -90,7 +90,7 @@ def room(scales2: Any, zero2: Any) -> int:
 def expected(*args: Any, **options: Any) -> list[Any]:
     """Step by step, summed as torch sums: the bits of integers hang on it."""
     x1, x2, gamma = args[:3]
-    scales1, zero1, beta, scales2, zero2 = (None if each is None else floats(each) for each in args[3:])
+    scales1, zero1, beta, scales2, zero2 = (None if tensor is None else floats(tensor) for tensor in args[3:])
     is_half, per_tensor = x1.dtype == torch.float16, args[3].numel() == 1
     wide = floats(x1) + floats(x2)
     x = rounded(wide, x1.dtype)
@@ -135,6 +135,6 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 STATEMENTS = {f"npu_{OP}": Statement(expected, with_data())}
 GOLDEN = {
-    f"{OP}-float16": (lambda *given: torch_npu.npu_add_rms_norm_quant(*given), (*X, S, Z)),
-    f"{OP}-one-scale": (lambda *given: torch_npu.npu_add_rms_norm_quant(*given), (*X, *ONE, f16(16))),
+    f"{OP}-float16": (lambda *args: torch_npu.npu_add_rms_norm_quant(*args), (*X, S, Z)),
+    f"{OP}-one-scale": (lambda *args: torch_npu.npu_add_rms_norm_quant(*args), (*X, *ONE, f16(16))),
 }

@@ -33,10 +33,10 @@ WRONG = [
 
 def normed(x: torch.Tensor, groups: int, weight: torch.Tensor, bias: torch.Tensor) -> tuple[Any, ...]:
     """In float64, group by group: centred and scaled, that with weight and bias, mean and rstd."""
-    given = x.double().numpy().reshape(x.size(0), groups, -1)
-    mean, rstd = given.mean(-1), 1 / np.sqrt(given.var(-1) + 1e-5)
-    scaled = ((given - mean[..., None]) * rstd[..., None]).reshape(x.shape)
-    rows = [each.double().numpy().reshape(1, -1, *[1] * (x.dim() - 2)) for each in (weight, bias)]
+    values = x.double().numpy().reshape(x.size(0), groups, -1)
+    mean, rstd = values.mean(-1), 1 / np.sqrt(values.var(-1) + 1e-5)
+    scaled = ((values - mean[..., None]) * rstd[..., None]).reshape(x.shape)
+    rows = [parameter.double().numpy().reshape(1, -1, *[1] * (x.dim() - 2)) for parameter in (weight, bias)]
     return scaled, scaled * rows[0] + rows[1], mean, rstd
 
 
@@ -50,20 +50,20 @@ def expected_gradient(
 ) -> list[Any]:
     """By differences: what the sum of grad * y becomes when one input is a little larger."""
     del mean, rstd, mask
-    arguments = [each.double().clone() for each in (x, weight, bias)]
-    step, found = 1e-5, []
-    for each in arguments:
-        slopes = np.zeros(each.shape)
-        for at in np.ndindex(each.shape):
+    arguments = [argument.double().clone() for argument in (x, weight, bias)]
+    step, gradients = 1e-5, []
+    for argument in arguments:
+        slopes = np.zeros(argument.shape)
+        for at in np.ndindex(argument.shape):
             ends = []
             for move in (step, -step):
-                each[at] += move
+                argument[at] += move
                 y = expected(arguments[0], groups, arguments[1], arguments[2], 1e-5, scale)[0]
                 ends.append((grad.double().numpy() * y).sum())
-                each[at] -= move
+                argument[at] -= move
             slopes[at] = (ends[0] - ends[1]) / (2 * step)
-        found.append(slopes)
-    return found
+        gradients.append(slopes)
+    return gradients
 
 
 @st.composite
@@ -81,8 +81,8 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     x = f32(*draw(st.sampled_from([(2, 4, 3), (1, 4, 2, 3)])))
     groups, weight, bias = draw(st.sampled_from([1, 2])), f32(4), f32(4)
     _, _, mean, rstd = normed(x, groups, weight, bias)
-    center_and_rstd = [torch.from_numpy(each).float() for each in (mean, rstd)]
-    return (f32(*x.shape), x, groups, weight, bias, *center_and_rstd, [True] * 3, draw(st.sampled_from([1.0, 0.5]))), {}
+    statistics = [torch.from_numpy(statistic).float() for statistic in (mean, rstd)]
+    return (f32(*x.shape), x, groups, weight, bias, *statistics, [True] * 3, draw(st.sampled_from([1.0, 0.5]))), {}
 
 
 @st.composite

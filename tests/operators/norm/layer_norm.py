@@ -129,7 +129,7 @@ def expected_groups(x: Any, weight: Any, bias: Any, group: int, eps: float) -> l
     norm = norm.reshape(x.size(0), x.size(1), -1)
     norm = norm * (1 if weight is None else wide(weight)[:, None]) + (0 if bias is None else wide(bias)[:, None])
     y = (norm / (1 + np.exp(-norm))).reshape(x.shape)
-    return [torch.from_numpy(each).to(x.dtype) for each in (y, mean[..., 0], rstd[..., 0])]
+    return [torch.from_numpy(result).to(x.dtype) for result in (y, mean[..., 0], rstd[..., 0])]
 
 
 @st.composite

@@ -44,13 +44,13 @@ WRONG = [
 
 def expected(x: torch.Tensor, h_res: torch.Tensor, h_out: torch.Tensor, h_post: torch.Tensor) -> Any:
     """In float64."""
-    streams, mixed, out, post = (each.double().numpy() for each in (x, h_res, h_out, h_post))
+    streams, mixed, out, post = (tensor.double().numpy() for tensor in (x, h_res, h_out, h_post))
     return np.einsum("...ij,...id->...jd", mixed, streams) + post[..., None] * out[..., None, :]
 
 
-def expected_gradient(grad: torch.Tensor, *given: torch.Tensor) -> list[Any]:
+def expected_gradient(grad: torch.Tensor, *inputs: torch.Tensor) -> list[Any]:
     """In float64, by its sums."""
-    up, streams, mixed, out, post = (each.double().numpy() for each in (grad, *given))
+    up, streams, mixed, out, post = (tensor.double().numpy() for tensor in (grad, *inputs))
     return [
         np.einsum("...ij,...jd->...id", mixed, up),
         np.einsum("...id,...jd->...ij", streams, up),
@@ -75,7 +75,7 @@ def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @st.composite
 def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return tuple(tensor(draw, tuple(each.shape), each.dtype) for each in (X, RES, OUT, POST)), {}
+    return tuple(tensor(draw, tuple(like.shape), like.dtype) for like in (X, RES, OUT, POST)), {}
 
 
 CALLS = {f"npu_{OP}": calls()}

@@ -56,14 +56,14 @@ WRONG = [
 
 
 @st.composite
-def calls(draw: Draw, like: int, center_and_rstd: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def calls(draw: Draw, like: int, statistics: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
     shape = tuple(draw(st.lists(SIZES, min_size=1, max_size=3)))
     count = draw(st.integers(1, len(shape)))
-    given = [tensor(draw, shape, *FLOATS)]
-    given += [tensor(draw, shape, given[0].dtype) for _ in range(like - 1)]
-    given += [tensor(draw, shape[-count:], given[0].dtype)]
+    tensors = [tensor(draw, shape, *FLOATS)]
+    tensors += [tensor(draw, shape, tensors[0].dtype) for _ in range(like - 1)]
+    tensors += [tensor(draw, shape[-count:], tensors[0].dtype)]
     kept = (*shape[:-count], *[1] * count)
-    return (*given, *[tensor(draw, kept, torch.float32) for _ in range(center_and_rstd)]), {}
+    return (*tensors, *[tensor(draw, kept, torch.float32) for _ in range(statistics)]), {}
 
 
 CALLS = {f"npu_{RMS}": calls(2, 1), f"npu_{DEEP}": calls(3, 2)}
@@ -77,7 +77,7 @@ def normed(x: torch.Tensor, epsilon: float, centred: bool) -> tuple[torch.Tensor
 
 def expected_rms(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor, _: torch.Tensor) -> list[torch.Tensor]:
     """What autograd makes of the norm itself in float64."""
-    at, weight = (each.double().requires_grad_() for each in (x, gamma))
+    at, weight = (tensor.double().requires_grad_() for tensor in (x, gamma))
     (normed(at, 1e-6, False)[0] * weight).backward(dy.double())
     assert at.grad is not None
     assert weight.grad is not None
@@ -85,7 +85,7 @@ def expected_rms(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor, _: torc
 
 
 def expected_deep(dy: Any, x: Any, gx: Any, gamma: Any, _: Any, __: Any, alpha: float) -> list[torch.Tensor]:
-    one, other, weight = (each.double().requires_grad_() for each in (x, gx, gamma))
+    one, other, weight = (tensor.double().requires_grad_() for tensor in (x, gx, gamma))
     bias = torch.zeros_like(weight, requires_grad=True)
     (normed(one * alpha + other, 1e-6, True)[0] * weight + bias).backward(dy.double())
     return [one.grad.to(x.dtype), other.grad.to(x.dtype), bias.grad.float(), weight.grad.float()]  # type: ignore[union-attr]

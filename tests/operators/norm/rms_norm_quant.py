@@ -65,7 +65,7 @@ CALLS = {f"npu_{OP}": calls()}
 
 def expected(*args: Any, dst_dtype: Any) -> Any:
     """Step by step in float32, summed as torch sums: the bits of integers hang on it; float16 before the integer."""
-    x, gamma, beta, scale, offset = (floats(each) for each in args[:5])
+    x, gamma, beta, scale, offset = (floats(tensor) for tensor in args[:5])
     squares = torch.from_numpy(x * x).sum(-1, keepdim=True).numpy()
     rstd = np.float32(1) / np.sqrt(squares * np.float32(1 / x.shape[-1]) + np.float32(args[5]))
     with np.errstate(over="ignore"):
@@ -86,7 +86,7 @@ STATEMENTS = {f"npu_{OP}": Statement(expected, with_data())}
 
 
 def golden(kind: torch.dtype) -> Case:
-    return lambda *given: torch_npu.npu_rms_norm_quant(*given, dst_dtype=kind), A
+    return lambda *inputs: torch_npu.npu_rms_norm_quant(*inputs, dst_dtype=kind), A
 
 
 GOLDEN = {f"{OP}-int8": golden(torch.int8), f"{OP}-int4": golden(INT4)}

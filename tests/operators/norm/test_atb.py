@@ -19,8 +19,8 @@ def test_the_norm_is_rounded_to_half_precision_before_it_is_an_integer(make: Any
     # Of integers the sum of squares is the same in any order of additions.
     x, gamma, beta, scale, offset = make(*shape).round(), make(1, width), make(1, width), make(1).abs() + 0.01, i8(1)
     output = torch.zeros(shape, dtype=torch.int8).npu()
-    given = [each.npu() for each in (x, gamma, beta, scale, offset)]
-    assert torch_npu._npu_quant_rms_norm(*given, output, eps=1e-5) is None
+    inputs = [tensor.npu() for tensor in (x, gamma, beta, scale, offset)]
+    assert torch_npu._npu_quant_rms_norm(*inputs, output, eps=1e-5) is None
     one, unit = floats(x), np.float32(1)
     mean = (one * one).sum(-1, keepdims=True, dtype=np.float64).astype(np.float32) * np.float32(1 / width)
     normed = one * (unit / np.sqrt(mean + np.float32(1e-5))) * floats(gamma) + floats(beta)
@@ -30,9 +30,9 @@ def test_the_norm_is_rounded_to_half_precision_before_it_is_an_integer(make: Any
 
 
 def call(**changed: Any) -> Any:
-    given = {"self": f16(2, 3, 32), "gamma": f16(32), "beta": f16(32), "scale": f16(1), "offset": i8(1)}
-    given |= {"output": i8(2, 3, 32)} | changed
-    return torch.ops.atb._npu_quant_rms_norm(*given.values())
+    arguments = {"self": f16(2, 3, 32), "gamma": f16(32), "beta": f16(32), "scale": f16(1), "offset": i8(1)}
+    arguments |= {"output": i8(2, 3, 32)} | changed
+    return torch.ops.atb._npu_quant_rms_norm(*arguments.values())
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
