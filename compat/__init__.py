@@ -1,1 +1,1 @@
-"""Other people's tests and documents, run here: what passes, what is refused by name, what fails, and why."""
+"""Runs tests, examples and models of other projects on the host NPU, and records what passes, fails, and why."""

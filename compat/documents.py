@@ -1,4 +1,4 @@
-"""The examples in documents: the Python blocks of Markdown pages that can run as they stand."""
+"""Runnable Python examples in Markdown pages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PROMPT = re.compile(r"^\s*(>>>|\.\.\.) ?")
 _RANKS = re.compile(r"init_process_group|torch\.distributed|mp\.spawn|\bdist\.")
 _STARTS = re.compile(r"spawn|\bProcess\(")
 _FEWEST_LINES = 2
-# What a page says of the chips that have its operator; examples of pages for A2 and A3 are for machines with A3.
+# A page lists the chips that have its operator; examples of pages for A2 and A3 assume A3.
 _FOR_A3 = re.compile(r"^.*Atlas A3 .*√", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program of a page. ``of_ranks`` says that it is for several, ``for_a3`` that A3 has what the page is of."""
+    """A program of a page. ``of_ranks``: it needs several ranks; ``for_a3``: A3 has the page's operator."""
 
     name: str
     code: str
@@ -30,24 +30,24 @@ class Example:
 
     @property
     def starts_ranks(self) -> bool:
-        """Whether it starts its ranks itself."""
+        """Whether the program starts its own ranks."""
         return bool(_STARTS.search(self.code))
 
 
 def examples(root: Path) -> Iterator[Example]:
-    """Every example below ``root``."""
+    """Yield every example below ``root``."""
     for page in sorted(root.rglob("*.md")):
         text = page.read_text(encoding="utf-8", errors="replace")
         for_a3 = bool(_FOR_A3.search(text))
-        for place, block in enumerate(_BLOCK.finditer(text)):
+        for index, block in enumerate(_BLOCK.finditer(text)):
             code = runnable(textwrap.dedent(block["code"]))
             if code and "import torch" in code:
-                name = f"{page.relative_to(root).with_suffix('')}-{place}"
+                name = f"{page.relative_to(root).with_suffix('')}-{index}"
                 yield Example(name, code, bool(_RANKS.search(code)), for_a3)
 
 
 def runnable(block: str) -> str:
-    """The program in a block: without prompts, and without the output that is printed below it; "" where none is."""
+    """Return the program in a block without prompts and printed output; empty if there is none."""
     code = _without_prompts(block) if re.search(r"^\s*>>>", block, re.MULTILINE) else block
     lines = code.splitlines()
     for count in range(len(lines), _FEWEST_LINES - 1, -1):
@@ -61,17 +61,17 @@ def runnable(block: str) -> str:
 
 
 def _printed(program: ast.Module) -> int | None:
-    """The line where printed tensors and names stand behind the program, which are expressions as well."""
+    """Return the line where printed output starts: tensors and names that parse as expressions."""
     known = set(_bound(program))
     for statement in program.body:
-        said = {ast.Expr: "value", ast.AnnAssign: "annotation"}.get(type(statement))
-        if said is not None and _is_output(getattr(statement, said), known):
+        field = {ast.Expr: "value", ast.AnnAssign: "annotation"}.get(type(statement))
+        if field is not None and _is_output(getattr(statement, field), known):
             return statement.lineno
     return None
 
 
 def _bound(program: ast.Module) -> Iterator[str]:
-    """The names that a program gives something."""
+    """Yield the names that a program binds."""
     for node in ast.walk(program):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
@@ -82,9 +82,9 @@ def _bound(program: ast.Module) -> Iterator[str]:
 
 
 def _is_output(value: ast.expr, known: set[str]) -> bool:
-    """Whether it is a name that the program does not know, or a tensor as printed."""
+    """Whether an expression is an unbound name or a printed tensor."""
     if isinstance(value, ast.Tuple | ast.List):
-        return any(_is_output(each, known) for each in value.elts)
+        return any(_is_output(element, known) for element in value.elts)
     if isinstance(value, ast.Call):
         return isinstance(value.func, ast.Name) and value.func.id == "tensor" and "tensor" not in known
     return isinstance(value, ast.Name) and value.id not in known

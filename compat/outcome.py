@@ -1,4 +1,4 @@
-"""How a run ended, and why."""
+"""The outcome of a run, and its reason."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from dataclasses import dataclass
 from enum import Enum
 
 _LONGEST_REASON = 160
-# What a test is told that is stopped alone, so that the others of its file are run.
+# Raised in a test that exceeds its time, so that the other tests of its file still run.
 TOO_LONG = "the test takes too long on the host"
 
 
 class Verdict(Enum):
-    """What became of an example or a test."""
+    """The verdict on an example or a test."""
 
     PASSED = "passed"
     REFUSED = "refused by name"
     FAILED = "failed"
-    LATE = "timed out"
+    TIMED_OUT = "timed out"
     CRASHED = "crashed"
     SKIPPED = "skipped by itself"
 
 
-# What the package says where it does not know, or where the documents forbid a call.
+# Messages of the package for unsupported calls and for calls that the documents forbid.
 _REFUSALS = re.compile(
     r"needs an NPU|cannot run on the host NPU|no host kernel for|only supports Ascend910_95|\bRefusal\b"
-    r"|which alone has a kernel|GE has no operator|is not served on the host|ge_converter is not implemented"
+    r"|which alone has a kernel|GE has no operator|is not (?:served|supported) on the host"
+    r"|ge_converter is not implemented"
 )
-# Ranks put their number before each line, and torch once more; pytest an E.
+# Ranks prefix each line with their number, and so does torch; pytest prefixes E.
 _ERROR_LINE = re.compile(
     r"^(?:\[rank ?\d+\]:? |E +)*(?P<error>[\w.]*(?:Error|Exception|Refusal|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE
 )
-_TOLD_BY_PYTEST = re.compile(r"^E +(?P<told>\S.*)$", re.MULTILINE)
-# What multiprocessing prints before the traceback of a process.
+_PYTEST_LINE = re.compile(r"^E +(?P<message>\S.*)$", re.MULTILINE)
+# Printed by multiprocessing before the traceback of a process.
 _RANK_FAILED = re.compile(r"^Process \w*Process-\d+:$", re.MULTILINE)
-# What a program says of a rank that has told why.
-_THAT_A_RANK_FAILED = re.compile(r"subprocess \d+ failed with exitcode")
-# Dynamo tells what an operator said of a call behind its own words.
-_BEHIND_DYNAMO = re.compile(r"failed to run FX node with fake tensors.*: got (?P<kind>\w+)\((['\"])(?P<said>.*)\2\)")
-# A replayed operator tells beside the runtime's number what it refuses: after its own name.
-_BEHIND_REPLAY = re.compile(r"^replay: \w+::(?P<op>\w+)\S* \(kernel \d+\): (?P<said>(?P=op): .*)$", re.MULTILINE)
+# Follows the error of the rank itself.
+_RANK_EXIT = re.compile(r"subprocess \d+ failed with exitcode")
+# Dynamo quotes the operator's error at the end of its own.
+_BEHIND_DYNAMO = re.compile(r"failed to run FX node with fake tensors.*: got (?P<kind>\w+)\((['\"])(?P<error>.*)\2\)")
+# A replayed operator's error follows the runtime's error number.
+_BEHIND_REPLAY = re.compile(r"^replay: \w+::(?P<op>\w+)\S* \(kernel \d+\): (?P<error>(?P=op): .*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -51,35 +52,39 @@ class Outcome:
     reason: str = ""
 
 
-def of_process(name: str, code: int | None, output: str) -> Outcome:
-    """The outcome of a program by its exit code, None where it was stopped for taking too long."""
+def outcome_of_process(name: str, code: int | None, output: str) -> Outcome:
+    """Return the outcome of a program by its exit code; None means that it exceeded its time limit."""
     if code is None:
-        return Outcome(name, Verdict.LATE)
+        return Outcome(name, Verdict.TIMED_OUT)
     if code == 0:
         return Outcome(name, Verdict.PASSED)
     if code < 0:
         return Outcome(name, Verdict.CRASHED, f"signal {-code}")
-    return Outcome(name, judged(output), reason_in(output))
+    return Outcome(name, classify_error(output), extract_reason(output))
 
 
-def a_rank_failed(output: str) -> bool:
-    """Whether a process that a program has started ended in an error: programs say that all is well all the same."""
+def has_failed_rank(output: str) -> bool:
+    """Whether a process started by the program failed, which the program's exit code may not show."""
     return bool(_RANK_FAILED.search(output))
 
 
-def judged(text: str) -> Verdict:
-    """Whether an error is a refusal."""
-    return Verdict.REFUSED if _REFUSALS.search(reason_in(text)) else Verdict.FAILED
+def classify_error(text: str) -> Verdict:
+    """Classify an error as a refusal or a failure."""
+    return Verdict.REFUSED if _REFUSALS.search(extract_reason(text)) else Verdict.FAILED
 
 
-def reason_in(text: str) -> str:
-    """The last error that a traceback tells, in one line."""
-    found = [match["error"] for match in _ERROR_LINE.finditer(text)]
-    found = [error for error in found if not _THAT_A_RANK_FAILED.search(error)] or found
-    found += [f"{match['kind']}: {match['said']}" for match in _BEHIND_DYNAMO.finditer(text)]
-    found += [f"Refusal: {match['said']}" for match in _BEHIND_REPLAY.finditer(text)]
-    found = found or [match["told"] for match in _TOLD_BY_PYTEST.finditer(text)]
-    line = found[-1] if found else next((each for each in reversed(text.splitlines()) if each.strip()), "")
+def extract_reason(text: str) -> str:
+    """Return the last error of a traceback in one line."""
+    reasons = [match["error"] for match in _ERROR_LINE.finditer(text)]
+    reasons = [error for error in reasons if not _RANK_EXIT.search(error)] or reasons
+    reasons += [f"{match['kind']}: {match['error']}" for match in _BEHIND_DYNAMO.finditer(text)]
+    reasons += [f"Refusal: {match['error']}" for match in _BEHIND_REPLAY.finditer(text)]
+    reasons = reasons or [match["message"] for match in _PYTEST_LINE.finditer(text)]
+    line = (
+        reasons[-1]
+        if reasons
+        else next((text_line for text_line in reversed(text.splitlines()) if text_line.strip()), "")
+    )
     return _without_addresses(line.strip())[:_LONGEST_REASON]
 
 

@@ -1,4 +1,4 @@
-"""What is run: suites of files in checkouts that the user has."""
+"""Suites: tests, documents, layers and recipes in the user's checkouts."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Job:
     code: str = ""
     ranks: Example | None = None
     tests: Path | None = None
-    environment: tuple[tuple[str, str], ...] = ()  # of tests that are for another chip or another CANN
-    sample: int | None = None  # of its tests, evenly from among them
+    environment: tuple[tuple[str, str], ...] = ()  # for tests of another chip or CANN
+    sample: int | None = None  # run this many evenly spaced tests
     folder: Path | None = None
-    recipe: tuple[str, int] | None = None  # its name, and how many ranks
+    recipe: tuple[str, int] | None = None  # its name, and the number of ranks
 
 
 @dataclass(frozen=True)
 class Suite:
     """A part of a checkout.
 
-    ``patterns`` are files of tests in it, of each of which a ``sample`` of so many tests may be run; ``recipes`` are
-    models, ``layers`` a project with quantised layers; else it has documents with examples, of which ``of_ranks`` are
-    those for several ranks. Of the files only those are run that contain ``mentioning``, in ``environment``.
+    ``patterns`` select test files, of which ``sample`` tests each are run; ``recipes`` are models, ``layers`` a project
+    with quantised layers; otherwise it has documents with examples, with ``of_ranks`` those for several ranks. Only
+    files that contain ``mentioning`` are run, in ``environment``.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Suite:
     of_ranks: bool = False
 
     def jobs(self, checkouts: Path) -> Iterator[Job]:
-        """What there is to run, in a fixed order."""
+        """Yield the jobs in a fixed order."""
         root = checkouts / self.checkout / self.root
         if self.recipes:
             yield from (
@@ -54,21 +54,21 @@ class Suite:
             )
             return
         if self.layers:
-            from . import layers  # brings torch, which nothing else here needs
+            from . import layers  # imports torch, which nothing else here needs
 
             yield from (Job(self.name, case, code=self._program(checkouts, case)) for case in layers.CASES[self.layers])
             return
         if not self.patterns:
-            for each in examples(root):
-                if each.of_ranks == self.of_ranks:
-                    yield Job(self.name, each.name, each.code, each if each.of_ranks else None)
+            for example in examples(root):
+                if example.of_ranks == self.of_ranks:
+                    yield Job(self.name, example.name, example.code, example if example.of_ranks else None)
             return
         for path in _matching(root, self.patterns):
             text = path.read_text(encoding="utf-8")
             if self.mentioning in text:
-                # Ranks that take a device each, and ask for no count of them first, wait for ever for one that is not.
+                # Ranks that use a device each without checking the device count would wait for a missing one.
                 devices = _DEVICES if "set_device(rank" in text and "MultiNPU" not in text else ()
-                # A test of op-plugin with pools of processes ends in a process of its own, and not where it is forked.
+                # Tests with process pools hang in a forked process, so they get a new one.
                 apart = _TWO_DEVICES if "multiprocessing import Pool" in text else ()
                 yield Job(
                     self.name,
@@ -83,28 +83,28 @@ class Suite:
         called = f"check({self.layers!r}, Path({str((checkouts / self.checkout).resolve())!r}), {case!r})"
         return f"from pathlib import Path\nfrom compat.layers import check\nprint({called})\n"
 
-    def is_there(self, checkouts: Path) -> bool:
-        """Whether the user has the checkout."""
+    def is_available(self, checkouts: Path) -> bool:
+        """Whether the checkout exists."""
         return (checkouts / self.checkout / self.root).is_dir()
 
 
 _DEVICES = (("GRAPH_QUANT_DEVICES", "16"),)
 _TWO_DEVICES = (("GRAPH_QUANT_DEVICES", "2"),)
-# What makes the host's chip an A3.
+# The environment that selects A3 as the host's chip.
 A3 = {"GRAPH_QUANT_SOC": "Ascend910_9392"}
 
 
 def title(recipe: str, ranks: int) -> str:
-    """What a recipe is called in the table, before its mode."""
+    """Return the name of a recipe in the table, without its mode."""
     return f"{recipe}, {ranks} rank{'s' * (ranks != 1)}"
 
 
 def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
-    return sorted(path for path in found if not re.search(r"conftest|__init__", path.name))
+    matches = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+    return sorted(path for path in matches if not re.search(r"conftest|__init__", path.name))
 
 
-# Models of experts take their groups of ranks for granted, so they have two ranks at least.
+# Models with experts require groups of ranks, so they run with at least two ranks.
 _RECIPES = (
     *((name, ranks) for ranks in (1, 2) for name in ("qwen3", "qwen3-w8a8")),
     *((name, 2) for name in ("qwen3_moe", "deepseek_r1", "deepseek_r1-w8a8", "deepseek_r1-w4a8", "deepseek_r1-w8a8c8")),

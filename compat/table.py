@@ -1,4 +1,4 @@
-"""The table of a run, as people read it and as the next run compares with it."""
+"""The results of a run as Markdown, and as JSON for the next run to compare with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .known_failures import WHOSE
+from .known_failures import KNOWN_FAILURES
 from .outcome import Outcome, Verdict
 
-_COLUMNS = (Verdict.PASSED, Verdict.REFUSED, Verdict.FAILED, Verdict.LATE, Verdict.CRASHED, Verdict.SKIPPED)
+_COLUMNS = (Verdict.PASSED, Verdict.REFUSED, Verdict.FAILED, Verdict.TIMED_OUT, Verdict.CRASHED, Verdict.SKIPPED)
 
 _LONGEST = 296  # of a row without its bars at both ends
 
@@ -19,7 +19,7 @@ Results = Mapping[str, Sequence[Outcome]]
 
 
 def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
-    """Figures by suite, then what was compared of what passed, and the reasons for everything that did not."""
+    """Return figures by suite, the comparisons of passed runs, and the reasons of all others."""
     heads = ["suite", "run", *(verdict.value for verdict in _COLUMNS)]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for suite, outcomes in results.items():
@@ -28,16 +28,16 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
         lines.append(f"| {suite} | " + " | ".join(map(str, figures)) + " |")
     lines += ["", "Made from: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".", ""]
     for suite, outcomes in results.items():
-        if compared := [each for each in outcomes if each.verdict is Verdict.PASSED and each.reason]:
+        if compared := [outcome for outcome in outcomes if outcome.verdict is Verdict.PASSED and outcome.reason]:
             lines += [f"## {suite}: what passes", "", "| what | compared |", "|---|---|"]
-            lines += [_row(each.name, each.reason) for each in compared]
+            lines += [_row(outcome.name, outcome.reason) for outcome in compared]
             lines.append("")
-        rest = [each for each in outcomes if each.verdict not in (Verdict.PASSED, Verdict.SKIPPED)]
+        rest = [outcome for outcome in outcomes if outcome.verdict not in (Verdict.PASSED, Verdict.SKIPPED)]
         if rest:
             lines += [f"## {suite}: what does not pass", "", "| what | how | why |", "|---|---|---|"]
-            lines += [_row(each.name, each.verdict.value, _why(suite, each)) for each in rest]
+            lines += [_row(outcome.name, outcome.verdict.value, _why(suite, outcome)) for outcome in rest]
             lines.append("")
-        reasons = Counter(each.reason for each in outcomes if each.verdict is Verdict.SKIPPED)
+        reasons = Counter(outcome.reason for outcome in outcomes if outcome.verdict is Verdict.SKIPPED)
         if reasons:
             lines += [f"## {suite}: why tests skip themselves", "", "| tests | why |", "|---|---|"]
             lines += [_row(str(count), reason) for reason, count in reasons.most_common()]
@@ -46,39 +46,40 @@ def to_markdown(results: Results, versions: Mapping[str, str]) -> str:
 
 
 def _why(suite: str, outcome: Outcome) -> str:
-    """What was said last, and whose it is where it is not this package's."""
-    found = [why for name, why in WHOSE.get(suite, {}).items() if outcome.name.startswith(name)]
-    return "; ".join(filter(None, [*found, outcome.reason]))
+    """Return the known reason of a failure, and the error."""
+    reasons = [why for name, why in KNOWN_FAILURES.get(suite, {}).items() if outcome.name.startswith(name)]
+    return "; ".join(filter(None, [*reasons, outcome.reason]))
 
 
 def _row(*cells: str) -> str:
-    """A row of a table; the last cell is cut where the line would be too long to read, and is whole in the JSON."""
+    """Return a row of a table; the last cell is truncated if the line would be too long, and complete in the JSON."""
     line = " | ".join(cell.replace("|", "\\|").replace("\n", " ").replace("`", "'") for cell in cells)
     return f"| {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'} |"
 
 
 def to_json(results: Results, versions: Mapping[str, str]) -> str:
-    """The same for the next run."""
+    """Return the results as JSON."""
     suites = {
-        suite: {each.name: [each.verdict.value, each.reason] for each in outcomes}
+        suite: {outcome.name: [outcome.verdict.value, outcome.reason] for outcome in outcomes}
         for suite, outcomes in results.items()
     }
     return json.dumps({"versions": dict(versions), "suites": suites}, indent=1, sort_keys=True, ensure_ascii=False)
 
 
-def steps_back(before: Mapping[str, Any], results: Results) -> Iterable[str]:
-    """What passed in the last table and does not any more; what was not run this time is not judged."""
+def regressions(before: Mapping[str, Any], results: Results) -> Iterable[str]:
+    """Yield what passed in the last table and fails now; what was not run is ignored."""
     for suite, outcomes in results.items():
         known = before.get("suites", {}).get(suite, {})
         passed = {name for name, (verdict, _) in known.items() if verdict == Verdict.PASSED.value}
-        passed |= {name.partition("::")[0] for name in passed}  # a file, whose tests may not be reached any more
-        for each in outcomes:
-            if each.name in passed and each.verdict is not Verdict.PASSED:
-                yield f"{suite}: {each.name} passed before and now: {each.verdict.value} {each.reason}".rstrip()
+        passed |= {name.partition("::")[0] for name in passed}  # a file that cannot be collected any more
+        for outcome in outcomes:
+            if outcome.name in passed and outcome.verdict is not Verdict.PASSED:
+                now = f"{outcome.verdict.value} {outcome.reason}".rstrip()
+                yield f"{suite}: {outcome.name} passed before and now: {now}"
 
 
 def has_passed(before: Mapping[str, Any], suite: str, job: str) -> bool:
-    """Whether all that a job ran passed in the last table, or was skipped by itself."""
+    """Whether all tests of a job passed or skipped themselves in the last table."""
     known = before.get("suites", {}).get(suite, {})
     verdicts = {
         verdict for name, (verdict, _) in known.items() if name == job or name.startswith((f"{job}::", f"{job}, "))
@@ -86,10 +87,10 @@ def has_passed(before: Mapping[str, Any], suite: str, job: str) -> bool:
     return bool(verdicts) and verdicts <= {Verdict.PASSED.value, Verdict.SKIPPED.value}
 
 
-def with_the_rest(
+def merge_with_table(
     before: Mapping[str, Any], results: Results, *, is_part: bool = False
 ) -> dict[str, Sequence[Outcome]]:
-    """``results``, and of the last table what was not run: other suites, and where a part was run the rest of it."""
+    """Return ``results`` with what was not run from the last table: other suites, and the rest of partly run ones."""
     kept = {
         suite: [Outcome(name, Verdict(verdict), reason) for name, (verdict, reason) in outcomes.items()]
         for suite, outcomes in before.get("suites", {}).items()
@@ -100,9 +101,9 @@ def with_the_rest(
 
 
 def _updated(old: Iterable[Outcome], new: Sequence[Outcome]) -> list[Outcome]:
-    """``new``, and of ``old`` what was not run: of a file that was run, a test may be gone, or have stopped it once."""
-    files = {_file(each) for each in new}
-    kept = [each for each in old if _file(each) not in files]
+    """Return ``new`` and the old outcomes of files that were not run; tests of rerun files may be gone."""
+    files = {_file(outcome) for outcome in new}
+    kept = [outcome for outcome in old if _file(outcome) not in files]
     return [*kept, *new]
 
 
@@ -111,8 +112,8 @@ def _file(outcome: Outcome) -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The last table; an empty one where there is none."""
+    """Return the last table; empty if there is none."""
     if not path.exists():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return table

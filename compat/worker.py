@@ -1,4 +1,4 @@
-"""What a forked process does. Importing this loads the libraries, so that it is done once for all of them."""
+"""Tasks of a forked process. Importing this module loads the libraries once for all processes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TOOLS = Path(__file__).with_name("bin").resolve()
 
 
 def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
-    """Run a program as Python would; its output goes to the file ``printed``."""
-    _apart(folder, printed, gigabytes)
+    """Run a script as ``__main__``; its output goes to the file ``printed``."""
+    _isolate(folder, printed, gigabytes)
     sys.argv = [path]
     sys.path.insert(0, folder)
     try:
@@ -38,22 +38,22 @@ def run_script(path: str, folder: str, printed: str, gigabytes: float) -> None:
     _leave(0)
 
 
-def run_tests(given: tuple[str, list[str], int | None, float], folder: str, printed: str, gigabytes: float) -> None:
-    """Run pytest with options, for tests that import from their checkout; its output goes to the file ``printed``."""
-    checkout, options, sample, seconds = given
-    _apart(folder, printed, gigabytes)
+def run_tests(request: tuple[str, list[str], int | None, float], folder: str, printed: str, gigabytes: float) -> None:
+    """Run pytest with the checkout on ``sys.path``; its output goes to the file ``printed``."""
+    checkout, options, sample, seconds = request
+    _isolate(folder, printed, gigabytes)
     sys.path.insert(0, checkout)
     os.environ["PATH"] = os.pathsep.join([str(_TOOLS), os.environ.get("PATH", "")])
     import pytest
 
-    plugins: list[object] = [Stop(seconds)] if sample is None else [Stop(seconds), Sample(sample)]
+    plugins: list[object] = [TimeLimit(seconds)] if sample is None else [TimeLimit(seconds), Sample(sample)]
     _leave(int(pytest.main(options, plugins=plugins)))
 
 
-class Stop:
-    """A plugin of pytest that gives each test half of the seconds that are left, and ``least`` of them at least.
+class TimeLimit:
+    """A pytest plugin that limits each test to half of the remaining seconds, but at least ``least``.
 
-    A test is stopped between two calls of Python.
+    The signal is handled between Python instructions.
     """
 
     def __init__(self, seconds: float, least: float = 1.0) -> None:
@@ -61,16 +61,16 @@ class Stop:
         self.least = least
 
     def pytest_runtest_setup(self) -> None:
-        """As pytest calls it."""
-        # The traceback of a test that failed goes round in a cycle, and holds the tensors that it failed with; what
-        # they leave is kept for the npu, where the host, which has the same memory, does not get it.
+        """Implement the pytest hook."""
+        # The traceback of a failed test is a reference cycle that keeps its tensors alive; freed memory stays in the
+        # npu's caching allocator, which the host shares.
         gc.collect()
         torch.npu.empty_cache()
         signal.signal(signal.SIGALRM, _stop)
         signal.setitimer(signal.ITIMER_REAL, max(self.least, (self.end - time.monotonic()) / 2))
 
     def pytest_runtest_teardown(self) -> None:
-        """As pytest calls it."""
+        """Implement the pytest hook."""
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -79,18 +79,18 @@ def _stop(*_signal: object) -> None:
 
 
 class Sample:
-    """A plugin of pytest that leaves so many tests, evenly from among all."""
+    """A pytest plugin that keeps ``count`` evenly spaced tests."""
 
     def __init__(self, count: int) -> None:
         self.count = count
 
     def pytest_collection_modifyitems(self, items: list[object]) -> None:
-        """As pytest calls it."""
+        """Implement the pytest hook."""
         step = max(1, len(items) // self.count)
         items[:] = items[::step][: self.count]
 
 
-def _apart(folder: str, printed: str, gigabytes: float) -> None:
+def _isolate(folder: str, printed: str, gigabytes: float) -> None:
     os.setsid()
     most = int(gigabytes * 2**30)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -100,12 +100,12 @@ def _apart(folder: str, printed: str, gigabytes: float) -> None:
         os.dup2(output, stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     torch.set_num_threads(1)
-    # PyTorch took the folder in which this process was made ready.
+    # PyTorch keeps the folder of the process that this one was forked from.
     torch._dynamo.config.debug_dir_root = str(Path(printed).with_name("torch_compile_debug"))
 
 
 def _leave(code: int) -> None:
-    """End without what an interpreter does last: what was printed is kept, and nothing waits for threads."""
+    """Exit without the interpreter's shutdown, which would wait for threads; output is flushed."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

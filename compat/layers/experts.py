@@ -1,4 +1,4 @@
-"""A whole layer of quantised experts by hand: two products around an activation, and what they may be off by."""
+"""A layer of quantised experts: two products around an activation, the exact result, and the error bound."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from torch import Tensor
 from .layer import ROUNDING, Layer, Weights
 
 TOKENS, OUTER, INNER, EXPERTS = 6, 64, 64, 3
-# Nothing grows faster under silu than this.
-_STEEPEST = 1.1
-# What is rounded is off by anything within half a step, each value by its own, so what they add up to is as good as
-# normal: beyond five deviations is one value in a million. Worst cases would add up to more than the result.
+# The largest slope of silu.
+_MAX_SLOPE = 1.1
+# Rounding errors are independent and uniform, so their sums are nearly normal: one value in a million exceeds five
+# standard deviations. Worst-case bounds would exceed the result.
 _DEVIATIONS = 5
 
 
 @dataclass(frozen=True)
 class Experts:
-    """Both products of all experts, and tokens with the two experts of each; the middle one has no token."""
+    """Weights of all experts, and tokens with two chosen experts each; the middle expert gets no token."""
 
     up: Weights
     down: Weights
@@ -29,7 +29,7 @@ class Experts:
 
     @classmethod
     def random(cls, bits: int) -> Experts:
-        """Weights of so many bits, and tokens."""
+        """Return random weights of ``bits`` bits, and tokens."""
         up = Weights.random(bits, EXPERTS, outputs=2 * INNER, inputs=OUTER)
         down = Weights.random(bits, EXPERTS, outputs=OUTER, inputs=INNER)
         chosen = torch.tensor([[0, 2], [2, 0]], dtype=torch.int32).repeat(TOKENS // 2, 1)
@@ -37,26 +37,26 @@ class Experts:
         return cls(up, down, (torch.randn(TOKENS, OUTER) / 4).bfloat16(), chosen, shares)
 
 
-def judged_experts(output: Tensor, experts: Experts, bits: int | None) -> Layer:
-    """``bits`` are those of the activations at both products, None where they are not quantised."""
+def compare_experts(output: Tensor, experts: Experts, bits: int | None) -> Layer:
+    """Return the comparison of experts; ``bits`` are those of the activations, None for floats."""
     x = experts.tokens.double()
     wanted, variance = torch.zeros_like(x), torch.zeros_like(x)
-    for place in range(experts.chosen.size(1)):
-        expert = experts.chosen[:, place].long()
-        share = experts.shares[:, place, None].double()
-        both, off = _product(x, experts.up.meant[expert], torch.zeros_like(x), bits)
+    for choice in range(experts.chosen.size(1)):
+        expert = experts.chosen[:, choice].long()
+        share = experts.shares[:, choice, None].double()
+        both, off = _product(x, experts.up.dequantised[expert], torch.zeros_like(x), bits)
         (gate, linear), (gate_off, linear_off) = both.chunk(2, -1), off.chunk(2, -1)
         activated = torch.nn.functional.silu(gate)
         inner = activated * linear
-        inner_off = (_STEEPEST * linear) ** 2 * gate_off + activated**2 * linear_off + _rounded(inner)
-        result, result_off = _product(inner, experts.down.meant[expert], inner_off, bits)
+        inner_off = (_MAX_SLOPE * linear) ** 2 * gate_off + activated**2 * linear_off + _rounded(inner)
+        result, result_off = _product(inner, experts.down.dequantised[expert], inner_off, bits)
         wanted += share * result
         variance += share**2 * result_off + _rounded(share * result)
     return Layer(output, wanted, _DEVIATIONS * (variance + _rounded(wanted)).sqrt())
 
 
 def _product(x: Tensor, weights: Tensor, variance: Tensor, bits: int | None) -> tuple[Tensor, Tensor]:
-    """The product of each token with its own weights, and its variance where ``x`` has ``variance``."""
+    """Return the product of each token with its weights, and its variance if ``x`` has ``variance``."""
     if bits is not None:
         step = x.abs().amax(-1, keepdim=True) / (2 ** (bits - 1) - 1)
         variance = variance + step**2 / 12
@@ -65,7 +65,7 @@ def _product(x: Tensor, weights: Tensor, variance: Tensor, bits: int | None) -> 
 
 
 def _rounded(x: Tensor) -> Tensor:
-    """The variance of rounding to bfloat16."""
+    """Return the variance of rounding to bfloat16."""
     return (ROUNDING * x) ** 2 / 12
 
 

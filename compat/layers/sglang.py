@@ -17,10 +17,10 @@ from .layer import (
     OUTPUTS,
     Layer,
     Weights,
-    eights,
-    judged,
+    compare_linear,
     module,
-    step_of,
+    pack_eight_int4,
+    quantisation_step,
     tokens,
 )
 from .sglang_950 import CASES as CASES_OF_950
@@ -56,7 +56,7 @@ def _linear(name: str, bits: int) -> Layer:
     method = _method("linear_method_npu", name)
     layer = module(**weights.parameters())
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, step_of(x, bits))
+    return compare_linear(method.apply(layer, x.npu()), x, weights, quantisation_step(x, bits))
 
 
 def _w8a8_static() -> Layer:
@@ -64,7 +64,7 @@ def _w8a8_static() -> Layer:
     method = _method("linear_method_npu", "NPUW8A8Int8LinearMethod")
     layer = module(**weights.static_parameters(torch.bfloat16))
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, INPUT_SCALE)
+    return compare_linear(method.apply(layer, x.npu()), x, weights, INPUT_SCALE)
 
 
 def _experts(method: Any, layer: nn.Module, weights: Weights, bits: int | None) -> Layer:
@@ -72,7 +72,7 @@ def _experts(method: Any, layer: nn.Module, weights: Weights, bits: int | None) 
     method.process_weights_after_loading(layer, "w13")
     counts = torch.tensor(COUNTS).npu()
     output = method.apply(layer, x.npu(), counts, None, torch.bfloat16, "w13", 1)
-    return judged(output, x, weights, None if bits is None else step_of(x, bits))
+    return compare_linear(output, x, weights, None if bits is None else quantisation_step(x, bits))
 
 
 def _w8a8_experts() -> Layer:
@@ -86,27 +86,27 @@ def _w4a8_experts() -> Layer:
     layer = module(
         w13_weight=weights.packed(),
         w13_weight_scale=weights.scale.float(),
-        w13_scale_bias=(8 * weights.meant.sum(-1, keepdim=True)).float(),
+        w13_scale_bias=(8 * weights.dequantised.sum(-1, keepdim=True)).float(),
     )
     method = _method("moe_methods", "NPUW4A8Int8MoEMethod", is_per_channel_weight=True)
     return _experts(method, layer, weights, 8)
 
 
 def _w4a8_experts_by_groups() -> Layer:
-    """Two scales are multiplied and rounded to float16; sglang takes outputs to be twice the inputs."""
+    """The product of two scales is rounded to float16; sglang assumes twice as many outputs as inputs."""
     inputs = 2 * _WIDE_GROUP
     weights = Weights.random(4, EXPERTS, outputs=2 * inputs, inputs=inputs)
     of_groups = (1 + torch.randint(0, 3, (EXPERTS, 2 * inputs, 2)) / 4).half()
     of_channels = weights.scale.half().float()
-    meant = weights.integers.unflatten(-1, (2, _WIDE_GROUP)) * (of_channels * of_groups).half().float()[..., None]
+    dequantised = weights.integers.unflatten(-1, (2, _WIDE_GROUP)) * (of_channels * of_groups).half().float()[..., None]
     layer = module(
         w13_weight=weights.packed(),
         w13_weight_scale=of_channels,
         w13_weight_scale_second=of_groups.float(),
         w13_weight_offset_second=torch.zeros_like(of_groups),
-        w13_scale_bias=8 * meant.flatten(-2).sum(-1, keepdim=True),
+        w13_scale_bias=8 * dequantised.flatten(-2).sum(-1, keepdim=True),
     )
-    as_numbers = Weights(meant.flatten(-2), torch.ones_like(weights.scale))
+    as_numbers = Weights(dequantised.flatten(-2), torch.ones_like(weights.scale))
     return _experts(_method("moe_methods", "NPUW4A8Int8MoEMethod"), layer, as_numbers, 8)
 
 
@@ -114,7 +114,7 @@ def _w4a16_experts() -> Layer:
     weights = Weights.random(4, EXPERTS)
     scale = weights.scale.expand(EXPERTS, OUTPUTS, INPUTS // _GROUP).contiguous()
     layer = module(
-        w13_weight=eights(weights.integers), w13_weight_scale=scale, w13_weight_offset=torch.zeros_like(scale)
+        w13_weight=pack_eight_int4(weights.integers), w13_weight_scale=scale, w13_weight_offset=torch.zeros_like(scale)
     )
     return _experts(_method("moe_methods", "NPUWNA16Int4MoEMethod"), layer, weights, None)
 
@@ -127,32 +127,32 @@ def _w4a4_experts() -> Layer:
 
 def _plain_experts() -> Layer:
     weights = Weights.random(8, EXPERTS)
-    layer = module(w13_weight=weights.meant.bfloat16())
+    layer = module(w13_weight=weights.dequantised.bfloat16())
     return _experts(_method("moe_methods", "NPUUnquantMoEMethod"), layer, weights, None)
 
 
 def _of_gptq() -> Layer:
-    """As GPTQ stores it: inputs packed, and zeros one below what they mean."""
+    """The GPTQ layout: packed inputs, zero points stored minus one."""
     weights, x = Weights.random(4), tokens()
     config = SimpleNamespace(checkpoint_format="gptq", weight_bits=4, group_size=_GROUP)
     method = _method("gptq_kernels", "GPTQLinearAscendKernel", config)
     scales = _by_group(weights)
-    zeros = eights(torch.full_like(scales, -1, dtype=torch.int8))
-    layer = module(qweight=eights(weights.integers).T.contiguous(), qzeros=zeros, scales=scales)
+    zeros = pack_eight_int4(torch.full_like(scales, -1, dtype=torch.int8))
+    layer = module(qweight=pack_eight_int4(weights.integers).T.contiguous(), qzeros=zeros, scales=scales)
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, None)
+    return compare_linear(method.apply(layer, x.npu()), x, weights, None)
 
 
 def _of_awq() -> Layer:
-    """As AWQ stores it: outputs packed, in an order of its own."""
+    """The AWQ layout: packed outputs in AWQ's order."""
     weights, x = Weights.random(4), tokens()
     method = _method("awq_kernels", "AWQAscendLinearKernel", SimpleNamespace(pack_factor=8))
     scales = _by_group(weights)
     columns = weights.integers.T.unflatten(-1, (-1, 8))[..., AWQ_ORDER].flatten(-2)
-    zeros = eights(torch.zeros_like(scales, dtype=torch.int8))
-    layer = module(qweight=eights(columns), qzeros=zeros, scales=scales)
+    zeros = pack_eight_int4(torch.zeros_like(scales, dtype=torch.int8))
+    layer = module(qweight=pack_eight_int4(columns), qzeros=zeros, scales=scales)
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, None)
+    return compare_linear(method.apply(layer, x.npu()), x, weights, None)
 
 
 def _by_group(weights: Weights) -> Tensor:

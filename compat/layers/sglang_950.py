@@ -1,4 +1,4 @@
-"""sglang's methods in MX formats, which are Ascend 950's: each is refused by name on A2 and A3."""
+"""sglang's methods in MX formats for Ascend 950, which A2 and A3 refuse by name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .sglang_experts import NPU
 _BLOCK = 32  # of inputs that share a scale
 
 
-def _made(file: str, name: str, *args: Any) -> Any:
+def _load(file: str, name: str, *args: Any) -> Any:
     return getattr(importlib.import_module(f"{NPU}.quantization.{file}"), name)(*args)
 
 
 def _plain(*shape: int) -> dict[str, Tensor]:
-    """Weights that are quantised as they are loaded."""
+    """Return float weights, which are quantised on loading."""
     return {"weight": torch.ones(*shape).bfloat16()}
 
 
@@ -30,7 +30,7 @@ def _eights(*shape: int) -> dict[str, Tensor]:
 
 
 def _fours(*shape: int) -> dict[str, Tensor]:
-    """Two inputs to a byte."""
+    """Return float4 weights, two inputs to a byte."""
     *leading, inputs = shape
     return {"weight": torch.ones(*leading, inputs // 2, dtype=torch.uint8), "weight_scale": _scales(*shape)}
 
@@ -41,26 +41,26 @@ def _scales(*shape: int) -> Tensor:
 
 
 def _linear(name: str, of: Callable[..., dict[str, Tensor]]) -> Layer:
-    method = _made("linear_method_npu", name)
+    method = _load("linear_method_npu", name)
     layer = module(**of(OUTPUTS, INPUTS))
     method.process_weights_after_loading(layer)
-    return _unjudged(method.apply(layer, tokens().npu()))
+    return _expect_refusal(method.apply(layer, tokens().npu()))
 
 
 def _experts(name: str, of: Callable[..., dict[str, Tensor]], *args: str) -> Layer:
-    """``args`` are for a method that computes the first product and the activation in one."""
+    """Run experts; ``args`` select a method with a fused product and activation."""
     logging.Logger.warning_once = logging.Logger.warning  # type: ignore[attr-defined]  # as sglang has it
-    method = _made("moe_methods", name, *args)
+    method = _load("moe_methods", name, *args)
     layer = module(**{f"w13_{key}": value for key, value in of(EXPERTS, OUTPUTS, INPUTS).items()})
     method.process_weights_after_loading(layer, "w13")
     counts = torch.tensor(COUNTS).npu()
     if args:
-        return _unjudged(method.apply_fused_gmm1_swiglu(layer, tokens().npu(), counts, None, 1)[0])
-    return _unjudged(method.apply(layer, tokens().npu(), counts, None, torch.bfloat16, "w13", 1))
+        return _expect_refusal(method.apply_fused_gmm1_swiglu(layer, tokens().npu(), counts, None, 1)[0])
+    return _expect_refusal(method.apply(layer, tokens().npu(), counts, None, torch.bfloat16, "w13", 1))
 
 
-def _unjudged(output: Tensor) -> Layer:
-    """What comes through after all is told: nothing is near enough."""
+def _expect_refusal(output: Tensor) -> Layer:
+    """Return a comparison that always fails: the call should have been refused."""
     wanted = torch.zeros(output.shape, dtype=torch.double)
     return Layer(output, wanted, wanted - 1)
 

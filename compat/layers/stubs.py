@@ -1,7 +1,7 @@
-"""Loads single files of a framework: what they import of the rest of it is stood in for.
+"""Loads single files of a framework; their other imports from it are stubbed.
 
-A stood-in module has every name: as a class to derive from, or to call and get nothing of. What a file needs to be
-answered is stated with the framework.
+A stub module has every attribute: a class that can be a base class, and whose call returns a null object. Values that
+a file really needs are given with the framework.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Framework:
-    """``roots`` are its packages, ``real`` the modules that are loaded from ``folder`` of a checkout."""
+    """``roots`` are its packages, ``real`` modules loaded from ``folder`` of a checkout, ``answers`` stubbed values."""
 
     roots: tuple[str, ...]
     real: frozenset[str]
@@ -27,48 +27,48 @@ class Framework:
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Nothing:
-    """False, and any attribute or call of it is nothing again."""
+class _Null:
+    """A false null object: every attribute and call of it is the object itself."""
 
     def __bool__(self) -> bool:
         return False
 
-    def __call__(self, *_: Any, **__: Any) -> _Nothing:
+    def __call__(self, *_: Any, **__: Any) -> _Null:
         return self
 
-    def __getattr__(self, name: str) -> _Nothing:
+    def __getattr__(self, name: str) -> _Null:
         if name.startswith("__"):
             raise AttributeError(name)
         return self
 
 
-NOTHING = _Nothing()
+NULL = _Null()
 
 
-class _Open(type):
-    """Of classes that stand in: calling one gives nothing, calling one that derives from it makes an instance."""
+class _StubMeta(type):
+    """Metaclass of stub classes: calling a stub returns the null object, calling a subclass makes an instance."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        return NOTHING if "stands_in" in vars(cls) else super().__call__(*args, **kwargs)
+        return NULL if "is_stub" in vars(cls) else super().__call__(*args, **kwargs)
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return NOTHING
+        return NULL
 
     def __getitem__(cls, _: Any) -> Any:
         return cls
 
 
-class _StandIn(ModuleType):
+class _StubModule(ModuleType):
     answers: Mapping[str, Any]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = self.answers.get(f"{self.__name__}.{name}", _Open(name, (), {"stands_in": True}))
-        setattr(self, name, made)
-        return made
+        value = self.answers.get(f"{self.__name__}.{name}", _StubMeta(name, (), {"is_stub": True}))
+        setattr(self, name, value)
+        return value
 
 
 class _Finder(MetaPathFinder, Loader):
@@ -83,14 +83,14 @@ class _Finder(MetaPathFinder, Loader):
         return ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = _StandIn(spec.name)
+        module = _StubModule(spec.name)
         module.answers = self.framework.answers
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """A stand-in has nothing to execute."""
+        """Do nothing: a stub has no code."""
 
 
 def install(framework: Framework, checkout: Path) -> None:
-    """Import the framework from ``checkout`` from now on, in this process."""
+    """Import the framework from ``checkout`` in this process from now on."""
     sys.meta_path.insert(0, _Finder(framework, checkout))

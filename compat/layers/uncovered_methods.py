@@ -13,12 +13,12 @@ _FOLDERS = {
     "vllm-ascend": "vllm_ascend/quantization/methods",
     "sglang": "python/sglang/srt/hardware_backend/npu/quantization",
 }
-# These compute nothing: the first keeps two rotations for an indexer, the second gives layers other methods.
+# These compute nothing: the first stores two rotations for an indexer, the second selects other methods.
 _NOTHING_TO_COMPUTE = {"AscendSFAQuantAttentionMethod", "NPUMXFP8OnlineMoEMethod"}
 
 
-def without_a_case(project: str, checkout: Path) -> list[str]:
-    """Classes that are methods or kernels, and are not a base of others, that no case names."""
+def uncovered_methods(project: str, checkout: Path) -> list[str]:
+    """Return the method and kernel classes that no case names."""
     cases = [
         node
         for path in Path(__file__).parent.glob(f"{project.replace('-', '_')}*.py")
@@ -26,17 +26,16 @@ def without_a_case(project: str, checkout: Path) -> list[str]:
     ]
     named = {node.value for node in cases if isinstance(node, ast.Constant)}
     named |= {node.attr for node in cases if isinstance(node, ast.Attribute)}
-    found = [
+    methods = [
         node.name
         for path in sorted((checkout / _FOLDERS[project]).glob("*.py"))
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.ClassDef) and node.name.endswith(("Method", "Kernel"))
     ]
-    return [name for name in found if name not in named | _NOTHING_TO_COMPUTE]
+    return [name for name in methods if name not in named | _NOTHING_TO_COMPUTE]
 
 
 if __name__ == "__main__":
     for project in _FOLDERS:
-        print(
-            f"{project}: {', '.join(without_a_case(project, Path(sys.argv[1]) / project)) or 'every method has a case'}"
-        )
+        methods = uncovered_methods(project, Path(sys.argv[1]) / project)
+        print(f"{project}: {', '.join(methods) or 'every method has a case'}")

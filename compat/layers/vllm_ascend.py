@@ -1,4 +1,4 @@
-"""vllm-ascend's methods: for linears here, those for experts and caches beside."""
+"""vllm-ascend's methods for linears, and all cases of vllm-ascend."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch_npu
 from torch import Tensor
 
 from . import vllm_ascend_950, vllm_ascend_experts, vllm_ascend_kv_cache, vllm_ascend_mla_cache
-from .layer import INPUT_SCALE, Layer, Weights, judged, module, step_of, tokens
+from .layer import INPUT_SCALE, Layer, Weights, compare_linear, module, quantisation_step, tokens
 from .stubs import Framework
 
 _METHODS = "vllm_ascend.quantization.methods"
@@ -48,11 +48,13 @@ def _linear(file: str, name: str, bits: int, input_bits: int | None) -> Layer:
     method = _method(file, name)
     layer = module(**weights.parameters())
     method.process_weights_after_loading(layer)
-    return judged(method.apply(layer, x.npu()), x, weights, None if input_bits is None else step_of(x, input_bits))
+    return compare_linear(
+        method.apply(layer, x.npu()), x, weights, None if input_bits is None else quantisation_step(x, input_bits)
+    )
 
 
 def _w8a8_static(file: str, name: str, *, decodes: bool = True) -> Layer:
-    """``decodes`` is for a method that takes another way where prompts are read."""
+    """Run a static method; ``decodes`` selects the decode path of a method with two paths."""
     weights, x = Weights.random(8), tokens().clamp(-3, 3)
     method = _method(file, name)
     layer = module(**weights.static_parameters(torch.int8))
@@ -60,22 +62,22 @@ def _w8a8_static(file: str, name: str, *, decodes: bool = True) -> Layer:
     method.process_weights_after_loading(layer)
     layer.is_kv_consumer = decodes  # type: ignore[assignment]
     _define_quantize()
-    return judged(method.apply(layer, x.npu()), x, weights, INPUT_SCALE if decodes else step_of(x, 8))
+    return compare_linear(method.apply(layer, x.npu()), x, weights, INPUT_SCALE if decodes else quantisation_step(x, 8))
 
 
 def _flatquant() -> Layer:
-    """Inputs are turned by two orthogonal matrices of which weights have the inverse, so any weights will do."""
+    """Run FlatQuant: inputs are rotated by two orthogonal matrices; random weights serve as already rotated ones."""
     weights, x = Weights.random(4), tokens()
     left, right = (torch.linalg.qr(torch.randn(size, size)).Q.bfloat16() for size in (8, 8))
     method = _method("w4a4_flatquant", "AscendW4A4FlatQuantDynamicLinearMethod")
     layer = module(**weights.parameters(), left_trans=left, right_trans=right, clip_ratio=torch.ones(1))
     method.process_weights_after_loading(layer)
-    turned = (left.float().T @ x.float().unflatten(-1, (8, 8)) @ right.float()).flatten(-2)
-    return judged(method.apply(layer, x.npu()), turned.bfloat16(), weights, step_of(turned, 4))
+    rotated = (left.float().T @ x.float().unflatten(-1, (8, 8)) @ right.float()).flatten(-2)
+    return compare_linear(method.apply(layer, x.npu()), rotated.bfloat16(), weights, quantisation_step(rotated, 4))
 
 
 def _define_quantize() -> None:
-    """What vllm-ascend registers as an operator of vllm's namespace, around npu_quantize."""
+    """Register vllm-ascend's operator vllm::quantize, a wrapper of npu_quantize."""
 
     @torch.library.custom_op("vllm::quantize", mutates_args=(), device_types="npu")
     def quantize(x: Tensor, scale: Tensor, reciprocal: Tensor, offset: Tensor) -> Tensor:  # noqa: ARG001

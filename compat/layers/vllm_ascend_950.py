@@ -1,4 +1,4 @@
-"""vllm-ascend's methods in float8 and MX formats, which are Ascend 950's: each is refused by name on A2 and A3."""
+"""vllm-ascend's methods in float8 and MX formats for Ascend 950, which A2 and A3 refuse by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .experts import EXPERTS, INNER, OUTER, Experts
 from .layer import INPUTS, OUTPUTS, Layer, module, tokens
-from .vllm_ascend_experts import CHIP, CONFIG, Device, applied
+from .vllm_ascend_experts import CHIP, CONFIG, Device, apply_method
 
 _METHODS = "vllm_ascend.quantization.methods"
 _FILES = ("w8a8_mxfp8", "w8a8fp8_dynamic", "w4a4_mxfp4", "w4a4_mxfp4_flatquant", "w4a8_mxfp4", "w4a16_mxfp4", "fp8")
@@ -27,8 +27,10 @@ _WIDE = 128  # of blocks whose weights share a scale
 
 
 def _ones(described: dict[str, Any]) -> dict[str, Tensor]:
-    """Parameters as a method describes them: by empty ones, beside which it says more."""
-    return {name: torch.ones(each.shape).to(each.dtype) for name, each in described.items() if torch.is_tensor(each)}
+    """Return parameters of ones with the shapes and dtypes that a method describes."""
+    return {
+        name: torch.ones(shape.shape).to(shape.dtype) for name, shape in described.items() if torch.is_tensor(shape)
+    }
 
 
 def _on_a_950() -> None:
@@ -50,7 +52,7 @@ def _linear(file: str, name: str, *args: Any) -> Layer:
     layer.prefix = "proj"  # type: ignore[assignment]
     method.process_weights_after_loading(layer)
     done: Tensor = method.apply(layer, tokens(inputs).npu())
-    return _unjudged(done)
+    return _expect_refusal(done)
 
 
 def _experts(file: str, name: str) -> Layer:
@@ -58,11 +60,11 @@ def _experts(file: str, name: str) -> Layer:
     method = getattr(importlib.import_module(f"{_METHODS}.{file}"), name)()
     sizes = (EXPERTS, INNER, OUTER, torch.bfloat16)
     layer = module(**_ones(method.get_weight(*sizes) | method.get_dynamic_quant_param(*sizes)))
-    return _unjudged(applied(method, layer, Experts.random(8)))
+    return _expect_refusal(apply_method(method, layer, Experts.random(8)))
 
 
-def _unjudged(output: Tensor) -> Layer:
-    """What comes through after all is told: nothing is near enough."""
+def _expect_refusal(output: Tensor) -> Layer:
+    """Return a comparison that always fails: the call should have been refused."""
     wanted = torch.zeros(output.shape, dtype=torch.double)
     return Layer(output, wanted, wanted - 1)
 

@@ -1,4 +1,4 @@
-"""vllm-ascend's methods for experts, with its own way from tokens to experts and back."""
+"""vllm-ascend's methods for experts, with its own routing and combining."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 import torch_npu
 from torch import Tensor, nn
 
-from .experts import EXPERTS, INNER, OUTER, Experts, judged_experts
-from .layer import Layer, eights, module
+from .experts import EXPERTS, INNER, OUTER, Experts, compare_experts
+from .layer import Layer, module, pack_eight_int4
 
 _METHODS = "vllm_ascend.quantization.methods"
 _OWN = "_C_ascend"  # operators of vllm-ascend's own extension
@@ -21,13 +21,13 @@ GROUP = 32
 
 
 class Device(Enum):
-    """What vllm-ascend tells apart."""
+    """vllm-ascend's device types."""
 
     A2, A3, A5, _310P = range(4)
 
 
 class Communication(Enum):
-    """How tokens get to experts: vllm-ascend's names."""
+    """vllm-ascend's communication types."""
 
     ALLGATHER, MC2, ALLTOALL, FUSED_MC2 = range(4)
 
@@ -80,24 +80,24 @@ def _run(
 ) -> Layer:
     CONTEXT.moe_comm_type, FUSION.is_on = by, fused
     method = getattr(importlib.import_module(f"{_METHODS}.{file}"), name)()
-    return judged_experts(applied(method, layer, experts), experts, bits)
+    return compare_experts(apply_method(method, layer, experts), experts, bits)
 
 
-def applied(method: Any, layer: nn.Module, experts: Experts) -> Tensor:
-    """What ``method`` computes with ``layer``, by vllm-ascend's own way to experts and back."""
+def apply_method(method: Any, layer: nn.Module, experts: Experts) -> Tensor:
+    """Return the result of ``method`` with ``layer``, with vllm-ascend's own routing and combining."""
     communication = importlib.import_module("vllm_ascend.ops.fused_moe.moe_comm_method")
     config = SimpleNamespace(
         experts_per_token=experts.chosen.size(1), num_experts=EXPERTS, num_local_experts=EXPERTS, activation="silu"
     )
     CONTEXT.moe_comm_method = communication.AllGatherCommImpl(config)
-    _define_own()
+    _define_extension_operators()
     method.process_weights_after_loading(layer)
     of_layer = {"ascend_expert_map": None, "global_redundant_expert_num": 0, "ascend_mc2_mask": None}
     of_layer |= {"apply_router_weight_on_input": False, "ascend_pertoken_scale": None, "activation": "silu"}
     for key, value in of_layer.items():
         setattr(layer, key, value)
-    given = (experts.tokens.npu(), experts.shares.npu(), experts.chosen.npu())
-    done: Tensor = method.apply(layer, *given, None, None).routed_out
+    inputs = (experts.tokens.npu(), experts.shares.npu(), experts.chosen.npu())
+    done: Tensor = method.apply(layer, *inputs, None, None).routed_out
     return done
 
 
@@ -110,9 +110,9 @@ def _w8a8(by: Communication = Communication.ALLGATHER, *, fused: bool = False) -
 
 
 def _w4a8(form: str) -> Layer:
-    """Of a checkpoint of msModelSlim, which packs two outputs, or llm-compressor, which does not.
+    """Run a checkpoint of msModelSlim, which packs two outputs, or llm-compressor, which does not.
 
-    Its first scales are made for an operator of vllm-ascend's own extension; npu_grouped_matmul takes none of [E, N].
+    The first scales [E, N] are for an operator of vllm-ascend's extension; npu_grouped_matmul does not take them.
     """
     experts = Experts.random(4)
     parameters: dict[str, Tensor] = {}
@@ -120,12 +120,12 @@ def _w4a8(form: str) -> Layer:
         if form == "compressed-tensors":
             parameters |= {f"{name}_weight": weights.integers, f"{name}_weight_scale": weights.scale}
             continue
-        bias = (8 * weights.meant.sum(-1, keepdim=True)).float()
+        bias = (8 * weights.dequantised.sum(-1, keepdim=True)).float()
         parameters |= {
             f"{name}_weight": weights.packed(),
             f"{name}_weight_scale": weights.scale.float(),
             f"{name}_weight_offset": torch.zeros_like(weights.scale, dtype=torch.float32),
-            # Of a down projection it is split among 16 ranks.
+            # For a down projection it is split over 16 ranks.
             f"{name}_scale_bias": bias if name == "w13" else (bias / 16).expand(-1, -1, 16).contiguous(),
         }
     CONFIG.quant_config.quant_description = {"ascend_quant_method": form}
@@ -139,7 +139,7 @@ def _w4a16() -> Layer:
     for name, weights in (("w13", experts.up), ("w2", experts.down)):
         scale = weights.scale.expand(-1, -1, weights.integers.size(-1) // GROUP).contiguous()
         parameters |= {
-            f"{name}_weight_packed": eights(weights.integers),
+            f"{name}_weight_packed": pack_eight_int4(weights.integers),
             f"{name}_weight_scale": scale,
             f"{name}_weight_offset": torch.zeros_like(scale),
         }
@@ -148,8 +148,8 @@ def _w4a16() -> Layer:
     return _run("w4a16", "AscendW4A16FusedMoEMethod", layer, experts, None, by=Communication.ALLGATHER, fused=False)
 
 
-def _define_own() -> None:
-    """Operators of vllm-ascend's own extension, by torch_npu's that they are forms of; no limit is taken for none."""
+def _define_extension_operators() -> None:
+    """Define operators of vllm-ascend's extension by torch_npu's equivalents; a swiglu_limit must be 0."""
     library = torch.library.Library(_OWN, "DEF")
     library.define(
         "grouped_matmul_swiglu_quant_weight_nz(Tensor x, Tensor weight, Tensor weight_scale, Tensor x_scale, "
@@ -212,8 +212,8 @@ def _swiglu_quant_v2(
     )
 
 
-def _dequant_swiglu_quant(x: Tensor, **given: Any) -> Any:
-    return torch_npu.npu_dequant_swiglu_quant(x, **given)
+def _dequant_swiglu_quant(x: Tensor, **arguments: Any) -> Any:
+    return torch_npu.npu_dequant_swiglu_quant(x, **arguments)
 
 
 assert INNER % GROUP == OUTER % GROUP == 0

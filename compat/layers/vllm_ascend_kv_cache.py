@@ -1,4 +1,4 @@
-"""vllm-ascend's int8 caches of keys and values: its method for them, and its attention over what they hold."""
+"""vllm-ascend's int8 KV cache: its quantisation method, and its attention over the cache."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ REAL = (_KV_C8, _ATTENTION)
 _HEADS, _KV_HEADS, _WIDTH, _BLOCK = 4, 2, 128, 128
 _SCALE = _WIDTH**-0.5
 _PROMPTS = (5, 3)
-# As for experts: rounding adds up as good as normal, and one value in a million is beyond.
+# As for experts: rounding errors are nearly normal, and one value in a million exceeds the bound.
 _DEVIATIONS = 5
 
 
 def _layer() -> Any:
-    """What vllm makes of an attention, with scales as a checkpoint has them: one for each channel."""
+    """Return an attention layer with a scale for each channel, as checkpoints have them."""
     attention = importlib.import_module(_ATTENTION)
     layer: Any = nn.Module()
     layer.impl = attention.AscendAttentionBackendImpl.__new__(attention.AscendAttentionBackendImpl)
@@ -47,15 +47,15 @@ def _layer() -> Any:
     return layer
 
 
-def _drawn(tokens: int) -> list[Tensor]:
+def _random_qkv(tokens: int) -> list[Tensor]:
     return [torch.randn(tokens, heads, _WIDTH).bfloat16() for heads in (_HEADS, _KV_HEADS, _KV_HEADS)]
 
 
-def _about(state: str, new: tuple[int, ...], before: tuple[int, ...], decodes: int) -> Any:
-    """Each sequence has a block; the first ``decodes`` of them get one token."""
+def _metadata(state: str, new: tuple[int, ...], before: tuple[int, ...], decodes: int) -> Any:
+    """Return attention metadata: each sequence has one block; the first ``decodes`` sequences get one token."""
     ends = torch.tensor(new).cumsum(0).tolist()
-    places = [_BLOCK * row + start + at for row, (start, more) in enumerate(zip(before, new, strict=True))
-              for at in range(more)]  # fmt: skip
+    slots = [_BLOCK * row + start + offset for row, (start, more) in enumerate(zip(before, new, strict=True))
+              for offset in range(more)]  # fmt: skip
     lengths = [start + more for start, more in zip(before, new, strict=True)]
     return SimpleNamespace(
         attn_state=getattr(importlib.import_module(_ATTENTION).AscendAttentionState, state),
@@ -65,7 +65,7 @@ def _about(state: str, new: tuple[int, ...], before: tuple[int, ...], decodes: i
         num_prefills=len(new) - decodes,
         actual_seq_lengths_q=ends,
         seq_lens_list=lengths,
-        slot_mapping=torch.tensor(places, dtype=torch.int32).npu(),
+        slot_mapping=torch.tensor(slots, dtype=torch.int32).npu(),
         block_tables=torch.arange(len(new), dtype=torch.int32)[:, None].npu(),
         attn_mask=torch.ones(2048, 2048, dtype=torch.bool).triu(1).npu(),
         model_runner_type="generate",
@@ -73,13 +73,13 @@ def _about(state: str, new: tuple[int, ...], before: tuple[int, ...], decodes: i
 
 
 def _run(*steps: tuple[str, tuple[int, ...], int]) -> Layer:
-    """Steps of a state, new tokens of each sequence, and how many of them decode; the last step is judged."""
+    """Run steps (state, new tokens of each sequence, decoding sequences), and compare the last one."""
     layer = _layer()
     caches = tuple(torch.zeros(len(_PROMPTS), _BLOCK, _KV_HEADS, _WIDTH, dtype=torch.int8).npu() for _ in range(2))
     held = [(torch.empty(0, _KV_HEADS, _WIDTH), torch.empty(0, _KV_HEADS, _WIDTH)) for _ in _PROMPTS]
     for state, new, decodes in steps:
-        query, key, value = _drawn(sum(new))
-        about = _about(state, new, tuple(keys.size(0) for keys, _ in held), decodes)
+        query, key, value = _random_qkv(sum(new))
+        about = _metadata(state, new, tuple(keys.size(0) for keys, _ in held), decodes)
         output = torch.zeros_like(query).npu()
         layer.impl.forward(layer, query.npu(), key.npu(), value.npu(), caches, about, output)
         held = [
@@ -90,17 +90,17 @@ def _run(*steps: tuple[str, tuple[int, ...], int]) -> Layer:
         parameter.detach().cpu().double().reshape(_KV_HEADS, _WIDTH)
         for parameter in (layer.k_cache_scale, layer.v_cache_scale)
     )
-    judged = [_judged(*each, k_step, v_step) for each in zip(query.split(new), held, strict=True)]
-    wanted, bound = (torch.cat(parts) for parts in zip(*judged, strict=True))
+    compared = [_compare(*sequence, k_step, v_step) for sequence in zip(query.split(new), held, strict=True)]
+    wanted, bound = (torch.cat(parts) for parts in zip(*compared, strict=True))
     return Layer(output, wanted, bound)
 
 
-def _judged(query: Tensor, held: tuple[Tensor, Tensor], k_step: Tensor, v_step: Tensor) -> tuple[Tensor, Tensor]:
-    """Causal attention of the last tokens without quantisation, and what that of keys and values may cost."""
+def _compare(query: Tensor, held: tuple[Tensor, Tensor], k_step: Tensor, v_step: Tensor) -> tuple[Tensor, Tensor]:
+    """Return exact causal attention of the last tokens, and the error bound of quantised keys and values."""
     group = _HEADS // _KV_HEADS
     q = query.double().transpose(0, 1)
-    k, v = (each.double().transpose(0, 1).repeat_interleave(group, 0) for each in held)
-    k_step, v_step = (each.repeat_interleave(group, 0)[:, None] for each in (k_step, v_step))
+    k, v = (tensor.double().transpose(0, 1).repeat_interleave(group, 0) for tensor in held)
+    k_step, v_step = (tensor.repeat_interleave(group, 0)[:, None] for tensor in (k_step, v_step))
     scores = q @ k.transpose(1, 2) * _SCALE
     hidden = torch.ones(q.size(1), k.size(1), dtype=torch.bool).triu(1 + k.size(1) - q.size(1))
     weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)

@@ -1,4 +1,4 @@
-"""vllm-ascend's int8 cache of latents: its method for the scales, and its attention that decodes from them."""
+"""vllm-ascend's int8 cache of MLA latents: its quantisation method, and its decoding attention."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ANSWERS = {
 }
 _HEADS, _LATENT, _ROPE, _VALUE, _BLOCK, _SEQUENCES, _LENGTH = 4, 512, 64, 128, 128, 2, 40
 _SCALE = (128 + _ROPE) ** -0.5
-# As for experts: rounding adds up as good as normal, and one value in a million is beyond.
+# As for experts: rounding errors are nearly normal, and one value in a million exceeds the bound.
 _DEVIATIONS = 5
 
 
 def _layer() -> Any:
-    """A layer with a scale as a checkpoint has it: one for all latents."""
+    """Return a layer with one scale for all latents, as checkpoints have it."""
     CONFIG.model_config.hf_config = SimpleNamespace(kv_lora_rank=_LATENT, qk_rope_head_dim=_ROPE)
     layer: Any = nn.Module()
     layer.num_heads, layer.num_kv_heads = _HEADS, 1
@@ -46,16 +46,16 @@ def _layer() -> Any:
 def _attention(layer: Any, up: Tensor) -> Any:
     mla = importlib.import_module(_MLA).AscendMLAImpl
     attention = mla.__new__(mla)
-    given = {"num_heads": _HEADS, "num_heads_padded": _HEADS, "head_padding": 0, "num_kv_heads": 1, "scale": _SCALE}
-    given |= {"kv_lora_rank": _LATENT, "qk_rope_head_dim": _ROPE, "v_head_dim": _VALUE, "W_UV": up.npu()}
-    given |= {"fa_quant_layer": True, "fak_descale_float": layer.fak_descale_float, "enable_kv_nz": True}
-    for name, value in {**given, "speculative_config": None}.items():
+    fields = {"num_heads": _HEADS, "num_heads_padded": _HEADS, "head_padding": 0, "num_kv_heads": 1, "scale": _SCALE}
+    fields |= {"kv_lora_rank": _LATENT, "qk_rope_head_dim": _ROPE, "v_head_dim": _VALUE, "W_UV": up.npu()}
+    fields |= {"fa_quant_layer": True, "fak_descale_float": layer.fak_descale_float, "enable_kv_nz": True}
+    for name, value in {**fields, "speculative_config": None}.items():
         setattr(attention, name, value)
     return attention
 
 
 def _in_fractals(rows: Tensor, width: int) -> Tensor:
-    """A block for each sequence, its channels in groups of ``width``, as the cache of a device is laid out."""
+    """Return rows in FRACTAL_NZ: a block for each sequence, its channels in groups of ``width``."""
     padded = torch.zeros(_SEQUENCES, _BLOCK, rows.size(-1), dtype=rows.dtype)
     padded[:, :_LENGTH] = rows
     return padded.unflatten(-1, (-1, width)).transpose(1, 2).contiguous()
@@ -66,7 +66,7 @@ def _decoding() -> Layer:
     step = 1 / layer.quant_kscale.cpu().double()[0, 0].item()
     up = (torch.randn(_HEADS, _LATENT, _VALUE) * _LATENT**-0.5).bfloat16()
     latents, keys = torch.randn(_SEQUENCES, _LENGTH, _LATENT), torch.randn(_SEQUENCES, _LENGTH, _ROPE).bfloat16()
-    query, turned = torch.randn(_SEQUENCES, _HEADS, _LATENT), torch.randn(_SEQUENCES, _HEADS, _ROPE)
+    query, rope_query = torch.randn(_SEQUENCES, _HEADS, _LATENT), torch.randn(_SEQUENCES, _HEADS, _ROPE)
     held = (latents / step).round().clamp(-128, 127).to(torch.int8)
     query_step = query.abs().amax(-1, keepdim=True) / 127
     about = SimpleNamespace(
@@ -79,27 +79,27 @@ def _decoding() -> Layer:
     )
     output = _attention(layer, up)._forward_decode(
         (query / query_step).round().to(torch.int8).npu(),
-        (turned / query_step / step).bfloat16().npu(),
+        (rope_query / query_step / step).bfloat16().npu(),
         _in_fractals(held, 32).npu(),
         _in_fractals(keys, 16).npu(),
         _BLOCK,
         about,
         query_step.squeeze(-1).npu(),
     )
-    return _judged(output, (query, turned), (latents, keys), up, (query_step, step))
+    return _compare(output, (query, rope_query), (latents, keys), up, (query_step, step))
 
 
-def _judged(
+def _compare(
     output: Tensor,
     queries: tuple[Tensor, Tensor],
     held: tuple[Tensor, Tensor],
     up: Tensor,
     steps: tuple[Tensor, float],
 ) -> Layer:
-    """Attention without quantisation, and what that of queries, latents and what softmax gives may cost."""
-    (query, turned), (latents, keys) = ([each.double() for each in pair] for pair in (queries, held))
+    """Return exact attention, and the error bound of quantised queries, latents and softmax results."""
+    (query, rope_query), (latents, keys) = ([tensor.double() for tensor in pair] for pair in (queries, held))
     query_step, step = steps[0].double(), steps[1]
-    across = turned @ keys.transpose(1, 2)
+    across = rope_query @ keys.transpose(1, 2)
     scores = (query @ latents.transpose(1, 2) + across) * _SCALE
     weights = scores.softmax(-1)
     out = weights @ latents

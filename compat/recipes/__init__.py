@@ -1,1 +1,1 @@
-"""The public recipes' model code, unchanged, on tiny models with random weights."""
+"""Runs the public recipes' unchanged model code on tiny models with random weights."""

@@ -1,8 +1,8 @@
-"""Quantised checkpoints as the recipes' converters write them, from weights that transformers wrote.
+"""Quantised checkpoints in the format of the recipes' converters, from checkpoints of transformers.
 
-int8 weights have a scale for each output, rounded to bfloat16 as the recipes keep it. int4 weights of experts are
-packed two outputs to a byte, their scales are float32 in the lower half of int64, and a bias makes up for the kernel,
-which multiplies activations in halves of four bits: ``8 * scale * sum(weight)``.
+int8 weights have a bfloat16 scale for each output, as in the recipes. int4 weights of experts are packed two outputs to
+a byte, their scales are float32 in the lower half of int64, and a bias ``8 * scale * sum(weight)`` compensates for the
+kernel, which splits activations into 4-bit halves.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from torch import Tensor
 _LINEAR = re.compile(r"model\.layers\..*\.(?P<name>\w+_proj(_with_mqa)?|wq_b|wk)\.weight")
 _EXPERTS = re.compile(r"\.experts\.\d+\.")
 _FILE = "model.safetensors"
-# A normalised latent stays within a few units.
+# Normalised latents are at most a few units large.
 _CACHE_SCALE = 0.05
 
 
 def quantise(plain: Path, out: Path, expert_bits: int, has_int8_cache: bool, unquantised: Collection[str]) -> None:
-    """Quantise the linears in ``plain`` but some into ``out``, and leave in ``plain`` what they amount to."""
+    """Quantise the linears of ``plain`` into ``out``, and replace those in ``plain`` by their dequantised values."""
     stored: dict[str, Tensor] = {}
-    meant: dict[str, Tensor] = {}
+    dequantised: dict[str, Tensor] = {}
     for name, weight in load_file(plain / _FILE).items():
         linear = _LINEAR.fullmatch(name)
         if linear is None or linear["name"] in unquantised:
-            stored[name] = meant[name] = weight
+            stored[name] = dequantised[name] = weight
             continue
         bits = expert_bits if _EXPERTS.search(name) else 8
         integers, scale = _integers(weight.float(), bits)
-        meant[name] = (integers * scale).to(torch.float32)
+        dequantised[name] = (integers * scale).to(torch.float32)
         stored |= _int4(name, integers, scale) if bits == 4 else _int8(name, integers, scale)
     if has_int8_cache:
         layers = {name.split(".self_attn.")[0] for name in stored if ".self_attn." in name}
         stored |= {f"{layer}.self_attn.ckv_scale": torch.tensor([_CACHE_SCALE]) for layer in layers}
     save_file(stored, out / _FILE, metadata={"format": "pt"})
-    save_file(meant, plain / _FILE, metadata={"format": "pt"})
+    save_file(dequantised, plain / _FILE, metadata={"format": "pt"})
 
 
 def _integers(weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:

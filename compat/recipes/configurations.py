@@ -1,4 +1,4 @@
-"""The recipes that are run, each with a small configuration of its model."""
+"""The recipes, each with a small configuration of its model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MODES = ("eager", "ge_graph", "npugraph_ex")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A model of the recipes, small. ``model`` is the name that their runner knows."""
+    """A small model of a recipe. ``model`` is its name in the recipes' runner."""
 
     model: str
     config: Mapping[str, Any]
@@ -19,13 +19,13 @@ class Recipe:
     kv_bits: int | None = None
     modes: tuple[str, ...] = MODES
     custom: Mapping[str, Any] = field(default_factory=dict)
-    unquantised: tuple[str, ...] = ("kv_b_proj",)  # linears that stay as they are
+    unquantised: tuple[str, ...] = ("kv_b_proj",)  # linears that are not quantised
     for_a3: bool = False  # by its README
-    shares_experts: bool = False  # each rank has some of the experts; else a part of every expert
-    parallel: Mapping[str, int] = field(default_factory=dict)  # sizes of groups that are not all ranks
-    is_in_transformers: bool = True  # else its weights are those its runner makes up, and only graphs are compared
-    in_graphs: str = ""  # what it computes by other operators there than eagerly, by its own choice
-    has_own_runner: bool = False  # in its folder, with settings of another form
+    shares_experts: bool = False  # each rank has some experts, otherwise a part of every expert
+    parallel: Mapping[str, int] = field(default_factory=dict)  # sizes of groups smaller than all ranks
+    is_in_transformers: bool = True  # otherwise dummy weights, and only graphs are compared
+    in_graphs: str = ""  # operators that the recipe uses in graphs only
+    has_own_runner: bool = False  # in its folder, with its own settings format
 
 
 _COMMON = {

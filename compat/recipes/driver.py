@@ -1,9 +1,8 @@
-"""Runs a recipe's own runner from its checkout and keeps the logits of every step: `driver.py checkout settings out`.
+"""Runs a recipe's own runner and saves the logits of every step: `driver.py checkout settings out`.
 
-For `graph-quant run`, alone or with --ranks. The recipe runs as it stands; what its worker returns is kept as well,
-and eagerly also what it routes to which experts.
-With RECIPE_FUSION=off TorchAir does not fuse operators by patterns, which gives other bits where a fused kernel rounds
-less. With RECIPE_ROWS=on weights of float32 that are turned are laid out in rows, as inputs of a GE graph are.
+For `graph-quant run`, alone or with --ranks. The recipe runs unchanged; its worker's results are recorded, and in eager
+mode its expert routing. RECIPE_FUSION=off disables TorchAir's pattern fusion, whose kernels round less.
+RECIPE_ROWS=on makes transposed float32 weights row-major, as inputs of a GE graph are.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import torch
 import torch_npu  # loads recipes_extension, too
 import yaml
 
-# What sends tokens to experts: the tokens come first, and these say to which.
+# Routing operators, whose first argument is the tokens, and the name of their argument for the experts.
 _ROUTING = {"npu_moe_init_routing_v2": "expert_idx", "npu_moe_distribute_dispatch_v2": "expert_ids"}
-_MADE_UP = 0.1
+_DUMMY_RANGE = 0.1
 
 
 Step = dict[str, Any]
@@ -30,7 +29,7 @@ Routing = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def main(checkout: str, settings: str, out: str) -> None:
-    """Run the recipe that ``settings``, its own YAML file, describe."""
+    """Run the recipe that the YAML file ``settings`` describes."""
     sys.path.insert(0, checkout)
     os.environ.setdefault("RES_PATH", str(Path(out).parent))
     os.environ["RECIPES"] = checkout
@@ -56,18 +55,18 @@ def _with_executor(settings: str, is_eager: bool, steps: list[Step]) -> None:
     from executor.core.model_worker import model_worker
     from executor.offline import infer
 
-    if "RANK" not in os.environ:  # the runner asks for a group also where it is alone
+    if "RANK" not in os.environ:  # the runner needs a group even for one rank
         torch.distributed.init_process_group("hccl", store=torch.distributed.HashStore(), rank=0, world_size=1)
     routed: Routing = []
     if is_eager:
-        _keep_routing(routed)
-    _make_up_larger_weights()
+        _record_routing(routed)
+    _enlarge_dummy_weights()
     inference = model_worker.ModelWorker.inference
 
     def keeping(self: Any, model_inputs: Any, is_prefill: bool, *args: Any, **kwargs: Any) -> Any:
         routed.clear()
         if os.environ.get("RECIPE_ROWS") == "on":
-            _lay_in_rows(self.model)
+            _make_row_major(self.model)
         result = inference(self, model_inputs, is_prefill, *args, **kwargs)
         output = result[0]
         logits = output[0] if isinstance(output, tuple) else output
@@ -84,7 +83,7 @@ def _with_executor(settings: str, is_eager: bool, steps: list[Step]) -> None:
 
 
 def _with_own_runner(folder: Path, settings: str, steps: list[Step]) -> None:
-    """A recipe with a runner of its own, on prompts of one length."""
+    """Run a recipe with its own runner, on prompts of one length."""
     from executor.model_runner import ModelRunner
 
     sys.path.insert(0, str(folder))
@@ -107,13 +106,13 @@ def _with_own_runner(folder: Path, settings: str, steps: list[Step]) -> None:
 
 
 def _ends(about: Any) -> list[int]:
-    """Where each prompt ends among the tokens of a prefill."""
+    """Return the end of each prompt among the tokens of a prefill."""
     if about.actual_seq_lengths_cu_list_q is not None:
         return list(about.actual_seq_lengths_cu_list_q)
     return [int(end) for end in about.actual_seq_lengths_cu_q]
 
 
-def _keep_routing(routed: Routing) -> None:
+def _record_routing(routed: Routing) -> None:
     for name, experts in _ROUTING.items():
         called = getattr(torch_npu, name)
 
@@ -125,15 +124,15 @@ def _keep_routing(routed: Routing) -> None:
         setattr(torch_npu, name, call)
 
 
-def _make_up_larger_weights() -> None:
-    """What the runner makes up without a checkpoint is within 0.001 of 0: too little to tell results apart."""
+def _enlarge_dummy_weights() -> None:
+    """Enlarge dummy weights: the runner's own are within 0.001 of 0, too small to distinguish results."""
     from executor.model_loader import dummy_loader
 
-    made_up = dummy_loader.initialize_dummy_weights
-    dummy_loader.initialize_dummy_weights = partial(made_up, low=-_MADE_UP, high=_MADE_UP)
+    initialize = dummy_loader.initialize_dummy_weights
+    dummy_loader.initialize_dummy_weights = partial(initialize, low=-_DUMMY_RANGE, high=_DUMMY_RANGE)
 
 
-def _lay_in_rows(model: torch.nn.Module) -> None:
+def _make_row_major(model: torch.nn.Module) -> None:
     for parameter in model.parameters():
         if parameter.dtype == torch.float32 and not parameter.is_contiguous():
             parameter.data = parameter.data.contiguous()
@@ -145,10 +144,12 @@ def _without_fusion() -> None:
 
     for module, holder in ((torchair, "experimental_config"), (npugraph_ex, "")):
         kind = module.configs.compiler_config.CompilerConfig
-        made = kind.__init__
+        original_init = kind.__init__
 
-        def init(self: Any, *args: Any, made: Any = made, holder: str = holder, **kwargs: Any) -> None:
-            made(self, *args, **kwargs)
+        def init(
+            self: Any, *args: Any, original_init: Any = original_init, holder: str = holder, **kwargs: Any
+        ) -> None:
+            original_init(self, *args, **kwargs)
             (getattr(self, holder) if holder else self).pattern_fusion_pass.value = False
 
         kind.__init__ = init

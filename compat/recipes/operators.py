@@ -1,7 +1,7 @@
-"""Which operators each recipe names, and which are not served here: `python -m compat.recipes.operators CHECKOUT`.
+"""Lists the operators that each recipe names, and those not supported: `python -m compat.recipes.operators CHECKOUT`.
 
-Read from the text, so also of branches that another chip takes; a recipe that names an operator which is not served may
-run all the same.
+The source text is searched, including branches for other chips, so a recipe that names an unsupported operator may
+still run.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _OWN = re.compile(r"_?npu_\w+|scatter_update_?")
 
 
 def named(folder: Path) -> set[str]:
-    """The operators that the files below ``folder`` call; those of another namespace with it."""
-    found = set()
+    """Return the operators that files below ``folder`` call; those of other namespaces are prefixed with it."""
+    names = set()
     for path in sorted(folder.rglob("*.py")):
         for call in _CALLED.finditer(path.read_text(encoding="utf-8", errors="replace")):
             name, space = call["name"], call["space"]
             if space == "custom":
-                found.add(f"custom::{name}")
+                names.add(f"custom::{name}")
             elif space or _OWN.fullmatch(name):
-                found.add(name)
-    return found
+                names.add(name)
+    return names
 
 
-def to_markdown(recipes: Mapping[str, Iterable[str]], served: set[str]) -> str:
-    """A line for each recipe that names operators."""
+def to_markdown(recipes: Mapping[str, Iterable[str]], supported: set[str]) -> str:
+    """Return a table with a row for each recipe that names operators."""
     lines = ["| recipe | operators | not supported |", "|---|---|---|"]
     for recipe, names in recipes.items():
         if all_of_it := sorted(names):
-            missing = wrap(", ".join(f"`{name}`" for name in all_of_it if name not in served), _WIDTH) or [""]
+            missing = wrap(", ".join(f"`{name}`" for name in all_of_it if name not in supported), _WIDTH) or [""]
             lines.append(f"| {recipe} | {len(all_of_it)} | {missing[0]} |")
             lines += [f"| | | {more} |" for more in missing[1:]]
     return "\n".join(lines)
@@ -49,9 +49,9 @@ def main(checkout: str) -> None:
     import torch_npu  # noqa: F401
     from graph_quant.meta import RECORDS
 
-    served = {name.partition("::")[2].partition(".")[0] for name in RECORDS.names()}
+    supported = {name.partition("::")[2].partition(".")[0] for name in RECORDS.names()}
     models = sorted(path for path in (Path(checkout) / "models").iterdir() if path.is_dir())
-    print(to_markdown({path.name: named(path) for path in models}, served))
+    print(to_markdown({path.name: named(path) for path in models}, supported))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Tiny models for the recipes' own runner: a configuration, a tokenizer of bytes, and settings.
+"""Tiny models for the recipes' own runner: a configuration, a byte tokenizer, and settings.
 
-Their checkpoints are those that transformers wrote, with random weights, or what quantising them gives.
+Checkpoints are written by transformers with random weights, and quantised if the recipe is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PROMPT, _NEW, _BATCH = 64, 4, 2
 
 
 def write(recipe: Recipe, mode: str, folder: Path, ranks: int = 1) -> Path:
-    """The model's folder and the runner's settings for it; returns the settings."""
+    """Write the model's folder and the runner's settings; return the path of the settings."""
     tokens = _tokenizer(folder)
     ids = {"eos_token_id": tokens - 2, "bos_token_id": tokens - 1, "pad_token_id": tokens - 1}
     config = {**recipe.config, **ids}
@@ -90,18 +90,18 @@ def _groups(ranks: int, *parts: str) -> dict[str, int]:
 
 
 def _plain(recipe: Recipe, folder: Path) -> Path:
-    """Where the weights are that transformers can read."""
+    """Return the folder of the weights that transformers can read."""
     return folder if recipe.bits is None else folder / "plain"
 
 
 def reference(recipe: Recipe, folder: Path) -> nn.Module:
-    """The model in transformers in float32, with the weights in ``folder``."""
+    """Return the transformers model in float32, with the weights in ``folder``."""
     model: nn.Module = AutoModelForCausalLM.from_pretrained(_plain(recipe, folder), dtype=torch.float32)
     return model.eval()
 
 
 def last_logits(model: nn.Module, prompt: list[int]) -> torch.Tensor:
-    """What ``model`` computes for the last token of a prompt."""
+    """Return the logits of the last token of a prompt."""
     with torch.no_grad():
         logits: torch.Tensor = model(torch.tensor([prompt])).logits[0, -1]
     return logits
@@ -116,17 +116,17 @@ def _weights(folder: Path, config: Mapping[str, Any]) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name:
-                # Some models add 1 to what they store. Twice as large, queries and keys would leave softmax one token.
+                # Some models add 1 to the stored weight. Doubled queries and keys would make softmax one-hot.
                 middle = 0.0 if name.endswith("weight") and not parameter.any() else 1.0
                 parameter.uniform_(middle - 0.5, middle + 0.5)
             else:
                 parameter.normal_(0, 0.05)
     model.save_pretrained(folder)
-    (folder / "config.json").write_text(written)  # as the recipe spells it
+    (folder / "config.json").write_text(written)  # in the recipe's spelling
 
 
 def _quantisation(recipe: Recipe, weight_bits: int, activation_bits: int) -> dict[str, Any]:
-    """As compressed-tensors describes it. Four bits are for the experts alone, as the recipe has it."""
+    """Return the configuration of compressed-tensors; only experts have 4 bits, as in the recipe."""
 
     def group(bits: int, targets: list[str]) -> dict[str, Any]:
         weights = {"num_bits": bits, "strategy": "channel", "symmetric": True, "dynamic": False, "type": "int"}
@@ -148,13 +148,13 @@ def _quantisation(recipe: Recipe, weight_bits: int, activation_bits: int) -> dic
 
 
 def _tokenizer(folder: Path) -> int:
-    """A token for each byte, and three more; returns how many there are."""
+    """Write a tokenizer with a token for each byte and three special ones; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
-    vocabulary = {token: place for place, token in enumerate([*sorted(pre_tokenizers.ByteLevel.alphabet()), *_SPECIAL])}
-    made = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token=_SPECIAL[1], pad_token=_SPECIAL[2])
+    vocabulary = {token: index for index, token in enumerate([*sorted(pre_tokenizers.ByteLevel.alphabet()), *_SPECIAL])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=_SPECIAL[1], pad_token=_SPECIAL[2])
     fast.chat_template = _TEMPLATE
     fast.save_pretrained(folder)
     return len(vocabulary)

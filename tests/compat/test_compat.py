@@ -1,4 +1,4 @@
-"""Other people's files are found, run apart, judged and compared with the last table."""
+"""compat: files of other projects are found, run in their own processes, and compared with the last table."""
 
 import json
 import signal
@@ -10,11 +10,19 @@ from pathlib import Path
 import pytest
 
 from compat.documents import examples, runnable
-from compat.outcome import TOO_LONG, Outcome, Verdict, a_rank_failed, judged, of_process, reason_in
+from compat.outcome import (
+    TOO_LONG,
+    Outcome,
+    Verdict,
+    classify_error,
+    extract_reason,
+    has_failed_rank,
+    outcome_of_process,
+)
 from compat.runner import Limits, run
 from compat.suites import SUITES
-from compat.table import has_passed, steps_back, to_json, to_markdown, with_the_rest
-from compat.worker import Sample, Stop
+from compat.table import has_passed, merge_with_table, regressions, to_json, to_markdown
+from compat.worker import Sample, TimeLimit
 
 ROOT = Path(__file__).parents[2]
 PAGE = """
@@ -48,28 +56,28 @@ int main() {}
 def test_examples_are_programs_without_prompts_and_output(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "page.md").write_text(PAGE)
-    found = {each.name: each for each in examples(tmp_path)}
-    assert list(found) == ["folder/page-0", "folder/page-1", "folder/page-2"]
-    assert found["folder/page-0"].code.endswith("print(torch.ones(2).npu().sum())\n")
-    assert found["folder/page-1"].code == "import torch\nx = torch.ones(2)\nx\n"
-    assert [each.of_ranks for each in found.values()] == [False, False, True]
-    assert not any(each.for_a3 for each in found.values())
+    by_name = {example.name: example for example in examples(tmp_path)}
+    assert list(by_name) == ["folder/page-0", "folder/page-1", "folder/page-2"]
+    assert by_name["folder/page-0"].code.endswith("print(torch.ones(2).npu().sum())\n")
+    assert by_name["folder/page-1"].code == "import torch\nx = torch.ones(2)\nx\n"
+    assert [example.of_ranks for example in by_name.values()] == [False, False, True]
+    assert not any(example.for_a3 for example in by_name.values())
 
 
-def test_what_a_page_says_of_chips_is_read(tmp_path: Path) -> None:
+def test_the_chips_of_a_page_are_read(tmp_path: Path) -> None:
     chips = "| <term>Atlas A3 训练系列产品</term> | {} |\n"
     for name, mark in (("with", "√"), ("without", "×")):
         (tmp_path / f"{name}.md").write_text(chips.format(mark) + PAGE, encoding="utf-8")
-    assert {each.name for each in examples(tmp_path) if each.for_a3} == {"with-0", "with-1", "with-2"}
+    assert {example.name for example in examples(tmp_path) if example.for_a3} == {"with-0", "with-1", "with-2"}
 
 
 @pytest.mark.parametrize("printed", ["group_0\ngroup_0", "y: tensor([1.,\n 2.])", "(tensor([1.]), 2)", "tensor(1)"])
-def test_what_is_printed_below_a_program_is_left_out(printed: str) -> None:
+def test_printed_output_below_a_program_is_removed(printed: str) -> None:
     program = "import torch\ny = torch.ones(2)\nprint(y, z)\ny\n"
     assert runnable(program + printed) == program
 
 
-def test_a_block_that_is_no_program_is_none() -> None:
+def test_a_block_that_is_no_program_gives_an_empty_string() -> None:
     assert runnable("npu_x(Tensor x) -> Tensor\nimport torch") == ""
 
 
@@ -77,7 +85,7 @@ def test_a_block_that_is_no_program_is_none() -> None:
     ("code", "output", "verdict", "reason"),
     [
         (0, "", Verdict.PASSED, ""),
-        (None, "", Verdict.LATE, ""),
+        (None, "", Verdict.TIMED_OUT, ""),
         (-11, "", Verdict.CRASHED, "signal 11"),
         (1, "Traceback\nValueError: no\n", Verdict.FAILED, "ValueError: no"),
         (
@@ -89,22 +97,22 @@ def test_a_block_that_is_no_program_is_none() -> None:
     ],
     ids=["passed", "late", "crashed", "failed", "refused"],
 )
-def test_an_outcome_is_judged_by_how_a_process_ends(code, output, verdict, reason) -> None:
-    assert of_process("x", code, output) == Outcome("x", verdict, reason)
+def test_the_exit_code_decides_the_verdict(code, output, verdict, reason) -> None:
+    assert outcome_of_process("x", code, output) == Outcome("x", verdict, reason)
 
 
-def test_an_example_whose_ranks_fail_has_failed_whatever_it_says() -> None:
-    assert a_rank_failed("Process SpawnProcess-3:\nTraceback (most recent call last):\nrun npu success.\n")
-    assert reason_in("ValueError: no\nRuntimeError: subprocess 7 failed with exitcode 1\n") == "ValueError: no"
-    assert not a_rank_failed("Process 3: ready\nrun npu success.\n")
+def test_a_failed_rank_is_detected_in_spite_of_success_messages() -> None:
+    assert has_failed_rank("Process SpawnProcess-3:\nTraceback (most recent call last):\nrun npu success.\n")
+    assert extract_reason("ValueError: no\nRuntimeError: subprocess 7 failed with exitcode 1\n") == "ValueError: no"
+    assert not has_failed_rank("Process 3: ready\nrun npu success.\n")
 
 
-def test_a_reason_names_no_folder_of_this_machine() -> None:
-    assert reason_in("OSError: /some/where/else/lib.so: at 0x7fff12") == "OSError: …/lib.so: at 0x…"
+def test_a_reason_contains_no_paths_of_this_machine() -> None:
+    assert extract_reason("OSError: /some/where/else/lib.so: at 0x7fff12") == "OSError: …/lib.so: at 0x…"
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("output", "reason"),
     [
         (
             "ImportError while importing module 'x'.\nE   ModuleNotFoundError: No module named 'y'\n[+4 more lines]",
@@ -117,63 +125,63 @@ def test_a_reason_names_no_folder_of_this_machine() -> None:
     ],
     ids=["import", "fixture"],
 )
-def test_a_reason_is_what_pytest_says(told: str, reason: str) -> None:
-    assert reason_in(told) == reason
+def test_a_reason_is_extracted_from_pytest_output(output: str, reason: str) -> None:
+    assert extract_reason(output) == reason
 
 
-def test_a_reason_is_found_behind_the_numbers_of_ranks() -> None:
-    told = (
+def test_a_reason_is_extracted_from_lines_with_rank_prefixes() -> None:
+    output = (
         "[rank 1] [rank1]: my.Refusal: npu_x: no\n[rank 1] [ERROR] unknown exception\ngraph-quant run: rank 1 ended\n"
     )
-    assert reason_in(told) == "my.Refusal: npu_x: no"
+    assert extract_reason(output) == "my.Refusal: npu_x: no"
 
 
-def test_a_reason_is_what_the_operator_said_of_a_traced_call() -> None:
-    told = (
+def test_a_refusal_inside_a_dynamo_error_is_extracted() -> None:
+    output = (
         "torch._dynamo.exc.TorchRuntimeError: RuntimeError when making fake tensor call\n"
         "  Explanation: Dynamo failed to run FX node with fake tensors: call npu.x(*()): got Refusal('npu_x: no')\n"
     )
-    assert reason_in(told) == "Refusal: npu_x: no"
-    assert judged(told) is Verdict.REFUSED
+    assert extract_reason(output) == "Refusal: npu_x: no"
+    assert classify_error(output) is Verdict.REFUSED
 
 
-def test_a_reason_is_what_the_operator_said_of_a_replay() -> None:
-    told = "RuntimeError: replay: AclmdlRIExecuteAsync, error code is 107000\n{}\n[DEBUG] more\n"
-    refused = told.format("replay: npu::npu_x (kernel 0): npu_x: lengths must add up to 2, got 3")
-    assert reason_in(refused) == "Refusal: npu_x: lengths must add up to 2, got 3"
-    assert judged(refused) is Verdict.REFUSED
-    assert judged(told.format("replay: npu::npu_x (kernel 0): no memory")) is Verdict.FAILED
+def test_a_refusal_inside_a_replay_error_is_extracted() -> None:
+    output = "RuntimeError: replay: AclmdlRIExecuteAsync, error code is 107000\n{}\n[DEBUG] more\n"
+    refused = output.format("replay: npu::npu_x (kernel 0): npu_x: lengths must add up to 2, got 3")
+    assert extract_reason(refused) == "Refusal: npu_x: lengths must add up to 2, got 3"
+    assert classify_error(refused) is Verdict.REFUSED
+    assert classify_error(output.format("replay: npu::npu_x (kernel 0): no memory")) is Verdict.FAILED
 
 
-def test_a_step_back_is_told_and_other_suites_are_kept() -> None:
+def test_a_regression_is_reported_and_other_suites_are_kept() -> None:
     old = {
         "one": [Outcome("a", Verdict.PASSED), Outcome("b", Verdict.FAILED, "why")],
         "two": [Outcome("c", Verdict.PASSED)],
     }
     before = json.loads(to_json(old, {"torch": "2"}))
     new = {"one": [Outcome("a", Verdict.FAILED, "now"), Outcome("b", Verdict.FAILED)]}
-    assert list(steps_back(before, new)) == ["one: a passed before and now: failed now"]
-    merged = with_the_rest(before, new)
+    assert list(regressions(before, new)) == ["one: a passed before and now: failed now"]
+    merged = merge_with_table(before, new)
     assert merged["two"] == old["two"]
     assert "| one | 2 | 0 | 0 | 2 | 0 | 0 | 0 |" in to_markdown(merged, {"torch": "2"})
     assert [has_passed(before, "one", name) for name in ("a", "b", "c")] == [True, False, False]
     compared = to_markdown({"one": [Outcome("a", Verdict.PASSED, "equal")]}, {})
     assert "## one: what passes\n\n| what | compared |\n|---|---|\n| a | equal |\n" in compared
-    part = with_the_rest(before, {"one": [Outcome("b", Verdict.PASSED)]}, is_part=True)
+    part = merge_with_table(before, {"one": [Outcome("b", Verdict.PASSED)]}, is_part=True)
     assert part == {"one": [old["one"][0], Outcome("b", Verdict.PASSED)], "two": old["two"]}
 
 
-def test_a_file_that_is_run_again_leaves_nothing_of_its_last_run() -> None:
+def test_rerunning_a_file_replaces_all_its_old_outcomes() -> None:
     stopped, run_through = [Outcome("x.py", Verdict.CRASHED)], [Outcome("x.py::test", Verdict.PASSED)]
     other = Outcome("y.py", Verdict.FAILED)
     before = json.loads(to_json({"one": [*stopped, other]}, {}))
-    assert with_the_rest(before, {"one": run_through}, is_part=True)["one"] == [other, *run_through]
+    assert merge_with_table(before, {"one": run_through}, is_part=True)["one"] == [other, *run_through]
     before = json.loads(to_json({"one": [*run_through, other]}, {}))
-    assert with_the_rest(before, {"one": stopped}, is_part=True)["one"] == [other, *stopped]
-    assert list(steps_back(before, {"one": stopped})) == ["one: x.py passed before and now: crashed"]
+    assert merge_with_table(before, {"one": stopped}, is_part=True)["one"] == [other, *stopped]
+    assert list(regressions(before, {"one": stopped})) == ["one: x.py passed before and now: crashed"]
 
 
-def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(tmp_path: Path) -> None:
+def test_the_command_isolates_jobs_and_writes_no_regression(tmp_path: Path) -> None:
     pages = tmp_path / "op-plugin" / "docs" / "zh" / "custom_APIs"
     pages.mkdir(parents=True)
     (pages / "page.md").write_text(PAGE)
@@ -211,14 +219,14 @@ def test_the_command_runs_each_in_a_process_of_its_own_and_writes_no_step_back(t
 
 
 @pytest.mark.parametrize(("count", "left"), [(3, [0, 3, 6]), (10, list(range(10))), (20, list(range(10)))])
-def test_a_sample_is_taken_evenly(count: int, left: list[object]) -> None:
+def test_a_sample_is_evenly_spaced(count: int, left: list[object]) -> None:
     items: list[object] = list(range(10))
     Sample(count).pytest_collection_modifyitems(items)
     assert items == left
 
 
-def test_a_test_that_takes_for_ever_is_stopped_alone() -> None:
-    stop = Stop(0.02, least=0.3)  # on a busy machine a moment is long
+def test_a_test_beyond_its_time_limit_is_stopped() -> None:
+    stop = TimeLimit(0.02, least=0.3)  # on a busy machine a moment is long
     stop.pytest_runtest_setup()
     with pytest.raises(TimeoutError, match=TOO_LONG):
         time.sleep(60)
@@ -227,8 +235,8 @@ def test_a_test_that_takes_for_ever_is_stopped_alone() -> None:
     time.sleep(0.4)
 
 
-def test_each_test_has_half_of_the_time_that_is_left() -> None:
-    stop = Stop(1000)
+def test_each_test_gets_half_of_the_remaining_time() -> None:
+    stop = TimeLimit(1000)
     for most in (500, 500):
         stop.pytest_runtest_setup()
         left, _ = signal.getitimer(signal.ITIMER_REAL)
@@ -241,43 +249,43 @@ def test_each_test_has_half_of_the_time_that_is_left() -> None:
     assert 190 < left <= 200
 
 
-def test_ranks_that_ask_for_no_count_have_devices(tmp_path: Path) -> None:
+def test_ranks_that_do_not_check_the_device_count_get_devices(tmp_path: Path) -> None:
     tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
     tests.mkdir(parents=True)
     ranks = "# Ascend910_93\ntorch_npu.npu.set_device(rank)\n"
     (tests / "test_ranks.py").write_text(ranks)
     (tests / "test_count.py").write_text(f"# skipIfUnsupportMultiNPU(8)\n{ranks}")
-    suite = next(each for each in SUITES if each.name == "op-plugin-a3")
+    suite = next(suite for suite in SUITES if suite.name == "op-plugin-a3")
     assert [dict(job.environment).get("GRAPH_QUANT_DEVICES") for job in suite.jobs(tmp_path)] == [None, "16"]
 
 
-def test_a_pool_of_processes_is_not_forked(tmp_path: Path) -> None:
+def test_tests_with_process_pools_are_not_forked(tmp_path: Path) -> None:
     tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
     tests.mkdir(parents=True)
     (tests / "test_pool.py").write_text("from multiprocessing import Pool\n")
     (tests / "test_x.py").write_text("import torch\n")
-    suite = next(each for each in SUITES if each.name == "op-plugin")
+    suite = next(suite for suite in SUITES if suite.name == "op-plugin")
     assert [bool(job.environment) for job in suite.jobs(tmp_path)] == [True, False]
 
 
-def test_files_for_another_chip_are_run_as_on_that_chip(tmp_path: Path) -> None:
+def test_files_for_a3_run_with_an_a3_chip(tmp_path: Path) -> None:
     tests = tmp_path / "op-plugin" / "test" / "test_custom_ops"
     tests.mkdir(parents=True)
     (tests / "test_x.py").write_text(
         "import torch_npu\ndef test_name():\n    assert 'Ascend910_93' in torch_npu.npu.get_device_name()\n"
     )
     (tests / "test_y.py").write_text("def test_nothing(): pass\n")
-    suite = next(each for each in SUITES if each.name == "op-plugin-a3")
+    suite = next(suite for suite in SUITES if suite.name == "op-plugin-a3")
     [(_, outcomes)] = run(suite.jobs(tmp_path), Limits(240, 8), 1)
     assert outcomes == [Outcome("test_x.py::test_name", Verdict.PASSED)]
 
 
-def test_reasons_to_skip_are_counted() -> None:
-    told = to_markdown({"one": [Outcome(name, Verdict.SKIPPED, "another chip") for name in "ab"]}, {})
-    assert "## one: why tests skip themselves\n\n| tests | why |\n|---|---|\n| 2 | another chip |\n" in told
+def test_skip_reasons_are_counted() -> None:
+    page = to_markdown({"one": [Outcome(name, Verdict.SKIPPED, "another chip") for name in "ab"]}, {})
+    assert "## one: why tests skip themselves\n\n| tests | why |\n|---|---|\n| 2 | another chip |\n" in page
 
 
-def test_a_folder_without_checkouts_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_without_checkouts_is_a_one_line_error(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "compat", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
     )

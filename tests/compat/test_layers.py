@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from compat.layers import CASES, OF_ANOTHER_CHIP
-from compat.layers.uncovered_methods import without_a_case
+from compat.layers import ASCEND950_ONLY, CASES
+from compat.layers.uncovered_methods import uncovered_methods
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = {"vllm-ascend": "GRAPH_QUANT_VLLM_ASCEND", "sglang": "GRAPH_QUANT_SGLANG"}
@@ -19,7 +19,7 @@ RUN = """
 import sys, graph_quant
 from pathlib import Path
 from compat.layers import check
-print("share of the bound:", check(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
+print("error relative to the bound:", check(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
 """
 # A framework in one file: a method that multiplies as it should, and one that forgets the scale.
 METHOD = """
@@ -54,9 +54,9 @@ def run(project: str, checkout: Path, case: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize(("project", "case"), [(project, case) for project in CASES for case in CASES[project]])
-def test_a_layer_of_a_checkout_computes_what_its_weights_mean(project: str, case: str) -> None:
+def test_a_layer_of_a_checkout_is_within_its_error_bound(project: str, case: str) -> None:
     done = run(project, checkout_of(project), case)
-    if case in OF_ANOTHER_CHIP[project]:
+    if case in ASCEND950_ONLY[project]:
         assert "graph_quant.refusals.Refusal" in done.stderr
     else:
         assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def test_a_layer_of_a_checkout_computes_what_its_weights_mean(project: str, case
 
 @pytest.mark.parametrize("project", CASES)
 def test_every_method_of_a_checkout_has_a_case(project: str) -> None:
-    assert without_a_case(project, checkout_of(project)) == []
+    assert uncovered_methods(project, checkout_of(project)) == []
 
 
 def test_a_method_without_a_case_is_named(tmp_path: Path) -> None:
@@ -73,15 +73,15 @@ def test_a_method_without_a_case_is_named(tmp_path: Path) -> None:
     (methods / "new.py").write_text(
         "class Base: pass\nclass AscendW2A2Method(Base): pass\nclass AscendW8A16LinearMethod: pass\n"
     )
-    assert without_a_case("vllm-ascend", tmp_path) == ["AscendW2A2Method"]
+    assert uncovered_methods("vllm-ascend", tmp_path) == ["AscendW2A2Method"]
 
 
 @pytest.mark.parametrize("right", [True, False])
-def test_a_wrong_layer_is_told(right: bool, tmp_path: Path) -> None:
+def test_a_wrong_layer_is_reported(right: bool, tmp_path: Path) -> None:
     methods = tmp_path / "vllm_ascend" / "quantization" / "methods"
     methods.mkdir(parents=True)
     (methods / "base.py").write_text("class Base: pass\n")
     (methods / "w8a16.py").write_text(METHOD.format(right=right))
     done = run("vllm-ascend", tmp_path, "W8A16 linear")
     assert (done.returncode == 0) is right, done.stderr
-    assert right or "of what quantisation may cost" in done.stderr
+    assert right or "times the quantisation bound" in done.stderr

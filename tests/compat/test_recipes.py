@@ -1,4 +1,4 @@
-"""What the recipes' driver brings along: checkpoints that mean what is compared, and an operator of their extension."""
+"""The recipes' driver: quantised checkpoints, the operator of their extension, and routing."""
 
 import subprocess
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from compat.recipes.checkpoint import quantise
 from compat.recipes.operators import named, to_markdown
-from compat.recipes.routing import OtherRouting, Routed, routed_alike
+from compat.recipes.routing import Routed, RoutingMismatchError, same_routing
 
 PLUGIN = Path(__file__).parents[2] / "compat" / "recipes" / "plugin"
 LINEAR, EXPERT = "model.layers.0.self_attn.q_proj", "model.layers.1.mlp.experts.0.gate_proj"
@@ -40,7 +40,7 @@ for wrong in (x.half(), torch.zeros(6, 48).bfloat16()):
 """
 
 
-def test_quantised_checkpoints_mean_what_is_left_beside_them(tmp_path: Path) -> None:
+def test_quantised_checkpoints_equal_their_dequantised_copies(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     weights = {f"{LINEAR}.weight": torch.randn(8, 16), f"{EXPERT}.weight": torch.randn(8, 16)}
@@ -80,7 +80,7 @@ class TopRouter(nn.Module):
 
 
 class Routing(nn.Module):
-    """Each token times the number of its largest channel, plus 1."""
+    """A router that chooses the index of the largest channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,10 +90,10 @@ class Routing(nn.Module):
         return x * (self.router(x)[1] + 1)
 
 
-def test_a_tie_is_decided_as_the_recipe_did_and_nothing_else_is() -> None:
+def test_only_ties_between_experts_follow_the_recipe() -> None:
     model, own = Routing(), torch.tensor([[1.0, 0.99], [0.2, 0.9]])
     rounded, experts = torch.tensor([[0.98, 0.99], [0.2, 0.9]]), torch.tensor([[1], [1]], dtype=torch.int32)
-    with routed_alike(model, [Routed(rounded, experts)], bound=0.05):
+    with same_routing(model, [Routed(rounded, experts)], bound=0.05):
         assert torch.equal(model(own), own * 2)
     assert torch.equal(model(own), own * torch.tensor([[1], [2]]))
     for wrong, message in (
@@ -101,13 +101,16 @@ def test_a_tie_is_decided_as_the_recipe_did_and_nothing_else_is() -> None:
         (Routed(rounded * 1.2, experts), r"what the recipe routed is off by 0\.19\d of the largest"),
         (Routed(rounded, experts).of(0, 1), r"the recipe routed \(1, 2\), transformers \(2, 2\)"),
     ):
-        with pytest.raises(OtherRouting, match=message), routed_alike(model, [wrong], bound=0.05):
+        with pytest.raises(RoutingMismatchError, match=message), same_routing(model, [wrong], bound=0.05):
             model(own)
-    with pytest.raises(OtherRouting, match="the recipe routed 0 times, transformers 1"), routed_alike(model, [], 0.05):
+    with (
+        pytest.raises(RoutingMismatchError, match="the recipe routed 0 times, transformers 1"),
+        same_routing(model, [], 0.05),
+    ):
         pass
 
 
-def test_a_recipe_is_told_by_the_operators_that_it_names(tmp_path: Path) -> None:
+def test_the_operators_that_a_recipe_names_are_listed(tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(
         "y = torch_npu.npu_swiglu(x)\nz = torch.ops.npu.npu_x (y)\ntorch.ops.custom.own(z)\ntorch_npu.npu.device(0)\n"
     )

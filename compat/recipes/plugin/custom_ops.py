@@ -1,6 +1,6 @@
-"""The recipes' own extension, by the name that their models import: records stand in for what it has in C++.
+"""The recipes' extension under the name that their models import; records replace its C++ part.
 
-RECIPES is the checkout; without it, the folder that one is in.
+The environment variable RECIPES names the checkout; default: the current folder.
 """
 
 import os

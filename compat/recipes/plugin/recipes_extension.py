@@ -1,7 +1,7 @@
-"""The operator that W4A8 needs of the recipes' own extension, whose C++ part is built against CANN.
+"""The operator of the recipes' extension that W4A8 needs; its C++ part is built against CANN.
 
-It stands here as a record, which a package of one's own brings: this folder is one, for PYTHONPATH. The converter is
-the extension's, in the checkout.
+It is declared as a record, as an external package would: put this folder on PYTHONPATH. The converter is the
+extension's, in the checkout.
 
 ``npu_swiglu_clip_quant`` gates rows, bounds each by its largest magnitude times the alpha of its group, and quantises
 it. In float32, with a rounding after each operation: ``bound = absmax(s) * alpha``, ``scale = bound * (1 / 127)`` and
@@ -37,7 +37,7 @@ torch.library.define(
 def swiglu_clip_quant(
     x: Tensor, group_index: Tensor, group_alpha: Tensor, activate_left: bool
 ) -> tuple[Tensor, Tensor]:
-    """The quantised rows, and the scale of each."""
+    """Return the quantised rows and their scales."""
     rows = apply_swiglu(x.float(), activate_left, 0, 0.0, 1.0, 0.0)
     owner = owners(_NAME, "group_index", group_index, COUNTS, group_index.size(0), x.size(0))
     alpha = group_alpha.index_select(0, owner.clamp(min=0)).unsqueeze(-1)
@@ -57,7 +57,7 @@ def rules_of_swiglu_clip_quant(
     quant_mode: int,
     clamp_mode: int,
 ) -> Plan:
-    """The plan of a call that the extension's document allows; any other call is refused."""
+    """Return the plan of a call; raise if the extension's document does not allow it."""
     rules.rank("x", x, 2)
     rules.dtype("x", x, (torch.bfloat16,))
     width = x.size(1)
@@ -82,12 +82,12 @@ def swiglu_clip_quant_node(
     quant_mode: str = "dynamic",  # noqa: ARG001
     clamp_mode: int = 1,  # noqa: ARG001
 ) -> tuple[Tensor, Tensor]:
-    """The GE node of it, as the extension's converter builds it."""
+    """Return the GE node, as the extension's converter builds it."""
     return swiglu_clip_quant(x, group_index, group_alpha, activate_left)
 
 
 def install(checkout: Path) -> None:
-    """Do what importing the extension does: put the operator beside torch_npu's, and let TorchAir lower it."""
+    """Register the operator next to torch_npu's, and its converter with TorchAir, as importing the extension does."""
     import torch_npu
 
     setattr(torch_npu, _NAME, getattr(torch.ops.custom, _NAME))
