@@ -42,8 +42,8 @@ def _ratios(dtype: torch.dtype) -> dict[str, Any]:
     }
 
 
-def _contiguous(*given: torch.Tensor) -> Callable[[], object]:
-    query, key, value = (each.npu() for each in given)
+def _contiguous(*tensors: torch.Tensor) -> Callable[[], object]:
+    query, key, value = (tensor.npu() for tensor in tensors)
     return lambda: torch_npu.npu_fused_infer_attention_score(
         query, key, value, num_heads=HEADS, input_layout="BNSD", scale=WIDTH**-0.5
     )
@@ -53,8 +53,8 @@ def _in_blocks(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> C
     """The same tokens, their blocks in an order of chance."""
     order = torch.randperm(TOKENS // BLOCK)
     caches = []
-    for each in (key, value):
-        blocks = each[0].unflatten(1, (-1, BLOCK)).transpose(0, 1)
+    for tensor in (key, value):
+        blocks = tensor[0].unflatten(1, (-1, BLOCK)).transpose(0, 1)
         cache = torch.empty_like(blocks, memory_format=torch.contiguous_format)
         cache[order] = blocks
         caches.append(cache.npu())

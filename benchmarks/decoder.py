@@ -45,8 +45,8 @@ class Layer(nn.Module):
         self.layer, self.rotary = LlamaDecoderLayer(CONFIG, 0), LlamaRotaryEmbedding(CONFIG)
 
     def forward(self, hidden: Tensor, positions: Tensor) -> Tensor:
-        made = self.layer(hidden, position_embeddings=self.rotary(hidden, positions), position_ids=positions)
-        return made[0] if isinstance(made, tuple) else made
+        output = self.layer(hidden, position_embeddings=self.rotary(hidden, positions), position_ids=positions)
+        return output[0] if isinstance(output, tuple) else output
 
 
 def measure() -> dict[str, Any]:
@@ -64,7 +64,7 @@ def layer(tokens: int, rounds: int) -> dict[str, Any]:
     quantised = copy.deepcopy(plain)
     quantize_(quantised, DynamicW8A8())
     inputs = torch.randn(1, tokens, 2048).bfloat16(), torch.arange(tokens).unsqueeze(0)
-    on_device = tuple(each.npu() for each in inputs)
+    on_device = tuple(tensor.npu() for tensor in inputs)
     compiled = _compiled(quantised.npu(), "inductor", on_device)
     functions: dict[str, Callable[[], object]] = {"quantised": lambda: compiled(*on_device)}
     functions["bfloat16"] = _by_inductor(plain, inputs)
@@ -88,14 +88,14 @@ def layer(tokens: int, rounds: int) -> dict[str, Any]:
 
 def _products(plain: nn.Module, tokens: int) -> dict[str, Callable[[], object]]:
     """The products of the layer alone, in bfloat16 and in int8, and one of int8 that waits for no memory."""
-    weights = [each.weight for each in plain.modules() if isinstance(each, nn.Linear)]
-    integers = [torch.randint(-128, 128, each.shape, dtype=torch.int8) for each in weights]
+    weights = [module.weight for module in plain.modules() if isinstance(module, nn.Linear)]
+    integers = [torch.randint(-128, 128, matrix.shape, dtype=torch.int8) for matrix in weights]
 
     def rows(count: int, weight: Tensor) -> Tensor:
         return torch.randint(-128, 128, (count, weight.size(1)), dtype=torch.int8).to(weight.dtype)
 
-    halves = [(rows(tokens, each), each.t()) for each in weights]
-    bytes_ = [(rows(tokens, each), each.t()) for each in integers]
+    halves = [(rows(tokens, matrix), matrix.t()) for matrix in weights]
+    bytes_ = [(rows(tokens, matrix), matrix.t()) for matrix in integers]
     count, columns, depth = PEAK
     column = torch.randint(-128, 128, (1, depth), dtype=torch.int8)
     peak = rows(count, column), column.expand(columns, depth).t()
@@ -107,7 +107,7 @@ def _products(plain: nn.Module, tokens: int) -> dict[str, Callable[[], object]]:
 
 
 def _size_of_weights(plain: nn.Module) -> int:
-    return sum(each.weight.numel() for each in plain.modules() if isinstance(each, nn.Linear))
+    return sum(module.weight.numel() for module in plain.modules() if isinstance(module, nn.Linear))
 
 
 def _by_inductor(model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[[], object]:

@@ -33,7 +33,7 @@ def grouped_matmul(rounds: int = 3) -> dict[str, Any]:
 
     def one_by_one() -> list[torch.Tensor]:
         rows = x.chunk(EXPERTS)
-        return [quant_matmul(part, each, scale, output=INT32) for part, each in zip(rows, weight, strict=True)]
+        return [quant_matmul(part, matrix, scale, output=INT32) for part, matrix in zip(rows, weight, strict=True)]
 
     def together() -> list[torch.Tensor]:
         return torch_npu.npu_grouped_matmul([x], [weight], group_list=counts, **options)
@@ -50,8 +50,8 @@ def dequant_swiglu_quant(rounds: int = 15) -> dict[str, Any]:
     for name, options in {"in groups": grouped, "without": {"weight_scale": torch.rand(SIZE) / 999}}.items():
         tensors = (x, torch.rand(SIZE), *options.values())
 
-        def call(x: torch.Tensor, tokens: torch.Tensor, *given: torch.Tensor, names: Any = tuple(options)) -> Any:
-            parameters = dict(zip(names, given, strict=True))
+        def call(x: torch.Tensor, tokens: torch.Tensor, *values: torch.Tensor, names: Any = tuple(options)) -> Any:
+            parameters = dict(zip(names, values, strict=True))
             return torch_npu.npu_dequant_swiglu_quant(x, activation_scale=tokens, **parameters, quant_mode=1)
 
         compiled = _compiled(call, "inductor", tensors)

@@ -86,11 +86,11 @@ def _decoding(model: Any) -> Step:
 
 def _compile(step: Step, engine: str, chosen: str) -> tuple[float, int, int]:
     """Seconds of the processor for the first call of a step, nodes of its graph, and calls in Inductor's code."""
-    made: list[int] = []
+    node_counts: list[int] = []
     load = HostGraph.load
 
     def noting(graph: HostGraph, ge_graph: Any, *rest: Any) -> None:
-        made.append(len(ge_graph.op))
+        node_counts.append(len(ge_graph.op))
         load(graph, ge_graph, *rest)
 
     HostGraph.load = noting  # type: ignore[method-assign]
@@ -102,7 +102,7 @@ def _compile(step: Step, engine: str, chosen: str) -> tuple[float, int, int]:
             seconds = _processor() - start
     finally:
         HostGraph.load = load  # type: ignore[method-assign]
-    return seconds, made[0], sum(len(_RUNS.findall(code)) for code in codes)
+    return seconds, node_counts[0], sum(len(_RUNS.findall(code)) for code in codes)
 
 
 def _processor() -> float:

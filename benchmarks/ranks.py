@@ -25,7 +25,7 @@ def measure() -> dict[str, Any]:
 def figures() -> dict[str, Any]:
     """Time both in turn; a tenth is faster than the times given, which others on the machine disturb less."""
     gloo = dist.new_group(backend="gloo")
-    found = {}
+    rows = {}
     for name, elements in SIZES.items():
         cpu, npu = torch.zeros(elements), torch.zeros(elements).npu()
         calls: dict[str, Callable[[], Any]] = {
@@ -40,8 +40,8 @@ def figures() -> dict[str, Any]:
                 times[title].append(time.perf_counter() - begin)
         quick = {title: sorted(taken)[len(taken) // 10] * 1e6 for title, taken in times.items()}
         micros = {f"{title} µs": round(value) for title, value in quick.items()}
-        found[name] = {**micros, "ratio": round(quick["hccl"] / quick["Gloo"], 2)}
-    return found
+        rows[name] = {**micros, "ratio": round(quick["hccl"] / quick["Gloo"], 2)}
+    return rows
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def prove(
 
 def _compare(model: Any, quantised: nn.Module, compiled: nn.Module, length: int) -> Run:
     tokens = prompt(length, model.config.vocab_size)
-    float_cache, eager_cache, graph_cache = (make_cache(each) for each in (model, quantised, quantised))
+    float_cache, eager_cache, graph_cache = (make_cache(decoder) for decoder in (model, quantised, quantised))
     exact, eager = step(model, tokens, float_cache), step(quantised, tokens, eager_cache)
     graph = step(compiled, tokens, graph_cache)
     following = exact[:, -1:].argmax(-1)

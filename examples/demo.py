@@ -115,8 +115,8 @@ def show_lowerings(console: Console, out: Path) -> bool:
                 str(lower(lowering, dynamic, out / "upstream", lowering.name.replace(" ", "-"))[0])
                 for dynamic in (False, True)
             ]
-        wanted, made = expected * 2, results[0] + results[1]
-        equal = len(made) == len(wanted) and all(map(torch.equal, wanted, made))
+        wanted, actual = expected * 2, results[0] + results[1]
+        equal = len(actual) == len(wanted) and all(map(torch.equal, wanted, actual))
         all_equal = all_equal and equal
         table.add_row(lowering.name, *counts, "equal" if equal else "[red]differ[/]")
     console.print(table)

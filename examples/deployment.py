@@ -277,11 +277,11 @@ class Plain:
         out = torch.zeros(x.shape)
         for token, (row, of) in enumerate(zip(x.float(), chosen.tolist(), strict=True)):
             whole, scale = by_row(row)
-            for place, expert in enumerate(of):
+            for choice, expert in enumerate(of):
                 up = product(whole, layer.up[0][expert]) * layer.up[1][expert] * scale
                 inner, inner_scale = by_row(silu(up[:INNER]) * up[INNER:])
                 down = product(inner, layer.down[0][expert]) * layer.down[1][expert].float() * inner_scale
-                out[token] += scores[token, place].bfloat16().float() * down.bfloat16().float()
+                out[token] += scores[token, choice].bfloat16().float() * down.bfloat16().float()
         return out.bfloat16()
 
 
@@ -342,9 +342,9 @@ class Deployment:
         backend = torchair.get_npu_backend()
 
         def counting(module: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-            made = backend(module, inputs)
+            graph = backend(module, inputs)
             self.graphs += 1
-            return made
+            return graph
 
         torch._dynamo.reset()
         compiled = {"fullgraph": True, "dynamic": True, "backend": counting}
@@ -365,16 +365,16 @@ class Deployment:
         for fill, step in ((prefill, decode), (self.prefill, self.decode)):
             cache = static(make_cache("npu:0"))
             runs.append((fill(self.weights, cache, *first), step(self.weights, cache, *then), *tensors(cache)))
-        found = [each.cpu() for each in runs[1]]
-        errors = off(found[0][decided], wanted[decided]), off(found[1][~plain.tied], wanted_next[~plain.tied])
+        outputs = [tensor.cpu() for tensor in runs[1]]
+        errors = off(outputs[0][decided], wanted[decided]), off(outputs[1][~plain.tied], wanted_next[~plain.tied])
         same = all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
-        as_plain = all(torch.equal(one, other) for one, other in zip(found[2:4], plain.cache[0], strict=True))
+        as_plain = all(torch.equal(one, other) for one, other in zip(outputs[2:4], plain.cache[0], strict=True))
         return Run(length, same, as_plain, *errors)
 
 
-def off(found: Tensor, wanted: Tensor) -> float:
+def off(actual: Tensor, wanted: Tensor) -> float:
     """How far results are from what is wanted, beside the largest of that."""
-    return float((found - wanted).abs().max() / wanted.abs().max()) if wanted.numel() else 0.0
+    return float((actual - wanted).abs().max() / wanted.abs().max()) if wanted.numel() else 0.0
 
 
 def tensors(value: Any) -> list[Tensor]:
@@ -382,13 +382,13 @@ def tensors(value: Any) -> list[Tensor]:
     if isinstance(value, Tensor):
         return [value]
     items = value if isinstance(value, (list, tuple)) else vars(value).values()
-    return [each for item in items for each in tensors(item)]
+    return [tensor for item in items for tensor in tensors(item)]
 
 
 def static(value: Any) -> Any:
     """``value``, whose sizes are the same in every call."""
-    for each in tensors(value):
-        torch._dynamo.mark_static(each)
+    for tensor in tensors(value):
+        torch._dynamo.mark_static(tensor)
     return value
 
 

@@ -1,4 +1,4 @@
-"""What the engine's tests share: compiling through TorchAir, and seeing the graph that was run."""
+"""Fixtures of the engine's tests: compile with TorchAir, and inspect the graph that ran."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Call:
 
     def on_host(self) -> list[Any]:
         """The results of eager mode on the host NPU, which rounds some calls alike wherever elements stand."""
-        args, kwargs = self.with_tensors(lambda each: each.clone().npu())
+        args, kwargs = self.with_tensors(lambda tensor: tensor.clone().npu())
         return [_back(leaf) for leaf in tree_leaves(self.overload(*args, **kwargs))]
 
 
@@ -107,9 +107,9 @@ class Noting(TorchDispatchMode):
         """Note a call unless there are enough, or it cannot be made on the device."""
         call = Call(overload, args, kwargs)
         noted = self.calls[overload]
-        if not all(_is_plain(each) for each in call.tensors) or call.signature in noted:
+        if not all(_is_plain(tensor) for tensor in call.tensors) or call.signature in noted:
             return
-        per_dtype = Counter(_dtype(each) for each in noted.values())
+        per_dtype = Counter(_dtype(other) for other in noted.values())
         if per_dtype[_dtype(call)] < self.most:
             args, kwargs = tree_map(
                 lambda item: item.detach().clone() if isinstance(item, torch.Tensor) else item, (args, kwargs)
@@ -148,13 +148,13 @@ def noted_calls(wanted: Sequence[OpOverload], most: int) -> dict[OpOverload, lis
     for info in op_db:
         for dtype in DTYPES:
             if dtype in info.supported_dtypes("cpu"):
-                _note_samples(noting, info, dtype, [each for each in composite if each in _named(by_name, info)])
+                _note_samples(noting, info, dtype, [op for op in composite if op in _named(by_name, info)])
     return {overload: list(calls.values()) for overload, calls in noting.calls.items()}
 
 
 def _named(by_name: dict[str, OpOverload], info: Any) -> list[OpOverload]:
-    found = by_name.get(info.name.rpartition(".")[2])
-    return [] if found is None else [found]
+    op = by_name.get(info.name.rpartition(".")[2])
+    return [] if op is None else [op]
 
 
 def _is_composite(overload: OpOverload) -> bool:
@@ -183,29 +183,29 @@ def _backward(result: Any) -> None:
             leaf.backward(torch.ones_like(leaf), retain_graph=True)
 
 
-def seasoned(call: Call) -> Call | None:
-    """The same call with NaN, infinities and zeros of both signs among its numbers; None where it has no floats."""
-    floats = [each for each in call.tensors if each.is_floating_point() and each.numel()]
+def with_special_values(call: Call) -> Call | None:
+    """Return the call with NaN, infinities and signed zeros among its values; None if it has no floats."""
+    floats = [tensor for tensor in call.tensors if tensor.is_floating_point() and tensor.numel()]
     if not floats:
         return None
 
-    def season(tensor: torch.Tensor) -> torch.Tensor:
+    def insert(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or not tensor.numel():
             return tensor
         changed = tensor.clone(memory_format=torch.contiguous_format)
         flat = changed.view(-1)
-        for place, value in zip(range(0, flat.numel(), max(1, flat.numel() // 5)), SPECIAL, strict=False):
-            flat[place] = value
+        for index, value in zip(range(0, flat.numel(), max(1, flat.numel() // 5)), SPECIAL, strict=False):
+            flat[index] = value
         return changed
 
     args, kwargs = tree_map(
-        lambda item: season(item) if isinstance(item, torch.Tensor) else item, (call.args, call.kwargs)
+        lambda item: insert(item) if isinstance(item, torch.Tensor) else item, (call.args, call.kwargs)
     )
     return Call(call.overload, args, kwargs)
 
 
 def together(calls: Sequence[Call]) -> tuple[torch.fx.GraphModule, list[torch.Tensor]]:
-    """One module that makes all the calls, and the tensors it takes; results that are views are copied."""
+    """Return one module that makes all the calls, and its input tensors; results that are views are copied."""
     graph, tensors = torch.fx.Graph(), []
 
     def placeholder(tensor: torch.Tensor) -> torch.fx.Node:
@@ -213,11 +213,11 @@ def together(calls: Sequence[Call]) -> tuple[torch.fx.GraphModule, list[torch.Te
         return graph.placeholder(f"t{len(tensors)}")
 
     # Placeholders come first in a graph.
-    made = [(call, call.with_tensors(placeholder)) for call in calls]
+    arguments = [(call, call.with_tensors(placeholder)) for call in calls]
     results = []
-    for call, (args, kwargs) in made:
+    for call, (args, kwargs) in arguments:
         result = graph.call_function(call.overload, args, kwargs)
-        if call.overload is torch.ops.aten._local_scalar_dense.default:  # a graph returns no number that it reads
+        if call.overload is torch.ops.aten._local_scalar_dense.default:  # a graph cannot return a Python number
             result = graph.call_function(torch.ops.aten.full.default, ([], result), {"dtype": call.tensors[0].dtype})
         results.append(_copied(graph, call, result) if _is_view(call.overload) else result)
     graph.output(tuple(results))
@@ -244,8 +244,8 @@ def compiled(calls: Sequence[Call], dynamic: bool) -> list[list[Any]]:
     torch._dynamo.config.capture_scalar_outputs = torch._dynamo.config.capture_dynamic_output_shape_ops = True
     # Not the module: what a module says of an error runs in Dynamo, which then says another one.
     call = torch.compile(module.forward, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
-    results = call(*(each.npu() for each in tensors))
-    return [[_back(leaf) for leaf in tree_leaves(each)] for each in results]
+    results = call(*(tensor.npu() for tensor in tensors))
+    return [[_back(leaf) for leaf in tree_leaves(value)] for value in results]
 
 
 def _back(leaf: Any) -> Any:
@@ -263,8 +263,8 @@ def difference(expected: list[Any], actual: list[Any]) -> str:
             continue
         if (one.dtype, one.shape) != (other.dtype, other.shape):
             return f"{other.dtype}{list(other.shape)} for {one.dtype}{list(one.shape)}"
-        if found := _values(one, other):
-            return found
+        if message := _values(one, other):
+            return message
     return ""
 
 
@@ -277,8 +277,8 @@ def _values(one: torch.Tensor, other: torch.Tensor) -> str:
     wrong &= ~(one.isnan() & other.isnan())
     if not wrong.any():
         return ""
-    place = int(wrong.flatten().nonzero()[0])
-    return f"{int(wrong.sum())} of {one.numel()}: {other.flatten()[place].item()!r} for {one.flatten()[place].item()!r}"
+    index = int(wrong.flatten().nonzero()[0])
+    return f"{int(wrong.sum())} of {one.numel()}: {other.flatten()[index].item()!r} for {one.flatten()[index].item()!r}"
 
 
 @dataclass
@@ -310,10 +310,10 @@ def check_together(calls: Sequence[Call], dynamic: bool, undefined: bool = False
 def _runnable(calls: Iterable[Call]) -> Iterator[tuple[Call, list[Any]]]:
     """The calls that the CPU can make, and its results."""
     for call in calls:
-        for each in (call, seasoned(call)):
+        for variant in (call, with_special_values(call)):
             try:
-                if each is not None:
-                    yield each, each.eager()
+                if variant is not None:
+                    yield variant, variant.eager()
             except Exception:  # no call, or none with these numbers
                 continue
 
@@ -323,28 +323,28 @@ def _check_shared(chosen: list[tuple[Call, list[Any]]], dynamic: bool, outcome: 
         results = compiled([call for call, _ in chosen], dynamic)
     except Exception as error:
         if len(chosen) > 1:
-            for each in chosen:
-                _check_shared([each], dynamic, outcome, undefined)
+            for call in chosen:
+                _check_shared([call], dynamic, outcome, undefined)
         else:
             outcome.failures.append(f"{chosen[0][0].signature[:300]}: {_brief(error)}")
         return
     for (call, expected), result in zip(chosen, results, strict=True):
-        found = difference(_shapes(expected), _shapes(result)) if undefined else difference(expected, result)
-        if found and not undefined:
-            found = found if difference(call.on_host(), result) else ""
-        outcome.agreed += not found
-        if found:
-            outcome.failures.append(f"{call.signature[:300]}: {found}")
+        mismatch = difference(_shapes(expected), _shapes(result)) if undefined else difference(expected, result)
+        if mismatch and not undefined:
+            mismatch = mismatch if difference(call.on_host(), result) else ""
+        outcome.agreed += not mismatch
+        if mismatch:
+            outcome.failures.append(f"{call.signature[:300]}: {mismatch}")
 
 
 def _shapes(results: list[Any]) -> list[Any]:
-    return [(each.dtype, each.shape) if isinstance(each, torch.Tensor) else type(each) for each in results]
+    return [(value.dtype, value.shape) if isinstance(value, torch.Tensor) else type(value) for value in results]
 
 
 def _brief(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "not implemented" in line or "ERR" in line]
-    return f"{type(error).__name__}: {' / '.join((told or lines)[:2])[:300]}"
+    errors = [line for line in lines if "Error" in line or "not implemented" in line or "ERR" in line]
+    return f"{type(error).__name__}: {' / '.join((errors or lines)[:2])[:300]}"
 
 
 # Where the order of sums, or how often one is rounded, decides the last bits, and GE's nodes are not ATen's kernels.
@@ -366,19 +366,19 @@ def write_table(page: Path, outcomes: Sequence[Outcome]) -> None:
         agreed[outcome.overload] += outcome.agreed
         checked[outcome.overload] += outcome.agreed + len(outcome.failures)
     rows = []
-    for found in map(lowering, core()):
-        name = found.overload
-        cells = (name.removeprefix("aten."), found.how, found.by, ", ".join(found.nodes))
+    for row in map(lowering, core()):
+        name = row.overload
+        cells = (name.removeprefix("aten."), row.how, row.by, ", ".join(row.nodes))
         rows.append(f"| {' | '.join(cells)} | {agreed[name]} of {checked[name]} |\n")
-    told = f"{agreed.total()} of {checked.total()} calls agree with eager mode to the bit.\n\n"
+    summary = f"{agreed.total()} of {checked.total()} calls agree with eager mode to the bit.\n\n"
     text = page.read_text(encoding="utf-8").partition(HEADING)[0]
-    page.write_text(text + HEADING + told + TABLE + "".join(rows), encoding="utf-8")
+    page.write_text(text + HEADING + summary + TABLE + "".join(rows), encoding="utf-8")
 
 
 def _joined(reports: Sequence[Path]) -> list[Outcome]:
     """What reports say; of an overload that several ran, what the last says."""
-    found = [Outcome(**each) for report in reports for each in json.loads(report.read_text())]
-    return list({(each.overload, each.dynamic): each for each in found}.values())
+    merged = [Outcome(**entry) for report in reports for entry in json.loads(report.read_text())]
+    return list({(entry.overload, entry.dynamic): entry for entry in merged}.values())
 
 
 # Whose numbers are random or not defined: only shapes and dtypes can agree.
@@ -402,7 +402,7 @@ def main() -> int:
     if options.page and options.names:
         parser.error("--page needs all operators, or --found")
     warnings.simplefilter("ignore")
-    wanted = [each for each in core() if not options.names or each.overloadpacket.__name__ in options.names]
+    wanted = [op for op in core() if not options.names or op.overloadpacket.__name__ in options.names]
     calls = noted_calls(wanted, options.most)
     kinds = [False] if options.static else [True] if options.dynamic else [False, True]
     outcomes = []
@@ -413,17 +413,17 @@ def main() -> int:
             outcome = check(overload, calls[overload], dynamic, undefined)
             outcomes.append(outcome)
             kind, seconds = "dynamic" if dynamic else "static", time.perf_counter() - start
-            told = f"{outcome.agreed:4} agree, {len(outcome.failures)} do not ({seconds:.1f} s)"
-            print(f"{outcome.overload:44} {kind:8} {told}", flush=True)
+            message = f"{outcome.agreed:4} agree, {len(outcome.failures)} do not ({seconds:.1f} s)"
+            print(f"{outcome.overload:44} {kind:8} {message}", flush=True)
             for failure in outcome.failures[:3]:
                 print("      ", failure, flush=True)
-    agreed, failed = sum(each.agreed for each in outcomes), sum(len(each.failures) for each in outcomes)
+    agreed, failed = sum(outcome.agreed for outcome in outcomes), sum(len(outcome.failures) for outcome in outcomes)
     print(f"{agreed} of {agreed + failed} calls of {len(wanted)} overloads agree with eager mode to the bit")
-    left = {each.overload for each in outcomes if each.failures}
+    left = {outcome.overload for outcome in outcomes if outcome.failures}
     for name in sorted(left & set(EXPLAINED)):
         print(f"{name:44} {EXPLAINED[name]}")
     if options.report:
-        options.report.write_text(json.dumps([vars(each) for each in outcomes], indent=1))
+        options.report.write_text(json.dumps([vars(outcome) for outcome in outcomes], indent=1))
     if options.page:
         write_table(options.page, outcomes)
     return 0 if left <= set(EXPLAINED) else 1

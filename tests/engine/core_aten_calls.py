@@ -1,4 +1,4 @@
-"""Calls of core ATen that no OpInfo makes: numbers beside tensors, tensors of two types, large integers, gradients."""
+"""Core ATen calls that no OpInfo makes: scalar arguments, mixed dtypes, large integers, gradients."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def _with_numbers(x: torch.Tensor) -> Iterator[Made]:
 
 
 def _of_two_types() -> Iterator[Made]:
-    given = [torch.randn(4) * 3, torch.randn(4).half(), torch.tensor([0, 1, 2, 3]), torch.tensor([True, False] * 2)]
-    for one in given:
-        for other in given:
+    operands = [torch.randn(4) * 3, torch.randn(4).half(), torch.tensor([0, 1, 2, 3]), torch.tensor([True, False] * 2)]
+    for one in operands:
+        for other in operands:
             if one.dtype != other.dtype:
                 for packet in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge):
                     yield packet.Tensor, (one, other), {}
@@ -105,11 +105,11 @@ def _norms(dtype: torch.dtype) -> Iterator[Made]:
 
 def _others(dtype: torch.dtype) -> Iterator[Made]:
     rows = torch.randn(7, 4).to(dtype)
-    places, starts = torch.tensor([0, 3, 3, 6, 1]), torch.tensor([0, 2])
-    yield aten._embedding_bag.default, (rows, places, starts), {"mode": 0}
-    yield aten.embedding_dense_backward.default, (torch.randn(5, 4).to(dtype), places, 7, -1, False), {}
+    indices, starts = torch.tensor([0, 3, 3, 6, 1]), torch.tensor([0, 2])
+    yield aten._embedding_bag.default, (rows, indices, starts), {"mode": 0}
+    yield aten.embedding_dense_backward.default, (torch.randn(5, 4).to(dtype), indices, 7, -1, False), {}
     yield aten.native_dropout.default, (rows, 0.5, True), {}
-    yield aten.index_put.default, (rows, [places], torch.randn(4).to(dtype), True), {}
+    yield aten.index_put.default, (rows, [indices], torch.randn(4).to(dtype), True), {}
     yield aten.index_put.default, (rows, [None, torch.tensor([[1], [2]])], torch.tensor(2.0).to(dtype)), {}
     yield aten.index_put.default, (rows, [rows > 0], torch.tensor(2.0).to(dtype)), {}
     yield aten.index_put.default, (rows, [rows[:, 0] > 9], torch.randn(0, 4).to(dtype)), {}

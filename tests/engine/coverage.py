@@ -251,8 +251,8 @@ def _difference(actual: Any, expected: Any, is_random: bool) -> str:
     results, wanted = list(_tensors(actual)), list(_tensors(expected))
     if len(results) != len(wanted):
         return f"{len(results)} results for {len(wanted)}"
-    found = (_compare(one, other, is_random) for one, other in zip(results, wanted, strict=True))
-    return "; ".join(reason for reason in found if reason)
+    differing = (_compare(one, other, is_random) for one, other in zip(results, wanted, strict=True))
+    return "; ".join(reason for reason in differing if reason)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""What a compiled function does around its operators: outputs, in-place updates, views, devices, training."""
+"""Compiled functions: outputs, in-place updates, views, devices, training."""
 
 from __future__ import annotations
 
@@ -196,13 +196,13 @@ def test_factories_on_the_npu_stay_there(compile_npu: Compile) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.arange(4, device="npu"), x + 1
 
-    made, result = compile_npu(function)(torch.ones(2))
-    assert made.device.type == "npu"
+    created, result = compile_npu(function)(torch.ones(2))
+    assert created.device.type == "npu"
     assert result.device.type == "cpu"
-    assert made.cpu().tolist() == [0, 1, 2, 3]
+    assert created.cpu().tolist() == [0, 1, 2, 3]
 
 
-def test_an_input_takes_its_own_transpose(compile_npu: Compile) -> None:
+def test_an_input_is_assigned_its_own_transpose(compile_npu: Compile) -> None:
     """The result begins where the input does, with other strides."""
 
     def function(a: torch.Tensor) -> torch.Tensor:
@@ -216,7 +216,7 @@ def test_an_input_takes_its_own_transpose(compile_npu: Compile) -> None:
     assert torch.equal(result.cpu(), expected + 1)
 
 
-def test_a_cache_is_written_in_inference_mode_and_outside(compile_npu: Compile) -> None:
+def test_a_cache_is_updated_with_and_without_inference_mode(compile_npu: Compile) -> None:
     def function(cache: torch.Tensor, at: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
         cache.index_copy_(0, at, new)
         return cache.sum()
@@ -229,27 +229,27 @@ def test_a_cache_is_written_in_inference_mode_and_outside(compile_npu: Compile) 
     assert cache.cpu().sum(1).tolist() == [0, 4, 4, 4, 0, 0, 0, 0]
 
 
-def test_kernels_called_between_graphs_are_no_graphs_themselves() -> None:
+def test_operators_between_graphs_run_eagerly() -> None:
     """After a graph break Dynamo looks at every Python function that is called, and the host's kernels are such."""
     torch._dynamo.reset()
     counters.clear()
 
     def function(x: torch.Tensor) -> tuple[object, ...]:
         doubled = x * 2
-        places = torch.nonzero(doubled)
-        return places, torch_npu.npu_dynamic_quant(x.half())
+        indices = torch.nonzero(doubled)
+        return indices, torch_npu.npu_dynamic_quant(x.half())
 
     compiled = torch.compile(function, backend="npu")
     for rows in (2, 3):
         x = torch.arange(8.0 * rows).view(rows, 8).npu()
-        places, quantised = compiled(x)
-        assert torch.equal(places.cpu(), (x.cpu() * 2).nonzero())
+        indices, quantised = compiled(x)
+        assert torch.equal(indices.cpu(), (x.cpu() * 2).nonzero())
         assert all(torch.equal(a.cpu(), b.cpu()) for a, b in zip(quantised, function(x)[1], strict=True))
     graphs = 2  # before the break and after it
     assert counters["stats"]["unique_graphs"] <= 2 * graphs  # static sizes first, then dynamic ones
 
 
-def test_the_products_of_experts_have_one_set_of_bits() -> None:
+def test_grouped_products_are_bitwise_equal_to_eager() -> None:
     """ATen composes them of products, which add in another order than GroupedMatmul."""
 
     def function(rows: torch.Tensor, experts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
@@ -263,10 +263,10 @@ def test_the_products_of_experts_have_one_set_of_bits() -> None:
         assert torch.equal(function(rows, experts, ends).cpu(), compiled(rows, experts, ends).cpu())
 
 
-def test_the_products_of_experts_have_gradients() -> None:
-    given = torch.randn(6, 16), torch.randn(2, 16, 8)
+def test_grouped_products_have_gradients() -> None:
+    inputs = torch.randn(6, 16), torch.randn(2, 16, 8)
     on_npu, on_cpu = (
-        [each.detach().clone().to(device).requires_grad_() for each in given] for device in ("npu", "cpu")
+        [tensor.detach().clone().to(device).requires_grad_() for tensor in inputs] for device in ("npu", "cpu")
     )
     ends = torch.tensor([2, 6], dtype=torch.int32)
     torch.nn.functional.grouped_mm(*on_npu, offs=ends.npu()).backward(torch.ones(6, 8).npu())
@@ -289,7 +289,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_results_share_memory_as_without_a_graph(compile_npu: Compile, name: str, dynamic: bool) -> None:
+def test_results_alias_each_other_as_in_eager_mode(compile_npu: Compile, name: str, dynamic: bool) -> None:
     """What is written to one result is seen in the others."""
 
     def function(x: torch.Tensor) -> Any:
@@ -297,11 +297,11 @@ def test_results_share_memory_as_without_a_graph(compile_npu: Compile, name: str
 
     written = []
     for called in (compile_npu(function, dynamic=dynamic), function):
-        results = [each for each in called(torch.arange(24.0).view(4, 6).npu()) if each is not None]
-        states = [[(each.shape, each.tolist()) for each in results]]
+        results = [tensor for tensor in called(torch.arange(24.0).view(4, 6).npu()) if tensor is not None]
+        states = [[(tensor.shape, tensor.tolist()) for tensor in results]]
         for number, result in enumerate(results):
             result.select(0, 0).fill_(100 + number)
-            states.append([(each.shape, each.tolist()) for each in results])
+            states.append([(tensor.shape, tensor.tolist()) for tensor in results])
         written.append(states)
     assert written[0] == written[1]
 
@@ -338,8 +338,8 @@ LAYOUTS: tuple[Callable[[], torch.Tensor], ...] = (
 
 
 @pytest.mark.parametrize("name", VIEWS_OF_INPUTS)
-def test_views_of_inputs_are_where_they_are_without_a_graph(compile_npu: Compile, name: str) -> None:
-    """With open sizes AOTAutograd takes them by strides and offset, which a graph has no word for."""
+def test_views_of_inputs_alias_them_as_in_eager_mode(compile_npu: Compile, name: str) -> None:
+    """With dynamic sizes AOTAutograd expresses views by strides and offset, which a graph cannot."""
     function = VIEWS_OF_INPUTS[name]
     compiled = compile_npu(function, dynamic=True)
     # Other strides are another graph, which one of the functions shows for all.
@@ -347,10 +347,10 @@ def test_views_of_inputs_are_where_they_are_without_a_graph(compile_npu: Compile
         states = []
         for called in (compiled, function):
             x = layout()
-            found = called(x)
-            results = found if isinstance(found, tuple) else (found,)
-            states.append([each.tolist() for each in (*results, x)])
-            for each in results:
-                each.add_(100)
-                states[-1] += [each.tolist(), x.tolist()]
+            returned = called(x)
+            results = returned if isinstance(returned, tuple) else (returned,)
+            states.append([tensor.tolist() for tensor in (*results, x)])
+            for tensor in results:
+                tensor.add_(100)
+                states[-1] += [tensor.tolist(), x.tolist()]
         assert states[0] == states[1]

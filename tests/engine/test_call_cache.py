@@ -1,4 +1,4 @@
-"""Calls by Inductor's code that pass Dynamo by: the results of each are its own, whatever was called before it."""
+"""Cached calls of Inductor's code: results do not depend on earlier calls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from graph_quant.host.engine import call_cache, use
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of inputs of each call that went straight to compiled code."""
+def cache_hits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of inputs of each call that used a cached entry."""
     counts: list[int] = []
-    go = call_cache._CachedCall.run
+    run = call_cache._CachedCall.run
 
-    def counting(way: Any, inputs: Any) -> Any:
+    def counting(entry: Any, inputs: Any) -> Any:
         counts.append(len(inputs))
-        return go(way, inputs)
+        return run(entry, inputs)
 
     monkeypatch.setattr(call_cache._CachedCall, "run", counting)
     return counts
@@ -34,18 +34,18 @@ def several(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return x * 2 - y, torch.cat([x, y]), x
 
 
-def test_other_data_other_sizes_and_other_strides(taken: list[int]) -> None:
+def test_cached_calls_match_on_sizes_and_strides(cache_hits: list[int]) -> None:
     with use("inductor"):
         function = compiled(several, dynamic=True)
         for rows, columns in ((3, 4), (3, 4), (5, 2), (3, 4), (5, 2)):
             x, y = torch.randn(rows, columns), torch.randn(rows, columns)
             for one, other in ((x, y), (x, x), (y.t().contiguous().t(), x)):
-                made, wanted = function(one.npu(), other.npu()), several(one, other)
-                assert all(torch.equal(a.cpu(), b) for a, b in zip(made, wanted, strict=True))
-    assert len(taken) > 5
+                results, wanted = function(one.npu(), other.npu()), several(one, other)
+                assert all(torch.equal(a.cpu(), b) for a, b in zip(results, wanted, strict=True))
+    assert len(cache_hits) > 5
 
 
-def test_one_tensor_for_two_inputs_teaches_nothing_of_two(taken: list[int]) -> None:
+def test_a_tensor_passed_twice_is_not_cached(cache_hits: list[int]) -> None:
     """Dynamo makes one input of a tensor that is given twice."""
 
     def difference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -64,28 +64,28 @@ def test_one_tensor_for_two_inputs_teaches_nothing_of_two(taken: list[int]) -> N
     for pair in ((x, x), (x, y), (y, x), (y, y)):
         assert torch.equal(run.run(checked, pair)[0], difference(*pair))
     assert len(calls) == 2
-    assert taken == [2, 2]
+    assert cache_hits == [2, 2]
 
 
-def test_a_graph_that_writes_to_its_inputs_has_none(taken: list[int]) -> None:
+def test_a_graph_that_writes_to_its_inputs_is_not_cached(cache_hits: list[int]) -> None:
     """Whether inputs share memory decides what its code may do."""
 
-    def write(cache: torch.Tensor, place: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        torch.ops.npu.scatter_update_(cache, place, rows, -2)
+    def write(cache: torch.Tensor, index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        torch.ops.npu.scatter_update_(cache, index, rows, -2)
         return cache.sum()
 
-    place, results = torch.zeros(2, dtype=torch.int64).npu(), []
+    index, results = torch.zeros(2, dtype=torch.int64).npu(), []
     with use("inductor"):
         function = compiled(write, dynamic=False)
         for value in (1.0, 2.0, 3.0):
             cache = torch.zeros(2, 1, 4, 8).npu()
-            results.append(float(function(cache, place, torch.full((2, 1, 1, 8), value).npu())))
+            results.append(float(function(cache, index, torch.full((2, 1, 1, 8), value).npu())))
             assert float(cache.sum()) == results[-1]
     assert results == [16.0, 32.0, 48.0]
-    assert not taken
+    assert not cache_hits
 
 
-def test_numbers_beside_the_tensors_tell_calls_apart() -> None:
+def test_number_arguments_are_part_of_the_key() -> None:
     """1, 1.0 and True are equal, and not the same."""
     x = torch.zeros(2)
     assert len({call_cache._key((x, number)) for number in (1, 1.0, True, 2)}) == 4

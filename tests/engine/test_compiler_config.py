@@ -1,4 +1,4 @@
-"""TorchAir's own switches: those that make sense on a host work, the others say that they need an NPU."""
+"""TorchAir's compiler options: some work on the host, the others raise that they need an NPU."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_dynamo_export_writes_a_model(tmp_path: Path) -> None:
         (lambda config: setattr(config.dump_config, "enable_dump", True), "dump_config.enable_dump"),
     ],
 )
-def test_device_switches_say_that_they_need_an_npu(
+def test_device_options_raise_that_they_need_an_npu(
     compile_npu: Compile, switch: Callable[[Any], None], words: str
 ) -> None:
     config = torchair.CompilerConfig()
@@ -120,7 +120,7 @@ def test_device_switches_say_that_they_need_an_npu(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signals_still_end_the_process(number: signal.Signals) -> None:
+def test_signals_terminate_the_process(number: signal.Signals) -> None:
     script = f"import graph_quant, torch, torchair, os, time; os.kill(os.getpid(), {number:d}); time.sleep(20)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     if number == signal.SIGTERM:
@@ -130,7 +130,7 @@ def test_signals_still_end_the_process(number: signal.Signals) -> None:
         assert done.returncode != 0
 
 
-def test_an_own_signal_handler_survives_the_import() -> None:
+def test_the_users_signal_handler_survives_the_import() -> None:
     script = """
 import signal, os, graph_quant
 signal.signal(signal.SIGTERM, lambda *_: print("mine", flush=True))

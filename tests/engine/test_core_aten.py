@@ -27,14 +27,14 @@ SAMPLE = (
 
 
 def test_a_sample_agrees_with_eager_mode_to_the_bit() -> None:
-    calls = [call for each in own(SAMPLE).values() for call in islice(each.values(), 4)]
+    calls = [call for by_signature in own(SAMPLE).values() for call in islice(by_signature.values(), 4)]
     assert {call.overload for call in calls} == set(SAMPLE)
     outcome = check_together(calls, dynamic=True)
     assert outcome.failures == []
     assert outcome.agreed >= len(calls)
 
 
-def test_what_once_stopped_or_differed_agrees() -> None:
+def test_calls_that_once_failed_agree_with_eager_mode() -> None:
     """Numbers of another precision than float32, a mask larger than its tensor, nothing to pad, truth as a number."""
     x, mask = torch.arange(1.0, 16.0), torch.eye(5, dtype=torch.bool)
     calls = [

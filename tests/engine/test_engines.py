@@ -50,7 +50,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize(
     ("name", "dynamic"), [*((name, True) for name in FUNCTIONS), ("group int4", False), ("asymmetric int4", False)]
 )
-def test_same_bits(compile_npu: Compile, name: str, dynamic: bool) -> None:
+def test_both_engines_are_bitwise_equal(compile_npu: Compile, name: str, dynamic: bool) -> None:
     x, scale = _inputs()
     function = FUNCTIONS[name]
     expected = compile_npu(function, dynamic=dynamic)(x, scale)
@@ -82,12 +82,12 @@ def _one_token(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, param
     ]
 
 
-def test_one_token(compile_npu: Compile) -> None:
+def test_both_engines_agree_on_one_token(compile_npu: Compile) -> None:
     """Compilers give a single row any stride; strides such as (0, 1) made torch._int_mm leave its result unwritten."""
     torch.manual_seed(0)
     scale = torch.rand(32) * 0.01 + 0.01
     weight = torch.randint(-128, 128, (64, 32), dtype=torch.int8)
-    arguments = [each.npu() for each in (torch.randn(1, 1, 64) * 4000, weight, scale)]
+    arguments = [tensor.npu() for tensor in (torch.randn(1, 1, 64) * 4000, weight, scale)]
     arguments.append(torch_npu.npu_trans_quant_param(arguments[2]))
     expected = _one_token(*arguments)
     assert expected[0].count_nonzero() == 32
@@ -108,11 +108,11 @@ def _turned(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch
     return torch_npu.npu_quant_matmul(quantised, weight.t(), scale, pertoken_scale=tokens, output_dtype=torch.bfloat16)
 
 
-def test_inductor_takes_sines_once_and_calls_steps_as_they_are(compile_npu: Compile) -> None:
+def test_inductor_computes_sines_once_and_calls_operators_directly(compile_npu: Compile) -> None:
     """A sine is not taken again for each head that reads it, and no step goes through the dispatcher."""
     torch.manual_seed(0)
     x, weight = torch.randn(6, 256), torch.randint(-128, 128, (32, 256), dtype=torch.int8)
-    arguments = [each.npu() for each in (x, weight, torch.rand(32))]
+    arguments = [tensor.npu() for tensor in (x, weight, torch.rand(32))]
     expected = compile_npu(_turned, dynamic=False)(*arguments)
     torch._dynamo.reset()
     with use("inductor"):

@@ -23,7 +23,7 @@ def quantise(x: torch.Tensor, scale: torch.Tensor, group_index: torch.Tensor) ->
     ("ends", "rule"),
     [([-1, 4], "must lie in"), ([2, 5], "must lie in"), ([3, 2], "must not be below"), ([1, 3], "last value")],
 )
-def test_index_out_of_its_rules(compile_npu: Compile, engine: str, ends: list[int], rule: str) -> None:
+def test_an_invalid_index_names_the_node(compile_npu: Compile, engine: str, ends: list[int], rule: str) -> None:
     x, scale = torch.ones(4, 8), torch.ones(2, 8)
     with use(engine):
         compiled = compile_npu(quantise)
@@ -103,15 +103,15 @@ def test_broken_graphs_are_refused(nodes: list[tuple[str, str, list[str]]], mess
 
 
 def _convolution(**attributes: str | int) -> GraphDef:
-    graph = _graph(("made", "Conv2D", ["x=x:0", "filter=x:0"]), ("out", "NetOutput", ["input0=made:0"]))
-    made = graph.op[1]
+    graph = _graph(("conv", "Conv2D", ["x=x:0", "filter=x:0"]), ("out", "NetOutput", ["input0=conv:0"]))
+    node = graph.op[1]
     for name in ("strides", "pads"):
-        made.attr[name].list.i.extend([1] * 4)
+        node.attr[name].list.i.extend([1] * 4)
     for name, value in attributes.items():
         if isinstance(value, str):
-            made.attr[name].s = value.encode()
+            node.attr[name].s = value.encode()
         else:
-            made.attr[name].i = value
+            node.attr[name].i = value
     return graph
 
 
@@ -124,7 +124,7 @@ def test_an_attribute_that_no_kernel_reads_is_refused(attributes: dict[str, str 
         import_graph(_convolution(**attributes))
 
 
-def test_an_attribute_of_which_a_kernel_computes_some_values_is_refused_with_others() -> None:
+def test_unsupported_values_of_an_attribute_are_refused() -> None:
     """Whether the kernel reads it or not."""
     for node in ("MoeDistributeDispatchV2", "MoeDistributeCombineV2"):
         there, back = ["x=x:0", "expert_ids=x:0"], ["expand_x=x:0", "ep_send_counts=x:0", "expert_scales=x:0"]

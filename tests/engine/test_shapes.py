@@ -23,7 +23,7 @@ def attention_like(x: torch.Tensor) -> torch.Tensor:
     return joined.transpose(1, 2).reshape(batch, length, width)[:, : length - 1]
 
 
-def test_one_graph_serves_every_shape(compile_npu: Compile, loaded_graphs: list[HostGraph]) -> None:
+def test_one_graph_runs_every_shape(compile_npu: Compile, loaded_graphs: list[HostGraph]) -> None:
     compiled = compile_npu(attention_like)
     for batch, length, width in ((2, 5, 8), (3, 7, 16), (4, 9, 32)):
         x = torch.randn(batch, length, width)
@@ -73,7 +73,7 @@ def _all_dynamic(rank: int) -> Any:
 def _sizes_for(module: torch.fx.GraphModule, fake: torch.Tensor) -> list[Any]:
     """The symbols behind each placeholder that takes sizes, by the shape that TorchAir saw."""
     by_hint = {2: fake.shape[0], 5: fake.shape[1], 8: fake.shape[2]}
-    found: list[Any] = []
+    sizes: list[Any] = []
     for node in module.graph.nodes:
         if node.op != "placeholder":
             continue
@@ -81,5 +81,5 @@ def _sizes_for(module: torch.fx.GraphModule, fake: torch.Tensor) -> list[Any]:
         if desc.attr["_meta"].s.startswith(b"Tensor"):
             continue
         assert not desc.shape.dim, "only single symbols are expected here"
-        found.append(by_hint[(2, 5, 8)[len(found) % 3]])
-    return found
+        sizes.append(by_hint[(2, 5, 8)[len(sizes) % 3]])
+    return sizes

@@ -118,7 +118,7 @@ def test_graphs_of_small_integers_and_sizes(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_calls_that_were_wrong(compile_npu: Callable[..., Any]) -> None:
+def test_calls_that_once_failed(compile_npu: Callable[..., Any]) -> None:
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         def made(values: Numbers, dtype: torch.dtype = torch.int64) -> torch.Tensor:
             return torch.tensor(values, dtype=dtype, device=x.device)

@@ -29,7 +29,7 @@ def test_threads_compile_and_run_at_the_same_time(compile_npu: Compile) -> None:
         assert all(all(results) for results in pool.map(work, range(6)))
 
 
-def test_one_compiled_graph_serves_all_threads(compile_npu: Compile) -> None:
+def test_all_threads_share_one_compiled_graph(compile_npu: Compile) -> None:
     compiled = compile_npu(lambda x: torch.softmax(x, -1) @ x.mT)
     inputs = [torch.randn(16, 16) for _ in range(32)]
     compiled(inputs[0])
@@ -57,7 +57,7 @@ assert results == {number: [8.0 + number] * 3 for number in range(4)}, results
 """
 
 
-def test_four_threads_use_the_backend_first() -> None:
+def test_four_threads_use_the_backend_for_the_first_time() -> None:
     """The first use imports TorchAir; in a process of its own, as that happens once."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FIRST_USE], capture_output=True, text=True, check=False

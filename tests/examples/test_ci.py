@@ -42,7 +42,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if not each.startswith("pip ")])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("pip ")])
 def test_a_step_passes(project: Path, command: str) -> None:
     """In the order of the recipe: verify's script writes the dumps that lint checks."""
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}

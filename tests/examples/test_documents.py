@@ -33,24 +33,24 @@ DOCUMENTED = {
 RUNNER = """
 import json, runpy, sys
 wanted = json.loads(sys.argv[1])
-found = {}
+metadata = {}
 for name, results in wanted.items():
     left = runpy.run_path(f"{sys.argv[2]}/{name}.py", run_name="__main__")
-    found[name] = {
+    metadata[name] = {
         key: [list(left[key].shape), str(left[key].dtype).removeprefix("torch."), left[key].device.type]
         for key in results
     }
-print("found " + json.dumps(found))
+print("metadata " + json.dumps(metadata))
 """
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory) -> dict[str, dict[str, list]]:
+def results(tmp_path_factory) -> dict[str, dict[str, list]]:
     command = [sys.executable, "-m", "graph_quant", "run", "-c", RUNNER, json.dumps(DOCUMENTED), str(FOLDER)]
     done = subprocess.run(command, cwd=tmp_path_factory.mktemp("run"), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("found ")]
-    return json.loads(line.removeprefix("found "))
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("metadata ")]
+    return json.loads(line.removeprefix("metadata "))
 
 
 def test_every_script_is_here() -> None:
@@ -58,6 +58,6 @@ def test_every_script_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_results_are_as_documented(found, name) -> None:
+def test_results_are_as_documented(results, name) -> None:
     expected = {key: [shape, dtype, "npu"] for key, (shape, dtype) in DOCUMENTED[name].items()}
-    assert found[name] == expected
+    assert results[name] == expected

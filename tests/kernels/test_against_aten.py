@@ -21,15 +21,15 @@ from graph_quant.host.kernels import KERNELS
 from support.all_calls import GOOD, STATEMENTS
 from support.kernel_samples import TRIALS
 from support.kernel_samples.operators import OF_OPERATORS, STATED_ELSEWHERE
-from support.single_node_graph import OneNode
+from support.single_node_graph import SingleNodeGraph
 
 TESTS = Path(__file__).parent.parent
 CASES = int(os.environ.get("GRAPH_QUANT_KERNEL_CASES", "12"))
 
 
 def several(results: Any) -> list[torch.Tensor]:
-    made: Sequence[Any] = [results] if isinstance(results, torch.Tensor | Sizes) or results is None else results
-    return [to_tensor(each) if isinstance(each, Sizes) else each for each in made if each is not None]
+    items: Sequence[Any] = [results] if isinstance(results, torch.Tensor | Sizes) or results is None else results
+    return [to_tensor(result) if isinstance(result, Sizes) else result for result in items if result is not None]
 
 
 def agree(result: torch.Tensor, expected: torch.Tensor, bound: float) -> None:
@@ -50,12 +50,12 @@ def agree(result: torch.Tensor, expected: torch.Tensor, bound: float) -> None:
 
 
 def shares_memory(arguments: Sequence[Any], results: Sequence[torch.Tensor]) -> bool:
-    given = [each for argument in arguments for each in several(argument) if isinstance(each, torch.Tensor)]
-    begins = {each.untyped_storage().data_ptr() for each in given if each.numel()}
+    inputs = [tensor for argument in arguments for tensor in several(argument) if isinstance(tensor, torch.Tensor)]
+    begins = {tensor.untyped_storage().data_ptr() for tensor in inputs if tensor.numel()}
     return any(result.numel() and result.untyped_storage().data_ptr() in begins for result in results)
 
 
-def test_every_kernel_is_tried() -> None:
+def test_every_kernel_has_samples() -> None:
     """A type is tried here or, where it is of an operator of the package, with that operator's calls."""
     assert {*TRIALS, *OF_OPERATORS} == set(KERNELS)
     assert not set(TRIALS) & set(OF_OPERATORS)
@@ -65,7 +65,7 @@ def test_every_kernel_is_tried() -> None:
     assert all((TESTS / path).exists() for path in STATED_ELSEWHERE.values())
 
 
-def test_operators_become_the_types_that_they_are_said_to_try() -> None:
+def test_operators_lower_to_the_declared_node_types() -> None:
     """The graphs that are kept as text show it, but for five without one and those that need several ranks."""
     graphs = "".join(path.read_text() for path in (TESTS / "converters" / "golden").iterdir())
     shown = {op_type for op_type in OF_OPERATORS if f"= {op_type}(" in graphs}
@@ -79,7 +79,7 @@ def test_operators_become_the_types_that_they_are_said_to_try() -> None:
 
 
 @pytest.mark.parametrize("op_type", TRIALS)
-def test_a_kernel_gives_what_another_statement_gives(op_type: str) -> None:
+def test_a_kernel_agrees_with_its_reference(op_type: str) -> None:
     chance = random.Random(op_type)
     torch.manual_seed(0)
     for _ in range(CASES):
@@ -96,16 +96,16 @@ def test_a_kernel_gives_what_another_statement_gives(op_type: str) -> None:
 
 
 @pytest.mark.parametrize("op_type", TRIALS)
-def test_a_node_in_a_graph_gives_what_another_statement_gives(op_type: str) -> None:
-    """The engine reads the node, chooses its kernel by what it is fed, and runs it."""
+def test_a_graph_of_one_node_agrees_with_its_reference(op_type: str) -> None:
+    """The engine reads the node, chooses its kernel by its inputs, and runs it."""
     chance = random.Random(op_type)
     torch.manual_seed(0)
     for _ in range(max(CASES // 6, 1)):
         arguments, attributes, expected, bound = TRIALS[op_type](chance)
         whole = [expected] if isinstance(expected, torch.Tensor | Sizes) else list(expected or ())
         try:
-            made = OneNode(KERNELS[op_type], arguments, attributes, [each is not None for each in whole])
-            results = import_graph(made.graph)(*made.inputs)
+            single = SingleNodeGraph(KERNELS[op_type], arguments, attributes, [output is not None for output in whole])
+            results = import_graph(single.graph)(*single.inputs)
             for result, other in zip(results, several(expected), strict=True):
                 agree(result, other, bound)
         except Exception as error:

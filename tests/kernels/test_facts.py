@@ -23,19 +23,19 @@ op {{ name: "NetOutput" type: "NetOutput" input: "made:0" input_desc {{ name: "i
 
 
 @pytest.mark.parametrize(
-    ("scale", "dst", "found"),
+    ("scale", "dst", "findings"),
     [
         ("DT_FLOAT", 1, []),
         ("DT_FLOAT", 0, ["dst_type=float32, GE takes bfloat16, float16"]),
         ("DT_FLOAT16", 1, ["scale is float16, GE takes bfloat16, float32"]),
     ],
 )
-def test_lint_and_costs_know_anti_quantisation(tmp_path, scale: str, dst: int, found: list[str]) -> None:
+def test_lint_and_costs_of_anti_quantisation(tmp_path, scale: str, dst: int, findings: list[str]) -> None:
     path = tmp_path / "dump.txt"
     path.write_text(ANTI_QUANT.format(scale=scale, dst=dst))
     dump = dumps.load(path)
-    assert [finding.message for finding in dump.lint() if finding.rule.id == "refused-type"] == found
-    if not found:
+    assert [finding.message for finding in dump.lint() if finding.rule.id == "refused-type"] == findings
+    if not findings:
         from graph_quant.dumps import Costs
 
         assert Costs(dump).nodes["made"].flops == 2 * 4 * 16
@@ -50,7 +50,7 @@ def test_facts_name_inputs_that_the_kernel_has() -> None:
             assert op_type == "AscendQuant" or (declared and declared.inputs), f"{op_type} is not registered"
 
 
-def test_of_an_unknown_type_the_plain_facts_are_known() -> None:
+def test_an_unknown_type_has_default_facts() -> None:
     assert facts("Frobnicate").flops == 1
     assert not facts("Frobnicate").exact
 

@@ -58,11 +58,11 @@ REFUSED = {
 }
 
 
-def test_nothing_ends_the_process(run_python: Callable[..., Any]) -> None:
+def test_no_argument_crashes_the_process(run_python: Callable[..., Any]) -> None:
     done = run_python(CODE)
     assert done.returncode == 0, done.stderr[-500:]
-    told, quotients = json.loads(done.stdout)
-    assert told == REFUSED
-    for bits, made in zip((8, 16, 32, 64), quotients.values(), strict=True):
+    messages, quotients = json.loads(done.stdout)
+    assert messages == REFUSED
+    for bits, result in zip((8, 16, 32, 64), quotients.values(), strict=True):
         smallest = -(1 << bits - 1)
-        assert made == [[smallest, -3, 7]] * 6 + [[smallest]], bits
+        assert result == [[smallest, -3, 7]] * 6 + [[smallest]], bits

@@ -25,7 +25,7 @@ NEWER = {
 REGISTERED = sorted(name for name in KERNELS if hasattr(ge_apis, name) and not name.startswith(OWN_NAMES))
 
 
-def test_most_kernels_are_of_registered_types() -> None:
+def test_most_kernel_types_are_registered_in_ge() -> None:
     assert len(REGISTERED) > 200
     assert set(SIZE_KERNELS) <= set(KERNELS)
 
@@ -46,7 +46,7 @@ def _signature(op_type: str) -> tuple[list[tuple[str, str]], set[str]]:
 
 
 @pytest.mark.parametrize("op_type", REGISTERED)
-def test_declaration_matches_ge(op_type: str) -> None:
+def test_a_kernels_signature_matches_ge(op_type: str) -> None:
     inputs, attributes = _signature(op_type)
     kernel, kinds = KERNELS[op_type], dict(inputs)
     for declared in kernel.inputs:
@@ -62,7 +62,7 @@ def test_declaration_matches_ge(op_type: str) -> None:
     assert required <= {declared.name for declared in kernel.inputs}
 
 
-def test_nodes_that_write_an_input_hand_it_on() -> None:
+def test_nodes_that_write_an_input_return_it() -> None:
     """TorchAir takes away the copies around these, so their kernels must write what they were given."""
     node = OpDef()
     for op_type in KERNELS:

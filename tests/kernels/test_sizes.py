@@ -162,7 +162,7 @@ def _strided(chance: random.Random, dtype: torch.dtype) -> Arguments:
     last = [chance.randint(-size, size) for size in x.shape]
     step = [chance.choice((1, 1, 2)) for _ in x.shape]
     masks = {name: chance.randint(0, 7) for name in ("begin_mask", "end_mask", "shrink_axis_mask")}
-    places = tuple(
+    index = tuple(
         first[at]
         if masks["shrink_axis_mask"] >> at & 1
         else slice(
@@ -172,7 +172,7 @@ def _strided(chance: random.Random, dtype: torch.dtype) -> Arguments:
         )
         for at in range(x.dim())
     )
-    return [host(x), host(first), host(last), host(step)], masks, x[places]
+    return [host(x), host(first), host(last), host(step)], masks, x[index]
 
 
 def _strided_axes(chance: random.Random, dtype: torch.dtype) -> Arguments:
@@ -254,21 +254,21 @@ MAKERS: dict[str, Callable[[random.Random, torch.dtype], Arguments]] = {
 }
 
 
-def test_every_size_kernel_is_tried() -> None:
+def test_every_size_kernel_has_samples() -> None:
     assert set(MAKERS) == set(SIZE_KERNELS)
 
 
 @pytest.mark.parametrize("op_type", sorted(SIZE_KERNELS))
-def test_a_size_kernel_declares_what_the_tensor_kernel_does(op_type: str) -> None:
+def test_a_size_kernel_has_the_signature_of_the_tensor_kernel(op_type: str) -> None:
     size_kernel, tensor_kernel = SIZE_KERNELS[op_type], KERNELS[op_type]
-    assert [each.name for each in size_kernel.inputs] == [each.name for each in tensor_kernel.inputs]
+    assert [declared.name for declared in size_kernel.inputs] == [declared.name for declared in tensor_kernel.inputs]
     assert {name for name, _ in size_kernel.attributes} == {name for name, _ in tensor_kernel.attributes}
-    assert all(each.is_size for each in size_kernel.inputs)
+    assert all(declared.is_size for declared in size_kernel.inputs)
     assert size_kernel.returns_sizes
 
 
 @pytest.mark.parametrize("op_type", sorted(SIZE_KERNELS))
-def test_a_size_kernel_gives_what_torch_gives(op_type: str) -> None:
+def test_a_size_kernel_agrees_with_torch(op_type: str) -> None:
     chance = random.Random(op_type)
     for _ in range(CASES):
         arguments, attributes, expected = MAKERS[op_type](chance, chance.choice(INTEGERS))
@@ -282,7 +282,7 @@ def test_a_size_kernel_gives_what_torch_gives(op_type: str) -> None:
             assert torch.equal(to_tensor(result), one)
 
 
-def test_floats_have_the_bits_of_their_dtype() -> None:
+def test_floats_are_rounded_to_their_dtype() -> None:
     """Seven tenths in float32 times ten is seven; in double precision it is less, and rounds down to six."""
     seven = SIZE_KERNELS["Mul"].function(one_size(10.0, torch.float32), host(torch.tensor(0.7)))
     assert seven.items == (7.0,)
@@ -293,7 +293,7 @@ def test_floats_have_the_bits_of_their_dtype() -> None:
     assert SIZE_KERNELS["Cast"].function(Sizes((2.9,), (), torch.float32), dst_type=9).items == (2,)
 
 
-def test_a_power_and_a_join_end() -> None:
+def test_powers_and_concatenations_are_bounded() -> None:
     huge = one_size(3, torch.int64)
     for _ in range(40):
         huge = SIZE_KERNELS["Pow"].function(huge, huge)

@@ -63,12 +63,12 @@ def _count_captures(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Learn of every capture that is not empty (TorchAir makes a memory pool with one that is)."""
     from graph_quant.host.capture import tape
 
-    made: list[object] = []
+    captures: list[object] = []
 
     class Counted(tape.Tape):
         def __init__(self) -> None:
             super().__init__()
-            made.append(self)
+            captures.append(self)
 
     monkeypatch.setattr(tape, "Tape", Counted)
-    return made
+    return captures

@@ -125,8 +125,8 @@ def test_two_graphs_serve_every_prompt_and_every_step(
         caches = [make_cache(cache, model.config) for _ in range(2)]
         for _ in range(2):
             eager, graph = (
-                each(input_ids=tokens, past_key_values=cache).logits
-                for each, cache in zip((model, compiled), caches, strict=True)
+                run(input_ids=tokens, past_key_values=cache).logits
+                for run, cache in zip((model, compiled), caches, strict=True)
             )
             assert torch.equal(eager, graph), f"{length} tokens"
             tokens = eager[:, -1:].argmax(-1)
@@ -192,13 +192,13 @@ WHOLE: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 def _inputs(kinds: tuple[str, ...], batch: int, length: int) -> dict[str, torch.Tensor]:
     tokens = torch.randint(4, 250, (batch, length))
     tokens[:, -1] = 255
-    given = {
+    inputs = {
         "text": {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)},
         "target": {"decoder_input_ids": tokens[:, : length // 2 + 1]},
         "image": {"pixel_values": torch.randn(batch, 3, 32, 32).bfloat16()},
         "sound": {"input_features": torch.randn(batch, 16, 40).bfloat16()},
     }
-    return {name: tensor.npu() for kind in kinds for name, tensor in given[kind].items()}
+    return {name: tensor.npu() for kind in kinds for name, tensor in inputs[kind].items()}
 
 
 @pytest.mark.skipif(not ALL, reason="GRAPH_QUANT_MODELS is not all")
@@ -211,12 +211,12 @@ def test_one_graph_serves_every_batch(name: str, graphs: list[int]) -> None:
     model = getattr(transformers, f"{name}{kind}")(config).bfloat16().eval().npu()
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="npu")
     for batch, length in ((2, 7), (3, 12), (4, 5)):
-        given = _inputs(kinds, batch, length)
-        eager, graph = (each(**given, return_dict=False) for each in (model, compiled))
+        inputs = _inputs(kinds, batch, length)
+        eager, graph = (run(**inputs, return_dict=False) for run in (model, compiled))
         for one, other in zip(*(map(_tensors, (eager, graph))), strict=True):
             assert torch.equal(one, other), f"{batch} of {length}"
     assert len(graphs) == 1
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:
-    return [each for each in torch.utils._pytree.tree_leaves(results) if isinstance(each, torch.Tensor)]
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor)]

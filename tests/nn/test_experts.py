@@ -56,7 +56,7 @@ def test_int8_by_token_computes_the_rule(dtype: torch.dtype, device: str) -> Non
     experts = Experts(dtype, inside=96)
     inputs = tokens_for(experts, 9)
     quantised = DynamicW8A8Experts.from_float(experts).to(device)
-    got = quantised(*(each.to(device) for each in inputs)).cpu()
+    got = quantised(*(tensor.to(device) for tensor in inputs)).cpu()
     assert torch.equal(got, mixture(dynamic_row, experts, *inputs))
 
 
@@ -175,7 +175,7 @@ def test_tokens_do_not_depend_on_their_company(name: str) -> None:
     quantize_(model, RECIPES[name][0], observations=seen, types=(Experts,))
     together = model["experts"](hidden, index, shares)
     for token in range(6):
-        alone = model["experts"](*(each[token : token + 1] for each in (hidden, index, shares)))
+        alone = model["experts"](*(tensor[token : token + 1] for tensor in (hidden, index, shares)))
         assert torch.equal(together[token : token + 1], alone)
 
 
@@ -204,8 +204,8 @@ def test_saved_moved_and_loaded(name: str) -> None:
     others = copy.deepcopy(model)
     for parameter in others.parameters():
         parameter.data.mul_(2)
-    for each in (model, others):
-        quantize_(each, RECIPES[name][0], observations=seen, types=(Experts,))
+    for tensor in (model, others):
+        quantize_(tensor, RECIPES[name][0], observations=seen, types=(Experts,))
     expected = model["experts"](*inputs)
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
@@ -213,7 +213,7 @@ def test_saved_moved_and_loaded(name: str) -> None:
     assert not torch.equal(others["experts"](*inputs), expected)
     others.load_state_dict(torch.load(file))
     assert torch.equal(others["experts"](*inputs), expected)
-    assert torch.equal(others.npu()["experts"](*(each.npu() for each in inputs)).cpu(), expected)
+    assert torch.equal(others.npu()["experts"](*(tensor.npu() for tensor in inputs)).cpu(), expected)
     assert "experts=4, hidden=64, inside=64" in str(others)
 
 

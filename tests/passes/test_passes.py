@@ -16,7 +16,7 @@ from graph_quant.passes.inference import InputInfo
 from graph_quant.passes.sizes import symbol
 from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 
-from support.graph_builder import Building, results, types
+from support.graph_builder import GraphBuilder, results, types
 
 
 def lean(graph: Any, *inputs: torch.Tensor, through: Sequence[str] = passes.NAMES) -> list[str]:
@@ -36,7 +36,7 @@ def count(graph: Any, kind: str) -> int:
 
 
 def test_equal_constants_are_kept_once() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(3)
     for value, dtype in ((1, torch.float32), (1, torch.float32), (2, torch.float32), (0.0, torch.float32)):
         x = made.op("Add", {"x1": x, "x2": made.const(value, dtype)})
@@ -47,12 +47,12 @@ def test_equal_constants_are_kept_once() -> None:
 
 
 def test_equal_computations_are_done_once_but_random_ones_are_not() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(4)
     one, other = (made.op("Neg", {"x": made.op("Neg", {"x": x})}) for _ in range(2))
     graph = made.output(made.op("Mul", {"x1": one, "x2": other}))
     assert lean(graph, torch.randn(4)) == ["Neg", "Neg", "Mul"]
-    made = Building()
+    made = GraphBuilder()
     shape = made.const([4])
     drawn = [
         made.op("StatelessRandomUniformV2", {"shape": shape, "key": made.const([1]), "counter": shape, "alg": shape})
@@ -64,7 +64,7 @@ def test_equal_computations_are_done_once_but_random_ones_are_not() -> None:
 
 
 def _casts(*dtypes: str, start: str) -> Any:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(5, dtype=start)
     result = x
     for dtype in dtypes:
@@ -100,7 +100,7 @@ def test_a_cast_goes_only_where_it_keeps_every_value(start: str, casts: list[str
 
 
 def test_shapes_that_undo_each_other_go() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(2, -1, 4)
     flat = made.op("Reshape", {"x": x, "shape": made.const([-1, 4])})
     back = made.op("Reshape", {"x": flat, "shape": made.const([2, -1, 4])})
@@ -110,13 +110,13 @@ def test_shapes_that_undo_each_other_go() -> None:
 
 
 def test_shapes_that_follow_each_other_become_one() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(2, -1, 4)
     one = made.op("Reshape", {"x": x, "shape": made.const([-1, 4])})
     two = made.op("Unsqueeze", {"x": made.op("Unsqueeze", {"x": one}, axes=[0])}, axes=[-1])
     graph = made.output(made.op("Neg", {"x": two}))
     assert lean(graph, torch.randn(2, 3, 4)) == ["Reshape", "Neg"]
-    made = Building()
+    made = GraphBuilder()
     x = made.data(-1, -1)
     graph = made.output(made.op("Unsqueeze", {"x": made.op("Unsqueeze", {"x": x}, axes=[1])}, axes=[0, -1]))
     assert lean(graph, torch.randn(2, 3)) == ["Unsqueeze"]
@@ -125,19 +125,19 @@ def test_shapes_that_follow_each_other_become_one() -> None:
 
 def test_another_order_of_elements_stays() -> None:
     """[2, s] to [s, 2] and back is nothing, with a transpose between it is something."""
-    made = Building()
+    made = GraphBuilder()
     x = made.data(2, -1)
     turned = made.op("Transpose", {"x": x, "perm": made.const([1, 0])})
     graph = made.output(made.op("Neg", {"x": made.op("Reshape", {"x": turned, "shape": made.const([2, -1])})}))
     assert lean(graph, torch.randn(2, 3)) == ["Transpose", "Reshape", "Neg"]
 
 
-def _sized(made: Building, x: str, axis: int) -> str:
+def _sized(made: GraphBuilder, x: str, axis: int) -> str:
     return made.op("Gather", {"x": made.op("Shape", {"x": x}, dtype="int64"), "indices": made.const(axis)})
 
 
 def test_sizes_that_are_known_are_not_computed() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(3, -1, 8)
     wanted = [made.op("Mul", {"x1": _sized(made, x, 0), "x2": _sized(made, x, 1)}), _sized(made, x, 2)]
     shape = made.op("Pack", {"x0": wanted[0], "x1": wanted[1]}, axis=0, N=2)
@@ -147,7 +147,7 @@ def test_sizes_that_are_known_are_not_computed() -> None:
 
 
 def test_equal_sizes_are_computed_once() -> None:
-    made = Building()
+    made = GraphBuilder()
     x, y = made.data(-1, -1), made.data(1, 1)
 
     def doubled(axis: int) -> str:
@@ -163,7 +163,7 @@ def test_equal_sizes_are_computed_once() -> None:
 
 def test_a_size_that_may_be_zero_is_not_inferred_beside_another() -> None:
     """-1 stands for a quotient: 0 elements, divided by 0, are no size."""
-    made = Building()
+    made = GraphBuilder()
     x = made.data(-1, -1)
     flat = made.op("Reshape", {"x": x, "shape": made.const([-1])})
     shape = made.op("Pack", {"x0": _sized(made, x, 1), "x1": _sized(made, x, 0)}, axis=0, N=2)
@@ -173,14 +173,14 @@ def test_a_size_that_may_be_zero_is_not_inferred_beside_another() -> None:
 
 
 def test_a_reshape_of_nothing_copies_no_size() -> None:
-    made = Building()
+    made = GraphBuilder()
     groups = made.op("Reshape", {"x": made.data(0, 6, 10), "shape": made.const([1, 0, 1])})
     graph = made.output(made.op("Unsqueeze", {"x": groups}, axes=[3]))
     assert lean(graph, torch.randn(0, 6, 10)) == ["Reshape", "Unsqueeze"]
 
 
 def _product(kind: str, attribute: str, *, turned: bool, **attributes: Any) -> Any:
-    made = Building()
+    made = GraphBuilder()
     x1, x2 = made.data(3, 4), made.data(5, 4)
     right = made.op("Transpose", {"x": x2, "perm": made.const([1, 0])})
     return made.output(made.op(kind, {"x1": x1, "x2": right}, **{attribute: turned}, **attributes))
@@ -195,7 +195,7 @@ def test_a_product_transposes_by_itself(kind: str) -> None:
 
 
 def test_a_product_transposes_int8_weights_by_itself() -> None:
-    made = Building()
+    made = GraphBuilder()
     x1, x2, scale = made.data(3, 4, dtype="int8"), made.data(5, 4, dtype="int8"), made.data(5)
     right = made.op("Transpose", {"x": x2, "perm": made.const([1, 0])})
     product = made.op(
@@ -210,7 +210,7 @@ def test_a_product_transposes_int8_weights_by_itself() -> None:
 
 
 def test_transposes_that_undo_each_other_go_and_others_join() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(2, 3, 4)
     turn = made.const([1, 2, 0])
     twice = made.op("Transpose", {"x": made.op("Transpose", {"x": x, "perm": turn}), "perm": turn})
@@ -220,7 +220,7 @@ def test_transposes_that_undo_each_other_go_and_others_join() -> None:
 
 
 def test_dimensions_of_one_element_are_added_before_a_transpose() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(-1, 32)
     heads = made.op("Reshape", {"x": x, "shape": made.const([-1, 8, 4])})
     turned = made.op("Transpose", {"x": heads, "perm": made.const([1, 0, 2])})
@@ -230,7 +230,7 @@ def test_dimensions_of_one_element_are_added_before_a_transpose() -> None:
 
 @pytest.mark.parametrize("viewed", [False, True], ids=["plain", "viewed"])
 def test_int4_are_not_packed_to_be_unpacked(viewed: bool) -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(2, -1, 16, dtype="float16")
     quantised = made.op("DynamicQuant", {"x": x}, outputs=("y", "scale"), dst_type="int4")
     eights = made.op("Reshape", {"x": quantised, "shape": made.const([0, 0, -1, 8])})
@@ -246,7 +246,7 @@ def test_int4_are_not_packed_to_be_unpacked(viewed: bool) -> None:
 
 def test_what_is_written_in_place_stays_apart() -> None:
     """Two equal buffers, of which one is written to; and a copy from before the other is."""
-    made = Building()
+    made = GraphBuilder()
     x, index, update = made.data(4, 2), made.data(1, 1, dtype="int64"), made.data(1, 2)
     one, other = (made.op("Neg", {"x": x}) for _ in range(2))
     kept = made.op("Identity", {"x": one})
@@ -258,7 +258,7 @@ def test_what_is_written_in_place_stays_apart() -> None:
 
 
 def test_control_edges_and_their_ends_stay() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(4)
     one, other = (made.op("Identity", {"x": x}) for _ in range(2))
     total = made.op("Add", {"x1": one, "x2": other})
@@ -269,7 +269,7 @@ def test_control_edges_and_their_ends_stay() -> None:
 
 
 def test_outputs_do_not_become_inputs_or_each_other() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(4)
     alone = made.op("Cast", {"x": x}, dst_type="float32")
     pair = [made.op("Neg", {"x": x}) for _ in range(2)]
@@ -278,7 +278,7 @@ def test_outputs_do_not_become_inputs_or_each_other() -> None:
 
 
 def test_inputs_keep_their_places_and_dead_nodes_go() -> None:
-    made = Building()
+    made = GraphBuilder()
     x, unused = made.data(4), made.data(2)
     made.op("Neg", {"x": unused})
     graph = made.output(made.op("Neg", {"x": x}))
@@ -287,7 +287,7 @@ def test_inputs_keep_their_places_and_dead_nodes_go() -> None:
 
 
 def test_producers_stand_before_their_readers() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(3, -1)
     shape = made.op("Pack", {"x0": _sized(made, x, 1), "x1": made.const(3)}, axis=0, N=2)
     graph = made.output(made.op("Reshape", {"x": x, "shape": shape}))
@@ -300,7 +300,7 @@ def test_producers_stand_before_their_readers() -> None:
 
 def test_readers_may_stand_before_what_they_read() -> None:
     """In a file nodes have any order; a size that stands for another must not be computed from it."""
-    made = Building()
+    made = GraphBuilder()
     x = made.data(-1, 4)
     first = made.op("BroadcastTo", {"x": made.const(1), "shape": made.op("Shape", {"x": x}, dtype="int64")})
     again = made.op("Shape", {"x": made.op("Neg", {"x": first})}, dtype="int64")
@@ -310,7 +310,7 @@ def test_readers_may_stand_before_what_they_read() -> None:
 
 
 def test_a_reader_stays_before_the_node_that_writes() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(3, 3)
     buffer = made.op("Neg", {"x": x})
     last = made.op("Sub", {"x1": _sized(made, x, 0), "x2": made.const(1)})
@@ -322,7 +322,7 @@ def test_a_reader_stays_before_the_node_that_writes() -> None:
 
 def test_a_new_node_never_takes_a_name_that_was_there() -> None:
     """What stands for a result is kept by name, and a name that comes back would stand for two."""
-    made = Building()
+    made = GraphBuilder()
     x = made.data(-1, 6)
     graph_def = made.output(made.op("Neg", {"x": x}))
     graph = Graph(graph_def)
@@ -332,7 +332,7 @@ def test_a_new_node_never_takes_a_name_that_was_there() -> None:
 
 
 def test_a_constant_that_another_stands_for_is_not_read_again() -> None:
-    made = Building()
+    made = GraphBuilder()
     one, other = made.const([3]), made.const([3])
     x = made.data(3)
     graph = Graph(made.output(made.op("Neg", {"x": x}), made.op("Add", {"x1": one, "x2": other})))
@@ -373,7 +373,7 @@ def test_old_names_are_accepted_in_the_environment(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kind", ["HcomSend", "PrintV2", "SomethingNew"])
 def test_nodes_that_are_not_pure_are_kept(kind: str) -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data(3)
     made.op(kind, {"x": made.op("Neg", {"x": x})})
     made.op("Exp", {"x": x})
@@ -384,7 +384,7 @@ def test_nodes_that_are_not_pure_are_kept(kind: str) -> None:
 
 def test_integers_beyond_their_dtype_are_left_to_the_graph() -> None:
     """Sums and casts wrap around; what was computed without wrapping must not come back by a wider dtype."""
-    made = Building()
+    made = GraphBuilder()
     narrow = made.op("Cast", {"x": made.const([-(2**40)])}, dst_type="int32")
     largest = made.const([2**31 - 1], torch.int32)
     total = made.op("Add", {"x1": largest, "x2": made.const([1], torch.int32)})
@@ -395,26 +395,26 @@ def test_integers_beyond_their_dtype_are_left_to_the_graph() -> None:
 
 
 def test_numbers_that_are_spread_over_a_matrix_are_not_taken_for_its_rows() -> None:
-    made = Building()
+    made = GraphBuilder()
     spread = made.op("Add", {"x1": made.const([[1], [2], [3]]), "x2": made.const([10, 20, 30])})
     lean(made.output(made.op("Neg", {"x": made.op("Reshape", {"x": spread, "shape": made.const([9])})})))
 
 
 @pytest.mark.parametrize("keep", [False, True])
 def test_a_number_without_dimensions_is_reduced(keep: bool) -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.data()
     total = made.op("ReduceSum", {"x": x, "axes": made.const([0])}, keep_dims=keep)
     lean(made.output(made.op("Unsqueeze", {"x": total}, axes=[0])), torch.tensor(2.0))
 
 
 def test_a_number_that_is_cut_off_is_not_the_number() -> None:
-    made = Building()
+    made = GraphBuilder()
     x = made.op("Cast", {"x": made.op("Cast", {"x": made.const([-1])}, dst_type="uint8")}, dst_type="int64")
     lean(made.output(made.op("Neg", {"x": x})))
 
 
-def attention(made: Building, key: str, value: str, **attributes: Any) -> Any:
+def attention(made: GraphBuilder, key: str, value: str, **attributes: Any) -> Any:
     """A graph of attention of so many heads, six unless said, over keys and values."""
     given = {"head_num": 6, "input_layout": "BNSD", "scale_value": 0.25, **attributes}
     fed = {"query": made.data(2, given["head_num"], 3, 8), "key": key, "value": value}
@@ -422,7 +422,7 @@ def attention(made: Building, key: str, value: str, **attributes: Any) -> Any:
     return made.op("FlashAttentionScore", fed, outputs=outputs, **given).replace(":0", ":3")
 
 
-def repeated(made: Building, x: str, single: Sequence[int], many: Sequence[int]) -> str:
+def repeated(made: GraphBuilder, x: str, single: Sequence[int], many: Sequence[int]) -> str:
     """A tensor of heads with three copies of each, or of all."""
     apart = made.op("Reshape", {"x": x, "shape": made.const(single)})
     spread = made.op("BroadcastTo", {"x": apart, "shape": made.const(many)})
@@ -437,7 +437,7 @@ EACH, ALL = ([2, 2, 1, 5, 8], [2, 2, 3, 5, 8]), ([2, 1, 2, 5, 8], [2, 3, 2, 5, 8
 )
 def test_heads_that_attention_shares_are_not_repeated(key: Any, value: Any, left: int) -> None:
     """Three copies of each head side by side are shared by three heads of queries; all heads three times are not."""
-    made = Building()
+    made = GraphBuilder()
     heads = made.data(2, 2, 5, 8), made.data(2, 2, 5, 8)
     graph = made.output(
         attention(made, *(repeated(made, x, *form) for x, form in zip(heads, (key, value), strict=True)))
@@ -448,7 +448,7 @@ def test_heads_that_attention_shares_are_not_repeated(key: Any, value: Any, left
 
 @pytest.mark.parametrize(("single", "left"), [([2, 3, 1, 5, 8], 0), ([2, 1, 3, 5, 8], 2)], ids=["each", "all"])
 def test_as_many_copies_as_heads_do_not_hide_what_is_repeated(single: list[int], left: int) -> None:
-    made = Building()
+    made = GraphBuilder()
     heads = [repeated(made, made.data(2, 3, 5, 8), single, [2, 3, 3, 5, 8]) for _ in range(2)]
     graph = made.output(attention(made, *heads, head_num=9))
     inputs = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 5, 8), torch.randn(2, 9, 3, 8)
@@ -456,7 +456,7 @@ def test_as_many_copies_as_heads_do_not_hide_what_is_repeated(single: list[int],
 
 
 def test_heads_stay_repeated_where_memory_is_written() -> None:
-    made = Building()
+    made = GraphBuilder()
     cache = made.data(2, 2, 5, 8)
     key = repeated(made, cache, *EACH)
     rows = made.op("Reshape", {"x": cache, "shape": made.const([20, 8])})
@@ -468,7 +468,7 @@ def test_heads_stay_repeated_where_memory_is_written() -> None:
 
 
 def test_heads_stay_repeated_in_other_layouts() -> None:
-    made = Building()
+    made = GraphBuilder()
     heads = repeated(made, made.data(2, 2, 5, 8), *EACH)
     graph = made.output(attention(made, heads, heads, head_num=3, input_layout="BSND"))
     passes.run(graph, passes.NAMES)
@@ -476,7 +476,7 @@ def test_heads_stay_repeated_in_other_layouts() -> None:
 
 
 def test_a_column_is_not_taken_for_a_row() -> None:
-    made = Building()
+    made = GraphBuilder()
     spread = made.op("Add", {"x1": made.const([[1, 2], [3, 4]]), "x2": made.const([[10], [20]])})
     lean(made.output(made.op("Neg", {"x": made.op("Reshape", {"x": spread, "shape": made.const([4])})})))
 
@@ -484,7 +484,7 @@ def test_a_column_is_not_taken_for_a_row() -> None:
 @pytest.mark.parametrize("shape", [(3, 0, 4), (0, 3, 4), (3, 5, 4)])
 def test_sizes_are_not_copied_where_one_may_be_zero(shape: tuple[int, ...]) -> None:
     """Of nothing, with nothing to infer, 0 in a shape is 0."""
-    made = Building()
+    made = GraphBuilder()
     x = made.data(-1, -1, 4)
     parts = [_sized(made, x, 0), _sized(made, x, 1), made.const(2), made.const(2)]
     wanted = made.op("Pack", {f"x{place}": part for place, part in enumerate(parts)}, axis=0, N=4)
@@ -492,7 +492,7 @@ def test_sizes_are_not_copied_where_one_may_be_zero(shape: tuple[int, ...]) -> N
 
 
 def test_a_copy_of_a_view_is_made_before_its_memory_is_written() -> None:
-    made = Building()
+    made = GraphBuilder()
     x, index, update = made.data(4, 2), made.data(1, 1, dtype="int64"), made.data(1, 2)
     buffer = made.op("Neg", {"x": x})
     views = [
@@ -511,7 +511,7 @@ def test_a_copy_of_a_view_is_made_before_its_memory_is_written() -> None:
 
 
 def test_a_place_that_is_not_there_is_left_to_the_graph() -> None:
-    made = Building()
+    made = GraphBuilder()
     size = made.op("Shape", {"x": made.data(-1, 4)}, dtype="int64")
     graph = made.output(made.op("Neg", {"x": made.op("Gather", {"x": size, "indices": made.const([-1])})}))
     passes.run(graph, passes.NAMES)
@@ -521,7 +521,7 @@ def test_a_place_that_is_not_there_is_left_to_the_graph() -> None:
 
 def test_a_number_of_the_callers_may_be_cut_off() -> None:
     """A size fits into int32, another number need not."""
-    made = Building()
+    made = GraphBuilder()
     x, count = made.data(-1), made.data(dtype="int64")
     narrow = made.op("Cast", {"x": count}, dst_type="int32")
     graph = made.output(made.op("Neg", {"x": made.op("Cast", {"x": narrow}, dst_type="int64")}), x)

@@ -13,7 +13,7 @@ from graph_quant.ge.values import ge_dtype_name
 from graph_quant.passes.graph import Graph
 from graph_quant.passes.inference import SHAPE_FUNCTIONS
 
-from support.graph_builder import Building, results
+from support.graph_builder import GraphBuilder, results
 
 DTYPES = (
     torch.float32,
@@ -110,7 +110,7 @@ def test_what_is_told_is_so(kind: str) -> None:
 
 def _agrees(kind: str, fed: Fed, attributes: dict[str, Any], dtypes: Sequence[torch.dtype]) -> bool:
     """Whether the kernel takes the call; then what is known of the result must be true of it."""
-    made, remaining, inputs = Building(), iter(dtypes), list[torch.Tensor]()
+    made, remaining, inputs = GraphBuilder(), iter(dtypes), list[torch.Tensor]()
     names: dict[str, str] = {}
     for name, each in fed.items():
         if isinstance(each, tuple):

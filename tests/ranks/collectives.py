@@ -45,10 +45,10 @@ def equal(got: torch.Tensor, *values: float) -> None:
 
 
 def refused(call: Callable[[], object], *words: str) -> None:
-    with pytest.raises(RuntimeError) as found:
+    with pytest.raises(RuntimeError) as error:
         call()
-    missing = [word for word in words if word not in str(found.value)]
-    assert not missing, f"{missing} not in: {found.value}"
+    missing = [word for word in words if word not in str(error.value)]
+    assert not missing, f"{missing} not in: {error.value}"
 
 
 def devices() -> None:
@@ -156,10 +156,10 @@ def multiplied() -> None:
     dist.reduce_scatter_tensor(kept, parts, threefold)
     equal(kept, 12 if RANK else 9)
     equal(parts, 3 * (1 + RANK), 6)
-    given = [npu(1), npu(2 + RANK)]
-    dist.reduce_scatter(out, given, threefold)
+    source = [npu(1), npu(2 + RANK)]
+    dist.reduce_scatter(out, source, threefold)
     equal(out, 15 if RANK else 6)
-    equal(given[0], 1)
+    equal(source[0], 1)
     dist.all_reduce_coalesced(many := [npu(1), npu(2)], threefold)
     equal(many[1], 12)
     half = npu(1, dtype=torch.float16)
@@ -195,8 +195,8 @@ def moves() -> None:
     refused(lambda: dist.group.WORLD.gather([], [npu(1)], dist.GatherOptions()), "gather", "COMPATIBLE_IMPL is 1")
     # Rank 0 sends one row and three, rank 1 two and none.
     sends, takes = ([1, 3], [1, 2]) if RANK == 0 else ([2, 0], [3, 0])
-    given, out = torch.full((sum(sends), 2), 10.0 + RANK).npu(), torch.empty(sum(takes), 2, device="npu")
-    dist.all_to_all_single(out, given, takes, sends)
+    source, out = torch.full((sum(sends), 2), 10.0 + RANK).npu(), torch.empty(sum(takes), 2, device="npu")
+    dist.all_to_all_single(out, source, takes, sends)
     equal(out[:, 0], *((10, 11, 11) if RANK == 0 else (10, 10, 10)))
     outs = [npu(0), npu(0)]
     dist.all_to_all(outs, [npu(RANK * 10), npu(RANK * 10 + 1)])
@@ -240,14 +240,14 @@ def point_to_point() -> None:
     refused(lambda: dist.batch_isend_irecv(lonely), "batch_isend_irecv", "to itself", "[(1,)] and []")
 
 
-def message(given: torch.Tensor, into: torch.Tensor, *words: str) -> None:
+def message(source: torch.Tensor, into: torch.Tensor, *words: str) -> None:
     """Rank 0 gives rank 1 something; where both do not mean the same, both are told."""
-    move = (lambda: dist.send(given, 1)) if RANK == 0 else lambda: dist.recv(into, 0)
+    move = (lambda: dist.send(source, 1)) if RANK == 0 else lambda: dist.recv(into, 0)
     if words:
         refused(move, *words)
     else:
         move()
-        assert torch.equal(given, into)
+        assert torch.equal(source, into)
 
 
 def coalesced() -> None:
@@ -360,9 +360,9 @@ def mistakes() -> None:
     equal(x, 2)
     dist.destroy_process_group(gone)
     refused(graph.replay, "all_reduce in group", "the group was destroyed")
-    with pytest.raises(ValueError, match="not initialized in the world group map") as found:
+    with pytest.raises(ValueError, match="not initialized in the world group map") as error:
         dist.all_reduce(npu(1), group=gone)
-    assert "was destroyed" in str(found.value.__context__)
+    assert "was destroyed" in str(error.value.__context__)
     with pytest.raises(ValueError, match="Invalid process group specified"):
         dist.destroy_process_group(gone)
 

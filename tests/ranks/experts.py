@@ -25,12 +25,12 @@ def npu(array: np.ndarray) -> torch.Tensor:
 
 def arrived(active: int = TOKENS) -> list[tuple[int, int, int]]:
     """The rows of this rank: where each came from, by expert, rank and token."""
-    found = []
+    rows = []
     for expert in range(RANK * LOCAL, (RANK + 1) * LOCAL):
         for rank in range(RANKS):
             for token in range(active):
-                found += [(rank, token, k) for k in range(CHOSEN) if IDS[rank][token, k] == expert]
-    return found
+                rows += [(rank, token, k) for k in range(CHOSEN) if IDS[rank][token, k] == expert]
+    return rows
 
 
 def quantised(row: np.ndarray, expert: int, smooth: bool) -> tuple[np.ndarray, np.float32]:
@@ -64,14 +64,14 @@ def check_dispatch() -> None:
         rows, scales, info, numbers, ends, _, weights = dispatched(**quant)
         wanted = arrived()
         assert rows.shape == (TOKENS * RANKS * min(LOCAL, CHOSEN), WIDTH)
-        for place, (rank, token, k) in enumerate(wanted):
+        for index, (rank, token, k) in enumerate(wanted):
             row = X[rank][token]
             if smooth is not None:
                 row, scale = quantised(row, IDS[rank][token, k], smooth)
-                assert scales[place].item() == scale
-            assert np.array_equal(rows[place].cpu().numpy(), row), (smooth, place)
-            assert weights[place].item() == WEIGHTS[rank][token, k]
-            assert info[3 * place : 3 * place + 3].tolist() == [rank, token, k]
+                assert scales[index].item() == scale
+            assert np.array_equal(rows[index].cpu().numpy(), row), (smooth, index)
+            assert weights[index].item() == WEIGHTS[rank][token, k]
+            assert info[3 * index : 3 * index + 3].tolist() == [rank, token, k]
         experts = [IDS[rank][token, k] for rank, token, k in wanted]
         assert numbers.tolist() == [experts.count(RANK * LOCAL + expert) for expert in range(LOCAL)]
         pairs = [(IDS[rank][token, k] - RANK * LOCAL) * RANKS + rank for rank, token, k in wanted]
@@ -94,12 +94,12 @@ def check_combine() -> None:
     experts = torch.repeat_interleave(torch.arange(LOCAL), came[3].cpu()) + RANK * LOCAL
     factors = torch.zeros(came[0].size(0)).index_copy(0, torch.arange(experts.numel()), (experts + 1).float())
     rows = came[0] * factors[:, None].half().npu()  # an expert multiplies by its number and one
-    given = {
+    inputs = {
         (token, k): X[RANK][token] * np.float16(IDS[RANK][token, k] + 1)
         for token in range(TOKENS)
         for k in range(CHOSEN)
     }
-    assert np.array_equal(combined(rows, came).cpu().numpy(), back(given))
+    assert np.array_equal(combined(rows, came).cpu().numpy(), back(inputs))
     mask = torch.tensor([True] * (TOKENS - 1) + [False]).npu()
     came = dispatched(x_active_mask=mask)
     assert came[3].sum().item() == len(arrived(TOKENS - 1))
@@ -151,8 +151,8 @@ def normalised(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, name: 
     args, alone, x = (name, RANKS, RANK, EXPERTS), of_one_rank(name), x.bfloat16()
     came = torch_npu.npu_moe_distribute_dispatch_v2(x, ids, *args, **alone)
     back = came[0], ids, came[2], came[4], weights, x.unsqueeze(1), x[0]
-    found = torch_npu.npu_moe_distribute_combine_add_rms_norm(*back, *args, **alone)
-    return torch.cat([each.float() for each in found], 2)
+    result = torch_npu.npu_moe_distribute_combine_add_rms_norm(*back, *args, **alone)
+    return torch.cat([tensor.float() for tensor in result], 2)
 
 
 def experts() -> None:

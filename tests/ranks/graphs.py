@@ -82,11 +82,11 @@ def late() -> None:
     group = dist.new_group(timeout=timedelta(seconds=1))
     compiled = torch.compile(lambda x: functional.all_reduce(x, "sum", group) + 1, backend="npu", fullgraph=True)
     if RANK == 0:
-        with pytest.raises(RuntimeError) as found:
+        with pytest.raises(RuntimeError) as error:
             compiled(torch.ones(2).npu())
-        said = str(found.value)
-        assert "HcomAllReduce" in said, said
-        assert "not every rank arrived within 1 s" in said, said
+        message = str(error.value)
+        assert "HcomAllReduce" in message, message
+        assert "not every rank arrived within 1 s" in message, message
     dist.barrier()
 
 

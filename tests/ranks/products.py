@@ -93,7 +93,7 @@ def all_reduced(compiled: Callable[..., Any]) -> None:
         same(compiled(q1, q2, group(), bias=bias32, **scales), summed(by_token, dtype), dtype)
         # Every rank has the same scales; some columns have more than int8 can tell.
         first, second = 2.0 ** np.arange(2 - N, 2), np.full(N, 1.5)
-        more = {f"comm_quant_scale_{n}": torch.tensor(each).to(dtype).npu() for n, each in ((1, first), (2, second))}
+        more = {f"comm_quant_scale_{n}": torch.tensor(scale).to(dtype).npu() for n, scale in ((1, first), (2, second))}
         got = compiled(q1, q2, group(), bias=bias32, **scales, **more)
         same(got, added_as_int8(by_token, first, second, dtype), dtype)
 
@@ -146,7 +146,7 @@ def quantised() -> None:
     x1, x2, columns, tokens, bias = small(M, K), small(K, N), powers(1, N), powers(M, 1), small(N)
     rows, by_row = np.concatenate(x1), np.concatenate(tokens)
     gather, scatter = torch_npu.npu_all_gather_quant_mm, torch_npu.npu_quant_mm_reduce_scatter
-    q1, q2 = mine(x1, torch.int8), mine([each.T for each in x2], torch.int8).t()
+    q1, q2 = mine(x1, torch.int8), mine([tensor.T for tensor in x2], torch.int8).t()
     part = slice(RANK * M // RANKS, (RANK + 1) * M // RANKS)
     scaled = [a @ b * c * t + d for a, b, c, t, d in zip(x1, x2, columns, tokens, bias, strict=True)]
     plain = [a @ b + d for a, b, d in zip(x1, x2, bias, strict=True)]

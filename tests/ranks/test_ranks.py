@@ -33,16 +33,16 @@ def test_every_collective_between_two_ranks() -> None:
     done = run("--ranks", "2", str(HERE / "collectives.py"))
     assert done.returncode == 0, done.stderr
     # TorchAir warns that point-to-point messages in graphs need a newer CANN than the host emulates.
-    said = [line for line in done.stdout.splitlines() if "you need upgrade cann version" not in line]
-    assert sorted(said) == sorted(f"[rank {rank}] {part} done" for rank in (0, 1) for part in PARTS)
+    lines = [line for line in done.stdout.splitlines() if "you need upgrade cann version" not in line]
+    assert sorted(lines) == sorted(f"[rank {rank}] {part} done" for rank in (0, 1) for part in PARTS)
 
 
-def test_a_rank_that_is_killed_is_named_by_the_other() -> None:
+def test_the_other_rank_names_a_killed_rank() -> None:
     done = run("--ranks=2", str(HERE / "killed.py"))
     assert done.returncode == 128 + 9, done.stderr
     assert "graph-quant run: rank 1 ended with signal 9; the others are stopped" in done.stderr
-    told = [line for line in done.stdout.splitlines() if "another rank has ended" in line]
-    eager, graph, captured = told
+    errors = [line for line in done.stdout.splitlines() if "another rank has ended" in line]
+    eager, graph, captured = errors
     assert "[rank 0] hccl all_reduce in group 1, rank 0 of 2: another rank has ended" in eager
     assert "HcomAllReduce" in graph
     assert "replay: hccl::all_reduce" in captured
@@ -64,7 +64,7 @@ def test_the_first_failure_stops_all_with_its_exit_code() -> None:
     assert not any(is_alive(process) for process in processes)
 
 
-def test_ranks_and_what_they_start_end_with_the_command() -> None:
+def test_ranks_and_their_children_end_with_the_command() -> None:
     code = "import os, subprocess as s; child = s.Popen(['sleep', '600']); print(os.getpid(), child.pid); child.wait()"
     with subprocess.Popen([*RUN, "--ranks", "2", "-c", code], stdout=subprocess.PIPE, text=True) as command:
         assert command.stdout is not None
@@ -81,14 +81,14 @@ def test_ranks_and_what_they_start_end_with_the_command() -> None:
 @pytest.mark.parametrize(
     "arguments", [("--ranks",), ("--ranks", "0", "x.py"), ("--ranks=two", "x.py"), ("--ranks", "2")]
 )
-def test_a_number_and_a_script_are_asked_for(arguments: tuple[str, ...]) -> None:
+def test_ranks_needs_a_number_and_a_script(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert done.returncode == 2
     assert "--ranks must be followed by" in done.stderr
 
 
 @pytest.mark.parametrize("devices", ["two", "0", "65"])
-def test_a_number_of_devices_is_checked(devices: str, monkeypatch) -> None:
+def test_an_invalid_number_of_devices_is_refused(devices: str, monkeypatch) -> None:
     monkeypatch.setenv("GRAPH_QUANT_DEVICES", devices)
     with pytest.raises(
         preload.HostNpuError, match=f"GRAPH_QUANT_DEVICES must be a number from 1 to 64, got '{devices}'"

@@ -36,6 +36,6 @@ def test_torchrun_starts_ranks_on_two_nodes() -> None:
         )
         for node in range(2)
     ]
-    told = [node.communicate(timeout=240) for node in nodes]
-    assert [node.returncode for node in nodes] == [0, 0], told
-    assert sorted(line for printed, _ in told for line in printed.split()) == ["0", "1", "2", "3"]
+    output = [node.communicate(timeout=240) for node in nodes]
+    assert [node.returncode for node in nodes] == [0, 0], output
+    assert sorted(line for printed, _ in output for line in printed.split()) == ["0", "1", "2", "3"]

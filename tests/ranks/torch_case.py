@@ -96,11 +96,11 @@ def _outcome(name: str, rank: int, ranks: int, folder: str) -> str:
     except unittest.SkipTest as skip:
         return f"skipped: {skip}"
     except SystemExit as skip:
-        return f"skipped: {next((each.message for each in skips if each.exit_code == skip.code), skip.code)}"
+        return f"skipped: {next((reason.message for reason in skips if reason.exit_code == skip.code), skip.code)}"
     except Exception as error:
         traceback.print_exc()
-        said = str(error).partition("To execute this test")[0]
-        return f"failed: {type(error).__name__}: {' '.join(said.split())[:240]}"
+        message = str(error).partition("To execute this test")[0]
+        return f"failed: {type(error).__name__}: {' '.join(message.split())[:240]}"
     with contextlib.suppress(Exception):  # a test may have left the group in pieces
         dist.barrier()
         dist.destroy_process_group()

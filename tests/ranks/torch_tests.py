@@ -20,28 +20,30 @@ GRACE = 3.0
 
 
 def ended(processes: list[multiprocessing.Process], folder: Path, seconds: float) -> str:
-    """How a test ended, by the rank that says the worst; no process of it is left."""
+    """Return how a test ended, by its worst rank; all its processes are killed."""
     deadline = time.monotonic() + seconds
-    told: dict[int, str] = {}
+    outcomes: dict[int, str] = {}
     while time.monotonic() < deadline and any(process.is_alive() for process in processes):
         time.sleep(0.02)
-        told = said(len(processes), folder)
-        if any(each.startswith("failed") for each in told.values()):
+        outcomes = read_outcomes(len(processes), folder)
+        if any(outcome.startswith("failed") for outcome in outcomes.values()):
             deadline = min(deadline, time.monotonic() + GRACE)
     for process in processes:
         process.kill()
         process.join()
-    told = said(len(processes), folder)
-    failed = [f"failed: rank {rank}: {each[8:]}" for rank, each in told.items() if each.startswith("failed")]
-    missing = [rank for rank in range(len(processes)) if rank not in told]
+    outcomes = read_outcomes(len(processes), folder)
+    failed = [
+        f"failed: rank {rank}: {outcome[8:]}" for rank, outcome in outcomes.items() if outcome.startswith("failed")
+    ]
+    missing = [rank for rank in range(len(processes)) if rank not in outcomes]
     if failed or not missing:
-        return failed[0] if failed else told[0]
+        return failed[0] if failed else outcomes[0]
     how = "timed out" if any(processes[rank].exitcode == -9 for rank in missing) else "crashed"
     codes = ", ".join(f"rank {rank}: exit code {processes[rank].exitcode}" for rank in missing)
     return f"{how}: {codes}" if how == "crashed" else f"timed out: after {seconds:g} s, ranks {missing} had not ended"
 
 
-def said(ranks: int, folder: Path) -> dict[int, str]:
+def read_outcomes(ranks: int, folder: Path) -> dict[int, str]:
     """What the ranks have told so far."""
     return {rank: (folder / str(rank)).read_text() for rank in range(ranks) if (folder / str(rank)).exists()}
 
@@ -65,13 +67,15 @@ def main() -> int:
     names = unittest.TestLoader().getTestCaseNames(torch_case.Tests)
     wanted = [name for name in names if not options.words or any(word in name for word in options.words)]
     counts = Counter[str]()
-    for place, name in enumerate(wanted, 1):
+    for index, name in enumerate(wanted, 1):
         with tempfile.TemporaryDirectory() as folder:
             for part in ("barrier", "test_dir", "init_dir"):
                 Path(folder, part).mkdir()
             ranks = range(options.ranks)
-            given = [(name, rank, options.ranks, folder) for rank in ranks]
-            processes = [context.Process(target=torch_case.run_rank, args=each) for each in given]
+            arguments = [(name, rank, options.ranks, folder) for rank in ranks]
+            processes = [
+                context.Process(target=torch_case.run_rank, args=rank_arguments) for rank_arguments in arguments
+            ]
             for process in processes:
                 process.start()
             how = ended(processes, Path(folder), options.seconds)
@@ -79,9 +83,9 @@ def main() -> int:
                 for rank in ranks:
                     print(f"--- rank {rank}\n{Path(folder, f'printed{rank}').read_text(errors='replace')}")
         counts[how.partition(":")[0]] += 1
-        print(f"[{place} of {len(wanted)}] {name} {how}", flush=True)
-    told = [f"{number} {how}" for how, number in counts.most_common()]
-    print(f"PyTorch's tests of a backend, {len(wanted)} on {options.ranks} ranks: {', '.join(told)}")
+        print(f"[{index} of {len(wanted)}] {name} {how}", flush=True)
+    summary = [f"{number} {how}" for how, number in counts.most_common()]
+    print(f"PyTorch's tests of a backend, {len(wanted)} on {options.ranks} ranks: {', '.join(summary)}")
     return 0
 
 

@@ -17,8 +17,8 @@ ATTENTION, FFN = 1, 0
 
 def windows() -> None:
     with patch.object(torch_npu.npu, "get_device_name", lambda *_: "Ascend910_9392"):
-        for each in (floats, quantised, back, refusals):
-            each(dist.get_rank())
+        for check in (floats, quantised, back, refusals):
+            check(dist.get_rank())
 
 
 def group_with_windows(size: int) -> tuple[dist.ProcessGroup, Any, str]:
@@ -93,7 +93,7 @@ def quantised(rank: int) -> None:
             return x + 1
 
         ids, table, scales, x = ids.npu(), table.npu(), scales.npu(), x.npu()
-        for call in (sent, *(torch.compile(sent, backend=each, dynamic=False) for each in ("npu", "npugraph_ex"))):
+        for call in (sent, *(torch.compile(sent, backend=name, dynamic=False) for name in ("npu", "npugraph_ex"))):
             for sign in (1, -1):
                 assert torch.equal(call(sign * x), sign * x + 1)
     else:
@@ -117,10 +117,10 @@ def back(rank: int) -> None:
     x = torch.randn(4, 1024).to(torch.float16)
     tokens, slots = [2, 0, 1, 1], [1, 0, 2, 0]
     if rank == FFN:
-        places = [torch.tensor(place, dtype=torch.int32).npu() for place in ([0] * 4, [0] * 4, tokens, slots)]
+        indices = [torch.tensor(values, dtype=torch.int32).npu() for values in ([0] * 4, [0] * 4, tokens, slots)]
         count, ranks = torch.tensor([3]).npu(), torch.tensor([ATTENTION], dtype=torch.int32).npu()
         torch_npu.npu_ffn_to_attention(
-            x.npu(), *places, count, name, 2, [1, TOKENS, SLOTS], [1, TOKENS, SLOTS, 1040], attn_rank_table=ranks
+            x.npu(), *indices, count, name, 2, [1, TOKENS, SLOTS], [1, TOKENS, SLOTS, 1040], attn_rank_table=ranks
         )
         dist.barrier(group)
     else:
@@ -143,7 +143,7 @@ def refusals(rank: int) -> None:
     x, ids, table = given(torch.float16)
     other = 1 - rank
     table[..., 1] = other
-    told = {
+    refused_calls = {
         "window of rank": lambda: send(x, ids, table, name, WIDTH, ffn_start_rank_id=other),
         "expert_ids must be": lambda: send(x, ids + 2, table, name, WIDTH, ffn_start_rank_id=other),
         "expert_rank_table must count": lambda: send(x, ids, table * 0, name, WIDTH, ffn_start_rank_id=other),
@@ -151,7 +151,7 @@ def refusals(rank: int) -> None:
         "registers its window once": lambda: backend._window_register_and_exchange(64, [other]),
         "no group of this process": lambda: send(x, ids, table, "another", WIDTH),
     }
-    for words, call in told.items():
+    for words, call in refused_calls.items():
         with pytest.raises(RuntimeError, match=words):
             call()
     dist.barrier(group)

@@ -1,15 +1,15 @@
-"""The calls of every operator, gathered from the tables in `operators/<family>`.
+"""The calls of all operators, collected from the tables in `operators/<family>`.
 
-A table says, for the operators it is of:
+A table defines for its operators:
 
-`GOOD`          calls that the documents allow
-`WRONG`         one call for every rule, that breaks it
-`WRONG_EAGERLY` calls that are refused eagerly, and in a graph are mended by a cast
-`WRONG_VALUES`  calls whose index holds a value that is refused where data is
-`GOLDEN`        functions whose GE graph is kept as text
-`STATIC`        those of them that are allowed in static graphs alone
-`CALLS`         by operator, a strategy that draws calls near the edges of the rules
-`STATEMENTS`    by operator, a `Statement`: the rule once more in NumPy, and allowed calls with data
+`GOOD`          valid calls
+`WRONG`         for every rule a call that breaks it
+`WRONG_EAGERLY` calls that are refused eagerly, and work in a graph because of a cast
+`WRONG_VALUES`  calls with an index value that is refused where data is available
+`GOLDEN`        functions whose GE graph is stored as text
+`STATIC`        those of them that are valid in static graphs only
+`CALLS`         by operator, a strategy for calls near the limits of the rules
+`STATEMENTS`    by operator, a `Statement`: the operator in NumPy, and valid calls with data
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What statements in NumPy share: torch tensors as arrays, and the roundings that NumPy lacks."""
+"""Helpers of NumPy statements: torch tensors as arrays, and rounding modes that NumPy lacks."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Attention stated once more in NumPy, float64, row by row, from the documents; and calls with data to try it on."""
+"""Attention in NumPy, float64, row by row, written from the documents; and strategies for calls."""
 
 from typing import Any
 
@@ -30,40 +30,40 @@ def _nibbles(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
 class Statement:
     """One call, by the names of npu_fused_infer_attention_score; `expected()` is the result and the lse."""
 
-    def __init__(self, given: Arrays) -> None:
-        self.dtype = given["query"].dtype
-        self.value_dtype = given["value"].dtype
-        self.given = {name: _array(value) for name, value in given.items()}
-        self.heads = given["num_heads"]
-        self.kv_heads = given.get("num_key_value_heads") or self.heads
-        self.layout, _, out = given["input_layout"].partition("_")
+    def __init__(self, arguments: Arrays) -> None:
+        self.dtype = arguments["query"].dtype
+        self.value_dtype = arguments["value"].dtype
+        self.given = {name: _array(value) for name, value in arguments.items()}
+        self.heads = arguments["num_heads"]
+        self.kv_heads = arguments.get("num_key_value_heads") or self.heads
+        self.layout, _, out = arguments["input_layout"].partition("_")
         self.out_layout = out or self.layout
         for name in ("key", "value", "key_shared_prefix", "value_shared_prefix"):
             if self.given.get(name) is not None and self.given[name].dtype == np.int32:
                 self.given[name] = _nibbles(self.given[name])
 
     def get(self, name: str, default: Any = None) -> Any:
-        found = self.given.get(name)
-        return default if found is None else found
+        value = self.given.get(name)
+        return default if value is None else value
 
     def vector(self, x: Any, batch: int, head: int, token: int, heads: int) -> Any:
         """Where the channels of one token and head stand."""
         if self.layout == "BSH":
             width = x.shape[2] // heads
             return x[batch, token, head * width : (head + 1) * width]
-        place = {"B": batch, "S": token, "N": head, "T": token}
-        return x[tuple(place[axis] for axis in self.layout[:-1])]
+        index = {"B": batch, "S": token, "N": head, "T": token}
+        return x[tuple(index[axis] for axis in self.layout[:-1])]
 
     def cached(self, name: str, batch: int, head: int, token: int) -> Any:
         x, table = self.given[name], self.get("block_table")
         if table is None:
             return self.vector(x, batch, head, token, self.kv_heads)
         size = self.given["block_size"]
-        block, place = table[batch, token // size], token % size
+        block, slot = table[batch, token // size], token % size
         if x.ndim == 3:
             width = x.shape[2] // self.kv_heads
-            return x[block, place, head * width : (head + 1) * width]
-        return x[block, head, place] if x.ndim == 4 else x[block, head, :, place].reshape(-1)
+            return x[block, slot, head * width : (head + 1) * width]
+        return x[block, head, slot] if x.ndim == 4 else x[block, head, :, slot].reshape(-1)
 
     def dequantised(self, side: str, x: Any, batch: int, head: int, token: int, parameter_token: int) -> Any:
         scale, offset = self.get(f"{side}_antiquant_scale"), self.get(f"{side}_antiquant_offset")
@@ -90,8 +90,8 @@ class Statement:
         if mode == 3:
             return x.reshape(-1, self.kv_heads, x.shape[-1])[batch, head, parameter_token]
         size = self.given["block_size"]
-        block, place = self.given["block_table"][batch, token // size], token % size
-        return x[block, place] if mode == 4 else x[block, head, place]
+        block, index = self.given["block_table"][batch, token // size], token % size
+        return x[block, index] if mode == 4 else x[block, head, index]
 
     def query_tokens(self) -> list[tuple[int, list[int]]]:
         """For each sequence its batch and its tokens of query."""
@@ -158,9 +158,9 @@ class Statement:
         out, lse = np.zeros((*sizes, width)), np.full(sizes, np.inf)
         for sequence, (batch, tokens) in enumerate(sequences):
             for head in range(self.heads):
-                keys, values, places = self.keys_and_values(sequence, head * self.kv_heads // self.heads)
+                keys, values, positions = self.keys_and_values(sequence, head * self.kv_heads // self.heads)
                 for i, token in enumerate(tokens):
-                    result = self.row(sequence, batch, head, i, token, len(tokens), keys, values, places)
+                    result = self.row(sequence, batch, head, i, token, len(tokens), keys, values, positions)
                     if result is not None:
                         out[batch, head, token], lse[batch, head, token] = result
         return [self.stored(out), self.arranged_lse(lse)]
@@ -193,7 +193,7 @@ class Statement:
             value = self.cached("value", batch, head, token).astype(np.float64)
             values.append(self.dequantised("value", value, sequence, head, token, token + length))
         first = tokens[0] if tokens else 0
-        return keys, values, [first + place for place in range(len(keys))]
+        return keys, values, [first + index for index in range(len(keys))]
 
     def row(
         self,
@@ -205,7 +205,7 @@ class Statement:
         queries: int,
         keys: list[Any],
         values: list[Any],
-        places: list[int],
+        indices: list[int],
     ) -> tuple[Any, float] | None:
         if not keys:
             return None
@@ -215,11 +215,11 @@ class Statement:
         scores = np.array(keys) @ query * self.get("scale", 1.0)
         shift = self.get("pse_shift")
         if shift is not None:
-            scores = scores + shift[sequence if shift.shape[0] > 1 else 0, head, token, places]
-        hidden = [self.hidden(sequence, i, token, j, k, queries, len(keys)) for j, k in enumerate(places)]
+            scores = scores + shift[sequence if shift.shape[0] > 1 else 0, head, token, indices]
+        hidden = [self.hidden(sequence, i, token, j, k, queries, len(keys)) for j, k in enumerate(indices)]
         unseen = np.array([one or other for one, other in hidden])
-        found = unseen if self.get("inner_precise", 0) & 2 else np.array([one for one, _ in hidden])
-        if found.all():
+        masked = unseen if self.get("inner_precise", 0) & 2 else np.array([one for one, _ in hidden])
+        if masked.all():
             return None
         scores = np.where(unseen, -3.4028234663852886e38, scores)
         weights = np.exp(scores - scores.max())
@@ -283,7 +283,7 @@ def inference_calls(draw: Draw) -> Arrays:
     dtype = draw(st.sampled_from([torch.float16, torch.bfloat16]))
     kv_heads, group = draw(st.sampled_from([(1, 1), (2, 1), (1, 3), (2, 2)]))
     heads = kv_heads * group
-    given: Arrays = {"num_heads": heads, "num_key_value_heads": kv_heads, "scale": 0.25}
+    arguments: Arrays = {"num_heads": heads, "num_key_value_heads": kv_heads, "scale": 0.25}
     packed = kind == "packed" or (kind in ("paged", "rope") and draw(st.booleans()))
     batch = 1 if packed else draw(st.sampled_from([1, 2]))
     tokens, keys = draw(st.sampled_from([1, 2, 5])), draw(st.sampled_from([1, 3, 6]))
@@ -297,28 +297,28 @@ def inference_calls(draw: Draw) -> Arrays:
     else:
         layouts = ["BSH", "BSND", "BNSD", *([] if tokens == 1 else ["BNSD_BSND"])]
         layouts += ["BSH_BNSD", "BSND_BNSD"] if kind in ("plain", "rope") and width >= 64 else []
-    given["input_layout"] = draw(st.sampled_from(layouts))
-    layout = given["input_layout"].partition("_")[0]
-    if kind == "packed" and given["input_layout"] == "TND":
+    arguments["input_layout"] = draw(st.sampled_from(layouts))
+    layout = arguments["input_layout"].partition("_")[0]
+    if kind == "packed" and arguments["input_layout"] == "TND":
         width = draw(st.sampled_from([64, 48, 256]))
-    given["query"] = _laid_out(_floats(draw, dtype, batch, heads, tokens, width), layout)
-    _add_cache(draw, given, kind, layout, dtype, (batch, kv_heads, keys, width), packed, tokens)
+    arguments["query"] = _laid_out(_floats(draw, dtype, batch, heads, tokens, width), layout)
+    _add_cache(draw, arguments, kind, layout, dtype, (batch, kv_heads, keys, width), packed, tokens)
     if kind == "rope":
-        given["query_rope"] = _laid_out(_floats(draw, dtype, batch, heads, tokens, 64), layout)
-        given["key_rope"] = _laid_out(_floats(draw, dtype, batch, kv_heads, keys, 64), layout)
-    _add_mask(draw, given, kind, batch, tokens, keys, packed)
-    if latent and given["sparse_mode"] in (1, 2):
-        del given["atten_mask"]
-        given["sparse_mode"] = 0
-    if kind == "plain" and not given["input_layout"].endswith("_BNSD") and draw(st.booleans()):
-        given["pse_shift"] = _floats(draw, dtype, draw(st.sampled_from([1, batch])), heads, tokens, keys)
-    given["softmax_lse_flag"] = not latent and draw(st.booleans())
-    return given
+        arguments["query_rope"] = _laid_out(_floats(draw, dtype, batch, heads, tokens, 64), layout)
+        arguments["key_rope"] = _laid_out(_floats(draw, dtype, batch, kv_heads, keys, 64), layout)
+    _add_mask(draw, arguments, kind, batch, tokens, keys, packed)
+    if latent and arguments["sparse_mode"] in (1, 2):
+        del arguments["atten_mask"]
+        arguments["sparse_mode"] = 0
+    if kind == "plain" and not arguments["input_layout"].endswith("_BNSD") and draw(st.booleans()):
+        arguments["pse_shift"] = _floats(draw, dtype, draw(st.sampled_from([1, batch])), heads, tokens, keys)
+    arguments["softmax_lse_flag"] = not latent and draw(st.booleans())
+    return arguments
 
 
 def _add_cache(
     draw: Draw,
-    given: Arrays,
+    arguments: Arrays,
     kind: str,
     layout: str,
     dtype: torch.dtype,
@@ -330,40 +330,40 @@ def _add_cache(
     sequences = batch
     if packed:
         sequences = draw(st.sampled_from([1, 2, 3]))
-        given["actual_seq_lengths"] = _ends(draw, tokens, sequences)
-        given["actual_seq_lengths_kv"] = _ends(draw, keys, sequences)
+        arguments["actual_seq_lengths"] = _ends(draw, tokens, sequences)
+        arguments["actual_seq_lengths_kv"] = _ends(draw, keys, sequences)
     elif kind == "padding":
-        given["actual_seq_lengths"] = [draw(st.integers(1, tokens)) for _ in range(batch)]
-        given["actual_seq_lengths_kv"] = [draw(st.integers(1, keys)) for _ in range(batch)]
-        most, most_kv = max(given["actual_seq_lengths"]), max(given["actual_seq_lengths_kv"])
-        given["kv_padding_size"] = torch.tensor([draw(st.integers(0, keys - most_kv))])
+        arguments["actual_seq_lengths"] = [draw(st.integers(1, tokens)) for _ in range(batch)]
+        arguments["actual_seq_lengths_kv"] = [draw(st.integers(1, keys)) for _ in range(batch)]
+        most, most_kv = max(arguments["actual_seq_lengths"]), max(arguments["actual_seq_lengths_kv"])
+        arguments["kv_padding_size"] = torch.tensor([draw(st.integers(0, keys - most_kv))])
         if tokens > 1:
-            given["query_padding_size"] = torch.tensor([draw(st.integers(0, tokens - most))])
+            arguments["query_padding_size"] = torch.tensor([draw(st.integers(0, tokens - most))])
     elif draw(st.booleans()):
-        given["actual_seq_lengths"] = draw(st.sampled_from([[tokens], [draw(st.integers(0, tokens))] * batch]))
-        given["actual_seq_lengths_kv"] = [draw(st.integers(0, keys)) for _ in range(batch)]
+        arguments["actual_seq_lengths"] = draw(st.sampled_from([[tokens], [draw(st.integers(0, tokens))] * batch]))
+        arguments["actual_seq_lengths_kv"] = [draw(st.integers(0, keys)) for _ in range(batch)]
     if kind == "paged":
-        _add_blocks(draw, given, layout, dtype, sequences, heads, width)
+        _add_blocks(draw, arguments, layout, dtype, sequences, heads, width)
         return
     if kind == "cache":
         for side in ("key", "value"):
-            given[side] = _laid_out(_integers(draw, batch, heads, keys, 32), layout)
+            arguments[side] = _laid_out(_integers(draw, batch, heads, keys, 32), layout)
         if width != 32:
-            given["query"] = _laid_out(_floats(draw, dtype, batch, given["num_heads"], tokens, 32), layout)
-        _add_antiquant(draw, given, dtype, batch, heads, keys, tokens)
+            arguments["query"] = _laid_out(_floats(draw, dtype, batch, arguments["num_heads"], tokens, 32), layout)
+        _add_antiquant(draw, arguments, dtype, batch, heads, keys, tokens)
         return
     for side in ("key", "value"):
-        given[side] = _laid_out(_floats(draw, dtype, batch, heads, keys, width), layout)
+        arguments[side] = _laid_out(_floats(draw, dtype, batch, heads, keys, width), layout)
     if kind == "prefix":
         length = draw(st.sampled_from([1, 4]))
         for side in ("key", "value"):
-            given[f"{side}_shared_prefix"] = _laid_out(_floats(draw, dtype, 1, heads, length, width), layout)
+            arguments[f"{side}_shared_prefix"] = _laid_out(_floats(draw, dtype, 1, heads, length, width), layout)
         if draw(st.booleans()):
-            given["actual_shared_prefix_len"] = [draw(st.integers(0, length))]
+            arguments["actual_shared_prefix_len"] = [draw(st.integers(0, length))]
 
 
 def _add_blocks(
-    draw: Draw, given: Arrays, layout: str, dtype: torch.dtype, sequences: int, heads: int, width: int
+    draw: Draw, arguments: Arrays, layout: str, dtype: torch.dtype, sequences: int, heads: int, width: int
 ) -> None:
     forms = ["flat", *([] if layout in ("BSH", "BSND") else ["heads"]), *(["nz"] if width == 64 else [])]
     form = draw(st.sampled_from(forms))
@@ -373,15 +373,15 @@ def _add_blocks(
         "heads": (blocks, heads, size, width),
         "nz": (blocks, heads, width // 16, size, 16),
     }[form]
-    given["key"], given["value"] = _floats(draw, dtype, *shape), _floats(draw, dtype, *shape)
+    arguments["key"], arguments["value"] = _floats(draw, dtype, *shape), _floats(draw, dtype, *shape)
     order = draw(st.permutations(range(blocks)))[: 2 * sequences]
-    given["block_table"] = torch.tensor(order, dtype=torch.int32).reshape(sequences, 2)
-    given["block_size"] = size
-    given["actual_seq_lengths_kv"] = [draw(st.integers(0, 2 * size)) for _ in range(sequences)]
+    arguments["block_table"] = torch.tensor(order, dtype=torch.int32).reshape(sequences, 2)
+    arguments["block_size"] = size
+    arguments["actual_seq_lengths_kv"] = [draw(st.integers(0, 2 * size)) for _ in range(sequences)]
 
 
 def _add_antiquant(
-    draw: Draw, given: Arrays, dtype: torch.dtype, batch: int, heads: int, keys: int, tokens: int
+    draw: Draw, arguments: Arrays, dtype: torch.dtype, batch: int, heads: int, keys: int, tokens: int
 ) -> None:
     def parameter(mode: int) -> torch.Tensor:
         shape, kind = {
@@ -394,51 +394,51 @@ def _add_antiquant(
 
     if (tokens == 1 or dtype == torch.float16) and draw(st.booleans()):
         mode = draw(st.sampled_from([0, 1] if tokens == 1 else [0]))
-        given["antiquant_mode"] = mode
-        given["antiquant_scale"] = torch.stack([parameter(mode), parameter(mode)])
+        arguments["antiquant_mode"] = mode
+        arguments["antiquant_scale"] = torch.stack([parameter(mode), parameter(mode)])
         if draw(st.booleans()):
-            given["antiquant_offset"] = torch.stack([parameter(mode), parameter(mode)])
+            arguments["antiquant_offset"] = torch.stack([parameter(mode), parameter(mode)])
         return
     key_mode = draw(st.sampled_from([0, 0, 1, 1, 2, 3] if tokens == 1 else [0, 1]))
     may_differ = tokens == 1 and dtype == torch.float16 and key_mode == 0
     value_mode = 1 if may_differ and draw(st.booleans()) else key_mode
     has_offset = draw(st.booleans())
     for side, mode in (("key", key_mode), ("value", value_mode)):
-        given[f"{side}_antiquant_mode"] = mode
-        given[f"{side}_antiquant_scale"] = parameter(mode)
+        arguments[f"{side}_antiquant_mode"] = mode
+        arguments[f"{side}_antiquant_scale"] = parameter(mode)
         if has_offset:
-            given[f"{side}_antiquant_offset"] = parameter(mode)
+            arguments[f"{side}_antiquant_offset"] = parameter(mode)
 
 
-def _has_more_queries(given: Arrays) -> bool:
+def _has_more_queries(arguments: Arrays) -> bool:
     """Whether a packed sequence has more queries than keys, which mode 3 refuses."""
-    queries = np.diff([0, *given["actual_seq_lengths"]])
-    ends = given["actual_seq_lengths_kv"]
-    return bool((queries > (ends if "block_table" in given else np.diff([0, *ends]))).any())
+    queries = np.diff([0, *arguments["actual_seq_lengths"]])
+    ends = arguments["actual_seq_lengths_kv"]
+    return bool((queries > (ends if "block_table" in arguments else np.diff([0, *ends]))).any())
 
 
-def _add_mask(draw: Draw, given: Arrays, kind: str, batch: int, tokens: int, keys: int, packed: bool) -> None:
+def _add_mask(draw: Draw, arguments: Arrays, kind: str, batch: int, tokens: int, keys: int, packed: bool) -> None:
     if kind == "paged":
         keys = 32
     if kind == "prefix":
-        keys += given["key_shared_prefix"].shape[2 if given["input_layout"].startswith("BNSD") else 1]
+        keys += arguments["key_shared_prefix"].shape[2 if arguments["input_layout"].startswith("BNSD") else 1]
     modes = [0, 3, 4] if packed else [0, 0, 1, 2, 3, 4]
-    mode = given["sparse_mode"] = draw(st.sampled_from(modes))
-    given["pre_tokens"], given["next_tokens"] = draw(
+    mode = arguments["sparse_mode"] = draw(st.sampled_from(modes))
+    arguments["pre_tokens"], arguments["next_tokens"] = draw(
         st.sampled_from([(2147483647, 2147483647), (2147483647, 0), (1, 0), (0, 2), (3, 3), (2, -1), (-1, 3)])
     )
-    if given["pre_tokens"] < 0 and keys == 1:
-        given["pre_tokens"] = 0  # a band before all keys is refused
-    if packed and mode == 3 and _has_more_queries(given):
-        mode = given["sparse_mode"] = 4
+    if arguments["pre_tokens"] < 0 and keys == 1:
+        arguments["pre_tokens"] = 0  # a band before all keys is refused
+    if packed and mode == 3 and _has_more_queries(arguments):
+        mode = arguments["sparse_mode"] = 4
     if mode >= 2 and not (mode == 2 and tokens == 1 and kind != "rope" and not packed):
-        given["atten_mask"] = TABLE
+        arguments["atten_mask"] = TABLE
     elif mode == 1 or (not packed and draw(st.booleans())):
         generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
         rows = (1, 1) if draw(st.booleans()) else (batch, 1)
         mask = torch.rand(*rows, tokens, keys, generator=generator) > 0.6
-        given["atten_mask"] = mask.to(draw(st.sampled_from([torch.bool, torch.int8, torch.uint8])))
-        given["inner_precise"] = draw(st.sampled_from([0, 1 if kind == "cache" and tokens == 1 else 2]))
+        arguments["atten_mask"] = mask.to(draw(st.sampled_from([torch.bool, torch.int8, torch.uint8])))
+        arguments["inner_precise"] = draw(st.sampled_from([0, 1 if kind == "cache" and tokens == 1 else 2]))
 
 
 # Statement and operator round the weights and the result alike. What is left is where a sum in float32 and one in
@@ -446,21 +446,21 @@ def _add_mask(draw: Draw, given: Arrays, kind: str, batch: int, tokens: int, key
 BOUND = 2.0**-7
 
 
-def expected(**given: Any) -> list[Any]:
-    return Statement(given).expected()
+def expected(**arguments: Any) -> list[Any]:
+    return Statement(arguments).expected()
 
 
 @st.composite
 def nearly(draw: Draw, allowed: st.SearchStrategy[Arrays]) -> tuple[tuple[Any, ...], Arrays]:
-    """Calls of which about half have one argument changed: left out, of another type, or shorter."""
-    given = draw(allowed)
+    """Return a call; about half have one argument changed: omitted, of another dtype, or shorter."""
+    arguments = draw(allowed)
     if draw(st.booleans()):
-        name = draw(st.sampled_from(sorted(given)))
-        value = given[name]
+        name = draw(st.sampled_from(sorted(arguments)))
+        value = arguments[name]
         if isinstance(value, torch.Tensor):
             change = draw(st.sampled_from(["dtype", "size", "rank"]))
             changed = {"dtype": value.double(), "size": value[..., :-1], "rank": value.unsqueeze(0)}[change]
-            given = {**given, name: changed}
+            arguments = {**arguments, name: changed}
         elif name not in ("scale", "softmax_lse_flag"):
-            given = {key: each for key, each in given.items() if key != name}
-    return (), given
+            arguments = {key: kept for key, kept in arguments.items() if key != name}
+    return (), arguments

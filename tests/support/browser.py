@@ -14,14 +14,14 @@ OPTIONS = (
 
 def chromium(downloads: Path | None = None) -> Any | None:
     """A browser that keeps what it downloads in a folder; None where this machine has no Chromium with its driver."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    binary = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
-    if found is None or driver is None:
+    if binary is None or driver is None:
         return None
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
-    options.binary_location = found
+    options.binary_location = binary
     for option in OPTIONS.split():
         options.add_argument(option)
     if downloads is not None:

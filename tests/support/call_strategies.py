@@ -1,4 +1,4 @@
-"""Generated calls, right and wrong, and what must hold for each: inference and eager execution agree on it."""
+"""Hypothesis strategies for valid and invalid calls, and checks that inference and eager execution agree on them."""
 
 import os
 from collections.abc import Callable
@@ -17,14 +17,14 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 SIZES = st.sampled_from([0, 1, 2, 3, 8, 16])
 NEAR = st.integers(0, 9)
-# Drawn and left: calls that differ in their numbers alone are calls of their own.
+# Drawn to make calls that differ only in their values distinct.
 SEEDS = st.integers(0, 2**16)
 HALVES = (torch.float16, torch.bfloat16)
 FLOATS = (torch.float32, *HALVES)
 
 
 def mostly(draw: Draw, usual: Any, other: st.SearchStrategy[Any]) -> Any:
-    """The usual value nine times in ten."""
+    """Return the usual value nine times in ten."""
     return draw(other) if draw(NEAR) == 0 else usual
 
 
@@ -34,7 +34,7 @@ def dtype(draw: Draw, *allowed: torch.dtype) -> torch.dtype:
 
 
 def tensor(draw: Draw, shape: tuple[int, ...], *allowed: torch.dtype) -> torch.Tensor:
-    """Ones, sometimes stored the other way round: a size changed now and then, or a dimension more."""
+    """Return ones, sometimes transposed; now and then with another size or one more dimension."""
     shape = tuple(mostly(draw, size, SIZES) for size in shape)
     shape = mostly(draw, shape, st.sampled_from([(1, *shape), shape[1:], (*shape, 1)]))
     ones = torch.ones(shape, dtype=dtype(draw, *allowed))
@@ -46,25 +46,25 @@ def optional(draw: Draw, shape: tuple[int, ...], *allowed: torch.dtype) -> torch
 
 
 def group_ends(draw: Draw, groups: int, rows: int, *allowed: torch.dtype) -> torch.Tensor:
-    """Values that no rule refuses, where the number of groups allows any."""
-    values = [min(place + 1, rows) for place in range(groups)]
+    """Return valid ends of groups, if the number of groups allows any."""
+    values = [min(group + 1, rows) for group in range(groups)]
     if values:
         values[-1] = rows
     return torch.tensor(values).to(dtype(draw, *allowed))
 
 
 def outcome(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-    """What comes of a call: the layout of its results, or the words it is refused with."""
+    """Return the shapes, dtypes and strides of a call's results, or its error message."""
     try:
         results = op(*args, **kwargs)
     except RuntimeError as refusal:
         return str(refusal)
     tensors = (results,) if isinstance(results, torch.Tensor) else results or ()
-    return [None if each is None else (tuple(each.shape), each.dtype, each.stride()) for each in tensors]
+    return [None if result is None else (tuple(result.shape), result.dtype, result.stride()) for result in tensors]
 
 
 def run(check: Callable[[Any], None], calls: st.SearchStrategy[Any], sample: int | None = None) -> None:
-    """Runs ``check`` over generated calls, the same ones every time; over a ``sample`` unless more is asked for."""
+    """Run ``check`` over generated calls, deterministically; over a ``sample`` unless GRAPH_QUANT_EXAMPLES is set."""
     is_long = sample is None or "GRAPH_QUANT_EXAMPLES" in os.environ
     run_all = settings(
         max_examples=EXAMPLES if is_long else sample,

@@ -1,4 +1,4 @@
-"""How tables of calls are written: a line a call, for what the documents allow and for what they refuse."""
+"""Entries of the tables of calls: valid calls, and invalid ones with the argument that their error names."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ Case = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def overload(op: str) -> Any:
-    """The operator of a name such as npu_quantize or npu_grouped_matmul.List."""
+    """Return the overload with a name such as npu_quantize or npu_grouped_matmul.List."""
     packet, _, variant = op.partition(".")
     return getattr(getattr(torch.ops.npu, packet), variant or "default")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """An operator's rule stated once more, independently of the package, and calls to try it on.
+    """An independent NumPy statement of an operator, and calls to compare it on.
 
-    `expected(*args, **kwargs)` takes the torch tensors of an allowed call and gives an array, or one for each result.
-    `bound` says how far a float result may be from it, relative to the largest magnitude of the result, and why is for
-    the table to say; 0 means the same bits. `sample` is how many calls are tried unless the long version is asked for.
-    `computed` is called for the operator where that runs in graphs alone.
+    `expected(*args, **kwargs)` takes the torch tensors of a valid call and returns an array, or one for each result.
+    `bound` is the allowed error of a float result relative to its absmax, which the table justifies; 0 means bitwise
+    equality. `sample` is the number of calls unless GRAPH_QUANT_EXAMPLES is set. `computed` replaces the operator if it
+    runs only in graphs.
     """
 
     expected: Callable[..., Any]
@@ -40,7 +40,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Call:
-    """One call. `argument` is what the refusal of a wrong call has to name."""
+    """One call. `argument` is what the error of an invalid call must name."""
 
     op: str
     label: str
@@ -54,7 +54,7 @@ class Call:
 
     @property
     def title(self) -> str:
-        """The name that refusals start with."""
+        """The name that error messages start with."""
         return self.op.partition(".")[0]
 
     def on(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -73,7 +73,7 @@ def bad(op: str, argument: str, label: str, *args: Any, **kwargs: Any) -> Call:
 
 
 def packed(n: int, rows: int | None = None) -> torch.Tensor:
-    """Parameters as npu_trans_quant_param gives them: scale 2**-j and offset j, bit 46 set."""
-    places = torch.arange(n, dtype=torch.int64) % 8
-    params = ((127 - places) << 23) | (places << 37) | (1 << 46)
+    """Return parameters in the format of npu_trans_quant_param: scale 2**-j and offset j, bit 46 set."""
+    exponents = torch.arange(n, dtype=torch.int64) % 8
+    params = ((127 - exponents) << 23) | (exponents << 37) | (1 << 46)
     return params if rows is None else params.expand(rows, n).contiguous()

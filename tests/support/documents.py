@@ -1,4 +1,4 @@
-"""What the operators' documents print: inputs and results of their examples."""
+"""Inputs and results of the examples in the operators' documents."""
 
 GROUP_QUANT = {
     "x": """

@@ -1,4 +1,4 @@
-"""Experts, token by token in torch, and what quantised ones compute, row by row in NumPy, from the float weights."""
+"""Float experts in torch, and quantised experts row by row in NumPy, from the float weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GE graphs made by hand, for what no model would show."""
+"""Builds GE graphs node by node, for cases that no model shows."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from torchair._ge_concrete_graph.ge_ir_pb2 import GraphDef
 OPTIONAL = ""
 
 
-class Building:
-    """A graph that grows by a node at a time; every node gives the name of its first output."""
+class GraphBuilder:
+    """A graph that is built node by node; adding a node returns the name of its first output."""
 
     def __init__(self) -> None:
         self.graph = GraphDef(name="built")
         self.inputs: list[str] = []
 
     def data(self, *dims: int, dtype: str = "float32") -> str:
-        """An input; -1 is a size that is not known."""
+        """Add an input; -1 is a dynamic size."""
         op = self._op("Data", [], 1)
         op.attr["index"].i = len(self.inputs)
         op.output_desc[0].dtype = dtypes.TO_DESC[dtype]
@@ -33,18 +33,18 @@ class Building:
         return self.inputs[-1]
 
     def const(self, value: Any, dtype: torch.dtype = torch.int64) -> str:
-        """A constant."""
+        """Add a constant."""
         tensor = torch.as_tensor(value, dtype=dtype)
         op = self._op("Const", [], 1)
-        made = op.attr["value"].t
-        made.desc.dtype = dtypes.TO_DESC[ge_dtype_name(dtype)]
-        made.desc.shape.dim.extend(tensor.shape)
-        made.data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-        op.output_desc[0].CopyFrom(made.desc)
+        attribute = op.attr["value"].t
+        attribute.desc.dtype = dtypes.TO_DESC[ge_dtype_name(dtype)]
+        attribute.desc.shape.dim.extend(tensor.shape)
+        attribute.data = tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        op.output_desc[0].CopyFrom(attribute.desc)
         return f"{op.name}:0"
 
     def op(self, kind: str, fed: dict[str, str], *, outputs: Sequence[str] = ("y",), **attributes: Any) -> str:
-        """A node, its inputs by name."""
+        """Add a node with its inputs by name."""
         op = self._op(kind, list(fed.values()), len(outputs))
         for name in fed:
             op.input_desc.add().name = name
@@ -56,14 +56,14 @@ class Building:
         return f"{op.name}:0"
 
     def control(self, before: str, after: str) -> None:
-        """Let one node wait for another."""
+        """Add a control edge."""
         self.node(after).input.append(f"{before.rpartition(':')[0]}:-1")
 
     def output(self, *results: str) -> GraphDef:
-        """End the graph, and give it."""
+        """Add the outputs, and return the graph."""
         op = self._op("NetOutput", list(results), 0)
-        for place in range(len(results)):
-            op.input_desc.add().name = f"input{place}"
+        for index in range(len(results)):
+            op.input_desc.add().name = f"input{index}"
         return self.graph
 
     def node(self, reference: str) -> Any:
@@ -79,10 +79,10 @@ class Building:
 
 
 def types(graph: Any) -> list[str]:
-    """The types of the nodes that are neither inputs nor outputs nor constants."""
+    """Return the types of the nodes other than inputs, outputs and constants."""
     return [op.type for op in graph.op if op.type not in ("Data", "NetOutput", "Const")]
 
 
 def results(graph: Any, *inputs: torch.Tensor) -> Sequence[torch.Tensor]:
-    """What a graph computes."""
-    return import_graph(graph)(*(each.clone() for each in inputs))
+    """Return the results of a graph."""
+    return import_graph(graph)(*(tensor.clone() for tensor in inputs))

@@ -1,4 +1,4 @@
-"""A model of many layers as a py dump, written by hand: a quantised linear and a residual each."""
+"""A py dump of a model with many layers, each a quantised linear and a residual."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ WIDTH = 32
 
 
 def layered(layers: int, width: int = WIDTH, rows: int = 4) -> str:
-    """The text of the dump; the inputs are x, and a weight and scale for each layer."""
+    """Return the text of the dump; the inputs are x, and a weight and scale for each layer."""
     lines = [
         "from torchair._ge_concrete_graph import ge_apis as ge",
         f'x_0 = ge.Data(index=0, dtype=1, shape=[{rows}, {width}], placement="NPU", node_name="x")',

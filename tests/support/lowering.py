@@ -47,8 +47,8 @@ def types(graph: GraphDef) -> list[str]:
 
 
 def node(graph: GraphDef, op_type: str) -> Any:
-    (found,) = [op for op in graph.op if op.type == op_type]
-    return found
+    (match,) = [op for op in graph.op if op.type == op_type]
+    return match
 
 
 def inputs(op: Any) -> list[str]:
@@ -67,16 +67,16 @@ def text(graph: GraphDef) -> str:
 
 
 def _line(op: Any) -> str:
-    given = ", ".join(name.removesuffix(":0") or "-" for name in op.input)
+    arguments = ", ".join(name.removesuffix(":0") or "-" for name in op.input)
     if op.type == "Data":
         shape = list(op.output_desc[0].shape.dim)
         return f"{op.name}: {outputs(op)[0]} {shape}"
     if op.type == "NetOutput":
-        return f"return {given}: {', '.join(inputs(op))}"
+        return f"return {arguments}: {', '.join(inputs(op))}"
     if op.type == "Const":
         return f"{op.name} = {op.attr['_readable_value'].s.decode()}: {outputs(op)[0]}"
     attributes = "".join(f", {name}={_value(op.attr[name])}" for name in sorted(op.attr) if not name.startswith("_"))
-    return f"{op.name} = {op.type}({given}{attributes}): {', '.join(outputs(op))}"
+    return f"{op.name} = {op.type}({arguments}{attributes}): {', '.join(outputs(op))}"
 
 
 def _value(attribute: Any) -> object:

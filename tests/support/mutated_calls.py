@@ -1,4 +1,4 @@
-"""Calls that differ from an allowed one in one place: another dtype, size, rank, number or word, or nothing."""
+"""Mutations of a valid call: one argument with another dtype, size, rank or value, or None."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,13 +13,13 @@ Change = tuple[str, Any]
 
 
 def changed(call: Call) -> Iterator[Call]:
-    """``call`` with one argument changed; its label says which and how."""
+    """Yield ``call`` with one argument changed; the label says which and how."""
     schema = call.overload._schema.arguments
-    given = {argument.name: value for argument, value in zip(schema, call.args, strict=False)} | call.kwargs
+    original = {argument.name: value for argument, value in zip(schema, call.args, strict=False)} | call.kwargs
     optional = {argument.name for argument in schema if "Optional" in str(argument.type)}
-    for name, value in given.items():
+    for name, value in original.items():
         for how, other in _others(value, name in optional):
-            arguments = {**given, name: other}
+            arguments = {**original, name: other}
             args = tuple(arguments.pop(argument.name) for argument in schema[: len(call.args)])
             yield Call(call.op, f"{call.label}, {name} {how}", args, arguments, name)
 

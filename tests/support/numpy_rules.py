@@ -1,4 +1,4 @@
-"""The operators' arithmetic stated once more in NumPy, element by element, independent of the package."""
+"""The operators' arithmetic in NumPy, element by element, independent of the package."""
 
 import numpy as np
 import torch
@@ -75,7 +75,7 @@ def trans_quant_param(scale: float, offset: float | None, round_mode: int) -> in
 def dynamic_quant(
     row: Floats, kind: str, symmetric: bool, top: float | None = None
 ) -> tuple[NDArray[np.integer], np.float32, np.float32]:
-    """Elements that share parameters, as one row: integers not packed, scale, offset (0 when symmetric)."""
+    """Quantise a row with one scale: returns unpacked integers, scale, offset (0 if symmetric)."""
     low, high = BOUNDS[kind]
     most = np.float32(high if top is None else top)
     with np.errstate(all="ignore"):

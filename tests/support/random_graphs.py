@@ -12,7 +12,7 @@ from graph_quant.ge.values import ge_dtype_name
 from graph_quant.passes.inference import InputInfo
 from graph_quant.passes.sizes import number, symbol
 
-from .graph_builder import Building
+from .graph_builder import GraphBuilder
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 INTEGERS = (torch.int64, torch.int32)
@@ -30,7 +30,7 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.numbers = torch.Generator().manual_seed(seed)
-        self.made = Building()
+        self.made = GraphBuilder()
         self.values: dict[str, torch.Tensor] = {}
         self.inputs: list[torch.Tensor] = []
         # What is known of inputs from outside: a symbol stands for one size in all of them.

@@ -1,4 +1,4 @@
-"""Telling refusals of values, which only data can break, from refusals of a call's form."""
+"""Distinguishes errors about values, which need data, from errors about a call's metadata."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A GE graph of one node, fed what a kernel is called with: tensors as inputs of the graph, sizes as constants."""
+"""A GE graph of one node with a kernel's arguments: tensors as inputs, sizes as constants."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from graph_quant.ge.values import Sizes, ge_dtype_name, to_tensor
 from torchair.ge._ge_graph import GraphDef
 
 
-class OneNode:
-    """The graph of one call of ``kernel``; ``outputs`` says which results there are."""
+class SingleNodeGraph:
+    """The graph of one call of ``kernel``; ``outputs`` says which results exist."""
 
     def __init__(
         self, kernel: Kernel, arguments: Sequence[Any], attributes: dict[str, Any], outputs: Sequence[bool]
@@ -23,10 +23,10 @@ class OneNode:
         self.inputs: list[torch.Tensor] = []
         self._fed: list[tuple[str, str]] = []
         for declared, argument in zip(kernel.inputs, arguments, strict=False):
-            given = {declared.name: argument}
+            values = {declared.name: argument}
             if declared.is_dynamic:
-                given = {f"{declared.name}{place}": each for place, each in enumerate(argument or ())}
-            for name, value in given.items():
+                values = {f"{declared.name}{index}": element for index, element in enumerate(argument or ())}
+            for name, value in values.items():
                 if value is not None:
                     self._fed.append((name, self._feed(value)))
         node = self.graph.op.add(name="node", type=kernel.type)
@@ -38,11 +38,11 @@ class OneNode:
             if value is not None:
                 set_attribute(node, names[parameter], "", list(value) if isinstance(value, tuple) else value)
         end = self.graph.op.add(name="end", type="NetOutput")
-        for place, there in enumerate(outputs):
-            node.output_desc.add(name=f"y{place}")
-            if there:
-                end.input.append(f"node:{place}")
-                end.input_desc.add(name=f"input{place}")
+        for index, exists in enumerate(outputs):
+            node.output_desc.add(name=f"y{index}")
+            if exists:
+                end.input.append(f"node:{index}")
+                end.input_desc.add(name=f"input{index}")
 
     def _feed(self, value: Any) -> str:
         name = f"fed{len(self._fed)}"

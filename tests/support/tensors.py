@@ -1,4 +1,4 @@
-"""Small tensors for tables of calls and for tests, the same ones in every run: GRAPH_QUANT_SEED gives others."""
+"""Small deterministic tensors for tables of calls and tests; GRAPH_QUANT_SEED changes them."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Ranks as threads of this process, with Gloo between them: for operators that need more than are worth starting."""
+"""Ranks as threads of this process, connected by Gloo: for tests that need many ranks."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""torch_npu's own inference and converters, for a run that shows what the tests of defects catch.
+"""Restores torch_npu's own inference and converters, to show which defects the tests catch.
 
 `GRAPH_QUANT_TEST_UPSTREAM=1 pytest tests/converters/test_defects.py` puts them back in place of this
 project's.
