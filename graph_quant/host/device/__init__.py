@@ -1,6 +1,6 @@
 """Eager PyTorch on the host NPU: every ATen operator runs on the CPU, over the same memory.
 
-Names are loaded when they are first used: operators of the records are served after those of ATen.
+Names are loaded when they are first used: the operators of the records are registered after those of ATen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .rng import cpu_generator as cpu_generator
     from .rng import default_generator as default_generator
 
-_HOMES = {
+_EXPORTS = {
     "arguments": ("mixed_devices_error",),
     "gradients": ("NO_GRADIENT", "missing_gradient_error"),
     "kernels": ("allows_mixed_devices",),
@@ -30,9 +30,9 @@ _HOMES = {
     "registry": ("find_matching_out", "register"),
     "rng": ("cpu_generator", "default_generator"),
 }
-__all__ = [name for names in _HOMES.values() for name in names]
+__all__ = [name for names in _EXPORTS.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = load_attribute(name, _HOMES, __name__)
-    return found
+    attribute = globals()[name] = load_attribute(name, _EXPORTS, __name__)
+    return attribute

@@ -1,4 +1,4 @@
-"""Sums with a factor in half precision, rounded once: the CPU rounds twice where a vector is not full."""
+"""add and sub with alpha in half precision, rounded once: the CPU rounds twice where a vector is not full."""
 
 from __future__ import annotations
 
@@ -6,26 +6,33 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from ..alias import as_cpu, to_npu
 from ..half_precision import HALF_DTYPES, add_scaled
 from .kernels import Kernel
 
-NAMES = frozenset(f"aten::{name}" for name in ("add.Tensor", "add_.Tensor", "sub.Tensor", "sub_.Tensor"))
 
+def _round_once(op: OpOverload, kernel: Kernel) -> Kernel:
+    """Compute calls with alpha on two half-precision tensors in float32; leave all others to ``kernel``."""
+    is_sub, in_place = op.name().startswith("aten::sub"), op._schema.is_mutable
 
-def rounded_once(name: str, kernel: Kernel) -> Kernel:
-    """``kernel``, for sums without a factor, and of what is no half."""
-    negated, written = name.startswith("aten::sub"), "_." in name
-
-    def serve(x: Any, other: Any, *, alpha: Any = 1) -> Any:
+    def wrapper(x: Any, other: Any, *, alpha: Any = 1) -> Any:
         if alpha == 1:
             return kernel(x, other)
-        halves = [isinstance(each, Tensor) and each.dtype in HALF_DTYPES and not each.is_cpu for each in (x, other)]
-        if not all(halves) or x.dtype != other.dtype:
+        if not _is_npu_half(x) or not _is_npu_half(other) or x.dtype != other.dtype:
             return kernel(x, other, alpha=alpha)
-        factor = torch.tensor(-alpha if negated else alpha, dtype=x.dtype)
-        total = to_npu(add_scaled(as_cpu(x).contiguous(), as_cpu(other).contiguous(), factor))
-        return x.copy_(total) if written else total
+        scale = torch.tensor(-alpha if is_sub else alpha, dtype=x.dtype)
+        total = to_npu(add_scaled(as_cpu(x).contiguous(), as_cpu(other).contiguous(), scale))
+        return x.copy_(total) if in_place else total
 
-    return serve
+    return wrapper
+
+
+def _is_npu_half(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dtype in HALF_DTYPES and not value.is_cpu
+
+
+WRAPPERS = dict.fromkeys(
+    ("aten::add.Tensor", "aten::add_.Tensor", "aten::sub.Tensor", "aten::sub_.Tensor"), _round_once
+)

@@ -1,4 +1,4 @@
-"""Turns the arguments of a call on npu tensors into those of the same call on the CPU."""
+"""Converts the arguments of a call on npu tensors into those of the same call on the CPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ _default_dtype = torch.get_default_dtype
 
 
 class Aliases:
-    """The npu tensors of one call and the CPU tensors that stand for them."""
+    """The npu tensors of one call and their CPU aliases."""
 
     __slots__ = ("cpu_at", "op", "pairs")
 
@@ -27,17 +27,17 @@ class Aliases:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the operator on the CPU."""
         of = self.of
-        moved = [of(value) if i != self.cpu_at else self._or_from_cpu(value) for i, value in enumerate(args)]
-        return self.op(*moved, **{name: of(value) for name, value in kwargs.items()})
+        aliases = [of(value) if i != self.cpu_at else self._or_from_cpu(value) for i, value in enumerate(args)]
+        return self.op(*aliases, **{name: of(value) for name, value in kwargs.items()})
 
     def _or_from_cpu(self, values: Any) -> Any:
-        """Return what stands for an argument that may lie on the CPU."""
+        """Return the alias of an argument that may be a CPU tensor."""
         if isinstance(values, (list, tuple)):
             return [self._or_from_cpu(value) for value in values]
         return values if isinstance(values, Tensor) and values.is_cpu else self.of(values)
 
     def of(self, value: Any) -> Any:
-        """Return what stands for `value` on the CPU."""
+        """Return the CPU alias of `value`."""
         if isinstance(value, Tensor):
             if value.is_cpu:
                 if value.dim() and not any(value is cpu for _, cpu in self.pairs):
@@ -53,7 +53,7 @@ class Aliases:
         return value
 
     def original(self, result: Tensor) -> Tensor | None:
-        """Return the npu tensor that a CPU result is, or looks into; None for new memory."""
+        """Return the npu tensor that a CPU result aliases, or a view of it; None for new memory."""
         for npu, cpu in self.pairs:
             if result is cpu:
                 return npu
@@ -73,12 +73,12 @@ def _cpu_for(device: torch.device) -> torch.device:
     return _CPU
 
 
-# CPU arguments of a call, and what of them decides the shape, strides and dtype of its result.
+# The CPU arguments of a call, and its signature: all that decides the shape, strides and dtype of its result.
 SignedCall = tuple[list[Any], tuple[Any, ...]]
 
 
 def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> SignedCall | None:
-    """Prepare a call in one pass; None if its arguments are not of the plain kind (this is the hot path)."""
+    """Prepare a call in one pass (this is the hot path); None if an argument is of an uncommon type."""
     parts: list[Any] = [_default_dtype()]
     cpu_args: list[Any] = []
     scalar_tensor = False
@@ -115,7 +115,7 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             return None
         parts += (name, type(value), value)
     if scalar_tensor:
-        # A Python number arrives as a tensor that promotes differently; PyTorch alone can tell the two apart.
+        # A Python number arrives as a tensor that promotes differently; PyTorch alone can distinguish the two.
         tensors = [value for value in args if isinstance(value, Tensor)]
         if len(tensors) != 2:
             return None
@@ -124,16 +124,16 @@ def signed_call(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def mixed_devices_error(op: OpOverload | str) -> RuntimeError:
-    """Say what every device of PyTorch says."""
+    """Return the error that PyTorch raises for tensors on two devices."""
     return RuntimeError(
         f"{op}: Expected all tensors to be on the same device, but found at least two devices, npu:{current()} and cpu!"
     )
 
 
 def as_meta(value: Any) -> Any:
-    """Return what stands for an argument where only its shape, strides and dtype may be seen."""
+    """Return a meta tensor with the shape, strides and dtype of an argument."""
     if isinstance(value, Tensor):
-        if value.is_cpu:  # a single value, which takes part in no shape
+        if value.is_cpu:  # a scalar tensor, which does not affect the shape
             return value
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
     if isinstance(value, (list, tuple)):
@@ -142,7 +142,7 @@ def as_meta(value: Any) -> Any:
 
 
 def map_results(results: Any, move: Callable[[Tensor], Tensor]) -> Any:
-    """Apply `move` to each tensor an operator returned."""
+    """Apply `move` to each tensor that an operator returned."""
     if isinstance(results, Tensor):
         return move(results)
     if isinstance(results, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Operators of the ATB library, which comes with CANN: refused by name, unless somebody defines them here."""
+"""Operators of the ATB library, which comes with CANN: refused by name unless a package defines them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 
 
 def refuse_by_name() -> None:
-    """Put functions that say what is missing in place of torch_npu's, which end in an OSError without a word."""
+    """Replace torch_npu's functions, which end in an OSError without a message, by ones that say what is missing."""
     import torch_npu
     from torch_npu.op_plugin.atb import _atb_ops
 
@@ -15,10 +15,10 @@ def refuse_by_name() -> None:
         return
     for module, names in ((torch_npu, _atb_ops.API_LIST), (_atb_ops.ATB_MODULE, _atb_ops.ATB_API_LIST)):
         for name in names:
-            setattr(module, name, _served_or_refused(name))
+            setattr(module, name, _call_or_refuse(name))
 
 
-def _served_or_refused(name: str) -> Callable[..., Any]:
+def _call_or_refuse(name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         operator = getattr(torch.ops.atb, name, None)
         if operator is None:

@@ -1,4 +1,4 @@
-"""Gradients of the few operators for which torch_npu replaces PyTorch's own differentiation."""
+"""Gradients of the few operators for which torch_npu replaces PyTorch's autograd."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from .arguments import map_results
 from .kernels import Kernel
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-# The way of a call that a compiler traces: PyTorch's own differentiation, and what sees the call below it. The device
-# is left out, whose differentiation would be chosen again.
+# Dispatch keys for a call that a compiler traces: PyTorch's own autograd and the Python key below it. The device's key
+# is left out, because it would select the device's autograd again.
 _TRACED = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU) | torch._C.DispatchKeySet(
     torch._C.DispatchKey.Python
 )
@@ -38,7 +38,7 @@ def differentiable(op: OpOverload) -> Kernel:
 
 
 class _OnCpu(torch.autograd.Function):
-    """Records the operator on CPU aliases, and asks that record for the gradients."""
+    """Records the operator on CPU aliases, and differentiates that recording."""
 
     @staticmethod
     def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], form: TreeSpec, *args: Any) -> Any:
@@ -58,8 +58,8 @@ class _OnCpu(torch.autograd.Function):
             for result, gradient in zip(results, gradients, strict=True)
             if gradient is not None and result.requires_grad
         ]
-        found = torch.autograd.grad([p[0] for p in pairs], wanted, [p[1] for p in pairs], allow_unused=True)
-        by_input = dict(zip(map(id, wanted), found, strict=True))
+        cpu_gradients = torch.autograd.grad([p[0] for p in pairs], wanted, [p[1] for p in pairs], allow_unused=True)
+        by_input = dict(zip(map(id, wanted), cpu_gradients, strict=True))
         moved = [by_input.get(id(value)) for value in ctx.inputs]
         return (None, None, None, *(None if gradient is None else to_npu(gradient) for gradient in moved))
 

@@ -1,4 +1,4 @@
-"""Convolutions as in graphs: halves are summed in float32 and rounded once, gradients computed one by one."""
+"""Convolutions as in graphs: half precision is summed in float32 and rounded once, gradients come one by one."""
 
 from __future__ import annotations
 
@@ -7,38 +7,30 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from ..half_precision import HALF_DTYPES
 from .kernels import Kernel
 
-NAMES = frozenset({"aten::convolution", "aten::convolution_overrideable", "aten::_convolution"})
-BACKWARD = frozenset({"aten::convolution_backward", "aten::convolution_backward_overrideable"})
 
-
-def in_float32(kernel: Kernel) -> Kernel:
-    """``kernel``, which is given no halves."""
-
-    def serve(
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        *settings: Any,
-    ) -> Any:
+def _in_float32(_op: OpOverload, kernel: Kernel) -> Kernel:
+    def wrapper(x: Tensor, weight: Tensor, bias: Tensor | None, *settings: Any) -> Any:
         if x.dtype not in HALF_DTYPES:
             return kernel(x, weight, bias, *settings)
         wide = None if bias is None else bias.float()
         return kernel(x.float(), weight.float(), wide, *settings).to(x.dtype)
 
-    return serve
+    return wrapper
 
 
-def one_by_one(kernel: Kernel) -> Kernel:
-    """``kernel``, a gradient at a time; a bias has the sum of what flows back, whole planes at a time.
+def _split_backward(_op: OpOverload, kernel: Kernel) -> Kernel:
+    """Call ``kernel`` once per gradient. The gradient of the bias is the sum of ``grad`` over batch and space.
 
-    A transposed convolution is another one's gradient: what flows back is convolved, and takes its input's part.
+    The input gradient of a transposed convolution is a convolution of ``grad``; for the weight gradient, ``grad`` and
+    the input change roles.
     """
 
-    def serve(
+    def wrapper(
         grad: Tensor,
         x: Tensor,
         weight: Tensor,
@@ -49,23 +41,29 @@ def one_by_one(kernel: Kernel) -> Kernel:
         transposed: bool,
         output_padding: Sequence[int],
         groups: int,
-        wanted: Sequence[bool],
+        output_mask: Sequence[bool],
     ) -> Any:
-        if transposed and any(more >= step for more, step in zip(output_padding, stride, strict=True)):
-            rest = (stride, padding, dilation, transposed, output_padding, groups, wanted)
+        if transposed and any(extra >= step for extra, step in zip(output_padding, stride, strict=True)):
+            rest = (stride, padding, dilation, transposed, output_padding, groups, output_mask)
             return kernel(grad, x, weight, bias_sizes, *rest)
         settings = (stride, padding, dilation, False, [0] * len(output_padding), groups)
-        of_x = of_weight = of_bias = None
-        if wanted[0] and transposed:
-            of_x = torch.convolution(grad, weight, None, *settings)
-        elif wanted[0]:
-            of_x = kernel(grad, x, weight, None, *settings, [True, False, False])[0]
-        if wanted[1]:
-            flowing, read = (x, grad) if transposed else (grad, x)
-            of_weight = kernel(flowing, read, weight, None, *settings, [False, True, False])[1]
-        if wanted[2]:
+        grad_x = grad_weight = grad_bias = None
+        if output_mask[0] and transposed:
+            grad_x = torch.convolution(grad, weight, None, *settings)
+        elif output_mask[0]:
+            grad_x = kernel(grad, x, weight, None, *settings, [True, False, False])[0]
+        if output_mask[1]:
+            output_grad, source = (x, grad) if transposed else (grad, x)
+            grad_weight = kernel(output_grad, source, weight, None, *settings, [False, True, False])[1]
+        if output_mask[2]:
             planes = grad.flatten(3 if grad.dim() == 5 else 2)
-            of_bias = planes.sum([0, *range(2, planes.dim())])
-        return of_x, of_weight, of_bias
+            grad_bias = planes.sum([0, *range(2, planes.dim())])
+        return grad_x, grad_weight, grad_bias
 
-    return serve
+    return wrapper
+
+
+WRAPPERS = {
+    **dict.fromkeys(("aten::convolution", "aten::convolution_overrideable", "aten::_convolution"), _in_float32),
+    **dict.fromkeys(("aten::convolution_backward", "aten::convolution_backward_overrideable"), _split_backward),
+}

@@ -10,32 +10,32 @@ from ..alias import NPU, as_cpu, check_index
 _NPU_KEY = torch._C.DispatchKey.PrivateUse1
 
 
-def _seen_from_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    # TorchAir rebuilds tensors from an address; those of the CPU come out as npu tensors in memory of the CPU.
+def _to_cpu_alias(tensor: torch.Tensor) -> torch.Tensor:
+    # TorchAir rebuilds tensors from an address: CPU tensors become npu tensors over CPU memory.
     if tensor.device.type == "npu" or torch._C._dispatch_keys(tensor).has(_NPU_KEY):
         return as_cpu(tensor)
     return tensor
 
 
 def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:  # noqa: ARG001
-    """Copy with conversion and broadcasting, whatever the devices."""
-    _seen_from_cpu(self).copy_(_seen_from_cpu(src))
+    """Copy with conversion and broadcasting, between any devices."""
+    _to_cpu_alias(self).copy_(_to_cpu_alias(src))
     return self
 
 
 def foreach_copy_(self: list[torch.Tensor], src: list[torch.Tensor], non_blocking: bool = False) -> None:
-    """Copy each tensor into its partner, whatever their devices; a capture sees the copies one by one."""
+    """Copy tensors pairwise, between any devices; a capture records the copies one by one."""
     for target, source in zip(self, src, strict=True):
         target.copy_(source, non_blocking)
 
 
 def copy_from(self: torch.Tensor, dst: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """The same with the arguments turned round, as PyTorch's dispatcher asks a backend."""
+    """Call copy_ with swapped arguments: the form in which PyTorch's dispatcher calls a backend."""
     return copy_(dst, self, non_blocking)
 
 
 def copy_from_and_resize(self: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
-    """Copy into a tensor that takes on the source's size."""
+    """Resize the target to the source's size and copy."""
     return copy_(dst.resize_(self.size()), self)
 
 
@@ -49,21 +49,21 @@ def to_copy(
     non_blocking: bool = False,  # noqa: ARG001
     memory_format: torch.memory_format | None = None,
 ) -> torch.Tensor:
-    """Convert device, dtype and memory format in one go; the result is always new memory."""
+    """Convert device, dtype and memory format at once; the result is always new memory."""
     target = self.device if device is None else device
     if target.type == "npu":
         check_index(target)
     elif target.type != "cpu":
         raise NotImplementedError(f"aten::_to_copy: cannot move a tensor from {self.device} to {target}")
     if self.layout is not torch.strided or (layout is not None and layout is not torch.strided):
-        wanted_layout = self.layout if layout is None else layout
-        raise NotImplementedError(f"aten::_to_copy: {wanted_layout} tensors are not supported on the host NPU")
-    source = _seen_from_cpu(self)
-    kept = torch.preserve_format if memory_format is None else memory_format
-    wanted = source.dtype if dtype is None else dtype
-    result = torch.empty_like(source, dtype=wanted, memory_format=kept)
+        requested_layout = self.layout if layout is None else layout
+        raise NotImplementedError(f"aten::_to_copy: {requested_layout} tensors are not supported on the host NPU")
+    source = _to_cpu_alias(self)
+    resolved_format = torch.preserve_format if memory_format is None else memory_format
+    resolved_dtype = source.dtype if dtype is None else dtype
+    result = torch.empty_like(source, dtype=resolved_dtype, memory_format=resolved_format)
     if target.type == "npu":
-        result = torch.empty_strided(result.size(), result.stride(), dtype=wanted, device=NPU)
+        result = torch.empty_strided(result.size(), result.stride(), dtype=resolved_dtype, device=NPU)
         as_cpu(result).copy_(source)
         return result
     if pin_memory:
@@ -97,5 +97,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "aten::copy_": copy_,
     "aten::equal": equal,
 }
-# Made of other operators, which are dispatched, and recorded, one by one.
+# Composed of other operators, which are dispatched, and captured, one by one.
 COMPOSED: dict[str, Callable[..., Any]] = {"aten::_foreach_copy_": foreach_copy_}

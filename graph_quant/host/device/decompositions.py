@@ -1,4 +1,4 @@
-"""Eager calls of operators that are composed of others here as they are in graphs."""
+"""Operators that eager mode decomposes as graphs do, so that both round alike."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 
 from ...dispatcher import overload
 from ...reference.composed import PARTIAL, PYTORCH_DECOMPOSITIONS, ROUNDING
 from .kernels import Kernel
 
 
-def _of_pytorch(name: str) -> Kernel:
-    """PyTorch's own decomposition, which takes a while to import."""
+def _pytorch_decomposition(name: str) -> Kernel:
+    """Return PyTorch's own decomposition, imported on the first call because the import is slow."""
 
     @cache
     def decomposition() -> Kernel:
@@ -29,34 +30,35 @@ def _of_pytorch(name: str) -> Kernel:
 
 COMPOSED: dict[str, Kernel] = {
     **{f"aten::{name}": function for name, function in ROUNDING.items()},
-    **{f"aten::{name}": _of_pytorch(f"aten::{name}") for name in PYTORCH_DECOMPOSITIONS},
+    **{f"aten::{name}": _pytorch_decomposition(f"aten::{name}") for name in PYTORCH_DECOMPOSITIONS},
 }
 
 
-def in_part(name: str, kernel: Kernel) -> Kernel:
-    """``kernel``, for the calls that are not composed."""
-    compose = PARTIAL.get(name.removeprefix("aten::"))
-    if compose is None:
-        return kernel
+def _decompose_some(op: OpOverload, kernel: Kernel) -> Kernel:
+    """Decompose the calls for which the decomposition does not return NotImplemented."""
+    decompose = PARTIAL[op.name().removeprefix("aten::")]
 
-    def serve(*args: Any, **kwargs: Any) -> Any:
-        composed = compose(*args, **kwargs)
-        return kernel(*args, **kwargs) if composed is NotImplemented else composed
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        result = decompose(*args, **kwargs)
+        return kernel(*args, **kwargs) if result is NotImplemented else result
 
-    return serve
+    return wrapper
+
+
+WRAPPERS = {f"aten::{name}": _decompose_some for name in PARTIAL}
 
 
 def _in_place(name: str) -> Kernel:
-    """The same, written into the first argument."""
-    compose = COMPOSED[name]
+    """Return the in-place form of a decomposed operator."""
+    decompose = COMPOSED[name]
 
     def kernel(x: Any, *args: Any, **kwargs: Any) -> Any:
-        return x.copy_(compose(x, *args, **kwargs))
+        return x.copy_(decompose(x, *args, **kwargs))
 
     return kernel
 
 
-_WRITTEN = (
+_IN_PLACE_VARIANTS = (
     "addbmm",
     "addmv",
     "addr",
@@ -71,13 +73,13 @@ _WRITTEN = (
 )
 COMPOSED |= {
     f"aten::{packet}_{dot}{variant}": _in_place(f"aten::{packet}{dot}{variant}")
-    for packet, dot, variant in (name.partition(".") for name in _WRITTEN)
+    for packet, dot, variant in (name.partition(".") for name in _IN_PLACE_VARIANTS)
 }
 
 
-def _added(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A product added in place, as it is added to a new tensor."""
+def _addmm_(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """Write the result of addmm into ``x``, so that both forms round alike."""
     return x.copy_(torch.addmm(x, *args, **kwargs))
 
 
-COMPOSED["aten::addmm_"] = _added
+COMPOSED["aten::addmm_"] = _addmm_

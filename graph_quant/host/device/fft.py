@@ -1,11 +1,12 @@
-"""Fourier transforms on npu tensors, of those of the last dimension as in graphs."""
+"""Fourier transforms on npu tensors, composed of transforms of the last dimension as in graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
+from torch._ops import OpOverload
 
 from ...dispatcher import overload
 from ...reference import fourier
@@ -15,7 +16,7 @@ from . import kernels
 _C2C = "aten::_fft_c2c"
 
 
-def _complex() -> fourier.Complex:
+def _make_complex_transform() -> fourier.Complex:
     inner = kernels.functional(overload(_C2C))
 
     def transform(x: Tensor, forward: bool) -> Tensor:
@@ -24,41 +25,37 @@ def _complex() -> fourier.Complex:
     return transform
 
 
-def _c2c(_inner: kernels.Kernel) -> kernels.Kernel:
-    transform = _complex()
+def _c2c(_op: OpOverload, _kernel: kernels.Kernel) -> kernels.Kernel:
+    transform = _make_complex_transform()
 
-    def serve(x: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
+    def wrapper(x: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
         return fourier.c2c(x, dim, normalization, forward, transform)
 
-    return serve
+    return wrapper
 
 
-def _r2c(inner: kernels.Kernel) -> kernels.Kernel:
-    transform = _complex()
+def _r2c(_op: OpOverload, kernel: kernels.Kernel) -> kernels.Kernel:
+    transform = _make_complex_transform()
 
-    def half(x: Tensor) -> Tensor:
-        return inner(x, [x.dim() - 1], NO_NORM, True)  # type: ignore[no-any-return]
+    def onesided_transform(x: Tensor) -> Tensor:
+        return kernel(x, [x.dim() - 1], NO_NORM, True)  # type: ignore[no-any-return]
 
-    def serve(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
-        return fourier.r2c(x, dim, normalization, onesided, half, transform)
+    def wrapper(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
+        return fourier.r2c(x, dim, normalization, onesided, onesided_transform, transform)
 
-    return serve
-
-
-def _c2r(inner: kernels.Kernel) -> kernels.Kernel:
-    transform = _complex()
-
-    def whole(x: Tensor, size: Any) -> Tensor:
-        return inner(x, [x.dim() - 1], BY_COUNT, size)  # type: ignore[no-any-return]
-
-    def serve(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
-        return fourier.c2r(x, dim, normalization, last_dim_size, whole, transform)
-
-    return serve
+    return wrapper
 
 
-AS_IN_GRAPHS: dict[str, Callable[[kernels.Kernel], kernels.Kernel]] = {
-    _C2C: _c2c,
-    "aten::_fft_c2r": _c2r,
-    "aten::_fft_r2c": _r2c,
-}
+def _c2r(_op: OpOverload, kernel: kernels.Kernel) -> kernels.Kernel:
+    transform = _make_complex_transform()
+
+    def real_transform(x: Tensor, size: Any) -> Tensor:
+        return kernel(x, [x.dim() - 1], BY_COUNT, size)  # type: ignore[no-any-return]
+
+    def wrapper(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
+        return fourier.c2r(x, dim, normalization, last_dim_size, real_transform, transform)
+
+    return wrapper
+
+
+WRAPPERS = {_C2C: _c2c, "aten::_fft_c2r": _c2r, "aten::_fft_r2c": _r2c}

@@ -1,7 +1,7 @@
-"""Formats on the host NPU: a tensor answers the format it was cast to, and its values lie as before.
+"""Storage formats on the host NPU: a tensor reports the format it was cast to, and its memory stays as it was.
 
-A format is a layout that kernels of a device prefer. Kernels of the host read every tensor row by row, so
-that only the name of the format is kept: torch_npu's own, in the tensor's storage.
+A format is a memory layout that kernels of a device prefer. Kernels of the host read every tensor in row-major order,
+so that only the name of the format is kept, by torch_npu in the tensor's storage.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from torch import Tensor
 
 from .gradients import pass_gradient
 
-# Operators whose weights have two or three dimensions, so that a fourth or fifth is a block of FRACTAL_NZ; and those
-# among them that take blocks for granted whatever the format.
-_IN_BLOCKS, _ALWAYS_IN_BLOCKS = "npu_grouped_matmul", "npu_grouped_matmul_swiglu_quant"
+# Operators whose weights have two or three dimensions, so that a weight of four or five is in blocks of FRACTAL_NZ; and
+# those among them that read such a weight as blocks whatever its format is.
+_TAKES_BLOCKS, _ALWAYS_BLOCKS = "npu_grouped_matmul", "npu_grouped_matmul_swiglu_quant"
 
 _NAMES = ("_npu_format_cast", "_npu_format_cast.aclnn", "_npu_format_cast.input_dtype")
 
 
 def takes_blocks(title: str) -> bool:
-    """Whether callers may give the operator of that name weights by the blocks of their format."""
-    return title.startswith(_IN_BLOCKS)
+    """Whether callers may pass weights of the operator by the blocks of their format."""
+    return title.startswith(_TAKES_BLOCKS)
 
 
 def without_blocks(title: str, value: Any) -> Any:
-    """A weight seen by the blocks of FRACTAL_NZ, (…, N/n, K/k, k, n), as (…, K, N).
+    """Return a weight in blocks of FRACTAL_NZ, (…, N/n, K/k, k, n), as (…, K, N).
 
-    Of a tensor that was cast such a view shows, on a device, how it lies there; here it lies row by row under it.
-    Another tensor holds the blocks themselves, if the operator ``title`` takes them so.
+    Such a view of a tensor that was cast shows its memory on a device; here that memory is in row-major order. Any
+    other tensor holds the blocks themselves, if the operator ``title`` takes blocks.
     """
     if isinstance(value, (list, tuple)):
         return [without_blocks(title, item) for item in value]
@@ -40,45 +40,45 @@ def without_blocks(title: str, value: Any) -> Any:
     shape = (*leading, down * rows, across * columns)
     if torch_npu.get_npu_format(value) == torch_npu.Format.FRACTAL_NZ:
         return value.reshape(shape)
-    return value.movedim(-4, -2).reshape(shape) if title.startswith(_ALWAYS_IN_BLOCKS) else value
+    return value.movedim(-4, -2).reshape(shape) if title.startswith(_ALWAYS_BLOCKS) else value
 
 
 def cast(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -> Tensor:
-    """A copy of ``source`` in ``acl_format``."""
+    """Return a copy of ``source`` in ``acl_format``."""
     result: Tensor = torch_npu.empty_with_format(
         source.shape, dtype=source.dtype, device=source.device, acl_format=acl_format
     )
     return result.copy_(source)
 
 
-def cast_if_other(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -> Tensor:
-    """``source`` itself if it has that format, else a copy in it."""
+def cast_if_needed(source: Tensor, acl_format: int, *_dtypes: Any, **_named_dtypes: Any) -> Tensor:
+    """Return ``source`` itself if it has that format, else a copy in it."""
     return source if torch_npu.get_npu_format(source).value == acl_format else cast(source, acl_format)
 
 
 def cast_like(source: Tensor, example: Tensor, **_named_dtypes: Any) -> Tensor:
-    """``source`` in the format of ``example``."""
-    return cast_if_other(source, torch_npu.get_npu_format(example).value)
+    """Return ``source`` in the format of ``example``."""
+    return cast_if_needed(source, torch_npu.get_npu_format(example).value)
 
 
 def cast_in_place(target: Tensor, acl_format: int, **_named_dtypes: Any) -> Tensor:
-    """Gives ``target`` memory in ``acl_format``, with the values it had, unless it has such."""
-    found = cast_if_other(target, acl_format)
-    if found is not target:
-        target.data = found
+    """Convert ``target`` to ``acl_format`` in place, unless it has that format."""
+    result = cast_if_needed(target, acl_format)
+    if result is not target:
+        target.data = result
     return target
 
 
 def cast_in_place_like(target: Tensor, example: Tensor, **_named_dtypes: Any) -> Tensor:
-    """Gives ``target`` memory in the format of ``example``, with the values it had."""
+    """Convert ``target`` to the format of ``example`` in place."""
     return cast_in_place(target, torch_npu.get_npu_format(example).value)
 
 
 def register(library: torch.library.Library) -> None:
-    """Serves the casts on tensors of the host NPU."""
+    """Register the casts for tensors of the host NPU."""
     for name in _NAMES:
         library.impl(name, cast, "PrivateUse1", allow_override=True)
-    library.impl("npu_format_cast", cast_if_other, "PrivateUse1", allow_override=True)
+    library.impl("npu_format_cast", cast_if_needed, "PrivateUse1", allow_override=True)
     library.impl("npu_format_cast.Tensor", cast_like, "PrivateUse1", allow_override=True)
     for name in ("npu_format_cast", "npu_format_cast.Tensor"):
         library.impl(name, pass_gradient(f"npu::{name}"), "AutogradPrivateUse1")

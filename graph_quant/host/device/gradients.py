@@ -1,7 +1,7 @@
 """Operators of torch_npu that have no gradient: `backward()` through one raises and names it.
 
-PyTorch's own answer is a warning, and gradients that are None. A trace does not know whether anybody will call
-`backward()`: it gets a step in the backward graph that raises when it is run.
+PyTorch itself warns and leaves the gradients None. While a function is traced it is unknown whether `backward()` will
+be called: the backward graph gets a node that raises when it is run.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _tracing = torch._C._len_torch_dispatch_stack
 
 
 def missing_gradient_error(operator: str) -> NotImplementedError:
-    """What is raised."""
+    """Return the error that backward() raises."""
     return NotImplementedError(f"{operator} has no gradient: backward() cannot go through it")
 
 
@@ -40,16 +40,16 @@ NO_GRADIENT = step(
 
 
 def raise_in_backward(name: str) -> Kernel:
-    """Serve an operator on any device, with a mark on its results where autograd records."""
-    made: OpOverload | None = None
+    """Return the autograd kernel of an operator without gradient: backward() through its results raises."""
+    resolved: OpOverload | None = None
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        nonlocal made
-        op = made = made or overload(name)
+        nonlocal resolved
+        op = resolved = resolved or overload(name)
         if not op._schema.is_mutable and torch.is_grad_enabled():
             flat, form = tree_flatten((args, kwargs))
             if any(isinstance(value, Tensor) and value.requires_grad for value in flat):
-                return _Marked.apply(op, form, *flat)  # type: ignore[no-untyped-call]
+                return _WithoutGradient.apply(op, form, *flat)  # type: ignore[no-untyped-call]
         with torch._C._AutoDispatchBelowAutograd():
             return op(*args, **kwargs)
 
@@ -57,14 +57,14 @@ def raise_in_backward(name: str) -> Kernel:
 
 
 def pass_gradient(name: str) -> Kernel:
-    """Serve an operator that only moves its first tensor elsewhere: its gradient is that of the result."""
-    made: OpOverload | None = None
+    """Return the autograd kernel of an operator that copies its first tensor: the gradient passes unchanged."""
+    resolved: OpOverload | None = None
 
     def kernel(source: Tensor, *args: Any, **kwargs: Any) -> Any:
-        nonlocal made
-        op = made = made or overload(name)
+        nonlocal resolved
+        op = resolved = resolved or overload(name)
         if source.requires_grad and torch.is_grad_enabled():
-            return _Passed.apply(op, kwargs, source, *args)  # type: ignore[no-untyped-call]
+            return _PassThrough.apply(op, kwargs, source, *args)  # type: ignore[no-untyped-call]
         with torch._C._AutoDispatchBelowAutograd():
             return op(source, *args, **kwargs)
 
@@ -72,26 +72,26 @@ def pass_gradient(name: str) -> Kernel:
 
 
 def cast_gradient(name: str) -> Kernel:
-    """Serve the gradient of a cast, whose own gradient is a cast too.
+    """Return the autograd kernel of a cast's backward, whose own gradient is a cast too.
 
-    Where autograd records, torch_npu makes the result a part of its graph whatever the gradient is.
+    With gradients enabled, torch_npu's result requires a gradient whether or not the incoming gradient does.
     """
-    made: OpOverload | None = None
+    resolved: OpOverload | None = None
 
     def kernel(gradient: Tensor, *args: Any) -> Any:
-        nonlocal made
-        op = made = made or overload(name)
+        nonlocal resolved
+        op = resolved = resolved or overload(name)
         if torch.is_grad_enabled() and gradient.is_floating_point() and (gradient.requires_grad or not _tracing()):
             recorded = gradient if gradient.requires_grad else gradient.detach().requires_grad_()
-            return _CastBack.apply(op, recorded, *args)  # type: ignore[no-untyped-call]
+            return _CastBackward.apply(op, recorded, *args)  # type: ignore[no-untyped-call]
         with torch._C._AutoDispatchBelowAutograd():
             return op(gradient, *args)
 
     return kernel
 
 
-class _CastBack(torch.autograd.Function):
-    """A cast of a gradient."""
+class _CastBackward(torch.autograd.Function):
+    """Casts a gradient."""
 
     @staticmethod
     def forward(ctx: Any, op: OpOverload, gradient: Tensor, *args: Any) -> Any:
@@ -103,8 +103,8 @@ class _CastBack(torch.autograd.Function):
         return None, gradients[0].to(ctx.dtype), *(None for _ in ctx.needs_input_grad[2:])
 
 
-class _Passed(torch.autograd.Function):
-    """A call whose result has the values of its first tensor."""
+class _PassThrough(torch.autograd.Function):
+    """Calls an operator whose result has the values of its first tensor."""
 
     @staticmethod
     def forward(ctx: Any, op: OpOverload, kwargs: dict[str, Any], source: Tensor, *args: Any) -> Any:  # noqa: ARG004
@@ -115,13 +115,13 @@ class _Passed(torch.autograd.Function):
         return None, None, *gradients, *(None for _ in ctx.needs_input_grad[3:])
 
 
-class _Marked(torch.autograd.Function):
-    """A call whose results know that there is no way back."""
+class _WithoutGradient(torch.autograd.Function):
+    """Calls an operator that has no gradient; backward() raises, or adds a node that raises while tracing."""
 
     @staticmethod
     def forward(ctx: Any, op: OpOverload, form: Any, *flat: Any) -> Any:
         ctx.op = op
-        ctx.inputs = [(each.shape, each.dtype) if isinstance(each, Tensor) else None for each in flat]
+        ctx.inputs = [(value.shape, value.dtype) if isinstance(value, Tensor) else None for value in flat]
         args, kwargs = tree_unflatten(list(flat), form)
         results = op(*args, **kwargs)
         return tuple(results) if isinstance(results, list) else results
@@ -130,10 +130,9 @@ class _Marked(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         if not _tracing():
             raise missing_gradient_error(ctx.op.name())
-        gradient = next(each for each in gradients if each is not None)
-        wanted = zip(ctx.inputs, ctx.needs_input_grad[2:], strict=True)
-        steps = [
-            NO_GRADIENT(gradient, each[0], ctx.op.name()).to(each[1]) if each is not None and needed else None
-            for each, needed in wanted
+        gradient = next(gradient for gradient in gradients if gradient is not None)
+        raising = [
+            NO_GRADIENT(gradient, metadata[0], ctx.op.name()).to(metadata[1]) if metadata and needed else None
+            for metadata, needed in zip(ctx.inputs, ctx.needs_input_grad[2:], strict=True)
         ]
-        return None, None, *steps
+        return None, None, *raising

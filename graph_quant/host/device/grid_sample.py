@@ -1,23 +1,23 @@
-"""Samples of images in half precision: computed in float32 and rounded once, as in graphs."""
+"""grid_sampler in half precision: computed in float32 and rounded once, as in graphs."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from torch import Tensor
+from torch._ops import OpOverload
 
 from ..half_precision import HALF_DTYPES
 from .kernels import Kernel
 
-IN_FLOAT32 = frozenset({"aten::grid_sampler_2d", "aten::grid_sampler_3d"})
 
-
-def in_float32(kernel: Kernel) -> Kernel:
-    """``kernel``, which is given no halves."""
-
-    def serve(x: Tensor, grid: Tensor, *settings: Any) -> Any:
+def _in_float32(_op: OpOverload, kernel: Kernel) -> Kernel:
+    def wrapper(x: Tensor, grid: Tensor, *settings: Any) -> Any:
         if x.dtype not in HALF_DTYPES:
             return kernel(x, grid, *settings)
         return kernel(x.float(), grid.float(), *settings).to(x.dtype)
 
-    return serve
+    return wrapper
+
+
+WRAPPERS = {"aten::grid_sampler_2d": _in_float32, "aten::grid_sampler_3d": _in_float32}

@@ -1,4 +1,4 @@
-"""The few shapes of kernel that serve all ATen operators on npu tensors."""
+"""The few kinds of kernel that run ATen operators on npu tensors by their CPU kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,9 +13,11 @@ from .arguments import Aliases, as_meta, map_results, signed_call
 from .rng import cpu_generator
 
 Kernel = Callable[..., Any]
+# Takes an operator and its kernel, and returns the kernel to use instead.
+Wrapper = Callable[[OpOverload, Kernel], Kernel]
 _empty_strided = torch.empty_strided
 
-# Indexing reads indices on the CPU too: which argument of an operator they are.
+# Indexing also takes indices on the CPU: the position of that argument, by operator.
 _INDICES = {
     "aten::_index_put_impl_": 1,
     "aten::_unsafe_index.Tensor": 1,
@@ -27,24 +29,25 @@ _INDICES = {
     "aten::index_put_": 1,
 }
 
-# Composed of operators whose own kernels round as graphs do. Which products stand for one of more dimensions depends on
-# whether a factor records gradients, which the CPU's view of it does not, and on whether there is room for the result.
-_IN_PARTS = ("aten::linear", "aten::matmul", "aten::multilabel_margin_loss", "aten::stft")
+# Composites that are always run as their parts, because the kernels of the parts round as graphs do. PyTorch chooses
+# the parts of a batched product by whether an operand requires a gradient, which a CPU alias never does, and by whether
+# out= is passed.
+_ALWAYS_COMPOSITE = ("aten::linear", "aten::matmul", "aten::multilabel_margin_loss", "aten::stft")
 
-# What operators that drop values at random call the probability; the CPU would draw from a generator of its own.
-_DROPS = ("dropout", "dropout_p")
+# Argument names of a dropout probability; the CPU would sample from its own generator.
+_DROPOUT_NAMES = ("dropout", "dropout_p")
 
-# How many shapes of call an operator remembers the result of.
-_MOST_SIGNATURES = 4096
+# How many call signatures an operator caches the result's metadata of.
+_MAX_SIGNATURES = 4096
 
 
 def allows_mixed_devices(op: OpOverload) -> bool:
-    """Tell whether `op` may be given CPU tensors with dimensions beside npu tensors."""
+    """Whether `op` takes CPU tensors with dimensions beside npu tensors."""
     return op.name() in _INDICES or op.name() in ("aten::copy_", "aten::set_.source_Tensor")
 
 
 def functional(op: OpOverload, may_alias: bool = False) -> Kernel:
-    """Compute on the CPU; results with memory of their own move to the NPU, the others are found again there."""
+    """Compute on the CPU; new results are copied to the NPU, those that alias an argument become views of it."""
     cpu_at = _INDICES.get(op.name())
     may_alias = may_alias or any(result.alias_info is not None for result in op._schema.returns)
 
@@ -52,14 +55,14 @@ def functional(op: OpOverload, may_alias: bool = False) -> Kernel:
         aliases = Aliases(op, cpu_at)
         results = aliases.call(args, kwargs)
         if isinstance(results, Tensor):
-            return _settle(aliases, results) if may_alias else _move(aliases, results)
-        return map_results(results, lambda result: _settle(aliases, result))
+            return _to_npu_result(aliases, results) if may_alias else _copy_to_npu(aliases, results)
+        return map_results(results, lambda result: _to_npu_result(aliases, result))
 
     return kernel
 
 
 def structured(op: OpOverload, out: OpOverload) -> Kernel:
-    """Know the result beforehand and let the CPU write straight into NPU memory: no copy of the result."""
+    """Allocate the result on the NPU and let the out= overload write into it: no copy of the result."""
     plain = functional(op)
     known: dict[Any, Form | None] = {}
     output_name = next(argument.name for argument in out._schema.arguments if argument.is_out)
@@ -86,28 +89,28 @@ def structured(op: OpOverload, out: OpOverload) -> Kernel:
         if inferred is not None:
             known[signature] = None
         elif signature not in known:
-            if len(known) >= _MOST_SIGNATURES:
+            if len(known) >= _MAX_SIGNATURES:
                 known.clear()
-            known[signature] = _decided_by_metadata(op, args, kwargs, result)
+            known[signature] = _infer_form(op, args, kwargs, result)
         return result
 
     return kernel
 
 
-def _decided_by_metadata(op: OpOverload, args: Any, kwargs: dict[str, Any], result: Tensor) -> Form | None:
-    """Return what a result is like if PyTorch infers the same without the data (masks decide sizes, for one)."""
+def _infer_form(op: OpOverload, args: Any, kwargs: dict[str, Any], result: Tensor) -> Form | None:
+    """Return the form of a result if PyTorch infers the same from metadata; with masks, for one, data decide sizes."""
     try:
         inferred = op(*map(as_meta, args), **kwargs)
     except Exception:
         return None
     if result.is_complex():  # an operator may mark its output as to be conjugated
         return None
-    seen = (result.size(), result.stride(), result.dtype)
-    return seen if (inferred.size(), inferred.stride(), inferred.dtype) == seen else None
+    form = (result.size(), result.stride(), result.dtype)
+    return form if (inferred.size(), inferred.stride(), inferred.dtype) == form else None
 
 
 def mutating(op: OpOverload) -> Kernel:
-    """In-place and out= operators: the CPU writes into the same memory, and the caller gets its own tensors back."""
+    """In-place and out= operators: the CPU writes into the same memory, and the npu arguments are returned."""
     cpu_at = _INDICES.get(op.name())
     out_names = [argument.name for argument in op._schema.arguments if argument.is_out]
 
@@ -121,7 +124,7 @@ def mutating(op: OpOverload) -> Kernel:
         results = aliases.call(args, kwargs)
         for npu, cpu in aliases.pairs:
             _follow_resize(npu, cpu)
-        return map_results(results, lambda result: _settle(aliases, result))
+        return map_results(results, lambda result: _to_npu_result(aliases, result))
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         empty = tuple(name for name in out_names if isinstance(kwargs[name], Tensor) and not kwargs[name].numel())
@@ -137,7 +140,7 @@ def mutating(op: OpOverload) -> Kernel:
 
 
 def random(op: OpOverload, inner: Kernel) -> Kernel:
-    """Operators that draw random numbers draw them from the NPU's generator."""
+    """Operators that take a generator sample from the NPU's."""
     position = _generator_position(op)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -152,10 +155,10 @@ def random(op: OpOverload, inner: Kernel) -> Kernel:
 
 
 def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
-    """Serve an operator that PyTorch composes from others, where torch_npu brings a kernel of its own.
+    """Run an operator that PyTorch composes of others and torch_npu has a kernel of its own for.
 
-    The composition runs as a whole on the CPU where nobody needs to see its parts, and on npu tensors where
-    autograd, tracing or a mode does.
+    The composite runs as a whole on the CPU, except where autograd, tracing or a dispatch mode must see its parts: then
+    they run on npu tensors.
     """
     if op._schema.is_mutable:
         whole = mutating(op)
@@ -165,12 +168,14 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
     run_parts = op._op_dk
     modes_active = torch._C._len_torch_dispatch_stack
     captured = recording.recording
-    in_parts = op.name() in _IN_PARTS
-    drops = next((i for i, argument in enumerate(op._schema.arguments) if argument.name in _DROPS), None)
+    is_always_composite = op.name() in _ALWAYS_COMPOSITE
+    dropout_position = next(
+        (i for i, argument in enumerate(op._schema.arguments) if argument.name in _DROPOUT_NAMES), None
+    )
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        draws = in_parts or (drops is not None and drops < len(args) and args[drops])
-        if not modes_active() and not draws:
+        has_dropout = dropout_position is not None and dropout_position < len(args) and args[dropout_position]
+        if not modes_active() and not is_always_composite and not has_dropout:
             gradients = torch.is_grad_enabled()
             if all([_is_plain(value, gradients) for value in (*args, *kwargs.values())]):
                 with torch._C._AutoDispatchBelowAutograd():
@@ -181,7 +186,7 @@ def composite(op: OpOverload, out: OpOverload | None = None) -> Kernel:
 
 
 def _is_plain(value: Any, gradients: bool) -> bool:
-    """Tell whether an argument is what it seems: no traced or wrapped tensor, none that records gradients."""
+    """Whether an argument is no tensor subclass and requires no gradient."""
     if isinstance(value, Tensor):
         plain = type(value) is Tensor or type(value) is torch.nn.Parameter
         return plain and not (gradients and value.requires_grad)
@@ -190,13 +195,13 @@ def _is_plain(value: Any, gradients: bool) -> bool:
     return True
 
 
-def _settle(aliases: Aliases, result: Tensor) -> Tensor:
+def _to_npu_result(aliases: Aliases, result: Tensor) -> Tensor:
     original = aliases.original(result)
-    return _move(aliases, result) if original is None else original
+    return _copy_to_npu(aliases, result) if original is None else original
 
 
-def _move(aliases: Aliases, result: Tensor) -> Tensor:
-    if result._is_zerotensor():  # zeros without memory
+def _copy_to_npu(aliases: Aliases, result: Tensor) -> Tensor:
+    if result._is_zerotensor():  # zeros without storage
         return torch.zeros(result.size(), dtype=result.dtype, device=NPU)
     if result.layout is not torch.strided:
         raise NotImplementedError(f"{aliases.op}: {result.layout} tensors are not supported on the host NPU")
@@ -204,7 +209,7 @@ def _move(aliases: Aliases, result: Tensor) -> Tensor:
 
 
 def _follow_resize(npu: Tensor, cpu: Tensor) -> None:
-    """An out= tensor of the wrong size is resized; the CPU side got new memory for that."""
+    """Resize an out= tensor as its CPU alias was, which got new memory, and copy the values."""
     if cpu.size() == npu.size() and cpu.stride() == npu.stride():
         return
     npu.resize_(extent(cpu))

@@ -1,4 +1,4 @@
-"""ATen operators that torch_npu serves and PyTorch has no CPU kernel for: computed from others, or refused by name."""
+"""ATen operators that torch_npu has and PyTorch has no CPU kernel for: computed by others, or refused by name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _addmm(x: Tensor, x1: Tensor, x2: Tensor, out_dtype: torch.dtype, *, beta: f
 
 
 def _product(x1: Tensor, x2: Tensor, out_dtype: torch.dtype) -> Tensor:
-    """Halves are multiplied in float32, where their products are exact, and rounded at the end."""
+    """Multiply half precision in float32, where the products are exact; the caller rounds."""
     if x1.dtype != x2.dtype:
         raise RuntimeError(f"the matrices must be of one dtype, got {x1.dtype} and {x2.dtype}")
     if out_dtype != x1.dtype and not (out_dtype == torch.float32 and x1.dtype in HALF_DTYPES):
@@ -53,7 +53,7 @@ def _masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
 
 
 def _matmul_backward(grad: Tensor, x1: Tensor, x2: Tensor, mask: Sequence[bool]) -> tuple[Tensor | None, ...]:
-    """Both as matrices: a vector is a row on the left and a column on the right, which the gradient lacks."""
+    """Treat a vector as a row on the left and as a column on the right; the gradient lacks that dimension."""
     left = x1.unsqueeze(0) if x1.dim() == 1 else x1
     right = x2.unsqueeze(1) if x2.dim() == 1 else x2
     grad = grad.unsqueeze(-1) if x2.dim() == 1 else grad
@@ -77,11 +77,11 @@ _ON_CPU: dict[str, Callable[..., Any]] = {
 def kernel_for(name: str) -> Kernel:
     """Return the kernel of an operator that the CPU lacks."""
     compute = _ON_CPU.get(name)
-    return _refusal(name) if compute is None else _computed(name, compute)
+    return _refusal(name) if compute is None else _cpu_kernel(name, compute)
 
 
-def _computed(name: str, compute: Callable[..., Any]) -> Kernel:
-    def shared(value: Any) -> Any:
+def _cpu_kernel(name: str, compute: Callable[..., Any]) -> Kernel:
+    def alias_of(value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
         if value.is_cpu and value.dim():
@@ -90,7 +90,7 @@ def _computed(name: str, compute: Callable[..., Any]) -> Kernel:
 
     def kernel(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
         try:
-            results = compute(*map(shared, args), **kwargs)
+            results = compute(*map(alias_of, args), **kwargs)
         except RuntimeError as error:
             raise RuntimeError(f"{name}: {error}") from None
         if out is None:

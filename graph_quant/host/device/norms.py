@@ -1,20 +1,21 @@
-"""Norms without weights have weights of 1 and 0, as in a graph: the CPU's kernels round otherwise without."""
+"""Norms without weight or bias: computed with ones and zeros, as in graphs, because the CPU rounds otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from .kernels import Kernel
 
 
-def _of_groups(kernel: Kernel) -> Kernel:
-    """The root beside the result is that of the variance, which is all that GE's node gives."""
+def _group_norm(_op: OpOverload, kernel: Kernel) -> Kernel:
+    """Compute rstd from the variance in the input's dtype, because GE's node gives the variance alone."""
 
-    def serve(
+    def wrapper(
         x: Tensor,
         weight: Tensor | None,
         bias: Tensor | None,
@@ -32,19 +33,16 @@ def _of_groups(kernel: Kernel) -> Kernel:
         variance = torch.var(x.float().reshape(batch, groups, -1), -1, correction=0)
         return y, mean, torch.rsqrt(variance.to(x.dtype) + eps)
 
-    return serve
+    return wrapper
 
 
-def _of_layers(kernel: Kernel) -> Kernel:
-    def serve(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+def _layer_norm(_op: OpOverload, kernel: Kernel) -> Kernel:
+    def wrapper(x: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
         if weight is None and bias is not None:
             weight = torch.ones_like(bias)
         return kernel(x, shape, weight, bias, eps)
 
-    return serve
+    return wrapper
 
 
-WITH_WEIGHTS: dict[str, Callable[[Kernel], Kernel]] = {
-    "aten::native_group_norm": _of_groups,
-    "aten::native_layer_norm": _of_layers,
-}
+WRAPPERS = {"aten::native_group_norm": _group_norm, "aten::native_layer_norm": _layer_norm}

@@ -1,4 +1,4 @@
-"""Eager calls of the operators of ``graph_quant.meta`` on tensors of the host NPU, whose memory the CPU shares."""
+"""Eager calls of the operators of ``graph_quant.meta`` on tensors of the host NPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _libraries: list[torch.library.Library] = []
 
 
 def register_records() -> None:
-    """Serves every record that has a reference. Calling it again changes nothing."""
+    """Register every record that has a reference. Calling it again changes nothing."""
     if _libraries:
         return
     names = installed_records()
@@ -29,28 +29,28 @@ def register_records() -> None:
         record = RECORDS.get_loaded(name)
         if record is None or record.reference is not None:
             library = libraries[name.partition("::")[0]]
-            library.impl(name, with_device_guard(name, over_npu_memory(name)), "PrivateUse1", allow_override=True)
+            library.impl(name, with_device_guard(name, kernel_for(name)), "PrivateUse1", allow_override=True)
     formats.register(libraries["npu"])
     for name in ("npu_dtype_cast_backward", "_npu_dtype_cast_backward"):
         for key in ("AutogradPrivateUse1", "AutogradCPU"):
             libraries["npu"].impl(name, cast_gradient(f"npu::{name}"), key)
-    _mark_those_without_gradient(libraries["npu"], {name for name in names if name.startswith("npu::")})
+    _refuse_missing_gradients(libraries["npu"], {name for name in names if name.startswith("npu::")})
     _libraries.extend(libraries.values())
 
 
-def _mark_those_without_gradient(library: torch.library.Library, names: set[str]) -> None:
+def _refuse_missing_gradients(library: torch.library.Library, names: set[str]) -> None:
     differentiable = set(torch._C._dispatch_get_registrations_for_dispatch_key("AutogradPrivateUse1"))
     for name in names - differentiable:
         for key in ("AutogradPrivateUse1", "AutogradCPU"):
             library.impl(name, raise_in_backward(name), key)
 
 
-def over_npu_memory(name: str) -> Callable[..., Any]:
-    """The function that serves calls of one operator: its reference reads and writes the memory of the npu tensors."""
+def kernel_for(name: str) -> Callable[..., Any]:
+    """Return the kernel of one operator: its reference, called on CPU aliases of the npu tensors."""
     captured = recording.recording
     record: Operator | None = None
 
-    def serve(*args: Any, **kwargs: Any) -> Any:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal record
         if record is None:
             record = RECORDS[name]
@@ -63,24 +63,24 @@ def over_npu_memory(name: str) -> Callable[..., Any]:
             values = tuple(formats.without_blocks(record.title, value) for value in values)
         record.one_device(values)
         originals: dict[int, Tensor] = {}
-        results = results_of(record, [_shared(value, originals) for value in values])
-        return record.as_returned([_returned(result, originals) for result in results])
+        results = results_of(record, [_to_cpu(value, originals) for value in values])
+        return record.as_returned([_to_npu(result, originals) for result in results])
 
-    return serve
+    return kernel
 
 
-def _returned(result: Any, originals: dict[int, Tensor]) -> Any:
-    """``result`` on the npu: the tensor whose memory it is, or a new one; a number as it is."""
-    own = originals.get(id(result))
-    if own is not None or not isinstance(result, Tensor):
-        return result if own is None else own
+def _to_npu(result: Any, originals: dict[int, Tensor]) -> Any:
+    """Return ``result`` as an npu tensor: the argument that it aliases, or a new one. Numbers stay as they are."""
+    original = originals.get(id(result))
+    if original is not None or not isinstance(result, Tensor):
+        return result if original is None else original
     return alias.to_npu(result)
 
 
-def _shared(value: Any, originals: dict[int, Tensor]) -> Any:
-    """``value`` seen from the CPU; ``originals`` learns whose memory each tensor shares."""
+def _to_cpu(value: Any, originals: dict[int, Tensor]) -> Any:
+    """Return the CPU alias of ``value``; ``originals`` maps aliases to their npu tensors."""
     if isinstance(value, (list, tuple)):
-        return [_shared(item, originals) for item in value]
+        return [_to_cpu(item, originals) for item in value]
     if not isinstance(value, Tensor):
         return value
     cpu = value if value.is_cpu else alias.as_cpu(value)

@@ -1,6 +1,6 @@
-"""Powers of float32: the exponent is a float32 as well, as on the device and in a graph.
+"""pow of float32 by a Python number: the exponent is rounded to float32, as on the device and in graphs.
 
-PyTorch's CPU kernel has it in double precision for the elements that fill no vector, and in float32 for all others.
+PyTorch's CPU kernel uses a double-precision exponent for the elements that fill no vector, and float32 for all others.
 """
 
 from __future__ import annotations
@@ -10,25 +10,27 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from .kernels import Kernel
 
-NAMES = frozenset(f"aten::{name}" for name in ("pow.Tensor_Scalar", "pow.Tensor_Scalar_out", "pow_.Scalar"))
 
-
-def as_wide_as_the_base(kernel: Kernel) -> Kernel:
-    """``kernel``, with the exponent rounded to float32 where the base is one."""
-
-    def serve(base: Tensor, exponent: Any, **kwargs: Any) -> Any:
+def _round_exponent(_op: OpOverload, kernel: Kernel) -> Kernel:
+    def wrapper(base: Tensor, exponent: Any, **kwargs: Any) -> Any:
         if base.dtype == torch.float32 and type(exponent) is float:
-            exponent = _in_float32(exponent)
+            exponent = _to_float32(exponent)
         return kernel(base, exponent, **kwargs)
 
-    return serve
+    return wrapper
 
 
-def _in_float32(number: float) -> float:
+def _to_float32(number: float) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
         return float("inf") if number > 0 else float("-inf")
+
+
+WRAPPERS = dict.fromkeys(
+    ("aten::pow.Tensor_Scalar", "aten::pow.Tensor_Scalar_out", "aten::pow_.Scalar"), _round_exponent
+)

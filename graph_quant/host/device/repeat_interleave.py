@@ -1,6 +1,6 @@
 """repeat_interleave by a tensor in half precision: its gradient is summed in float32, as RepeatInterleaveGrad does.
 
-PyTorch's own is the gradient of index_select, which rounds after each term where single numbers are repeated.
+PyTorch's own gradient is that of index_select, which rounds after each term where single elements are repeated.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .kernels import Kernel
 NAME = "aten::repeat_interleave.self_Tensor"
 
 
-def summed_in_float32(inner: Kernel) -> Kernel:
-    """``inner``, of the float32 numbers of what asks for a gradient, rounded back."""
+def sum_gradient_in_float32(kernel: Kernel) -> Kernel:
+    """Convert half-precision inputs that require a gradient to float32, and the result back."""
 
-    def kernel(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         if x.dtype in HALF_DTYPES and x.requires_grad and torch.is_grad_enabled():
             return torch.ops.aten.repeat_interleave.self_Tensor(x.float(), *args, **kwargs).to(x.dtype)
-        return inner(x, *args, **kwargs)
+        return kernel(x, *args, **kwargs)
 
-    return kernel
+    return wrapper

@@ -1,4 +1,4 @@
-"""LSTM and GRU, which PyTorch composes on devices of kernels that the CPU has not: recorded as a whole on the CPU."""
+"""LSTM and GRU, called as a whole on the CPU: PyTorch's composition for devices uses kernels that the CPU lacks."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from .kernels import Kernel
 NAMES = frozenset({"aten::gru.input", "aten::lstm.data", "aten::lstm.input", "aten::lstm_cell"})
 
 
-def without_dropout(op: OpOverload, whole: Kernel) -> Kernel:
-    """Run `op` by `whole`, layer by layer where values are dropped between layers: the NPU draws which."""
+def with_npu_dropout(op: OpOverload, whole: Kernel) -> Kernel:
+    """Run `op` by `whole`; with dropout between layers run layer by layer, so that the NPU's generator is used."""
     names = [argument.name for argument in op._schema.arguments]
     implicit = torch._C.DispatchKey.CompositeImplicitAutograd
     modes_active = torch._C._len_torch_dispatch_stack
@@ -20,29 +20,29 @@ def without_dropout(op: OpOverload, whole: Kernel) -> Kernel:
     def kernel(*args: Any) -> Any:
         if modes_active():
             return op._op_dk(implicit, *args)
-        given = dict(zip(names, args, strict=False))
-        probability = given.get("dropout", 0.0)
+        arguments = dict(zip(names, args, strict=False))
+        probability = arguments.get("dropout", 0.0)
         if not probability:
             return whole(*args)
-        given["dropout"] = 0.0
-        if not given["train"] or given["num_layers"] == 1:
-            return whole(*given.values())
-        return _layer_by_layer(op, given, probability)
+        arguments["dropout"] = 0.0
+        if not arguments["train"] or arguments["num_layers"] == 1:
+            return whole(*arguments.values())
+        return _layer_by_layer(op, arguments, probability)
 
     return kernel
 
 
-def _layer_by_layer(op: OpOverload, given: dict[str, Any], probability: float) -> tuple[Tensor, ...]:
-    layers, directions = given["num_layers"], 2 if given["bidirectional"] else 1
-    params, state, first = given["params"], given["hx"], next(iter(given))
+def _layer_by_layer(op: OpOverload, arguments: dict[str, Any], probability: float) -> tuple[Tensor, ...]:
+    layers, directions = arguments["num_layers"], 2 if arguments["bidirectional"] else 1
+    params, state, first = arguments["params"], arguments["hx"], next(iter(arguments))
     width = len(params) // layers
-    given["num_layers"] = 1
+    arguments["num_layers"] = 1
     states = []
     for layer in range(layers):
         rows = slice(layer * directions, (layer + 1) * directions)
-        given["params"] = params[layer * width : (layer + 1) * width]
-        given["hx"] = state[rows] if isinstance(state, Tensor) else [part[rows] for part in state]
-        output, *final = op(*given.values())
+        arguments["params"] = params[layer * width : (layer + 1) * width]
+        arguments["hx"] = state[rows] if isinstance(state, Tensor) else [part[rows] for part in state]
+        output, *final = op(*arguments.values())
         states.append(final)
-        given[first] = output if layer == layers - 1 else torch.dropout(output, probability, True)
-    return (given[first], *(torch.cat(parts) for parts in zip(*states, strict=True)))
+        arguments[first] = output if layer == layers - 1 else torch.dropout(output, probability, True)
+    return (arguments[first], *(torch.cat(parts) for parts in zip(*states, strict=True)))

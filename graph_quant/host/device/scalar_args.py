@@ -1,7 +1,7 @@
 """Python numbers where an operator's schema has a tensor: `torch.bitwise_and(2, x)`, `torch.special.zeta(2, x)`.
 
-PyTorch makes a tensor of the number and hands it on to the overload for tensors, whose kernel in Python sees the number
-again. Called with it on the CPU, only arithmetic operators take it; for others the overload for numbers is asked.
+PyTorch wraps the number in a tensor and calls the overload for tensors, whose Python kernel gets the number again. On
+the CPU only arithmetic operators accept a number there; for all others the overload with a Scalar argument is called.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,25 @@ from .kernels import Kernel
 _NUMBERS = (int, float, bool, complex)
 
 
-def with_numbers(op: OpOverload, kernel: Kernel, kernel_of: Callable[[OpOverload], Kernel]) -> Kernel:
-    """Return `kernel`, except for calls with numbers that `op` would not take for tensors on the CPU."""
-    siblings = {position: sibling for position in (0, 1) if (sibling := _for_number_at(op, position)) is not None}
+def accept_numbers(op: OpOverload, kernel: Kernel, kernel_of: Callable[[OpOverload], Kernel]) -> Kernel:
+    """Return `kernel`, which passes calls with numbers to the Scalar overload where `op` refuses them on the CPU."""
+    siblings = {position: sibling for position in (0, 1) if (sibling := _scalar_overload(op, position)) is not None}
     if not siblings or _takes_numbers(op):
         return kernel
-    made: dict[int, Kernel] = {}
+    scalar_kernels: dict[int, Kernel] = {}
 
-    def serve(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         for position, sibling in siblings.items():
             if position < len(args) and isinstance(args[position], _NUMBERS):
-                if position not in made:
-                    made[position] = kernel_of(sibling)
-                return made[position](*args, **kwargs)
+                if position not in scalar_kernels:
+                    scalar_kernels[position] = kernel_of(sibling)
+                return scalar_kernels[position](*args, **kwargs)
         return kernel(*args, **kwargs)
 
-    return serve
+    return wrapper
 
 
-def _for_number_at(op: OpOverload, position: int) -> OpOverload | None:
+def _scalar_overload(op: OpOverload, position: int) -> OpOverload | None:
     """Return the overload that differs from `op` in having a number at `position`."""
     types = [str(argument.type) for argument in op._schema.arguments]
     if len(types) < 2 or types[:2] != ["Tensor", "Tensor"]:

@@ -1,12 +1,12 @@
-"""Sparse tensors: refused where they would come onto the device, which has no kernels for them."""
+"""Sparse tensors: refused where they are created on the device, which has no kernels for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-# What makes the sparse tensors of the device, and the key it is called by.
-_MAKERS = (
+# The operators that create sparse tensors on the device, and their dispatch keys.
+_FACTORIES = (
     ("aten::_sparse_coo_tensor_with_dims", "SparsePrivateUse1"),
     ("aten::_sparse_coo_tensor_with_dims_and_tensors", "SparsePrivateUse1"),
     ("aten::_sparse_compressed_tensor_unsafe", "PrivateUse1"),
@@ -15,8 +15,8 @@ _MAKERS = (
 
 
 def register(aten: Any) -> None:
-    """Put refusals in their place."""
-    for name, key in _MAKERS:
+    """Register kernels that raise."""
+    for name, key in _FACTORIES:
         aten.impl(name, key, _refusal(name), False)
 
 

@@ -1,4 +1,4 @@
-"""The start of the device: without torch_npu's remarks about a missing CANN, and with a plain word on unknown chips."""
+"""Device initialisation without torch_npu's warnings about a missing CANN, and with a plain error for unknown chips."""
 
 import os
 import re
@@ -9,40 +9,40 @@ from pathlib import Path
 
 import torch
 
-_EXPECTED = ("require processing for 32 padding size",)
+_EXPECTED_LINES = ("require processing for 32 padding size",)
 CHIP = "GRAPH_QUANT_SOC"
 _QUEUE = "TASK_QUEUE_ENABLE"
 
 
-def keep_quiet() -> None:
-    """Make the first allocation, which comments on the CANN version, part of the device's quiet start."""
+def silence_initialization() -> None:
+    """Make the first allocation, which warns about the CANN version, part of the silenced initialisation."""
     import torch_npu.npu as device
 
-    start = device._lazy_init
+    initialize = device._lazy_init
 
-    def quiet_start() -> None:
+    def silenced_init() -> None:
         if device._initialized or device._is_internal_in_bad_fork:
-            start()
+            initialize()
             return
         with _expected_lines_dropped(), _known_chips_named(), _without_queue():
-            start()
+            initialize()
             if device._initialized:
                 torch.empty(1, device="npu")
                 device.empty_cache()  # the process may yet choose another device
 
-    device._lazy_init = quiet_start
+    device._lazy_init = silenced_init
 
 
 @contextmanager
 def _without_queue() -> Iterator[None]:
-    """Let torch_npu, which asks once, know that nothing is queued to its own thread, whatever a script wants since."""
-    wanted = os.environ.get(_QUEUE)
+    """Disable torch_npu's task queue, a setting that it reads once; a value that a script has set is kept."""
+    requested = os.environ.get(_QUEUE)
     os.environ[_QUEUE] = "0"
     try:
         yield
     finally:
-        if wanted is not None:
-            os.environ[_QUEUE] = wanted
+        if requested is not None:
+            os.environ[_QUEUE] = requested
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def _known_chips_named() -> Iterator[None]:
 
 
 def _known_chips() -> list[str]:
-    """Return the names that the installed torch_npu compares with; it tells them nowhere but in its library."""
+    """Return the chip names that the installed torch_npu knows, read from its library, the only source of them."""
     import torch_npu
 
     library = Path(torch_npu.__file__).parent / "lib" / "libtorch_npu.so"
@@ -67,23 +67,23 @@ def _known_chips() -> list[str]:
 
 @contextmanager
 def _expected_lines_dropped() -> Iterator[None]:
-    """Hold back what C++ code writes to standard error, then pass on all but the expected lines."""
+    """Capture what C++ code writes to standard error, then pass on all but the expected lines."""
     try:
-        kept = os.dup(2)
-    except OSError:  # closed: nobody listens
+        original = os.dup(2)
+    except OSError:  # standard error is closed
         yield
         return
     if sys.stderr is not None:
         sys.stderr.flush()
-    held = os.memfd_create("graph_quant")  # a temporary file would need a folder that can be written
-    os.dup2(held, 2)
+    captured = os.memfd_create("graph_quant")  # a temporary file would need a folder that can be written
+    os.dup2(captured, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.lseek(held, 0, os.SEEK_SET)
-        with os.fdopen(held, errors="replace") as written:
-            lines = [line for line in written if not any(expected in line for expected in _EXPECTED)]
+        os.dup2(original, 2)
+        os.close(original)
+        os.lseek(captured, 0, os.SEEK_SET)
+        with os.fdopen(captured, errors="replace") as written:
+            lines = [line for line in written if not any(expected in line for expected in _EXPECTED_LINES)]
         if lines:
             os.write(2, "".join(lines).encode())

@@ -1,7 +1,7 @@
-"""Operators whose last bits PyTorch's CPU kernels let strides decide: computed here over contiguous memory.
+"""Operators of which PyTorch's CPU kernels let strides decide the last bits: computed here over contiguous memory.
 
-A whole vector is computed by other instructions than a single element, and strides decide which elements stand in a
-vector, and in which order sums are added. An NPU copies what has strides before it computes, and a graph has none.
+A full vector is computed by other instructions than a single element, and strides decide which elements form a vector
+and in which order sums are added. An NPU copies strided inputs before it computes, and a graph has no strides.
 """
 
 from __future__ import annotations
@@ -22,18 +22,16 @@ _ELEMENTWISE = (
 _SUMS = "sum sum.dim_IntList mean mean.dim linalg_vector_norm logsumexp native_group_norm"
 _IN_PLACE = "atan2_ atanh_ celu_ cosh_ elu_ exp2_ gelu_ mish_ pow_.Scalar pow_.Tensor rsqrt_ sigmoid_ silu_ sinh_"
 _CONVOLUTIONS = "convolution convolution_overrideable convolution_backward convolution_backward_overrideable"
-NAMES = frozenset(f"aten::{name}" for name in f"{_ELEMENTWISE} {_SUMS} {_CONVOLUTIONS}".split())
-IN_PLACE = frozenset(f"aten::{name}" for name in _IN_PLACE.split())
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def over_contiguous(op: OpOverload, kernel: Kernel) -> Kernel:
-    """``kernel``, which has no tensor with strides to read; the result has the strides that it would have."""
+def _copy_inputs(op: OpOverload, kernel: Kernel) -> Kernel:
+    """Run ``kernel`` on contiguous copies of strided inputs; the result has the strides that PyTorch infers."""
 
-    def serve(*args: Any, **kwargs: Any) -> Any:
-        if not any([_has_strides(value) for value in args]):
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if not any([_is_strided(value) for value in args]):
             return kernel(*args, **kwargs)
-        result = kernel(*map(_contiguous, args), **kwargs)
+        result = kernel(*map(_make_contiguous, args), **kwargs)
         if not isinstance(result, Tensor):
             return result
         stride = op(*map(as_meta, args), **kwargs).stride()
@@ -41,24 +39,30 @@ def over_contiguous(op: OpOverload, kernel: Kernel) -> Kernel:
             return result
         return torch.empty_strided(result.size(), stride, dtype=result.dtype, device=result.device).copy_(result)
 
-    return serve
+    return wrapper
 
 
-def written_back(kernel: Kernel) -> Kernel:
-    """``kernel``, which changes its first argument, over a copy of it where it has strides."""
+def _copy_back(_op: OpOverload, kernel: Kernel) -> Kernel:
+    """Run an in-place ``kernel`` on a contiguous copy of its first argument, and copy the result back."""
 
-    def serve(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not any([_has_strides(value) for value in (x, *args)]):
+    def wrapper(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not any([_is_strided(value) for value in (x, *args)]):
             return kernel(x, *args, **kwargs)
-        copied = x.clone(memory_format=torch.contiguous_format)
-        return x.copy_(kernel(copied, *map(_contiguous, args), **kwargs))
+        contiguous = x.clone(memory_format=torch.contiguous_format)
+        return x.copy_(kernel(contiguous, *map(_make_contiguous, args), **kwargs))
 
-    return serve
+    return wrapper
 
 
-def _has_strides(value: Any) -> bool:
+def _is_strided(value: Any) -> bool:
     return isinstance(value, Tensor) and not value.is_contiguous() and value.dtype in _FLOATS
 
 
-def _contiguous(value: Any) -> Any:
-    return value.contiguous() if _has_strides(value) else value
+def _make_contiguous(value: Any) -> Any:
+    return value.contiguous() if _is_strided(value) else value
+
+
+WRAPPERS = {
+    **{f"aten::{name}": _copy_inputs for name in f"{_ELEMENTWISE} {_SUMS} {_CONVOLUTIONS}".split()},
+    **{f"aten::{name}": _copy_back for name in _IN_PLACE.split()},
+}
