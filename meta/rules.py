@@ -85,6 +85,13 @@ class Rules:
         """Refuse every call, because only ``chip`` has a kernel for the operator."""
         self.refuse(f"it must run on {chip}, which alone has a kernel for it, got Ascend A2 or A3")
 
+    def refuse_950(self, **arguments: object) -> None:
+        """Require that arguments which only Ascend 950 supports are None."""
+        for name, value in arguments.items():
+            if value is not None:
+                passed = "a tensor" if isinstance(value, torch.Tensor) else value
+                self.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {passed}")
+
     def one_device(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Require that all tensors are on one device."""
         expected = None

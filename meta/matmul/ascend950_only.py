@@ -1,4 +1,4 @@
-"""Products that CANN has kernels for on other chips than A2 and A3, as its documents say: refused with that reason."""
+"""Products for which CANN has kernels only on other chips than A2 and A3: refused with that reason."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from graph_quant.meta.rules import Rules
 @operator("npu_fused_matmul")
 @operator("npu_transpose_quant_batchmatmul")
 def on_950(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call: only Ascend 950 has a kernel."""
     rules.refuse_for("Ascend 950")
 
 
 @operator("npu_quant_grouped_matmul_dequant")
 @operator("npu_quant_matmul_dequant")
 def on_310p(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call: only Ascend 310P has a kernel."""
     rules.refuse_for("Ascend 310P")

@@ -1,4 +1,4 @@
-"""Which dtypes go together in npu_quant_matmul: a table by output, with and without per-token scales."""
+"""The combinations of dtypes in npu_quant_matmul: a table by output, with and without per-token scales."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WITH_TOKENS = {
 
 
 def accepts_for(rules: Rules, output: Destination, int4: bool, pertoken_scale: torch.Tensor | None) -> Accepts:
-    """The row of the table for a call; an output that is in none is refused."""
+    """The row of the table for a call; an output without a row is refused."""
     table, tokens = (WITHOUT_TOKENS, "without") if pertoken_scale is None else (WITH_TOKENS, "with")
     allowed = [row for row, accepts in table.items() if accepts.int4 or not int4]
     operands = "int4 operands" if int4 else "int8 operands"

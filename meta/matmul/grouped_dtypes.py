@@ -1,4 +1,4 @@
-"""Which dtypes of npu_grouped_matmul go together: the form of the product, what it gives and which bias it takes."""
+"""The combinations of dtypes in npu_grouped_matmul: the form of the product, its output and its bias."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def output_of(rules: Rules, form: str, x: Tensor, output_dtype: torch.dtype | in
 
 
 def bias_dtypes(form: str, x: Tensor, output: torch.dtype, has_tokens: bool) -> tuple[torch.dtype, ...]:
-    """The dtypes of a bias; none where the product takes none.
+    """The dtypes of a bias; empty if the product takes none.
 
     The A2/A3 kernel adds a bfloat16 bias of int8 products with per-token scales, and drops it without them.
     """
@@ -66,7 +66,7 @@ def bias_dtypes(form: str, x: Tensor, output: torch.dtype, has_tokens: bool) -> 
 
 
 def scale_dtypes(form: str, output: torch.dtype, has_tokens: bool) -> tuple[torch.dtype, ...]:
-    """The dtypes of a scale; none where the product takes none."""
+    """The dtypes of a scale; empty if the product takes none."""
     if form in (A8W4, A4W4):
         return (torch.int64, torch.uint64)
     if form != A8W8 or output == torch.int32:

@@ -1,11 +1,11 @@
-"""The tensors of npu_grouped_matmul: how many there are, what is a pair, and the shapes of the results.
+"""The tensors of npu_grouped_matmul: their number, their pairs, and the shapes of the results.
 
-group_type -1 takes as many x (two to six dimensions) as weights (k, n), and gives a result for each. 0 cuts rows: one x
-and one weight (E, k, n), or one x or several and as many weights (k, n) of the same n; one result. 2 cuts columns of
-one x, a transposed view, and rows of one weight (k, n); one result (E, m, n).
+group_type -1 takes as many x (two to six dimensions) as weights (k, n), and gives a result for each. 0 divides rows:
+one x and one weight (E, k, n), or one x or several and as many weights (k, n) of the same n; one result. 2 divides
+columns of one x, a transposed view, and rows of one weight (k, n); one result (E, m, n).
 
-Int4 lie eight to an int32 along what is the last dimension in memory: along k in a transposed view, else along n, as
-aclnn unpacks them. Only half-precision x take such a view.
+int4 is packed eight to an int32 along the last dimension in memory: along k in a transposed view, else along n, as
+aclnn unpacks it. Only half-precision x allow such a view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_TENSORS, _MOST_GROUPS, _INNER_LIMIT = 128, 1024, 65535
 
 @dataclass(frozen=True)
 class GroupedLayout:
-    """What the shapes say: the results, and the depth k and width n of each product."""
+    """The shapes of the results, and the depth k and width n of each product."""
 
     shapes: tuple[tuple[Size, ...], ...]
     depths: tuple[Size, ...]
@@ -49,9 +49,9 @@ def layout(
     *,
     cuts: bool = False,
 ) -> GroupedLayout:
-    """The layout of a call; int32 tensors hold int4, transposed views only where ``may_pack_k``.
+    """The layout of a call; int32 tensors hold int4, in transposed views only if ``may_pack_k``.
 
-    ``cuts`` says that the results are as many as the weights although there is one x.
+    With ``cuts`` there are as many results as weights although there is one x.
     """
     for name, tensors in (("x", x), ("weight", weight)):
         if not 1 <= len(tensors) <= _MOST_TENSORS:
@@ -101,7 +101,7 @@ def _check_ranks(rules: Rules, x: Sequence[Tensor], weight: Sequence[Tensor], gr
 
 
 def _check_order(rules: Rules, name: str, x: Tensor, group_type: int) -> None:
-    """X is a transposed view where its columns are cut, and not where its rows are."""
+    """Require that x is a transposed view if its columns are divided, and not if its rows are."""
     strides = list(x.stride())
     if group_type == COLUMNS:
         rules.require(
@@ -115,7 +115,7 @@ def _check_order(rules: Rules, name: str, x: Tensor, group_type: int) -> None:
 
 
 def _check_orders(rules: Rules, weight: Sequence[Tensor], group_type: int) -> None:
-    """All weights are transposed views or none is; none where columns of x are cut. A single number is either."""
+    """Require that all or no weights are transposed views; none if columns of x are divided. 1x1 matrices are both."""
     orders = {
         is_transposed(tensor): index
         for index, tensor in enumerate(weight)
@@ -136,7 +136,7 @@ def _products(
     for index, (left, right) in enumerate(pairs):
         depth = left.size(-1) * (INT4.packing if left.dtype == torch.int32 else 1)
         rules.at_least("k", depth, 1)
-        is_int4, transposed = right.dtype == torch.int32, _is_turned(right)
+        is_int4, transposed = right.dtype == torch.int32, _is_transposed_batch(right)
         along_k = is_int4 and transposed
         if along_k and not may_pack_k:
             strides = list(right.stride())
@@ -154,8 +154,8 @@ def _products(
     return along_k, tuple(depths), tuple(widths)
 
 
-def _is_turned(weight: Tensor) -> bool:
-    """A transposed view as aclnn knows it: matrices of a batch lie without a gap."""
+def _is_transposed_batch(weight: Tensor) -> bool:
+    """Whether aclnn treats a weight as transposed: the matrices of a batch are contiguous."""
     whole = weight.dim() == 2 or statically_known_true(weight.stride(0) == weight.size(1) * weight.size(2))
     return is_transposed(weight) and whole
 
@@ -167,7 +167,7 @@ def _check_inner(rules: Rules, name: str, size: Size) -> None:
 def check_group_list(
     rules: Rules, group_list: Tensor | None, kind: int, groups: Size | None, most: int, required: bool
 ) -> None:
-    """``group_list`` tells the size of each of ``groups``; None where its own length says how many there are."""
+    """Check ``group_list``, which has one entry for each of ``groups``; any number if ``groups`` is None."""
     if group_list is None:
         rules.require(not required, lambda: "group_list must be given, got None")
         return
@@ -184,7 +184,7 @@ def check_group_list(
 
 
 def check_expected_rows(rules: Rules, rows: Size, tuning_config: Sequence[int] | None) -> int:
-    """The first value of ``tuning_config``: how many rows an expert is expected to have, 0 for no word."""
+    """The first value of ``tuning_config``: the expected number of rows of an expert, 0 if unknown."""
     expected = (tuning_config or [0])[0]
     rules.require(expected >= 0, lambda: f"tuning_config[0] must not be negative, got {expected}")
     if expected:

@@ -1,7 +1,7 @@
 """npu_grouped_matmul: what may be passed, and what comes back.
 
-``grouped_layout`` tells how many tensors there are and their shapes, ``grouped_dtypes`` which dtypes go together,
-``grouped_parameters`` the shapes of what belongs to a weight.
+``grouped_layout`` checks the number of tensors and their shapes, ``grouped_dtypes`` the combinations of dtypes,
+``grouped_parameters`` the parameters of each weight.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Tensors = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class GroupedMatmulPlan(Plan):
-    """How the call is carried out: the ``form`` of the products, and the options with their defaults."""
+    """The ``form`` of the products, and the options with their defaults."""
 
     form: str
     dtype: torch.dtype
@@ -72,18 +72,16 @@ def grouped_matmul(
     scale_dtype: int | None,
     per_token_scale_dtype: int | None,
 ) -> GroupedMatmulPlan:
-    """group_list is a tensor."""
+    """The plan of a call whose group_list is a tensor."""
     if group_type is None:
         rules.refuse("Requires manual passing group_type, -1, 0 or 2, got None")
     rules.require(group_type in (PAIRS, ROWS, COLUMNS), lambda: f"The group type must be -1, 0 or 2, got {group_type}")
-    for name, value in (
-        ("x_dtype", x_dtype),
-        ("weight_dtype", weight_dtype),
-        ("scale_dtype", scale_dtype),
-        ("per_token_scale_dtype", per_token_scale_dtype),
-    ):
-        if value is not None:
-            rules.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {value}")
+    rules.refuse_950(
+        x_dtype=x_dtype,
+        weight_dtype=weight_dtype,
+        scale_dtype=scale_dtype,
+        per_token_scale_dtype=per_token_scale_dtype,
+    )
     kind, activation = group_list_type or 0, act_type or 0
     rules.require(
         bool(x) and bool(weight), lambda: f"x and weight must not be empty, got {len(x)} and {len(weight)} tensors"

@@ -1,8 +1,7 @@
-"""npu_grouped_matmul_add and its form in place: what may be passed. input holds a product x.T weight for each group.
+"""npu_grouped_matmul_add and its in-place form: what may be passed. The product x.T @ weight of each group is added.
 
-x is (k, m), weight (k, n), both float16 or both bfloat16, input float32 of as many elements as groups * m * n,
-group_list int64: where the groups of k end. Rows of x are taken as they are stored, transposed: any other wish is
-refused, as the kernels do.
+x is (k, m), weight (k, n), both float16 or both bfloat16, input float32 with groups * m * n elements, group_list the
+int64 ends of the groups of k. Only transpose_x True and transpose_weight False are supported, as in the kernels.
 """
 
 from __future__ import annotations
@@ -45,6 +44,6 @@ def grouped_matmul_add(
     rules.one_of("transpose_x", transpose_x, (True,))
     rules.one_of("transpose_weight", transpose_weight, (False,))
     rules.one_of("group_type", group_type, (ALONG_K,))
-    # torch_npu does not pass it on to the kernels of A2 and A3, which would take counts for ends.
+    # torch_npu does not pass it to the kernels of A2 and A3, which would read counts as ends.
     rules.one_of("group_list_type", group_list_type, (None, 0), ", ends, on A2 and A3")
     return Plan((Result(tuple(summed.shape), summed.dtype),))

@@ -56,10 +56,9 @@ def grouped_matmul_finalize_routing(
     pertoken_scale_dtype: int | None,
 ) -> FinalizeRoutingPlan:
     """The plan of a call that the documents allow; any other call is refused."""
-    only_950 = {"x_dtype": x_dtype, "w_dtype": w_dtype, "scale_dtype": scale_dtype}
-    for name, value in {**only_950, "pertoken_scale_dtype": pertoken_scale_dtype}.items():
-        if value is not None:
-            rules.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {value}")
+    rules.refuse_950(
+        x_dtype=x_dtype, w_dtype=w_dtype, scale_dtype=scale_dtype, pertoken_scale_dtype=pertoken_scale_dtype
+    )
     rules.require(dtype in (None, torch.float32), lambda: f"dtype must be torch.float32, got {dtype}")
     rules.require(group_list_type in (None, 0, 1), lambda: f"group_list_type must be 0 or 1, got {group_list_type}")
     rules.dtype("x", x, (torch.int8,))
@@ -95,7 +94,7 @@ def grouped_matmul_finalize_routing(
 
 
 def _check_weight(rules: Rules, w: Tensor, scale: Tensor | None, bias: Tensor | None, offset: Tensor | None) -> Size:
-    """n, and what belongs to the weights."""
+    """Check the parameters of the weights, and return n."""
     int4 = w.dtype == torch.int32
     depth, width = w.size(1), w.size(2) * (INT4.packing if int4 else 1)
     if scale is None:

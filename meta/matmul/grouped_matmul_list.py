@@ -1,7 +1,7 @@
-"""npu_grouped_matmul with the ends of the groups as numbers: less may be passed, and the rows of each result are known.
+"""npu_grouped_matmul.List, whose group_list is a list of integers: fewer forms, and the rows of each result are known.
 
 Weights are separate, (k, n) each, in half precision or int8. split_item 0 and 1 give a result for each weight, from as
-many x or from the groups of one; 2 and 3 give one result, from one x or several. The ends are those of all rows.
+many x or from the groups of one; 2 and 3 give one result, from one x or several. The last end is the number of rows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def grouped_matmul_list(
     act_type: int | None,
     output_dtype: torch.dtype | int | None,
 ) -> GroupedMatmulPlan:
-    """group_list is a list of numbers, or None."""
+    """The plan of a call whose group_list is a list of integers, or None."""
     rules.require(group_type is None, lambda: f"group_type must be None with a list for group_list, got {group_type}")
     for name, value in (("group_list_type", group_list_type), ("act_type", act_type)):
         if value:
@@ -92,7 +92,7 @@ def grouped_matmul_list(
 
 
 def _check_count(rules: Rules, x: Tensors, weight: Tensors, ends: Sequence[int], one_result: bool) -> None:
-    """As many weights as groups; x may be one where the groups are given, and has to be for several results."""
+    """Require as many weights as groups; with groups there may be one x, and must be for several results."""
     if one_result:
         rules.require(len(weight) > 1, lambda: "weight must have several tensors for split_item 2 or 3, got 1")
     if not ends:
@@ -115,7 +115,7 @@ def _check_count(rules: Rules, x: Tensors, weight: Tensors, ends: Sequence[int],
 
 
 def _check_ends(rules: Rules, ends: Sequence[int], x: Tensors) -> list[Size]:
-    """The sizes of the groups, which cover the rows of x, or are those of each x."""
+    """The sizes of the groups, which cover the rows of x, or are the rows of each x."""
     sizes: list[Size] = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     for index, size in enumerate(sizes):
         if size < 0:

@@ -22,9 +22,9 @@ _FORMS = {
     (torch.int8, torch.int32): "a8w4",
     (torch.int32, torch.int32): "a4w4",
 }
-# What torch_npu lets pass as the dtype between product and activation: int8, float16, float32, bfloat16. The document
-# has 0 alone on A2 and A3, and an example with float16; kernels there take no notice of it.
-_WITHOUT_EFFECT = (None, 0, 1, 5, 6, 15)
+# The dtypes between product and activation that torch_npu accepts: int8, float16, float32, bfloat16. The document
+# allows only 0 on A2 and A3, and has an example with float16; kernels there ignore it.
+_IGNORED = (None, 0, 1, 5, 6, 15)
 _WIDEST, _DEEPEST, _DEEPEST_INT4, _MOST_GROUPS = 10240, 65535, 19999, 1024
 
 
@@ -39,7 +39,7 @@ def grouped_matmul_swiglu_quant(
     bias: Tensor | None,
     offset: Tensor | None,
 ) -> Plan:
-    """group_list gives where the groups end."""
+    """The plan of a call; group_list holds the end of each group."""
     rules.require(offset is None, lambda: "offset must be None, got a tensor")
     rules.dtype("x", x, (torch.int8,))
     results = _results(rules, x, weight, weight_scale, x_scale, group_list, bias, "bias")
@@ -68,19 +68,17 @@ def grouped_matmul_swiglu_quant_v2(
     weight_scale_dtype: int | None,
     x_scale_dtype: int | None,
 ) -> Plan:
-    """Lists hold one tensor; group_list_type 1 gives how many rows each group has."""
-    only_950 = {"x_dtype": x_dtype, "weight_dtype": weight_dtype}
-    only_950 |= {"weight_scale_dtype": weight_scale_dtype, "x_scale_dtype": x_scale_dtype}
-    for name, value in only_950.items():
-        if value is not None:
-            rules.refuse(f"{name} is for Ascend 950, leave it None on A2 and A3, got {value}")
+    """The plan of a call; lists hold one tensor, and group_list_type 1 is the number of rows of each group."""
+    rules.refuse_950(
+        x_dtype=x_dtype, weight_dtype=weight_dtype, weight_scale_dtype=weight_scale_dtype, x_scale_dtype=x_scale_dtype
+    )
     for name, tensors in (("weight", weight), ("weight_scale", weight_scale)):
         if len(tensors) != 1:
             rules.refuse(f"{name} must have one tensor, got {len(tensors)}")
     rules.require(bias is None, lambda: "bias must be None, got a tensor")
     rules.require(not quant_mode, lambda: f"quant_mode must be 0, got {quant_mode}")
-    # The operator's document spells int8 and float32 with 0, its schema int8 with 1 and torch float32 with 6.
-    rules.one_of("dequant_dtype", dequant_dtype, _WITHOUT_EFFECT)
+    # int8 and float32 are 0 in the operator's document; int8 is 1 in its schema, and float32 is 6 in torch.
+    rules.one_of("dequant_dtype", dequant_dtype, _IGNORED)
     is_int8 = quant_dtype in (None, 0) or find(quant_dtype) is INT8
     rules.require(is_int8, lambda: f"quant_dtype must be 0 or int8, got {quant_dtype}")
     rules.require(group_list_type in (None, 0, 1), lambda: f"group_list_type must be 0 or 1, got {group_list_type}")

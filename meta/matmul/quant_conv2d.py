@@ -1,12 +1,11 @@
 """npu_quant_conv2d: what may be passed, and what comes back.
 
 input (n, c, h, w) and weight (channels, c, kernel_h, kernel_w) are int8, scale the packed int64 of
-npu_trans_quant_param and bias int32, an element of each for a channel of the result, which is float16. No group of
-channels, no offset, no dtype of another chip. Its document allows static graphs alone: neither a call outside a graph
-nor one whose sizes the graph leaves open.
+npu_trans_quant_param and bias int32, with one element for each channel of the result, which is float16. Groups, offset
+and dtypes of other chips are refused. Its document allows static graphs only: neither eager calls nor dynamic sizes.
 
-op-plugin's document says that A2 and A3 have it, and GE registers its node for int8; ops-nn, which holds the kernel of
-Ascend 950 alone, says that only this one has it.
+According to op-plugin's document A2 and A3 have a kernel, and GE registers its node for int8. According to ops-nn,
+which holds only the kernel of Ascend 950, only that chip has one.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def _result_size(rules: Rules, size: Size, kernel: Size, pad: int, dilation: int
 
 
 def _check_static(rules: Rules, images: Sequence[tuple[str, Tensor]]) -> None:
-    """The document: of PyTorch's modes, static graphs alone."""
+    """Refuse eager calls and dynamic sizes: the document allows static graphs only."""
     words = (
         "it must be called in a static graph, the one mode that its document allows: torch.compile(..., dynamic=False)"
     )

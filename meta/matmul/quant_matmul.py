@@ -2,12 +2,11 @@
 
 x1 (…, m, k) and x2 (…, k, n) are int8 of two to six dimensions whose leading ones broadcast, or int32 holding int4:
 x1 (…, m, k/8), no transposed view, and x2 (k, n/8), or (k/8, n) as one. scale and offset are (1,) or (n,), a packed
-scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1, n). What lies in
-one piece, k of x1, n of x2 or, in a transposed view, the other dimension, is at most 65535, but for int8 with
+scale also (1, n), pertoken_scale is (m,), bias (n,) or, for results of three dimensions, (batch, 1, n). The contiguous
+dimension, k of x1, n of x2 or, in a transposed view, the other one, is at most 65535, except for int8 with
 pertoken_scale, which the document limits as well and the device does not.
 Which dtypes go together is the table in ``graph_quant.meta.matmul.dtypes``; only int8 results take an offset.
-Scales for stretches of k, and int4 weights for int8 rows, have forms of their own:
-``graph_quant.meta.matmul.quant_matmul_groups``.
+Scales for groups of k, and int4 weights for int8 rows, are in ``graph_quant.meta.matmul.quant_matmul_groups``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class QuantMatmulPlan(Plan):
-    """``packs_scale`` when a float scale must first become a packed parameter; ``group_size`` is the node's."""
+    """``packs_scale`` if a float scale must be packed first; ``group_size`` is the node's attribute."""
 
     output: Destination
     int4: bool
@@ -57,8 +56,7 @@ def quant_matmul(
     y_scale: Tensor | None,
 ) -> QuantMatmulPlan:
     """The plan of a call that the documents allow; any other call is refused."""
-    _refuse_950(
-        rules,
+    rules.refuse_950(
         x1_dtype=x1_dtype,
         x2_dtype=x2_dtype,
         pertoken_scale_dtype=pertoken_scale_dtype,
@@ -113,10 +111,3 @@ def _check_in_rows(rules: Rules, x1: Tensor) -> None:
         is_number or not is_transposed(x1),
         lambda: f"x1 must not be a transposed view beside int4 x2, got strides {list(x1.stride())}",
     )
-
-
-def _refuse_950(rules: Rules, **only_950: object) -> None:
-    for argument, value in only_950.items():
-        if value is not None:
-            passed = "a tensor" if isinstance(value, Tensor) else value
-            rules.refuse(f"{argument} is for Ascend 950, leave it None on A2 and A3, got {passed}")

@@ -21,7 +21,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class QuantMatmulGeluPlan(Plan):
-    """``gelu`` is the node's fused_op_type; ``packed_along_k`` says that int4 of x2 lie along k."""
+    """``gelu`` is the node's fused_op_type; ``packed_along_k`` if int4 of x2 is packed along k."""
 
     output: Destination
     gelu: str

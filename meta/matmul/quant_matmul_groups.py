@@ -26,13 +26,13 @@ from torch import Tensor
 
 GROUP, BLOCK = 256, 128
 _NONE = (0, 0, 0)
-# The rows of a8w4 that fit the kernel's buffer.
+# The largest k of a8w4 that fits the kernel's buffer.
 _DEEPEST = 29576
 _LARGEST_GROUP = 65535
 
 
 def form_of(x1: Tensor, x2: Tensor, scale: Tensor, pertoken_scale: Tensor | None) -> str:
-    """Which form a call is of, by dtypes and the dimensions of its scales."""
+    """The form of a call, by dtypes and the dimensions of its scales."""
     if (x1.dtype, x2.dtype) == (torch.int8, torch.int32):
         return A8W4
     if pertoken_scale is None or scale.dtype != torch.float32 or scale.dim() != 2:
@@ -72,7 +72,7 @@ def check_groups(
     bias: Tensor | None,
     output: Destination,
 ) -> tuple[Size, Size]:
-    """The shape of the product of a form that is not whole."""
+    """Check a call of a form other than WHOLE, and return the shape of its result."""
     halves = (BFLOAT16,) if form == BLOCKS else (FLOAT16, BFLOAT16)
     rules.one_of("output_dtype", output.storage, [half.storage for half in halves], _with(scale))
     rules.rank("x1", x1, 2)

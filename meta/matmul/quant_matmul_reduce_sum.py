@@ -1,7 +1,7 @@
 """npu_quant_matmul_reduce_sum: what may be passed, and what comes back.
 
-x1 (b, m, k) and x2 (b, k, n) are int8; x1_scale (b, m) is float32 and x2_scale (n,) bfloat16, and neither is optional,
-whatever the schema says. The result is bfloat16 (m, n).
+x1 (b, m, k) and x2 (b, k, n) are int8; x1_scale (b, m) is float32 and x2_scale (n,) bfloat16. Neither is optional,
+although the schema allows None. The result is bfloat16 (m, n).
 """
 
 from __future__ import annotations

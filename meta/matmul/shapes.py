@@ -1,7 +1,4 @@
-"""The sizes of npu_quant_matmul: the depth of both operands, their leading dimensions, and those of the bias.
-
-A matrix that is a transposed view lies in memory the other way round.
-"""
+"""Shape checks of npu_quant_matmul: the depth of both operands, their leading dimensions, and the bias."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ LONGEST = 65535
 
 
 def is_transposed(tensor: torch.Tensor) -> bool:
-    """Whether the last two dimensions are a view of the other order."""
+    """Whether the tensor is a transposed view of its last two dimensions."""
     return statically_known_true(tensor.stride(-2) == 1) and statically_known_true(tensor.stride(-1) == tensor.size(-2))
 
 
 def check_depth(rules: Rules, x1: torch.Tensor, x2: torch.Tensor, int4: bool) -> tuple[bool, Size]:
-    """Whether int4 x2 is packed along k, as it is in a transposed view alone, and the columns of the product."""
+    """Whether int4 x2 is packed along k, which only a transposed view is, and the columns of the product."""
     if not int4:
         rules.equal("x2.size(-2)", x2.size(-2), "x1.size(-1)", x1.size(-1))
         return False, x2.size(-1)
@@ -30,7 +27,7 @@ def check_depth(rules: Rules, x1: torch.Tensor, x2: torch.Tensor, int4: bool) ->
 
 
 def check_inner(rules: Rules, name: str, tensor: torch.Tensor) -> None:
-    """What lies in one piece of an operand has at most 65535 elements; int32 hold eight int4."""
+    """Require that the contiguous dimension of an operand has at most 65535 elements; int32 holds eight int4."""
     dim = -2 if is_transposed(tensor) else -1
     size = tensor.size(dim) * (INT4.packing if tensor.dtype == torch.int32 else 1)
     rules.require(
@@ -40,7 +37,7 @@ def check_inner(rules: Rules, name: str, tensor: torch.Tensor) -> None:
 
 
 def broadcast(rules: Rules, batch1: torch.Size, batch2: torch.Size) -> tuple[Size, ...]:
-    """Leading dimensions broadcast from the right; a size of 1 gives way to any other, 0 included."""
+    """The broadcast of leading dimensions; a size of 1 broadcasts to any other, including 0."""
     longer, shorter = (batch1, batch2) if len(batch1) >= len(batch2) else (batch2, batch1)
     extra = len(longer) - len(shorter)
     shape: list[Size] = list(longer[:extra])
@@ -54,7 +51,7 @@ def broadcast(rules: Rules, batch1: torch.Size, batch2: torch.Size) -> tuple[Siz
 
 
 def check_bias(rules: Rules, bias: torch.Tensor, shape: tuple[Size, ...], int4: bool) -> None:
-    """The bias is a row, or one row for each matrix of the batch."""
+    """Require that the bias is a row, or one row for each matrix of the batch."""
     rules.require(
         bias.dim() == 1 or (bias.dim() == 3 and len(shape) == 3 and not int4),
         lambda: f"bias must have 1 dimension, or 3 for int8 operands and a result of 3, got {list(bias.shape)}",

@@ -5,8 +5,9 @@ needs perm_x1 [1, 0, 2]. Both are float16, bfloat16 or float32, k and n multiple
 batch_split_factor f (f, m, b * n / f), with a packed scale, int64 or uint64, which float16 takes, int8 of
 (m, 1, b * n).
 
-The documents have batch_split_factor divide n, and refuse perm_x2 [0, 2, 1] and (m, b, k) of b * k above 65535. The
-device has it divide b, takes the order, and refuses such sizes with a scale or a split alone; so it is here.
+According to the documents batch_split_factor divides n, and perm_x2 [0, 2, 1] and (m, b, k) with b * k above 65535 are
+not allowed. On the device it divides b, the permutation is allowed, and such sizes are refused only with a scale or a
+split; the rules follow the device.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LARGEST, UNIT = 65535, 16
 
 @dataclass(frozen=True)
 class TransposeBatchMatmulPlan(Plan):
-    """The orders of the dimensions, and into how many parts the batches of a result are split."""
+    """The permutations of the dimensions, and the number of parts into which the batches of a result are split."""
 
     x1_order: tuple[int, ...]
     x2_order: tuple[int, ...]
@@ -89,7 +90,7 @@ def _order(rules: Rules, name: str, perm: Sequence[int] | None, allowed: Sequenc
 
 
 def _check_float(rules: Rules, name: str, tensor: Tensor) -> None:
-    """Said, as the orders are, in the words of torch_npu, which its own tests ask for."""
+    """Check the dtype; the message, as those of the permutations, is torch_npu's, which its own tests expect."""
     rules.require(
         tensor.dtype in FLOATS,
         lambda: f"{name}'s type supported for float16, float32 and bfloat16, got {tensor.dtype}",

@@ -32,7 +32,7 @@ BIASES = {torch.float16: torch.float16, torch.bfloat16: torch.float32}
 
 @dataclass(frozen=True)
 class WeightQuantPlan(Plan):
-    """``packed_along_k`` when int32 weights are (k/8, n)."""
+    """``packed_along_k`` if int32 weights are (k/8, n)."""
 
     packed_along_k: bool
 
@@ -52,8 +52,7 @@ def weight_quant_batchmatmul(
     weight_dtype: int | None,
 ) -> WeightQuantPlan:
     """The plan of a call that the documents allow; any other call is refused."""
-    if weight_dtype is not None:
-        rules.refuse(f"weight_dtype is for Ascend 950, leave it None on A2 and A3, got {weight_dtype}")
+    rules.refuse_950(weight_dtype=weight_dtype)
     rules.dtype("x", x, (torch.float16, torch.bfloat16))
     rules.dtype("weight", weight, (torch.int8, torch.int32))
     for name, tensor in (("x", x), ("weight", weight)):
@@ -105,7 +104,7 @@ def _columns(rules: Rules, x: Tensor, weight: Tensor) -> tuple[bool, Size]:
     )
     rules.require(
         sym_or(weight.size(0) != 1, weight.size(1) != 1),
-        lambda: "weight must be more than one int32 where it holds int4 along k: no stride tells its order, got [1, 1]",
+        lambda: "weight must be more than one int32 where it holds int4 along k: no stride gives its order, got [1, 1]",
     )
     rules.require(
         weight.stride(0) == 1,

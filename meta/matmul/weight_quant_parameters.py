@@ -1,4 +1,4 @@
-"""The parameters of npu_weight_quant_batchmatmul: those that restore the weights, and those of int8 results."""
+"""The parameters of npu_weight_quant_batchmatmul: those that dequantise the weights, and those of int8 results."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ MOST_ROWS_PACKED, PACKED_UNIT, GROUP_UNIT = 96, 64, 32
 
 
 def is_transposed(tensor: Tensor) -> bool:
-    """Whether the two dimensions of a matrix lie in memory the other way round."""
+    """Whether a matrix is a transposed view."""
     return guard_or_false(tensor.stride(0) == 1) and guard_or_false(tensor.stride(1) == tensor.size(0))
 
 
 def check_antiquant(rules: Rules, x: Tensor, weight: Tensor, scale: Tensor, offset: Tensor | None) -> None:
-    """Dtypes of the parameters that the weights are restored with, and that they are alike."""
+    """Check the dtypes of antiquant_scale and antiquant_offset, and that their shapes are equal."""
     rules.dtype("antiquant_scale", scale, (torch.float16, torch.bfloat16, torch.int64))
     rules.rank("antiquant_scale", scale, 1, 2)
     if scale.dtype != torch.int64:
@@ -45,7 +45,7 @@ def _contiguous(rules: Rules, name: str, tensor: Tensor) -> None:
 
 
 def check_antiquant_shape(rules: Rules, x: Tensor, scale: Tensor, group_size: int, columns: Size) -> None:
-    """One for all, one for each column, or with groups a row for each."""
+    """Check the shape of antiquant_scale: one element, one for each column, or a row for each group."""
     if group_size == 0:
         if scale.dim() == 2:
             rules.equal("antiquant_scale.size(0)", scale.size(0), "1, antiquant_group_size being 0", 1)
@@ -64,7 +64,7 @@ def check_antiquant_shape(rules: Rules, x: Tensor, scale: Tensor, group_size: in
 
 
 def check_packed_antiquant(rules: Rules, x: Tensor, weight: Tensor, scale: Tensor, columns: Size) -> None:
-    """What a packed antiquant_scale asks of the other arguments."""
+    """Check what a packed antiquant_scale requires of the other arguments."""
     why = " beside a packed antiquant_scale"
     rules.dtype("x", x, (torch.float16,), why)
     rules.dtype("weight", weight, (torch.int8,), why)
@@ -83,7 +83,7 @@ def check_packed_antiquant(rules: Rules, x: Tensor, weight: Tensor, scale: Tenso
 
 
 def check_quant(rules: Rules, scale: Tensor | None, offset: Tensor | None, columns: Size) -> None:
-    """The parameters of int8 results."""
+    """Check the parameters of int8 results."""
     if scale is None:
         rules.require(offset is None, lambda: "quant_offset must be None without quant_scale, got one")
         return
@@ -97,7 +97,7 @@ def check_quant(rules: Rules, scale: Tensor | None, offset: Tensor | None, colum
 
 
 def check_row(rules: Rules, name: str, row: Tensor, columns: Size, one: bool) -> None:
-    """(n,), (1, n) or, where ``one``, (1,)."""
+    """Require the shape (n,), (1, n) or, if ``one``, (1,)."""
     rules.rank(name, row, 1, 2)
     if row.dim() == 2:
         rules.equal(f"{name}.size(0)", row.size(0), "1", 1)

@@ -1,7 +1,7 @@
 """npu_moe_compute_expert_tokens: what may be passed, and what comes back.
 
-The rows' experts, int32 and sorted, fewer than 2**24 of them; from 1 to 2048 experts. The result is int32, one
-number for each expert.
+sorted_expert_for_source_row is int32 and sorted, with fewer than 2**24 rows; there are 1 to 2048 experts. The result is
+int32, one number for each expert.
 """
 
 from __future__ import annotations

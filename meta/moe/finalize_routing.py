@@ -1,10 +1,10 @@
 """npu_moe_finalize_routing: what may be passed, and what comes back.
 
-drop_pad_mode says how the rows of the experts come: one for each pair (0, 2), or a fixed number for each expert,
-with -1 for a pair that was dropped (1, 3). It also says how the index lists the pairs: all first choices, then all
-second ones (0, 1), or token by token (2, 3). scales (tokens, K) are of the rows' dtype, or float32 with bfloat16
-rows; without them k says how many rows a token has. skip1 and skip2 are like the result, skip2 only with skip1.
-bias (E, H) is for the experts that export_for_source_row names. Nothing may be empty.
+drop_pad_mode determines the rows of the experts: one for each pair (0, 2), or a fixed number for each expert, with -1
+for a dropped pair (1, 3). It also determines the order of the index: all first choices, then all second ones (0, 1), or
+token by token (2, 3). scales (tokens, K) have the rows' dtype, or float32 with bfloat16 rows; without them k is the
+number of rows per token. skip1 and skip2 are like the result, skip2 only with skip1. bias (E, H) is for the experts in
+export_for_source_row. No tensor may be empty.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _check_matrix(rules: Rules, name: str, matrix: Tensor, dtype: torch.dtype) -
 
 
 def _check_scales(rules: Rules, rows: Tensor, scales: Tensor | None, pairs: Size, k: int) -> tuple[Size, Size]:
-    """The number of tokens, and of the rows that each has."""
+    """The number of tokens, and of rows per token."""
     rules.at_least("k", k, 1)
     if scales is None:
         rules.require(

@@ -1,7 +1,7 @@
-"""ATB's npu_fused_add_topk_div: of each token's experts the k best of the best groups, and their weights.
+"""ATB's npu_fused_add_topk_div: the k best experts of each token from the best groups, and their weights.
 
-x is (tokens, experts), add_num (experts,) of its dtype. With enable_expert_mapping, mapping_num (experts,) says how
-many copies an expert has and mapping_table (experts, copies) which: tokens take them in turn.
+x is (tokens, experts), add_num (experts,) of its dtype. With enable_expert_mapping, mapping_num (experts,) is the
+number of copies of each expert and mapping_table (experts, copies) holds them: tokens use them in turn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 
 ACTIVATION = "activation_sigmoid"
 MOST_COPIES = 128
-# A group is sorted at once, and so are the groups; only eight groups have room for more than one sort of experts.
+# The kernel sorts 32 values at once: the experts of a group, or the groups. Only eight groups may have more experts.
 SORTED = 32
 WIDE_GROUPS = 8
 

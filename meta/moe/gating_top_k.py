@@ -1,11 +1,11 @@
 """npu_moe_gating_top_k: what may be passed, and what comes back.
 
-x is (tokens, experts), at most 2048 experts, and bias one number of x's dtype for each expert. group_count groups of
-equal size share the experts, from k_group of which the k are chosen. A group has at least one expert, two if groups
-are judged by their two best; the operator's document asks for more than two, the device does not. Where groups are
-chosen, their experts rounded up to 32 a group are at most 2048.
+x is (tokens, experts), at most 2048 experts, and bias one number of x's dtype for each expert. The experts are divided
+into group_count groups of equal size; the k experts are chosen from k_group of them. A group has at least one expert,
+or two if groups are ranked by their two best; the operator's document requires more than two, the device does not. If
+groups are chosen, group_count times the experts of a group, rounded up to 32, is at most 2048.
 
-With input_ids, one for each token, and tid2eid (rows, k), a table names the experts: at most 64, and no groups chosen.
+With input_ids, one for each token, and tid2eid (rows, k), the experts come from a table: at most 64, without groups.
 """
 
 from __future__ import annotations

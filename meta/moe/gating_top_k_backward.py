@@ -1,6 +1,6 @@
 """npu_moe_gating_top_k_backward, which torch_npu's autograd calls: what may be passed, and what comes back.
 
-x_norm is what npu_moe_gating_top_k gave as ``out`` with out_flag, (tokens, experts) of float32; grad_y and expertIdx
+x_norm is the result ``out`` of npu_moe_gating_top_k with out_flag, (tokens, experts) of float32; grad_y and expertIdx
 are (tokens, k).
 """
 

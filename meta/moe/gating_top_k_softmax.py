@@ -28,7 +28,7 @@ def gating_top_k_softmax(rules: Rules, x: Tensor, finished: Tensor | None, k: in
 def gating_top_k_softmax_v2(
     rules: Rules, x: Tensor, k: int, finished: Tensor | None, renorm: int | None, output_softmax: bool | None
 ) -> Plan:
-    """The plan of a call that the documents allow; any other call is refused. Softmax comes back if asked for."""
+    """The plan of a call that the documents allow; any other call is refused. The softmax is an optional result."""
     _check(rules, x, finished, k)
     rules.one_of("renorm", renorm or 0, (0, 1))
     chosen = (*x.shape[:-1], k)

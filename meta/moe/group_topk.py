@@ -1,4 +1,4 @@
-"""ATB's _npu_group_topk: of each row's groups of experts the k with the largest sums of their n largest stay."""
+"""ATB's _npu_group_topk: keeps the k groups of experts of each row with the largest sums of their n largest scores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def group_topk(rules: Rules, x: Tensor, k: int, group_num: int, n: int) -> Plan:
         experts % group_num == 0, lambda: f"self.size(1) must be a multiple of group_num, got {experts} and {group_num}"
     )
     rules.require(1 <= k <= group_num, lambda: f"k must lie in [1, group_num], got {k} and {group_num}")
-    # torch_npu asks for sums only where n is above one, so that less is the largest alone.
+    # torch_npu requests sums only for n above 1; a smaller n means the largest value alone.
     rules.require(
         (n <= 1) | (n * group_num <= experts),
         lambda: f"n must be at most self.size(1) / group_num, got {n} and {experts // group_num}",

@@ -1,6 +1,6 @@
 """npu_moe_init_routing: what may be passed, and what comes back.
 
-x is (tokens, H); row_idx and expert_idx are (tokens, K), int32. Nothing is empty, and active_num is not negative.
+x is (tokens, H); row_idx and expert_idx are (tokens, K), int32. No tensor is empty, and active_num is not negative.
 """
 
 from __future__ import annotations

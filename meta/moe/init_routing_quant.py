@@ -1,12 +1,12 @@
 """npu_moe_init_routing_quant: what may be passed, and what comes back.
 
-x is (tokens, H) and expert_idx the K experts of each token. Quantised by given numbers (quant_mode 0), scale and
-offset are one number each. Quantised by numbers found in each row (1), scale is absent or smooths: one row of H for
-all experts, or one for each.
+x is (tokens, H) and expert_idx the K experts of each token. With static quantisation (quant_mode 0), scale and offset
+are one number each. With dynamic quantisation (1), scale is absent or holds smooth scales: one row of H for all
+experts, or one for each.
 
-The results are the expanded rows, the index, the tokens of each expert (expert_tokens_num_mode 1: as a running sum, 2:
-as counts; without drop_pad_mode), the same before dropping (with it, if asked for), and the scale of each row
-(quant_mode 1). What is not asked for is None, as torch_npu leaves it.
+The results are the expanded rows, the index, the token count of each expert (expert_tokens_num_mode 1: cumulative, 2:
+counts; without drop_pad_mode), the same before dropping (with it, if requested), and the scale of each row (quant_mode
+1). Results that are not requested are None, as in torch_npu.
 """
 
 from __future__ import annotations

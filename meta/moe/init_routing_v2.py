@@ -1,15 +1,15 @@
 """npu_moe_init_routing_v2: what may be passed, and what comes back.
 
-x is (tokens, H) and expert_idx the K experts of each token, both with at least one column. Experts from
-active_expert_range[0] up to active_expert_range[1] are here; an empty range means all expert_num of them.
+x is (tokens, H) and expert_idx the K experts of each token, both with at least one column. The device holds the experts
+from active_expert_range[0] up to active_expert_range[1]; an empty range means all expert_num of them.
 
-Not quantised (quant_mode -1), scale has one number for each token that goes along. Quantised by given numbers (0),
-scale and offset are one number each. Quantised by numbers found in each row (1), scale is absent or smooths: one
-row of H for all experts, or one for each that is here. With no token the device computes nothing and does not look
-at scale.
+Without quantisation (quant_mode -1), scale has one number for each token, which is copied along. With static
+quantisation (0), scale and offset are one number each. With dynamic quantisation (1), scale is absent or holds smooth
+scales: one row of H for all experts, or one for each expert of the range. Without tokens the device does not read
+scale.
 
-The results are the expanded rows, the index, the tokens of each expert and the scale of each row. Documents give no
-shape to the last two where they are not asked for; they have the shape they would have, as torch_npu makes them.
+The results are the expanded rows, the index, the token count of each expert and the scale of each row. The documents
+do not state the shape of the last two if they are not requested; as in torch_npu, it is the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def init_routing_v2(
 ) -> Plan:
     """The plan of a call that the documents allow; any other call is refused."""
     rules.one_of("quant_mode", quant_mode, (NOT_QUANTISED, STATIC, DYNAMIC), why=" on A2 and A3")
-    rules.require(x_dtype is None, lambda: f"x_dtype is for Ascend 950, leave it None on A2 and A3, got {x_dtype}")
+    rules.refuse_950(x_dtype=x_dtype)
     _check_tokens(rules, x, expert_idx, quant_mode)
     rules.one_of("expert_tokens_num_type", expert_tokens_num_type, (CUMULATIVE, COUNT, KEY_VALUE))
     rules.one_of("row_idx_type", row_idx_type, (GATHER, SCATTER))

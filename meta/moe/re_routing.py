@@ -1,8 +1,8 @@
 """npu_moe_re_routing: what may be passed, and what comes back.
 
 tokens is (tokens, H), H from 1 to 16384, in float16, bfloat16 or int8. expert_token_num_per_rank (ranks, experts)
-has the counts; per_token_scales one float32 for each token. Counts come back as counts (expert_token_num_type 1)
-and the index as a gather index (idx_type 0): nothing else is made on A2 and A3.
+holds the counts; per_token_scales one float32 for each token. A2 and A3 support only counts (expert_token_num_type 1)
+and a gather index (idx_type 0) as results.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ def re_routing(
         rules.equal("per_token_scales.size(0)", per_token_scales.size(0), "tokens.size(0)", tokens.size(0))
     rules.one_of("expert_token_num_type", expert_token_num_type, (1,))
     rules.one_of("idx_type", idx_type, (0,))
-    rules.require(
-        tokens_dtype is None, lambda: f"tokens_dtype is for Ascend 950, leave it None on A2 and A3, got {tokens_dtype}"
-    )
+    rules.refuse_950(tokens_dtype=tokens_dtype)
     rows = tokens.size(0)
     return Plan(
         (

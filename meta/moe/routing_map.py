@@ -1,8 +1,8 @@
-"""npu_moe_token_permute_with_routing_map and its way back: what may be passed, and what comes back.
+"""npu_moe_token_permute_with_routing_map and its inverse: what may be passed, and what comes back.
 
 tokens is (tokens, H), routing_map (tokens, experts) of bool or int8, probs of the same shape and of the tokens' dtype.
-num_out_tokens, without which it is the number of tokens, is rounded down to a multiple of the tokens, or with
-drop_and_pad of the experts. Back, permuted_tokens and sorted_indices have a row for each pair, equally many for each
+num_out_tokens, by default the number of tokens, is rounded down to a multiple of the tokens, or with drop_and_pad of
+the experts. For the inverse, permuted_tokens and sorted_indices have a row for each pair, the same number for each
 token, or with drop_and_pad for each expert; restore_shape is (tokens, H).
 """
 
@@ -22,7 +22,7 @@ MOST_EXPERTS_A_TOKEN, MOST_SORTED = 512, 2**24 - 1
 
 @dataclass(frozen=True)
 class PermutePlan(Plan):
-    """``rows`` is how many come back."""
+    """``rows`` is the number of rows of the result."""
 
     rows: Size
 
@@ -77,7 +77,7 @@ def unpermute(
     routing_map: Tensor | None,
     drop_and_pad: bool,
 ) -> Plan:
-    """The plan of a call that the device allows; any other call is refused. Autograd calls the operator with a _."""
+    """The plan of a call that the device allows; any other call is refused. Autograd calls the private operator."""
     rules = replace(rules, op=reference.OUT)
     rules.dtype("permuted_tokens", permuted_tokens, FLOATS)
     rules.rank("permuted_tokens", permuted_tokens, 2)
@@ -111,27 +111,27 @@ def unpermute(
 
 
 def check_map(rules: Rules, routing_map: Tensor) -> None:
-    """A map is (tokens, experts), of bool or int8."""
+    """Require that a map is (tokens, experts), of bool or int8."""
     rules.dtype("routing_map", routing_map, (torch.bool, torch.int8))
     rules.rank("routing_map", routing_map, 2)
     rules.not_empty("routing_map", routing_map)
 
 
 def check_probs(rules: Rules, probs: Tensor, like_name: str, like: Tensor) -> None:
-    """Probabilities are a matrix of the dtype of the tokens."""
+    """Require that probabilities are a matrix of the dtype of the tokens."""
     rules.dtype("probs", probs, (like.dtype,), f", the dtype of {like_name}")
     rules.rank("probs", probs, 2)
     rules.not_empty("probs", probs)
 
 
 def check_same_shape(rules: Rules, routing_map: Tensor, probs: Tensor) -> None:
-    """There is a probability for each entry of the map."""
+    """Require a probability for each entry of the map."""
     for dim in range(2):
         rules.equal(f"probs.size({dim})", probs.size(dim), f"routing_map.size({dim})", routing_map.size(dim))
 
 
 def check_multiple(rules: Rules, name: str, rows: Size, other_name: str, other: Size) -> None:
-    """Rows are equally many for each of ``other``."""
+    """Require that a number of rows is a multiple of ``other``."""
     rules.require(
         rows % other == 0,  # type: ignore[operator]
         lambda: f"{name} must be a multiple of {other_name}, got {rows} and {other}",
@@ -139,5 +139,5 @@ def check_multiple(rules: Rules, name: str, rows: Size, other_name: str, other: 
 
 
 def check_experts_a_token(rules: Rules, name: str, experts: Size) -> None:
-    """A token has at most 512 experts."""
+    """Require that a token has at most 512 experts."""
     rules.require(experts <= MOST_EXPERTS_A_TOKEN, lambda: f"{name} must be at most 512, got {experts}")

@@ -1,7 +1,7 @@
 """The gradients of the operators with a routing map, which torch_npu's autograd calls.
 
-Of npu_moe_token_permute_with_routing_map come the gradients of its rows and of their probabilities, of the way back
-that of its tokens. Every float has the dtype of the forward call.
+The inputs are the gradients of the results of the forward operator: of its rows and their probabilities, or, for the
+inverse, of its tokens. All floating-point tensors have the dtype of the forward call.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """npu_moe_token_permute and npu_moe_token_unpermute: what may be passed, and what comes back.
 
 tokens is (tokens, H) and indices the expert of each token, or (tokens, K) for K of them, at most 512.
-num_out_tokens says how many rows come back: all (None or 0), at most so many, or, negative, all but so many.
-Unpermuted, sorted_indices has one place for each pair and probs (tokens, K) a weight. padded_mode is not there on
-A2 and A3.
+num_out_tokens is the number of rows of the result: all (None or 0), at most that many, or, negative, all but that many.
+For the inverse, sorted_indices has the position of each pair and probs (tokens, K) its weight. A2 and A3 have no
+padded_mode.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ def token_unpermute_for_autograd(
     padded_mode: bool,
     restore_shape: Sequence[int] | None,  # noqa: ARG001
 ) -> Plan:
-    """What torch_npu's differentiable operator calls on the device; its rules are those of npu_moe_token_unpermute.
+    """The operator that torch_npu's autograd calls; its rules are those of npu_moe_token_unpermute.
 
-    The rows come back themselves, for the gradient of probs; without probs nothing is kept. A trace is told of rows
-    apart: what it calls functional gives none of its arguments back.
+    It returns the rows themselves, for the gradient of probs; without probs, None. In a trace the second result is a
+    new tensor, because a functional operator must not return its arguments.
     """
     rules = replace(rules, op="npu_moe_token_unpermute")
     result = _check_unpermute(rules, permuted_tokens, sorted_indices, probs, padded_mode)
@@ -111,5 +111,5 @@ def _check_unpermute(
 
 
 def refuse_padding(rules: Rules, padded_mode: bool) -> None:
-    """There is no padded mode on A2 and A3."""
+    """Refuse the padded mode, which A2 and A3 do not have."""
     rules.require(not padded_mode, lambda: "padded_mode must be False on A2 and A3, got True")

@@ -1,7 +1,8 @@
 """The gradients of npu_moe_token_permute and npu_moe_token_unpermute, which torch_npu's autograd calls.
 
-What comes in is the gradient of the rows, or of the tokens, and where each pair went. Each operator stands twice: given
-the tensor whose gradient is asked for, or (_v2) its number of rows and dtype. Dtypes are those of the forward call.
+The inputs are the gradient of the rows, or of the tokens, and the position of each pair. Each operator has two
+versions: one takes the tensor whose gradient is computed, the other (_v2) its number of rows and dtype. Dtypes are
+those of the forward call.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PermuteGradPlan(Plan):
-    """``experts_a_token`` is how many rows a token has."""
+    """``experts_a_token`` is the number of rows per token."""
 
     experts_a_token: int
 
 
 @dataclass(frozen=True)
 class UnpermuteGradPlan(Plan):
-    """``rows`` is how many were given to be summed."""
+    """``rows`` is the number of rows that were summed."""
 
     rows: Size
 
@@ -46,9 +47,9 @@ def token_permute_grad_v2(
     refuse_padding(rules, padded_mode)
     _check_gradient(rules, "grad_permuted_tokens", grad_permuted_tokens, "tokens_dtype", tokens_dtype)
     rules.at_least("num_topK", num_topk, 1)
-    _check_places(rules, sorted_indices, "num_topK", num_topk, "tokens_size_0", tokens_size_0)
+    _check_positions(rules, sorted_indices, "num_topK", num_topk, "tokens_size_0", tokens_size_0)
     result = Result((tokens_size_0, grad_permuted_tokens.size(1)), tokens_dtype)
-    # A number in the graph.
+    # A constant in the graph.
     return PermuteGradPlan((result,), int(num_topk))
 
 
@@ -68,7 +69,7 @@ def token_permute_grad(
     experts = indices.size(1) if indices.dim() == 2 else 1
     _check_gradient(rules, "grad_permuted_tokens", grad_permuted_tokens, "tokens", tokens.dtype)
     rules.equal("grad_permuted_tokens.size(1)", grad_permuted_tokens.size(1), "tokens.size(1)", tokens.size(1))
-    _check_places(rules, sorted_indices, "indices.size(1)", experts, "tokens.size(0)", tokens.size(0))
+    _check_positions(rules, sorted_indices, "indices.size(1)", experts, "tokens.size(0)", tokens.size(0))
     return PermuteGradPlan((Result(tuple(tokens.shape), tokens.dtype),), int(experts))
 
 
@@ -124,7 +125,7 @@ def _unpermute_grad_plan(
         rules.rank("probs", probs, 2)
         rules.equal("probs.size(0)", probs.size(0), "grad_unpermuted_tokens.size(0)", grad.size(0))
         experts = probs.size(1)
-    _check_places(rules, sorted_indices, "probs.size(1)", experts, "grad_unpermuted_tokens.size(0)", grad.size(0))
+    _check_positions(rules, sorted_indices, "probs.size(1)", experts, "grad_unpermuted_tokens.size(0)", grad.size(0))
     of_rows = Result((rows, grad.size(1)), grad.dtype)
     return UnpermuteGradPlan((of_rows, None if probs is None else Result(tuple(probs.shape), probs.dtype)), rows)
 
@@ -141,7 +142,7 @@ def _check_rows(rules: Rules, permuted_tokens: Tensor, grad: Tensor) -> None:
     rules.equal("permuted_tokens.size(1)", permuted_tokens.size(1), "grad_unpermuted_tokens.size(1)", grad.size(1))
 
 
-def _check_places(
+def _check_positions(
     rules: Rules, sorted_indices: Tensor, experts_name: str, experts: Size, tokens_name: str, tokens: Size
 ) -> None:
     rules.dtype("sorted_indices", sorted_indices, (torch.int32,))

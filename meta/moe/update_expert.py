@@ -2,7 +2,7 @@
 
 expert_ids (tokens, K) is int32 or int64, at most 512 tokens, K from 1 to 16 and not above the number of experts.
 eplb_table (experts, F) is int32, fewer than 1024 experts. expert_scales (tokens, K) and pruning_threshold, (K,) or
-(1, K), come together, and active_mask (tokens,) beside them alone. balance_mode 0 asks for the rank and the number
+(1, K), are passed together, and active_mask (tokens,) only with them. balance_mode 0 requires the rank and the number
 of ranks, 2 to 768.
 """
 

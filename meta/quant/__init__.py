@@ -1,1 +1,1 @@
-"""Quantisation: from numbers to integers and back."""
+"""Quantisation and dequantisation."""

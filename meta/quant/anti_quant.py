@@ -1,8 +1,8 @@
 """npu_anti_quant: what may be passed, and what comes back.
 
 x is int8 of one to eight dimensions, or int32 that hold eight int4 each. scale is float32 or bfloat16, (1,)
-or one number for each element of the last dimension, and offset is like scale. src_dtype, where it is given,
-says what x's dtype says. The result is float16 or bfloat16, of x's shape or, from int4, at eight times the width.
+or one number for each element of the last dimension, and offset is like scale. src_dtype must agree with x's dtype.
+The result is float16 or bfloat16, of x's shape or, from int4, at eight times the width.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCALES = (torch.float32, torch.bfloat16)
 
 @dataclass(frozen=True)
 class AntiQuantPlan(Plan):
-    """``dst_type`` is what the integers become."""
+    """``dst_type`` is the dtype of the result."""
 
     dst_type: Destination
 

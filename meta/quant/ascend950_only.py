@@ -1,4 +1,4 @@
-"""Quantisations that CANN has kernels for on Ascend 950 alone, as its documents say: refused with that reason."""
+"""Quantisation operators for which CANN has kernels only on Ascend 950: refused with that reason."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ from graph_quant.meta.rules import Rules
 @operator("npu_grouped_dynamic_mx_quant")
 @operator("npu_quant_max")
 def on_950(rules: Rules, *_values: Any) -> Plan:
-    """Refused."""
+    """Refuse every call: only Ascend 950 has a kernel."""
     rules.refuse_for("Ascend 950")

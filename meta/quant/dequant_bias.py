@@ -21,7 +21,7 @@ SCALES = {FLOAT16: torch.float32, BFLOAT16: torch.bfloat16}
 
 @dataclass(frozen=True)
 class DequantBiasPlan(Plan):
-    """``output`` is what the integers become."""
+    """``output`` is the dtype of the result."""
 
     output: Destination
 

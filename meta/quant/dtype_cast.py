@@ -32,15 +32,14 @@ class CastPlan(Plan):
 
 
 def cast(x: Tensor, to: torch.dtype) -> Tensor:
-    """``x`` in the dtype ``to``: floats round half to even, and lose their fraction on the way to integers."""
+    """``x`` in the dtype ``to``: floats round half to even, and are truncated to integers."""
     return x.to(to)
 
 
 @operator("npu_dtype_cast", reference=cast)
 def dtype_cast(rules: Rules, x: Tensor, dtype: int, input_dtype: int | None) -> CastPlan:
     """The plan of a call that A2 and A3 can carry out; any other call is refused."""
-    if input_dtype is not None:
-        rules.refuse(f"input_dtype is for Ascend 950, leave it None on A2 and A3, got {input_dtype}")
+    rules.refuse_950(input_dtype=input_dtype)
     to = SCALAR_TYPES.get(dtype) if isinstance(dtype, int) else dtype
     if to not in NUMBERS:
         rules.refuse(f"dtype must be one of {', '.join(map(str, NUMBERS))}, got {describe(dtype)}")
@@ -53,11 +52,10 @@ def dtype_cast_backward(
 ) -> CastPlan:
     """The plan of a call that A2 and A3 can carry out; any other call is refused.
 
-    ``dtype`` is that of what was cast, ``grad_dtype`` what it was cast to.
+    ``dtype`` is the dtype before the cast, ``grad_dtype`` the one after it.
     """
     if grad_dtype is not None and SCALAR_TYPES.get(grad_dtype) is not x.dtype:
         rules.refuse(f"grad_dtype must be that of grad, {x.dtype}, got {describe(grad_dtype)}")
-    if input_dtype is not None:
-        rules.refuse(f"input_dtype is for Ascend 950, leave it None on A2 and A3, got {input_dtype}")
+    rules.refuse_950(input_dtype=input_dtype)
     rules.one_of("dtype", dtype, NUMBERS)
     return CastPlan((Result(tuple(x.shape), dtype),), dtype)

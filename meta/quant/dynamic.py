@@ -1,4 +1,4 @@
-"""The rules that the two dynamic quantisations share, and the shapes of their results."""
+"""The rules that symmetric and asymmetric dynamic quantisation share, and the shapes of their results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_EXPERTS = 1024
 
 @dataclass(frozen=True)
 class DynamicPlan(Plan):
-    """``has_modes`` when the chip's kernel knows modes other than by token itself."""
+    """``has_modes`` if the chip's kernel supports modes other than pertoken."""
 
     op: str
     destination: Destination
@@ -39,7 +39,7 @@ def plan(
     *,
     parameters: int,
 ) -> DynamicPlan:
-    """The plan of a call that the documents allow and that gives ``parameters`` tensors beside the quantised one."""
+    """The plan of a call that the documents allow, with ``parameters`` results besides the quantised one."""
     rules.dtype("input", x, HALVES)
     rules.rank("input", x, 2, 8)
     rules.require(quant_mode in MODES, lambda: f"quant_mode must be one of {', '.join(MODES)}, got {quant_mode!r}")
@@ -87,7 +87,7 @@ def _check_groups(
 
 
 def _parameter_shape(x: Tensor, mode: str) -> tuple[Size, ...]:
-    """One parameter a row, a column or a tensor."""
+    """The shape of scale and offset: one element per row, per column or per tensor."""
     if mode == PERTENSOR:
         return (1,)
     return tuple(x.shape[:-1]) if mode == PERTOKEN else (*x.shape[:-2], x.shape[-1])

@@ -1,8 +1,7 @@
 """npu_dynamic_block_quant: what may be passed, and what comes back.
 
-x is float16 or bfloat16 of two or three dimensions, not empty. On A2 and A3 a block is one row of 128 columns and
-becomes int8, rounded to the nearest; any other block, destination or rounding is for Ascend 950. min_scale is not
-negative.
+x is float16 or bfloat16 of two or three dimensions, not empty. On A2 and A3 a block is 1 by 128 and becomes int8,
+rounded to nearest; other blocks, destinations and rounding modes are for Ascend 950. min_scale is not negative.
 """
 
 from __future__ import annotations

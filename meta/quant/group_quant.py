@@ -1,8 +1,8 @@
 """npu_group_quant: what may be passed, and what comes back.
 
-x is a matrix (S, H) and scale one row (E, H) for each of E groups, E at least one. group_index, of length
-E, holds where each group ends; offset is one number of scale's dtype, by itself or in a vector. The result is int8 of
-x's shape, or int32 (S, H/8).
+x is a matrix (S, H) and scale (E, H) has one row for each of E groups, E at least one. group_index, of length E, holds
+the end of each group; offset is a scalar or a vector of one element, of scale's dtype. The result is int8 of x's shape,
+or int32 (S, H/8).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INDEX_DTYPES = (torch.int32, torch.int64)
 
 @dataclass(frozen=True)
 class GroupQuantPlan(Plan):
-    """``destination`` is what the rows become."""
+    """``destination`` is the dtype of the result and its packing."""
 
     destination: Destination
 

@@ -21,7 +21,7 @@ MOST_TOKENS, LARGEST = 262144, 256
 
 @dataclass(frozen=True)
 class KroneckerQuantPlan(Plan):
-    """``ratio`` is how much of a token's largest magnitude the integers reach."""
+    """``ratio`` is the clip ratio: the fraction of a token's largest magnitude at which int4 saturates."""
 
     ratio: float
 

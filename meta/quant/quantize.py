@@ -24,7 +24,7 @@ DIVIDING_ZERO_POINTS = (torch.int8, torch.uint8, torch.int32, torch.bfloat16)
 
 @dataclass(frozen=True)
 class QuantizePlan(Plan):
-    """``along`` is the axis, negative, counted from the last dimension."""
+    """``along`` is the axis as a negative index."""
 
     destination: Destination
     along: int
@@ -66,7 +66,7 @@ def _check_dividing(
     if rules.is_eager:
         _check_bfloat16(rules, x, scales, zero_points)
     within = -x.dim() <= axis < x.dim()
-    if not within and guard_or_false(scales.size(0) == 1):  # one scale has no axis, and the device asks for none
+    if not within and guard_or_false(scales.size(0) == 1):  # with one scale the device ignores the axis
         return destination, -1
     rules.require(within, lambda: f"axis must lie in [{-x.dim()}, {x.dim() - 1}], got {axis}")
     rules.one_or("scales.size(0)", scales.size(0), f"input.size({axis})", x.size(axis))
@@ -74,7 +74,7 @@ def _check_dividing(
 
 
 def _check_bfloat16(rules: Rules, x: Tensor, scales: Tensor, zero_points: Tensor | None) -> None:
-    """Beside bfloat16 parameters the kernel takes nothing else."""
+    """Require that all tensors are bfloat16 if a parameter is, as the kernel does."""
     inputs = {"input": x, "scales": scales, "zero_points": zero_points}
     first = next((name for name in ("zero_points", "scales") if _is_bfloat16(inputs[name])), None)
     for name, tensor in inputs.items():

@@ -1,4 +1,4 @@
-"""ATB's _npu_quantize_per_tensor: int8 of x by scales, and zero points or none, of its last dimensions."""
+"""ATB's _npu_quantize_per_tensor: x quantised to int8 by scales, and optional zero points, of its last dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 MOST_DIMS = 8
 
 
-# The device of scale is looked at after its dimensions, as ATB does.
+# The device of scale is checked after its dimensions, as in ATB.
 @operator("atb::_npu_quantize_per_tensor", reference=quantise, on_any_device=("scale",))
 def quantize_per_tensor(rules: Rules, x: Tensor, scale: Tensor, zero_point: Tensor, y: Tensor) -> Plan:
     """The plan of a call that the library allows; any other call is refused."""

@@ -1,8 +1,8 @@
 """npu_rotate_quant: what may be passed, and what comes back.
 
 x (m, n) and rotation (k, k) are float16 or bfloat16, alike; n is from 128 to 16000, a multiple of eight and of k, which
-is from 16 to 1024. The results are int8, or int4 eight to an int32, and a float32 scale for each row. What the other
-arguments could say is for Ascend 950, but for round_mode, which the kernels of A2 and A3 take and do not read.
+is from 16 to 1024. The results are int8, or int4 eight to an int32, and a float32 scale for each row. The other
+arguments are for Ascend 950, except round_mode, which the kernels of A2 and A3 accept and ignore.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 16, 1024
 
 @dataclass(frozen=True)
 class RotateQuantPlan(Plan):
-    """``destination`` is what the rotated rows become."""
+    """``destination`` is the dtype of the result and its packing."""
 
     destination: Destination
 

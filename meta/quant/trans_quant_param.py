@@ -2,8 +2,8 @@
 
 scale is float32, (n,) or (1, n), and without an offset also (g, 1) or (g, n), one row for each group of a
 grouped matmul. A one-dimensional scale and offset are equally long, or one of them has one element; beside
-a (1, n) scale the offset has the same shape. Nothing is empty. round_mode is 0 (also None), to truncate, or
-1, to round. The result is int64.
+a (1, n) scale the offset has the same shape. No tensor is empty. round_mode is 0 (also None), to truncate, or 1, to
+round. The result is int64.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class QuantParamPlan(Plan):
-    """``widen_scale`` when offset is, or may be, longer than scale."""
+    """``widen_scale`` if offset is, or may be, longer than scale."""
 
     widen_scale: bool
     mode: int

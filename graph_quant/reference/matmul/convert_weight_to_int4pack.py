@@ -10,13 +10,13 @@ from torch import Tensor
 
 
 def convert_weight_to_int4pack(weight: Tensor) -> Tensor:
-    """``weight`` at an eighth of its width."""
+    """``weight`` packed along its last dimension, which becomes an eighth."""
     return int4.pack(elements("npu_convert_weight_to_int4pack", weight))
 
 
 @value_check
 def elements(op: str, weight: Tensor) -> Tensor:
-    """Every element is one that four bits hold; the device would keep the lowest four of any other."""
+    """``weight``, refused where a value does not fit int4; the device would keep its lowest four bits."""
     outside = ((weight < INT4.low) | (weight > INT4.high)).nonzero()
     if outside.numel():
         index = outside[0].tolist()

@@ -3,8 +3,8 @@
 ========= ===========================================================================================================
 form      result
 ========= ===========================================================================================================
-float     ``h = x @ weight1 + bias1`` and ``act(h) @ weight2 + bias2``, sums in float32. bfloat16, and float16 that asks
-          for precision, keep h in float32 and round ``act(h)`` half away from zero; fast float16 rounds h, too
+float     ``h = x @ weight1 + bias1`` and ``act(h) @ weight2 + bias2``, sums in float32. bfloat16, and float16 with
+          inner_precise 0, keep h in float32 and round ``act(h)`` half away from zero; fast float16 rounds h, too
 antiquant the same with ``(weight + antiquant_offset) * antiquant_scale``, float16 fast, bfloat16 precise
 quant     ``h = acc * deq_scale1`` of the int8 product plus bias1, ``q = sat(rint(act(h) * scale + offset))`` in
           float16, ``(q @ weight2 + bias2) * deq_scale2``. For float16 results h and act(h) are float16 and scales have
@@ -38,7 +38,7 @@ PRECISE, FAST = 0, 1
 
 @dataclass(frozen=True)
 class Layer:
-    """A weight of shape (k, n) and what belongs to it."""
+    """A weight of shape (k, n) with its bias and quantisation parameters."""
 
     weight: Tensor
     bias: Tensor | None
@@ -59,7 +59,7 @@ class Layer:
         return sums if self.bias is None else sums + self.bias.float()
 
     def dequantised(self, total: Tensor, dtype: torch.dtype) -> Tensor:
-        """An int32 product as the deq_scale says, rounded once to ``dtype``."""
+        """An int32 product times deq_scale, rounded once to ``dtype``."""
         assert self.deq_scale is not None
         scale = self.deq_scale
         if scale.dtype == torch.bfloat16:
@@ -191,7 +191,7 @@ def ffn_node(
 
 
 def precision_of(form: str, dtype: torch.dtype, inner_precise: int) -> int:
-    """Whether what lies between the products is rounded: float16 may ask, and is fast with integer weights."""
+    """How values between the products are rounded: float16 may choose, and is always FAST with integer weights."""
     if dtype != torch.float16:
         return PRECISE
     return FAST if form == ANTIQUANT else inner_precise

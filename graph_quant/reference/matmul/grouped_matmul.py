@@ -1,8 +1,8 @@
 """npu_grouped_matmul: products of several pairs of matrices, or of groups of rows with a weight each.
 
-``group_type`` -1 multiplies pair by pair; 0 cuts the rows of x into groups, 2 its columns and the rows of the weight.
-What a group becomes is told in ``grouped_products``. The device leaves rows that belong to no group as it found the
-memory; here they are zero. A group of columns without any is zero on the device too.
+``group_type`` -1 multiplies pair by pair; 0 divides the rows of x into groups, 2 its columns and the rows of the
+weight. ``grouped_products`` computes one group. The device does not write rows that belong to no group; here they are
+zero. An empty group of columns is zero on the device too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OP = "npu_grouped_matmul"
 
 
 def nonempty(tensors: Sequence[Tensor] | None) -> list[Tensor]:
-    """The tensors of an optional list; one of no element stands for none."""
+    """The tensors of an optional list; a list of one empty tensor is an empty list."""
     listed = list(tensors or ())
     is_none = len(listed) == 1 and listed[0].dim() == 1 and guard_or_false(listed[0].size(0) == 0)
     return [] if is_none else listed
@@ -49,7 +49,7 @@ def grouped_matmul(
     activation: int,
     expected_rows: int,
 ) -> list[Tensor]:
-    """The products, of the shapes of ``results``; ``cut`` is the group_type."""
+    """The products, with the shapes of ``results``; ``cut`` is the group_type."""
     flat = [tensor.reshape(math.prod(tensor.shape[:-1]), tensor.size(-1)) for tensor in x]
     experts = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
     shapes = [result.shape for result in results]
@@ -102,20 +102,20 @@ def grouped_products(
     columns: Sequence[int],
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """Each result as a matrix of so many rows and columns."""
+    """The results as matrices with ``rows`` and ``columns``."""
     results = [x[0].new_zeros(size, dtype=dtype) for size in zip(rows, columns, strict=True)]
     tokens = None if per_token_scale is None else per_token_scale.reshape(-1, 1)
 
-    def belonging(number: int) -> Weight:
-        def chosen(tensors: Sequence[Tensor]) -> Tensor | None:
+    def weight_of(number: int) -> Weight:
+        def select(tensors: Sequence[Tensor]) -> Tensor | None:
             if not tensors:
                 return None
             return tensors[0][number] if weight[0].dim() == 3 else tensors[number]
 
-        elements = chosen(weight)
+        elements = select(weight)
         assert elements is not None
-        restoring = chosen(antiquant_scale), chosen(antiquant_offset)
-        return Weight(elements, chosen(bias), chosen(scale), chosen(offset), *restoring, packed_along_k)
+        antiquant = select(antiquant_scale), select(antiquant_offset)
+        return Weight(elements, select(bias), select(scale), select(offset), *antiquant, packed_along_k)
 
     if group_type == COLUMNS:
         assert group_list is not None
@@ -128,7 +128,7 @@ def grouped_products(
         return results
     for span, left, target in _pairs(x, weight, group_list, group_list_type, results):
         scales = None if tokens is None else tokens[span.as_slice]
-        target.copy_(product(form, left, belonging(span.weight), scales, dtype, act_type, expected_rows))
+        target.copy_(product(form, left, weight_of(span.weight), scales, dtype, act_type, expected_rows))
     return results
 
 
@@ -139,7 +139,7 @@ def _pairs(
     group_list_type: int,
     results: Sequence[Tensor],
 ) -> Iterator[tuple[Span, Tensor, Tensor]]:
-    """For each group where it lies, its rows of x and of its result."""
+    """For each group its span, its rows of x and its rows of the result."""
     if len(x) == 1 and group_list is not None:
         count = weight[0].size(0) if weight[0].dim() == 3 else len(weight)
         for span in spans(_OP, group_list, group_list_type, count, x[0].size(0)):

@@ -1,4 +1,4 @@
-"""GroupedMatmul: what the node's lists and attributes are to npu_grouped_matmul."""
+"""GroupedMatmul: maps the node's lists and attributes to arguments of npu_grouped_matmul."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graph_quant.reference.matmul.grouped_matmul import COLUMNS, grouped_matmul,
 from graph_quant.reference.matmul.grouped_products import A4W4, A8W4, A8W8, ANTIQUANT, FLOAT
 from torch import Tensor
 
-# What the node's attribute dtype stands for; -1 is the dtype of x, which is int8 for int8.
+# The node's attribute dtype as a torch dtype; -1 is the dtype of x.
 _NODE_DTYPES = {0: torch.float16, 1: torch.bfloat16, 2: torch.int32}
 
 
@@ -38,7 +38,7 @@ def grouped_matmul_node(
     act_type: int = 0,
     tuning_config: Sequence[int] = (0,),
 ) -> list[Tensor]:
-    """GE's int4 tensors hold one element each, and lists that are not given hold one tensor of no element."""
+    """Compute the node. GE's int4 tensors have one int4 per element; an absent list holds one empty tensor."""
     bias, scale, offset = nonempty(bias), nonempty(scale), nonempty(offset)
     scales = [quant_params.signed(tensor) for tensor in scale]
     x = [tensor.mT for tensor in x] if transpose_x else x

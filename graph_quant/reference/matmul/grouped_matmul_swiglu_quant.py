@@ -1,11 +1,11 @@
-"""npu_grouped_matmul_swiglu_quant and _v2: the first linear of an expert with the gate and the quantisation after it.
+"""npu_grouped_matmul_swiglu_quant and _v2: the first linear layer of experts, followed by SwiGLU and quantisation.
 
-``v = acc * x_scale * weight_scale``, the token's scale first; int4 weights of int8 x as in npu_grouped_matmul, ``v =
-(16 * high + low + assist) * x_scale``; int4 x as there, too, ``v = float16(acc * weight_scale) * x_scale``. The gate
-``s = swish(left) * right``, of int4 x times smooth_scale, is quantised by rows: ``scale = absmax / 127``, ``y =
-rint(float16(s * (1 / scale)))``, of int4 x with ``127 / absmax`` in place of the quotient.
+int8 weights: ``v = acc * x_scale * weight_scale``, x_scale first. int4 weights, as in npu_grouped_matmul: with int8 x
+``v = (16 * high + low + assist) * x_scale``, with int4 x ``v = float16(acc * weight_scale) * x_scale``. The gate
+``s = swish(left) * right``, with int4 x times smooth_scale, is quantised by rows: ``scale = absmax / 127`` and
+``y = rint(float16(s * (1 / scale)))``; with int4 x the multiplier is ``127 / absmax`` instead of ``1 / scale``.
 
-Rows that belong to no group the device leaves as it found the memory; here they are zero.
+The device does not write rows that belong to no group; here they are zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def swiglu_of_products(
     assist: Tensor | None,
     smooth_scale: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """The quantised rows and their scales. int4 comes as int32, or, of GE's nodes, one element each."""
+    """The quantised rows and their scales. int4 is packed in int32; from GE nodes it is one int4 per element."""
     y, scale = _infer(op, x, weight, weight_scale)
     y.zero_()
     scale.zero_()
@@ -68,7 +68,7 @@ def swiglu_of_products(
 def _quantised(values: Tensor, is_a4w4: bool) -> Pair:
     largest = values.abs().amax(-1, keepdim=True)
     scale = largest / 127.0
-    # A float32 by itself: of a number and a tensor torch rounds the quotient twice.
+    # As a tensor: torch computes ``number / tensor`` by a reciprocal and a product, which rounds twice.
     multiplier = torch.full_like(largest, 127.0) / largest if is_a4w4 else torch.ones_like(scale) / scale
     return saturate((values * multiplier).half().float(), INT8), scale.squeeze(-1)
 
@@ -76,7 +76,7 @@ def _quantised(values: Tensor, is_a4w4: bool) -> Pair:
 def grouped_matmul_swiglu_quant(
     x: Tensor, weight: Tensor, group_list: Tensor, weight_scale: Tensor, x_scale: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, scales and an offset that is not used."""
+    """The quantised rows, their scales, and an unused offset."""
     name = "npu_grouped_matmul_swiglu_quant"
     scales = quant_params.signed(weight_scale)
     y, scale = swiglu_of_products(name, x, weight, scales, x_scale, group_list, 0, bias, None)
@@ -93,7 +93,7 @@ def grouped_matmul_swiglu_quant_v2(
     weight_assist_matrix: list[Tensor] | None,
     group_list_type: int | None,
 ) -> Pair:
-    """Rows and scales."""
+    """The quantised rows and their scales."""
     name = "npu_grouped_matmul_swiglu_quant_v2"
     assist = weight_assist_matrix[0] if weight_assist_matrix else None
     tensors = x, weight[0], quant_params.signed(weight_scale[0]), x_scale, group_list
@@ -101,5 +101,5 @@ def grouped_matmul_swiglu_quant_v2(
 
 
 def _row(smooth_scale: Tensor | None) -> Tensor | None:
-    """Smooth scales as (E, columns), of one column where one serves all."""
+    """Smooth scales as (E, columns), or (E, 1) for one scale per expert."""
     return smooth_scale.unsqueeze(-1) if smooth_scale is not None and smooth_scale.dim() == 1 else smooth_scale

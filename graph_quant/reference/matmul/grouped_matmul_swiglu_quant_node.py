@@ -1,4 +1,4 @@
-"""GroupedMatmulSwigluQuantV2: what the node's lists are to npu_grouped_matmul_swiglu_quant_v2."""
+"""GroupedMatmulSwigluQuantV2: maps the node's lists to arguments of npu_grouped_matmul_swiglu_quant_v2."""
 
 from __future__ import annotations
 

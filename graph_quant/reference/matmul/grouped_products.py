@@ -1,4 +1,4 @@
-"""One group of npu_grouped_matmul: some rows, the weight they belong to and its parameters.
+"""The product of one group of npu_grouped_matmul: its rows times its weight.
 
 ========= ==================== ===================================================================================
 form      x, weight            result
@@ -6,15 +6,15 @@ form      x, weight            result
 float     alike, floating      ``x @ weight + bias``, summed in float32
 antiquant floating, int8/int4  the same with ``(weight + antiquant_offset) * antiquant_scale``, which float16 rounds
                                after each of the two operations and bfloat16 once
-a8w8      int8, int8           ``acc = x @ weight`` in int32 (+ int32 bias); int8 as the packed parameter says; else
+a8w8      int8, int8           ``acc = x @ weight`` in int32 (+ int32 bias); int8 by the packed parameter; else
                                ``acc * scale (* per_token_scale) (+ bfloat16 bias)``, the activation, one rounding
-a4w4      int4, int4           ``float16(acc * scale)`` of each stretch of k, added in float16; ``* per_token_scale``
+a4w4      int4, int4           ``float16(acc * scale)`` of each group of k, added in float16; ``* per_token_scale``
 a8w4      int8, int4           x as ``16 * high + low + 8``, both halves int4: the two products as in a4w4, then
                                ``(16 * high + low + bias (+ offset * sum(x))) * per_token_scale``
 ========= ==================== ===================================================================================
 
-a8w4 with one scale a column and many rows to an expert runs another kernel: ``acc * scale * per_token_scale`` without
-the bias, and with a scale that is cut, towards minus infinity, to bfloat16 for bfloat16 results.
+a8w4 with one scale per column and many rows per expert uses another kernel: ``acc * scale * per_token_scale`` without
+the bias; for bfloat16 results the scale is rounded towards minus infinity to bfloat16.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from torch import Tensor
 
 FLOAT, ANTIQUANT, A8W8, A8W4, A4W4 = "float", "antiquant", "a8w8", "a8w4", "a4w4"
 
-# Columns of a result to one row of an expert, above which x is split into halves.
+# The ratio of columns to rows of an expert above which x is split into int4 halves.
 _SPLIT_ABOVE = 4
 
 
 @dataclass(frozen=True)
 class Weight:
-    """A weight of shape (k, n) and what belongs to it. int32 holds int4, along k or along n."""
+    """A weight of shape (k, n) with its bias and parameters. int32 holds packed int4, along k or along n."""
 
     elements: Tensor
     bias: Tensor | None = None
@@ -48,7 +48,7 @@ class Weight:
 
     @property
     def integers(self) -> Tensor:
-        """The elements, one to each place."""
+        """The unpacked elements."""
         if self.elements.dtype != torch.int32:
             return self.elements
         return int4.unpack(self.elements.mT).mT if self.packed_along_k else int4.unpack(self.elements)
@@ -57,7 +57,7 @@ class Weight:
 def product(
     form: str, x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, act_type: int, rows: int
 ) -> Tensor:
-    """Rows ``x`` times ``weight``. ``tokens`` are their scales, ``rows`` how many an expert is expected to have."""
+    """Rows ``x`` times ``weight``. ``tokens`` are per-token scales, ``rows`` the expected number of rows per expert."""
     if form == A8W8:
         return _a8w8(x, weight, tokens, dtype, act_type)
     if form == A4W4:
@@ -75,11 +75,11 @@ def product(
 
 
 def dequantise_weight(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """The floating elements that the ``integers`` of a weight stand for."""
+    """The integers of a weight, dequantised: ``(integers + offset) * scale``."""
     between = dtype if dtype == torch.float16 else torch.float32
     values = integers.to(between)
     if scale.dim() == 2:
-        # One row of scales for each stretch of k.
+        # One row of scales for each group of k.
         scale = _repeat_groups(scale, values.size(0))
         offset = None if offset is None else _repeat_groups(offset, values.size(0))
     values = values if offset is None else values + offset.to(between)
@@ -107,7 +107,7 @@ def _a8w8(x: Tensor, weight: Weight, tokens: Tensor | None, dtype: torch.dtype, 
 
 
 def sum_over_groups(x: Tensor, integers: Tensor, weight: Weight) -> Tensor:
-    """The sum of ``float16(acc * scale)`` over the stretches of k that have a scale of their own, added in float16."""
+    """The sum of ``float16(acc * scale)`` over the groups of k, added in float16."""
     assert weight.scale is not None
     scales = quant_params.decode(weight.scale.reshape(-1, integers.size(-1)))[0]
     depth = x.size(-1) // scales.size(0)
@@ -133,7 +133,7 @@ def _a8w4(x: Tensor, weight: Weight, tokens: Tensor, dtype: torch.dtype, rows: i
 
 
 def split_product(x: Tensor, weight: Weight) -> Tensor:
-    """int8 rows times an int4 weight, x in two halves of int4, with the bias that makes up for their shift."""
+    """int8 rows times an int4 weight: x is split into two int4 halves; the bias compensates for their offset of 8."""
     integers = weight.integers
     high, low = (sum_over_groups(half, integers, weight) for half in (x >> 4, (x & 0x0F) - 8))
     assert weight.bias is not None

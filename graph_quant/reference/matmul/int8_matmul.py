@@ -1,4 +1,4 @@
-"""The exact int8 matrix product, as fast as the processor allows. To a tracer it is one operator."""
+"""The exact int8 matrix product, as fast as the processor allows. It is one opaque operator to tracers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 from graph_quant import native
 from graph_quant.dispatcher import step
 
-# float32 is exact up to 2**24, and a product of two int8 is at most 2**14: so many of them can be summed exactly.
+# float32 is exact up to 2**24, and a product of two int8 is at most 2**14: the number of products with an exact sum.
 _EXACT_DEPTH = 2**24 // 2**14
 
 
-# Without such instructions torch._int_mm is a scalar loop, a hundred times slower than float32 blocks.
+# Without these instructions torch._int_mm is a scalar loop, a hundred times slower than float32 blocks.
 _HAS_INT8_DOT_PRODUCT = bool(torch.cpu._is_vnni_supported())
-# Where there are tiles of a processor's own for it, torch._int_mm takes them.
+# torch._int_mm uses AMX tiles where the processor has them.
 _HAS_TILES = bool(torch.cpu._is_amx_tile_supported())
 
 
 def is_native(x1: torch.Tensor, x2: torch.Tensor) -> bool:
-    """Whether code of the package's own multiplies these: it reads a weight where it lies, and repacks nothing."""
+    """Whether the package's native code multiplies these operands; it reads a weight in place, without repacking."""
     return not _HAS_TILES and native.takes(x1, x2)
 
 
@@ -58,27 +58,27 @@ def _matrix_product(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
 
 
 def _plain_strides(matrix: torch.Tensor) -> torch.Tensor:
-    """The matrix with rows, or columns, that lie apart in memory."""
+    """``matrix`` if ``_are_plain`` holds, else a contiguous copy."""
     if _are_plain(matrix):
         return matrix
     return torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device).copy_(matrix)
 
 
 def _are_plain(matrix: torch.Tensor) -> bool:
-    """Whether the strides are those of rows, or columns, that lie apart in memory.
+    """Whether the strides are those of a row-major or column-major matrix whose rows or columns do not overlap.
 
-    With strides that say otherwise torch._int_mm leaves its result unwritten. Expanded matrices have such strides, and
-    matrices with one row or column may have any stride there, and are contiguous all the same.
+    torch._int_mm does not write its result for other strides. Expanded matrices have such strides. A matrix with one
+    row or column may have any stride in that dimension and still count as contiguous.
     """
     (rows, columns), (down, across) = matrix.shape, matrix.stride()
     return (across == 1 and down >= max(columns, 1)) or (down == 1 and across >= max(rows, 1))
 
 
 def as_int_mm(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
-    """The step as ATen's own operator, which compiled code calls without Python, where nothing of it is left open."""
+    """The product by ATen's ``_int_mm``, which compiled code calls without Python; NotImplemented for dynamic sizes."""
     sizes = (*x1.shape, *x2.shape, *x1.stride(), *x2.stride())
-    is_settled = _HAS_INT8_DOT_PRODUCT and x1.dim() == x2.dim() == 2 and all(isinstance(size, int) for size in sizes)
-    if is_native(x1, x2) or not (is_settled and all(sizes) and _are_plain(x1) and _are_plain(x2)):
+    is_static = _HAS_INT8_DOT_PRODUCT and x1.dim() == x2.dim() == 2 and all(isinstance(size, int) for size in sizes)
+    if is_native(x1, x2) or not (is_static and all(sizes) and _are_plain(x1) and _are_plain(x2)):
         return NotImplemented
     return torch._int_mm(x1, x2)
 

@@ -6,6 +6,6 @@ from torch import Tensor
 
 
 def add_product(x: Tensor, weight: Tensor, total: Tensor) -> tuple[()]:
-    """Adds the product to ``total``."""
+    """Add the product to ``total`` in place."""
     total.addmm_(x.float().T, weight.float())
     return ()

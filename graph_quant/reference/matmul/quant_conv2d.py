@@ -1,7 +1,7 @@
-"""npu_quant_conv2d: a convolution of int8, rescaled to float16 by the packed parameter of its channel.
+"""npu_quant_conv2d: an int8 convolution, dequantised to float16 by the packed parameter of each channel.
 
-``(x * filter + bias) * scale``: products are summed exactly in int32, an int32 bias with them, then multiplied in
-float32 and rounded once. ``offset_x`` is the value that padding holds; nothing is taken from the sum for it.
+``(x * filter + bias) * scale``: products and an int32 bias are summed exactly in int32, then multiplied in float32 and
+rounded once. ``offset_x`` is the padding value; the sum is not corrected for it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _FLOAT16 = 1
 
 
 def windows(x: Tensor, kernel_size: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
-    """What each point of the result sees of ``x``: (n, c, h, w, kernel_h, kernel_w)."""
+    """The window of ``x`` under each output position: (n, c, h, w, kernel_h, kernel_w)."""
     for axis, (size, stride, dilation) in enumerate(zip(kernel_size, strides, dilations, strict=True), 2):
         x = x.unfold(axis, dilation * (size - 1) + 1, stride)[..., ::dilation]
     return x
 
 
 def accumulated(x: Tensor, weight: Tensor, strides: Sequence[int], dilations: Sequence[int]) -> Tensor:
-    """The sums in int32 of a padded ``x`` and the filters of one group: (n, h, w, channels)."""
+    """The int32 sums of a padded ``x`` and the filters of one group: (n, h, w, channels)."""
     seen = windows(x, weight.shape[2:], strides, dilations).permute(0, 2, 3, 1, 4, 5)
     batch, height, width = seen.shape[:3]
     rows = seen.reshape(batch * height * width, weight[0].numel())
@@ -50,7 +50,7 @@ def quant_conv2d_node(
     offset_x: int = 0,
     round_mode: str = "rint",  # noqa: ARG001 (reserved)
 ) -> Tensor:
-    """Of all that the node declares, what A2 and A3 take."""
+    """Compute the node for the attributes that A2 and A3 support."""
     if dtype != _FLOAT16 or data_format != "NCHW" or offset is not None or x.dtype != torch.int8:
         raise NotImplementedError("QuantConv2D: only int8 to float16 with channels first has a host kernel")
     top, bottom, left, right = pads

@@ -8,7 +8,7 @@
 * bfloat16, and float16 with per-token scales, multiply by a float scale, then by the token's, add a float
   bias, and round once at the end.
 
-Scales for stretches of k are in ``quant_matmul_groups``.
+Scales for groups of k are in ``quant_matmul_groups``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def quant_matmul(
     packed_along_k: bool = False,
     form: str = WHOLE,
 ) -> torch.Tensor:
-    """The product. int4 operands come as int32; ``packed_along_k`` says that x2 is (k/8, n), not (k, n/8)."""
+    """The product. int4 operands are packed in int32; with ``packed_along_k`` x2 is (k/8, n), else (k, n/8)."""
     if form != WHOLE:
         return grouped(form, x1, x2, scale, offset, pertoken_scale, bias, output.storage)
     takes_floats = output is BFLOAT16 or (output is FLOAT16 and pertoken_scale is not None)
@@ -56,7 +56,7 @@ def quant_matmul(
 def accumulated(
     x1: torch.Tensor, x2: torch.Tensor, bias: torch.Tensor | None, packed_along_k: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The integer product with an int32 bias, and the bias that is still to be added."""
+    """The integer product with an int32 bias, and a float bias that is added later."""
     if x1.dtype == torch.int32:
         x1 = int4.unpack(x1)
         x2 = int4.unpack(x2.mT).mT if packed_along_k else int4.unpack(x2)

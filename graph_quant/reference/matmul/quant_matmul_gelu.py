@@ -2,7 +2,7 @@
 
 ``v = (x1 @ x2 (+ int32 bias)) * x2_scale * x1_scale (+ float bias)`` in float32, then ``v / (1 + exp(p(v)))``, where
 p(v) is twice the negative argument of the hyperbolic tangent (gelu_tanh) or, for v between -13.15 and 5.751, a
-polynomial that stands for the error function (gelu_erf). Each operation rounds to float32, the result once more.
+polynomial that approximates the error function (gelu_erf). Each operation rounds to float32, the result once more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def quant_matmul_gelu(
     output: Destination,
     packed_along_k: bool,
 ) -> Tensor:
-    """The product after GELU; ``packed_along_k`` says that int4 in x2 lie along k, not along n."""
+    """The product after GELU; with ``packed_along_k`` int4 of x2 is packed along k, else along n."""
     accumulator, bias = accumulated(x1, x2, bias, packed_along_k)
     return apply_activation(dequantise(accumulator, x2_scale, x1_scale, bias), GELUS[gelu]).to(output.storage)
 

@@ -1,4 +1,4 @@
-"""npu_quant_matmul where stretches of k have scales of their own: QuantBatchMatmulV4 on A2 and A3.
+"""npu_quant_matmul with a scale for each group of k: QuantBatchMatmulV4 on A2 and A3.
 
 ====== ==========================================================================================================
 form   result, every step rounded to float32
@@ -9,8 +9,8 @@ a8w4   x1 as ``16 * high + low + 8``, both halves int4: for each 256 of k, or al
 blocks ``bias``, and for each 128 of k ``acc * (pertoken_scale * scale)`` added to it, a scale for every 128 columns
 ====== ==========================================================================================================
 
-acc is the stretch of ``x1 @ x2`` in int32. The documents' formula of a8w4 leaves out the halves, and with them that a
-caller adds ``8 * x2 * scale`` up in ``offset``.
+acc is the int32 product ``x1 @ x2`` of one group of k. The documents' formula of a8w4 omits the halves, and with them
+that the caller passes the sum of ``8 * x2 * scale`` as ``offset``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHOLE, A4W4, A8W4, BLOCKS = "whole", "a4w4", "a8w4", "blocks"
 
 
 def a4w4(x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: Tensor) -> Tensor:
-    """int4 times int4, one element to each place. ``scale`` and ``offset`` are (stretches, n)."""
+    """int4 times int4, unpacked. ``scale`` and ``offset`` are (groups, n)."""
     total = torch.zeros((x1.size(0), x2.size(1)), dtype=torch.float32, device=x1.device)
     groups = zip(*_split_k(x1, x2, scale.size(0)), scale, offset.float(), strict=True)
     for rows, columns, group_scale, group_offset in groups:
@@ -37,17 +37,16 @@ def a4w4(x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: 
 
 
 def a8w4(x1: Tensor, x2: Tensor, scale: Tensor, offset: Tensor, pertoken_scale: Tensor) -> Tensor:
-    """int8 times int4, whose packed ``scale`` is (n,) or (stretches, n)."""
+    """int8 times int4, whose packed ``scale`` is (n,) or (groups, n)."""
     return split_product(x1, Weight(x2, bias=offset, scale=scale)) * pertoken_scale.reshape(-1, 1)
 
 
 def blocks(x1: Tensor, x2: Tensor, scale: Tensor, bias: Tensor, pertoken_scale: Tensor) -> Tensor:
-    """int8 times int8. ``scale`` is (stretches, blocks of columns), ``pertoken_scale`` (m, stretches)."""
+    """int8 times int8. ``scale`` is (groups, blocks of columns), ``pertoken_scale`` (m, groups)."""
     total = torch.zeros((x1.size(0), x2.size(1)), dtype=torch.float32, device=x1.device) + bias
     wide = scale.repeat_interleave(x2.size(1) // scale.size(1), 1)
-    for rows, columns, tokens, group_scale in zip(
-        *_split_k(x1, x2, scale.size(0)), pertoken_scale.mT, wide, strict=True
-    ):
+    groups = zip(*_split_k(x1, x2, scale.size(0)), pertoken_scale.mT, wide, strict=True)
+    for rows, columns, tokens, group_scale in groups:
         total = int8_matmul(rows, columns).float() * (tokens.unsqueeze(-1) * group_scale) + total
     return total
 
@@ -67,7 +66,7 @@ def grouped(
     bias: Tensor | None,
     dtype: torch.dtype,
 ) -> Tensor:
-    """The product of a form that is not whole; int4 come as int32, x2 of a4w4 packed along k."""
+    """The product of a form other than WHOLE; int4 is packed in int32, x2 of a4w4 along k."""
     assert pertoken_scale is not None
     if form == BLOCKS:
         assert bias is not None

@@ -1,8 +1,8 @@
 """npu_quant_matmul_reduce_sum: products of int8 matrices, rescaled, and added over the batch.
 
 Each product is int32, multiplied in float32 by x2_scale, then by x1_scale, and rounded to bfloat16. These are added in
-bfloat16, each sum rounded, here in the order of the batch; the device adds them as its cores finish, unless it is told
-to be deterministic.
+bfloat16, each sum rounded, here in the order of the batch. The device adds them as its cores finish, unless it runs in
+deterministic mode.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def quant_matmul_reduce_sum_node(
     group_size: int = -1,
     keep_dims: bool = False,
 ) -> Tensor:
-    """Of all that the node declares, what its kernel takes."""
+    """Compute the node for the inputs and attributes that its kernel supports."""
     others: Sequence[Tensor | None] = (bias, y_scale, x1_offset, x2_offset, y_offset, x2_table)
     plain = dtype == _BFLOAT16 and list(dims.ints) == [0] and not (transpose_x1 or transpose_x2 or keep_dims)
     if not plain or group_size > 0 or any(x is not None for x in others) or x1_scale is None or x2_scale is None:

@@ -1,4 +1,4 @@
-"""From an int32 accumulator to int8, as the packed parameter says."""
+"""Requantisation of an int32 accumulator to int8 by packed parameters."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _NINE_BITS = Destination("int9", torch.int16, (), low=-256, high=255)
 
 
 def requantise(accumulator: Tensor, params: Tensor) -> Tensor:
-    """Saturates twice: to nine bits before the offset of ``params`` is added, to eight after."""
+    """``accumulator`` as int8; saturated to nine bits before the offset of ``params`` is added, to eight after."""
     scale, offset = quant_params.decode(params)
     return (saturate(accumulator.float() * scale, _NINE_BITS) + offset).clamp(INT8.low, INT8.high).to(torch.int8)

@@ -1,7 +1,7 @@
-"""npu_transpose_batchmatmul: a batch of products, between dimensions in another order.
+"""npu_transpose_batchmatmul: a batched matrix product with permuted dimensions.
 
-Products are summed in float32 and rounded once: to the operands' dtype, or to int8 as a packed parameter for each
-batch and column says. The device's order of summing depends on sizes and cores.
+Products are summed in float32 and rounded once: to the operands' dtype, or to int8 by a packed parameter for each
+batch and column. The device's order of summation depends on sizes and cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 def transpose_batchmatmul(
     x1: Tensor, x2: Tensor, scale: Tensor | None, x1_order: Sequence[int], x2_order: Sequence[int], parts: int = 1
 ) -> Tensor:
-    """``x1`` times ``x2``, both put in order first: (rows, batches, columns), or the batches in several parts."""
+    """``x1`` times ``x2``, both permuted first: (rows, batches, columns), or the batches split into several parts."""
     batches = torch.bmm(x1.permute(tuple(x1_order)).float(), x2.permute(tuple(x2_order)).float())
     values = batches.transpose(0, 1).clone(memory_format=torch.contiguous_format)
     if scale is not None:
@@ -42,7 +42,7 @@ def transpose_batchmatmul_node(
     enable_hf32: bool = False,
     batch_split_factor: int = 1,
 ) -> Tensor:
-    """GE has attributes that no caller of A2 and A3 sets."""
+    """Compute the node for the attributes that A2 and A3 support."""
     if bias is not None or tuple(perm_y) != (1, 0, 2):
         raise NotImplementedError("TransposeBatchMatMul: a bias, or perm_y but [1, 0, 2], has no host kernel")
     if enable_hf32 and x1.dtype == torch.float32:

@@ -1,11 +1,11 @@
 """npu_weight_quant_batchmatmul: floating rows times integer weights, ``x @ ((weight + offset) * scale) + bias``.
 
-float16 rounds the restored weights after each of the two operations, bfloat16 once, after both. A packed scale
+float16 rounds the dequantised weights after each of the two operations, bfloat16 once, after both. A packed scale
 multiplies ``weight + offset``, an integer, in float32, and rounds once to float16. Products are summed in float32, the
-bias is added there, and the result is rounded once: to x's dtype, or to int8 as a packed parameter says.
+bias is added there, and the result is rounded once: to x's dtype, or to int8 by a packed parameter.
 
-How the device cuts k, and so the order of the sum, depends on sizes and cores; for few rows it also splits x into
-integers. That moves a result by what float32 sums round, in units of its dtype by one.
+How the device splits k, and so the order of summation, depends on sizes and cores; for few rows it also splits x into
+integers. Results differ by the rounding of float32 sums, at most one unit in the last place of their dtype.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def weight_quant_batchmatmul(
     """The product. int32 weights hold int4: (k, n/8), or with ``packed_along_k`` (k/8, n)."""
     if weight.dtype == torch.int32:
         weight = int4.unpack(weight.mT).mT if packed_along_k else int4.unpack(weight)
-    restored = _restored(weight, antiquant_scale, antiquant_offset, x.dtype, antiquant_group_size)
-    values = torch.matmul(x.float(), restored.float())
+    dequantised = _dequantised(weight, antiquant_scale, antiquant_offset, x.dtype, antiquant_group_size)
+    values = torch.matmul(x.float(), dequantised.float())
     if bias is not None:
         values = values + bias.float()
     if quant_scale is None:
@@ -46,8 +46,8 @@ def weight_quant_batchmatmul(
     return requantise(values, params.reshape(-1))
 
 
-def _restored(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype, group_size: int) -> Tensor:
-    """The floating weights that integers stand for."""
+def _dequantised(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: torch.dtype, group_size: int) -> Tensor:
+    """The integers of a weight, dequantised."""
     if scale.dtype == torch.int64:
         whole = integers.to(torch.int32)
         if offset is not None:
@@ -61,13 +61,13 @@ def _restored(integers: Tensor, scale: Tensor, offset: Tensor | None, dtype: tor
 
 
 def _of_rows(parameters: Tensor, rows: int, group_size: int) -> Tensor:
-    """With groups, the parameters of each row; the last group may be shorter."""
+    """The parameters of each row: repeated for the rows of a group; the last group may be shorter."""
     return parameters.repeat_interleave(group_size, 0)[:rows] if group_size else parameters
 
 
 @value_check
 def int8_offsets(op: str, antiquant_offset: Tensor) -> Tensor:
-    """Integer offsets are added to int8 weights, and are int8 themselves."""
+    """``antiquant_offset``, refused where a value is outside the range of int8."""
     outside = ((antiquant_offset < _OFFSET_LOW) | (antiquant_offset > _OFFSET_HIGH)).flatten().nonzero()
     if outside.numel():
         column = int(outside[0])
@@ -91,15 +91,15 @@ def weight_quant_batchmatmul_node(
     transpose_x: bool = False,
     transpose_weight: bool = False,
     antiquant_group_size: int = 0,
-    dtype: int = -1,  # noqa: ARG001 (what x and quant_scale say)
+    dtype: int = -1,  # noqa: ARG001 (x and quant_scale determine it)
     inner_precise: int = 0,  # noqa: ARG001 (how fast, not what)
 ) -> Tensor:
-    """Weights of (n, k), with transpose_weight, have parameters that start with n."""
+    """Compute the node. With transpose_weight the weight is (n, k), and n is the first dimension of its parameters."""
     x = x.mT if transpose_x else x
     along_k = weight.dtype == torch.int32 and (transpose_weight or weight.size(0) != x.size(1))
     if transpose_weight:
-        weight, antiquant_scale = weight.mT, _turned(antiquant_scale)
-        antiquant_offset = None if antiquant_offset is None else _turned(antiquant_offset)
+        weight, antiquant_scale = weight.mT, _transposed(antiquant_scale)
+        antiquant_offset = None if antiquant_offset is None else _transposed(antiquant_offset)
     return weight_quant_batchmatmul(
         x,
         weight,
@@ -113,5 +113,5 @@ def weight_quant_batchmatmul_node(
     )
 
 
-def _turned(parameters: Tensor) -> Tensor:
+def _transposed(parameters: Tensor) -> Tensor:
     return parameters.mT if parameters.dim() == 2 else parameters

@@ -1,1 +1,1 @@
-"""Mixtures of experts: which experts a token goes to, and its way to them and back."""
+"""Mixture of experts: gating, routing of tokens to experts, and the combination of their results."""

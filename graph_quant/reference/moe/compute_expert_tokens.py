@@ -1,7 +1,7 @@
-"""npu_moe_compute_expert_tokens: how many rows come before the end of each expert, in rows sorted by expert.
+"""npu_moe_compute_expert_tokens: the cumulative number of rows of each expert, for rows sorted by expert.
 
-The document has values below ``num_expert`` only; the device, and torch_npu's own test, also take larger ones,
-which belong to no expert that is counted.
+The document allows values below ``num_expert`` only. The device, and torch_npu's own test, also take larger ones, which
+are not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 @value_check
 def sorted_experts(sorted_expert_for_source_row: Tensor) -> Tensor:
-    """``sorted_expert_for_source_row``, refused where it is negative or falls."""
+    """``sorted_expert_for_source_row``, refused where it is negative or decreases."""
     op, rows = "npu_moe_compute_expert_tokens", sorted_expert_for_source_row
     if rows.numel() and int(rows[0]) < 0:
         raise Refusal(f"{op}: sorted_expert_for_source_row[0] must not be negative, got {int(rows[0])}")

@@ -1,8 +1,8 @@
-"""Copies of tokens, each smoothed by its expert, as int8 with a scale found in each row.
+"""Copies of tokens, times the smooth scales of their experts, quantised to int8 with a scale for each row.
 
-``scale = max|v| / 127`` and ``y = rint(v / scale)``, a true quotient. An ordinary scale, neither zero nor subnormal nor
-infinite, bounds its row's quotients by 127 and a little, so that there is nothing to saturate and no NaN to store as 0;
-where all scales are, both steps are left out. A step of its own to a compiler, for which way is gone depends on data.
+``scale = max|v| / 127`` and ``y = rint(v / scale)``, a true quotient. A normal scale, neither zero nor subnormal nor
+infinite, bounds the quotients of its row by little more than 127, so that nothing saturates and no NaN occurs. If all
+scales are normal, both cases are skipped. The function is opaque to compilers, because this choice depends on data.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def _infer(x: Tensor, token: Tensor, *_: object) -> tuple[Tensor, Tensor]:
 def quantise_smoothed_rows(
     x: Tensor, token: Tensor, expert: Tensor, smooth: Tensor, through_half: bool, fused: bool
 ) -> tuple[Tensor, Tensor]:
-    """Row i is token ``token[i]`` of ``x`` times row ``expert[i]`` of ``smooth``; with it comes its scale."""
+    """Row i is token ``token[i]`` of ``x`` times row ``expert[i]`` of ``smooth``, quantised; the scales of the rows."""
     tensors = x, token, expert, smooth
     if fused and token.size(0) > 1:
         scale = _compiled(_scales)(*tensors)
-        return _compiled(_quotients)(*tensors, scale, through_half, _are_ordinary(scale)), scale.squeeze(-1)
+        return _compiled(_quotients)(*tensors, scale, through_half, _are_normal(scale)), scale.squeeze(-1)
 
     def block(rows: slice) -> tuple[Tensor, Tensor]:
         values = _values(x, token[rows], expert[rows], smooth)
         scale = values.abs().amax(-1, keepdim=True) / 127.0
-        return _stored(values.div_(scale), through_half, _are_ordinary(scale)), scale.squeeze(-1)
+        return _stored(values.div_(scale), through_half, _are_normal(scale)), scale.squeeze(-1)
 
     y, scale = by_row_blocks(block, token.size(0), x.size(1))
     return y, scale
@@ -54,18 +54,18 @@ def _scales(*tensors: Tensor) -> Tensor:
 
 
 def _quotients(
-    x: Tensor, token: Tensor, expert: Tensor, smooth: Tensor, scale: Tensor, through_half: bool, ordinary: bool
+    x: Tensor, token: Tensor, expert: Tensor, smooth: Tensor, scale: Tensor, through_half: bool, normal: bool
 ) -> Tensor:
-    return _stored(_values(x, token, expert, smooth) / scale, through_half, ordinary)
+    return _stored(_values(x, token, expert, smooth) / scale, through_half, normal)
 
 
-def _are_ordinary(scale: Tensor) -> bool:
+def _are_normal(scale: Tensor) -> bool:
     return bool(((scale >= _SMALLEST) & (scale < torch.inf)).all())
 
 
-def _stored(quotient: Tensor, through_half: bool, ordinary: bool) -> Tensor:
+def _stored(quotient: Tensor, through_half: bool, normal: bool) -> Tensor:
     whole = round_half_away(quotient) if through_half else quotient
-    return whole.round().to(torch.int8) if ordinary else saturate(whole, INT8)
+    return whole.round().to(torch.int8) if normal else saturate(whole, INT8)
 
 
 @functools.cache

@@ -18,14 +18,14 @@ _NOT_HERE = torch.iinfo(torch.int32).max
 
 @value_check
 def expert_ids(op: str, expert_idx: Tensor, lowest: int, experts: int) -> Tensor:
-    """``expert_idx``, refused where a value is no expert."""
+    """``expert_idx``, refused where a value is not in [lowest, experts)."""
     check_range(op, "expert_idx", expert_idx, lowest, experts)
     return expert_idx
 
 
 @dataclass(frozen=True)
 class SortedPairs:
-    """``order`` are the pairs and ``experts`` their experts; those of expert e begin at ``first[e - start]``."""
+    """The sorted pairs ``order`` and their ``experts``; the pairs of expert e begin at ``first[e - start]``."""
 
     order: Tensor
     experts: Tensor
@@ -33,24 +33,24 @@ class SortedPairs:
 
     @property
     def present(self) -> Tensor:
-        """The number of pairs whose expert is in the range, as a tensor of no dimension."""
+        """The number of pairs whose expert is in the range, as a scalar tensor."""
         return self.first[-1]
 
     def counts(self) -> Tensor:
         """The number of pairs of each expert."""
         return self.first.diff()
 
-    def places(self) -> Tensor:
-        """Where each pair went, whatever its expert."""
+    def positions(self) -> Tensor:
+        """The sorted position of each pair, whatever its expert."""
         return self._at_pairs(torch.arange(self.order.size(0), device=self.order.device))
 
     def gather_index(self) -> Tensor:
-        """Where each pair went, -1 for those of other experts."""
+        """The sorted position of each pair, -1 for pairs of experts outside the range."""
         position = torch.arange(self.order.size(0), device=self.order.device)
         return self._at_pairs(torch.where(position < self.present, position, -1))
 
     def with_capacity(self, experts: int, capacity: int) -> tuple[Tensor, Tensor]:
-        """The pair in each of ``capacity`` rows of all ``experts``, -1 for none, and the row of each pair, likewise."""
+        """The pair in each row, for ``capacity`` rows per expert, and the row of each pair; -1 for none."""
         position = torch.arange(self.order.size(0), device=self.order.device)
         position_in_expert = position - self.first[self.experts]
         is_kept = position_in_expert < capacity
@@ -64,7 +64,7 @@ class SortedPairs:
 
 
 def sort_pairs(expert_idx: Tensor, start: int, end: int) -> SortedPairs:
-    """The pairs of ``expert_idx`` (tokens, K); experts from ``start`` up to ``end`` are here."""
+    """The pairs of ``expert_idx`` (tokens, K), sorted; this device holds the experts in [start, end)."""
     flat = expert_idx.reshape(-1)
     experts, order = torch.sort(torch.where(flat < start, _NOT_HERE, flat), stable=True)
     bounds = torch.arange(start, end + 1, dtype=experts.dtype, device=experts.device)
@@ -72,7 +72,7 @@ def sort_pairs(expert_idx: Tensor, start: int, end: int) -> SortedPairs:
 
 
 def only_where(kept: Tensor, rows: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-    """``rows`` and their ``scales``, zero where a row is not kept."""
+    """``rows`` and their ``scales``, set to zero where ``kept`` is False."""
     if torch.compiler.is_compiling():
         return torch.where(kept.unsqueeze(-1), rows, 0), torch.where(kept, scales, 0)
     return rows.masked_fill_(~kept.unsqueeze(-1), 0), scales.masked_fill_(~kept, 0)

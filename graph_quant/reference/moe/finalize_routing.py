@@ -1,9 +1,9 @@
-"""npu_moe_finalize_routing: what the experts made of each token, weighted and added up.
+"""npu_moe_finalize_routing: the weighted sum of the experts' rows of each token.
 
 ``out[i] = skip1[i] + skip2[i] + sum over k of scales[i, k] * (rows[index[i, k]] + bias[expert[i, k]])``, added from
-k = 0 on. bfloat16 is computed in float32 and rounded once; float32 and float16 are computed in themselves, so that
-float16 rounds after every operation. An index of -1 is a pair that was dropped. It adds nothing: the document's
-formula still adds its bias, the A2/A3 kernel does not.
+k = 0 on. bfloat16 is computed in float32 and rounded once; float32 and float16 are computed in their own dtype, so that
+float16 rounds after every operation. An index of -1 is a dropped pair, which adds nothing: the document's formula still
+adds its bias, the A2/A3 kernel does not.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _OP = "npu_moe_finalize_routing"
 
 @value_check
 def row_index(expanded_src_to_dst_row: Tensor, lowest: int, rows: int) -> Tensor:
-    """``expanded_src_to_dst_row``, refused where a value is no row."""
+    """``expanded_src_to_dst_row``, refused where a value is not a row index."""
     check_range(_OP, "expanded_src_to_dst_row", expanded_src_to_dst_row, lowest, rows)
     return expanded_src_to_dst_row
 
 
 @value_check
 def bias_index(export_for_source_row: Tensor, experts: int) -> Tensor:
-    """``export_for_source_row``, refused where a value is no expert."""
+    """``export_for_source_row``, refused where a value is not an expert."""
     check_range(_OP, "export_for_source_row", export_for_source_row, 0, experts)
     return export_for_source_row
 
@@ -44,7 +44,7 @@ def finalize_routing(
     drop_pad_mode: int | None,
     k: int | None,
 ) -> Tensor:
-    """The result for each token. Without ``scales``, ``k`` says how many rows each has."""
+    """The result for each token. Without ``scales``, ``k`` is the number of rows per token."""
     mode = drop_pad_mode or 0
     rows = expanded_permuted_rows.flatten(0, -2)
     terms = (k or 1) if scales is None else scales.size(1)

@@ -1,8 +1,8 @@
-"""npu_fused_add_topk_div: experts by sigmoid(x) + add_num, their weights by sigmoid(x) alone, all in float32.
+"""npu_fused_add_topk_div: experts chosen by sigmoid(x) + add_num and weighted by sigmoid(x), in float32.
 
-What groups lose counts as 0, which comes before a negative sum; of equal ones the first expert is taken. Weights are
-divided by their sum, from the first expert on, and then multiplied by the scale. A token takes the copy of an expert
-that its own number gives modulo the copies.
+Experts of groups that are not chosen score 0, which ranks above a negative sum; of equal scores the first expert is
+chosen. Weights are divided by their sum, added from the first expert on, and then multiplied by the scale. A token uses
+copy ``token index % copies`` of an expert.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OP = "npu_fused_add_topk_div"
 
 @value_check
 def checked_copies(mapping_num: Tensor, most: int) -> Tensor:
-    """``mapping_num``, refused where it counts copies that the table has no room for."""
+    """``mapping_num``, refused where it is above the number of copies in the table."""
     wrong = ((mapping_num < 0) | (mapping_num > most)).nonzero()
     if wrong.numel():
         index = int(wrong[0])
@@ -41,7 +41,7 @@ def fused_add_topk_div(
     scale: float,
     enable_expert_mapping: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The weights and the numbers of ``k`` experts for each token."""
+    """The weights and indices of ``k`` experts for each token."""
     gates = x.float().sigmoid()
     groups = (gates + add_num.float()).reshape(x.size(0), group_num, -1)
     kept = best_groups(groups, group_topk, n)
@@ -65,6 +65,6 @@ def fused_add_topk_div_out(
     activation_type: str | None,  # noqa: ARG001 (there is one)
     **arguments: Any,
 ) -> tuple[Tensor, Tensor]:
-    """Writes them to ``y`` and ``indices``."""
+    """Write the weights to ``y`` and the experts to ``indices``."""
     weights, experts = fused_add_topk_div(**arguments)
     return y.copy_(weights), indices.copy_(experts)

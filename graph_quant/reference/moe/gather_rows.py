@@ -1,4 +1,4 @@
-"""Rows copied by index: one step to a compiler, which would else compute a row again for every copy of it."""
+"""Rows copied by index: one opaque operator to a compiler, which would otherwise recompute a row for each copy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _step = step("gather_rows(Tensor x, Tensor index) -> Tensor", _gather, _infer)
 
 
 def gather_rows(x: Tensor, index: Tensor) -> Tensor:
-    """Row ``index[i]`` of ``x`` as row i."""
+    """A tensor whose row i is row ``index[i]`` of ``x``."""
     if torch.compiler.is_compiling():
         return _step(x, index)  # type: ignore[no-any-return]
     return _gather(x, index)

@@ -1,14 +1,13 @@
 """npu_moe_gating_top_k: the k experts of each token, and the weight of each.
 
-Scores are a sigmoid (``norm_type`` 1) or softmax (0) of the logits, in float32. Experts are chosen by score plus
-bias, the lower expert first where two are equal, and weighed by score alone: divided by the sum of the chosen ones
-plus eps (with a sigmoid, or ``renorm`` 1), times ``routed_scaling_factor``. With groups, experts come from the
-``k_group`` groups that are best by their largest value (``group_select_mode`` 0) or by the sum of their two largest
-(1).
+Scores are a sigmoid (``norm_type`` 1) or softmax (0) of the logits, in float32. Experts are chosen by score plus bias,
+the lower index first for equal values, and weighted by score alone: divided by the sum of the chosen scores plus eps
+(with a sigmoid, or ``renorm`` 1), times ``routed_scaling_factor``. With groups, experts are chosen from the ``k_group``
+groups with the largest maximum (``group_select_mode`` 0) or the largest sum of their two largest values (1).
 
-With ``input_ids`` and ``tid2eid`` a table names the experts of each token and nothing is chosen. ``out`` holds the
-scores; without ``out_flag`` the device leaves it unwritten, and it is zero here. The operator's document allows
-only ``renorm`` 0, the device also 1.
+With ``input_ids`` and ``tid2eid`` the experts of each token are looked up in a table instead. ``out`` holds the scores;
+without ``out_flag`` the device does not write it, and it is zero here. The operator's document allows only ``renorm``
+0, the device also 1.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _OP = "npu_moe_gating_top_k"
 
 @value_check
 def table_rows(input_ids: Tensor, rows: int) -> Tensor:
-    """``input_ids``, refused where a value is no row of the table."""
+    """``input_ids``, refused where a value is not a row of the table."""
     check_range(_OP, "input_ids", input_ids, 0, rows)
     return input_ids
 
 
 @value_check
 def table(tid2eid: Tensor, input_ids: Tensor, experts: int) -> Tensor:
-    """``tid2eid``, refused where a row that is used names no expert."""
+    """``tid2eid``, refused where a used row holds a value that is not an expert."""
     chosen = tid2eid[input_ids]
     is_wrong = (chosen < 0) | (chosen >= experts)
     if bool(is_wrong.any()):
@@ -62,7 +61,7 @@ def gating_top_k(
     eps: float = 1e-20,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``(y, expert_idx, out)``."""
-    # Sums of a row depend on its strides.
+    # The order of summation, and so the rounding, depends on strides.
     values = x.contiguous()
     scores = sigmoid(values) if norm_type == SIGMOID else softmax(values)
     if input_ids is not None and tid2eid is not None:
@@ -81,7 +80,7 @@ def gating_top_k(
 
 
 def _of_best_groups(preferences: Tensor, groups: int, chosen: int, select_mode: int) -> Tensor:
-    """``preferences``, minus infinity outside the best ``chosen`` groups."""
+    """``preferences``, set to minus infinity outside the best ``chosen`` groups."""
     grouped = preferences.unflatten(1, (groups, preferences.size(1) // groups))
     worth = grouped.amax(-1) if select_mode == LARGEST else grouped.topk(2).values.sum(-1)
     is_chosen = torch.zeros_like(worth, dtype=torch.bool).scatter(1, best(worth, chosen), True)
@@ -89,7 +88,7 @@ def _of_best_groups(preferences: Tensor, groups: int, chosen: int, select_mode: 
 
 
 def best(values: Tensor, k: int) -> Tensor:
-    """The places of the ``k`` largest values of each row, in falling order; of equal ones the first comes first."""
+    """Indices of the ``k`` largest values of each row, in descending order; equal values in the order of indices."""
     return torch.sort(values, dim=-1, descending=True, stable=True).indices[..., :k]
 
 

@@ -1,8 +1,8 @@
-"""The gradient of npu_moe_gating_top_k's logits, from the scores that it gave with ``out_flag``.
+"""The gradient of the logits of npu_moe_gating_top_k, from the scores that it returns with ``out_flag``.
 
 With w the weights of the chosen experts, s their scores and f ``routed_scaling_factor``, w is ``f * s`` or, with a
 sigmoid or ``renorm`` 1, ``f * s / (sum(s) + eps)``. All is computed in float32 and rounded once to the dtype of the
-gradient; the kernel is not public, so that the order of its sums is not known.
+gradient; the kernel is not public, so that its order of summation is unknown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def checked_scores(x_norm: Tensor) -> Tensor:
 
 @value_check
 def checked_experts(expert_idx: Tensor, experts: int) -> Tensor:
-    """``expert_idx``, refused where a value is no expert."""
+    """``expert_idx``, refused where a value is not an expert."""
     check_range(_OP, "expertIdx", expert_idx, 0, experts)
     return expert_idx
 
@@ -51,13 +51,13 @@ def of_logits(
     routed_scaling_factor: float,
     eps: float,
 ) -> Tensor:
-    """``gating_top_k_backward`` of scores and experts that are right."""
+    """``gating_top_k_backward`` of checked scores and experts."""
     grad, chosen = grad_y.contiguous().float() * routed_scaling_factor, expert_idx.long()
     if norm_type == SIGMOID or renorm:
         weights = x_norm.gather(1, chosen)
         total = weights.sum(1, keepdim=True) + eps
         grad = (grad - (grad * weights).sum(1, keepdim=True) / total) / total
-    # An expert may be named twice, by a table.
+    # A table may name an expert twice.
     of_scores = torch.zeros_like(x_norm).scatter_add(1, chosen, grad)
     if norm_type == SIGMOID:
         return (of_scores * x_norm * (1.0 - x_norm)).to(grad_y.dtype)

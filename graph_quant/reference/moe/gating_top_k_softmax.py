@@ -1,10 +1,9 @@
-"""npu_moe_gating_top_k_softmax and its second version: softmax over the experts, then the k best, or the k best first.
+"""npu_moe_gating_top_k_softmax and its second version: softmax over the experts and top k, in either order.
 
-Of equal experts the lower one comes first. A row that is ``finished`` gets the number of experts for every index,
-which is no expert; its weights are computed all the same. Softmax divides, in float32: ``exp(x - max) / sum``. Of
-float16 the device's general kernel rounds the softmax before it chooses, so that experts that become equal are
-chosen in their order; its kernel for up to 8 of up to 1024 experts, a multiple of 8, or of fewer than 8, rounds
-after.
+Of equal values the lower expert comes first. A ``finished`` row gets the number of experts, which is not an expert, for
+every index; its weights are still computed. Softmax divides, in float32: ``exp(x - max) / sum``. For float16 the
+device's general kernel rounds the softmax before top k, so that equal rounded values are taken in their order; its
+kernel for k up to 8 and up to 1024 experts, a multiple of 8, or fewer than 8 experts, rounds after.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _indices(chosen: Tensor, experts: int, finished: Tensor | None) -> Tensor:
 
 @kernel("MoeGatingTopKSoftmax", flops=6, exact=True)
 def gating_top_k_softmax(x: Tensor, finished: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``(y, expert_idx, row_idx)``; row_idx counts the pairs of a first choice before those of a second."""
+    """``(y, expert_idx, row_idx)``; row_idx numbers all first choices before the second ones."""
     scores = _scores(x, k)
     chosen = best(scores, k)
     rows = chosen.flatten(0, -2).size(0)

@@ -1,7 +1,7 @@
-"""_npu_group_topk: zeroes the experts of all groups but the k best of their row.
+"""_npu_group_topk: sets the scores of all experts to zero, except those of the k best groups of each row.
 
-A group's score is the sum of its n largest in float32, largest first; of equal scores the first group is the better.
-In which order a device adds more than two is its tiling's business.
+A group's score is the sum of its n largest values in float32, largest first; of equal scores the first group is better.
+The order in which a device adds more than two values depends on its tiling.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from torch import Tensor
 
 @value_check
 def checked_scores(x: Tensor) -> Tensor:
-    """``x``, refused where the kernel's own padding, the lowest finite number, would come before an expert."""
+    """``x``, refused where a value is below the kernel's padding, the lowest finite number."""
     if not bool(((x > -torch.inf) & ~x.isnan()).all()):
         raise Refusal("_npu_group_topk: the values of self must be above -inf, got -inf or nan")
     return x
 
 
 def group_topk(x: Tensor, k: int, group_num: int, n: int) -> tuple[()]:
-    """Writes zeros to ``x`` itself."""
+    """Write the zeros to ``x`` in place."""
     groups = checked_scores(x).reshape(x.size(0), group_num, -1)
     kept = best_groups(groups.float(), k, max(n, 1))
     x.copy_(groups.masked_fill(~kept, 0.0).reshape(x.shape))

@@ -1,7 +1,8 @@
-"""npu_moe_init_routing: the tokens in the order of their experts, by a row number that comes with each pair.
+"""npu_moe_init_routing: copies of the tokens for each of their experts, sorted by expert.
 
-Pairs are sorted by expert, those of one expert as they stand in ``expert_idx``. A pair's number in ``row_idx`` says its
-token, number % tokens, and where in the index it is entered. The first min(tokens, active_num) * K rows are kept.
+Pairs of token and expert are sorted by expert, those of one expert in the order of ``expert_idx``. A pair has a number
+in ``row_idx``: its token is ``number % tokens``, and its sorted position is written to the index at that number. The
+first min(tokens, active_num) * K rows are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _OP = "npu_moe_init_routing"
 
 @value_check
 def row_numbers(row_idx: Tensor) -> Tensor:
-    """``row_idx``, refused where it does not hold each number once."""
+    """``row_idx``, refused where it is not a permutation."""
     check_range(_OP, "row_idx", row_idx, 0, row_idx.numel())
     if row_idx.unique().numel() != row_idx.numel():
         raise Refusal(f"{_OP}: the values of row_idx must be different, got one twice")

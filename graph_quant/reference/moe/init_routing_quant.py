@@ -1,10 +1,10 @@
-"""npu_moe_init_routing_quant: the tokens in the order of the experts that they go to, as int8.
+"""npu_moe_init_routing_quant: copies of the tokens for each of their experts, sorted by expert and quantised to int8.
 
 Row i of the result is the token of the i-th pair of ``experts.sort_pairs``. With ``drop_pad_mode`` 1 every expert
 gets ``expert_capacity`` rows instead: pairs beyond it are dropped, rows without a pair are zero.
 
-Unlike npu_moe_init_routing_v2, given numbers quantise in float16, each step rounded, and numbers found in a row give
-quotients that every kernel cuts to float16 and rounds half away from zero. The device sorts in float32.
+Unlike in npu_moe_init_routing_v2, static quantisation computes in float16 and rounds after each operation, and dynamic
+quantisation truncates quotients to float16 and rounds half away from zero in every kernel. The device sorts in float32.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def init_routing_quant(
     expert_tokens_before_capacity_flag: bool,
     quant_mode: int,
 ) -> Results:
-    """The rows, the index, the tokens of each expert after and before dropping, and the scale of each row."""
+    """The rows, the index, the token counts of the experts after and before dropping, and the scale of each row."""
     by_expert = drop_pad_mode or expert_tokens_num_mode or (scale is not None and scale.size(0) > 1)
     ids = expert_ids("npu_moe_init_routing_quant", expert_idx, 0, expert_num if by_expert else _SORTABLE)
     pairs = sort_pairs(ids, 0, expert_num)
@@ -51,7 +51,8 @@ def init_routing_quant(
     kept = pairs.order.size(0) if active_num == 0 else torch.sym_min(active_num, pairs.order.size(0))
     token, expert = pairs.order[:kept] // expert_idx.size(1), pairs.experts[:kept]
     rows, scales = _quantised(x, token, expert, scale, offset, quant_mode)
-    return rows, pairs.places(), _counts(pairs, expert_tokens_num_mode), None, scales if quant_mode == DYNAMIC else None
+    counts = _counts(pairs, expert_tokens_num_mode)
+    return rows, pairs.positions(), counts, None, scales if quant_mode == DYNAMIC else None
 
 
 def _quantised(

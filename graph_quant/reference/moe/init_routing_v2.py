@@ -1,11 +1,11 @@
-"""npu_moe_init_routing_v2: the tokens in the order of the experts that they go to, quantised on the way if asked.
+"""npu_moe_init_routing_v2: copies of the tokens for each of their experts, sorted by expert and optionally quantised.
 
 Row i of the result is the token of the i-th pair of ``experts.sort_pairs``. With ``drop_pad_mode`` 1 every expert
 gets ``expert_capacity`` rows instead: pairs beyond it are dropped, rows without a pair are zero.
 
-What the device leaves unwritten is zero here: rows of ``expanded_x`` and ``expanded_scale`` after the last pair
+Results that the device does not write are zero here: rows of ``expanded_x`` and ``expanded_scale`` after the last pair
 whose expert is in the range, a key-value list after its last pair, ``expert_tokens_count_or_cumsum`` without its
-flag, and ``expanded_scale`` where nothing scales. The rest of a scatter index (``row_idx_type`` 1) holds the other
+flag, and ``expanded_scale`` without scales. The rest of a scatter index (``row_idx_type`` 1) holds the other
 pairs, as most of the device's kernels write it. With ``drop_pad_mode`` 1 and no quantisation the documents promise
 the scale of each row; the A2/A3 kernel writes none.
 """
@@ -44,11 +44,11 @@ def init_routing_v2(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """``(expanded_x, expanded_row_idx, expert_tokens_count_or_cumsum, expanded_scale)``."""
     if x.size(0) == 0:
-        # The device looks at neither.
+        # The device reads neither.
         scale, offset = (x.new_zeros(1) if quant_mode == STATIC else None), None
     start, end = active_expert_range or (0, expert_num)
     all_here = start == 0 and end == expert_num
-    # The kernels for all experts do not look for pairs without one; those for a part of them leave such pairs out.
+    # Kernels for all experts do not check for pairs without an expert; those for a range of experts skip such pairs.
     ids = expert_ids("npu_moe_init_routing_v2", expert_idx, 0 if all_here else -1, expert_num)
     pairs = sort_pairs(ids, start, end)
     tokens = _token_counts(pairs, start, expert_num, expert_tokens_num_type, expert_tokens_num_flag)
@@ -75,7 +75,7 @@ def init_routing_v2(
 def _present_rows(
     rows_of: Callable[[slice], tuple[Tensor, Tensor]], rows: int, present: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The first ``rows`` rows and their scales, zero from row ``present`` on."""
+    """The first ``rows`` rows and their scales; zero from row ``present`` on."""
     if present is None:
         return rows_of(slice(0, rows))
     if torch.compiler.is_compiling():
@@ -88,7 +88,7 @@ def _present_rows(
 
 
 def _token_counts(pairs: SortedPairs, start: int, experts: int, kind: int, wanted: bool) -> Tensor:
-    """The pairs of each expert: as a running sum, as counts, or as a list of (expert, count) without zeros."""
+    """The pairs of each expert: cumulative, as counts, or as (expert, count) rows of the nonempty experts."""
     counts = pairs.counts()
     if kind == KEY_VALUE:
         listed = counts.new_zeros(experts + 1, 2)

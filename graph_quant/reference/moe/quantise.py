@@ -1,4 +1,4 @@
-"""Tokens copied to the rows of their experts, as they are or as int8, by one scale for all or one found in each row."""
+"""Copies of tokens for their experts, unchanged or quantised to int8, by a static scale or by a scale for each row."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def expand(
     quant_mode: int,
     through_half: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Row i is token ``token[i]`` of ``x``, for expert ``expert[i]``; with it comes the scale of each row.
+    """Row i is token ``token[i]`` of ``x``, for expert ``expert[i]``; the second result is the scale of each row.
 
-    Quantised dynamically, ``scale`` smooths: one row of it for all, or one for each expert. Not quantised, it has one
-    number for each token that goes along. Without a scale to give, a row's is 0.
+    With dynamic quantisation ``scale`` holds smooth scales: one row for all experts, or one for each. Without
+    quantisation it is one number per token, which is copied along. Rows without a scale get 0.
     """
     if quant_mode == DYNAMIC:
         if scale is not None and scale.size(0) != 1:

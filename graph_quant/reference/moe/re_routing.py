@@ -1,8 +1,8 @@
-"""npu_moe_re_routing: tokens that came rank by rank, reordered expert by expert.
+"""npu_moe_re_routing: tokens sorted by rank, reordered by expert.
 
-``expert_token_num_per_rank[r, e]`` tokens of rank r are for expert e, and they come in this order. The results are the
-tokens with all of expert 0 first, those of one expert in the order of their ranks; their scales (zero without
-``per_token_scales``, where the device writes none); where each came from; and the tokens of each expert.
+``expert_token_num_per_rank[r, e]`` tokens of rank r are for expert e, and they arrive in this order. The results are
+the tokens with all of expert 0 first, those of one expert in the order of their ranks; their scales (zero without
+``per_token_scales``, where the device writes none); the source index of each; and the token count of each expert.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 @value_check
 def token_counts(expert_token_num_per_rank: Tensor, tokens: int) -> Tensor:
-    """``expert_token_num_per_rank``, refused where the counts are not those of the tokens."""
+    """``expert_token_num_per_rank``, refused where a count is negative or they do not add up to ``tokens``."""
     op, name = "npu_moe_re_routing", "expert_token_num_per_rank"
     counts = expert_token_num_per_rank
     if counts.numel() and int(counts.min()) < 0:
@@ -40,7 +40,7 @@ def re_routing(
     counts = token_counts(expert_token_num_per_rank, tokens.size(0))
     experts = counts.size(1)
     position = torch.arange(tokens.size(0), device=tokens.device)
-    # The pieces as they came, rank by rank, tell the expert of each token; a stable sort keeps ranks in order.
+    # The piece (rank, expert) of a token gives its expert; a stable sort keeps the order of ranks.
     piece = torch.searchsorted(counts.reshape(-1).cumsum(0), position, right=True)
     source = torch.sort(piece % experts, stable=True).indices
     scales = tokens.new_zeros(tokens.size(0), dtype=torch.float32)

@@ -1,11 +1,12 @@
 """npu_moe_token_permute_with_routing_map and npu_moe_token_unpermute_with_routing_map.
 
-The map (tokens, experts) says which experts get a token. Every token has equally many, K; then all is as in
-npu_moe_token_permute, a token's experts in ascending order, and ``probs`` (tokens, experts) goes with the rows.
+The map (tokens, experts) marks the experts of each token. Every token has the same number of experts, K; the operators
+then compute as npu_moe_token_permute does, a token's experts in ascending order, and ``probs`` (tokens, experts) is
+permuted with the rows.
 
-With ``drop_and_pad`` every expert has equally many rows, its capacity: first the tokens that the map gives it, then
-others, both in ascending order. ``sorted_indices[r]`` is the token of row r. Back, rows are multiplied in their dtype,
-and a token's rows are added in float32, from the first on.
+With ``drop_and_pad`` every expert has the same number of rows, its capacity: first the tokens that the map marks, then
+others, both in ascending order. ``sorted_indices[r]`` is the token of row r. Unpermuted, rows are multiplied in their
+dtype, and a token's rows are added in float32, from the first on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ IN, OUT = "npu_moe_token_permute_with_routing_map", "npu_moe_token_unpermute_wit
 
 @value_check
 def checked_binary(op: str, routing_map: Tensor) -> Tensor:
-    """``routing_map``, refused where a number is neither 0 nor 1."""
+    """``routing_map``, refused where a value is neither 0 nor 1."""
     check_range(op, "routing_map", routing_map.to(torch.int8), 0, 2)
     return routing_map
 
@@ -63,7 +64,7 @@ def permute_with_routing_map(
 
 
 def kept_rows(routing_map: Tensor, num_out_tokens: int | None, drop_and_pad: bool) -> int:
-    """How many rows come back: as many for each token, or for each expert."""
+    """The number of result rows: a multiple of the tokens, or with ``drop_and_pad`` of the experts."""
     multiple = routing_map.size(1 if drop_and_pad else 0)
     requested = routing_map.size(0) if num_out_tokens is None else num_out_tokens
     return requested // multiple * multiple
@@ -77,7 +78,7 @@ def permuted(
     drop_and_pad: bool,
     permute: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The results for a map that is right; ``permute`` is npu_moe_token_permute, eagerly or in a graph."""
+    """``permute_with_routing_map`` of a checked map; ``permute`` is npu_moe_token_permute, eagerly or in a graph."""
     if guard_or_false(rows == 0):
         weights = None if probs is None else probs.new_empty(0)
         return tokens.new_empty(0, tokens.size(1)), weights, tokens.new_empty(0, dtype=torch.int32)
@@ -96,7 +97,7 @@ def permuted(
 
 
 def chosen_first(choices: Tensor, count: int) -> Tensor:
-    """The first ``count`` places of each row: those that are chosen, and then others, both in ascending order."""
+    """``count`` indices for each row: first those that are marked, then others, both in ascending order."""
     return torch.sort(choices.to(torch.int8), dim=1, descending=True, stable=True).indices[:, :count]
 
 
@@ -108,7 +109,7 @@ def unpermute_with_routing_map(
     routing_map: Tensor | None,
     drop_and_pad: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The sum of each token's rows; and for the gradient the rows token by token, their tokens and their weights."""
+    """The sum of each token's rows; and for the gradient the rows sorted by token, their tokens and their weights."""
     tokens = restore_shape[0]
     positions = checked_rows(OUT, "sorted_indices", sorted_indices, tokens if drop_and_pad else 2**31)
     if routing_map is not None and probs is not None and not drop_and_pad:
@@ -117,7 +118,7 @@ def unpermute_with_routing_map(
 
 
 def first(function: Callable[..., tuple[Any, ...]]) -> Callable[..., Tensor]:
-    """``function`` with the first of its results alone."""
+    """``function`` with only the first of its results."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Tensor:
@@ -136,7 +137,7 @@ def unpermuted(
     drop_and_pad: bool,
     unpermute: Callable[[Tensor, Tensor, Tensor | None], Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """The results for indices that are right; ``unpermute`` is npu_moe_token_unpermute, eagerly or in a graph."""
+    """``unpermute_with_routing_map`` of checked indices; ``unpermute`` is npu_moe_token_unpermute, eager or lowered."""
     if drop_and_pad:
         return _unpadded(rows, positions, tokens, probs)
     k = rows.size(0) // tokens

@@ -1,8 +1,8 @@
 """The gradients of npu_moe_token_permute_with_routing_map and npu_moe_token_unpermute_with_routing_map.
 
 Without ``drop_and_pad`` they are those of npu_moe_token_permute and npu_moe_token_unpermute, the experts of a token in
-ascending order, and a probability that went nowhere has the gradient 0. With it a row's token is named, and a token's
-rows are added in float32, from the first on.
+ascending order; a probability without a row has the gradient 0. With it the index holds the token of each row, and a
+token's rows are added in float32, from the first on.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def of_tokens(
 
 
 def _at_rows(values: Tensor, token_of: Tensor, tokens: int, experts: int) -> Tensor:
-    """``values`` of padded rows, which are equally many for each expert, as (tokens, experts)."""
+    """``values`` of padded rows, the same number for each expert, as (tokens, experts)."""
     expert_of = torch.arange(values.size(0), device=values.device) // (values.size(0) // experts)
     return values.new_zeros(tokens * experts).scatter(0, token_of * experts + expert_of, values).reshape(tokens, -1)
 
@@ -101,7 +101,7 @@ def unpermute_with_routing_map_grad(
 
 @value_check
 def each_row_once(op: str, name: str, index: Tensor) -> Tensor:
-    """``index``, of numbers below its length, refused where it names a row twice: another would not be written."""
+    """``index``, with values below its length, refused where a row occurs twice: another row would not be written."""
     _, first = np.unique(index.numpy(), return_index=True)
     if len(first) < len(index):
         again = int(np.setdiff1d(np.arange(len(index)), first)[0])
@@ -118,7 +118,7 @@ def of_rows(
     probs: Tensor | None,
     drop_and_pad: bool,
 ) -> tuple[Tensor, Tensor | None]:
-    """``unpermute_with_routing_map_grad`` of what is right."""
+    """``unpermute_with_routing_map_grad`` of checked arguments."""
     grad, rows = unpermuted_tokens_grad, out_index.size(0)
     if drop_and_pad:
         token_of_row = torch.zeros_like(permuted_token_id).scatter(0, out_index.long(), permuted_token_id)

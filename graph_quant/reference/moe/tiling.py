@@ -1,4 +1,4 @@
-"""Which kernel of MoeInitRoutingV3 quantises: the one that has a row in its local memory rounds otherwise.
+"""Which kernel of MoeInitRoutingV3 quantises: one that holds a row in local memory rounds differently from the others.
 
 The sizes are those of the device's tiling on A2 and A3, where a vector core has 192 KiB.
 """
@@ -12,12 +12,12 @@ _LOCAL_BYTES = 192 * 1024
 _BLOCK_BYTES = 32
 # Pairs that one core sorts alone.
 _MOST_PAIRS = 6080
-# Bytes of local memory for each element of a row: of the kernel for few pairs, and of the one for many.
+# Bytes of local memory per element of a row: of the kernel for few pairs, and of the one for many.
 _FEW_PAIRS_BYTES, _MANY_PAIRS_BYTES = 13, 21
 
 
 def rounds_through_half(x: Tensor, pairs: int, experts: int) -> bool:
-    """Whether rows of ``x`` are quantised in pieces, which cuts quotients to float16 and rounds half away from zero."""
+    """Whether rows of ``x`` are quantised in pieces: quotients are then truncated to float16, and ties round away."""
     elements_a_block = _BLOCK_BYTES // x.element_size()
     row = _up(x.size(1), elements_a_block) * _MANY_PAIRS_BYTES
     fits = _LOCAL_BYTES - row - 2 * _BLOCK_BYTES >= 16
@@ -36,7 +36,7 @@ def _up(number: int, multiple: int) -> int:
 
 
 def round_half_away(values: Tensor) -> Tensor:
-    """``values`` cut to float16 towards zero, then rounded half away from zero."""
+    """``values`` truncated to float16, then rounded to integers with ties away from zero."""
     half = values.to(torch.float16)
     beyond = half.float().abs() > values.abs()
     cut = torch.where(beyond, (half.view(torch.int16) - 1).view(torch.float16), half).float()

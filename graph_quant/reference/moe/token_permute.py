@@ -1,9 +1,9 @@
 """npu_moe_token_permute and npu_moe_token_unpermute: tokens to the rows of their experts, and their sum back.
 
 Pair p is token p // K with its expert. Permuted, the pairs are sorted by expert, those of one expert in the order
-of their tokens, and ``sorted_indices[p]`` says where pair p went, beyond the last row too if rows were dropped.
-Unpermuted, a token is the sum of its rows, in float32, each times its probability; a pair that went beyond the last
-row, or whose probability is 0, adds nothing, whatever the row holds.
+of their tokens. ``sorted_indices[p]`` is the sorted position of pair p, also beyond the last row if rows were dropped.
+Unpermuted, a token is the sum of its rows, in float32, each times its probability. A pair beyond the last row, or with
+probability 0, adds nothing, even if its row holds NaN.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def token_permute(
 
 
 def kept_rows(pairs: int, num_out_tokens: int | None) -> int:
-    """How many rows are asked for: all without a number, so many, or all but so many."""
+    """The number of result rows: all pairs for None or 0, at most ``num_out_tokens``, or, negative, all but those."""
     requested = num_out_tokens or 0
     return torch.sym_min(requested, pairs) if requested > 0 else torch.sym_max(pairs + requested, 0)  # type: ignore[no-any-return]
 
@@ -68,7 +68,7 @@ def token_unpermute(
 
 
 def sum_rows(rows: Tensor, position_of: Tensor, probs: Tensor | None) -> Tensor:
-    """The sum over k of the rows at ``place_of[token, k]``, times ``probs[token, k]`` if given, in float32."""
+    """The sum over k of the rows at ``position_of[token, k]``, times ``probs[token, k]`` if present, in float32."""
 
     def block(part: slice) -> tuple[Tensor]:
         total = torch.zeros(position_of[part].size(0), rows.size(1), device=rows.device)
@@ -90,5 +90,5 @@ def sum_rows(rows: Tensor, position_of: Tensor, probs: Tensor | None) -> Tensor:
 def token_unpermute_for_autograd(
     permuted_tokens: Tensor, sorted_indices: Tensor, probs: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """What torch_npu's differentiable operator calls: the result, and the rows kept for the gradient."""
+    """The operator that torch_npu's autograd calls: the result, and the rows that are saved for the gradient."""
     return token_unpermute(permuted_tokens, sorted_indices, probs), permuted_tokens

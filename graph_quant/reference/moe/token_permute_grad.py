@@ -1,9 +1,8 @@
 """The gradients of npu_moe_token_permute and npu_moe_token_unpermute.
 
 A token's gradient is the sum of those of its rows, in float32. A row's gradient is that of its token, times the
-probability of the pair that it stands for, in float32 and rounded once; the gradient of a probability is the product
-of the two rows, summed in float32. A pair that was dropped gets and gives 0, and so does a row that no pair stands for,
-which the device leaves unwritten.
+probability of its pair, in float32 and rounded once; the gradient of a probability is the dot product of the two rows
+in float32. Dropped pairs, and rows without a pair, which the device does not write, have the gradient 0.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ def gradients(
     permuted_tokens: Tensor | None,
     rows: int,
 ) -> tuple[Tensor, Tensor | None]:
-    """``token_unpermute_grad`` of places that are right."""
+    """``token_unpermute_grad`` of checked indices."""
     grad, pairs, experts = grad_unpermuted_tokens, sorted_indices.size(0), 1 if probs is None else probs.size(1)
     weights = None if probs is None else probs.reshape(-1)
-    # One place more takes what was dropped.
+    # Dropped pairs go to one extra row, which is cut off.
     position = torch.clamp(sorted_indices.long(), max=rows)
     unused = torch.full_like(position[:1], pairs).expand(rows + 1)
     pair_of_row = unused.scatter(0, position, torch.arange(pairs, device=grad.device))[:rows]

@@ -1,10 +1,9 @@
-"""npu_moe_update_expert: the place of each expert chosen, and which choices are dropped.
+"""npu_moe_update_expert: maps each chosen expert to one of its replicas, and marks the choices that are kept.
 
-A row of eplb_table is how many places an expert has, then the places. One place is taken; of more, in mode 0 the one
-of this rank's share (places are given out to ranks in runs of ceil(world_size / count)), in mode 1 those by turns,
-token by token. A choice stays where its scale is at least the sum of the token's scales, in float32, times its
-threshold, and the token is active. Without scales the second result has no meaning: the device writes none, and here
-it is False.
+A row of eplb_table holds the number of replicas of an expert, then the physical expert of each. With several replicas,
+mode 0 takes the one of this rank (each replica is for ceil(world_size / count) consecutive ranks), mode 1 takes them in
+turn, token by token. A choice is kept if its scale is at least the sum of the token's scales, in float32, times its
+threshold, and the token is active. Without scales the device does not write the second result; here it is False.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OP = "npu_moe_update_expert"
 
 @value_check
 def counted(eplb_table: Tensor) -> Tensor:
-    """``eplb_table``, refused where a row counts more places than it has, or none."""
+    """``eplb_table``, refused where the number of replicas is 0 or above the width of the table."""
     counts, most = eplb_table[:, 0], eplb_table.size(1) - 1
     wrong = (counts < 1) | (counts > most)
     if bool(wrong.any()):
@@ -31,7 +30,7 @@ def counted(eplb_table: Tensor) -> Tensor:
 
 @value_check
 def chosen(expert_ids: Tensor, experts: int) -> Tensor:
-    """``expert_ids``, refused where one is no expert."""
+    """``expert_ids``, refused where a value is not an expert."""
     wrong = (expert_ids < 0) | (expert_ids >= experts)
     if bool(wrong.any()):
         token, choice = (int(index) for index in wrong.nonzero()[0])
@@ -42,7 +41,7 @@ def chosen(expert_ids: Tensor, experts: int) -> Tensor:
 
 @value_check
 def leading(active_mask: Tensor) -> Tensor:
-    """``active_mask``, refused where an active token comes after one that is not."""
+    """``active_mask``, refused where an active token follows an inactive one."""
     ahead = active_mask[1:] & ~active_mask[:-1]
     if bool(ahead.any()):
         token = int(ahead.nonzero()[0]) + 1

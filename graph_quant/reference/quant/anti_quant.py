@@ -1,7 +1,7 @@
-"""npu_anti_quant: back from integers to numbers, ``(x + offset) * scale``.
+"""npu_anti_quant: dequantisation, ``(x + offset) * scale``.
 
 Sum and product are float32, each rounded; the product is rounded once more, half to even, to the result's
-dtype. What float16 cannot hold becomes infinite.
+dtype. Values beyond the range of float16 become infinite.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from graph_quant.reference.dequantise import elements
 def anti_quant(
     x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, dst_type: Destination = FLOAT16
 ) -> torch.Tensor:
-    """The numbers that int8 ``x``, or int32 that hold int4, stand for."""
+    """int8 ``x``, or int4 packed in int32, dequantised."""
     values = elements(x)
     if offset is not None:
         values = values + offset.float()
@@ -34,7 +34,7 @@ def anti_quant_node(
     dst_type: int = 1,
     sqrt_mode: bool = False,
 ) -> torch.Tensor:
-    """int4 elements arrive as int8. ``sqrt_mode`` multiplies by the scale twice."""
+    """Compute the node; int4 elements arrive as int8. ``sqrt_mode`` would multiply by the scale twice."""
     if sqrt_mode:
         raise NotImplementedError("AscendAntiQuantV2: sqrt_mode=True has no host kernel")
     if dst_type not in _OUTPUTS:

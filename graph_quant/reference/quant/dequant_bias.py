@@ -1,4 +1,4 @@
-"""npu_dequant_bias: accumulators back to numbers, ``x * weight_scale * activation_scale + bias``.
+"""npu_dequant_bias: dequantisation of int32 accumulators, ``x * weight_scale * activation_scale + bias``.
 
 An int32 bias is added to x first, as an integer. Every step is float32, each rounded; the last rounds half to even to
 the result's dtype.
@@ -15,7 +15,7 @@ from torch import Tensor
 def dequant_bias(
     x: Tensor, weight_scale: Tensor, activation_scale: Tensor | None, bias: Tensor | None, output: Destination
 ) -> Tensor:
-    """The numbers that rows of accumulators stand for."""
+    """Rows of accumulators, dequantised."""
     if bias is not None and bias.dtype == torch.int32:
         x, bias = x + bias, None
     values = x.float() * weight_scale.float()

@@ -1,8 +1,7 @@
-"""What the two dynamic quantisations share: where the extremes are taken, and how smoothing applies.
+"""What the symmetric and the asymmetric dynamic quantisation share: the reduction to extremes, and smoothing.
 
-The mode says which elements share one scale: a row (``pertoken``), the tensor (``pertensor``), or a column
-of the last two dimensions (``perchannel``). A method turns the extremes of those elements into parameters and
-applies them.
+The mode is which elements share one scale: a row (``pertoken``), the tensor (``pertensor``), or a column of the last
+two dimensions (``perchannel``). A method computes parameters from the extremes of those elements and applies them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MODES = (PERTOKEN, PERTENSOR, PERCHANNEL)
 
 @dataclass(frozen=True)
 class Method:
-    """``parameters(largest, smallest, top, destination)`` gives what ``apply(values, *parameters)`` uses."""
+    """``parameters(largest, smallest, top, destination)`` returns the parameters of ``apply(values, *parameters)``."""
 
     op: str
     parameters: Callable[[torch.Tensor, torch.Tensor, float, Destination], Results]
@@ -37,7 +36,7 @@ def parameter_shape(shape: Sequence[int], mode: str) -> tuple[int, ...]:
 
 
 def shared_elements(x: torch.Tensor, mode: str) -> int:
-    """How many elements share one scale."""
+    """The number of elements that share one scale."""
     if mode == PERTENSOR:
         return x.numel()
     return x.size(-1 if mode == PERTOKEN else -2)
@@ -105,7 +104,7 @@ def _quantise_over(
     top: float,
     destination: Destination,
 ) -> Results:
-    """Quantises with parameters that the elements along the ``reduced`` dimensions share."""
+    """Quantise ``x`` with parameters that the elements along the ``reduced`` dimensions share."""
     values = x.float()
     if x.numel() == 0:
         kept = [1 if dim - x.dim() in reduced or dim in reduced else size for dim, size in enumerate(x.shape)]

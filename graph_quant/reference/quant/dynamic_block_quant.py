@@ -1,8 +1,8 @@
 """npu_dynamic_block_quant: int8 with a scale for every 128 columns of a row.
 
 With m the largest magnitude of a block, elements are multiplied by ``(1 / m) * 127`` and rounded to the nearest, and
-the scale is ``m * (1 / 127)``, each step in float32. min_scale is a bound from the other side: the multiplier is at
-least that, and the scale at most its reciprocal. Blocks of zeros give 0 and a scale of 0.
+the scale is ``m * (1 / 127)``, each step in float32. The multiplier is at least min_scale, and the scale at most its
+reciprocal. Blocks of zeros give 0 and a scale of 0.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def dynamic_block_quant_node(
     col_block_size: int = COLUMNS,
     dst_type_max: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """What A2 and A3 have a kernel for."""
+    """Compute the node for the attributes that A2 and A3 support."""
     if (round_mode, dst_type, row_block_size, col_block_size, dst_type_max) != ("rint", INT8.ge_attr, 1, COLUMNS, 0.0):
         raise NotImplementedError(
             f"DynamicBlockQuant: rows of {COLUMNS} to int8 alone have a host kernel, got blocks of {row_block_size} by "

@@ -1,8 +1,8 @@
-"""npu_dynamic_quant: the symmetric sibling, with a scale taken from the largest magnitude and no offset.
+"""npu_dynamic_quant: symmetric dynamic quantisation, with a scale from the largest magnitude and no offset.
 
-With v the input, multiplied by the smooth scales where they are given, and M the largest integer: ``y =
-sat(rint(v * (M / absmax)))`` and ``scale = absmax * (1/M)``, or ``1 / (M / absmax)`` with groups and where the elements
-that share a scale do not fit the device's tiles. Elements that are all zero give y = 0, scale = 0.
+With v the input, multiplied by the smooth scales if present, and M the largest integer: ``y = sat(rint(v * (M /
+absmax)))`` and ``scale = absmax * (1/M)``, or ``1 / (M / absmax)`` with groups and where the elements that share a
+scale do not fit the device's tiles. Elements that are all zero give y = 0, scale = 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _parameters(
     largest: torch.Tensor, smallest: torch.Tensor, top: float, _destination: Destination
 ) -> tuple[torch.Tensor, torch.Tensor]:
     magnitude = torch.maximum(largest.abs(), smallest.abs())
-    # Torch turns ``number / tensor`` into a reciprocal and a product, which rounds twice.
+    # torch computes ``number / tensor`` by a reciprocal and a product, which rounds twice.
     tops = torch.full_like(magnitude, top)
     return magnitude * tops.reciprocal(), tops / magnitude
 
@@ -32,7 +32,7 @@ def _apply(values: torch.Tensor, _scale: torch.Tensor, multiplier: torch.Tensor)
     return values * multiplier
 
 
-# From the tiling of the device kernel: its memory for tiles, and what an element of one row takes of it.
+# From the tiling of the device kernel: its memory for tiles, and the bytes per element of a row.
 _TILE_MEMORY = 192 * 1024 - 1024
 _BYTES, _BYTES_SMOOTHED = 13, 19
 _SHORTEST, _LONGEST, _LONGEST_SMOOTHED = 128, 16320, 12800
@@ -65,7 +65,7 @@ def dynamic_quant(
 def _spills(length: int, smoothed: bool) -> bool:
     """Whether ``length`` elements that share a scale take a kernel of A2 and A3 that stores ``1 / (M / absmax)``.
 
-    Several rows at a time are handled in lengths of whole eights, one row otherwise while two of its tiles fit.
+    The kernel processes several rows at a time if their length is a multiple of 8, else one row if two tiles of it fit.
     """
     if _SHORTEST <= length <= (_LONGEST_SMOOTHED if smoothed else _LONGEST) and length % 8 == 0:
         return False

@@ -1,8 +1,8 @@
-"""npu_dynamic_quant_asymmetric: scale and offset are taken from the extremes of the elements that share them.
+"""npu_dynamic_quant_asymmetric: dynamic quantisation with scale and offset from the smallest and the largest element.
 
-With v the input, multiplied by the smooth scales where they are given, and an integer range from low to top:
+With v the input, multiplied by the smooth scales if present, and an integer range from low to top:
 ``scale = max((max(v) - min(v)) / (top - low), 1e-12)``, ``offset = top - max(v)/scale``, not rounded, and
-``y = sat(rint(v * (1/scale) + offset))``. A constant row so keeps a finite scale; one of zeros gives y = top.
+``y = sat(rint(v * (1/scale) + offset))``. A constant row therefore has a finite scale; a row of zeros gives y = top.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def dynamic_quant_v2_node(
     quant_mode: str = "pertoken",
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Asymmetric on A2 and A3 whatever ``is_symmetrical`` says, as their kernel is; Ascend 950's heeds it."""
+    """Compute the node. The kernel of A2 and A3 ignores ``is_symmetrical``; that of Ascend 950 does not."""
     if is_symmetrical and chip.is_950():
         destination = element_destination(dst_type)
         y, scale = dynamic_quant(x, smooth_scales, group_index, destination, quant_mode, dst_type_max)

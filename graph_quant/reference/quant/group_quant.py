@@ -1,7 +1,7 @@
-"""npu_group_quant: each group of rows has its own scale a column, and one offset serves them all.
+"""npu_group_quant: static quantisation with a row of scales for each group of rows, and one offset for all.
 
-Row r of group e becomes ``sat(rint(x[r] * scale[e] + offset))``. Groups are given by where they end; an
-empty group is skipped.
+Row r of group e becomes ``sat(rint(x[r] * scale[e] + offset))``. ``group_index`` holds the end of each group; an empty
+group is skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def group_quant(
     offset: torch.Tensor | None = None,
     destination: Destination = INT8,
 ) -> torch.Tensor:
-    """Quantises ``x`` (S, H) with ``scale`` (E, H). With no element to compute, ``group_index`` is not read."""
+    """``x`` (S, H) quantised with ``scale`` (E, H). For an empty ``x``, ``group_index`` is not read."""
     if x.numel() == 0:
         return x.new_empty(destination.stored_shape(x.shape), dtype=destination.storage)
     group_index = checked_ends("npu_group_quant", group_index, x.size(0))

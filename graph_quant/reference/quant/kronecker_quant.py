@@ -1,9 +1,9 @@
-"""npu_kronecker_quant: ``p1 @ x @ p2`` of each token, quantised to int4 with a scale of its own.
+"""npu_kronecker_quant: ``p1 @ x @ p2`` of each token, quantised to int4 with a scale per token.
 
-``x @ p2`` is summed in float32 and rounded to x's dtype; ``p1 @`` that is summed in float32 and rounded to float16,
-of bfloat16 as well. With m the largest magnitude of a token, the scale is ``m * ratio / 7``, and the elements are
-multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4. Tokens of one row have
-a kernel of their own, whose scale is ``m * (ratio / 7)``, and which divides by it.
+``x @ p2`` is summed in float32 and rounded to x's dtype; the product of ``p1`` and that is summed in float32 and
+rounded to float16, also for bfloat16. With m the largest magnitude of a token, the scale is ``m * ratio / 7``, and the
+elements are multiplied by ``7 / ratio / m`` (by 7 where m is 0) in float32, rounded to float16, then to int4. Tokens of
+one row have a separate kernel, whose scale is ``m * (ratio / 7)``, and which divides by it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from graph_quant.reference.rounding import saturate
 from torch import Tensor
 
 _TOP = 7.0
-# A2 and A3 give int4 for any; TorchAir writes int32, what torch sees of it.
+# A2 and A3 produce int4 for both; TorchAir writes int32, the dtype of the torch tensor.
 _INT4_ATTRIBUTES = (INT4.ge_attr, INT32.ge_attr)
 
 
 def kronecker_quant(x: Tensor, kronecker_p1: Tensor, kronecker_p2: Tensor, ratio: float = 1.0) -> tuple[Tensor, Tensor]:
-    """int4, eight to an int32, and the scale of each token."""
+    """int4, packed eight to an int32, and the scale of each token."""
     elements, scale = flat_quant(x, kronecker_p1, kronecker_p2, clip_ratio=ratio)
     return int4.pack(elements), scale
 
@@ -36,7 +36,7 @@ def flat_quant(
     dst_dtype: int = INT4.ge_attr,
     dst_type_max: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """The int4 one to an element."""
+    """Compute the node; int4 is not packed."""
     if dst_dtype not in _INT4_ATTRIBUTES or dst_type_max:
         raise NotImplementedError(f"FlatQuant: only int4 has a host kernel, got dst_dtype {dst_dtype}")
     inner = torch.matmul(x.float(), kronecker_p2.float()).to(x.dtype)

@@ -1,4 +1,4 @@
-"""npu_quantize: one scale and zero point for the tensor, or one for each position of an axis.
+"""npu_quantize: static quantisation with a scale and zero point for the tensor, or for each position of an axis.
 
 ``div_mode=False`` multiplies, ``sat(rint(x*scale + zero_point))``; ``div_mode=True`` divides,
 ``sat(rint(x/scale + zero_point))``. The zero point is added before rounding in both.
@@ -30,7 +30,7 @@ def quantize(
     *,
     divide: bool = False,
 ) -> torch.Tensor:
-    """Quantises ``x`` with parameters of one element, or of one for each position of the axis ``along``."""
+    """``x`` quantised with parameters of one element, or of one for each position of the axis ``along``."""
     scales = along_axis(scales, x.dim(), along)
     zero_points = None if zero_points is None else along_axis(zero_points, x.dim(), along)
     if torch.compiler.is_compiling() or x.numel() == 0:
@@ -80,18 +80,18 @@ def _pick(rows: torch.Tensor, part: slice) -> torch.Tensor:
 def ascend_quant(
     x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, *, dst_type: int = 2, axis: int = -1
 ) -> torch.Tensor:
-    """``scale`` is one element, one for each position of ``axis``, or shaped to broadcast."""
+    """Compute the node; ``scale`` is one element, one for each position of ``axis``, or shaped to broadcast."""
     along = -2 if axis == -2 or (axis >= 0 and axis == x.dim() - 2) else -1
     flat = None if offset is None else offset.reshape(-1)
     return quantize(x, scale.reshape(-1), flat, along, element_destination(dst_type))
 
 
-# The attribute spells the destination as torch does.
-_SPELLED = {str(spelling): each for each in (INT8, UINT8, INT32) for spelling in each.spellings}
+# The attribute is the name of a torch dtype.
+_DESTINATIONS = {str(dtype): output for output in (INT8, UINT8, INT32) for dtype in output.spellings}
 
 
 @kernel("Quantize", flops=3, exact=True)
 def quantize_node(
     x: torch.Tensor, scales: torch.Tensor, zero_points: torch.Tensor | None = None, *, dtype: str, axis: int = 1
 ) -> torch.Tensor:
-    return quantize(x, scales, zero_points, axis, _SPELLED[dtype], divide=True)
+    return quantize(x, scales, zero_points, axis, _DESTINATIONS[dtype], divide=True)

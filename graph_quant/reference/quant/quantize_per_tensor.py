@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def quantise(x: Tensor, scale: Tensor, zero_point: Tensor, y: Tensor) -> tuple[()]:
-    """Writes the integers to ``y``."""
+    """Write the integers to ``y``."""
     quotient = (x.float() / scale.float()).half()
     if zero_point.numel():
         quotient = quotient + zero_point.half()

@@ -1,8 +1,8 @@
-"""npu_rotate_quant: rows turned in stretches by one matrix, then quantised with a scale of their own.
+"""npu_rotate_quant: rows multiplied block by block by a rotation matrix, then quantised with a scale per row.
 
-A row is cut into stretches as long as the matrix is wide; each is multiplied by it, summed in float32 and rounded to
-x's dtype. With m the largest magnitude of a row and t the largest integer, 127 or 7, elements are multiplied by
-``t / m`` and rounded half to even, whatever round_mode says; the scale is ``m * (1 / t)``.
+A row is divided into blocks as long as the matrix is wide; each is multiplied by the matrix, summed in float32 and
+rounded to x's dtype. With m the largest magnitude of a row and t the largest integer, 127 or 7, elements are multiplied
+by ``t / m`` and rounded half to even, whatever round_mode is; the scale is ``m * (1 / t)``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rotate_quant_node(
     dst_type_max: float = 0.0,
     transpose_y: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """int4 one to an element."""
+    """Compute the node; int4 is not packed."""
     destination = element_destination(y_dtype)
     if destination not in (INT8, INT4_ELEMENTS) or alpha is not None or axis not in (-1, 1):
         raise NotImplementedError("RotateQuant: only int8 and int4 of rows have a host kernel")

@@ -1,7 +1,7 @@
-"""npu_trans_quant_param: a float32 scale and offset packed into the int64 that a matmul kernel reads.
+"""npu_trans_quant_param: a float32 scale and offset packed into the int64 parameters that a matmul kernel reads.
 
-Both may be one element long, and the result is as long as the longer one. Without an offset the result has
-the scale's shape.
+Either may have one element; the result is as long as the longer one. Without an offset the result has the scale's
+shape.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def trans_quant_param(scale: torch.Tensor, offset: torch.Tensor | None = None, m
 
 
 def dequantise(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The float32 scale and the int32 offset back."""
+    """The float32 scale and the int32 offset of packed parameters."""
     return decode(params)
 
 
