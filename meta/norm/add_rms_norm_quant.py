@@ -92,10 +92,10 @@ def _check_dtypes(
     rules.dtype("scales1", scales1, (torch.float32, *halves), f" beside x1 of {x1.dtype}")
     is_bfloat16 = scales1.dtype == torch.bfloat16
     beside = f" beside scales1 of {scales1.dtype}"
-    whole = (torch.bfloat16,) if is_bfloat16 else (torch.int32,)
+    kinds = (torch.bfloat16,) if is_bfloat16 else (torch.int32,)
     if zero_points1 is not None:
-        rules.dtype("zero_points1", zero_points1, whole if is_bfloat16 else (torch.int32, torch.int8), beside)
+        rules.dtype("zero_points1", zero_points1, kinds if is_bfloat16 else (torch.int32, torch.int8), beside)
     if scales2 is not None:
         rules.dtype("scales2", scales2, (torch.bfloat16 if is_bfloat16 else torch.float32,), beside)
     if zero_points2 is not None:
-        rules.dtype("zero_points2", zero_points2, whole, beside)
+        rules.dtype("zero_points2", zero_points2, kinds, beside)

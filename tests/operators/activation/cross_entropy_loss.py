@@ -14,7 +14,7 @@ OP, BACK = "cross_entropy_loss", "cross_entropy_loss_backward"
 X, TARGET = f32(3, 5), ends(4, 0, 2, dtype=torch.int64)
 W = f32(5).abs() + 0.1
 BACKWARD = (f32(1), X.log_softmax(1), TARGET)
-# Upstream lowers it nowhere, so that it runs eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so it only runs eagerly: the allowed calls are generated below.
 WRONG = [
     bad(OP, "input", "float64", X.double(), TARGET),
     bad(OP, "input", "three dimensions", X[None], TARGET),
@@ -51,7 +51,7 @@ def _logarithms(x: torch.Tensor) -> Any:
 
 
 def _weights(target: Any, weight: torch.Tensor | None, left_out: int, classes: int) -> tuple[Any, Any]:
-    """Of all labels, and of the rows' targets."""
+    """The weights of all classes, and of the targets."""
     every = np.ones(classes) if weight is None else weight.double().numpy()
     return every, every[target] * (target != left_out)
 
@@ -87,8 +87,8 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         "ignore_index": draw(st.sampled_from([-100, 0])),
         "label_smoothing": draw(st.sampled_from([0.0, 0.1])),
     }
-    # One target at least is not left out, for a mean over nothing is no number; and it is unlikely, for a loss next to
-    # nothing has few bits left of the logarithm of a sum next to one.
+    # At least one target is not ignored, because an empty mean is NaN; and it has a low probability, because a loss
+    # close to 0 is the logarithm of a sum close to 1 and has few exact bits.
     x, target = draw(st.sampled_from([f32, f16, bf16]))(rows, classes), torch.randint(classes, (rows,))
     target[0] = 1
     x[0, 1] = x[0].min() - 1

@@ -143,7 +143,7 @@ GOLDEN: dict[str, Case] = {"dequant_swiglu_quant": (golden, (X, W, A, f32(3, 32)
 
 
 def expected(x: torch.Tensor, **options: Any) -> list[Any]:
-    """Row by row, from the text of the kernels."""
+    """Row by row, following the source of the kernels."""
     mode, left = options.get("swiglu_mode", 0), options.get("activate_left", False)
     limit, alpha, more = (
         np.float32(options.get(name, value))

@@ -43,13 +43,13 @@ ERF = (-0.3512339572e-8, 0.2645266170e-6, -0.7929488134e-5, 0.1106123840e-3, 0.6
 
 
 def exp(values: Any) -> Any:
-    """The nearest float32."""
+    """The exponential, correctly rounded to float32."""
     with np.errstate(over="ignore"):
         return np.exp(values.astype(np.float64)).astype(np.float32)
 
 
 def by_polynomial(gate: Any) -> Any:
-    """The gelu as the kernel for the error function takes it."""
+    """GELU with the kernel's polynomial for erf."""
     limited = np.minimum(gate, np.float32(5.75))
     squared, power = limited * limited, np.float32(0)
     for coefficient in ERF:
@@ -58,7 +58,7 @@ def by_polynomial(gate: Any) -> Any:
 
 
 def expected(x: torch.Tensor, dim: int, approximate: int, activate_left: bool) -> list[Any]:
-    """Step by step in float32; the gelu of float16 is rounded before the product."""
+    """Step by step in float32; the GELU of float16 is rounded before the product."""
     left, right = np.split(floats(x), 2, dim)
     gate, other = (left, right) if activate_left else (right, left)
     if approximate:

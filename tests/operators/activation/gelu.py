@@ -21,7 +21,7 @@ GOOD = [
     good("dtype_cast", "to int32", f32(3, 5), torch.int32),
     good("dtype_cast", "to float32", i8(3, 5), torch.float32),
     good("dtype_cast_backward", "from float16", f16(3, 5), torch.float32, 5),
-    good("dtype_cast_backward", "from bfloat16, not told", bf16(3, 5), torch.float16),
+    good("dtype_cast_backward", "from bfloat16, dtype omitted", bf16(3, 5), torch.float16),
 ]
 WRONG = [
     *(Call(op, "int8", (i8(3, 5),), {}, "input") for op in PLAIN),
@@ -57,7 +57,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (draw(st.sampled_from([f16, bf16, f32]))(3, draw(st.integers(1, 9))),), {}
 
 
-# Functions of float32 that are good to a few units of 2**-24 may round to the neighbour in bfloat16, 2**-8 away.
+# float32 functions with an error of a few units of 2**-24 may round to the next bfloat16, 2**-8 away.
 BOUND = 2**-8
 STATEMENTS = {
     "npu_gelu": Statement(each(lambda value: gelu(value, False)), with_data(), BOUND),

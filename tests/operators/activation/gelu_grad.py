@@ -91,7 +91,7 @@ def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 
 
 def differentiated(function: Callable[..., torch.Tensor], grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """What autograd makes of the operator's formula in float64, broadcast as the call broadcasts."""
+    """Autograd of the operator's formula in float64, with the same broadcasting."""
     upstream, point = torch.broadcast_tensors(grad.double(), x.double())
     point = point.clone().requires_grad_()
     function(point).backward(upstream)
@@ -145,8 +145,8 @@ def geglu_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (make(*half), x, activated, dim, approximate, left), {}
 
 
-# Functions of float32 that are good to a few units of 2**-24 may round to the neighbour in bfloat16, 2**-8 away; what
-# npu_geglu gave back in bfloat16 is off by half of that already.
+# float32 functions with an error of a few units of 2**-24 may round to the next bfloat16, 2**-8 away; the bfloat16
+# result of npu_geglu already has an error of half of that.
 BOUND = 2**-7
 STATEMENTS = {
     f"npu_{GELU}": Statement(expected_gelu, gelu_data(), BOUND, sample=25),

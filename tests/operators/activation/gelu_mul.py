@@ -30,7 +30,7 @@ WRONG = [
     bad(NAME, "input.size(-1)", "too wide", f16(3, 1026)),
     bad(NAME, "rows", "too many rows", torch.empty(200001, 2, dtype=torch.float16)),
 ]
-# Of which the kernel's polynomial for the normal distribution function is made, highest power first.
+# Coefficients of the kernel's polynomial for the normal CDF, highest power first.
 TERMS = (-0.3512339572e-8, 0.2645266170e-6, -0.7929488134e-5, 0.1106123840e-3, 0.6518995814e-4, -0.7266616915e-1)
 
 

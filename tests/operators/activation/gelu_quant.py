@@ -105,8 +105,8 @@ def expected(
     with np.errstate(all="ignore"):
         if quant_mode == "static":
             return [to_int8(values if input_offset is None else values + numbers(input_offset))]
-        factor = np.float32(127) / np.abs(values).max(-1, keepdims=True)
-        return [to_int8(values * factor), (np.float32(1) / factor)[..., 0]]
+        multiplier = np.float32(127) / np.abs(values).max(-1, keepdims=True)
+        return [to_int8(values * multiplier), (np.float32(1) / multiplier)[..., 0]]
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Calls of the loss of a vocabulary that is shared out over ranks, and of its gradient."""
+"""Calls of the vocabulary-parallel cross-entropy loss and its gradient."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ X, W, TARGET = f16(3, 16), f16(8, 16), ends(0, 9, 4)
 ROWS = (f32(3), f32(3).abs() + 1, f32(3))
 GRADIENT = (f32(3), f16(3, 16), f16(128, 16), ends(0, dtype=torch.uint8), ends(0, 9, 4))
 KEPT = {"logits_max": ROWS[0], "sum_exp_logits": ROWS[1]}
-# Upstream lowers none of them, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     bad(SUM, "input", "float32", X.float(), W.float(), TARGET, 0, 8),
     bad(SUM, "input", "three dimensions", X[None], W, TARGET, 0, 8),
@@ -79,7 +79,7 @@ def rounded(values: Any, like: torch.Tensor) -> Any:
 def expected_sums(
     x: torch.Tensor, weight: torch.Tensor, target: torch.Tensor, start: int, end: int, logits: bool
 ) -> list[Any]:
-    """Row by row; the products of the data are exact in float32 whatever their order."""
+    """Row by row; the matmuls of the data are exact in float32 in any order."""
     products = rounded(floats(x).astype(np.float64) @ floats(weight).T.astype(np.float64), x)
     largest = products.max(1)
     count = len(largest)

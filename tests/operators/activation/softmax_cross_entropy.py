@@ -13,7 +13,7 @@ from support.tensors import bf16, f16, f32, f64
 
 OP, BACK = "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_backward"
 X, LABELS = f16(3, 5), f16(3, 5).softmax(1)
-# Upstream lowers neither, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     bad(OP, "input", "float64", f64(3, 5), f64(3, 5)),
     bad(OP, "input", "one dimension", f16(5), f16(5)),

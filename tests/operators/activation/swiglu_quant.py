@@ -93,7 +93,7 @@ def expected(
     group_list_type: int = 0,
     dst_type: torch.dtype | None = None,
 ) -> list[Any]:
-    """Row by row, from the text of the kernels."""
+    """Row by row, following the source of the kernels."""
     rows, half = numbers(x).reshape(-1, x.size(-1)), x.size(-1) // 2
     ends_of = np.array([len(rows)]) if group_index is None else group_index.numpy()
     ends_of = np.cumsum(ends_of) if group_list_type == 1 and group_index is not None else ends_of

@@ -12,7 +12,7 @@ from support.tensors import f16, f32, i8
 
 
 def bits(mask: torch.Tensor, count: int) -> torch.Tensor:
-    """NumPy's own unpacking."""
+    """The mask unpacked by NumPy."""
     return torch.from_numpy(np.unpackbits(mask.cpu().numpy(), count=count, bitorder="little")).bool()
 
 
@@ -25,7 +25,7 @@ def test_mask_has_one_bit_per_element_padded_to_16_bytes(count: int) -> None:
 def test_share_of_dropped_elements_is_p() -> None:
     for p in (0.0, 0.1, 0.5, 0.9, 1.0):
         mask = torch_npu._npu_dropout_gen_mask(f32(1).npu(), [400, 500], p, 5, 4)
-        # Of 200,000 draws a share is off by 2^-10 at one standard deviation.
+        # The standard deviation of a share of 200,000 samples is 2^-10.
         assert abs(float(bits(mask, 200_000).double().mean()) - (1 - p)) < 2**-7 * (0 < p < 1) + 2**-40
 
 
@@ -61,20 +61,20 @@ def test_masks_follow_the_seed() -> None:
     generator = torch.npu.default_generators[0]
     generator.manual_seed(11)
     generator.set_offset(8)
-    drawn = torch_npu._npu_dropout(x, 0.5)[1]
-    assert torch.equal(drawn, torch_npu._npu_dropout_gen_mask(x, [300], 0.5, 11, 8))
+    sampled = torch_npu._npu_dropout(x, 0.5)[1]
+    assert torch.equal(sampled, torch_npu._npu_dropout_gen_mask(x, [300], 0.5, 11, 8))
     assert generator.get_offset() == 20
 
 
 def test_mask_is_sampled_without_a_tensor() -> None:
     torch.npu.manual_seed(3)
-    drawn = torch_npu.npu_dropout_gen_mask([3, 100], p=0.5, dtype=torch.float16, device=torch.device("npu"))
+    sampled = torch_npu.npu_dropout_gen_mask([3, 100], p=0.5, dtype=torch.float16, device=torch.device("npu"))
     again = torch_npu.npu_dropout_gen_mask([300], 0.5)
     torch.npu.manual_seed(3)
     expected = [torch_npu._npu_dropout(f32(300).npu(), 0.5)[1] for _ in range(2)]
-    assert torch.equal(drawn, expected[0])
+    assert torch.equal(sampled, expected[0])
     assert torch.equal(again, expected[1])
-    assert drawn.device.type == "npu"
+    assert sampled.device.type == "npu"
 
 
 def test_each_replay_samples_a_mask_without_a_tensor() -> None:

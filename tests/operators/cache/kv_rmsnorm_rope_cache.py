@@ -41,7 +41,7 @@ GOOD = [
     for op in NAMES
     for label, args, options in (
         ("slots", call(), {**PA, "is_output_kv": True}),
-        ("some tokens nowhere", call(index=slots(5, -1, 0)), {**PA, "is_output_kv": True}),
+        ("a skipped token", call(index=slots(5, -1, 0)), {**PA, "is_output_kv": True}),
         ("order of NZ", call(f16), {**NZ, "epsilon": 1e-6}),
         ("int8 latent in NZ", call(ckv=int8(3, 8, 1, 512)), {**NZ, "c_kv_scale": ROW, "is_output_kv": True}),
         (
@@ -96,7 +96,7 @@ WRONG = [
         ),
         (
             "index.size(1)",
-            "a place too many",
+            "a slot too many",
             call(batch=1, length=2, k=bf16(1, 1, 6, 64), ckv=bf16(1, 1, 6, 512), index=slots(1, 2, 3)[None]),
             {},
         ),

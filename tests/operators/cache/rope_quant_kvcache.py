@@ -140,14 +140,14 @@ def expected(*args: Any, **options: Any) -> list[Any]:
         quotients = values / floats(scale).reshape(2, 32)
         if options.get(offset) is not None:
             quotients = quotients + floats(options[offset]).reshape(2, 32)
-        whole, out = torch.from_numpy(integers(quotients, "int8")), cache.clone()
+        quantised, out = torch.from_numpy(integers(quotients, "int8")), cache.clone()
         for token in range(len(rows)):
             if options.get("cache_mode") == "page":
                 slot = int(indices[token])
                 if slot >= 0:
-                    out[slot // 8, slot % 8] = whole[token]
+                    out[slot // 8, slot % 8] = quantised[token]
             else:
-                out[token // length, int(indices[token // length]) + token % length] = whole[token]
+                out[token // length, int(indices[token // length]) + token % length] = quantised[token]
         caches.append(out)
     shape = tuple(x.shape[:-1])
     outputs = [torch.from_numpy(tensor).to(cos.dtype).reshape(*shape, -1, 32) for tensor in (q, k, v)]

@@ -25,7 +25,7 @@ def norm(make: Any = f16, k: int = 32, v: int = 64, at: Any = None) -> tuple[tor
 
 
 def nz(make: Any = f16, make_value: Any = None, deep: bool = False, at: Any = None) -> tuple[torch.Tensor, ...]:
-    """The same, in parts of 32 bytes."""
+    """The same in mode PA_NZ."""
     pairs = []
     for maker, width in ((make, 32), (make_value or make, 64)):
         c = 32 // maker(1).element_size()
@@ -91,15 +91,15 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     mode = draw(st.sampled_from(["Norm", "PA_NZ"]))
     kind = draw(st.sampled_from(sorted(MAKERS, key=str)))
     call = (norm if mode == "Norm" else nz)(MAKERS[kind])
-    drawn = [tensor(draw, tuple(like.shape), kind) for like in call[:4]]
-    return (*drawn, call[4][: mostly(draw, 3, st.just(2))]), {"cache_mode": mode}
+    tensors = [tensor(draw, tuple(like.shape), kind) for like in call[:4]]
+    return (*tensors, call[4][: mostly(draw, 3, st.just(2))]), {"cache_mode": mode}
 
 
 CALLS = {f"npu_{op}": calls() for op in NAMES}
 
 
 def expected(key: Any, value: Any, key_cache: Any, value_cache: Any, at: Any, cache_mode: str) -> list[Any]:
-    """Token by token, and in parts element by element of a part."""
+    """Token by token, in mode PA_NZ part by part."""
     results = []
     for rows, cache in ((key, key_cache), (value, value_cache)):
         out = cache.clone()

@@ -88,7 +88,7 @@ def unpacks(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 CALLS = {"npu_one_hot": classes(), "npu_sign_bits_pack": packs()}
 STATEMENTS = {
     "npu_one_hot": Statement(expected_one_hot, classes()),
-    # The exponential function and its kin in float32, then a rounding to float16.
+    # exp, log and tanh in float32, then a rounding to float16.
     "npu_mish": Statement(expected_mish, halves(), bound=2.0**-10),
     "npu_sign_bits_pack": Statement(expected_pack, packs()),
     "npu_sign_bits_unpack": Statement(expected_unpack, unpacks()),

@@ -11,7 +11,7 @@ from support.call_table import Statement, bad
 from support.tensors import bf16, ends, f16, f32, i8, small32
 
 NAN = torch.tensor([[1.0, float("nan")]])
-# Upstream lowers none of them, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     *(bad(op, "input", "int8", i8(3, 5), 1) for op in ("max.dim", "min.dim")),
     *(bad(op, "dim", "past the last", f32(3, 5), 2) for op in ("max.dim", "min.dim")),

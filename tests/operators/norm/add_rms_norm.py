@@ -1,4 +1,4 @@
-"""Calls of npu_add_rms_norm and its kin."""
+"""Calls of npu_add_rms_norm and its variants."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ CORES, ONE = 40, np.float32(1)
 
 
 def terms(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: float) -> tuple[Any, Any, Any]:
-    """What comes back: y, rstd and the sum, by the kernel for so many rows of that width."""
+    """y, rstd and the sum, by the kernel for this number of rows and width."""
     width, few = gamma.numel(), x1.numel() // gamma.numel() <= CORES
     wide = floats(x1) + floats(x2)
     x = rounded(wide, x1.dtype)
@@ -85,7 +85,7 @@ def terms(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: floa
 
 
 def of(*names: str) -> Any:
-    """The results called `names`, of one call."""
+    """The results `names` of one call."""
 
     def expected(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6) -> list[Any]:
         y, rstd, x = terms(x1, x2, gamma, epsilon)
@@ -97,7 +97,7 @@ def of(*names: str) -> Any:
 
 @st.composite
 def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Sums that their dtype cannot hold, of whole numbers and so few of them that their squares add up exactly."""
+    """Integers whose sums the dtype has to round, so few that their squares add up exactly."""
     rows, width = draw(st.sampled_from([1, 3, CORES, CORES + 1])), draw(st.sampled_from([1, 7, 128, 2000, 2001, 8705]))
     if draw(st.integers(0, 9)) == 0:
         width = 12289

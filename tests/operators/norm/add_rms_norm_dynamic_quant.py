@@ -63,7 +63,7 @@ CALLS = {f"npu_{OP}": calls()}
 
 
 def expected(x1: torch.Tensor, x2: torch.Tensor, gamma: torch.Tensor, **options: Any) -> list[Any]:
-    """Step by step in float32, summed as torch sums: the bits of integers hang on it."""
+    """Step by step in float32, with torch's order of addition, on which the integers depend."""
     wide = floats(x1) + floats(x2)
     squares = torch.from_numpy(wide * wide).sum(-1, keepdim=True).numpy()
     rstd = np.float32(1) / np.sqrt(squares * np.float32(1 / wide.shape[-1]) + np.float32(1e-6))

@@ -82,13 +82,13 @@ CALLS = {f"npu_{OP}": calls()}
 
 
 def room(scales2: Any, zero2: Any) -> int:
-    """Elements of a row that fit the kernel for no more rows than there are cores, in 192 KiB but one."""
+    """The most elements of a row for the kernel for few rows, which has 191 KiB."""
     bytes_an_element = 16 + 4 + 4 + (4 if zero2 is not None else 0)
     return 12224 if scales2 is None else (196608 - 1024) // bytes_an_element // 32 * 32
 
 
 def expected(*args: Any, **options: Any) -> list[Any]:
-    """Step by step, summed as torch sums: the bits of integers hang on it."""
+    """Step by step, with torch's order of addition, on which the integers depend."""
     x1, x2, gamma = args[:3]
     scales1, zero1, beta, scales2, zero2 = (None if tensor is None else floats(tensor) for tensor in args[3:])
     is_half, per_tensor = x1.dtype == torch.float16, args[3].numel() == 1

@@ -10,7 +10,7 @@ from support.call_table import Call, Statement
 from support.tensors import bf16, f16, f32, f64
 
 OP = "batch_norm_reduce"
-# TorchAir knows its name and says that it has no conversion: it runs eagerly alone.
+# TorchAir registers it without a converter: it only runs eagerly.
 WRONG = [
     Call(OP, "float64", (f64(2, 3, 4, 5), 1e-5), argument="input"),
     Call(OP, "three dimensions", (f32(2, 3, 4), 1e-5), argument="input"),
@@ -29,5 +29,5 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (draw(st.sampled_from([f32, f16, bf16]))(*shape), 1e-5), {}
 
 
-# Sums of forty numbers in float32, of which some cancel.
+# float32 sums of forty elements, with cancellation.
 STATEMENTS = {OP: Statement(expected, with_data(), bound=2.0**-16)}

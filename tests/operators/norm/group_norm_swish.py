@@ -13,7 +13,7 @@ from support.tensors import bf16, f16, f32, f64
 OP, BACK = "group_norm_swish", "group_norm_swish_grad"
 X, W, B = f16(2, 4, 3), f16(4), f16(4)
 M = f16(2, 2)
-# Upstream lowers neither, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     bad(OP, "input", "float64", f64(2, 4), 2, f64(4), f64(4)),
     bad(OP, "input", "one dimension", W, 2, W, B),
@@ -32,7 +32,7 @@ WRONG = [
 
 
 def normed(x: torch.Tensor, groups: int, weight: torch.Tensor, bias: torch.Tensor) -> tuple[Any, ...]:
-    """In float64, group by group: centred and scaled, that with weight and bias, mean and rstd."""
+    """The normalised values without and with weight and bias, mean and rstd, in float64."""
     values = x.double().numpy().reshape(x.size(0), groups, -1)
     mean, rstd = values.mean(-1), 1 / np.sqrt(values.var(-1) + 1e-5)
     scaled = ((values - mean[..., None]) * rstd[..., None]).reshape(x.shape)
@@ -48,7 +48,7 @@ def expected(x: Any, groups: int, weight: Any, bias: Any, eps: float, scale: flo
 def expected_gradient(
     grad: Any, x: Any, groups: int, weight: Any, bias: Any, mean: Any, rstd: Any, mask: Any, scale: float
 ) -> list[Any]:
-    """By differences: what the sum of grad * y becomes when one input is a little larger."""
+    """Finite differences of the sum of grad * y."""
     del mean, rstd, mask
     arguments = [argument.double().clone() for argument in (x, weight, bias)]
     step, gradients = 1e-5, []
@@ -76,7 +76,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @st.composite
 def gradients(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """In float32: what halves lose in mean and rstd, gradients lose over again."""
+    """float32 only: the rounding of half-precision mean and rstd would dominate the error of the gradients."""
     draw(SEEDS)
     x = f32(*draw(st.sampled_from([(2, 4, 3), (1, 4, 2, 3)])))
     groups, weight, bias = draw(st.sampled_from([1, 2])), f32(4), f32(4)
@@ -91,7 +91,7 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 CALLS = {f"npu_{OP}": calls()}
-# One rounding to bfloat16; gradients are float32's, and as exact as differences in float64 are.
+# One rounding to bfloat16; gradients are float32 and limited by finite differences in float64.
 STATEMENTS = {
     f"npu_{OP}": Statement(expected, with_data(), bound=2.0**-8),
     f"npu_{BACK}": Statement(expected_gradient, gradients(), bound=2.0**-16, sample=10),

@@ -165,7 +165,7 @@ def group_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (make(*shape), *rows, draw(st.sampled_from([1, 2, 4])), 1e-5), {}
 
 
-# The order of float32 sums may move the one rounding, to bfloat16, by a unit: 2**-7 of the result at most.
+# The order of float32 sums may change the rounding to bfloat16 by one unit: 2**-7 of the result at most.
 BOUND = 2**-7
 STATEMENTS = {
     f"npu_{ADD}": Statement(expected_add, add_data(), BOUND),

@@ -23,7 +23,7 @@ def layer(make: Any = f16, tokens: tuple[int, ...] = (2,), streams: int = 4, cha
 
 
 X, RES, OUT, POST = layer()
-# Upstream lowers neither, so that they run eagerly alone: allowed calls are those that are generated below.
+# Upstream has no lowering, so they only run eagerly: the allowed calls are generated below.
 WRONG = [
     bad(OP, "x", "float32", *layer(f32)),
     bad(OP, "x", "two dimensions", X[0], RES[0], OUT[0], POST[0]),
@@ -49,7 +49,7 @@ def expected(x: torch.Tensor, h_res: torch.Tensor, h_out: torch.Tensor, h_post: 
 
 
 def expected_gradient(grad: torch.Tensor, *inputs: torch.Tensor) -> list[Any]:
-    """In float64, by its sums."""
+    """The four sums in float64."""
     up, streams, mixed, out, post = (tensor.double().numpy() for tensor in (grad, *inputs))
     return [
         np.einsum("...ij,...jd->...id", mixed, up),

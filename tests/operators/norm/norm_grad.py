@@ -76,7 +76,7 @@ def normed(x: torch.Tensor, epsilon: float, centred: bool) -> tuple[torch.Tensor
 
 
 def expected_rms(dy: torch.Tensor, x: torch.Tensor, gamma: torch.Tensor, _: torch.Tensor) -> list[torch.Tensor]:
-    """What autograd makes of the norm itself in float64."""
+    """Autograd of the norm in float64."""
     at, weight = (tensor.double().requires_grad_() for tensor in (x, gamma))
     (normed(at, 1e-6, False)[0] * weight).backward(dy.double())
     assert at.grad is not None
@@ -103,7 +103,7 @@ def data(draw: Draw, deep: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (dy, x, gamma, rstd.float()), {}
 
 
-# Of float32 sums of 128 products that cancel, and of a rounding to bfloat16, which alone moves a result by 2**-9.
+# For float32 sums of 128 products with cancellation, and a rounding to bfloat16, which changes a result by 2**-9.
 BOUND = 2**-7
 STATEMENTS = {
     f"npu_{RMS}": Statement(expected_rms, data(False), BOUND, sample=25),

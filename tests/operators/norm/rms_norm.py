@@ -62,7 +62,7 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def statement(gemma: bool) -> Any:
-    """In float64 up to the one rounding at the end."""
+    """In float64, rounded once at the end."""
 
     def expected(x: torch.Tensor, gamma: torch.Tensor, epsilon: float = 1e-6) -> tuple[torch.Tensor, np.ndarray]:  # type: ignore[type-arg]
         wide, axes = floats(x).astype(np.float64), tuple(range(-gamma.dim(), 0))
@@ -82,8 +82,8 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return (make(rows, width) * scale, make(width), epsilon), {}
 
 
-# A float32 sum of 128 squares is off by 64 units of 2**-24 at most. Two numbers so near to each other can stand on
-# both sides of a rounding to bfloat16, and come out a unit apart: 2**-7 of a number just above a power of two.
+# A float32 sum of 128 squares is off by 64 units of 2**-24 at most. Two values that close can be on
+# both sides of a rounding boundary of bfloat16 and differ by one unit: 2**-7 of a value just above a power of two.
 STATEMENTS = {
     "npu_rms_norm": Statement(statement(False), with_data(), bound=2**-7),
     "npu_gemma_rms_norm": Statement(statement(True), with_data(), bound=2**-7),

@@ -16,7 +16,7 @@ OP = "rms_norm_quant"
 
 
 def call(make: Any = f16, *shape: int) -> tuple[torch.Tensor, ...]:
-    """Arguments of an allowed call on x of a shape."""
+    """Arguments of an allowed call for a shape of x."""
     width = shape[-1]
     return make(*shape), make(width), make(width), make(1), i8(1)
 
@@ -64,7 +64,7 @@ CALLS = {f"npu_{OP}": calls()}
 
 
 def expected(*args: Any, dst_dtype: Any) -> Any:
-    """Step by step in float32, summed as torch sums: the bits of integers hang on it; float16 before the integer."""
+    """Step by step in float32, with torch's order of addition, then rounded to float16 and to the integer."""
     x, gamma, beta, scale, offset = (floats(tensor) for tensor in args[:5])
     squares = torch.from_numpy(x * x).sum(-1, keepdim=True).numpy()
     rstd = np.float32(1) / np.sqrt(squares * np.float32(1 / x.shape[-1]) + np.float32(args[5]))

@@ -1,4 +1,4 @@
-"""ATB's norm with integers, by the name that torch_npu gives it, against a statement in NumPy."""
+"""ATB's quantised RMS norm compared with a statement in NumPy."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from support.tensors import bf16, f16, f32, i8
 
 @pytest.mark.parametrize("make", [f16, bf16])
 @pytest.mark.parametrize("shape", [(3, 2, 32), (2, 8208)])
-def test_the_norm_is_rounded_to_half_precision_before_it_is_an_integer(make: Any, shape: tuple[int, ...]) -> None:
+def test_norm_is_rounded_to_float16_before_the_integer(make: Any, shape: tuple[int, ...]) -> None:
     width = shape[-1]
-    # Of integers the sum of squares is the same in any order of additions.
+    # The sum of squares of integers is exact in any order.
     x, gamma, beta, scale, offset = make(*shape).round(), make(1, width), make(1, width), make(1).abs() + 0.01, i8(1)
     output = torch.zeros(shape, dtype=torch.int8).npu()
     inputs = [tensor.npu() for tensor in (x, gamma, beta, scale, offset)]
