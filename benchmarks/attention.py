@@ -1,6 +1,6 @@
-"""Decoding attention, 32 heads over a cache of 4096 tokens, against torch's own on the same data.
+"""Decoding attention, 32 heads over a cache of 4096 tokens, relative to torch's own on the same data.
 
-Each figure is a ratio of the least times taken alternately in one run.
+Each figure is a ratio of minimum times, measured alternately in one run.
 
     python benchmarks/run.py attention
 """
@@ -17,12 +17,12 @@ import torch_npu
 
 HEADS, TOKENS, WIDTH, BLOCK = 32, 4096, 128, 128
 ROUNDS = 7
-# Times torch's scaled_dot_product_attention.
+# Bounds, as multiples of torch's scaled_dot_product_attention.
 BARS = {"contiguous": 2, "in blocks": 3}
 
 
 def measure() -> dict[str, Any]:
-    """Return the ratios for both half types, with the bars they are held against."""
+    """Return the ratios for both half-precision dtypes, with their bounds."""
     return {str(dtype).removeprefix("torch."): _ratios(dtype) for dtype in (torch.float16, torch.bfloat16)}
 
 
@@ -50,7 +50,7 @@ def _contiguous(*tensors: torch.Tensor) -> Callable[[], object]:
 
 
 def _in_blocks(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Callable[[], object]:
-    """The same tokens, their blocks in an order of chance."""
+    """Return the call on the same tokens in a paged cache with shuffled blocks."""
     order = torch.randperm(TOKENS // BLOCK)
     caches = []
     for tensor in (key, value):

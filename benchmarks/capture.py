@@ -1,4 +1,4 @@
-"""Captured graphs: what a replay costs beside the same kernels in a plain loop, and beside eager execution."""
+"""Captured graphs: the cost of a replay relative to the same kernels in a loop, and to eager execution."""
 
 import gc
 import os
@@ -21,7 +21,7 @@ def measure() -> dict[str, Any]:
 
 
 def chain_cost(rounds: int = 60) -> dict[str, float]:
-    """Time a replay, the same kernels on prepared CPU tensors, and the same calls eagerly, in turn."""
+    """Time a replay, the same kernels on prepared CPU tensors, and the same eager calls, alternately."""
     x = torch.rand(8, 8, device="npu")
     graph = torch.npu.NPUGraph()  # type: ignore[attr-defined]
     with torch.npu.graph(graph):  # type: ignore[attr-defined]
@@ -58,7 +58,7 @@ def _chain(x: Tensor) -> Tensor:
 
 
 def _prepared(x: Tensor) -> list[Callable[[], Any]]:
-    """The calls of the chain as one would write them for speed: every argument and result is there already."""
+    """Return the fastest form of the chain: all arguments and results are allocated beforehand."""
     from functools import partial
 
     aten = torch.ops.aten
@@ -87,7 +87,7 @@ def _in_turn(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, floa
 
 
 def memory_growth(replays: int = 1000) -> dict[str, float]:
-    """Replay a graph that allocates while it is captured: neither the process nor the device may grow."""
+    """Replay a graph that allocates during capture: neither process nor device memory may grow."""
     x = torch.rand(256, 256, device="npu")
     graph = torch.npu.NPUGraph()  # type: ignore[attr-defined]
     with torch.npu.graph(graph):  # type: ignore[attr-defined]

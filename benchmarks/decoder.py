@@ -1,13 +1,13 @@
-"""A quantised decoder layer beside the same layer in bfloat16 on the CPU, and experts beside more experts or rows.
+"""A quantised decoder layer relative to bfloat16 on the CPU, and experts relative to more experts or rows.
 
 The layer is Llama's, of hidden size 2048 and 5632 inside, in W8A8 scaled by token; its graph runs on the host through
 Inductor, and the layer in bfloat16 is compiled by Inductor as well. Where torchao is installed, its int8 linears scaled
-by token are measured in the same layer. What the processor allows stands beside it ("most possible"): the layer in
-bfloat16 with all but its products as they are, and these as fast as int8 is multiplied where every operand lies in a
-cache, with nothing quantised or rescaled; and how much of that speed the products of the layer reach.
+by token are measured in the same layer. "most possible" is the limit of the
+processor: the bfloat16 layer with its products at the peak speed of int8 on cached operands, without quantisation or
+rescaling; and the fraction of that speed which the layer's products reach.
 
-Experts are called eagerly. What they do grows with the rows: with eight times as many experts, each with an eighth of
-the rows, there is as much to multiply, and more matrices to read.
+Experts are called eagerly. Their work depends on the number of rows: with eight times as many experts and an eighth of
+the rows each, the multiplications are the same, and more weights are read.
 
     python benchmarks/run.py decoder
 """
@@ -33,7 +33,7 @@ from engine import _alternating, _compiled
 CONFIG = LlamaConfig(
     hidden_size=2048, intermediate_size=5632, num_attention_heads=16, num_key_value_heads=16, attn_implementation="sdpa"
 )
-# Rows that stay in a core's own cache, and so many products of each with a column that storing results does not count.
+# Rows fit a core's cache, and k is large enough that storing results does not count.
 PEAK = 48, 8192, 8192
 
 
@@ -51,14 +51,14 @@ class Layer(nn.Module):
 
 def measure() -> dict[str, Any]:
     """All figures."""
-    # A token takes so little time that its least needs more rounds to show.
+    # One token is so fast that its minimum needs more rounds.
     rounds = {1: 60, 128: 10}
     return {"experts": experts(), "layer": {f"{tokens} tokens": layer(tokens, rounds[tokens]) for tokens in rounds}}
 
 
 @torch.no_grad()
 def layer(tokens: int, rounds: int) -> dict[str, Any]:
-    """How many times as fast the quantised layer is."""
+    """Return the speedup of the quantised layer."""
     torch.manual_seed(0)
     plain = Layer().bfloat16().eval()
     quantised = copy.deepcopy(plain)
@@ -87,7 +87,7 @@ def layer(tokens: int, rounds: int) -> dict[str, Any]:
 
 
 def _products(plain: nn.Module, tokens: int) -> dict[str, Callable[[], object]]:
-    """The products of the layer alone, in bfloat16 and in int8, and one of int8 that waits for no memory."""
+    """Time only the layer's products in bfloat16 and int8, and an int8 product on cached operands."""
     weights = [module.weight for module in plain.modules() if isinstance(module, nn.Linear)]
     integers = [torch.randint(-128, 128, matrix.shape, dtype=torch.int8) for matrix in weights]
 
@@ -125,7 +125,7 @@ def _by_torchao(model: nn.Module) -> nn.Module:
 
 
 class Experts(nn.Module):
-    """As many gated experts as asked for."""
+    """Gated experts."""
 
     def __init__(self, experts: int) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Reading large dumps: the inspect command against text_format alone on the same file, and the growth of its memory.
+"""Reading large dumps: the inspect command relative to text_format on the same file, and its memory growth.
 
-The dump is the block of the tests, stacked to the asked number of nodes. Times are wall times and memory peaks of
-fresh processes, taken one after the other in one run.
+The dump is the block of the tests, repeated up to the requested number of nodes. Times are wall times,
+memory is the peak of a new process; both are measured in sequence in one run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def stacked(nodes: int) -> Any:
-    """The block again and again, each one fed by the one before."""
+    """Return the block repeated as a chain."""
     block = dumps.load(BLOCK)
     graph = new_graph("stacked")
     layer = 0
@@ -56,7 +56,7 @@ def stacked(nodes: int) -> Any:
 
 
 def timed(code: str, path: Path) -> tuple[float, float]:
-    """Seconds and peak MiB of a fresh process."""
+    """Return seconds and peak MiB of a new process."""
     ran = subprocess.run(
         [sys.executable, "-c", f"import time\n{code}{_REPORT}", path], capture_output=True, text=True, check=True
     )
@@ -65,7 +65,7 @@ def timed(code: str, path: Path) -> tuple[float, float]:
 
 
 def measure(nodes: int = 100_000) -> dict[str, dict[str, float]]:
-    """Figures at the whole number of nodes and at half of it, and how memory grows from one to the other."""
+    """Return figures for all nodes and for half of them, and the growth of memory."""
     rows: dict[str, dict[str, float]] = {}
     peaks = []
     with tempfile.TemporaryDirectory() as folder:

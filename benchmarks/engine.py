@@ -1,4 +1,4 @@
-"""The engine: operators against the memory traffic they need, imports against lowering, and the cost of a call.
+"""The engine: operators relative to their memory traffic, imports relative to lowering, and the cost of a call.
 
 Every figure is a ratio, or a difference, of times taken alternately in one run. The limit of an operator is a copy
 with the same traffic: as many bytes read and written as the operator reads and writes.
@@ -33,7 +33,7 @@ OPERATORS: dict[str, Function] = {
     "dynamic_asymmetric int8": lambda x, *_: torch_npu.npu_dynamic_quant_asymmetric(x),
     "dynamic_asymmetric int4": lambda x, *_: torch_npu.npu_dynamic_quant_asymmetric(x, dst_type=INT4),
 }
-# Times the limit: inductor, eager.
+# Bounds as multiples of the limit: inductor, eager.
 BARS = {
     "group_quant int8": (5, 25),
     "group_quant int4": (10, 60),
@@ -45,7 +45,7 @@ BARS = {
 
 
 def measure() -> dict[str, Any]:
-    """Return all figures, with the bars they are held against."""
+    """Return all figures, with their bounds."""
     return {
         "operators": operator_costs(),
         "quant_matmul": matmul_cost(),
@@ -55,7 +55,7 @@ def measure() -> dict[str, Any]:
 
 
 def _alternating(functions: dict[str, Callable[[], object]], rounds: int, repeat: int = 1) -> dict[str, float]:
-    """The least seconds of each: what else the machine does only adds. Rounds alternate, so that all see the same.
+    """Return the minimum seconds of each function; rounds alternate, so that all see the same machine load.
 
     One thread is timed by what the processor gave it, which does not count the turns of others.
     """
@@ -89,7 +89,7 @@ def _traffic(values: Any) -> int:
 
 
 def _naive(name: str, x: torch.Tensor, scale: torch.Tensor, ends: torch.Tensor) -> Callable[[], object]:
-    """The operator as a line of eager torch a step, the way a test would state it."""
+    """Return the operator in plain eager torch, one step for each line."""
     low, high = (-8, 7) if name.endswith("int4") else (-128, 127)
 
     def stored(values: torch.Tensor) -> torch.Tensor:
@@ -201,7 +201,7 @@ def _lower(size: int) -> tuple[float, Any]:
 
 
 def call_cost(rounds: int = 200) -> dict[str, dict[str, float]]:
-    """What a call of a compiled one-operator graph costs more than the reference function alone.
+    """Return the overhead of a compiled one-operator graph over its reference function.
 
     The whole call goes through Dynamo, AOTAutograd and TorchAir; the executor's own share is what the host adds.
     """
@@ -242,7 +242,7 @@ def _call_figures(operator: Function, reference: Function, inputs: tuple[Any, ..
 
 
 def _executor_alone(compiled: Function, inputs: tuple[Any, ...]) -> Callable[[], object]:
-    """The call that TorchAir makes of the executor, to be made again without what is around it."""
+    """Return TorchAir's call of the executor, to repeat it in isolation."""
     calls: list[functools.partial[Any]] = []
     run = HostGraph.run
 

@@ -1,6 +1,6 @@
-"""What experts cost: npu_grouped_matmul beside its products one by one, npu_dequant_swiglu_quant beside a copy.
+"""Experts: npu_grouped_matmul relative to single products, npu_dequant_swiglu_quant relative to a copy.
 
-Times are taken in turn in one run, the best of a few rounds, and count only as their ratio. Limits: 1.3 for the
+Times are measured alternately in one run, the best of a few rounds, and reported as ratios. Limits: 1.3 for the
 products; 30 and, compiled by Inductor, 8 for the copy of what is read and written.
 """
 

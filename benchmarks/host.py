@@ -1,4 +1,4 @@
-"""The host NPU: what it adds to an import, and to an eager operator. Ratios and differences within one run."""
+"""The host NPU: its overhead of an import and of an eager operator, as ratios and differences within one run."""
 
 import py_compile
 import shutil

@@ -1,8 +1,8 @@
-"""GE nodes and compile time of the operators, beside those of torch_npu's own lowering, in one run.
+"""GE nodes and compile time of the operators, relative to torch_npu's own lowering, in one run.
 
-Each operator is called many times in one graph, on sizes that are symbols, and compiled in turn by this project and
-by upstream. Times are the best of a few rounds and count only as their ratio. The time is that of torch.compile up
-to a GE graph that could be loaded; running it is no part of it.
+Each operator is called many times in one graph with symbolic sizes, compiled alternately by this project and by
+upstream. Times are the best of a few rounds and reported as ratios. They include torch.compile up to a loadable GE
+graph, not its execution.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class GraphIsBuiltError(Exception):
 
 
 def compile_once(function: Callable[..., Any], args: tuple[torch.Tensor, ...], calls: int) -> tuple[float, int]:
-    """Seconds of processor time to a GE graph of `calls` calls, and its nodes without inputs and output."""
+    """Return CPU seconds to compile a graph of `calls` calls, and its nodes without inputs and output."""
     graphs: list[Any] = []
 
     def stop(graph: GeConcreteGraph, *_args: Any, **_kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""The routing of mixtures of experts against a copy with the same traffic, by both engines.
+"""MoE routing relative to a copy with the same memory traffic, by both engines.
 
 python benchmarks/run.py moe
 """
@@ -15,7 +15,7 @@ import torch_npu
 from engine import _alternating, _compiled, _copy_of, _traffic
 
 K, EXPERTS, WIDTH = 8, 64, 4096
-# For rows of 28 MB: beyond the caches, and not so large that every allocation is a new mapping.
+# Rows of 28 MB exceed the caches, and are too small for a new mapping at every allocation.
 TOKENS, TOKENS_INT8 = 448, 896
 INDUCTOR_BAR, EAGER_BAR = 8, 30
 
@@ -37,7 +37,7 @@ def combine(rows: torch.Tensor, skip: torch.Tensor, scales: torch.Tensor, order:
 
 
 def measure() -> dict[str, Any]:
-    """Return all figures, with the bars they are held against."""
+    """Return all figures, with their bounds."""
     torch.manual_seed(0)
     x, rows = torch.randn(TOKENS_INT8, WIDTH).bfloat16(), torch.randn(TOKENS * K, WIDTH).bfloat16()
     expert_idx = torch.randint(EXPERTS, (TOKENS_INT8, K), dtype=torch.int32)

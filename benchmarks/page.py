@@ -1,7 +1,7 @@
-"""The page of a large graph in a real Chromium: how soon it is painted, and how smoothly it is dragged.
+"""The page of a large graph in Chromium: time to the first paint, and frame rate while dragging.
 
-The graph is the block of the tests, stacked to the asked number of nodes; groups are closed, then all are open, with
-the nodes that compute shapes too, seen at several zooms. Bars: two seconds to the first paint, sixty frames a second.
+The graph is the block of the tests, repeated up to the requested number of nodes; groups are closed, then all open with
+shape nodes, at several zoom levels. Bounds: two seconds to the first paint, sixty frames a second.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ const [pane] = graphQuant.panes, start = performance.now();
 pane.shapes = true; pane.openAll(true);
 return Math.round(performance.now() - start);
 """
-# Moves the pointer once in each frame, as a hand would, and looks at when frames come and how long one takes to draw.
+# Moves the pointer once for each frame, and measures frame intervals and drawing times.
 _DRAG = """
 const [frames, zoom, done] = arguments, [pane] = graphQuant.panes, {canvas, view} = pane, draw = pane.draw.bind(pane);
 if (zoom) { view.zoom = zoom; view.x = canvas.clientWidth / 2 - zoom * pane.scene.bounds.right / 2; view.y = -zoom * pane.scene.bounds.bottom / 2; }

@@ -1,9 +1,9 @@
 """A decode step with the passes over its graph and without them, by both engines, in one run.
 
-The model is a quantised Llama of four layers as transformers has it, with a StaticCache; the step is one token. What
-compiling it takes stands beside: the processor's time, of compilers that Inductor starts as well, nothing found in a
-cache. For Inductor the calls that its code makes are counted, kernels of its own and operators: it drops needless
-constants, shapes and casts by itself, but no copy that an operator is given.
+The model is a quantised Llama of four layers as transformers has it, with a StaticCache; the step is one token. The
+compile time is CPU time, including compilers that Inductor starts, with an empty cache. For Inductor the calls in its
+code are counted, both kernels and operators: it removes redundant constants, shapes and casts itself, but not copies
+that are inputs of operators.
 
     python benchmarks/run.py passes
 """
@@ -46,7 +46,7 @@ _RUNS = re.compile(r"^\s+(?:\w+ = )?(?:cpp_fused\w*|extern_kernels\.\w+|torch\.o
 
 @torch.no_grad()
 def measure(rounds: int = 15, repeat: int = 5) -> dict[str, Any]:
-    """How many times as fast a step is with the passes, the nodes of both graphs, and what compiling takes."""
+    """Return the speedup of a step by the passes, the nodes of both graphs, and compile times."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(CONFIG, dtype=torch.bfloat16).eval().npu()
     quantize_(model, DynamicW8A8(), lambda _, name: name != "lm_head")
@@ -85,7 +85,7 @@ def _decoding(model: Any) -> Step:
 
 
 def _compile(step: Step, engine: str, chosen: str) -> tuple[float, int, int]:
-    """Seconds of the processor for the first call of a step, nodes of its graph, and calls in Inductor's code."""
+    """Return CPU seconds of the first call of a step, nodes of its graph, and calls in Inductor's code."""
     node_counts: list[int] = []
     load = HostGraph.load
 
@@ -95,7 +95,7 @@ def _compile(step: Step, engine: str, chosen: str) -> tuple[float, int, int]:
 
     HostGraph.load = noting  # type: ignore[method-assign]
     try:
-        # Compilers that this process waits for itself are counted among its children.
+        # Compilers that this process waits for count as its children.
         with use(engine), passes.use(chosen), fresh_cache(), config.patch(compile_threads=1):
             start = _processor()
             _, codes = run_and_get_code(step)

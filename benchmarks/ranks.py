@@ -1,4 +1,4 @@
-"""Two ranks: an all-reduce on npu tensors beside Gloo's on CPU tensors, in turn, in one run."""
+"""Two ranks: an all-reduce on npu tensors relative to Gloo's on CPU tensors, alternately in one run."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def measure() -> dict[str, Any]:
 
 
 def figures() -> dict[str, Any]:
-    """Time both in turn; a tenth is faster than the times given, which others on the machine disturb less."""
+    """Time both alternately; the reported times are the first decile, which machine load disturbs less."""
     gloo = dist.new_group(backend="gloo")
     rows = {}
     for name, elements in SIZES.items():

@@ -1,6 +1,6 @@
-"""What the model examples share: a decoder of transformers with random weights, quantised, compiled and checked.
+"""Shared by the model examples: a transformers decoder with random weights, quantised, compiled and checked.
 
-The model is compiled as it is: one GE graph serves prompts of every length, another the single tokens that follow.
+The model is compiled unchanged: one GE graph runs prompts of every length, another the decode steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INTEGERS = (3, 7, 28)  # int8, int32 that holds int4, and int4 in GE's descripti
 
 @dataclass
 class Run:
-    """One prompt length: whether prefill and the decode step after it are equal to eager mode, bit for bit."""
+    """One prompt length: whether prefill and decode step are bitwise equal to eager mode."""
 
     length: int
     prefill_equal: bool
@@ -52,7 +52,7 @@ class Run:
 
 @dataclass
 class Report:
-    """What happened to a model."""
+    """The results of one model."""
 
     name: str
     graphs: int = 0
@@ -67,7 +67,7 @@ class Report:
 
     @property
     def recompiles(self) -> int:
-        """Graphs beyond the one of prompts and the one of single tokens."""
+        """Graphs beyond the two for prompts and decode steps."""
         return self.graphs - 2
 
     @property
@@ -92,7 +92,7 @@ def make_cache(model: Any) -> StaticCache:
 
 
 def step(model: Any, tokens: Tensor, cache: StaticCache) -> Tensor:
-    """The logits of ``tokens`` (1, new), which follow what the cache holds and are added to it."""
+    """Return the logits of ``tokens`` (1, new), and append them to the cache."""
     return model(input_ids=tokens, past_key_values=cache).logits  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The whole story in under a minute: lower each operator, run it on this machine, check the bits, look at the graphs.
+"""A demo in under a minute: lower each operator, run it on this machine, check the bits, look at the graphs.
 
 python examples/demo.py [--out FOLDER]
 """
@@ -65,7 +65,7 @@ LOWERINGS = (
 
 
 def main() -> int:
-    """Tell it."""
+    """Run the demo."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--out", type=Path, default=Path("out/demo"), help="where dumps and pages go (default: out/demo)"
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def show_device(console: Console) -> None:
-    """Show that the device is there and computes."""
+    """Show the device and a computation on it."""
     device = torch.npu.get_device_name(0)
     console.print(f"[bold]torch {torch.__version__}, torch_npu {torch_npu.__version__}, device npu:0 ({device})[/]")
     console.print("  >>> x = torch.randn(2, 3).half().npu(); x @ x.t()")
@@ -148,7 +148,7 @@ def lower(lowering: Lowering, dynamic: bool, out: Path, stem: str) -> tuple[int 
 
 
 def kind(dynamic: bool) -> str:
-    """Name a way of compiling."""
+    """Return the name of a compilation mode."""
     return "dynamic" if dynamic else "static"
 
 
@@ -158,7 +158,7 @@ def flatten(results: Any) -> list[torch.Tensor]:
 
 
 def show_dumps(console: Console, out: Path) -> None:
-    """Read one of the dumps in the ways that the command offers."""
+    """Show one of the dumps with the commands of graph-quant."""
     from graph_quant.cli import main as command
 
     ours = str(out / "group_quant-int4-dynamic.pbtxt")

@@ -1,15 +1,14 @@
 """A decoder as deployments write it: quantised from norm to experts, on fused operators and a paged int8 cache.
 
-Norms come out as int8 (npu_rms_norm_quant, npu_add_rms_norm_quant), linears are int8 (npu_quant_matmul), positions are
-embedded (npu_mrope), keys and values are quantised and written to their slots (npu_quantize, npu_scatter_pa_kv_cache),
-attention reads them there (npu_fused_infer_attention_score), experts are chosen, routed, multiplied and added up in
+Norms return int8 (npu_rms_norm_quant, npu_add_rms_norm_quant), linears are int8 (npu_quant_matmul), npu_mrope applies
+rotary embeddings, keys and values are quantised and written to their slots (npu_quantize, npu_scatter_pa_kv_cache),
+attention reads them there (npu_fused_infer_attention_score), experts are chosen, routed, multiplied and combined in
 int8 (npu_moe_*, npu_grouped_matmul, npu_dequant_swiglu_quant). Prefill and decode are one graph each, for every length.
 
-Beside it stands the same model in plain torch. Up to the first attention every step is exact, so that the first
-layer's cache must be equal to the bit. Attention rounds its weights to bfloat16, 2**-8 of each, and what follows may
-then fall on the other side of a rounding: a step of an int8 scale is 1/127 of the largest, and four such roundings
-follow in a layer. Logits must be within BOUND of the largest, but for tokens whose gate is nearly tied: there it may
-take another expert.
+The results are compared with the same model in plain torch. Up to the first attention every step is exact, so the
+first layer's cache must be bitwise equal. Attention rounds its weights to bfloat16, an error of 2**-8, which may change
+the rounding of later int8 values: a step is 1/127 of the largest value, and a layer rounds four times. Logits must be
+within BOUND of the largest, except for tokens whose gate is nearly tied and may choose another expert.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def _moved(value: Any, device: str) -> Any:
 
 
 def make_weights() -> Weights:
-    """Random ones."""
+    """Return random weights."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -116,7 +115,7 @@ def make_cache(device: str) -> Cache:
 
 
 def prefill_attention(q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:
-    """A prompt over itself."""
+    """Attention of a prompt over itself."""
     tokens, mask = q.size(0), CAUSAL.to(q.device)
     heads = (x.unflatten(-1, (-1, CHANNELS)) for x in (q, k, v))
     out, _ = torch_npu.npu_fused_infer_attention_score(
@@ -134,7 +133,7 @@ def prefill_attention(q: Tensor, k: Tensor, v: Tensor, *_: Tensor) -> Tensor:
 
 
 def decode_attention(length: int, table: Tensor) -> Attend:
-    """One token over the ``length`` that its pages hold."""
+    """Attention of one token over the ``length`` tokens in its pages."""
 
     def attend(q: Tensor, _k: Tensor, _v: Tensor, key_cache: Tensor, value_cache: Tensor, kv_scale: Tensor) -> Tensor:
         out, _ = torch_npu.npu_fused_infer_attention_score(
@@ -157,7 +156,7 @@ def decode_attention(length: int, table: Tensor) -> Attend:
 
 
 def experts(layer: Layer, x: Tensor) -> Tensor:
-    """What the chosen experts make of each token."""
+    """Return the combined result of the chosen experts for each token."""
     scores, chosen, _ = torch_npu.npu_moe_gating_top_k_softmax(x.float() @ layer.gate, k=CHOSEN)
     rows, row_idx, tokens, scales = torch_npu.npu_moe_init_routing_v2(
         x, chosen, expert_num=EXPERTS, expert_tokens_num_type=1, expert_tokens_num_flag=True, quant_mode=1
@@ -269,7 +268,7 @@ class Plain:
         return ((total * inverse_rms(total)).bfloat16() * self.weights.norm).float() @ self.weights.head
 
     def experts(self, layer: Layer, x: Tensor) -> Tensor:
-        """Token by token."""
+        """Compute the experts token by token."""
         logits = x.float() @ layer.gate
         best = logits.topk(CHOSEN + 1).values
         self.tied |= best[:, -2] - best[:, -1] < TIED
@@ -300,7 +299,7 @@ def by_row(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """Of int8 matrices, exactly."""
+    """Return the exact product of int8 matrices."""
     return (x.int() @ weight.int()).float()
 
 
@@ -311,7 +310,7 @@ def embedded(x: Tensor, positions: Tensor) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Of the last tokens of a sequence over all of it."""
+    """Attention of the last tokens over the whole sequence."""
     k, v = (x.repeat_interleave(HEADS // KV_HEADS, 1).transpose(0, 1) for x in (k, v))
     scores = q.transpose(0, 1) @ k.mT * CHANNELS**-0.5
     hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(scores.size(-1) - scores.size(-2) + 1)
@@ -320,7 +319,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 @dataclass
 class Run:
-    """One length: are graphs eager execution to the bit, is the first cache plain torch's, and how far are logits."""
+    """One length: whether graphs equal eager mode, the first cache equals plain torch, and the logits' errors."""
 
     length: int
     graph_is_eager: bool
@@ -366,19 +365,22 @@ class Deployment:
             cache = static(make_cache("npu:0"))
             runs.append((fill(self.weights, cache, *first), step(self.weights, cache, *then), *tensors(cache)))
         outputs = [tensor.cpu() for tensor in runs[1]]
-        errors = off(outputs[0][decided], wanted[decided]), off(outputs[1][~plain.tied], wanted_next[~plain.tied])
+        errors = (
+            relative_error(outputs[0][decided], wanted[decided]),
+            relative_error(outputs[1][~plain.tied], wanted_next[~plain.tied]),
+        )
         same = all(torch.equal(one, other) for one, other in zip(*runs, strict=True))
         as_plain = all(torch.equal(one, other) for one, other in zip(outputs[2:4], plain.cache[0], strict=True))
         return Run(length, same, as_plain, *errors)
 
 
-def off(actual: Tensor, wanted: Tensor) -> float:
-    """How far results are from what is wanted, beside the largest of that."""
+def relative_error(actual: Tensor, wanted: Tensor) -> float:
+    """Return the maximum error relative to the largest expected value."""
     return float((actual - wanted).abs().max() / wanted.abs().max()) if wanted.numel() else 0.0
 
 
 def tensors(value: Any) -> list[Tensor]:
-    """Those in weights or a cache, in order."""
+    """Return the tensors in weights or a cache, in order."""
     if isinstance(value, Tensor):
         return [value]
     items = value if isinstance(value, (list, tuple)) else vars(value).values()
@@ -386,17 +388,17 @@ def tensors(value: Any) -> list[Tensor]:
 
 
 def static(value: Any) -> Any:
-    """``value``, whose sizes are the same in every call."""
+    """Return ``value`` with its sizes marked as static."""
     for tensor in tensors(value):
         torch._dynamo.mark_static(tensor)
     return value
 
 
 def main() -> int:
-    """Compares every length and prints what was found."""
+    """Compare every length, and print the results."""
     deployment = Deployment(make_weights())
     runs = [deployment.compare(length) for length in LENGTHS]
-    print(f"length  graph = eager  first cache = plain torch  logits off by (bound {BOUND:.3f})")
+    print(f"length  graph = eager  first cache = plain torch  logits relative_error by (bound {BOUND:.3f})")
     for run in runs:
         errors = f"{run.prefill_error:.4f} {run.decode_error:.4f}"
         print(f"{run.length:6}  {run.graph_is_eager!s:13}  {run.cache_is_plain!s:25}  {errors}")

@@ -1,4 +1,4 @@
-"""A Llama-style decoder with int8 weights and activations, scaled token by token at run time."""
+"""A Llama-style decoder in W8A8 with activation scales by token, computed at run time."""
 
 from decoders import Report, make_model, prove, show  # isort: skip (before torch: it imports graph_quant)
 
@@ -18,12 +18,12 @@ CONFIG = LlamaConfig(
 
 
 def quantise(model: nn.Module) -> list[str]:
-    """All linears but the last, whose logits decide between tokens."""
+    """Quantise all linears except the last, whose logits select the token."""
     return quantize_(model, DynamicW8A8(), lambda _, name: name != "lm_head")
 
 
 def main() -> Report:
-    """Quantises, compiles, compares and prints."""
+    """Quantise, compile, compare and print."""
     report = prove("Llama, dynamic W8A8, bfloat16", make_model(CONFIG, torch.bfloat16), quantise)
     show(report)
     return report

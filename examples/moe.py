@@ -1,11 +1,11 @@
-"""Mixture-of-experts decoders: Mixtral, Qwen3 and, in the manner of DeepSeek-V3, GLM-4, as they are and quantised.
+"""Mixture-of-experts decoders: Mixtral, Qwen3 and GLM-4 (in the style of DeepSeek-V3), in float and quantised.
 
-``quantize_`` puts experts on the NPU's own operators: tokens are copied to the rows of their experts, two grouped
-products with the gated activation between them are computed on those rows alone, and what the experts made of a token
-is added up. The third model has experts in groups, chosen by sigmoids and a bias, and a shared expert beside them.
+``quantize_`` runs experts on the npu operators: tokens are copied to the rows of their experts, two grouped products
+with a gated activation in between are computed on those rows, and the results of a token are added up. The third model
+has groups of experts, chosen by sigmoids and a bias, and a shared expert.
 
-Where two experts are nearly tied for a token, rounding can make the gate take the other one: logits then differ from
-those of the model as it was by more than rounding, in eager mode and in the graph alike.
+If two experts are nearly tied for a token, rounding can change the choice: logits then differ from the float model by
+more than rounding, in eager mode and in the graph alike.
 """
 
 from decoders import Report, calibrate, make_model, prove, show  # isort: skip (before torch: it imports graph_quant)
@@ -53,7 +53,7 @@ RECIPES: dict[str, Recipe | None] = {
 
 
 def quantise_by(recipe: Recipe | None) -> Callable[[nn.Module], list[str]]:
-    """Experts and linears but the last, whose logits decide between tokens; None leaves the model as it is."""
+    """Quantise experts and all linears except the last; None leaves the model unchanged."""
 
     def quantise(model: nn.Module) -> list[str]:
         if recipe is None:
@@ -67,7 +67,7 @@ def quantise_by(recipe: Recipe | None) -> Callable[[nn.Module], list[str]]:
 
 
 def main(name: str, kind: str) -> Report:
-    """Quantises, compiles, compares and prints."""
+    """Quantise, compile, compare and print."""
     report = prove(f"{name}, {kind}", make_model(CONFIGS[name], torch.bfloat16), quantise_by(RECIPES[kind]))
     show(report)
     return report

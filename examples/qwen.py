@@ -1,4 +1,4 @@
-"""A Qwen-style decoder, whose linears have biases, in int8 with scales found by calibration, and int4 in the MLPs."""
+"""A Qwen-style decoder, whose linears have biases, in int8 with calibrated scales, and int4 in the MLPs."""
 
 from decoders import Report, calibrate, make_model, prove, show  # isort: skip (before torch: it imports graph_quant)
 
@@ -18,7 +18,7 @@ CONFIG = Qwen2Config(
 
 
 def quantise(model: nn.Module) -> list[str]:
-    """Attention with static int8 scales, evened out by smoothing; the gates of the MLPs in int4; the rest in int8."""
+    """Quantise attention to static int8 with smoothing, the gates of the MLPs to int4, the rest to int8."""
     with observe(model) as seen:
         calibrate(model)
     int4 = quantize_(model, W4A4(), lambda _, name: name.endswith("gate_proj"))
@@ -27,7 +27,7 @@ def quantise(model: nn.Module) -> list[str]:
 
 
 def main() -> Report:
-    """Quantises, compiles, compares and prints."""
+    """Quantise, compile, compare and print."""
     report = prove("Qwen2, static W8A8 and W4A4 gates, float16", make_model(CONFIG, torch.float16), quantise)
     show(report)
     return report

@@ -21,7 +21,7 @@ from torchair.configs.compiler_config import CompilerConfig
 
 
 def block(x: torch.Tensor, scale: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """A block as one finds it in a mixture of experts: activate, then quantise by group."""
+    """A block of a mixture of experts: activation, then quantisation by group."""
     return torch_npu.npu_group_quant(torch.nn.functional.silu(x), scale, rows, dst_dtype=torch.quint4x2)
 
 
@@ -29,7 +29,7 @@ INPUTS = (torch.randn(6, 32, dtype=torch.float16), torch.rand(2, 32) * 8, torch.
 
 
 def dump(folder: Path, name: str) -> tuple[Path, torch.Tensor | None]:
-    """Compile the block with TorchAir's own dump switched on; return the dump, and the result where it ran."""
+    """Compile the block with TorchAir's dump enabled; return the dump, and the result if it ran."""
     folder.mkdir(parents=True, exist_ok=True)
     config = CompilerConfig()
     config.debug.graph_dump.type = "txt"
@@ -70,7 +70,7 @@ def main() -> int:
     again = dumps.load(ours).to_fx()(*INPUTS)[0]
     print(f"\nthe dump, run again in Python, gives the bits of the compiled call: {torch.equal(again, result)}")
 
-    # On the command line: inputs that are not given are made up, valid ones, from a seed.
+    # On the command line: inputs that are not given are random, valid, and seeded.
     replayed = out / "results.safetensors"
     command("replay", str(ours), "--seed", "7", "-o", str(replayed))
     print({name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in load_file(replayed).items()})

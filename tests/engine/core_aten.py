@@ -58,7 +58,7 @@ class Call:
 
     @property
     def signature(self) -> str:
-        """What tells calls apart: dtypes, shapes and numbers, not data."""
+        """The key of a call: dtypes, shapes and numbers, not data."""
         return str(tree_map(_described, (self.args, self.kwargs)))
 
     def with_tensors(self, make: Callable[[torch.Tensor], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -80,7 +80,7 @@ class Call:
         return tree_leaves(self.overload(*args, **kwargs))
 
     def on_host(self) -> list[Any]:
-        """The results of eager mode on the host NPU, which rounds some calls alike wherever elements stand."""
+        """Return the results of eager mode on the host NPU, whose rounding does not depend on strides."""
         args, kwargs = self.with_tensors(lambda tensor: tensor.clone().npu())
         return [_back(leaf) for leaf in tree_leaves(self.overload(*args, **kwargs))]
 
@@ -90,7 +90,7 @@ def _described(item: Any) -> Any:
 
 
 class Noting(TorchDispatchMode):
-    """Notes the calls of some overloads: of each as many as wanted, no two alike."""
+    """Records distinct calls of some overloads, up to a number for each."""
 
     def __init__(self, wanted: Iterable[OpOverload], most: int) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Noting(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def note(self, overload: OpOverload, args: Any, kwargs: Any) -> None:
-        """Note a call unless there are enough, or it cannot be made on the device."""
+        """Record a call unless there are enough, or the device does not support it."""
         call = Call(overload, args, kwargs)
         noted = self.calls[overload]
         if not all(_is_plain(tensor) for tensor in call.tensors) or call.signature in noted:
@@ -127,7 +127,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def own(wanted: Sequence[OpOverload]) -> dict[OpOverload, dict[str, Call]]:
-    """The calls of our own, by what tells them apart."""
+    """Return this module's own calls by key."""
     calls: dict[OpOverload, dict[str, Call]] = {overload: {} for overload in wanted}
     for overload, args, kwargs in own_calls():
         if overload in calls:
@@ -137,7 +137,7 @@ def own(wanted: Sequence[OpOverload]) -> dict[OpOverload, dict[str, Call]]:
 
 
 def noted_calls(wanted: Sequence[OpOverload], most: int) -> dict[OpOverload, list[Call]]:
-    """The calls that OpInfos make of the overloads, also of those that the CPU breaks up first, and some of our own."""
+    """Return the calls of OpInfos for the overloads, including composite ones, and this module's own calls."""
     noting = Noting(wanted, most)
     by_name = {overload.overloadpacket.__name__.strip("_"): overload for overload in wanted}
     composite = [overload for overload in wanted if _is_composite(overload)]
@@ -229,7 +229,7 @@ def _is_view(overload: OpOverload) -> bool:
 
 
 def _copied(graph: torch.fx.Graph, call: Call, result: torch.fx.Node) -> Any:
-    """Copies of views: of an input they would be made outside of the graph."""
+    """Copy views: AOTAutograd would create views of inputs outside of the graph."""
     clone = torch.ops.aten.clone.default
     if not isinstance(call.overload(*call.args, **call.kwargs), list | tuple):
         return graph.call_function(clone, (result,))
@@ -253,7 +253,7 @@ def _back(leaf: Any) -> Any:
 
 
 def difference(expected: list[Any], actual: list[Any]) -> str:
-    """What differs between results: dtypes, shapes, or a bit."""
+    """Describe the first difference of results: dtypes, shapes, or bits."""
     if len(expected) != len(actual):
         return f"{len(actual)} results for {len(expected)}"
     for one, other in zip(expected, actual, strict=True):
@@ -283,7 +283,7 @@ def _values(one: torch.Tensor, other: torch.Tensor) -> str:
 
 @dataclass
 class Outcome:
-    """What became of an overload's calls in one kind of graph."""
+    """The outcome of an overload's calls in one kind of graph."""
 
     overload: str
     dynamic: bool
@@ -376,7 +376,7 @@ def write_table(page: Path, outcomes: Sequence[Outcome]) -> None:
 
 
 def _joined(reports: Sequence[Path]) -> list[Outcome]:
-    """What reports say; of an overload that several ran, what the last says."""
+    """Return the outcomes of all reports; for an overload in several, the last one."""
     merged = [Outcome(**entry) for report in reports for entry in json.loads(report.read_text())]
     return list({(entry.overload, entry.dynamic): entry for entry in merged}.values())
 

@@ -203,7 +203,7 @@ def test_factories_on_the_npu_stay_there(compile_npu: Compile) -> None:
 
 
 def test_an_input_is_assigned_its_own_transpose(compile_npu: Compile) -> None:
-    """The result begins where the input does, with other strides."""
+    """The result has the address of the input, with other strides."""
 
     def function(a: torch.Tensor) -> torch.Tensor:
         a.copy_(a.t().clone())
@@ -230,7 +230,7 @@ def test_a_cache_is_updated_with_and_without_inference_mode(compile_npu: Compile
 
 
 def test_operators_between_graphs_run_eagerly() -> None:
-    """After a graph break Dynamo looks at every Python function that is called, and the host's kernels are such."""
+    """After a graph break Dynamo inspects every called Python function, including the host's kernels."""
     torch._dynamo.reset()
     counters.clear()
 
@@ -250,7 +250,7 @@ def test_operators_between_graphs_run_eagerly() -> None:
 
 
 def test_grouped_products_are_bitwise_equal_to_eager() -> None:
-    """ATen composes them of products, which add in another order than GroupedMatmul."""
+    """ATen decomposes them into products, which sum in another order than GroupedMatmul."""
 
     def function(rows: torch.Tensor, experts: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.grouped_mm(rows, experts.transpose(-2, -1), offs=ends)
@@ -290,7 +290,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_results_alias_each_other_as_in_eager_mode(compile_npu: Compile, name: str, dynamic: bool) -> None:
-    """What is written to one result is seen in the others."""
+    """Writes to one result are visible in its aliases."""
 
     def function(x: torch.Tensor) -> Any:
         return VIEWS[name](x + 1)

@@ -46,7 +46,7 @@ def test_cached_calls_match_on_sizes_and_strides(cache_hits: list[int]) -> None:
 
 
 def test_a_tensor_passed_twice_is_not_cached(cache_hits: list[int]) -> None:
-    """Dynamo makes one input of a tensor that is given twice."""
+    """Dynamo merges a tensor that is passed twice into one input."""
 
     def difference(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x - y * 3
@@ -68,7 +68,7 @@ def test_a_tensor_passed_twice_is_not_cached(cache_hits: list[int]) -> None:
 
 
 def test_a_graph_that_writes_to_its_inputs_is_not_cached(cache_hits: list[int]) -> None:
-    """Whether inputs share memory decides what its code may do."""
+    """Whether inputs share memory affects the compiled code."""
 
     def write(cache: torch.Tensor, index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         torch.ops.npu.scatter_update_(cache, index, rows, -2)

@@ -35,7 +35,7 @@ def test_a_sample_agrees_with_eager_mode_to_the_bit() -> None:
 
 
 def test_calls_that_once_failed_agree_with_eager_mode() -> None:
-    """Numbers of another precision than float32, a mask larger than its tensor, nothing to pad, truth as a number."""
+    """Scalars beyond float32, a mask larger than its tensor, empty padding, bool as a number."""
     x, mask = torch.arange(1.0, 16.0), torch.eye(5, dtype=torch.bool)
     calls = [
         Call(aten.fmod.Scalar, (x.bfloat16(), 0.1), {}),

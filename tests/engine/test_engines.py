@@ -24,7 +24,7 @@ def _inputs() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _around_them(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """What surrounds the operators in a decoder: a norm, a gate, a softmax, each of several steps that fuse."""
+    """Norm, gate and softmax around the operators of a decoder, each of several fusible steps."""
     x = x[1:].bfloat16()
     normed = x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6).bfloat16() * scale[0].bfloat16()
     gated = torch.nn.functional.silu(normed) * (normed + scale[1].bfloat16()) - x / 3
@@ -83,7 +83,7 @@ def _one_token(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor, param
 
 
 def test_both_engines_agree_on_one_token(compile_npu: Compile) -> None:
-    """Compilers give a single row any stride; strides such as (0, 1) made torch._int_mm leave its result unwritten."""
+    """A single row may have any stride; with strides such as (0, 1) torch._int_mm did not write its result."""
     torch.manual_seed(0)
     scale = torch.rand(32) * 0.01 + 0.01
     weight = torch.randint(-128, 128, (64, 32), dtype=torch.int8)
@@ -109,7 +109,7 @@ def _turned(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch
 
 
 def test_inductor_computes_sines_once_and_calls_operators_directly(compile_npu: Compile) -> None:
-    """A sine is not taken again for each head that reads it, and no step goes through the dispatcher."""
+    """Sines are not recomputed for each head, and custom operators bypass the dispatcher."""
     torch.manual_seed(0)
     x, weight = torch.randn(6, 256), torch.randint(-128, 128, (32, 256), dtype=torch.int8)
     arguments = [tensor.npu() for tensor in (x, weight, torch.rand(32))]

@@ -84,7 +84,7 @@ def check(function: Callable[..., Any], compiled: Callable[..., Any], *arguments
 
 
 def rows(count: int) -> torch.Tensor:
-    """A tensor of so many rows, which only the graph's inputs tell; the numbers in it stay constants."""
+    """Return a tensor with a dynamic number of rows; its values stay constants."""
     x = torch.ones(count, 2).npu()
     torch._dynamo.mark_dynamic(x, 0)
     return x

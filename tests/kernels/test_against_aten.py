@@ -33,7 +33,7 @@ def several(results: Any) -> list[torch.Tensor]:
 
 
 def agree(result: torch.Tensor, expected: torch.Tensor, bound: float) -> None:
-    """The same dtype, shape, and bits, zeros' signs among them; or numbers as near as the bound says."""
+    """Assert equal dtype, shape and bits, including signs of zeros; or values within the bound."""
     assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
     if result.is_complex():
         return agree(torch.view_as_real(result), torch.view_as_real(expected), bound)
@@ -56,7 +56,7 @@ def shares_memory(arguments: Sequence[Any], results: Sequence[torch.Tensor]) -> 
 
 
 def test_every_kernel_has_samples() -> None:
-    """A type is tried here or, where it is of an operator of the package, with that operator's calls."""
+    """Every type has samples here or, for an operator of this package, in its table of calls."""
     assert {*TRIALS, *OF_OPERATORS} == set(KERNELS)
     assert not set(TRIALS) & set(OF_OPERATORS)
     in_tables = {call.op for call in GOOD} & {*STATEMENTS}
@@ -66,7 +66,7 @@ def test_every_kernel_has_samples() -> None:
 
 
 def test_operators_lower_to_the_declared_node_types() -> None:
-    """The graphs that are kept as text show it, but for five without one and those that need several ranks."""
+    """The golden graphs show it, except for five without one and those that need several ranks."""
     graphs = "".join(path.read_text() for path in (TESTS / "converters" / "golden").iterdir())
     shown = {op_type for op_type in OF_OPERATORS if f"= {op_type}(" in graphs}
     assert {op_type for op_type in set(OF_OPERATORS) - shown if OF_OPERATORS[op_type] != "collectives"} == {

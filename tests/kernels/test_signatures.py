@@ -63,7 +63,7 @@ def test_a_kernels_signature_matches_ge(op_type: str) -> None:
 
 
 def test_nodes_that_write_an_input_return_it() -> None:
-    """TorchAir takes away the copies around these, so their kernels must write what they were given."""
+    """TorchAir removes the copies around these nodes, so their kernels must write in place."""
     node = OpDef()
     for op_type in KERNELS:
         node.type = op_type

@@ -283,7 +283,7 @@ def test_a_size_kernel_agrees_with_torch(op_type: str) -> None:
 
 
 def test_floats_are_rounded_to_their_dtype() -> None:
-    """Seven tenths in float32 times ten is seven; in double precision it is less, and rounds down to six."""
+    """float32(0.7) * 10 is 7 in float32; in float64 it is less, and rounds down to 6."""
     seven = SIZE_KERNELS["Mul"].function(one_size(10.0, torch.float32), host(torch.tensor(0.7)))
     assert seven.items == (7.0,)
     assert SIZE_KERNELS["Floor"].function(seven) == Sizes((7.0,), (), torch.float32)

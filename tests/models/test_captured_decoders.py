@@ -20,7 +20,7 @@ REPLAYS = int(os.environ.get("GRAPH_QUANT_REPLAYS", "5"))
 
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad
-def test_captured_once_for_each_shape_with_the_bits_of_eager_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_shape_is_captured_once_and_equals_eager_mode(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config, quantise = _example(name)
     model = decoders.make_model(config, torch.bfloat16)
     quantise(model)
@@ -60,7 +60,7 @@ def _example(name: str) -> tuple[Any, Callable[..., object]]:
 
 
 def _count_captures(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Learn of every capture that is not empty (TorchAir makes a memory pool with one that is)."""
+    """Record every capture that is not empty; TorchAir creates a memory pool with an empty one."""
     from graph_quant.host.capture import tape
 
     captures: list[object] = []

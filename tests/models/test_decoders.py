@@ -47,7 +47,7 @@ if "GRAPH_QUANT_EXAMPLES" in os.environ:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: " ".join(model))
-def test_two_graphs_with_the_bits_of_eager_mode(model: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_graphs_are_bitwise_equal_to_eager_mode(model: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     quantised_nodes, expected_sqnr = MODELS[model]
     example, *arguments = model
     report = importlib.import_module(example).main(*arguments)
@@ -64,7 +64,7 @@ def test_two_graphs_with_the_bits_of_eager_mode(model: tuple[str, ...], capsys: 
     assert printed.count("every bit") == 30
 
 
-def test_float_mixture_of_transformers_as_it_is() -> None:
+def test_an_unquantised_mixture_of_experts_compiles() -> None:
     """Its experts count tokens by histc and multiply by _grouped_mm, which TorchAir cannot lower."""
     decoders, moe = importlib.import_module("decoders"), importlib.import_module("moe")
     model = decoders.make_model(moe.CONFIGS["Mixtral"], torch.bfloat16)

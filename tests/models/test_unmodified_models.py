@@ -115,7 +115,7 @@ def make_cache(kind: str, config: Any) -> StaticCache | DynamicCache:
 
 @pytest.mark.parametrize(("name", "attention", "cache", "quantised"), CASES)
 @torch.no_grad
-def test_two_graphs_serve_every_prompt_and_every_step(
+def test_two_graphs_run_every_prompt_and_decode_step(
     name: str, attention: str, cache: str, quantised: bool, graphs: list[int]
 ) -> None:
     model = make_model(name, attention, quantised)
@@ -141,7 +141,7 @@ def test_two_graphs_serve_every_prompt_and_every_step(
 
 
 def _generated(model: Any, cache: str, forward: Any = None) -> list[int]:
-    """The tokens that ``generate`` finds after a prompt."""
+    """Return the tokens that ``generate`` appends to a prompt."""
     tokens = torch.arange(5)[None].npu()
     settings = {"max_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "disable_compile": True}
     if cache == "static":
@@ -204,7 +204,7 @@ def _inputs(kinds: tuple[str, ...], batch: int, length: int) -> dict[str, torch.
 @pytest.mark.skipif(not ALL, reason="GRAPH_QUANT_MODELS is not all")
 @pytest.mark.parametrize("name", WHOLE)
 @torch.no_grad
-def test_one_graph_serves_every_batch(name: str, graphs: list[int]) -> None:
+def test_one_graph_runs_every_batch_size(name: str, graphs: list[int]) -> None:
     torch.manual_seed(0)
     kind, sizes, kinds = WHOLE[name]
     config = getattr(transformers, f"{name}Config")(**sizes)

@@ -52,7 +52,7 @@ def decibels(exact: Tensor, got: Tensor) -> float:
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_int8_by_token_computes_the_rule(dtype: torch.dtype, device: str) -> None:
+def test_dynamic_int8_agrees_with_numpy(dtype: torch.dtype, device: str) -> None:
     experts = Experts(dtype, inside=96)
     inputs = tokens_for(experts, 9)
     quantised = DynamicW8A8Experts.from_float(experts).to(device)
@@ -61,7 +61,7 @@ def test_int8_by_token_computes_the_rule(dtype: torch.dtype, device: str) -> Non
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_int4_weights_and_int8_rows_compute_the_rule(dtype: torch.dtype) -> None:
+def test_int4_weights_and_int8_rows_agree_with_numpy(dtype: torch.dtype) -> None:
     experts = Experts(dtype, hidden=128, inside=64)
     inputs = tokens_for(experts, 5)
     got = W4A8Experts.from_float(experts, group_size=64)(*inputs)
@@ -69,7 +69,7 @@ def test_int4_weights_and_int8_rows_compute_the_rule(dtype: torch.dtype) -> None
 
 
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_static_int8_computes_the_rule(dtype: torch.dtype) -> None:
+def test_static_int8_agrees_with_numpy(dtype: torch.dtype) -> None:
     experts = Experts(dtype)
     inputs = tokens_for(experts, 9)
     low, high = inputs[0].min().item(), inputs[0].max().item()
@@ -82,7 +82,7 @@ def test_static_int8_computes_the_rule(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("dtype", HALVES, ids=str)
-def test_restored_weights_give_what_the_restored_experts_give(bits: int, dtype: torch.dtype) -> None:
+def test_weight_only_experts_equal_dequantised_float_experts(bits: int, dtype: torch.dtype) -> None:
     experts = Experts(dtype, hidden=64, inside=96)
     inputs = tokens_for(experts, 9)
     restored = copy.deepcopy(experts)
@@ -98,7 +98,7 @@ def test_restored_weights_give_what_the_restored_experts_give(bits: int, dtype: 
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_close_to_float(name: str) -> None:
+def test_quantised_experts_are_close_to_float(name: str) -> None:
     recipe, expected = RECIPES[name]
     for dtype, act_fn in ((torch.float16, nn.functional.gelu), (torch.bfloat16, nn.functional.silu)):
         model = nn.ModuleDict({"experts": Experts(dtype, hidden=64, inside=64, act_fn=act_fn)})
@@ -113,7 +113,7 @@ def test_close_to_float(name: str) -> None:
         assert decibels(exact, got) > expected
 
 
-def test_rows_that_one_kernel_does_not_take_are_quantised_in_steps() -> None:
+def test_rows_that_the_fused_kernel_does_not_support_are_quantised_in_steps() -> None:
     experts = Experts(torch.bfloat16, experts=2, hidden=64, inside=40)
     inputs = tokens_for(experts, 9)
     whole = [Range(-torch.full((2, width), 9.0), torch.full((2, width), 9.0)) for width in (64, 40)]
@@ -125,7 +125,7 @@ def test_rows_that_one_kernel_does_not_take_are_quantised_in_steps() -> None:
         assert decibels(exact, quantised(*inputs)) > 27
 
 
-def test_an_expert_that_no_token_reached_gets_the_range_of_all() -> None:
+def test_an_expert_without_tokens_gets_the_range_of_all() -> None:
     model = nn.ModuleDict({"experts": Experts(torch.float16)})
     with observe(model) as seen, torch.no_grad():
         for chosen in ([0, 1], [2, 1]):
@@ -140,7 +140,7 @@ def test_an_expert_that_no_token_reached_gets_the_range_of_all() -> None:
 
 
 class Counting(TorchDispatchMode):
-    """Counts the multiplications of grouped products by what they were given."""
+    """Counts the multiplications of grouped products by their arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def test_work_is_proportional_to_rows_not_experts(name: str, experts: int) -> No
 
 
 @pytest.mark.parametrize("name", ["dynamic", "static", "w4a8", "w8a16", "w4a16"])
-def test_tokens_do_not_depend_on_their_company(name: str) -> None:
+def test_a_tokens_result_does_not_depend_on_other_tokens(name: str) -> None:
     model = nn.ModuleDict({"experts": Experts(torch.float16, hidden=128, inside=128)})
     hidden, index, shares = tokens_for(model["experts"], 6)
     with observe(model) as seen, torch.no_grad():
@@ -180,7 +180,7 @@ def test_tokens_do_not_depend_on_their_company(name: str) -> None:
 
 
 @pytest.mark.parametrize("names", [("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2")], ids=str)
-def test_a_list_of_experts_is_quantised_as_the_same_in_two_tensors(names: tuple[str, ...]) -> None:
+def test_a_list_of_experts_equals_stacked_experts(names: tuple[str, ...]) -> None:
     experts = Experts(torch.bfloat16)
     inputs = tokens_for(experts, 7)
     model = nn.ModuleDict({"experts": listed(experts, names)})
@@ -196,7 +196,7 @@ def test_a_list_of_experts_is_quantised_as_the_same_in_two_tensors(names: tuple[
 
 
 @pytest.mark.parametrize("name", ["dynamic, smooth", "static", "w4a8", "w4a16"])
-def test_saved_moved_and_loaded(name: str) -> None:
+def test_experts_can_be_saved_moved_and_loaded(name: str) -> None:
     model = nn.ModuleDict({"experts": Experts(torch.bfloat16)})
     inputs = tokens_for(model["experts"], 5)
     with observe(model) as seen, torch.no_grad():
@@ -235,12 +235,12 @@ def test_shared_experts_stay_shared() -> None:
 
 
 class Biased(Experts):
-    """As transformers notes down experts that have biases."""
+    """Experts with transformers' attribute for biases."""
 
     has_gate, is_concatenated, has_bias, has_post_expert_norm = True, True, True, False
 
 
-def test_refusals() -> None:
+def test_invalid_experts_are_refused() -> None:
     with pytest.raises(TypeError, match=r"DynamicW8A8Experts: experts must have gate_up_proj, .* got Linear"):
         DynamicW8A8Experts.from_float(nn.Linear(2, 2))
     with pytest.raises(TypeError, match=r"the experts' weights must be torch.float16 or torch.bfloat16, got torch.fl"):
@@ -265,7 +265,7 @@ def test_refusals() -> None:
         quantize_(nn.ModuleDict({"experts": Experts(torch.float16)}), StaticW8A8(), types=(Experts,))
 
 
-def test_experts_of_unknown_forward_are_left_by_name() -> None:
+def test_experts_with_their_own_forward_are_not_replaced() -> None:
     with pytest.raises(ValueError, match=r"experts is left: a Experts may compute .*; types=\(Experts,\) replaces it"):
         quantize_(nn.ModuleDict({"experts": Experts(torch.float16)}), DynamicW8A8())
     model = nn.ModuleDict({"experts": Biased(torch.float16), "linear": nn.Linear(64, 64).half()})

@@ -1,4 +1,4 @@
-"""The quantised linears against NumPy's statement of what they compute, and against the float linear."""
+"""Quantised linears compared with NumPy statements, and with the float linear."""
 
 import numpy as np
 import pytest
@@ -35,12 +35,12 @@ def sqnr(exact: Tensor, approximate: Tensor) -> float:
 
 
 def rounded(values: np.ndarray, dtype: torch.dtype) -> Tensor:
-    """float32 rounded once to ``dtype``."""
+    """Round float32 once to ``dtype``."""
     return torch.from_numpy(values.astype(np.float32)).to(dtype)
 
 
 def by_row(x: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray]:
-    """Integers and scales of each row by its largest magnitude, in float32."""
+    """Return integers and scales of each row by its absmax, in float32."""
     largest = np.abs(x).max(-1, keepdims=True)
     integers = np.rint(x * (np.float32(top) / largest)).astype(np.int64)
     return integers, largest * (np.float32(1) / np.float32(top))
@@ -54,7 +54,7 @@ def integer_weight(weight: np.ndarray, top: int) -> tuple[np.ndarray, np.ndarray
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("module", "top"), [(DynamicW8A8Linear, 127), (W4A4Linear, 7)])
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_dynamic_linears_compute_the_rule(module: type, top: int, dtype: torch.dtype, device: str) -> None:
+def test_dynamic_linears_agree_with_numpy(module: type, top: int, dtype: torch.dtype, device: str) -> None:
     linear, x, _ = made(dtype)
     rows, row_scale = by_row(x.float().numpy().reshape(-1, 64), top)
     weight, scale = integer_weight(linear.weight.detach().float().numpy(), top)
@@ -67,7 +67,7 @@ def test_dynamic_linears_compute_the_rule(module: type, top: int, dtype: torch.d
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("bias", [True, False])
-def test_static_linear_computes_the_rule(dtype: torch.dtype, bias: bool) -> None:
+def test_static_linear_agrees_with_numpy(dtype: torch.dtype, bias: bool) -> None:
     linear, x, seen = made(dtype, bias)
     quantised = StaticW8A8Linear.from_float(linear, seen)
     multiplier = np.float32(quantised.multiplier.float().item())
@@ -80,7 +80,7 @@ def test_static_linear_computes_the_rule(dtype: torch.dtype, bias: bool) -> None
     assert torch.equal(quantised(x), rounded(product * quantised.scale.numpy(), dtype))
 
 
-def test_static_bias_takes_the_zero_point_away() -> None:
+def test_static_bias_subtracts_the_zero_point() -> None:
     linear, _, seen = made(torch.float16)
     quantised = StaticW8A8Linear.from_float(linear, seen)
     zeros = torch.zeros(3, 64, dtype=torch.float16)
@@ -88,14 +88,14 @@ def test_static_bias_takes_the_zero_point_away() -> None:
     torch.testing.assert_close(quantised(zeros), linear(zeros), rtol=1e-3, atol=step)
 
 
-def test_static_scales_lose_nothing_when_packed() -> None:
+def test_static_scales_are_exact_when_packed() -> None:
     linear, _, seen = made(torch.float16)
     scale = StaticW8A8Linear.from_float(linear, seen, smooth=0.5).scale
     assert (scale.view(torch.int32) & 0x1FFF).count_nonzero() == 0
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_close_to_the_float_linear(dtype: torch.dtype) -> None:
+def test_quantised_linears_are_close_to_float(dtype: torch.dtype) -> None:
     linear, x, seen = made(dtype)
     exact = linear(x)
     assert sqnr(exact, DynamicW8A8Linear.from_float(linear)(x)) > 37
@@ -111,7 +111,7 @@ def test_close_to_the_float_linear(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_smoothing_helps_where_one_channel_is_large(dtype: torch.dtype) -> None:
+def test_smoothing_reduces_the_error_of_an_outlier_channel(dtype: torch.dtype) -> None:
     linear, x, seen = made(dtype, outlier=60.0)
     exact = linear(x)
     for plain, smooth in (
@@ -124,7 +124,7 @@ def test_smoothing_helps_where_one_channel_is_large(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("group_size", [None, 32])
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_int4_weights_of_int8_rows_compute_the_rule(dtype: torch.dtype, group_size: int | None, device: str) -> None:
+def test_int4_weights_and_int8_rows_agree_with_numpy(dtype: torch.dtype, group_size: int | None, device: str) -> None:
     linear, x, _ = made(dtype, bias=group_size is None)
     # With a scale for each channel as well, few rows are split in halves of int4: 24 columns are more than 4 rows each.
     few = x.reshape(-1, 64)[:4]
@@ -139,7 +139,9 @@ def test_int4_weights_of_int8_rows_compute_the_rule(dtype: torch.dtype, group_si
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("group_size", [None, 32])
 @pytest.mark.parametrize(("module", "top"), [(W8A16Linear, 127), (W4A16Linear, 7)])
-def test_restored_weights_multiply_exactly(module: type, top: int, group_size: int | None, dtype: torch.dtype) -> None:
+def test_weight_only_linears_multiply_exactly(
+    module: type, top: int, group_size: int | None, dtype: torch.dtype
+) -> None:
     """Weights of small integers times a power of two in each group: no sum has to be rounded."""
     length = group_size or 64
     integers = torch.randint(-top, top + 1, (24, 64 // length, length))
@@ -184,7 +186,7 @@ def test_channels_of_zeros() -> None:
     assert StaticW8A8Linear.from_float(linear, quiet)(torch.zeros_like(x)).count_nonzero() == 0
 
 
-def test_refusals() -> None:
+def test_invalid_linears_are_refused() -> None:
     with pytest.raises(ValueError, match="W4A4Linear: in_features must be a multiple of 8, got 20"):
         W4A4Linear.from_float(nn.Linear(20, 8).half())
     with pytest.raises(TypeError, match=r"linear.weight must be torch.float16 or torch.bfloat16, got torch.float32"):

@@ -1,4 +1,4 @@
-"""quantize_: what it replaces, what it refuses, and that what it made compiles to GE graphs with the same bits."""
+"""quantize_: replaced and refused modules, and GE graphs of quantised models bitwise equal to eager mode."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def model() -> nn.Sequential:
     return nn.Sequential(nn.Linear(32, 40), nn.ReLU(), nn.Sequential(nn.Linear(40, 16, bias=False)), nn.Linear(16, 8))
 
 
-def test_filter_and_names() -> None:
+def test_the_filter_selects_modules_by_name() -> None:
     net = model().half().eval()
     assert quantize_(net, DynamicW8A8(), lambda module, _: module.out_features != 8) == ["0", "2.0"]
     assert isinstance(net[0], DynamicW8A8Linear)
@@ -41,7 +41,7 @@ def test_filter_and_names() -> None:
     assert "in_features=32, out_features=40, bias=True" in str(net)
 
 
-def test_observe_sees_every_call_and_leaves_no_hook() -> None:
+def test_observe_records_every_call_and_removes_its_hooks() -> None:
     net = model().half()
     with observe(net, lambda _, name: name == "0") as seen, torch.no_grad():
         net(torch.full((3, 32), -2.0).half())
@@ -77,7 +77,7 @@ def test_refusals_name_the_module() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("recipe", [DynamicW8A8(smooth=0.5), StaticW8A8(smooth=0.5), StaticW8A8(), W4A4()], ids=str)
-def test_one_graph_with_the_bits_of_eager_mode(recipe: Recipe, dtype: torch.dtype) -> None:
+def test_one_graph_is_bitwise_equal_to_eager_mode(recipe: Recipe, dtype: torch.dtype) -> None:
     check_one_graph(model().to(dtype).npu().eval(), recipe, 32)
 
 
@@ -140,7 +140,7 @@ def test_a_saved_model_loads() -> None:
     assert torch.equal(again(x), net(x))
 
 
-def test_a_module_under_two_names_stays_one() -> None:
+def test_a_module_with_two_names_is_replaced_once() -> None:
     net = model().half()
     net.add_module("again", net[0])
     net.add_module("block", nn.Sequential(net[2]))
@@ -154,17 +154,17 @@ def test_a_module_under_two_names_stays_one() -> None:
 
 
 class Doubling(nn.Linear):
-    """A linear with a forward of its own."""
+    """A linear with its own forward."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return 2 * super().forward(x)
 
 
 class Plain(nn.Linear):
-    """A linear in all but name."""
+    """A plain subclass of nn.Linear."""
 
 
-def test_only_exact_types_are_replaced_and_the_rest_is_named() -> None:
+def test_subclasses_are_not_replaced_and_are_listed() -> None:
     net = nn.Sequential(nn.Linear(8, 8), Doubling(8, 8), Plain(8, 8)).half()
     x, doubling = torch.randn(2, 8).half(), net[1]
     expected = doubling(x)
@@ -194,7 +194,7 @@ def test_modules_that_read_the_weights_of_their_linears_still_work(kind: str) ->
     assert all(name.startswith("inner.") for name in replaced.left)
 
 
-def test_hooks_and_a_forward_of_the_instance_are_not_lost() -> None:
+def test_modules_with_hooks_or_an_instance_forward_are_not_replaced() -> None:
     net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8)).half()
     net[0].register_forward_hook(lambda _module, _inputs, output: output + 1)
     net[1].forward = lambda x: x

@@ -146,7 +146,7 @@ def reductions() -> None:
 
 
 def multiplied() -> None:
-    """Sums of what was multiplied first, in place but where torch_npu flattens lists."""
+    """PREMUL_SUM multiplies in place, except where torch_npu flattens lists."""
     threefold = dist._make_nccl_premul_sum(3.0)
     x, parts, kept, out = npu(1 + RANK, 4), npu(1 + RANK, 2), npu(0), npu(0)
     work = dist.all_reduce(x, async_op=True)
@@ -241,7 +241,7 @@ def point_to_point() -> None:
 
 
 def message(source: torch.Tensor, into: torch.Tensor, *words: str) -> None:
-    """Rank 0 gives rank 1 something; where both do not mean the same, both are told."""
+    """Rank 0 sends to rank 1; if their calls do not match, both raise."""
     move = (lambda: dist.send(source, 1)) if RANK == 0 else lambda: dist.recv(into, 0)
     if words:
         refused(move, *words)
@@ -251,7 +251,7 @@ def message(source: torch.Tensor, into: torch.Tensor, *words: str) -> None:
 
 
 def coalesced() -> None:
-    """What stands in the context becomes one work, by the operators for many and by the backend."""
+    """Calls inside the coalescing context become one work, by coalesced operators and by the backend."""
     device = torch.device("npu", RANK)
     many = [npu(RANK + i) for i in range(3)]
     with _coalescing_manager():

@@ -24,7 +24,7 @@ def npu(array: np.ndarray) -> torch.Tensor:
 
 
 def arrived(active: int = TOKENS) -> list[tuple[int, int, int]]:
-    """The rows of this rank: where each came from, by expert, rank and token."""
+    """Return the sources (rank, token, k) of this rank's rows, ordered by expert, rank and token."""
     rows = []
     for expert in range(RANK * LOCAL, (RANK + 1) * LOCAL):
         for rank in range(RANKS):
@@ -80,7 +80,7 @@ def check_dispatch() -> None:
 
 
 def back(rows: dict[tuple[int, int], np.ndarray], active: int = TOKENS) -> np.ndarray:
-    """What this rank's tokens add up to, where each of their experts gave a row."""
+    """Return the combined results of this rank's tokens."""
     total = np.zeros((TOKENS, WIDTH), np.float32)
     for token in range(active):
         for k in range(CHOSEN):
@@ -108,7 +108,7 @@ def check_combine() -> None:
 
 
 def check_experts_that_compute_nothing() -> None:
-    """Of six experts the fifth gives zero and the sixth the token itself."""
+    """Of six experts the fifth returns zero and the sixth the token itself."""
     name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(RANK)
     ids = IDS[RANK].copy()
     ids[0] = [EXPERTS, 0]
@@ -132,7 +132,7 @@ def there_and_back(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, na
 
 
 def of_one_rank(name: str) -> dict[str, Any]:
-    """Models name a group for parts of experts also where each rank has whole ones."""
+    """Models pass a tensor-parallel group of experts even if each rank has whole experts."""
     return {"group_tp": name, "tp_world_size": 1, "tp_rank_id": 0}
 
 

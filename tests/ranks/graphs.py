@@ -67,7 +67,7 @@ def everything(x: torch.Tensor) -> Results:
 
 
 def agree(backend: str, function: Callable[[torch.Tensor], Results], dynamic: bool = False) -> None:
-    """The compiled function gives what it gives eagerly, also when it runs again on other data."""
+    """The compiled function equals eager mode, also when it runs again on other data."""
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=backend, fullgraph=True, dynamic=dynamic)
     for step in range(3):
@@ -78,7 +78,7 @@ def agree(backend: str, function: Callable[[torch.Tensor], Results], dynamic: bo
 
 
 def late() -> None:
-    """A rank that does not come to a node of the graph ends the others' wait, which names the node."""
+    """If a rank does not reach a node of the graph, the others time out with an error that names the node."""
     group = dist.new_group(timeout=timedelta(seconds=1))
     compiled = torch.compile(lambda x: functional.all_reduce(x, "sum", group) + 1, backend="npu", fullgraph=True)
     if RANK == 0:
@@ -91,7 +91,7 @@ def late() -> None:
 
 
 def captured_anew() -> None:
-    """Each size is captured into the memory of the one before, of which a tape keeps none."""
+    """Each size is captured into the memory of the previous one, which no tape keeps."""
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: functional.all_gather_tensor(x, 0, dist.group.WORLD) + 1, backend="npugraph_ex")
     for size in (2, 3, 5, 8):

@@ -36,7 +36,7 @@ def group() -> str:
 
 
 def rounded(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """Half precision from float64: exact here but for the number of bits."""
+    """Round float64 to half precision; the value is exact otherwise."""
     return torch.tensor(values).to(dtype).double().numpy()
 
 
@@ -47,7 +47,7 @@ def same(got: torch.Tensor, expected: np.ndarray, dtype: torch.dtype) -> None:
 
 
 def summed(parts: Arrays, dtype: torch.dtype) -> np.ndarray:
-    """Rank by rank, rounded after each addition."""
+    """Sum rank by rank, rounding after each addition."""
     total = rounded(parts[0], dtype)
     for part in parts[1:]:
         total = rounded(total + rounded(part, dtype), dtype)
@@ -122,7 +122,7 @@ def gathered(multiply: Callable[..., Any], scatter: Callable[..., Any]) -> None:
 
 
 def gathered_integers() -> None:
-    """Of the graphs, none takes scales."""
+    """Quantised products without scales in graphs."""
     x1, x2, columns, tokens = small(M, K), small(K, N), powers(1, N), powers(M, 1)
     rows, by_row = np.concatenate(x1), np.concatenate(tokens)
     q1, q2, scale = mine(x1, torch.int8), mine(x2, torch.int8), mine(columns, torch.float32)
@@ -142,7 +142,7 @@ def gathered_integers() -> None:
 
 
 def quantised() -> None:
-    """The second versions, which graphs take with scales."""
+    """The v2 operators, which graphs support with scales."""
     x1, x2, columns, tokens, bias = small(M, K), small(K, N), powers(1, N), powers(M, 1), small(N)
     rows, by_row = np.concatenate(x1), np.concatenate(tokens)
     gather, scatter = torch_npu.npu_all_gather_quant_mm, torch_npu.npu_quant_mm_reduce_scatter

@@ -40,13 +40,13 @@ skips = import_module("torch.testing._internal.common_distributed").TEST_SKIPS.v
 
 
 class Tests(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
-    """PyTorch's tests, as a rank runs one that stands in a group already."""
+    """PyTorch's tests, run by a rank whose group exists already."""
 
     def setUp(self) -> None:
-        """Nothing: processes and group are there."""
+        """Do nothing: processes and group exist."""
 
     def tearDown(self) -> None:
-        """Nothing, likewise."""
+        """Do nothing."""
 
     def _barrier(self, *_: Any, **__: Any) -> None:
         dist.barrier()
@@ -63,7 +63,7 @@ class Tests(upstream.TestDistBackend, upstream.DistributedTest._DistTestBase):  
 
 
 def run_rank(name: str, rank: int, ranks: int, folder: str) -> None:
-    """Run a test as one of its ranks; how it ended is written into a file of the rank's number, last of all."""
+    """Run a test as one of its ranks; the outcome is written to a file named by the rank, last of all."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), TEMP_DIR=folder)
     printed = os.open(f"{folder}/printed{rank}", os.O_WRONLY | os.O_CREAT)
     for stream in (1, 2):
@@ -79,7 +79,7 @@ def run_rank(name: str, rank: int, ranks: int, folder: str) -> None:
 
 
 def _outcome(name: str, rank: int, ranks: int, folder: str) -> str:
-    """How a test ended on this rank: passed, skipped, or failed and why."""
+    """Return the outcome on this rank: passed, skipped, or failed with the reason."""
     skip = getattr(getattr(Tests, name), "__unittest_skip_why__", None)
     left_out = next((why for part, why in LEFT_OUT.items() if part in name), None)
     if skip is not None or left_out is not None:

@@ -44,12 +44,12 @@ def ended(processes: list[multiprocessing.Process], folder: Path, seconds: float
 
 
 def read_outcomes(ranks: int, folder: Path) -> dict[int, str]:
-    """What the ranks have told so far."""
+    """Return the outcomes that ranks have written so far."""
     return {rank: (folder / str(rank)).read_text() for rank in range(ranks) if (folder / str(rank)).exists()}
 
 
 def main() -> int:
-    """Run all tests whose names contain one of the words given; tell how many passed, and what did not."""
+    """Run all tests whose names contain one of the words; print how many passed, and the failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only tests whose names contain one of them")
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")

@@ -27,7 +27,7 @@ def step(model: nn.Module, x: torch.Tensor) -> None:
 
 
 def check(model: nn.Module, expected: nn.Module) -> None:
-    """The same to what float32 sums round: ranks add up gradients in another order."""
+    """Compare within float32 rounding: ranks sum gradients in another order."""
     for (name, got), wanted in zip(model.named_parameters(), expected.parameters(), strict=True):
         whole = got.full_tensor() if isinstance(got, DTensor) else got
         torch.testing.assert_close(whole.cpu(), wanted.cpu(), rtol=1e-5, atol=1e-6, msg=name)

@@ -80,7 +80,7 @@ def floats(rank: int) -> None:
 
 
 def quantised(rank: int) -> None:
-    """Eagerly, from a graph and from a captured one, whose first run and replay send once each."""
+    """In eager mode, from a GE graph and from a captured graph, whose first run and replay send once each."""
     group, backend, name = group_with_windows(1 << 16)
     x, ids, table = given(torch.bfloat16)
     torch.manual_seed(4)
@@ -138,7 +138,7 @@ def back(rank: int) -> None:
 
 
 def refusals(rank: int) -> None:
-    """What the device would write to the wrong place."""
+    """Calls that would write to wrong addresses on a device are refused."""
     group, backend, name = group_with_windows(1 << 12)
     x, ids, table = given(torch.float16)
     other = 1 - rank
