@@ -76,3 +76,11 @@ def write_extern_calls(operator: str, write: Callable[..., None]) -> bool:
         return False
     codegen.CUSTOM_EXTERN_KERNEL_CODEGEN[operator] = codegen.CustomCodegen(python=write)
     return True
+
+
+def end_allocation_to_pool(device: int, pool: Any) -> None:
+    """Let torch_npu's allocator of a device no longer take memory from a graph's pool."""
+    bindings: Any = importlib.import_module("torch_npu")._C
+    # Until torch_npu 2.10 only what the current stream allocates can be directed to a pool.
+    name = "_npu_endAllocateToPool"
+    getattr(bindings, name if hasattr(bindings, name) else "_npu_endAllocateCurrentStreamToPool")(device, pool)

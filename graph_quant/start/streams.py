@@ -23,7 +23,8 @@ def mend_npugraph_ex(module: ModuleType) -> None:
 
 def mend_torchair(module: ModuleType) -> None:
     """Let torchair use the pass of npugraph_ex, with its own operators and events."""
-    torch.npu.fake_record_stream = _fake_record_stream  # type: ignore[attr-defined]
+    if not hasattr(torch.npu, "fake_record_stream"):  # torch_npu 2.10 still has it  # type: ignore[attr-defined]
+        torch.npu.fake_record_stream = _fake_record_stream  # type: ignore[attr-defined]
 
     def replace(gm: GraphModule) -> GraphModule:
         import torchair.ops._tagged_event  # noqa: F401  (defines operators)

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import torch
 import torch_npu
 
+from ...releases.alternatives import end_allocation_to_pool
+
 
 def mend() -> None:
     """Undo what was entered when beginning or ending a capture raises, and refuse a capture in a capture at once."""
@@ -83,7 +85,7 @@ def _beginning(begin: Any) -> Any:
             begin(self, capture.pool, *args, **kwargs)
         except BaseException:
             with suppress(RuntimeError):  # it may not have come so far
-                torch_npu._C._npu_endAllocateToPool(capture.device, capture.pool)
+                end_allocation_to_pool(capture.device, capture.pool)
                 capture.release_pool()
             raise
         self.under_way = capture
@@ -100,6 +102,8 @@ def _ending(end: Any) -> Any:
             capture = getattr(self, "under_way", None)
             if capture is not None and capture.stream == torch.npu.current_stream():  # type: ignore[attr-defined]
                 self.under_way = None
+                with suppress(RuntimeError):  # newer releases have ended it
+                    end_allocation_to_pool(capture.device, capture.pool)
                 capture.release_pool()
             raise
         self.under_way = None
