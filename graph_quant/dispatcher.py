@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._library.effects import EffectType
 from torch._library.simple_registry import singleton
 from torch._ops import OpOverload
+
+from .releases.alternatives import register_ordered_effect
 
 _own = torch.library.Library("graph_quant", "FRAGMENT")
 # What compiled code may call without asking the dispatcher: it computes on CPU tensors, and nobody sees when.
@@ -63,5 +64,5 @@ def step(
     if takes_tensors and key is None and not ordered:
         STEPS[name] = compute
     if ordered:
-        _own._register_effectful_op(f"graph_quant::{name}", EffectType.ORDERED)
+        register_ordered_effect(_own, f"graph_quant::{name}")
     return overload(f"graph_quant::{name}")

@@ -84,3 +84,15 @@ def end_allocation_to_pool(device: int, pool: Any) -> None:
     # Until torch_npu 2.10 only what the current stream allocates can be directed to a pool.
     name = "_npu_endAllocateToPool"
     getattr(bindings, name if hasattr(bindings, name) else "_npu_endAllocateCurrentStreamToPool")(device, pool)
+
+
+def register_ordered_effect(library: torch.library.Library, name: str) -> None:
+    """Mark an operator as one that compilers neither drop nor move past another such operator."""
+    try:
+        effects: Any = importlib.import_module("torch._library.effects")
+        library._register_effectful_op(name, effects.EffectType.ORDERED)
+    except ImportError:  # before torch 2.10
+        effects = importlib.import_module("torch._higher_order_ops.effects")
+        namespace, _, operator = name.partition("::")
+        overload = getattr(getattr(torch.ops, namespace), operator).default
+        effects._register_effectful_op(overload, effects._EffectType.ORDERED)

@@ -1,7 +1,7 @@
 """The schema that a record is written for, and how calls of another release's schema are bound to it.
 
 ``schemas/declared.txt`` has the schema of every torch_npu operator with a record, as the newest release states it. A
-file per older release lists what differs there. ``python -m graph_quant.releases.extract WHEEL...`` writes them.
+file per older release lists what differs there. ``tests/releases/extract_schemas.py`` writes them from wheels.
 """
 
 from __future__ import annotations

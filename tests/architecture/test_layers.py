@@ -24,10 +24,12 @@ LAYERS = [
     {"meta"},
     {"reference"},
     {"quant_params", "int4", "chip"},
-    {"destination", "releases"},
-    {"ge", "refusals", "pages"},
+    {"destination"},
+    {"ge", "pages"},
     {"generate_index"},
     {"discovery", "dispatcher", "native", "operator_index", "settings"},
+    {"releases"},
+    {"refusals"},
 ]
 SUBPACKAGE_LAYERS = {
     "dumps": [{"dump"}, {"render"}, {"analyse"}, {"read", "graph"}, {"errors"}],

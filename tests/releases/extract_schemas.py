@@ -1,4 +1,4 @@
-"""Writes the schemas of releases from the text of their wheels: ``python -m graph_quant.releases.extract WHEEL...``.
+"""Writes the schemas of releases from the text of their wheels: ``python tests/releases/extract_schemas.py WHEEL...``.
 
 torch_npu's library holds the schema of each operator as a string, so no release has to be installed. The first wheel
 is the newest release, whose schemas become ``declared.txt``; of the others only what differs is written.
@@ -12,9 +12,10 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import graph_quant  # noqa: F401  (before torch: it makes torch_npu load)
 import torch
-
-from .schemas import ABSENT, DECLARED, FOLDER
+from graph_quant.meta import RECORDS
+from graph_quant.releases.schemas import ABSENT, DECLARED, FOLDER
 
 _LIBRARY = "torch_npu/lib/libtorch_npu.so"
 _SCHEMA = re.compile(rb"^(?:npu::)?(\w+(?:\.\w+)?)\([^\0]*\) -> [^\0]+$")
@@ -64,8 +65,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheels", nargs="+", type=Path, metavar="WHEEL", help="wheels of torch_npu, the newest first")
     wheels: list[Path] = parser.parse_args().wheels
-    from graph_quant.meta import RECORDS
-
     write(wheels, sorted(name for name in RECORDS.names() if name.startswith("npu::")))
 
 
