@@ -96,3 +96,8 @@ def register_ordered_effect(library: torch.library.Library, name: str) -> None:
         namespace, _, operator = name.partition("::")
         overload = getattr(getattr(torch.ops, namespace), operator).default
         effects._register_effectful_op(overload, effects._EffectType.ORDERED)
+
+
+def source_name(source: Any) -> str:
+    """The expression of a ``torch._guards.Source``, whose name was a method before torch 2.10."""
+    return str(source.name() if callable(source.name) else source.name)

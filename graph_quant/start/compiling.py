@@ -43,6 +43,7 @@ from ..ge import (
     weight_path,
 )
 from ..host.engine import NeedsNpuError
+from ..releases.alternatives import source_name
 from . import aliases, layouts, seeds, views
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _note(converter: Any, compiler: Any) -> None:
 def _knowing_weights(compile_region: Callable[..., Any]) -> Callable[..., Any]:
     def compile_knowing(gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
         sources = (getattr(node, "_dynamo_source", None) for node in gm.graph.find_nodes(op="placeholder"))
-        token = _weights.set([weight_path(source.name) if source else "" for source in sources])
+        token = _weights.set([weight_path(source_name(source)) if source else "" for source in sources])
         try:
             return compile_region(gm, *args, **kwargs)
         finally:
