@@ -27,9 +27,9 @@ def remember_signals() -> None:
         _handlers_before_import[number] = signal.getsignal(number)
 
 
-def restore_signals(replaced_by: Callable[..., Any]) -> None:
+def restore_signals(replaced_by: Callable[..., Any] | None) -> None:
     """Put back the signal handlers: TorchAir's ignore the signal after closing a device that is not there."""
-    if threading.current_thread() is not threading.main_thread():
+    if replaced_by is None or threading.current_thread() is not threading.main_thread():
         return
     defaults: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     for number in _HANDLED_SIGNALS:

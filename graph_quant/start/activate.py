@@ -214,7 +214,7 @@ def _torchair_is_there() -> None:
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.restore_signals(vars(sys.modules["torchair.core._backend"])["_signal_handler"])
+        torchair.restore_signals(vars(sys.modules["torchair.core._backend"]).get("_signal_handler"))
     lower_operators()
     from .compiling import extend
 
