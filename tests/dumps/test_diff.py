@@ -180,4 +180,4 @@ def test_every_byte_of_a_constant_of_ge_counts(command, tmp_path):
 
 def test_constants_that_no_file_holds_are_said(command):
     code, out, _ = command("diff", GE, GE)
-    assert (code, out.splitlines()[1:]) == (0, ["neither of the two files tells: the bytes of constants (1 nodes)"])
+    assert (code, out.splitlines()[1:]) == (0, ["neither of the two files states: the bytes of constants (1 nodes)"])

@@ -137,5 +137,5 @@ def test_shapes_that_are_computed_stand_in_the_edges_they_serve():
     ]
     assert len(served) > 10
     assert shown.isdisjoint(served)
-    assert lines[-1].endswith("that compute shapes stand in the edges they serve; --no-fold shows them)")
+    assert lines[-1].endswith("nodes that compute shapes are shown at the inputs that read them; --no-fold lists them)")
     assert len(list(node_lines(dump, fold=False))) == len(dump.nodes)

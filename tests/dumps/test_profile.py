@@ -80,7 +80,7 @@ def test_times_and_bounds_stand_in_the_lines(command, tmp_path):
         (["--profile", "none.csv"], "none.csv: No such file or directory"),
         (
             ["--profile", "small_fx.txt"],
-            "small_fx.txt: this is no kernel_details.csv or op_summary.csv of the profiler",
+            "small_fx.txt: this is not a kernel_details.csv or op_summary.csv of the profiler",
         ),
     ],
     ids=["chip", "absent", "other"],

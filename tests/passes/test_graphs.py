@@ -66,6 +66,6 @@ def test_inspect_compares_before_and_after(tmp_path: Any, capsys: pytest.Capture
     assert main(["inspect", str(path), "--passes", "on"]) == 0
     printed = capsys.readouterr().out
     assert "nodes before" in printed
-    assert "pass casts: 0 results read elsewhere" in printed
+    assert "pass casts: 0 results replaced" in printed
     assert main(["inspect", str(path), "--passes", "fusion"]) == 2
     assert "--passes: must be on, off or some of constants" in capsys.readouterr().err

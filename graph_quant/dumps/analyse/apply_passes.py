@@ -1,4 +1,4 @@
-"""What the passes make of a dump: the graph after them, and what each did. Their modules are loaded when they run."""
+"""Runs graph_quant's passes on a dump. The modules of the passes are imported when they run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,22 @@ if TYPE_CHECKING:
 
 
 def run_passes(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]:
-    """A copy of the dump's GraphDef after passes, and what each did."""
+    """Run passes on a copy of a dump's graph.
+
+    Args:
+        dump: The dump.
+        through: ``on`` for all passes, or names of passes separated by commas.
+
+    Returns:
+        The GraphDef after the passes, and a record of what each pass changed.
+
+    Raises:
+        ValueError: If a pass does not exist.
+
+    Example:
+        >>> graph_def, steps = run_passes(dump, "cse,dce")
+        >>> after = Dump(graph_def)
+    """
     from ... import passes
 
     graph_def = _copy_graph(dump)
@@ -21,7 +36,7 @@ def run_passes(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]
 
 
 def find_held_nodes(dump: Dump) -> dict[str, str]:
-    """The nodes that the passes would take out but for a control edge, with that edge in words."""
+    """Map each node that passes would remove, were it not for a control edge, to a description of that edge."""
     edges: dict[str, str] = {}
     for node in dump.order:
         for before in node.controls:
@@ -41,7 +56,19 @@ def _copy_graph(dump: Dump) -> Any:
 
 
 def pass_summary_lines(dump: Dump, after: Dump, steps: list[passes.Step]) -> Iterator[str]:
-    """The comparison as lines: nodes, nodes by type, and passes."""
+    r"""Compare node counts before and after passes.
+
+    Args:
+        dump: The dump before the passes.
+        after: The dump after them.
+        steps: The records that `run_passes` returned.
+
+    Returns:
+        Lines of text: all nodes, nodes by type, and the effect of each pass.
+
+    Example:
+        >>> print("\n".join(pass_summary_lines(dump, after, steps)))
+    """
     counts = [Counter(node.type for node in graph.nodes.values()) for graph in (dump, after)]
     yield f"passes: {len(dump.nodes)} nodes before, {len(after.nodes)} after"
     for kind, many in counts[0].most_common():
@@ -50,4 +77,4 @@ def pass_summary_lines(dump: Dump, after: Dump, steps: list[passes.Step]) -> Ite
     for kind in sorted(counts[1].keys() - counts[0].keys()):
         yield f"  {kind}: 0 -> {counts[1][kind]}"
     for step in steps:
-        yield f"  pass {step.name}: {len(step.replaced)} results read elsewhere, {len(step.changed)} nodes changed"
+        yield f"  pass {step.name}: {len(step.replaced)} results replaced, {len(step.changed)} nodes changed"

@@ -1,7 +1,7 @@
-"""What a graph costs: bytes moved and floating point (or integer) operations for each node, and peak live memory.
+"""Costs of a graph: bytes moved and operations of each node, and peak live memory.
 
-Operations are counted by formula, a multiplication and an addition being two: contractions by their inner length, other
-operators by a small number for each element. Bytes are what a node reads and writes once; views cost nothing.
+Operations are counted by formula; a multiplication and an addition are two. Contractions count their inner dimension,
+other operators a small number per element. Bytes are inputs plus outputs, each once; views are free.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 _FREE = CONST_TYPES | OUTSIDE_TYPES | END_TYPES | {"NoOp"}
 _MOST_TERMS = 24
-_FILTER_FORMATS = ("FRACTAL_Z", "FRACTAL_Z_C04")  # in which a device keeps the weights of convolutions
+_FILTER_FORMATS = ("FRACTAL_Z", "FRACTAL_Z_C04")  # storage formats of convolution weights
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Expressions over the dump's symbols; None where a size is unknown."""
+    """Numbers or expressions over the dump's symbols; None if a size is unknown."""
 
     bytes: Dim | None
     flops: Dim | None
 
 
 def tensor_bytes(tensor: TensorType) -> Dim | None:
-    """Bytes of a tensor, as a device keeps it; int4 counts half a byte."""
+    """Bytes of a tensor in its storage format; int4 counts half a byte."""
     shape = tensor.layout.shape or tensor.shape
     if shape is None or tensor.dtype not in BITS or any(isinstance(d, int) and d < 0 for d in shape):
         return None
@@ -46,7 +46,23 @@ def tensor_bytes(tensor: TensorType) -> Dim | None:
 
 
 class Costs:
-    """The costs of a dump; numbers once every symbol has a size."""
+    """The costs of a dump.
+
+    Args:
+        dump: The dump.
+        sizes: Sizes of symbols. Costs are expressions over symbols without a size.
+
+    Attributes:
+        missing: Symbols without a size.
+        inner: The costs of called graphs by name.
+
+    Raises:
+        SizeError: If ``sizes`` names an unknown symbol.
+
+    Example:
+        >>> costs = Costs(dump, {"s0": 4096})
+        >>> costs.total("flops"), costs.peak, costs.nodes["MatMulV2"].bytes
+    """
 
     def __init__(self, dump: Dump, sizes: Mapping[str, int] | None = None) -> None:
         dump.inference.check_symbols(sizes or ())
@@ -63,19 +79,19 @@ class Costs:
             self.inner.setdefault(graph.name, Costs(graph, sizes))
 
     def of(self, graph: Dump) -> Costs | None:
-        """The costs of a graph that is called from here."""
+        """The costs of a graph called from this one, at any depth."""
         if graph is self._dump:
             return self
         return next((match for costs in self.inner.values() if (match := costs.of(graph)) is not None), None)
 
     @cached_property
     def nodes(self) -> dict[str, Cost]:
-        """The cost of every node; of one that calls graphs, theirs."""
+        """The cost of every node; of a node that calls graphs, their cost."""
         return {node.name: self._node(node) for node in self._dump.order}
 
     @cached_property
     def fixed(self) -> set[str]:
-        """Nodes that depend on constants alone, which GE computes once and not on every call."""
+        """Nodes that depend only on constants, which GE folds."""
         fixed: set[str] = set()
         for node in self._dump.order:
             producers = [edge.node for edge in node.inputs if edge.node]
@@ -84,7 +100,7 @@ class Costs:
         return fixed - {node.name for node in self._dump.order if node.type in END_TYPES}
 
     def total(self, what: str) -> Dim | None:
-        """The sum over all nodes: a number, a short expression, or None where it is neither."""
+        """The sum of ``bytes`` or ``flops`` over all nodes; None if unknown or a long expression."""
         terms = Counter(getattr(cost, what) for cost in self.nodes.values())
         terms.pop(0, None)
         if None in terms or (len(terms) > _MOST_TERMS and any(not isinstance(term, int) for term in terms)):
@@ -93,7 +109,7 @@ class Costs:
 
     @cached_property
     def peak(self) -> int | None:
-        """The most bytes of intermediate results that are alive at once, or None where sizes are missing."""
+        """Peak bytes of live intermediate results; None if sizes are missing."""
         dump, types = self._dump, self._dump.inference.types
         last: dict[str, int] = {}
         for node in reversed(dump.order):
@@ -118,13 +134,13 @@ class Costs:
         return most
 
     def held(self, node_types: set[str]) -> Dim | None:
-        """Bytes of the results of nodes of these types: inputs, or constants."""
+        """Total bytes of the results of nodes of these types."""
         chosen = [tensor for node in self._dump.order if node.type in node_types for tensor in self._types(node)]
         sizes = [self._size(tensor) for tensor in chosen]
         return _sum(sizes)
 
     def quantised(self) -> tuple[int, int]:
-        """How many computing nodes read or write a quantised tensor, and how many compute, called graphs included."""
+        """Count the computing nodes with quantised tensors, and all computing nodes; includes called graphs."""
         computing = [
             node
             for node in self._dump.order
@@ -155,7 +171,7 @@ class Costs:
         return self._known[key]
 
     def _called(self, node: Node) -> Cost:
-        """Of branches the dearer one, of a loop one round."""
+        """The cost of called graphs: of branches the largest, of a loop one iteration."""
         calls = [(call.role, self.inner[call.graph.name]) for call in self._dump.calls[node.name]]
         branches = [costs for role, costs in calls if "branch" in role]
         totals = [
@@ -185,18 +201,18 @@ class Costs:
         return max(flops, 1) * math.prod(result.shape)
 
     def contracts(self, node: Node) -> bool:
-        """Whether it multiplies matrices or convolves, which a chip does with its cube."""
+        """Whether the node is a matrix product or convolution, which runs on the cube."""
         return facts(node.type).flops in (CONTRACTION, CONVOLUTION) or self._is_fused_convolution(node)
 
     def _is_fused_convolution(self, node: Node) -> bool:
-        """Whether GE fused a convolution into a node that is called after another of its parts, such as ReadSelect."""
+        """Whether GE fused a convolution into a node named after another of its parts, such as ReadSelect."""
         if facts(node.type).flops == CONVOLUTION or not read_placement(self._dump, node).origins:
             return False
         reads = self._dump.inference.input_types(node)
         return len(reads) > 1 and any(read.layout.blocks in _FILTER_FORMATS for read in reads)
 
     def _convolution(self, node: Node, result: TensorType) -> Dim | None:
-        """For each element on the side of the output channels, a multiplication and an addition for each weight."""
+        """Operations of a convolution: two for each output element and weight of its channel."""
         fed = {edge.name: tensor for edge in node.inputs if (tensor := self._dump.inference.type_of(edge)) is not None}
         named = fed.get("filter") or fed.get("w") or (result if "BackpropFilter" in node.type else None)
         reads = list(fed.values())
@@ -214,7 +230,7 @@ class Costs:
         return 2 * math.prod(outer.shape) * behind
 
     def _size(self, tensor: TensorType) -> Dim | None:
-        # Types are shared between nodes, so this is asked once for each distinct one.
+        # Types are shared between nodes, so this is computed once for each distinct type.
         if id(tensor) not in self._bytes:
             self._bytes[id(tensor)] = self._number(tensor_bytes(tensor))
         return self._bytes[id(tensor)]
@@ -233,7 +249,7 @@ def _is_free(node: Node) -> bool:
 
 
 def _max(sizes: Sequence[Dim | None]) -> Dim | None:
-    """The largest, unknown where a part is."""
+    """The largest size; None if any is unknown."""
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         return None
@@ -241,6 +257,6 @@ def _max(sizes: Sequence[Dim | None]) -> Dim | None:
 
 
 def _sum(sizes: Sequence[Dim | None]) -> Dim | None:
-    """The sum, unknown where a part is."""
+    """The sum of sizes; None if any is unknown."""
     known = [size for size in sizes if size is not None]
     return sum(known, 0) if len(known) == len(sizes) else None

@@ -1,4 +1,4 @@
-"""Recomputes every node of a graph on the host from what a device gave it, and finds the first that is wrong."""
+"""Recomputes every node on the host from the device's inputs and finds the first wrong result."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from ..read.device_data import DeviceData, to_file_name
 if TYPE_CHECKING:
     from ..dump import Dump
 
-# How far a device may be off, for each element, as a share of that element and of the whole result's usual size:
-# it adds in another order, and rounds what it adds to its own precision.
+# Tolerance per element, relative to the element plus the root mean square of the result: a device sums in another
+# order, and rounds partial sums to its own precision.
 _ROUNDING = {torch.float64: 2**-30, torch.float32: 2**-10, torch.float16: 2**-6, torch.bfloat16: 2**-4}
-_MOST_STEPS = 1  # of a quantised result, where a sum lies between two of them
+_MOST_STEPS = 1  # by which a quantised element may differ, if its sum is near a rounding boundary
 _MOST_SHARE_OF_STEPS = 0.02
 
 
 class Verdict(enum.Enum):
-    """What was found of a node."""
+    """The outcome of comparing one node."""
 
     EQUAL = "equal bits"
     CLOSE = "within rounding"
@@ -49,32 +49,32 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class NodeCheck:
-    """One node: the verdict, and why."""
+    """The verdict on one node and the reason."""
 
     node: Node
     verdict: Verdict
     note: str = ""
-    wrong_producers: tuple[str, ...] = ()  # the nodes before it that are wrong themselves
+    wrong_producers: tuple[str, ...] = ()  # producers whose results are wrong
 
 
 @dataclass
 class DeviceReport:
-    """All nodes in the order in which they run."""
+    """The verdicts of all nodes in execution order."""
 
     nodes: list[NodeCheck] = field(default_factory=list)
 
     @property
     def wrong(self) -> list[NodeCheck]:
-        """Nodes whose result a device did not compute from its inputs."""
+        """Nodes whose device result does not follow from their device inputs."""
         return [check for check in self.nodes if check.verdict is Verdict.WRONG]
 
     @property
     def compared(self) -> bool:
-        """Whether anything was."""
+        """Whether any node could be compared."""
         return any(check.verdict is not Verdict.UNKNOWN for check in self.nodes)
 
     def lines(self) -> Iterator[str]:
-        """The report in text."""
+        """The report as lines of text."""
         for index, check in enumerate(self.wrong):
             where = f", {source}" if (source := check.node.source.sentence()) else ""
             behind = f" (it reads {', '.join(check.wrong_producers[:3])})" if check.wrong_producers else ""
@@ -87,7 +87,7 @@ class DeviceReport:
         yield from (f"  {count} {reason}" for reason, count in reasons.most_common(6))
 
     def to_json(self) -> str:
-        """The report for programs."""
+        """The report as JSON."""
         facts = [
             {"node": check.node.name, "type": check.node.type, "verdict": check.verdict.value, "note": check.note}
             for check in self.nodes
@@ -97,7 +97,22 @@ class DeviceReport:
 
 
 def check_device_data(dump: Dump, data: DeviceData) -> DeviceReport:
-    """Compare the device's result of every node with what the host computes from the device's own inputs."""
+    """Compare each result of a device with what the host computes from the device's inputs.
+
+    Args:
+        dump: The graph that ran on the device.
+        data: The tensors that the device dumped.
+
+    Returns:
+        A report with ``nodes``, ``wrong``, ``lines()`` and ``to_json()``.
+
+    Raises:
+        DumpError: If a dumped tensor cannot be read.
+
+    Example:
+        >>> report = check_device_data(load("ge_proto_Build.txt"), DeviceData(Path("dump")))
+        >>> report.wrong[0].node.name
+    """
     report = DeviceReport()
     wrong: set[str] = set()
     names = Counter(to_file_name(node.name) for graph in dump.graphs() for node in graph.order)
@@ -108,7 +123,7 @@ def check_device_data(dump: Dump, data: DeviceData) -> DeviceReport:
                 continue
             fed = tuple(name for name in dict.fromkeys(edge.node for edge in node.inputs) if name in wrong)
             shared = any(names[to_file_name(name)] > 1 for name in (node.name, *(edge.node for edge in node.inputs)))
-            ambiguous = Verdict.UNKNOWN, "with a file name that is another node's, too"
+            ambiguous = Verdict.UNKNOWN, "with a file name shared by another node"
             verdict, note = ambiguous if shared else runner.check(node)
             if verdict is Verdict.WRONG:
                 wrong.add(node.name)
@@ -117,7 +132,7 @@ def check_device_data(dump: Dump, data: DeviceData) -> DeviceReport:
 
 
 class _NotComparableError(Exception):
-    """Why a node cannot be compared."""
+    """A node cannot be compared; the message is the reason."""
 
 
 class _NodeChecker:
@@ -165,7 +180,7 @@ class _NodeChecker:
         return [to_tensor(value) if isinstance(value, Sizes) else value for value in several]
 
     def _input(self, node: Node, index: int, edge: Edge) -> tuple[torch.Tensor, int | None]:
-        """What the device fed to a node, and its rank where it is a constant."""
+        """An input of a node as the device had it, and its rank if it is a constant."""
         producer = self._dump.nodes[edge.node]
         if producer.type in CONST_TYPES and "value" in producer.proto.attr and producer.proto.attr["value"].t.data:
             constant = decode_tensor(producer.proto.attr["value"].t)
@@ -224,7 +239,7 @@ def _static_shape(shape: tuple[Any, ...] | None) -> tuple[int, ...] | None:
 def _compare_tensors(name: str, device: torch.Tensor, expected: torch.Tensor) -> tuple[Verdict, str]:
     if device.is_complex():
         device, expected = torch.view_as_real(device), torch.view_as_real(expected)
-    # As they are: a long integer is not what float64 makes of it.
+    # Compared before the conversion to float64, which rounds long integers.
     same = (device == expected) | (device.isnan() & expected.isnan())
     differing = int((~same).sum())
     if not differing:
@@ -250,6 +265,6 @@ def _compare_tensors(name: str, device: torch.Tensor, expected: torch.Tensor) ->
 
 
 def _is_same_sign(device: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether equal numbers have equal bits: a zero has a sign."""
+    """Whether equal values have equal signs: zeros may differ."""
     signs = [torch.signbit(tensor) & ~tensor.isnan() for tensor in (device, expected)]
     return torch.equal(*signs)

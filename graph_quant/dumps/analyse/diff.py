@@ -1,4 +1,4 @@
-"""What changed between two graphs."""
+"""Compares two graphs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from ..dump import Dump
 
 _UNSTATED_SIZE = re.compile(r"\.\d+$")
-_KINDS_WITH_DESCS = {"txt", "pbtxt"}  # what TorchAir writes with the descs that its converters left
+_KINDS_WITH_DESCS = {"txt", "pbtxt"}  # formats with the descs that converters wrote
 
 
 @dataclass(frozen=True)
 class Change:
-    """One fact that differs; ``kind`` is attribute, dtype, shape, format, desc, wiring or graph."""
+    """One difference; ``kind`` is attribute, dtype, shape, format, desc, wiring or graph."""
 
     kind: str
     what: str
@@ -39,11 +39,18 @@ class Change:
 
 @dataclass
 class Difference:
-    """Nodes added, removed and changed; those in ``renamed`` only have another name, which is no difference.
+    """The result of `Dump.diff`.
 
-    ``pairs`` are the nodes that were matched, ``inner`` the differences of the graphs that matched nodes call;
-    ``own`` is what differs in the graph itself and not in a node of it; ``untold`` is what only one of the files tells,
-    ``unknown`` what neither does.
+    Attributes:
+        old, new: The two dumps.
+        added, removed: Nodes of only one graph.
+        changed: The changes of each pair of matched nodes.
+        renamed: Matched nodes of different names; this alone is not a difference.
+        pairs: All matched nodes.
+        inner: The differences of the graphs that matched nodes call.
+        graph_changes: Differences of the graph itself.
+        one_sided: Facts that only one of the files contains, which are not compared.
+        unknown: Facts that neither file contains.
     """
 
     old: Dump
@@ -63,7 +70,7 @@ class Difference:
         return bool(self.added or self.removed or self.changed or self.graph_changes or any(self.inner))
 
     def lines(self) -> Iterator[str]:
-        """The difference as text: ``-`` gone, ``+`` new, ``~`` changed."""
+        """The difference as lines of text: ``-`` removed, ``+`` added, ``~`` changed."""
         yield from (f"- {format_node(self.old, node)}" for node in self.removed)
         yield from (f"+ {format_node(self.new, node)}" for node in self.added)
         for (before, after), changes in self.changed.items():
@@ -86,27 +93,27 @@ class Difference:
             other = f", {renamed} under another name" if renamed else ""
             yield f"no difference in {nodes} nodes{other}"
             for who, counts_by_fact in (
-                ("only one of the two files tells", sum((difference.one_sided for difference in graphs), Counter())),
-                ("neither of the two files tells", sum((difference.unknown for difference in graphs), Counter())),
+                ("only one of the two files states", sum((difference.one_sided for difference in graphs), Counter())),
+                ("neither of the two files states", sum((difference.unknown for difference in graphs), Counter())),
             ):
                 if counts_by_fact:
                     parts = ", ".join(f"{what} ({count} nodes)" for what, count in sorted(counts_by_fact.items()))
                     yield f"{who}: {parts}"
 
     def graph_change_lines(self) -> Iterator[str]:
-        """What differs in the graph itself."""
+        """The changes of the graph itself as lines of text."""
         if self.graph_changes:
             yield f"~ the graph {printable(self.new.name, 120)}".rstrip()
             yield from (f"    {change}" for change in self.graph_changes)
 
     def walk(self) -> Iterator[Difference]:
-        """Itself and the differences of all graphs that are called."""
+        """Yield this difference and those of all called graphs."""
         yield self
         for difference in self.inner:
             yield from difference.walk()
 
     def to_json(self) -> str:
-        """The difference for programs."""
+        """The difference as JSON."""
         return json.dumps(self._facts() | self._inner_facts(), indent=1) + "\n"
 
     def _inner_facts(self) -> dict[str, Any]:
@@ -136,7 +143,7 @@ class Difference:
 
 
 def compare_dumps(old: Dump, new: Dump) -> Difference:
-    """Match the nodes of two dumps and compare what each does, yields and reads, and the graphs that each calls."""
+    """Match the nodes of two dumps and compare attributes, types, inputs and called graphs of each pair."""
     result = _compare_graphs(old, new)
     result.inner += _compare_uncalled(result)
     result.graph_changes += [*_compare_graph_attributes(old, new), *_find_unmatched_graphs(result)]
@@ -170,7 +177,7 @@ def _compare_graphs(old: Dump, new: Dump) -> Difference:
 
 
 def _compare_graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
-    """What TorchAir notes on a graph for those who run it: where inputs are, which dtypes the results have."""
+    """Compare the attributes of the graph, in which TorchAir records placement of inputs and dtypes of results."""
     if old.kind not in _KINDS_WITH_DESCS or new.kind not in _KINDS_WITH_DESCS:
         return
     before, after = old.graph_def.attr, new.graph_def.attr
@@ -180,7 +187,7 @@ def _compare_graph_attributes(old: Dump, new: Dump) -> Iterator[Change]:
 
 
 def _find_unmatched_graphs(result: Difference) -> Iterator[Change]:
-    """Graphs of one file that nothing of the other was compared with."""
+    """Graphs that were matched with no graph of the other file."""
     seen = {id(dump) for difference in result.walk() for dump in (difference.old, difference.new)}
     for dump, is_old in ((result.old, True), (result.new, False)):
         for graph in dump.graphs():
@@ -206,7 +213,7 @@ def _compare_roles(result: Difference, before: str, after: str) -> Iterator[Chan
 
 
 def _compare_subgraphs(result: Difference, before: str, after: str) -> Iterator[Difference]:
-    """The differences of the graphs that two matched nodes call, by what they are to them."""
+    """Compare the graphs that two matched nodes call, by role."""
     mine = {call.role: call.graph for call in result.old.calls.get(before, ())}
     theirs = {call.role: call.graph for call in result.new.calls.get(after, ())}
     for role in sorted(mine.keys() & theirs.keys()):
@@ -216,7 +223,7 @@ def _compare_subgraphs(result: Difference, before: str, after: str) -> Iterator[
 
 
 def _add_caller_wiring(inner: Difference, before: Node, after: Node) -> None:
-    """Add which inputs of two callers feed the graphs that they call, and which results they get from there."""
+    """Add changes of how callers and called graphs are connected."""
     if inner.old.kind != inner.new.kind:
         return
     fed, now = map_inputs(inner.old, before), map_inputs(inner.new, after)
@@ -235,7 +242,7 @@ def _add_caller_wiring(inner: Difference, before: Node, after: Node) -> None:
 
 
 def _compare_uncalled(result: Difference) -> Iterator[Difference]:
-    """The differences of graphs of one name, where one of the files does not say who calls them."""
+    """Compare graphs of equal name if one of the files does not state their callers."""
     if not (result.old.uncalled or result.new.uncalled):
         return
     seen = {id(dump) for difference in result.walk() for dump in (difference.old, difference.new)}
@@ -265,7 +272,7 @@ def _compare_attributes(result: Difference, node: Node, other: Node) -> Iterator
 
 
 def _is_one_sided(result: Difference, node: Node, other: Node, name: str, first: Any, second: Any) -> bool:
-    """Whether only one of the files tells an attribute, because the format of the other has no room for it."""
+    """Whether only one file has the attribute because the format of the other cannot express it."""
     sides = ((result.old, node, first, second), (result.new, other, second, first))
     for dump, mine, own, theirs in sides:
         if own is None and not can_express(dump, mine, name, theirs):
@@ -275,12 +282,12 @@ def _is_one_sided(result: Difference, node: Node, other: Node, name: str, first:
 
 
 def _compared_by_value(result: Difference, node: Node) -> set[str]:
-    """Attributes that are compared as the values they are."""
+    """Attributes that `_compare_constants` compares instead."""
     return {"value"} if node.type in CONST_TYPES or {result.old.kind, result.new.kind} & GE_KINDS else set()
 
 
 def _compare_constants(result: Difference, node: Node, other: Node) -> Iterator[Change]:
-    """The value of a constant or variable: all of it where both files hold its bytes, else as far as both tell."""
+    """Compare the values of constants and variables: bytes if both files have them, else the printed text."""
     if "value" not in _compared_by_value(result, node):
         return
     bytes_of = constant_data(node), constant_data(other)
@@ -302,12 +309,12 @@ def _compare_constants(result: Difference, node: Node, other: Node) -> Iterator[
 
 
 def _is_shortened(text: str) -> bool:
-    """Whether a printed constant leaves some of it out."""
+    """Whether a printed constant is abbreviated."""
     return "..." in text or "…" in text or text.startswith("<")
 
 
 def _compare_descs(result: Difference, node: Node, other: Node) -> Iterator[Change]:
-    """Where a desc is not what is computed, in one of the graphs or otherwise than in the other."""
+    """Compare how descs disagree with the inferred types."""
     if result.old.kind not in _KINDS_WITH_DESCS or result.new.kind not in _KINDS_WITH_DESCS:
         return
     before, after = (
@@ -341,7 +348,7 @@ def _compare_types(result: Difference, before: str, after: str) -> Iterator[Chan
 
 
 def _is_compatible_shape(one: TensorType, two: TensorType) -> bool:
-    """Whether two shapes differ only where one of the dumps states no size; such a size is called after its node."""
+    """Whether shapes differ only in sizes that one dump does not state; such a symbol is named after its node."""
     if one.shape is None or two.shape is None:
         return True
     return len(one.shape) == len(two.shape) and all(

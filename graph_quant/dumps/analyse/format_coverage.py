@@ -1,4 +1,4 @@
-"""What each format carries of a graph, so that two formats of one graph are told apart only by what both tell."""
+"""What each file format can express, so that dumps of different formats are compared only in what both contain."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from ..dump import Dump
 
 _NUMBERS = ("i", "b", "f")
-# A readable dump prints floats with six digits behind the point.
+# A readable dump prints floats with six decimals.
 _PRINTED_TOLERANCE = 5e-7
 
 
 def compared_attributes(dump: Dump, node: Node, naming: set[str]) -> set[str]:
-    """The attributes of a node that say what it does."""
+    """The names of the attributes that determine what a node computes."""
     if dump.kind in GE_KINDS:
         return set(list_attributes(node.proto, declared=dump.kind in ANNOTATED_KINDS)) | {"value"} & set(
             node.proto.attr
@@ -27,7 +27,7 @@ def compared_attributes(dump: Dump, node: Node, naming: set[str]) -> set[str]:
 
 
 def can_express(dump: Dump, node: Node, name: str, attribute: Any) -> bool:
-    """Whether the format of ``dump`` would show this attribute of a node that had it."""
+    """Whether the format of ``dump`` can express this attribute."""
     if dump.kind == "ge_readable":
         declared = registration(node.type)
         has_value = to_python(attribute) not in ("", [], None)
@@ -42,7 +42,7 @@ def can_express(dump: Dump, node: Node, name: str, attribute: Any) -> bool:
 
 @cache
 def _carries_text(dump: Dump) -> bool:
-    """GE leaves strings out of an ONNX dump unless it is asked for everything."""
+    """Whether an ONNX dump has strings: GE omits them except at its most verbose level."""
     return any(
         attribute.WhichOneof("value") == "s" and attribute.s
         for node in dump.order
@@ -55,7 +55,7 @@ def _is_list_of_numbers(attribute: Any) -> bool:
 
 
 def is_same_attribute(left: Any, right: Any, *, printed: bool) -> bool:
-    """Whether two attributes are equal in value; GE's formats write a bool as a number, and floats as they print."""
+    """Whether two attributes have equal values; GE's formats write a bool as a number, and may round floats."""
     one, other = _plain_value(left), _plain_value(right)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(_is_close(a, b, printed) for a, b in zip(one, other, strict=True))
@@ -78,7 +78,7 @@ def _plain_value(attribute: Any) -> Any:
 
 
 def integer_attributes(node: Node) -> list[tuple[str, Any]]:
-    """The attributes that every format of GE's writes alike."""
+    """The integer and bool attributes, which all formats of GE write exactly."""
     result = []
     for name in list_attributes(node.proto, declared=True):
         attribute = node.proto.attr[name]
@@ -90,7 +90,7 @@ def integer_attributes(node: Node) -> list[tuple[str, Any]]:
 
 
 def constant_data(node: Node) -> tuple[int, list[int], bytes] | None:
-    """The dtype, shape and bytes of a constant or variable; None where the dump does not hold them."""
+    """The dtype, shape and bytes of a constant or variable; None if the dump does not contain them."""
     if "value" not in node.proto.attr:
         return None
     tensor = node.proto.attr["value"].t
@@ -99,7 +99,7 @@ def constant_data(node: Node) -> tuple[int, list[int], bytes] | None:
 
 
 def printed_constant(node: Node) -> str | None:
-    """The value of a constant or variable as a readable dump prints it; None where the dump does not tell it."""
+    """The value of a constant or variable as a readable dump prints it; None if the dump does not contain it."""
     tensor = node.proto.attr["value"].t if "value" in node.proto.attr else None
     if tensor is not None and tensor.data:
         return abbreviate_tensor(tensor)
@@ -109,7 +109,7 @@ def printed_constant(node: Node) -> str | None:
 
 
 def abbreviate_tensor(tensor: Any) -> str:
-    """The numbers of a tensor as GE prints them: of more than six, the first and last three."""
+    """Format a tensor as GE does: of more than six elements, the first and last three."""
     from ...ge import decode_tensor
 
     try:

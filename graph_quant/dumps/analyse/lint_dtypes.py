@@ -28,7 +28,7 @@ def _named_inputs(dump: Dump, node: Node) -> dict[str, TensorType]:
     all_formats=True,
 )
 def find_refused_types(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Quantisation operators with a dtype that GE does not register for them."""
+    """Operators with a dtype that GE does not register for them."""
     for node in dump.order:
         declared = registration(node.type) if facts(node.type).exact else None
         if declared is None:
@@ -62,7 +62,7 @@ def _join_sorted(words: frozenset[str]) -> str:
     all_formats=True,
 )
 def find_unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
-    """A floating point scale where QuantBatchMatmulV3 reads packed ones."""
+    """Floating point scales where QuantBatchMatmulV3 reads packed ones."""
     for node in dump.order:
         if node.type != "QuantBatchMatmulV3" or "dtype" not in node.proto.attr:
             continue
@@ -81,7 +81,7 @@ def find_unpacked_scales(dump: Dump) -> Iterator[tuple[str, str]]:
     all_formats=True,
 )
 def find_int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
-    """int4 results with a fixed width that cannot be packed."""
+    """int4 results whose last dimension is not a multiple of 8."""
     for node in dump.order:
         requested = [to_python(node.proto.attr[name]) for name in _RESULT_DTYPE if name in node.proto.attr]
         x = _named_inputs(dump, node).get("x")
@@ -96,7 +96,7 @@ def find_int4_widths(dump: Dump) -> Iterator[tuple[str, str]]:
     fix="lower with a converter that writes DT_INT4 into the desc of every int4 result, as this package's do",
 )
 def find_float_descs(dump: Dump) -> Iterator[tuple[str, str]]:
-    """int4 results whose desc says something else."""
+    """int4 results whose desc states another dtype."""
     for node in dump.order:
         types = dump.inference.types[node.name]
         for tensor, desc in zip(types, node.proto.output_desc, strict=False):
@@ -113,11 +113,11 @@ def find_float_descs(dump: Dump) -> Iterator[tuple[str, str]]:
     all_formats=True,
 )
 def find_mixed_dtypes(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Inputs that must share a dtype and do not."""
+    """Inputs that must have the same dtype but do not."""
     for node in dump.order:
         inputs = _named_inputs(dump, node)
         same = facts(node.type).same
-        # The inputs of a dynamic one are numbered.
+        # The names of dynamic inputs are numbered.
         dtypes = {
             name: read.dtype
             for name, read in inputs.items()

@@ -1,4 +1,4 @@
-"""What the passes over a graph leave as it is, though it looks needless, and why."""
+"""Lint rule for nodes that look redundant but that no pass may remove."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 @lint_rule(
     "kept-node",
     Severity.NOTE,
-    why="the passes take out what undoes itself, and put transposes into products, where every bit and order stays",
+    why="passes remove nodes that cancel out and fold transposes into products only if results and order do not change",
     fix="compute in one dtype from end to end, exchange the last two axes alone, or order fewer calls by hand, "
     "if the model allows it",
 )
 def find_kept_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Casts and transposes that no pass can take out, and nodes that only a control edge keeps."""
+    """Casts and transposes that no pass can remove, and nodes that only a control edge keeps."""
     ordered = find_held_nodes(dump)
     for node in dump.order:
         message = _describe_rounding_cast(dump, node) if node.type == "Cast" else _describe_transpose(dump, node)
@@ -32,7 +32,7 @@ def find_kept_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
 
 
 def _describe_rounding_cast(dump: Dump, node: Node) -> str | None:
-    """A cast back after one that rounds."""
+    """A cast back to the original dtype after a cast that rounds."""
     before = _producer(dump, node)
     origin = None if before is None or before.type != "Cast" else _producer(dump, before)
     if before is None or origin is None:

@@ -1,4 +1,4 @@
-"""Lint rules about the form of a graph: what is wasted, dead, fixed or impossible."""
+"""Lint rules about the structure of a graph: redundant, unreachable, specialised or rejected nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NEUTRAL = {"Mul": 1, "RealDiv": 1, "Div": 1, "Add": 0, "Sub": 0}
     all_formats=True,
 )
 def find_redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Chains that fewer nodes replace."""
+    """Chains that fewer nodes could replace."""
     for pattern in dump.patterns:
         if pattern.kind == "pack int4" and len(pattern.members) > _PACKING_NODES:
             yield (
@@ -42,7 +42,7 @@ def find_redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
     fix="nothing, unless the call stands in your own code: then leave it out",
 )
 def find_needless_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Single nodes that change nothing, or that the one before makes needless."""
+    """Single nodes that change nothing, or that duplicate their producer."""
     for node in dump.order:
         if message := _describe_needless(dump, node):
             yield node.name, message
@@ -71,7 +71,7 @@ def _describe_needless(dump: Dump, node: Node) -> str | None:
 
 
 def _describe_undone(dump: Dump, node: Node, producer: Node) -> str | None:
-    """A Transpose that the one before it undoes."""
+    """A Transpose that is the inverse of its producer."""
     if node.type != "Transpose" or producer.type != "Transpose" or len(node.inputs) < 2 or len(producer.inputs) < 2:
         return None
     first = dump.inference.values.get(producer.inputs[1].node)
@@ -92,7 +92,7 @@ def _describe_undone(dump: Dump, node: Node, producer: Node) -> str | None:
     fix="dump the whole graph; TorchAir always writes a NetOutput",
 )
 def check_output(dump: Dump) -> Iterator[tuple[str, str]]:
-    """A graph that ends nowhere."""
+    """A graph without an output."""
     if dump.order and not any(node.type == OUTPUT_TYPE for node in dump.order):
         yield dump.order[-1].name, "the graph has no NetOutput, so nothing in it is an output"
 
@@ -100,12 +100,12 @@ def check_output(dump: Dump) -> Iterator[tuple[str, str]]:
 @lint_rule(
     "cut-off",
     Severity.ERROR,
-    why="the file ends before the graph does, so that nothing is known of the rest",
+    why="the file ends before the graph does, so the rest of the graph is not checked",
     fix="dump the graph again, or copy the whole file; --ignore cut-off checks what there is",
     all_formats=True,
 )
 def check_truncation(dump: Dump) -> Iterator[tuple[str, str]]:
-    """A file that stops in the middle."""
+    """A truncated file."""
     if dump.is_cut_off:
         last = dump.order[-1].name if dump.order else ""
         yield last, f"the file ends inside a node: {len(dump.order)} were read and checked, no more"
@@ -119,7 +119,7 @@ def check_truncation(dump: Dump) -> Iterator[tuple[str, str]]:
     all_formats=True,
 )
 def find_unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Dead ends: nodes that nothing reads and that are not the output."""
+    """Nodes that nothing reads and that are not the output."""
     if not any(node.type == OUTPUT_TYPE for node in dump.order):
         return
     needed: set[str] = set()
@@ -137,11 +137,11 @@ def find_unreachable(dump: Dump) -> Iterator[tuple[str, str]]:
 @lint_rule(
     "static-shape",
     Severity.WARNING,
-    why="the input is declared dynamic, but a number is baked in: the graph breaks or recompiles at other sizes",
+    why="the input is declared dynamic, but the graph is specialised to one size: other sizes fail or recompile",
     fix="take the size from the tensor (x.size(0), or -1 in a reshape), or mark the dimension static",
 )
 def find_static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Symbols that the graph takes for a number."""
+    """Dynamic sizes that a node specialises to a number."""
     for name, (size, node) in dump.inference.specialised.items():
         yield node, f"works only where {name} is {size}, though the inputs declare it dynamic"
 
@@ -153,6 +153,6 @@ def find_static_shapes(dump: Dump) -> Iterator[tuple[str, str]]:
     fix="correct the call as the message says",
 )
 def find_refused_calls(dump: Dump) -> Iterator[tuple[str, str]]:
-    """Nodes whose kernel refuses its inputs."""
+    """Nodes whose kernel rejects its inputs."""
     for name in dump.inference.refused:
         yield name, dump.inference.failures.get(name, "refused")

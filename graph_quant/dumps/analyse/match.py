@@ -1,4 +1,4 @@
-"""Finds which node of one graph is which node of another, by structure before name."""
+"""Matches the nodes of two graphs, by structure before name."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .format_coverage import integer_attributes
 if TYPE_CHECKING:
     from ..dump import Dump
 
-# Desc-like facts and names that do not change what a node does.
+# Attributes that hold names and do not change what a node computes.
 NAMING = {"_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", "_readable_value",
           "_module_path"}  # fmt: skip
 
 
 def match_nodes(old: Dump, new: Dump) -> dict[str, str]:
-    """Nodes of ``old`` to nodes of ``new``: no node twice, always of one type."""
+    """Map nodes of ``old`` to nodes of ``new``, one to one and of equal type."""
     matcher = _Matcher(old, new)
     matcher.pair_inputs()
     matcher.pair_by_ancestry()
@@ -35,7 +35,7 @@ def match_nodes(old: Dump, new: Dump) -> dict[str, str]:
 
 
 def attribute_key(node: Node) -> bytes:
-    """The attributes of a node, as bytes that are equal exactly when they are."""
+    """A hash of the attributes of a node."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(node.proto.attr):
         if name not in NAMING and node.proto.attr[name].WhichOneof("value"):
@@ -44,9 +44,9 @@ def attribute_key(node: Node) -> bytes:
 
 
 def _hash_ancestry(dump: Dump, inputs: dict[str, str], *, across: bool) -> dict[str, bytes]:
-    """For every node a hash of all it is computed from: equal hashes, equal computations.
+    """Hash every node together with its ancestors: equal hashes mean equal computations.
 
-    ``across`` formats of GE's, by what all of them write alike.
+    With ``across``, only attributes that all formats of GE write exactly are hashed.
     """
     hashes: dict[str, bytes] = {}
     for node in dump.order:
@@ -79,7 +79,7 @@ class _Matcher:
         self._fresh: deque[str] = deque()
 
     def pair_inputs(self) -> None:
-        """Pair graph inputs of one dtype and shape: by name, and what is left by index."""
+        """Pair graph inputs of equal dtype and shape by name, the rest by index."""
         old, new = ([node for node in dump.order if node.type in INPUT_TYPES] for dump in (self.old, self.new))
         for key in (_name_key, _index_key):
             candidates = {key(node): node for node in new if node.name not in self._taken}
@@ -88,7 +88,7 @@ class _Matcher:
                     self._pair(node.name, candidates[key(node)].name)
 
     def pair_by_ancestry(self) -> None:
-        """Pair what is computed alike; of several alike, first those that share a name."""
+        """Pair nodes of equal ancestry; of several candidates, the one of the same name first."""
         candidates: dict[bytes, dict[str, None]] = defaultdict(dict)
         across = self.old.kind in GE_KINDS or self.new.kind in GE_KINDS
         for name, key in _hash_ancestry(self.new, {new: new for new in self.pairs.values()}, across=across).items():
@@ -110,19 +110,19 @@ class _Matcher:
                 del candidates[key][other]
 
     def pair_ends(self) -> None:
-        """Pair the ends of two graphs that have one each, whatever they are called."""
+        """Pair the output nodes if each graph has exactly one."""
         ends = [[node for node in dump.order if node.type == OUTPUT_TYPE] for dump in (self.old, self.new)]
         if all(len(nodes) == 1 for nodes in ends):
             self._pair(ends[0][0].name, ends[1][0].name)
 
     def pair_by_name(self, wanted: Callable[[Node], bool]) -> None:
-        """Pair nodes of one name and type."""
+        """Pair nodes of equal name and type."""
         for node in self.old.order:
             if node.name in self.new.nodes and wanted(node):
                 self._pair(node.name, node.name)
 
     def spread_pairs(self) -> None:
-        """From every pair to its neighbours at the same place: producers by input, consumers by input and order."""
+        """Pair the neighbours of pairs: producers by input, consumers by input and order."""
         self._fresh = deque(self.pairs)
         while self._fresh:
             name = self._fresh.popleft()

@@ -1,4 +1,4 @@
-"""The passes of a compiler, from the dumps it left in a folder: what each changed, and where a node went."""
+"""The history of a graph from the dumps of successive passes: what each pass changed, and what became of nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST = 6
 
 @dataclass(frozen=True)
 class Pass:
-    """One dump of a series: its place, the pass that it shows the graph after, and the file."""
+    """One dump of a series: its number, the pass that it was written after, and the file."""
 
     number: int
     name: str
@@ -35,9 +35,18 @@ class Pass:
 
 
 def group_pass_dumps(paths: Sequence[Path]) -> dict[str, list[Pass]]:
-    """The dumps of a folder by what they show: of GE, TorchAir or a compiler's phase, each in the order of the passes.
+    """Group the dumps of a folder into series, by their file names.
 
-    Of one graph in several formats, the one that tells most is taken.
+    Args:
+        paths: The dumps, as `list_dumps` returns them.
+
+    Returns:
+        For each series (of GE, TorchAir, or a phase of AOTAutograd) its dumps in pass order. Of a graph in several
+        formats, the most detailed is taken.
+
+    Example:
+        >>> for name, passes in group_pass_dumps(list_dumps(Path("dumps"))).items():
+        ...     print(name, [entry.name for entry in passes])
     """
     groups: dict[str, dict[int, Pass]] = defaultdict(dict)
     for path in paths:
@@ -63,7 +72,7 @@ def _format_rank(path: Path) -> int:
 
 @dataclass
 class PassChange:
-    """What one pass did. ``fused`` maps a new node to those it was made of."""
+    """What one pass changed. ``fused`` maps a new node to those that were fused into it."""
 
     before: Pass
     after: Pass
@@ -75,10 +84,10 @@ class PassChange:
     retyped: list[str] = field(default_factory=list)
     changed: list[str] = field(default_factory=list)
     unquantised: list[str] = field(default_factory=list)
-    lowered: dict[str, list[str]] = field(default_factory=dict)  # an FX node to the GE nodes it became
+    lowered: dict[str, list[str]] = field(default_factory=dict)  # FX nodes to their GE nodes
 
     def phrases(self) -> list[str]:
-        """The step in short phrases."""
+        """The changes as short phrases."""
         phrases = []
         if self.lowered:
             count = sum(map(len, self.lowered.values()))
@@ -101,7 +110,7 @@ def _shorten_list(all_: Sequence[str] | dict[str, list[str]], shown: Sequence[st
 
 
 def compare_passes(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> PassChange:
-    """What changed from one dump to the next."""
+    """Compare a dump with the next of its series."""
     difference = before.diff(after)
     result = PassChange(*passes)
     gone = {node.name for node in difference.removed}
@@ -136,7 +145,7 @@ def compare_passes(before: Dump, after: Dump, passes: tuple[Pass, Pass]) -> Pass
 
 
 def _list_all_changes(difference: Difference) -> Iterator[str]:
-    """All that differs, of a pass of which nothing else is told: what reads from elsewhere, called graphs."""
+    """List every difference, for a pass without a more specific change: rewired inputs, called graphs."""
     for graph in difference.walk():
         within = "" if graph is difference else f" in {graph.new.name}"
         yield from (f"{new}{within}" for _, new in graph.changed)
@@ -145,7 +154,7 @@ def _list_all_changes(difference: Difference) -> Iterator[str]:
 
 
 def _find_unquantised(before: Dump, after: Dump, result: PassChange, renamed: dict[str, str]) -> Iterator[str]:
-    """Operators that computed on quantised tensors before a pass and have a successor that does not."""
+    """Operators on quantised tensors whose successor after the pass is not quantised."""
     became = {old: new for new, olds in result.fused.items() for old in olds} | renamed
     for node in before.order:
         if not computes_quantised(before, node):
@@ -164,7 +173,7 @@ def computes_quantised(dump: Dump, node: Node) -> bool:
 
 
 def trace_nodes(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange]) -> dict[str, list[str]]:
-    """For every operator of the first dump, what became of it: new types, fusions, and its end, with the pass."""
+    """For every operator of the first dump, list its changes of type, fusions and removal with their passes."""
     into = [{old: new for new, olds in step.fused.items() for old in olds if old != new} for step in steps]
     paths: dict[str, list[str]] = {}
     for node in dumps[0][1].order:
@@ -173,7 +182,7 @@ def trace_nodes(dumps: Sequence[tuple[Pass, Dump]], steps: Sequence[PassChange])
             path = [*made_by, f"{node.name} ({node.type})", *_trace_node(node.name, dumps, steps, into)]
             if len(path) > 1 + len(made_by):
                 paths[node.name] = path
-    # What became something else before what only went away.
+    # Removed nodes last.
     return dict(sorted(paths.items(), key=lambda item: item[1][-1].startswith(("removed", "no GE node"))))
 
 
@@ -200,7 +209,19 @@ def _trace_node(
 
 @dataclass
 class History:
-    """A series of dumps, and what happened between them."""
+    """A series of dumps and the changes between them; made by `trace_passes`.
+
+    Attributes:
+        name: The name of the series.
+        passes: The dumps in pass order.
+        steps: The changes from each dump to the next.
+        sizes: The number of nodes of each dump.
+        paths: For each operator of the first dump, what became of it.
+
+    Example:
+        >>> history = trace_passes("GE", dumps)
+        >>> history.first_unquantised
+    """
 
     name: str
     passes: list[Pass]
@@ -214,7 +235,7 @@ class History:
         return next((step for step in self.steps if step.unquantised), None)
 
     def lines(self) -> Iterator[str]:
-        """The history in text."""
+        """The history as lines of text."""
         yield f"{printable(self.name, 200)}: {len(self.passes)} dumps"
         yield f"  {self.passes[0].number:>4} {printable(self.passes[0].name, 120)}: {self.sizes[0]} nodes"
         for step, size in zip(self.steps, self.sizes[1:], strict=True):
@@ -234,7 +255,7 @@ class History:
             yield f"  no longer quantised after {printable(lost.after.name, 120)}: {printable(names, 400)}"
 
     def facts(self) -> dict[str, object]:
-        """The history for programs."""
+        """The history as a dictionary for JSON."""
         lost = self.first_unquantised
         return {
             "name": self.name,
@@ -250,7 +271,19 @@ class History:
 
 
 def trace_passes(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
-    """What happened from each dump of a series to the next; where the kind of graph changes, nothing is compared."""
+    r"""Compare each dump of a series with the next.
+
+    Args:
+        name: The name of the series.
+        dumps: The dumps in pass order, each with its entry from `group_pass_dumps`.
+
+    Returns:
+        The history. From FX to GE graphs only the mapping of nodes is recorded.
+
+    Example:
+        >>> for name, passes in group_pass_dumps(paths).items():
+        ...     print("\n".join(trace_passes(name, [(entry, load(entry.path)) for entry in passes]).lines()))
+    """
     steps = []
     for (earlier, before), (later, after) in pairwise(dumps):
         if (before.kind == "fx") == (after.kind == "fx"):
@@ -263,7 +296,7 @@ def trace_passes(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
 
 
 def _map_lowered(graph: Dump) -> dict[str, list[str]]:
-    """The GE nodes of each FX node, as far as the dump tells."""
+    """The GE nodes of each FX node, from the sources in the dump."""
     lowered: dict[str, list[str]] = defaultdict(list)
     for node in graph.order:
         if node.source.fx and node.type not in OUTSIDE_TYPES | END_TYPES:

@@ -1,4 +1,4 @@
-"""Measured times: the rows of the profiler's kernel_details.csv or op_summary.csv, joined to the nodes of a graph."""
+"""Measured times: rows of the profiler's kernel_details.csv or op_summary.csv, matched to nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass
 class Measured:
-    """The time of one node: of all its runs together, how often it ran, and by what it was found."""
+    """The total time of one node, its number of runs, and how its rows were matched."""
 
     microseconds: float = 0.0
     runs: int = 0
@@ -45,24 +45,24 @@ class Measured:
 
     @property
     def per_run(self) -> float:
-        """Microseconds of one run."""
+        """Mean microseconds of a run."""
         return self.microseconds / self.runs
 
 
 @dataclass
 class Profile:
-    """Times by node, and rows that belong to none."""
+    """Times by node, and rows without a node."""
 
     nodes: dict[str, Measured] = field(default_factory=dict)
     unmatched: list[Row] = field(default_factory=list)
     total: float = 0.0
 
     def share(self, node: str) -> float:
-        """Of all measured time."""
+        """The fraction of the total time spent in a node."""
         return self.nodes[node].microseconds / self.total if self.total and node in self.nodes else 0.0
 
     def lines(self) -> Iterator[str]:
-        """What was measured, in text."""
+        """A summary as lines of text."""
         matched = sum(measured.microseconds for measured in self.nodes.values())
         share = f" ({100 * matched / self.total:.0f} %)" if self.total else ""
         ways = Counter(measured.found_by for measured in self.nodes.values())
@@ -78,7 +78,20 @@ class Profile:
 
 
 def read_profile(path: Path) -> list[Row]:
-    """The kernels of a profile, in the order in which they ran."""
+    """Read a profile.
+
+    Args:
+        path: A kernel_details.csv or op_summary.csv of the profiler.
+
+    Returns:
+        One row for each kernel, in execution order.
+
+    Raises:
+        DumpError: If the file cannot be read or has other columns.
+
+    Example:
+        >>> profile = join_profile(dump, read_profile(Path("kernel_details.csv")))
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
@@ -86,7 +99,7 @@ def read_profile(path: Path) -> list[Row]:
             name, kind, time = (_find_column(heads, names) for names in (_NAMES, _TYPES, _TIMES))
             core = next((head for head in _CORES if head in heads), None)
             if name is None or kind is None or time is None:
-                raise DumpError(f"{path}: this is no kernel_details.csv or op_summary.csv of the profiler")
+                raise DumpError(f"{path}: this is not a kernel_details.csv or op_summary.csv of the profiler")
             return [
                 Row(row[name] or "", row[kind] or "", _parse_time(row[time]), (row[core] or "") if core else "")
                 for row in table
@@ -109,7 +122,18 @@ def _parse_time(text: str | None) -> float:
 
 
 def join_profile(dump: Dump, rows: Sequence[Row]) -> Profile:
-    """Find the node of every row: by name, by the nodes that were fused into it, by the order of its type."""
+    """Match the rows of a profile to nodes: by name, by the names of fused nodes, then by type and order.
+
+    Args:
+        dump: The dump.
+        rows: The rows that `read_profile` returned.
+
+    Returns:
+        The profile, with ``nodes``, ``unmatched`` and ``total``.
+
+    Example:
+        >>> join_profile(dump, rows).share("MatMulV2")
+    """
     profile = Profile(total=sum(row.microseconds for row in rows))
     nodes = [(graph, node) for graph in dump.graphs() for node in graph.order if _is_kernel(node)]
     names: dict[str, str] = {}
@@ -137,7 +161,7 @@ def _is_kernel(node: Node) -> bool:
 
 
 def _node_names(name: str) -> Iterator[str]:
-    """The name of a node within that of a kernel: a slice of it, or one with its type behind it."""
+    """Candidate node names for a kernel name: without the suffix of a slice or kernel."""
     head, _, tail = name.rpartition("_lxslice")
     if head and tail.isdigit():
         yield head
@@ -145,7 +169,7 @@ def _node_names(name: str) -> Iterator[str]:
 
 
 def _match_by_order(profile: Profile, nodes: Sequence[Node], rows: Sequence[Row]) -> list[Row]:
-    """Rows and nodes of one type that are still without each other, one for one, where there are as many of both."""
+    """Match remaining rows to nodes of the same type in order, if their number is a multiple; return the rest."""
     free: dict[str, list[str]] = defaultdict(list)
     for node in nodes:
         if node.name not in profile.nodes:

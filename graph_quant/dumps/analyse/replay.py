@@ -1,4 +1,4 @@
-"""Runs a dump on this machine."""
+"""Runs a dump on the host."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Tensors = dict[str, torch.Tensor]
 
 
 def to_fx(dump: Dump) -> fx.GraphModule:
-    """The dump as a module of host kernels."""
+    """Import a dump as an FX module of host kernels."""
     for node in dump.order:
         if node.type == "ConstPlaceHolder":
-            # It names memory by address, which means nothing, or worse, in any other process.
+            # It refers to memory by address, which is invalid in any other process.
             raise DumpError(f"{node.name}: its data stayed in the process that wrote the dump; it cannot be replayed")
         if node.type in ("Data", "RefData") and "index" not in node.proto.attr:
             raise DumpError(f"{node.name}: this input has no index")
@@ -45,9 +45,28 @@ def replay(
     trace: bool = False,
     most_bytes: int = MOST_BYTES,
 ) -> Tensors:
-    """The outputs as ``output0`` and so on, and with ``trace`` every result of every node as ``node:index``.
+    """Run a dump on the host.
 
-    Results, and inputs that are made up, of more than ``most_bytes`` are refused.
+    Args:
+        dump: The dump.
+        inputs: Tensors by the names of the graph's Data nodes. Missing ones are generated.
+        seed: The seed of generated inputs.
+        sizes: Sizes of symbols; others are chosen.
+        engine: ``eager`` or ``inductor``.
+        trace: Whether to return every intermediate result too; runs eagerly.
+        most_bytes: The limit for each result, and for all generated inputs together.
+
+    Returns:
+        The outputs as ``output0`` and so on; with ``trace`` also each result as ``node:index``.
+
+    Raises:
+        DumpError: If the graph cannot be run, or an input does not fit.
+        SizeError: If a size is not possible.
+        TooLargeError: If a tensor exceeds ``most_bytes``.
+        MissingInputError: If an input cannot be generated.
+
+    Example:
+        >>> replay(load("graph.txt"), sizes={"s0": 16})["output0"].shape
     """
     module = to_fx(dump)
     arguments = make_inputs(dump, inputs or {}, sizes or {}, seed, most_bytes)
@@ -67,7 +86,20 @@ def replay(
 
 
 def read_tensors(path: str) -> Tensors:
-    """The tensors of a safetensors file."""
+    """Read a safetensors file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The tensors by name.
+
+    Raises:
+        DumpError: If the file cannot be read, or safetensors is not installed.
+
+    Example:
+        >>> replay(dump, read_tensors("inputs.safetensors"))
+    """
     try:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -81,7 +113,18 @@ def read_tensors(path: str) -> Tensors:
 
 
 def write_tensors(tensors: Tensors, path: str) -> None:
-    """Store tensors at ``path``."""
+    """Write a safetensors file.
+
+    Args:
+        tensors: The tensors by name.
+        path: The file.
+
+    Raises:
+        DumpError: If the file cannot be written, or safetensors is not installed.
+
+    Example:
+        >>> write_tensors(replay(dump), "outputs.safetensors")
+    """
     try:
         from safetensors import SafetensorError
         from safetensors.torch import save_file

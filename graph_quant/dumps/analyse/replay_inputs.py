@@ -1,4 +1,4 @@
-"""Inputs for a replay: the ones given, checked, and the rest generated from a seed so that the graph accepts them."""
+"""Inputs of a replay: checks those passed, and generates the rest from a seed so that the graph accepts them."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ def make_inputs(
     seed: int,
     most_bytes: int = MOST_BYTES,
 ) -> list[Any]:
-    """The arguments of the graph in the order of its inputs: tensors, and numbers for sizes."""
+    """Return the arguments of the graph in input order: tensors, and ints for sizes."""
     nodes = sorted(
         (node for node in dump.order if node.type in INPUT_TYPES), key=lambda node: node.proto.attr["index"].i
     )
     named = {node.name for node in nodes}
     if stray := sorted(set(inputs) - named):
-        raise DumpError(
-            f"the inputs hold {stray[0]}, which is no input of the dump; its inputs are {', '.join(sorted(named))}"
-        )
+        raise DumpError(f"{stray[0]} is not an input of the dump; its inputs are {', '.join(sorted(named))}")
     known = _SymbolSizes(dump, nodes, inputs, sizes)
     _check_memory(dump, known, set(inputs), most_bytes)
     generator = torch.Generator().manual_seed(seed)
@@ -47,7 +45,7 @@ def make_inputs(
 
 
 class _SymbolSizes:
-    """The size of every symbol: stated, told by a given tensor, taken from the graph, or made up."""
+    """The size of every symbol: passed, read from an input, fixed by the graph, or chosen."""
 
     def __init__(
         self, dump: Dump, nodes: list[Node], inputs: Mapping[str, torch.Tensor], sizes: Mapping[str, int]
@@ -61,7 +59,7 @@ class _SymbolSizes:
                 self._learn(dump, node, inputs[node.name])
         for index, name in enumerate(dump.inference.symbols):
             self.values.setdefault(name, _SIZE_STEP * (index + 2))
-        # The later ones first: an earlier one may be an expression of them, never the other way round.
+        # In reverse order: an earlier one may be an expression of a later one.
         for name, text in reversed(tied.items()):
             size = evaluate(text, self.values)
             if sizes.get(name, size) != size:
@@ -77,19 +75,19 @@ class _SymbolSizes:
                 self.values.setdefault(str(size), real)
 
     def knows(self, shape: tuple[Any, ...] | None) -> TypeGuard[tuple[Any, ...]]:
-        """Whether a shape can be told in numbers; data that only a run has may decide one."""
+        """Whether all symbols of a shape are known; a size may depend on data."""
         names = (str(symbol) for size in shape or () if not isinstance(size, int) for symbol in size.free_symbols)
         return shape is not None and all(name in self.values for name in names)
 
     def of(self, shape: tuple[Any, ...]) -> tuple[int, ...]:
-        """A shape in numbers."""
+        """Evaluate a shape."""
         return tuple(size if isinstance(size, int) else self._number(size) for size in shape)
 
     def _number(self, size: Any) -> int:
         return int(size.xreplace({symbol: self.values[str(symbol)] for symbol in size.free_symbols}))
 
     def stated_size(self, declared: DescType) -> int:
-        """The number that a size input carries."""
+        """The value of a size input."""
         text = (declared.meta or ("",))[0]
         return int(evaluate(text, {name: self.values[name] for name in symbols_in(text) if name in self.values}))
 
@@ -115,7 +113,7 @@ def _make_argument(
 
 
 def _check_memory(dump: Dump, sizes: _SymbolSizes, provided: set[str], most_bytes: int) -> None:
-    """Refuse results, and made-up inputs taken together, that are larger than asked for."""
+    """Raise `TooLargeError` if a result, or all generated inputs together, exceed the limit."""
     made_up = 0
     for node in dump.order:
         for tensor in dump.inference.types[node.name]:
@@ -157,7 +155,7 @@ def _generate(
 
 
 def _find_uses(dump: Dump, node: Node) -> list[tuple[Node, str]]:
-    """Who reads an input and under which name, also behind casts and reshapes."""
+    """The readers of an input and the names of their inputs, also through casts and views."""
     uses: list[tuple[Node, str]] = []
     frontier, seen = [node.name], {node.name}
     while frontier:
@@ -170,7 +168,7 @@ def _find_uses(dump: Dump, node: Node) -> list[tuple[Node, str]]:
 
 
 def _input_shape(dump: Dump, reader: Node, name: str, sizes: _SymbolSizes) -> tuple[int, ...]:
-    """The shape of another input of ``reader``."""
+    """The shape of the input ``name`` of ``reader``."""
     edge = next((edge for edge in reader.inputs if edge.name == name and edge.node), None)
     read = dump.inference.type_of(edge) if edge else None
     if read is None or read.shape is None:
@@ -179,7 +177,7 @@ def _input_shape(dump: Dump, reader: Node, name: str, sizes: _SymbolSizes) -> tu
 
 
 def _group_ends(rows: int, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    """Where groups of rows end: rising, the last one at the row count."""
+    """Random ascending ends of groups of rows; the last is the row count."""
     groups = math.prod(shape)
     if groups == 0:
         return torch.zeros(shape, dtype=torch.int64)

@@ -1,7 +1,7 @@
-"""What a chip needs at least for each node: the bytes it moves and the operations it does, by published peaks.
+"""Roofline bounds: the least time of each node on a chip, from its bytes and operations.
 
-The peaks are those that Ascend/msmodeling publishes for the Atlas 800 A2 and for a die of the A3; nobody measured them
-here. They bear its names; of the A2 also those of the chips.
+The peaks are those that Ascend/msmodeling publishes for the Atlas 800 A2 and for a die of the A3; they were not
+measured here. Chips have the names used there; those of the A2 also the names of the chips.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PEAK_SOURCE = "published by Ascend/msmodeling, not measured"
 
 @dataclass(frozen=True)
 class Chip:
-    """Peaks in operations a second, of the cube by dtype and of the vector units for 16 bits; memory in bytes."""
+    """Peaks per second: operations of the cube by dtype, 16-bit operations of the vector units, bytes of memory."""
 
     name: str
     float16: float
@@ -34,7 +34,7 @@ class Chip:
     memory: float
 
     def cube_peak(self, dtypes: set[str]) -> float:
-        """The peak for a contraction of these dtypes."""
+        """Peak operations per second of a contraction of these dtypes."""
         if dtypes & {"int8", "uint8", "int4", "qint8"}:
             return self.int8
         if "float32" in dtypes:
@@ -42,7 +42,7 @@ class Chip:
         return self.bfloat16 if "bfloat16" in dtypes else self.float16
 
     def vector_peak(self, dtypes: set[str]) -> float:
-        """The peak of the vector units: half as many elements where they have 32 bits."""
+        """Peak operations per second of the vector units, half as many for float32."""
         return self.vector / 2 if "float32" in dtypes else self.vector
 
 
@@ -71,7 +71,20 @@ CHIPS = {**{name: _PUBLISHED[profile] for name, profile in _PROFILES.items()}, *
 
 
 def find_chip(name: str) -> Chip:
-    """The chip of this name."""
+    """Look up the published peaks of a chip.
+
+    Args:
+        name: For example ``Ascend910B3`` or ``A3_752T_DIE``.
+
+    Returns:
+        The chip.
+
+    Raises:
+        DumpError: If no peaks are published for it.
+
+    Example:
+        >>> find_chip("Ascend910B3").int8
+    """
     if name not in CHIPS:
         raise DumpError(f"no peaks are published for {name}; they are for {', '.join(CHIPS)}")
     return CHIPS[name]
@@ -79,14 +92,28 @@ def find_chip(name: str) -> Chip:
 
 @dataclass(frozen=True)
 class Bound:
-    """The least time for a node, and what takes it: memory, cube or vector."""
+    """The least time of a node and the limiting resource: memory, cube or vector."""
 
     microseconds: float
     by: str
 
 
 def roofline_bound(dump: Dump, node: Node, costs: Costs, peaks: Chip) -> Bound | None:
-    """The bound of one node; None where a size is not known, or nothing is done."""
+    """Compute the roofline bound of a node.
+
+    Args:
+        dump: The dump.
+        node: A node of it.
+        costs: The costs of the dump with all sizes known.
+        peaks: The chip.
+
+    Returns:
+        The least time in ``microseconds`` and the limiting resource ``by``; None if a size is unknown, or the node
+        does nothing.
+
+    Example:
+        >>> roofline_bound(dump, dump.nodes["MatMulV2"], Costs(dump), find_chip("Ascend910B3"))
+    """
     cost = costs.nodes[node.name]
     if not isinstance(cost.bytes, int) or not isinstance(cost.flops, int) or node.name in dump.calls:
         return None

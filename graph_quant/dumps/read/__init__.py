@@ -1,1 +1,1 @@
-"""From a file to a GraphDef."""
+"""Readers of dump files."""

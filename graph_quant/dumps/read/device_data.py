@@ -1,4 +1,4 @@
-"""The tensors that a device dumped beside a graph: GE's own files, and what msprobe and msaccucmp make of them.
+"""Reads the tensors that a device dumped: GE's own files, and those that msprobe and msaccucmp convert.
 
 | file | what |
 |---|---|
@@ -33,19 +33,19 @@ _RAW = re.compile(r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+\.\d+\.\d{10,}(?:\.\d
 _OUTPUT = re.compile(r"(?P<name>[\w-]+)\.(?P<index>\d{1,4})\.\d{10,}\.npy$")
 _OTHER = re.compile(r"[^\w-]")
 _HEADER = 8
-# GE gives a tensor's memory whole blocks of 32 bytes, and one more.
+# GE allocates whole blocks of 32 bytes, and one more.
 _PADDING = 64
 _NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.bool}
 
 
 def to_file_name(node: str) -> str:
-    """The name of a node as files have it."""
+    """The name of a node in file names."""
     return _OTHER.sub("_", node)
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in a file: all of a ``npy`` or ``bin``, or a part of GE's own."""
+    """The location of a tensor: a whole ``npy`` or ``bin`` file, or a part of one of GE's files."""
 
     path: Path
     kind: str
@@ -56,7 +56,21 @@ class StoredTensor:
 
 
 class DeviceData:
-    """What a folder holds, by node, side and place; of several runs the first."""
+    """The tensors that a device dumped into a folder; of several runs, the first.
+
+    Args:
+        folder: The folder, searched at any depth.
+
+    Attributes:
+        nodes: The names of the nodes with tensors, as in file names.
+
+    Raises:
+        DumpError: If there is no such folder, or no dumped tensor in it.
+
+    Example:
+        >>> data = DeviceData(Path("dump/20240101"))
+        >>> data.has("MatMulV2", "output", 0)
+    """
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -79,11 +93,11 @@ class DeviceData:
                 self._tensors.setdefault((match["name"], side, index), stored)
 
     def has(self, node: str, side: str, index: int) -> bool:
-        """Whether the folder holds this tensor."""
+        """Whether there is a tensor for this ``input`` or ``output`` of a node."""
         return (to_file_name(node), side, index) in self._tensors
 
     def tensor(self, node: str, side: str, index: int, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
-        """A tensor; ``dtype`` and ``shape`` are the graph's, for files that state none."""
+        """Load a tensor; ``dtype`` and ``shape`` are the graph's, for files that do not state them."""
         stored = self._tensors[to_file_name(node), side, index]
         try:
             return _load(stored, dtype, shape)
@@ -106,9 +120,10 @@ def _load(stored: StoredTensor, dtype: str, shape: tuple[int, ...] | None) -> to
 
 
 def _match_type(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None) -> torch.Tensor:
-    """An array with the dtype of the graph, where it has the bits of one that NumPy lacks, or its values in a wider.
+    """Give an array the dtype and shape of the graph, if only its storage differs.
 
-    It has the shape of the graph where it is flat or leaves sizes of 1 out. What else a file states, it keeps.
+    The dtype changes if the file has the bits of a dtype that NumPy lacks, or equal values in a wider dtype. The shape
+    changes if the file has it flat or without sizes of 1. Any other difference is kept, to be reported.
     """
     wanted = from_desc(TO_DESC[dtype]) if dtype in TO_DESC and dtype != UNDEFINED else tensor.dtype
     if wanted != tensor.dtype:
@@ -125,7 +140,7 @@ def _match_type(tensor: torch.Tensor, dtype: str, shape: tuple[int, ...] | None)
 
 
 def _decode(content: bytes, dtype: str, shape: tuple[int, ...] | None, padding: int) -> torch.Tensor:
-    """Bytes as a tensor; up to ``padding`` of them may follow it."""
+    """Decode bytes as a tensor; up to ``padding`` more bytes may follow."""
     per_byte, stored = (2, torch.uint8) if dtype == "int4" else (1, from_desc(TO_DESC[dtype]))
     if shape is not None:
         size = -(-_count(shape) // per_byte) * stored.itemsize
@@ -148,7 +163,7 @@ def _count(shape: Iterable[int]) -> int:
 
 @cache
 def _dump_message() -> Any:
-    """The part of GE's DumpData that says what the tensors are."""
+    """The fields of GE's DumpData that describe tensors."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="graph_quant/dump.proto", package="graph_quant", syntax="proto3")
     shape = file.message_type.add(name="Shape")
@@ -176,7 +191,7 @@ def _dump_message() -> Any:
 
 
 def _read_raw(path: Path) -> list[tuple[str, int, StoredTensor]]:
-    """The tensors of one of GE's own files, inputs before outputs."""
+    """Read the index of one of GE's own files; empty if it is another file."""
     try:
         total = path.stat().st_size
         with path.open("rb") as file:

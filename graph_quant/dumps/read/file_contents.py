@@ -1,4 +1,4 @@
-"""What a file holds, whatever its format: graphs, the Python lines of their nodes, and what the format leaves out."""
+"""The contents of a dump file of any format."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ...ge import Source
 
 Progress = Callable[[float], None]
 
-# Formats that GE itself writes: their descs are what GE has inferred, not what a converter left there.
+# Formats that GE itself writes: their descs hold inferred types, not what a converter wrote.
 GE_KINDS = {"ge_proto", "ge_onnx", "ge_readable"}
-# Those among them that hold what GE's passes note on nodes for each other.
+# Those of them that contain the internal attributes of GE's passes.
 ANNOTATED_KINDS = {"ge_proto", "ge_onnx"}
-# What is missing of a file that stops in the middle.
+# What a truncated file lacks.
 TRUNCATED = "the file ends inside a node: that node and what follows"
 
 
 @dataclass
 class FileContents:
-    """``graphs`` are GraphDefs, the one that no other calls first; ``missing`` says what the file does not tell."""
+    """``graphs`` are GraphDefs, the root first; ``missing`` lists what the file does not contain."""
 
     kind: str
     graphs: list[Any]

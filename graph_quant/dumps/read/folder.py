@@ -1,4 +1,4 @@
-"""Finds the dumps in folders."""
+"""Finds dumps in folders."""
 
 from __future__ import annotations
 
@@ -13,9 +13,21 @@ _NAME = re.compile(r"dynamo_(?P<stage>original|optimized)_graph_(?P<graph>\d+_ra
 
 
 def find_dumps(paths: Iterable[str | Path]) -> list[Path]:
-    """The files among ``paths``, and the dumps in the folders among them, at any depth.
+    """Find dumps in files and folders.
 
-    A graph that TorchAir dumped before and after it optimised it is taken after that: only this one runs.
+    Args:
+        paths: Files, which are returned as they are, and folders, which are searched at any depth.
+
+    Returns:
+        The dumps without repetition. Of a graph that TorchAir dumped before and after optimising it, only the
+        optimised one.
+
+    Raises:
+        DumpError: If a folder contains no dump.
+
+    Example:
+        >>> for path in find_dumps(["dumps/"]):
+        ...     print(path, len(load(path).lint()))
     """
     files: dict[Path, None] = {}
     for path in map(Path, paths):
@@ -27,7 +39,20 @@ def find_dumps(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def list_dumps(folder: Path) -> list[Path]:
-    """Every dump in a folder, at any depth."""
+    """List all dumps in a folder, at any depth.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The dumps, sorted.
+
+    Raises:
+        DumpError: If the folder contains no dump.
+
+    Example:
+        >>> group_pass_dumps(list_dumps(Path("dumps")))
+    """
     inside = [path for path in sorted(folder.rglob("*")) if path.is_file() and looks_like_dump(path)]
     if not inside:
         raise DumpError(f"{folder}: there is no dump in this folder")

@@ -1,4 +1,4 @@
-"""Opens a dump file of any format, told apart by what is in it."""
+"""Reads a dump file of any format, which is detected from its content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORMATS = (
 
 
 def detect_format(text: str) -> str | None:
-    """The format of a text, from how it begins."""
+    """Detect the format of a text from its beginning."""
     head = text[:_HEAD]
     if _READABLE.match(head):
         return "ge_readable"
@@ -45,7 +45,7 @@ def detect_format(text: str) -> str | None:
 
 
 def read_file(path: Path, progress: Progress) -> FileContents:
-    """What the dump at ``path`` holds."""
+    """Read the dump at ``path``."""
     content = _read_bytes(path)
     try:
         if _is_binary(content):
@@ -82,7 +82,7 @@ def _read_text(text: str, progress: Progress) -> FileContents:
 
 
 def _read_several(kind: str, text: str, progress: Progress) -> FileContents:
-    """The formats that hold several graphs."""
+    """Read a format that may contain several graphs."""
     if kind == "ge_proto":
         from .ge_model import read_model_text
 
@@ -104,7 +104,7 @@ def _read_several(kind: str, text: str, progress: Progress) -> FileContents:
 
 
 def _normalise(contents: FileContents) -> FileContents:
-    """The contents with the root first, everything named, and what is missing in words."""
+    """Put the root first, name all inputs and outputs, and list what is missing."""
     if contents.kind in ("txt", "pbtxt", "py"):
         return contents
     from .normalise import list_missing, normalise_graph, order_graphs
@@ -127,7 +127,7 @@ def _describe_uncalled(names: list[str]) -> list[str]:
 
 
 def looks_like_dump(path: Path) -> bool:
-    """Whether a file begins as a dump does."""
+    """Whether a file begins like a dump."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -137,7 +137,7 @@ def looks_like_dump(path: Path) -> bool:
         return _parses_as_model(path)
     text = head.decode("utf-8", "ignore")
     kind = detect_format(text)
-    # Any script may import TorchAir; a dump calls its operators.
+    # A script that imports TorchAir is a dump only if it calls GE operators.
     return kind is not None and (kind != "py" or _GE_CALL.search(text) is not None)
 
 
@@ -152,7 +152,7 @@ def _parses_as_model(path: Path) -> bool:
 
 
 def _is_binary(content: bytes) -> bool:
-    """Whether bytes may be a serialised model: they begin with one of its keys, and no text does so."""
+    """Whether bytes may be a serialised model: they begin with one of its keys and are not text."""
     return bool(content) and content[0] in _MODEL_KEYS and (b"\0" in content[:_HEAD] or not _is_text(content[:_HEAD]))
 
 
@@ -165,7 +165,17 @@ def _is_text(content: bytes) -> bool:
 
 
 def is_tape(path: Path) -> bool:
-    """Whether a file holds a captured graph rather than a dump of a GE graph."""
+    """Whether a file is the tape of a captured graph rather than a dump of a GE graph.
+
+    Args:
+        path: The file.
+
+    Returns:
+        True for JSON as ``NPUGraph.debug_dump`` writes it.
+
+    Example:
+        >>> is_tape(Path("graph.json"))
+    """
     if path.suffix != ".json":
         return False
     with path.open(encoding="utf-8", errors="replace") as file:

@@ -1,6 +1,6 @@
-"""Reads FX graphs as ``print_readable`` writes them: what TORCH_COMPILE_DEBUG=1 leaves after each pass. Never executed.
+"""Reads FX graphs in the format of ``print_readable``, which TORCH_COMPILE_DEBUG=1 writes; executes nothing.
 
-A call becomes a node whose type is the operator. Dtypes and shapes are what the annotations state.
+A call becomes a node whose type is the operator. Dtypes and shapes come from the annotations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OPERATORS: dict[type[ast.AST], str] = {
 
 
 def read_fx(text: str, progress: Progress) -> tuple[list[Any], dict[str, Source]]:
-    """The graphs of the file, inner ones of conditions and loops too, and the Python line of each node."""
+    """Read the graphs of the file, including those of conditions and loops, and the source of each node."""
     try:
         tree = ast.parse(_CLASS.sub(r"\g<indent>class _:", text))
     except (SyntaxError, ValueError) as error:
@@ -56,7 +56,7 @@ def read_fx(text: str, progress: Progress) -> tuple[list[Any], dict[str, Source]
 
 
 def _read_sources(text: str) -> dict[int, Source]:
-    """For every line the source that the last comment above it states."""
+    """Map each line to the source in the last comment above it."""
     current, sources = Source(), {}
     for number, line in enumerate(text.splitlines(), 1):
         if comment := _FILE.match(line):
@@ -71,7 +71,7 @@ def _read_sources(text: str) -> dict[int, Source]:
 
 @dataclass
 class _ForwardReader:
-    """One graph, statement by statement."""
+    """Reads one graph, statement by statement."""
 
     name: str
     lines: dict[int, Source]
@@ -95,7 +95,7 @@ class _ForwardReader:
             case ast.AnnAssign(target=ast.Name(id=name), value=value, annotation=annotation) if value is not None:
                 self._assign(name, value, annotation, statement.lineno)
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=None)):
-                return  # the end of a variable's life
+                return  # a deleted variable
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._assign(name, value, None, statement.lineno)
             case ast.Return(value=value) if value is not None:
@@ -123,13 +123,13 @@ class _ForwardReader:
         self.sources[name] = replace(self.lines.get(line, Source()), fx=name)
         self._arguments(op, _operands(value), value.keywords if isinstance(value, ast.Call) else [])
         if annotation is None:
-            self._tensors[name] = f"{name}:?"  # a tuple, or nothing: what follows tells
+            self._tensors[name] = f"{name}:?"  # a tuple, or nothing; later lines index it
         else:
             _set_desc(op.output_desc.add(name="y"), annotation)
             self._tensors[name] = f"{name}:0"
 
     def _attribute_of_module(self, name: str, module: str, annotation: ast.expr | None) -> None:
-        """A graph that a condition or loop calls, or a tensor that the module holds."""
+        """Read an attribute of the module: a graph that a condition or loop calls, or a tensor."""
         if annotation is None:
             self._modules[name] = module
             return

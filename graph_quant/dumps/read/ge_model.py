@@ -1,4 +1,4 @@
-"""Reads GE's models: ``ge_proto`` dumps, a ModelDef in text, and TorchAir's ``.air``, one in bytes."""
+"""Reads GE's ModelDef: ``ge_proto`` dumps are its text form, TorchAir's ``.air`` its binary form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .txt import chunks, merge_text
 
 
 def read_model_text(text: str, progress: Progress) -> tuple[list[Any], list[str]]:
-    """The graphs of a ModelDef in text form, and what is missing where the file ends too early."""
+    """Read the graphs of a ModelDef in text form, and what a truncated file lacks."""
     model = schema().ModelDef()
     try:
         for start, end in chunks(text):
@@ -32,7 +32,7 @@ def read_model_text(text: str, progress: Progress) -> tuple[list[Any], list[str]
 
 
 def _complete_prefix(text: str) -> str | None:
-    """The text up to the last node that it tells to the end, where it stops in the middle of a graph."""
+    """The text up to the last complete node if it is truncated, else None."""
     if text.rstrip().endswith("\n}"):
         return None
     end = text.rfind("\n  }\n")
@@ -40,7 +40,7 @@ def _complete_prefix(text: str) -> str | None:
 
 
 def read_model_bytes(content: bytes) -> list[Any]:
-    """The graphs of a serialised ModelDef."""
+    """Read the graphs of a serialised ModelDef."""
     model = schema().ModelDef()
     try:
         model.ParseFromString(content)

@@ -1,4 +1,4 @@
-"""Reads ``ge_onnx`` dumps: ONNX in text form, every fact of a GE node flattened into attributes of an ONNX node."""
+"""Reads ``ge_onnx`` dumps: ONNX in text form, with all fields of a GE node as attributes of an ONNX node."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUBGRAPH = "subgraph"
 
 @cache
 def onnx_model() -> Any:
-    """The part of ONNX's ModelProto that GE writes; what else stands in a file is passed over."""
+    """The part of ONNX's ModelProto that GE writes; other fields are ignored."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="graph_quant/onnx.proto", package="graph_quant", syntax="proto3")
     kinds = file.enum_type.add(name="Kind")
@@ -60,7 +60,7 @@ def onnx_model() -> Any:
 
 
 def read_ge_onnx(text: str, progress: Progress) -> tuple[list[Any], list[str]]:
-    """The graphs, and the names of those of which the file does not say who calls them."""
+    """Read the graphs, and the names of those whose callers the file does not state."""
     model = onnx_model()()
     try:
         text_format.Merge(text, model, allow_unknown_field=True)
@@ -139,7 +139,7 @@ def _set_desc(desc: Any, field: str, attribute: Any) -> None:
 
 
 def _set_desc_from_json(desc: Any, text: bytes) -> None:
-    """A node of many inputs or outputs has one text for each desc."""
+    """Read a desc that GE writes as JSON, for nodes with many inputs or outputs."""
     facts = json.loads(text)
     desc.dtype = _parse_dtype(str(facts.get("dtype", "")).encode())
     desc.shape.SetInParent()
@@ -170,7 +170,7 @@ def _is_set(message: Any, name: str) -> bool:
 
 
 def _set_field(message: Any, name: str, attribute: Any) -> None:
-    """A field of the node or desc itself; what the schema has no field for is no fact of the graph."""
+    """Set a field of a node or desc; attributes without such a field are ignored."""
     field = message.DESCRIPTOR.fields_by_name.get(name)
     if field is None:
         return

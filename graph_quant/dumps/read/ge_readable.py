@@ -1,4 +1,4 @@
-"""Reads ``ge_readable`` dumps: one line a node, in the manner of FX; dtypes, shapes and control edges are left out."""
+"""Reads ``ge_readable`` dumps: one line per node, without dtypes, shapes and control edges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 def read_ge_readable(text: str, progress: Progress) -> list[Any]:
-    """The graphs of the file."""
+    """Read the graphs of the file."""
     graphs: list[_GraphReader] = []
     lines = text.splitlines()
     for number, line in enumerate(lines, 1):
@@ -39,7 +39,7 @@ def read_ge_readable(text: str, progress: Progress) -> list[Any]:
 
 
 class _GraphReader:
-    """One graph, line by line."""
+    """Reads one graph, line by line."""
 
     def __init__(self, name: str) -> None:
         self.graph = new_graph(name)
@@ -56,7 +56,7 @@ class _GraphReader:
             for index, part in enumerate(split_fields(match["body"])):
                 self._input(op, f"input{index}", part.partition("=%")[2] or part.removeprefix("%"))
         else:
-            raise DumpError(f"this is no node of a readable dump: {line[:80]}")
+            raise DumpError(f"not a node of a readable dump: {line[:80]}")
 
     def finished(self) -> Any:
         for op in self.graph.op:
@@ -70,7 +70,7 @@ class _GraphReader:
     def _node(self, name: str, kind: str, body: str) -> None:
         parts = _BODY.match(body)
         if parts is None:
-            raise DumpError(f"{name}: its inputs and attributes cannot be told apart")
+            raise DumpError(f"{name}: its inputs and attributes cannot be parsed")
         op = self.graph.op.add(name=name, type=kind)
         op.output_desc.add()
         self._ops[name] = op
@@ -81,7 +81,7 @@ class _GraphReader:
         for part in split_fields(parts["attributes"] or ""):
             key, colon, value = part.partition(": ")
             if not colon:
-                raise DumpError(f"{name}: {part[:40]} is no attribute")
+                raise DumpError(f"{name}: {part[:40]} is not an attribute")
             _set_attribute(op, key, value)
 
     def _element(self, name: str, node: str, index: int) -> None:
@@ -100,7 +100,7 @@ class _GraphReader:
 
 
 def _input_name(kind: str, key: str) -> str:
-    """The name as other dumps have it: of a dynamic input, the number stands right behind the name."""
+    """The input name as in other dumps, where the number of a dynamic input follows without ``_``."""
     match = _NUMBERED.match(key)
     declared = registration(kind)
     if match is None or (declared and key in {parameter.name for parameter in declared.inputs}):
@@ -140,7 +140,7 @@ def _parse_value(text: str) -> Any:
 
 
 def split_fields(text: str) -> Iterator[str]:
-    """The parts between commas that stand outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     depth, quoted, start = 0, False, 0
     for index, char in enumerate(text):
         if char == '"':

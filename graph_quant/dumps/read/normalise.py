@@ -1,4 +1,4 @@
-"""Brings the graphs of any format into one form: named inputs and outputs, producers that exist, the root first."""
+"""Normalises the graphs of any format: the root first, inputs and outputs named, every producer present."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_OUTPUTS = 4096
 
 
 def order_graphs(graphs: list[Any]) -> tuple[list[Any], list[str]]:
-    """The graphs, the one that no other calls first, and the names of further ones that nothing calls."""
+    """Put the root first; also return the names of other graphs that nothing calls."""
     names = [graph.name for graph in graphs]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -23,13 +23,13 @@ def order_graphs(graphs: list[Any]) -> tuple[list[Any], list[str]]:
     called = {name for graph in graphs for op in graph.op for name in op.subgraph_name}
     free = [graph for graph in graphs if graph.name not in called]
     if not free:
-        raise DumpError("every graph in it is called by another, so none is the whole")
+        raise DumpError("every graph in it is called by another, so none is the root")
     root = free[0]
     return [root, *(graph for graph in graphs if graph is not root)], [graph.name for graph in free[1:]]
 
 
 def normalise_graph(graph: Any) -> list[str]:
-    """Name inputs and outputs, and stand in for producers outside the graph, whose names are returned."""
+    """Name inputs and outputs, and add placeholders for producers outside the graph; return their names."""
     for op in graph.op:
         for side, descs in (("input", op.input_desc), ("output", op.output_desc)):
             _name_descs(op, side, descs)
@@ -37,7 +37,7 @@ def normalise_graph(graph: Any) -> list[str]:
 
 
 def _name_descs(op: Any, side: str, descs: Any) -> None:
-    """GE keeps the names of inputs and outputs in attributes of the node, in the order of the alphabet."""
+    """Name the inputs or outputs of a node; GE stores the names in attributes, sorted."""
     named = _read_names(op, side)
     declared = _declared_outputs(op, len(descs)) if side == "output" and not named else []
     for index, desc in enumerate(descs):
@@ -64,7 +64,7 @@ def _declared_outputs(op: Any, count: int) -> list[str]:
 
 
 def _add_missing_outputs(graph: Any) -> list[str]:
-    """Make every output that is read exist: a structure dump has no descs, a part of a graph lacks producers."""
+    """Add outputs and producers that are read but absent: a dump without descs, or a part of a graph."""
     by_name = {op.name: op for op in graph.op}
     outside: dict[str, Any] = {}
     for name, index in list(_read_references(graph.op)):
@@ -85,7 +85,7 @@ def _read_references(ops: Iterable[Any]) -> Iterator[tuple[str, int]]:
 
 
 def list_missing(graphs: list[Any]) -> list[str]:
-    """What the graphs do not tell, each once, in words."""
+    """List what the graphs do not contain."""
     ops = [op for graph in graphs for op in graph.op]
     missing = []
     empty = sum(op.type in CONST_TYPES and _lacks_bytes(op) for op in ops)

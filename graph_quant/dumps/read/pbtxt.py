@@ -1,4 +1,4 @@
-"""Reads ``pbtxt`` dumps: nodes in TensorFlow's shape, with GE's attributes and descs as text inside strings."""
+"""Reads ``pbtxt`` dumps: TensorFlow's NodeDef, with GE's attributes and descs as text inside strings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _outer_message() -> Any:
 
 
 def read_pbtxt(text: str, progress: Progress) -> Any:
-    """The GraphDef that ``text`` spells; what TorchAir leaves out of a pbtxt (the graph's own attributes) is absent."""
+    """Parse a GraphDef; a pbtxt lacks the attributes of the graph."""
     outer = _outer_message()()
     try:
         for start, end in chunks(text):
@@ -60,7 +60,7 @@ def read_pbtxt(text: str, progress: Progress) -> Any:
 
 
 class _InnerParser:
-    """Parses the strings. The same ones come again and again, so each is parsed once."""
+    """Parses the strings; equal ones, which are frequent, only once."""
 
     def __init__(self) -> None:
         self._parsed: dict[tuple[bool, bytes], Any] = {}

@@ -1,4 +1,4 @@
-"""Reads ``py`` dumps as text: the calls become nodes, the comments tell their Python lines. Nothing is executed."""
+"""Reads ``py`` dumps: calls become nodes, comments state their Python lines; executes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .py_calls import CallBuilder
 
 _FILE = re.compile(r'# File "(?P<file>[^"]*)", line (?P<line>\d{1,9}), in (?P<function>\S+)')
 _FX = re.compile(r"## FX Code: (?P<name>\w+)")
-# Each word is tried once, and each bracket looked into only so far: text that is none of this stays cheap to read.
+# Bounded repetition: matching stays linear on any text.
 _TYPED = re.compile(r"(?<!\w)(?P<name>\w{1,200}): torch\.(?P<dtype>\w{1,40})\[(?P<shape>[^\]\n]{0,2000})\]")
 _CALL = re.compile(r"(?:\[[\w, ]*\]|\w+(?:, \w+)*) = ge\.\w+\(")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
@@ -22,13 +22,13 @@ _LONGEST_STATEMENT = 1 << 24
 
 
 def read_py(text: str, progress: Progress) -> tuple[Any, dict[str, Source]]:
-    """The GraphDef and the source of every node. Symbols of the inputs are taken from the FX comments."""
+    """Read the GraphDef and the source of every node. Symbols of inputs come from the FX comments."""
     builder = CallBuilder({match["name"]: (match["dtype"], match["shape"]) for match in _TYPED.finditer(text)})
     sources: dict[str, Source] = {}
     current = Source()
     for number, line in _logical_lines(text):
         if match := _FILE.match(line):
-            # Stated for the next FX node only: TorchAir leaves a line out that it has printed before.
+            # Certain for the next FX node only: TorchAir omits a line that it has printed before.
             current = Source("", match["file"], int(match["line"]), match["function"])
         elif match := _FX.match(line):
             certain = current.certain and not current.fx
@@ -41,18 +41,18 @@ def read_py(text: str, progress: Progress) -> tuple[Any, dict[str, Source]]:
 
 
 def _add_statement(builder: CallBuilder, statement: str, number: int) -> list[str]:
-    """The names of the nodes that a statement adds."""
+    """Add the nodes of a statement and return their names."""
     try:
         return builder.add(_parse_assignment(statement))
     except GeError as error:
         raise DumpError(f"line {number}: {error}") from None
     except (TypeError, ValueError, AttributeError, KeyError, IndexError) as error:
-        # A call with arguments of the wrong kind: the schema refuses them in many ways.
+        # Arguments of a wrong type, for which the schema raises various errors.
         raise DumpError(f"line {number} is not a call that TorchAir writes: {error}") from None
 
 
 def _parse_assignment(statement: str) -> tuple[list[str], str, ast.Call]:
-    """The names a statement assigns, the operator it calls, and the call."""
+    """Parse a statement into assigned names, operator and call."""
     try:
         parsed = ast.parse(statement).body
     except (SyntaxError, ValueError) as error:
@@ -70,7 +70,7 @@ def _parse_assignment(statement: str) -> tuple[list[str], str, ast.Call]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Comments, and statements joined until their brackets close: tensors are printed over many lines."""
+    """Yield comments and statements, which may span lines until their brackets close."""
     pending: list[str] = []
     depth = length = 0
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,4 +1,4 @@
-"""Turns the calls of a ``py`` dump into the nodes of a GraphDef, with GE's registrations as the guide."""
+"""Converts the calls of a ``py`` dump to nodes of a GraphDef, by GE's registrations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACK = {"float32": "f", "float64": "d", "float16": "e", "int64": "q", "int32": 
 
 
 class CallBuilder:
-    """Builds the graph, one call at a time; ``types`` are the dtypes and shapes that the FX comments state."""
+    """Builds the graph call by call; ``types`` are dtypes and shapes from the FX comments."""
 
     def __init__(self, types: dict[str, tuple[str, str]]) -> None:
         self.graph = new_graph()
@@ -104,7 +104,7 @@ class CallBuilder:
         try:
             tensor.data = struct.pack(f"<{len(flat)}{_PACK[dtype]}", *flat)
         except (KeyError, struct.error, OverflowError):
-            raise DumpError(f"{op.name}: {str(value)[:60]} is no constant of dtype {dtype}") from None
+            raise DumpError(f"{op.name}: {str(value)[:60]} is not a constant of dtype {dtype}") from None
         op.attr["_readable_value"].s = repr(value).encode()
         op.output_desc.add().CopyFrom(tensor.desc)
         return f"{op.name}:0"

@@ -1,4 +1,4 @@
-"""Arguments in a ``py`` dump: variables, numbers, constants and lists of them, read from the syntax tree."""
+"""Parses the arguments of calls in a ``py`` dump: variables, literals and lists of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..errors import DumpError
 
 
 class Literal(NamedTuple):
-    """A value that stands where a tensor is expected; dtype None is the one Python implies."""
+    """A literal; a dtype of None follows from the Python value."""
 
     value: Any
     dtype: str | None = None
@@ -23,7 +23,7 @@ class Reference(NamedTuple):
 
 
 def read_argument(node: ast.expr) -> Any:
-    """What an argument says: a reference, a literal, or a list of either."""
+    """Parse an argument into a reference, a literal, or a list of them."""
     match node:
         case ast.Name(id="inf" | "nan" as word):
             return Literal(float(word))
@@ -55,23 +55,23 @@ def _const_dtype(words: list[ast.keyword]) -> str | None:
 
 
 def as_list(value: Any) -> list[Any]:
-    """A list as it is, and anything else as a list of one."""
+    """Wrap anything but a list in a list."""
     if isinstance(value, Literal) and isinstance(value.value, list):
         return [Literal(item) for item in value.value]
     return value if isinstance(value, list) else [value]
 
 
 def plain_value(value: Any) -> Any:
-    """The Python value of a literal or of a list of them; a variable has none."""
+    """The Python value of a literal or of a list of literals."""
     if isinstance(value, list):
         return [plain_value(item) for item in value]
     if isinstance(value, Reference):
-        raise DumpError(f"the variable {value.name} stands where only a plain value can")
+        raise DumpError(f"the variable {value.name} is not allowed here: a literal is needed")
     return value.value if isinstance(value, Literal) else value
 
 
 def flatten(value: Any) -> tuple[list[Any], list[int]]:
-    """The numbers of a nested list in row-major order, and its shape."""
+    """Flatten a nested list in row-major order; also return its shape."""
     if not isinstance(value, list):
         return [value], []
     parts = [flatten(item) for item in value]

@@ -1,10 +1,10 @@
-"""Which node calls which graph, where a format names the graphs and not their callers."""
+"""Roles of called graphs, and finding the callers of graphs that a format does not state."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# The graphs that a node of a type calls, in their order; the last stands for all that follow.
+# The roles of the graphs that a node type calls, in order; the last repeats.
 ROLES = {
     "PartitionedCall": ("f",),
     "StatefulPartitionedCall": ("f",),
@@ -23,7 +23,7 @@ ROLES = {
 
 
 def role_name(op_type: str, index: int, several: bool) -> str:
-    """What the graph at ``place`` is to a node of this type."""
+    """The role of the graph at ``index`` for a node of this type."""
     roles = ROLES.get(op_type, ("graph",))
     if index < len(roles) - 1 or (index == len(roles) - 1 and not (several and len(roles) == 1)):
         return roles[index]
@@ -31,7 +31,7 @@ def role_name(op_type: str, index: int, several: bool) -> str:
 
 
 def assign_calls(graphs: list[Any]) -> list[str]:
-    """Tell nodes which graphs they call, by the names GE gives both; the names of graphs that this leaves over."""
+    """Assign graphs to the nodes that call them, by GE's naming scheme; return the graphs without a caller."""
     callers = [op for graph in graphs for op in graph.op if op.type in ROLES and not op.subgraph_name]
     left = []
     for graph in graphs[1:]:
@@ -44,7 +44,7 @@ def assign_calls(graphs: list[Any]) -> list[str]:
 
 
 def _is_called_by(graph: str, node: str) -> bool:
-    """GE calls a partition's caller after the partition, and a branch after its node."""
+    """Whether GE's names match: a caller is named after its partition, a branch after its node."""
     if node.startswith(f"{graph}_PartitionedCall"):
         return True
     return graph.startswith(node) and not graph[len(node) : len(node) + 1].isalnum()

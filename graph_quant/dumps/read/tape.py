@@ -1,4 +1,4 @@
-"""The tape of a captured graph, as ``NPUGraph.debug_dump`` writes it: a Chrome trace, one event a task."""
+"""Reads the tape of a captured graph, as ``NPUGraph.debug_dump`` writes it: a Chrome trace with one event per task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import DumpError
 
 @dataclass(frozen=True)
 class Memory:
-    """A tensor of a task: an address, and what lies there."""
+    """A tensor of a task: its address and type."""
 
     address: int
     type: str
@@ -24,7 +24,7 @@ class Memory:
 
 @dataclass
 class Task:
-    """What one place on the tape does, and which earlier tasks it follows."""
+    """One task of the tape and the earlier tasks that it depends on."""
 
     number: int
     name: str
@@ -32,14 +32,29 @@ class Task:
     stream: int
     inputs: list[Memory] = field(default_factory=list)
     outputs: list[Memory] = field(default_factory=list)
-    sources: list[int | None] = field(default_factory=list)  # of each input: the task that wrote it, None from outside
-    reuses: list[int] = field(default_factory=list)  # tasks whose results this one overwrites with its own
-    after: int | None = None  # of a wait: the record it waits for
-    condition: int | None = None  # the task that says whether this one is done, None if it always is
+    sources: list[int | None] = field(
+        default_factory=list
+    )  # for each input the task that wrote it, None if from outside
+    reuses: list[int] = field(default_factory=list)  # tasks whose results this one overwrites
+    after: int | None = None  # for a wait, the record that it waits for
+    condition: int | None = None  # the task that decides whether this one runs, None if it always does
 
 
 def read_tape(path: Path) -> list[Task]:
-    """The tasks of a captured graph, in the order in which a replay runs them."""
+    r"""Read the tape of a captured graph.
+
+    Args:
+        path: The JSON file.
+
+    Returns:
+        The tasks in execution order.
+
+    Raises:
+        DumpError: If the file is not a tape.
+
+    Example:
+        >>> print("\n".join(tape_to_lines(read_tape(Path("graph.json")))))
+    """
     try:
         events = json.loads(path.read_text(encoding="utf-8"))
         tasks = [_read_task(number, event) for number, event in enumerate(events)]

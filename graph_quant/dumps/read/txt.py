@@ -17,31 +17,31 @@ _CHUNK = 1 << 18
 
 
 def read_txt(text: str, progress: Progress) -> Any:
-    """The GraphDef that ``text`` spells; ``progress`` is told the share that is done."""
+    """Parse a GraphDef; ``progress`` is called with the fraction done."""
     graph = new_graph()
     try:
         for start, end in chunks(text):
             text_format.Merge(text[start:end], graph)
             progress(end / len(text))
     except (text_format.ParseError, ValueError, TypeError):
-        # A hand-edited file may close a block in the first column; only the whole file tells.
+        # A hand-edited file may close a block in the first column: parse it as a whole.
         graph = new_graph()
         merge_text(text, graph)
     return graph
 
 
 def merge_text(text: str, message: Any) -> None:
-    """Merge one text proto into ``message``, with an error fit to be shown."""
+    """Merge text into a protobuf ``message``; raise `DumpError` on a syntax error."""
     try:
         text_format.Merge(text, message)
     except text_format.ParseError as error:
         raise DumpError(f"not a GE graph in text form, at line {error}") from None
-    except (ValueError, TypeError) as error:  # numbers and bytes that the schema has no room for
+    except (ValueError, TypeError) as error:  # values out of range
         raise DumpError(f"not a GE graph in text form: {error}") from None
 
 
 def chunks(text: str) -> Iterator[tuple[int, int]]:
-    """Spans that end where a top-level block does, so that progress can be shown between them."""
+    """Yield spans that end with a top-level block, so that progress can be reported between them."""
     start = 0
     while start < len(text):
         match = _TOP_LEVEL_END.search(text, min(start + _CHUNK, len(text)))

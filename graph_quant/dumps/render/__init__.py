@@ -1,1 +1,1 @@
-"""A graph for people and for other programs."""
+"""Writers of graphs: text, pages and the formats of other tools."""

@@ -1,4 +1,4 @@
-"""What a node quantises to, how it is packed, and the parameters it makes or is fed, in words."""
+"""Describes what a node quantises to, how it is packed, and its quantisation parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DESTINATIONS = {destination.name: destination for destination in ALL}
 
 
 def describe_quantisation(dump: Dump, node: Node, *, packs: bool) -> dict[str, Any] | None:
-    """The destination, the packing and the parameters of a node that quantises; ``packs`` is whether it packs int4."""
+    """Describe destination, packing and parameters of a node; ``packs`` is whether it packs int4."""
     types = dump.inference.types[node.name]
     facts: dict[str, Any] = {}
     result = next((t for t in types if t.dtype in _DESTINATIONS and _DESTINATIONS[t.dtype].high), None)
@@ -34,7 +34,7 @@ def describe_quantisation(dump: Dump, node: Node, *, packs: bool) -> dict[str, A
 
 
 def _decode_parameters(dump: Dump, node: Node) -> dict[str, Any] | None:
-    """The 64-bit parameters that a node makes, or that a constant feeds to a matmul, decoded."""
+    """Decode the 64-bit parameters that a node computes, or that a constant feeds to a matmul."""
     is_fed = node.type in CONST_TYPES and any(
         reader.type.startswith("QuantBatchMatmul") and reader.inputs[position].name == "scale"
         for reader, position in dump.consumers[node.name]
@@ -58,7 +58,7 @@ def _decode_parameters(dump: Dump, node: Node) -> dict[str, Any] | None:
 
 
 def _encode_parameters(dump: Dump, node: Node) -> tuple[int, ...]:
-    """What TransQuantParamV2 makes of constants."""
+    """Encode constants as TransQuantParamV2 does."""
     import torch
 
     from ...quant_params import encode

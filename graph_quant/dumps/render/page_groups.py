@@ -1,4 +1,4 @@
-"""The groups that the page opens and closes: modules or layers, idioms, and called graphs, each within another."""
+"""The nested groups of the page: modules or layers, patterns, and called graphs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .page_nodes import LONGEST
 if TYPE_CHECKING:
     from ..dump import Callee, Dump
 
-# Their first input is a table, and what is looked up stands behind it.
+# Their first input is a weight, the second the indices.
 _TABLES = {"Gather", "GatherV2", "GatherNd", "Embedding"}
 
 
 class Groups:
-    """All groups of a dump and of the graphs it calls; a parent stands before its children, the first holds all."""
+    """All groups of a dump and of the graphs it calls, parents first; the first contains all."""
 
     def __init__(self, dump: Dump) -> None:
         self.list: list[dict[str, Any]] = []
@@ -33,7 +33,7 @@ class Groups:
         return self._of[id(graph), node.name]
 
     def is_inline(self, graph: Dump, node: Node) -> bool:
-        """Whether a constant or a weight is told in the nodes that read it."""
+        """Whether a constant or weight is shown inside the nodes that read it."""
         return (id(graph), node.name) in self.inline
 
     def _has(self, graph: Dump) -> bool:
@@ -66,7 +66,7 @@ class Groups:
             self._item(graph, child, self._add(child.label, child.kind, group, times=times, differs=differs))
 
     def _call(self, graph: Dump, node: Node, calls: Iterable[Callee]) -> None:
-        """A called graph stands within its first caller."""
+        """Put called graphs into a group of their first caller."""
         new = [call for call in calls if not self._has(call.graph)]
         if not new:
             return
@@ -79,7 +79,7 @@ class Groups:
         self._of.update(((id(graph), name), group) for name in names)
 
     def _common(self, groups: Iterable[int]) -> int:
-        """The innermost group that holds all of these."""
+        """The innermost group that contains all of these."""
         paths = [self._path(group) for group in set(groups)]
         return max(set.intersection(*paths)) if paths else 0
 
@@ -92,9 +92,9 @@ class Groups:
 
 
 def is_parameter(graph: Dump, node: Node) -> bool:
-    """Whether what comes from outside is a constant or a weight rather than what the model is called with.
+    """Whether a graph input or constant is a parameter rather than an activation.
 
-    Nodes read what flows through them first, and weights behind it. What only reshapes or casts one is looked through.
+    Heuristic: nodes read activations first and weights after them; casts and reshapes are skipped.
     """
     readers = graph.consumers[node.name]
     if node.type not in CONST_TYPES | OUTSIDE_TYPES or not (readers or node.type in CONST_TYPES):

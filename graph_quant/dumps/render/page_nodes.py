@@ -1,4 +1,4 @@
-"""What the page knows of each node: a mapping for JSON."""
+"""The data of each node on the page, for JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST = 2000
 
 @dataclass
 class PageNodes:
-    """The facts of the nodes of one graph, which are numbered from ``start``."""
+    """The data of the nodes of one graph, numbered from ``start``."""
 
     dump: Dump
     costs: Costs
@@ -32,7 +32,7 @@ class PageNodes:
     timing: Timing | None = None
 
     def describe(self, node: Node) -> dict[str, Any]:
-        """One node; what does not apply to it is left out."""
+        """The data of one node, without empty fields."""
         dump, cost = self.dump, self.costs.nodes[node.name]
         facts = {
             "name": printable(node.name, LONGEST),
@@ -62,7 +62,7 @@ class PageNodes:
 
     @cached_property
     def _shapes(self) -> dict[str, str]:
-        """Nodes that only compute shapes, with what they compute where it is told in the edges that they serve."""
+        """Nodes that only compute shapes, and the shape as text if it is shown at the inputs that read it."""
         dump = self.dump
         inside = {name for pattern in dump.patterns if pattern.kind == "size" for name in pattern.members}
         computed = {name for name in dump.inference.values if dump.nodes[name].type not in CONST_TYPES | OUTSIDE_TYPES}

@@ -1,4 +1,4 @@
-"""The page's script: modules that linters and editors read, joined into the one text that a page carries."""
+"""Joins the modules of the page's script into one text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def join_script() -> str:
-    """All modules in one scope, where what one exports the others see; in a block, no name may be given twice."""
+    """Join all modules in one block scope; names must be unique across modules."""
     folder = resources.files(__package__) / "page"
     texts = [(folder / f"{name}.mjs").read_text(encoding="utf-8") for name in MODULES]
     joined = "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)).strip() + "\n" for text in texts)

@@ -1,4 +1,4 @@
-"""A captured graph for people: one line a task, for Graphviz, and as JSON."""
+"""Formats the tape of a captured graph: text, Graphviz and JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from ..read.tape import Memory, Task
 
 
 def tape_to_lines(tasks: Sequence[Task]) -> Iterator[str]:
-    """One line a task: its number, its stream, what it reads, what it gives, and whose memory it takes over.
+    r"""Format the tape of a captured graph as text.
 
-    Tasks of a branch stand further to the right than the condition they depend on.
+    Args:
+        tasks: The tasks that `read_tape` returned.
+
+    Returns:
+        One line per task: number, stream, inputs, outputs, and the tasks whose memory it reuses. Tasks of a branch are
+        indented.
+
+    Example:
+        >>> print("\n".join(tape_to_lines(tasks)))
     """
     names = _name_inputs(tasks)
     streams = {task.stream for task in tasks}
@@ -48,7 +56,7 @@ def _format_results(task: Task) -> str:
 
 
 def _name_inputs(tasks: Sequence[Task]) -> dict[int, str]:
-    """A name for each address that the graph reads before it writes there."""
+    """Name each address that is read before it is written."""
     read: list[Memory] = [
         memory for task in tasks for memory, source in zip(task.inputs, task.sources, strict=True) if source is None
     ]
@@ -56,7 +64,18 @@ def _name_inputs(tasks: Sequence[Task]) -> dict[int, str]:
 
 
 def tape_to_dot(tasks: Sequence[Task]) -> str:
-    """The text of a ``.dot`` file: a column for each stream, dashed lines for events and reused memory."""
+    """Format the tape of a captured graph for Graphviz.
+
+    Args:
+        tasks: The tasks that `read_tape` returned.
+
+    Returns:
+        The text of a ``.dot`` file, with a cluster per stream, dashed edges for events and dotted ones for reused
+        memory.
+
+    Example:
+        >>> Path("graph.dot").write_text(tape_to_dot(tasks))
+    """
     lines = ["digraph tape {", '  node [shape=box, style="rounded", fontname="sans-serif"];']
     for stream in sorted({task.stream for task in tasks}):
         members = " ".join(
@@ -74,5 +93,15 @@ def tape_to_dot(tasks: Sequence[Task]) -> str:
 
 
 def tape_to_json(tasks: Sequence[Task]) -> str:
-    """The tasks with what they follow."""
+    """Format the tape of a captured graph as JSON.
+
+    Args:
+        tasks: The tasks that `read_tape` returned.
+
+    Returns:
+        A list of tasks with their dependencies.
+
+    Example:
+        >>> json.loads(tape_to_json(tasks))[0]["name"]
+    """
     return json.dumps([asdict(task) for task in tasks], indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""Measured times and bounds of nodes: in words for a line, and as facts for the page."""
+"""Measured times and roofline bounds of nodes, as text and as data for the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured, and the peaks of a chip; either may be missing."""
+    r"""Measured times and the peaks of a chip, either of which may be None.
+
+    Args:
+        costs: The costs of the dump.
+        profile: The profile, from `join_profile`.
+        peaks: The chip, from `find_chip`.
+
+    Example:
+        >>> timing = Timing(Costs(dump), profile, find_chip("Ascend910B3"))
+        >>> print("\n".join(node_lines(dump, note=timing.note)))
+    """
 
     costs: Costs
     profile: Profile | None
@@ -34,7 +44,7 @@ class Timing:
         return costs
 
     def note(self, dump: Dump, node: Node) -> str:
-        """A node's time and share, the least it can take and by what, and how far it is from that."""
+        """Format the time of a node, its share of the total, its bound, and the ratio of the two."""
         measured, least = self._known(dump, node)
         parts = []
         if self.profile and measured:
@@ -48,7 +58,7 @@ class Timing:
         return f"  [{'; '.join(parts)}]" if parts else ""
 
     def facts(self, dump: Dump, node: Node) -> dict[str, Any]:
-        """The same in numbers: microseconds of one run, runs, share; the least, and what bounds it."""
+        """The same as a dictionary: microseconds per run, runs, share; the bound and its resource."""
         measured, least = self._known(dump, node)
         facts: dict[str, Any] = {}
         if self.profile and measured:

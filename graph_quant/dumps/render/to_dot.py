@@ -1,4 +1,4 @@
-"""A graph for Graphviz, with dtypes and shapes on the edges and idioms as clusters."""
+"""Formats a graph for Graphviz, with dtypes and shapes on the edges and patterns as clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ _FILL = {"quantised": "#ffe3b3", "input": "#d8ecff", "constant": "#eeeeee", "pla
 
 
 def to_dot(dump: Dump) -> str:
-    """The text of a ``.dot`` file."""
+    """Format a dump for Graphviz.
+
+    Args:
+        dump: The dump.
+
+    Returns:
+        The text of a ``.dot`` file.
+
+    Example:
+        >>> Path("graph.dot").write_text(to_dot(dump))
+    """
     lines = ["digraph ge {", '  node [shape=box, style="rounded,filled", fontname="sans-serif"];']
     prefixes = {id(graph): f"g{number}" if number else "" for number, graph in enumerate(dump.graphs())}
     for graph in dump.graphs():
@@ -60,7 +70,7 @@ def _node_text(dump: Dump, node: Node, identifiers: dict[str, str]) -> str:
 
 
 def node_role(dump: Dump, node: Node) -> str:
-    """What a node is to a reader: an input, a constant, one that touches quantised data, or neither."""
+    """The role that decides a node's colour: input, constant, quantised or plain."""
     if node.type in OUTSIDE_TYPES | END_TYPES:
         return "input"
     if node.type in CONST_TYPES:

@@ -1,4 +1,4 @@
-"""A graph as ``ge_onnx``: ONNX in text form, with the facts of GE's nodes as attributes."""
+"""Writes ``ge_onnx``: ONNX in text form, with the fields of GE's nodes as attributes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ _ORIGIN = {"origin_shape": "origin_shape", "origin_format": "origin_layout", "or
 
 
 def to_ge_onnx(dump: Dump) -> str:
-    """The whole file; called graphs stand in nodes of type ``subgraph``, as GE writes them."""
+    """Format a dump as GE's ``ge_onnx``.
+
+    Args:
+        dump: The dump.
+
+    Returns:
+        The text of the file; called graphs are in nodes of type ``subgraph``.
+
+    Example:
+        >>> Path("ge_onnx_graph.pbtxt").write_text(to_ge_onnx(dump))
+    """
     model = onnx_model()()
     _fill_graph(model.graph, dump)
     for graph in list(dump.graphs())[1:]:
@@ -71,7 +81,7 @@ def _add_desc(node: Any, prefix: str, suffix: str, desc: Any) -> None:
 
 
 def _add_attribute(node: Any, name: str, attribute: Any) -> None:
-    """An attribute, where ONNX has room for its kind."""
+    """Add an attribute, unless ONNX has no such kind."""
     kind = attribute.WhichOneof("value")
     if kind == "s":
         node.attribute.add(name=name, type=TYPES.index("STRING"), s=attribute.s)

@@ -1,4 +1,4 @@
-"""A graph in the formats that GE itself writes, for tools that read those: what GE infers stands in the descs."""
+"""Writes ``ge_proto``, for tools that read GE's dumps: inferred types are in the descs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 
 
 def to_ge_proto(dump: Dump) -> str:
-    """The graphs as a ModelDef in text form."""
+    """Format a dump as GE's ``ge_proto``.
+
+    Args:
+        dump: The dump.
+
+    Returns:
+        A ModelDef in text form with all graphs.
+
+    Example:
+        >>> Path("ge_proto_graph.txt").write_text(to_ge_proto(dump))
+    """
     model = schema().ModelDef(name=dump.name)
     for graph in dump.graphs():
         model.graph.add().CopyFrom(describe_graph(graph))
@@ -22,7 +32,7 @@ def to_ge_proto(dump: Dump) -> str:
 
 
 def describe_graph(dump: Dump) -> Any:
-    """The GraphDef with inferred dtypes and shapes in its descs, and their names where GE keeps them."""
+    """Copy the GraphDef with inferred types in its descs, and desc names in the attributes where GE stores them."""
     graph = schema().GraphDef()
     graph.CopyFrom(dump.graph_def)
     for op in graph.op:
@@ -59,7 +69,7 @@ def _fill_descs(dump: Dump, node: Node, op: Any) -> None:
 
 def _set_desc(desc: Any, tensor: TensorType) -> None:
     desc.dtype = TO_DESC.get(tensor.dtype, 0)
-    if tensor.layout.shape:  # kept in blocks: the desc states these
+    if tensor.layout.shape:  # the desc states the shape of the blocks
         return
     if tensor.shape is None:
         desc.ClearField("shape")

@@ -1,4 +1,4 @@
-"""A graph as ``ge_readable``: one line a node, without dtypes, shapes and control edges."""
+"""Writes ``ge_readable``: one line per node, without dtypes, shapes and control edges."""
 
 from __future__ import annotations
 
@@ -27,7 +27,17 @@ _SPELLED = {"float32": "FLOAT", "float64": "DOUBLE", "bfloat16": "BF16"}
 
 
 def to_ge_readable(dump: Dump) -> str:
-    """The whole file; called graphs follow their callers."""
+    """Format a dump as GE's ``ge_readable``.
+
+    Args:
+        dump: The dump.
+
+    Returns:
+        The text of the file; called graphs follow their callers.
+
+    Example:
+        >>> print(to_ge_readable(dump))
+    """
     return "\n".join("\n".join(_GraphWriter(graph).lines()) + "\n" for graph in dump.graphs())
 
 
@@ -74,7 +84,7 @@ class _GraphWriter:
 
 
 def _numbered_name(node: Node, name: str) -> str:
-    """GE writes a line between the name of a dynamic input and its number."""
+    """Put an underscore between the name of a dynamic input and its number, as GE does."""
     declared = registration(node.type)
     bare = name.rstrip("0123456789")
     dynamic = {parameter.name for parameter in declared.inputs if parameter.kind == "dynamic"} if declared else {bare}

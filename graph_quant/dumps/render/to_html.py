@@ -1,4 +1,4 @@
-"""A graph, or the difference of two, as one page that needs no network."""
+"""Renders a graph, or the difference of two, as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -35,13 +35,40 @@ def to_html(
     timing: Timing | None = None,
     more: tuple[str, ...] = (),
 ) -> str:
-    """The page of one graph; ``more`` are lines for its summary."""
+    """Render a dump as an interactive HTML page.
+
+    Args:
+        dump: The dump.
+        costs: Its costs.
+        title: The title of the page.
+        size_option: How the summary names the option for sizes of symbols.
+        timing: Times of nodes to show.
+        more: Additional lines of the summary.
+
+    Returns:
+        A self-contained page.
+
+    Example:
+        >>> Path("graph.html").write_text(to_html(dump, Costs(dump)))
+    """
     summary = [*summary_lines(dump, costs, size_option), *more]
     return _render_page({"title": title, "summary": summary, "sides": [_side_facts(dump, costs, title, timing)]})
 
 
 def diff_page(difference: Difference, before: str = "before", after: str = "after") -> str:
-    """The page of a difference: both graphs side by side, under the names of their files, and every change."""
+    """Render a difference as an HTML page with both graphs side by side.
+
+    Args:
+        difference: The result of `Dump.diff`.
+        before: The title of the old graph.
+        after: The title of the new graph.
+
+    Returns:
+        A self-contained page.
+
+    Example:
+        >>> Path("diff.html").write_text(diff_page(old.diff(new)))
+    """
     old, new = difference.old, difference.new
     numbers = _NodeNumbers(difference)
     counts = [line for line in difference.lines() if not line.startswith(("- ", "+ ", "~ ", " ", "in graph "))]
@@ -58,7 +85,7 @@ def diff_page(difference: Difference, before: str = "before", after: str = "afte
 
 
 class _NodeNumbers:
-    """The numbers of nodes on either side of a difference."""
+    """The numbers of nodes on both sides of a difference."""
 
     def __init__(self, difference: Difference) -> None:
         self._old, self._new = _first_numbers(difference.old), _first_numbers(difference.new)
@@ -71,7 +98,7 @@ class _NodeNumbers:
 
 
 def _list_changes(part: Difference, numbers: _NodeNumbers) -> Iterator[dict[str, Any]]:
-    """What changed in one graph, with the numbers of the nodes on either side."""
+    """The changes of one graph with the numbers of the nodes on both sides."""
     for node in part.removed:
         text = printable(format_node(part.old, node), _LONGEST_LINE)
         yield {"kind": "removed", "text": text, "nodes": numbers(part, node.name, None)}
@@ -90,7 +117,7 @@ def _list_changes(part: Difference, numbers: _NodeNumbers) -> Iterator[dict[str,
 
 def _render_page(facts: dict[str, Any]) -> str:
     files = resources.files(__package__)
-    # In a script element only "<" could end the text early.
+    # In a script element only "<" could end the text.
     whole = facts | {"quantised": sorted(QUANTISED)}
     data = json.dumps(whole, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     style = (files / "page.css").read_text(encoding="utf-8")
@@ -107,7 +134,7 @@ def _first_numbers(dump: Dump) -> dict[int, int]:
 
 
 def _side_facts(dump: Dump, costs: Costs, name: str, timing: Timing | None = None) -> dict[str, Any]:
-    """The nodes of a graph and of all that it calls, and the groups they stand in."""
+    """The nodes of a graph and of all graphs it calls, and their groups."""
     starts, groups = _first_numbers(dump), Groups(dump)
     nodes: list[dict[str, Any]] = []
     for graph in dump.graphs():
@@ -129,7 +156,7 @@ def _side_facts(dump: Dump, costs: Costs, name: str, timing: Timing | None = Non
 
 
 def _connect_subgraph(nodes: list[dict[str, Any]], caller: int, start: int, node: Node, graph: Dump) -> None:
-    """Draw a called graph from the node that calls it: its inputs come from there."""
+    """Connect the inputs of a called graph to its caller."""
     fed = map_inputs(graph, node)
     for inner in graph.order:
         own = nodes[start + graph.position[inner.name]]

@@ -1,4 +1,4 @@
-"""A graph as JSON: the same facts as the lines, for programs."""
+"""Formats a graph as JSON, with the same contents as the text."""
 
 from __future__ import annotations
 
@@ -16,12 +16,23 @@ if TYPE_CHECKING:
 
 
 def to_json(dump: Dump, costs: Costs) -> str:
-    """The whole graph; sizes are numbers or expressions as text."""
+    """Format a dump as JSON.
+
+    Args:
+        dump: The dump.
+        costs: Its costs.
+
+    Returns:
+        JSON text with ``nodes``, ``graphs``, ``symbols`` and ``summary``; symbolic sizes are strings.
+
+    Example:
+        >>> json.loads(to_json(dump, Costs(dump)))["summary"]
+    """
     return json.dumps(graph_facts(dump, costs), indent=1, ensure_ascii=True) + "\n"
 
 
 def graph_facts(dump: Dump, costs: Costs) -> dict[str, Any]:
-    """What ``to_json`` writes."""
+    """The contents of the JSON as a dictionary."""
     touching, computing = costs.quantised()
     return {
         **_nodes_and_patterns(dump, costs),
@@ -50,14 +61,14 @@ def _nodes_and_patterns(dump: Dump, costs: Costs) -> dict[str, Any]:
 
 
 def _subgraph_facts(dump: Dump, costs: Costs) -> dict[str, Any]:
-    """The graphs that nodes call, each once."""
+    """The called graphs, each once."""
     graphs = [graph for graph in dump.graphs() if graph is not dump]
     inner = [{"name": graph.name, **_nodes_and_patterns(graph, costs.of(graph) or Costs(graph))} for graph in graphs]
     return {"graphs": inner} if inner else {}
 
 
 def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
-    """One node."""
+    """The data of one node."""
     types = dump.inference.types[node.name]
     cost = costs.nodes[node.name]
     facts: dict[str, Any] = {
@@ -101,5 +112,5 @@ def node_facts(dump: Dump, node: Node, costs: Costs) -> dict[str, Any]:
 
 
 def dim_to_json(size: Dim | None) -> int | str | None:
-    """A size for JSON."""
+    """Convert a size to an int or a string."""
     return size if size is None or isinstance(size, int) else format_dim(size)

@@ -1,4 +1,4 @@
-"""A graph as an ONNX model for viewers: GE operators in their own domain, every edge typed, symbols kept."""
+"""Converts a graph to an ONNX model for viewers: GE operators in their own domain, with types and symbols."""
 
 from __future__ import annotations
 
@@ -25,7 +25,20 @@ _ELEMENT = {
 
 
 def to_onnx(dump: Dump) -> bytes:
-    """The serialised model."""
+    """Convert a dump to an ONNX model, for viewers such as Netron.
+
+    Args:
+        dump: The dump.
+
+    Returns:
+        The serialised model, with operators in the domain ``ge``.
+
+    Raises:
+        DumpError: If onnx is not installed.
+
+    Example:
+        >>> Path("graph.onnx").write_bytes(to_onnx(dump))
+    """
     try:
         from onnx import helper
     except ImportError:
@@ -63,7 +76,7 @@ def _make_node(dump: Dump, node: Node) -> Any:
     for name in list_attributes(node.proto, declared=dump.kind in ANNOTATED_KINDS):
         attribute = node.proto.attr[name]
         words, value = format_attribute(name, attribute), to_python(attribute)
-        # A dtype reads better as a word than as a number; empty lists have no type in ONNX.
+        # Text for dtypes, which are numbers, and for empty lists, which have no type in ONNX.
         exact = isinstance(value, int | float | str) and str(value).lower() == words.lower()
         onnx_node.attribute.append(helper.make_attribute(name, value if exact else words))
     for call in dump.calls.get(node.name, ()):
@@ -83,7 +96,7 @@ def _value_info(dump: Dump, node: Node, index: int) -> Any:
 
 
 def element_type(dtype: str) -> int:
-    """ONNX's number for a dtype in GE's words; undefined where it has none."""
+    """ONNX's element type for GE's name of a dtype; UNDEFINED if there is none."""
     from onnx import TensorProto
 
     return int(getattr(TensorProto, _ELEMENT.get(dtype, dtype.upper()), TensorProto.UNDEFINED))

@@ -1,4 +1,4 @@
-"""A graph in text: one line a node, and a summary."""
+"""Formats a graph as text: one line per node, and a summary."""
 
 from __future__ import annotations
 
@@ -19,9 +19,19 @@ Note = Callable[["Dump", Node], str]
 
 
 def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True, note: Note | None = None) -> Iterator[str]:
-    """One line for every node, producers first; with ``fold`` one line for every pattern. Called graphs follow.
+    r"""Format a dump as text.
 
-    ``note`` says more of a node, behind its costs.
+    Args:
+        dump: The dump.
+        costs: Costs to append to each line.
+        fold: Whether a pattern, such as packing int4, is one line.
+        note: A function of dump and node whose result is appended to each line.
+
+    Returns:
+        One line per node, producers first, then the called graphs.
+
+    Example:
+        >>> print("\n".join(node_lines(dump, Costs(dump))))
     """
     callers: dict[int, str] = {}
     for graph in dump.graphs():
@@ -34,7 +44,7 @@ def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True, not
 
 
 def graph_costs(graph: Dump, costs: Costs) -> Costs:
-    """The costs of a graph among those of its callers."""
+    """The costs of a called graph."""
     own = costs.of(graph)
     return own if own is not None else Costs(graph)
 
@@ -52,11 +62,11 @@ def _graph_lines(dump: Dump, costs: Costs | None, fold: bool, note: Note | None)
             yield _pattern_line(dump, pattern, sizes)
     hidden = sum(name in sizes or (name in folded and folded[name].head in sizes) for name in dump.nodes)
     if hidden:
-        yield f"({hidden} that compute shapes stand in the edges they serve; --no-fold shows them)"
+        yield f"({hidden} nodes that compute shapes are shown at the inputs that read them; --no-fold lists them)"
 
 
 def inlined_shapes(dump: Dump) -> dict[str, str]:
-    """Nodes that compute shapes for other nodes, with what they compute in words."""
+    """Map nodes that compute shapes for other nodes to the shape as text."""
     heads = {pattern.head for pattern in dump.patterns if pattern.kind == "size"}
     inside = {name for pattern in dump.patterns for name in pattern.members}
     shapes: dict[str, str] = {}
@@ -87,7 +97,19 @@ def _pattern_line(dump: Dump, pattern: Pattern, sizes: Mapping[str, str]) -> str
 
 
 def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Iterator[str]:
-    """Operators by type, the quantised share, bytes, operations and memory; ``size_option`` is how sizes are given."""
+    r"""Summarise a dump.
+
+    Args:
+        dump: The dump.
+        costs: Its costs.
+        size_option: How the text names the option for sizes of symbols.
+
+    Returns:
+        Lines with nodes by type, the quantised share, bytes, operations, memory and what is missing.
+
+    Example:
+        >>> print("\n".join(summary_lines(dump, Costs(dump))))
+    """
     graphs = list(dump.graphs())
     kinds = Counter(node.type for graph in graphs for node in graph.order)
     among = f" in {len(graphs)} graphs" if len(graphs) > 1 else ""
@@ -105,7 +127,7 @@ def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Itera
     yield f"memory: inputs {inputs}, constants {constants}, intermediate results at their peak {peak}"
     calling = {graph.nodes[name].type for graph in graphs for name in graph.calls}
     if branching := sorted(kind for kind in calling if "Call" not in kind):
-        yield f"counted of {', '.join(branching)}: the dearer branch, one round of a loop"
+        yield f"counted of {', '.join(branching)}: the most expensive branch, one iteration of a loop"
     if dump.missing:
         yield f"not in the file: {printable('; '.join(dump.missing))}"
     if costs.missing:
@@ -119,6 +141,6 @@ def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Itera
     for name, text in inference.tied.items():
         yield f"{printable(name)} can only be {printable(text)}"
     if inference.disagreements:
-        yield f"descs that disagree with what the kernels say: {len(inference.disagreements)} nodes"
+        yield f"descs that disagree with inferred types: {len(inference.disagreements)} nodes"
     if inference.failures:
         yield f"types that could not be inferred: {len(inference.failures)} nodes (marked ?)"

@@ -1,4 +1,4 @@
-"""The outline of a graph in text: modules or layers, what they hold and what they cost."""
+"""Formats the outline of a graph: modules or layers with their nodes and costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,18 @@ _TYPES = 6
 
 
 def tree_lines(dump: Dump, costs: Costs) -> Iterator[str]:
-    """The outline of every graph, callers first."""
+    r"""Format the outline of a dump: modules, or layers that repeat, once each.
+
+    Args:
+        dump: The dump.
+        costs: Its costs.
+
+    Returns:
+        Indented lines for every graph, callers first.
+
+    Example:
+        >>> print("\n".join(tree_lines(dump, Costs(dump))))
+    """
     for graph in dump.graphs():
         yield from _lines(graph, graph.outline, costs.of(graph) or Costs(graph), 0)
 
