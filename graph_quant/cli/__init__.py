@@ -11,11 +11,11 @@ from importlib import import_module
 
 from .errors import UsageError
 
-# In the order of --help: what makes a machine ready, then what looks at graphs.
+# In the order of --help: commands for setup, then commands for graphs.
 _SETUP_COMMANDS = ("run", "enable", "disable", "doctor", "operators", "symbols", "completion")
 COMMANDS = (*_SETUP_COMMANDS, "inspect", "diff", "lint", "replay", "verify", "plan")
 
-_BROKEN_PIPE = 141  # as the shell says of a process that SIGPIPE ended: no verdict
+_BROKEN_PIPE = 141  # what a shell reports for a process that SIGPIPE ended
 
 _DESCRIPTION = (
     "Quantised graph mode for Ascend NPUs, on any machine: run NPU scripts without an NPU, and read GE graph dumps."
@@ -23,7 +23,7 @@ _DESCRIPTION = (
 _EPILOG = """examples:
   graph-quant run train.py --epochs 1    run a script written for an NPU
   graph-quant run -m pytest tests        run a test suite written for an NPU
-  graph-quant doctor                     say what works here and what does not
+  graph-quant doctor                     check this installation
   graph-quant inspect dump.pbtxt         read a graph that TorchAir dumped
 
 environment:
@@ -34,7 +34,7 @@ environment:
 
 
 def parser(command_line: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Return the command line's parser, with the command that `given` starts with, or every one that there is."""
+    """Return the parser with the command that `command_line` starts with, or with all commands."""
     from .. import __version__
 
     top = argparse.ArgumentParser(
@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
         if command_line[:1] == ["run"] and command_line[1:2] not in (["-h"], ["--help"]):
             from . import run
 
-            return run.execute(command_line[1:])  # what follows belongs to the script, not to this parser
+            return run.execute(command_line[1:])  # the remaining arguments are for Python
         code = _run(command_line)
         sys.stdout.flush()
         return code
@@ -73,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(command_line: list[str]) -> int:
-    """Run a command of this parser's."""
+    """Parse the command line and run the command."""
     if command_line[:1] not in (["verify"], ["plan"]):
         options = parser(command_line).parse_args(command_line)
         return int(options.run(options))
@@ -90,18 +90,18 @@ def _run(command_line: list[str]) -> int:
 
 
 def _suggest_option(unknown: str, options: argparse.Namespace) -> str:
-    """The option that is spelt nearly so, in brackets."""
+    """Suggest an option with a similar name."""
     spelt = difflib.get_close_matches(unknown, [f"--{name.replace('_', '-')}" for name in vars(options)], 1, 0.8)
     return f" ({spelt[0]}?)" if spelt else ""
 
 
 def _split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """A command line in two: what is for the command, and what stands after ``--`` for the script."""
+    """Split a command line at ``--`` into arguments of the command and of the script."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     return arguments[:end], arguments[end + 1 :]
 
 
 def _close_output() -> None:
-    """The reader (a pager, head) has what it wants; the interpreter must not complain at exit either."""
+    """Redirect output to /dev/null, so that the interpreter does not report the broken pipe again at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""graph-quant completion: what a shell needs to complete commands, options and files."""
+"""``graph-quant completion``: completion scripts for shells."""
 
 import argparse
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ examples:
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Declare the command."""
     import shtab
 
     parser = commands.add_parser(
@@ -29,7 +29,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print it."""
+    """Run the command."""
     import shtab
 
     from . import parser

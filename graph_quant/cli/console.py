@@ -1,4 +1,4 @@
-"""What the commands share: errors in one line, progress on long work, output to a file or the terminal."""
+"""Shared by the commands: one-line errors, progress, output to a file or the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _QUIET_SECONDS = 2.0
 
 
 def report_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """A command that answers a user's mistake with one line on stderr and exit code 2."""
+    """Wrap a command: a `GeError` becomes one line on stderr and exit code 2."""
 
     def run(args: argparse.Namespace) -> int:
         try:
@@ -39,7 +39,7 @@ def report_errors(command: Callable[[argparse.Namespace], int]) -> Callable[[arg
 
 
 def _name_options(error: GeError) -> str:
-    """The message, with the option that mends it."""
+    """The message with the option that fixes it."""
     if isinstance(error, SizeError):
         return f"{SIZE_OPTION}: {error}"
     if isinstance(error, TooLargeError):
@@ -48,13 +48,13 @@ def _name_options(error: GeError) -> str:
 
 
 def print_error(message: str) -> int:
-    """Say what is wrong, in one line."""
+    """Print an error in one line and return the exit code."""
     print(f"graph-quant: {printable(message)}", file=sys.stderr)
     return UNREADABLE
 
 
 def open_dump(path: str, source: str | None = None, *, infer: bool = True, compiles: bool = False) -> Dump:
-    """Load a dump and infer its types, with a bar on stderr once that takes more than two seconds."""
+    """Load a dump and infer its types, with a progress bar on stderr after two seconds."""
     _load_less(compiles)
     from ..dumps import load
 
@@ -67,9 +67,9 @@ def open_dump(path: str, source: str | None = None, *, infer: bool = True, compi
 
 
 def _load_less(compiles: bool) -> None:
-    """Keep torch from loading torch_npu, which no dump needs, and Dynamo, which only an engine may need.
+    """Keep torch from loading torch_npu and Dynamo, which reading a dump does not need.
 
-    Other packages' operators come with torch_npu.
+    Not if other packages register operators, which are loaded with torch_npu.
     """
     if "torch" not in sys.modules and not entry_points(group=ENTRY_POINTS):
         os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
@@ -79,7 +79,7 @@ def _load_less(compiles: bool) -> None:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[float], None]]:
-    """A function to be told the share that is done."""
+    """Show a progress bar; yields a function that takes the fraction done."""
     bar = _ProgressBar(title)
     try:
         yield bar.report
@@ -89,7 +89,7 @@ def progress(title: str) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def spinner(title: str) -> Iterator[None]:
-    """A sign of life on stderr for work that cannot tell its share, once that takes more than two seconds."""
+    """Show a spinner on stderr after two seconds, for work of unknown duration."""
     if not sys.stderr.isatty():
         yield
         return
@@ -133,7 +133,7 @@ class _ProgressBar:
 
 
 def write_output(content: str | bytes, output: str | None) -> None:
-    """Write to the file the user named, or print."""
+    """Write to the file, or print."""
     if output is None:
         if isinstance(content, bytes):
             raise DumpError("this format is binary; name a file with -o")
@@ -149,7 +149,7 @@ def write_output(content: str | bytes, output: str | None) -> None:
 
 
 def parse_sizes(texts: list[str]) -> dict[str, int]:
-    """``s77=128`` and the like, several to an argument with commas between."""
+    """Parse sizes such as ``s77=128,s27=64``."""
     sizes: dict[str, int] = {}
     for part in (piece for text in texts for piece in text.replace(",", " ").split()):
         name, equals, number = part.partition("=")

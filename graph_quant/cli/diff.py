@@ -1,4 +1,4 @@
-"""``graph-quant diff``: what changed between two dumps."""
+"""``graph-quant diff``: compare two dumps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ..dumps import DumpError
 from .console import open_dump, report_errors, write_output
 
 _EPILOG = """\
-Nodes are matched by what they compute and where they stand, and only then by name, so that renumbered names are
-no difference. The two dumps may be of different formats.
+Nodes are matched by what they compute and how they are connected before their names, so renumbered names are not
+a difference. The two dumps may have different formats.
 
 examples:
   graph-quant diff before.txt after.txt
   graph-quant diff original.pbtxt optimized.txt --format html -o diff.html
   graph-quant diff dumps/                    # each pass against the one before
 
-exit code: 0 when the graphs are equal, 1 when they differ, 2 when a dump cannot be read"""
+exit code: 0 if the graphs are equal, 1 if they differ, 2 if a dump cannot be read"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -30,15 +30,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("before", help="the first dump, or a folder of dumps of several passes")
-    parser.add_argument("after", nargs="?", help="the second dump; none for a folder, of which each pass is compared")
+    parser.add_argument("after", nargs="?", help="the second dump; omitted for a folder")
     parser.add_argument("--format", choices=("text", "json", "html"), default="text", help="default: text")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of printing")
     parser.set_defaults(run=run)
 
 
 @report_errors
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command."""
     if args.after is None:
         return _compare_passes(args)
     difference = open_dump(args.before).diff(open_dump(args.after))
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compare_passes(args: argparse.Namespace) -> int:
-    """Each dump of a folder against the one before it."""
+    """Compare each dump of a folder with the one before it."""
     if not Path(args.before).is_dir():
         raise DumpError("diff: name a second dump, or a folder")
     from .inspect import read_histories, render_passes

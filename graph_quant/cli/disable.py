@@ -1,4 +1,4 @@
-"""graph-quant disable: takes back what enable did."""
+"""``graph-quant disable``: undo ``enable``."""
 
 import argparse
 from typing import Any
@@ -8,10 +8,8 @@ from .errors import UsageError
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "disable", help="take back `enable`", description="Removes the file that `enable` wrote."
-    )
+    """Declare the command."""
+    parser = commands.add_parser("disable", help="undo `enable`", description="Removes the file that `enable` wrote.")
     parser.set_defaults(run=run)
 
 
@@ -22,5 +20,5 @@ def run(_options: argparse.Namespace) -> int:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(f"cannot remove {path}: {error.strerror}") from error
-    print("disabled: python in this environment is as it was")
+    print("disabled: this environment no longer loads graph_quant at start")
     return 0

@@ -1,4 +1,4 @@
-"""graph-quant doctor: what works here, what does not, and how to mend it."""
+"""``graph-quant doctor``: check this installation."""
 
 import argparse
 import json
@@ -8,11 +8,11 @@ from .console import spinner
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Declare the command."""
     parser = commands.add_parser(
         "doctor",
-        help="say what works on this machine and how to mend what does not",
-        description="Checks torch, torch_npu, CANN or the host NPU, the device, what graph_quant has registered, and "
+        help="check what works on this machine and how to fix what does not",
+        description="Checks torch, torch_npu, CANN or the host NPU, the device, the registered operators, and "
         "each graph mode. Exit code 0 only if NPU code runs here.",
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -20,8 +20,8 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Examine and report."""
-    with spinner("trying what works here"):
+    """Run the command."""
+    with spinner("checking this installation"):
         from ..doctor import examine
 
         report = examine()
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     for package, installed in report.versions.items():
         print(f"{package:11} {installed or 'not installed'}")
     print(
-        f"enabled     {'yes: plain python is ready' if report.enabled else 'no: `graph-quant enable` would make it so'}"
+        f"enabled     {'yes: plain python can import torch_npu' if report.enabled else 'no: run `graph-quant enable`'}"
     )
     if report.runtime:
         print(f"runtime     {'host NPU (no CANN on this machine)' if report.runtime == 'host' else report.runtime}")
@@ -46,6 +46,6 @@ def run(options: argparse.Namespace) -> int:
     for mode, outcome in report.modes.items():
         print(f"graphs      {mode:15} {outcome}")
     for problem in report.problems:
-        print(f"\nproblem     {problem.what}\nmend it     {problem.mend}")
+        print(f"\nproblem     {problem.what}\nfix         {problem.mend}")
     print("\nusable" if report.usable else "\nnot usable")
     return 0 if report.usable else 1

@@ -1,4 +1,4 @@
-"""graph-quant enable: plain python becomes ready in this environment."""
+"""``graph-quant enable``: make plain Python in this environment load graph_quant."""
 
 import argparse
 import sys
@@ -7,17 +7,17 @@ from typing import Any
 from ..start.enabling import enabling_file
 from .errors import UsageError
 
-# One line, as .pth files want it; it stays silent where graph_quant is not installed any more.
+# A .pth file needs one line; it does nothing if graph_quant has been uninstalled.
 _LINE = r"""import sys; exec("try:\n import graph_quant_start\nexcept ImportError: pass")""" + "\n"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Declare the command."""
     parser = commands.add_parser(
         "enable",
-        help="make plain python, notebooks and debuggers in this environment ready",
+        help="make torch_npu importable in plain Python, notebooks and debuggers of this environment",
         description="Writes one .pth file into this environment, so that every Python in it can import torch_npu: "
-        "on the host NPU where there is no CANN. It acts when torch is imported and costs other programs nothing. "
+        "on the host NPU if there is no CANN. It acts when torch is imported and has no cost for other programs. "
         "`graph-quant disable` removes it.",
     )
     parser.set_defaults(run=run)

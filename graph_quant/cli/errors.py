@@ -1,5 +1,5 @@
-"""What a user did wrong, told in one line."""
+"""Errors of usage."""
 
 
 class UsageError(Exception):
-    """A mistake of the caller's: shown without a traceback, exit code 2."""
+    """An error of usage: printed in one line without a traceback, exit code 2."""

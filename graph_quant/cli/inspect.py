@@ -1,4 +1,4 @@
-"""``graph-quant inspect``: a dump that people can read."""
+"""``graph-quant inspect``: print a dump in readable form."""
 
 from __future__ import annotations
 
@@ -18,58 +18,62 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "json", "onnx", "dot", "html", "ge_proto", "ge_onnx", "ge_readable")
 _EPILOG = """\
-Every line reads   name: Type(inputs; attributes) -> dtype[shape]  ! remarks  # FX node, Python line
-Types come from running the host's kernels on fake tensors; "?" marks one that only a desc states.
+The format of a line is   name: Type(inputs; attributes) -> dtype[shape]  ! remarks  # FX node, Python line
+Types are inferred by running the host's kernels on fake tensors; "?" marks a type that only a desc states.
 
 examples:
   graph-quant inspect dynamo_optimized_graph_1.txt
   graph-quant inspect graph.pbtxt --source graph.py --size s77=4096,s27=7168 --costs
   graph-quant inspect graph.txt --format html -o graph.html
-  graph-quant inspect graph.txt --passes on         # after GRAPH_QUANT_PASSES=off: what the passes make of it
+  graph-quant inspect graph.txt --passes on         # the graph after the passes, and what they changed
   graph-quant inspect graph.txt --format onnx -o graph.onnx     # opens in Netron
-  graph-quant inspect dumps/                                    # what each pass changed, and where nodes went
+  graph-quant inspect dumps/                                    # what each pass changed, and what became of nodes
 
-exit code: 0; 2 when a dump cannot be read, has operators that GE does not have, or asks for more than is computed"""
+exit code: 0; 2 if a dump cannot be read, has operators unknown to GE, or tensors beyond the limits"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     parser = subparsers.add_parser(
         "inspect",
-        help="print a GE graph dump so that people can read it",
-        description="Print a graph dump, of TorchAir (txt, pbtxt, py, air), of GE (ge_proto, ge_onnx, ge_readable) or "
-        "of FX (TORCH_COMPILE_DEBUG=1): one line a node, with inferred dtypes and shapes. Of a captured graph "
-        "(json, as NPUGraph.debug_dump writes it), print one line a task.",
+        help="print a GE graph dump in readable form",
+        description="Print a graph dump of TorchAir (txt, pbtxt, py, air), GE (ge_proto, ge_onnx, ge_readable) or FX "
+        "(TORCH_COMPILE_DEBUG=1): one line per node, with inferred dtypes and shapes. For a captured graph (json, as "
+        "NPUGraph.debug_dump writes it), print one line per task.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("dump", help="the dump, as TorchAir or GE wrote it; or a folder of them, for what passes did")
+    parser.add_argument("dump", help="the dump; or a folder of dumps, to show what each pass changed")
     parser.add_argument("--source", metavar="DUMP.py", help="the py dump of the same graph, for Python lines")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of printing")
     parser.add_argument(
         SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols, for costs"
     )
-    parser.add_argument("--costs", action="store_true", help="bytes and FLOPs of every node at the end of its line")
+    parser.add_argument("--costs", action="store_true", help="append bytes and FLOPs to the line of every node")
     parser.add_argument(
-        "--profile", metavar="FILE.csv", help="the profiler's kernel_details or op_summary: times of nodes"
+        "--profile", metavar="FILE.csv", help="show measured times from the profiler's kernel_details or op_summary"
     )
     parser.add_argument(
-        "--chip", metavar="NAME", help="the least time of each node by published peaks, of Ascend910B3, say"
+        "--chip",
+        metavar="NAME",
+        help="show the least time of each node by the published peaks of a chip, e.g. Ascend910B3",
     )
-    parser.add_argument("--tree", action="store_true", help="the outline: modules, or layers that repeat, once each")
-    parser.add_argument("--no-fold", action="store_true", help="a line for every node, also inside idioms")
+    parser.add_argument("--tree", action="store_true", help="show the outline: modules, or repeating layers, once each")
+    parser.add_argument(
+        "--no-fold", action="store_true", help="one line for every node, also inside patterns such as packing int4"
+    )
     parser.add_argument(
         "--passes",
         metavar="on|NAME,…",
-        help="send the graph through all passes or those named, and compare nodes before and after",
+        help="run all passes, or those named, and compare the nodes before and after",
     )
     parser.set_defaults(run=run)
 
 
 @report_errors
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command."""
     if Path(args.dump).is_dir():
         write_output(render_passes(read_histories(Path(args.dump)), args.format), args.output)
         return 0
@@ -85,16 +89,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def render_passes(histories: list[History], output_format: str) -> str:
-    """What the passes of a compiler did, in text or JSON."""
+    """Format pass histories as text or JSON."""
     if output_format not in ("text", "json"):
-        raise DumpError(f"--format {output_format}: the passes of a folder have text and json")
+        raise DumpError(f"--format {output_format}: for a folder of passes the format must be text or json")
     if output_format == "json":
         return json.dumps([history.facts() for history in histories], indent=1) + "\n"
     return "\n\n".join("\n".join(history.lines()) for history in histories) + "\n"
 
 
 def read_histories(folder: Path) -> list[History]:
-    """The series of dumps in a folder, with what happened in each."""
+    """Trace every series of dumps in a folder."""
     return [
         dumps.trace_passes(name, [(entry, open_dump(str(entry.path))) for entry in entries])
         for name, entries in dumps.group_pass_dumps(dumps.list_dumps(folder)).items()
@@ -133,7 +137,7 @@ def _render_tape(args: argparse.Namespace) -> str:
     if args.format == "text":
         return "\n".join(dumps.tape_to_lines(tasks)) + "\n"
     if args.format not in ("json", "dot"):
-        raise DumpError(f"--format {args.format}: a captured graph has text, json and dot")
+        raise DumpError(f"--format {args.format}: for a captured graph the format must be text, json or dot")
     return dumps.tape_to_json(tasks) if args.format == "json" else dumps.tape_to_dot(tasks)
 
 
@@ -159,7 +163,7 @@ def _lines(dump: Dump, costs: Costs, args: argparse.Namespace) -> Iterator[str]:
 
 
 def _timing(dump: Dump, costs: Costs, args: argparse.Namespace) -> Timing | None:
-    """The times that were asked for."""
+    """The times that the options request."""
     if not args.profile and not args.chip:
         return None
     profile = dumps.join_profile(dump, dumps.read_profile(Path(args.profile))) if args.profile else None

@@ -1,4 +1,4 @@
-"""``graph-quant lint``: rules that a build can fail on."""
+"""``graph-quant lint``: check dumps against rules."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 _LEVELS = ("error", "warning", "note")
 _EPILOG = """\
-Of a folder, all dumps in it are checked, at any depth; a graph that was dumped before and after TorchAir optimised it
-is checked as it is after that.
+In a folder all dumps are checked, at any depth; of a graph that TorchAir dumped before and after optimising it, only
+the optimised one.
 
-error    GE or the device refuses it, or may compute something else
-warning  it works and could be better, and the caller can act
-note     what TorchAir adds and GE removes: counted, and shown with --level note
+error    GE or the device rejects it, or may compute a different result
+warning  works, but the caller can improve it
+note     nodes that TorchAir adds and GE removes: counted, and shown with --level note
 
 examples:
   graph-quant lint dynamo_optimized_graph_1.txt
@@ -30,7 +30,7 @@ examples:
   graph-quant lint graph.txt --ignore static-shape --ignore float-desc:GroupQuant
   graph-quant lint --rules                 # what is checked, and why
 
-exit code: 0; 1 when there is an error (or what --fail-on says); 2 when a dump cannot be read"""
+exit code: 0; 1 if there is an error (or what --fail-on says); 2 if a dump cannot be read"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -38,27 +38,29 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "lint",
         help="check GE graph dumps against rules",
-        description="Check GE graph dumps: dtypes that GE refuses, wasted nodes, sizes baked in, and more.",
+        description="Check GE graph dumps: dtypes that GE rejects, redundant nodes, specialised sizes, and more.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("dumps", nargs="*", metavar="DUMP", help="dumps (txt, pbtxt or py), or folders of them")
     parser.add_argument(
-        "--ignore", action="append", default=[], metavar="RULE[:NODE]", help="a rule to leave out; again for more"
+        "--ignore", action="append", default=[], metavar="RULE[:NODE]", help="a rule to skip; may be repeated"
     )
-    parser.add_argument("--level", choices=_LEVELS, default="warning", help="the least that is shown; default: warning")
     parser.add_argument(
-        "--fail-on", choices=(*_LEVELS, "never"), default="error", help="the least that fails; default: error"
+        "--level", choices=_LEVELS, default="warning", help="the lowest severity to show; default: warning"
+    )
+    parser.add_argument(
+        "--fail-on", choices=(*_LEVELS, "never"), default="error", help="the lowest severity that fails; default: error"
     )
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of printing")
-    parser.add_argument("--rules", action="store_true", help="list the rules and stop")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE instead of printing")
+    parser.add_argument("--rules", action="store_true", help="list the rules and exit")
     parser.set_defaults(run=run)
 
 
 @report_errors
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command."""
     from ..dumps import Severity, find_dumps, lint, lint_rules
 
     if args.rules:
@@ -66,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         write_output("".join(map(written.format, lint_rules().values())), args.output)
         return 0
     if not args.dumps:
-        raise DumpError("lint: name a dump, or ask for --rules")
+        raise DumpError("lint: name a dump, or use --rules")
     ignore = [entry for option in args.ignore for entry in option.split(",") if entry]
     findings = {path: lint(open_dump(str(path)), ignore) for path in find_dumps(args.dumps)}
     least = Severity[args.level.upper()]

@@ -1,4 +1,4 @@
-"""graph-quant operators: which operators run here."""
+"""``graph-quant operators``: list the operators that run here."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from .console import spinner
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Declare the command."""
     parser = commands.add_parser(
         "operators",
         help="list the operators: which run eagerly here, which in graphs, and which have their calls checked",
@@ -28,7 +28,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """List the operators; 1 where none has such a name."""
+    """Run the command; the exit code is 1 if no operator matches."""
     with spinner("loading torch_npu"):
         import torch_npu  # noqa: F401
     if options.page:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list_aten(options: argparse.Namespace) -> int:
-    """List the overloads of core ATen; 1 where none has such a name."""
+    """List the overloads of core ATen; return 1 if none matches."""
     from ..aten import core, lowering
 
     chosen = [entry for entry in map(lowering, core()) if options.name in entry.overload]

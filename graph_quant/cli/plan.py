@@ -1,4 +1,4 @@
-"""graph-quant plan: what a script would become on an NPU, lowered and not run."""
+"""``graph-quant plan``: a dry run of a script."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from . import script_options
 from .errors import UsageError
 
 _EPILOG = """\
-The script runs as it stands, but what it compiles for the NPU (torch.compile with a backend of TorchAir) is only
-lowered: a call of it is answered with zeros of the right shapes, at once. A script that compiles nothing may define
-`model` (a module or a function) and `inputs`: then that is planned. What the script itself should get stands after --.
+The script runs unchanged, but what it compiles for the NPU (torch.compile with a backend of TorchAir) is only
+lowered: a call returns zeros of the right shapes. A script that compiles nothing may define `model` (a module or a
+function) and `inputs`, which are then used. Arguments of the script follow --.
 
-Told of each graph: the GE nodes, what has no converter, what has no kernel on the host, what multiplies in floating
-point, what stays unquantised between two quantised operators, and what it costs.
+For each graph the report lists the GE nodes, operators without a converter or without a kernel on the host, matrix
+products in floating point, parts that are not quantised between two quantised operators, and the cost.
 
-With --ranks N, N ranks of the script run on this machine, as under `graph-quant run --ranks N`; each has its page.
+With --ranks N, N ranks of the script run on this machine, as with `graph-quant run --ranks N`; each prints its report.
 
 examples:
   graph-quant plan serve.py
@@ -30,8 +30,8 @@ examples:
   graph-quant plan model.py --model decoder --inputs prompt
   graph-quant plan serve.py --ranks 2
 
-exit code: 0 when all is one lowered graph or several, 1 when something breaks, is refused or has no converter,
-2 for a mistake"""
+exit code: 0 if everything lowers without a graph break, 1 if something breaks, is refused or has no converter,
+2 for a usage error"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -41,21 +41,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "plan",
         "lower",
         "a Python script",
-        help="say what a script would become on an NPU, without running its graphs",
-        description="Lower a script's graphs without running them, and say what becomes GE nodes, what breaks the\n"
-        "graph and where, what is refused and why, and what it costs.",
+        help="dry run: lower a script's graphs for the NPU without executing them",
+        description="Dry run: lower a script's graphs without executing them, and report GE nodes, graph breaks,\n"
+        "refused calls and costs.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--chip", metavar="NAME", help="also the least time there by published peaks: Ascend910B3, say")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.add_argument(
-        "--ranks", type=script_options.non_negative_int, default=0, metavar="N", help="plan N ranks of the script"
+        "--chip", metavar="NAME", help="add the least time on a chip by its published peaks, e.g. Ascend910B3"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--ranks", type=script_options.non_negative_int, default=0, metavar="N", help="start N ranks of the script"
     )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lower, then say what was found."""
+    """Run the command."""
     from ..dumps import DumpError, find_chip
 
     if options.chip is not None:
@@ -87,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """What a script prints goes to the standard error; also by other ways than Python's, as its processes have."""
+    """Redirect standard output to standard error, also that of child processes."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -100,9 +102,9 @@ def _stdout_to_stderr() -> Iterator[None]:
 
 
 def _dry_run_ranks(options: argparse.Namespace) -> int:
-    """Each rank prints its own page, with its number before every line."""
+    """Start the ranks; each prints its report with its rank before every line."""
     if options.json:
-        raise UsageError("--json is of one script, and with --ranks there are several pages")
+        raise UsageError("--json and --ranks cannot be combined: each rank prints a report of its own")
     from . import ranks, run
 
     return ranks.run_ranks(

@@ -1,4 +1,4 @@
-"""One report of several ranks, each of which verifies what it compiles."""
+"""Joins the verification reports of several ranks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from .errors import UsageError
 
-REPORTS_VARIABLE = "GRAPH_QUANT_REPORTS"  # where ranks leave their reports for the command that started them
+REPORTS_VARIABLE = "GRAPH_QUANT_REPORTS"  # the folder where ranks write their reports
 
 
 def verify_ranks(options: argparse.Namespace) -> int:
-    """Run the ranks, then say what each has found."""
+    """Run the ranks and join their reports."""
     from . import ranks, run, script_options
 
     command = script_options.rank_command("verify", options, "--ranks", "--json", "--html")
@@ -31,14 +31,15 @@ def verify_ranks(options: argparse.Namespace) -> int:
         (options.html, _join_pages(reports, pages)),
     ):
         if path:
-            _write(path, content)
+            write_file(path, content)
             print(f"wrote {path}")
     if code in (0, 1) and len(reports) < options.ranks:
         raise UsageError(f"{options.script}: of {options.ranks} ranks, {options.ranks - len(reports)} left no report")
     return code
 
 
-def _write(path: str, content: str) -> None:
+def write_file(path: str, content: str) -> None:
+    """Write a report; raise `UsageError` if that fails."""
     try:
         Path(path).write_text(content, encoding="utf-8")
     except OSError as error:
@@ -46,7 +47,7 @@ def _write(path: str, content: str) -> None:
 
 
 def _read_files(stems: list[Path], suffix: str) -> list[str]:
-    """What ranks left; those that stopped before they had something to report left nothing."""
+    """Read the files of the ranks; one that failed early has none."""
     files = [stem.with_suffix(suffix) for stem in stems]
     return [file.read_text(encoding="utf-8") for file in files if file.exists()]
 
@@ -57,7 +58,7 @@ def _join_json(reports: list[dict[str, Any]], ranks: int) -> str:
 
 
 def _join_pages(reports: list[dict[str, Any]], pages: list[str]) -> str:
-    """A page with those of all ranks in it; the first that is wrong is open."""
+    """Join the pages of all ranks; the first failing one is open."""
     wrong = next((rank for rank, report in enumerate(reports) if not report["ok"]), 0)
     parts = [
         f"<details{' open' if rank == wrong else ''}><summary>{escape(report['title'])}: {escape(report['verdict'])}"

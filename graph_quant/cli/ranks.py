@@ -1,4 +1,4 @@
-"""Several ranks of a script on this machine: started together, stopped together."""
+"""Runs several ranks of a script on this machine."""
 
 import ctypes
 import os
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import IO
 
-_GRACE_SECONDS = 5.0  # between asking a rank to end and ending it
-# What a process does that waits until its starter is gone, and ends then what each of some processes has started.
+_GRACE_SECONDS = 5.0  # between SIGTERM and SIGKILL
+# A watcher process: waits until its parent has ended, then kills the given process groups.
 _WATCHER = """\
 import os, signal, sys
 sys.stdin.read()
@@ -25,7 +25,7 @@ for process in map(int, sys.argv[1:]):
 
 
 def run_ranks(command: list[str], environment: dict[str, str], ranks: int, good: Sequence[int] = (0,)) -> int:
-    """Run `command` once for each rank; return the largest of the `good` codes, or that of the first failure."""
+    """Run `command` once per rank; return the largest of the `good` exit codes, or that of the first failure."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
     environment = _shared_environment(environment, ranks)
     started: list[subprocess.Popen[str]] = []
@@ -70,13 +70,13 @@ def _start(command: list[str], environment: dict[str, str]) -> "subprocess.Popen
 
 
 def _end_with_parent() -> None:
-    """Have Linux end a rank when its starter is gone, however that ended."""
+    """Have Linux kill a rank when its parent ends, for whatever reason."""
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
 def _start_watcher(started: list["subprocess.Popen[str]"]) -> "subprocess.Popen[bytes]":
-    """Have what the ranks start end with this process too, however that ends."""
+    """Have the children of the ranks killed too when this process ends."""
     command = [sys.executable, "-I", "-S", "-c", _WATCHER, *(str(process.pid) for process in started)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
@@ -100,7 +100,7 @@ def _wait_for_all(started: list["subprocess.Popen[str]"], good: Sequence[int]) -
         codes = [process.poll() for process in started]
         failed = [(rank, code) for rank, code in enumerate(codes) if code is not None and code not in good]
         if failed:
-            # A rank that was killed takes others with it: of those seen at once it came first.
+            # A killed rank makes others fail: of failures seen at once, report the signal.
             rank, code = min(failed, key=lambda failure: failure[1] > 0)
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             print(f"graph-quant run: rank {rank} ended with {how}; the others are stopped", file=sys.stderr)
@@ -112,7 +112,7 @@ def _wait_for_all(started: list["subprocess.Popen[str]"], good: Sequence[int]) -
 
 
 def _stop(started: list["subprocess.Popen[str]"]) -> None:
-    """End what is left, with everything that the ranks have started."""
+    """End the remaining ranks with their children."""
     _signal(started, signal.SIGTERM)
     deadline = time.monotonic() + _GRACE_SECONDS
     while any(process.poll() is None for process in started) and time.monotonic() < deadline:

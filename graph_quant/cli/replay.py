@@ -1,4 +1,4 @@
-"""``graph-quant replay``: runs a dump on this machine."""
+"""``graph-quant replay``: run a dump on this machine."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .console import SIZE_OPTION, open_dump, parse_sizes, report_errors, spinner
 if TYPE_CHECKING:
     from torch import Tensor
 
-_MOST_GIBIBYTES = 1 << 20  # more than any machine has, and few enough bytes to count
+_MOST_GIBIBYTES = 1 << 20  # more than any machine has
 
 _EPILOG = """\
-Inputs are named as in the dump (its Data nodes). What is not given is generated from the seed: floats, positive
+Inputs are named after the Data nodes of the dump. Missing ones are generated from the seed: floats, positive
 scales, a group_index that ends at the row count, and a size for every symbol.
 
 examples:
   graph-quant replay graph.txt
   graph-quant replay graph.txt --inputs in.safetensors --size s77=128 --trace -o out.safetensors
 
-exit code: 0; 2 when the dump or the inputs cannot be read, or the graph cannot be run"""
+exit code: 0; 2 if the dump or the inputs cannot be read, or the graph cannot be run"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -32,13 +32,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "replay",
         help="run a GE graph dump on this machine",
-        description="Run a GE graph dump on the host, bit for bit as the compiled call it came from.",
+        description="Run a GE graph dump on the host, bit for bit like the compiled call it came from.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("dump", help="the dump: txt, pbtxt or py")
     parser.add_argument("--inputs", metavar="FILE", help="a safetensors file with some or all of the inputs")
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="for inputs that are not given; default: 0")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="the seed of generated inputs; default: 0")
     parser.add_argument(SIZE_OPTION, action="append", default=[], metavar="SYMBOL=N,…", help="the sizes of symbols")
     parser.add_argument("-o", "--output", metavar="FILE", help="a safetensors file for the results")
     parser.add_argument(
@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=_gibibytes,
         default=2.0,
         metavar="GIB",
-        help="refuse larger results and made-up inputs; default: 2",
+        help="the limit for results and generated inputs; default: 2",
     )
     parser.add_argument("--engine", choices=("eager", "inductor"), default="eager", help="default: eager")
     parser.add_argument("--trace", action="store_true", help="store every intermediate result too (runs eagerly)")
@@ -54,10 +54,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _seed(text: str) -> int:
-    """A number that a random number generator takes."""
+    """Parse a seed."""
     value = int(text)
     if not -(1 << 63) <= value < 1 << 64:
-        raise argparse.ArgumentTypeError(f"must have 64 bits, got {text}")
+        raise argparse.ArgumentTypeError(f"must fit in 64 bits, got {text}")
     return value
 
 
@@ -70,7 +70,7 @@ def _gibibytes(text: str) -> float:
 
 @contextmanager
 def _limit_memory(more_bytes: int) -> Iterator[None]:
-    """Let the process grow by so much: data may ask for sizes that no inference foresees."""
+    """Limit the growth of the process: data-dependent sizes are not known beforehand."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     wanted = pages * resource.getpagesize() + more_bytes
@@ -83,7 +83,7 @@ def _limit_memory(more_bytes: int) -> Iterator[None]:
 
 @report_errors
 def run(args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command."""
     sizes = parse_sizes(args.size)
     dump = open_dump(args.dump, compiles=args.engine == "inductor")
     from ..dumps import read_tensors, replay, write_tensors
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     with spinner("running the graph"):
         most = int(args.memory * (1 << 30))
         options = {"sizes": sizes, "engine": args.engine, "trace": args.trace, "most_bytes": most}
-        with _limit_memory(4 * most):  # inputs, results and what is between them
+        with _limit_memory(4 * most):  # inputs, results and intermediate results
             results = replay(dump, inputs, seed=args.seed, **options)
     if args.output is not None:
         write_tensors(results, args.output)

@@ -1,4 +1,4 @@
-"""graph-quant run: Python, with torch_npu ready."""
+"""``graph-quant run``: Python with torch_npu loaded."""
 
 import argparse
 import os
@@ -14,21 +14,21 @@ _SITE = Path(__file__).parent.parent / "start" / "site"
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command; its arguments are Python's own."""
+    """Declare the command; its arguments are those of Python."""
     parser = commands.add_parser(
         "run",
         help="run a Python script or module written for an NPU",
-        description="Starts Python with torch_npu and TorchAir ready: on the host NPU where there is no CANN. "
-        "Everything behind `run` goes to Python as it stands, so a script sees the arguments, standard input, "
-        "exit code and signals it would see under python. `--ranks N`, first, runs N of them on this machine as the "
-        "ranks of torch.distributed: each line of output names its rank, and the first that fails stops all.",
+        description="Starts Python with torch_npu and TorchAir: on the host NPU if there is no CANN. All arguments "
+        "after `run` are passed to Python unchanged, and so are standard input, exit code and signals. `--ranks N`, as "
+        "the first argument, starts N processes on this machine as ranks of torch.distributed: each line of output is "
+        "prefixed with its rank, and the first failure stops all.",
         usage="graph-quant run [--ranks N] [python option ...] (script.py | -m module | -c code) [argument ...]",
     )
     parser.set_defaults(run=lambda _: 0)
 
 
 def execute(arguments: list[str]) -> int:
-    """Become the Python that runs the script, or start one for each rank."""
+    """Replace this process by Python, or start one per rank."""
     try:
         preload.switch()
     except preload.HostNpuError as error:
@@ -42,13 +42,13 @@ def execute(arguments: list[str]) -> int:
 
 
 def npu_environment() -> dict[str, str]:
-    """Return the environment in which Python has torch_npu ready."""
+    """Return the environment in which Python loads torch_npu."""
     inherited = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(_SITE), *([inherited] if inherited else [])])}
 
 
 def _parse_ranks(arguments: list[str]) -> tuple[int, list[str]]:
-    """Take the number of ranks off the arguments."""
+    """Split the number of ranks off the arguments."""
     _, equals, number = arguments[0].partition("=")
     rest = arguments[1:] if equals else arguments[2:]
     number = number if equals else "".join(arguments[1:2])

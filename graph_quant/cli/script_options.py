@@ -1,4 +1,4 @@
-"""What the commands that run a user's script share."""
+"""Options of the commands that run a user's script."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .errors import UsageError
 def add_parser(
     subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, verb: str, script: str, **described: Any
 ) -> argparse.ArgumentParser:
-    """Declare the command ``name``, which takes a script, or a model of it to ``verb``."""
+    """Declare a command that takes a script; ``verb`` is what it does with a model of the script."""
     parser = subparsers.add_parser(
         name,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage=f"graph-quant {name} [option ...] script.py [option ...] [-- the script's own arguments ...]",
+        usage=f"graph-quant {name} [option ...] script.py [option ...] [-- argument of the script ...]",
         allow_abbrev=False,
         **described,
     )
@@ -30,7 +30,7 @@ def add_parser(
 
 
 def non_negative_int(text: str) -> int:
-    """A number of things, of which there may be none."""
+    """Parse a non-negative integer."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"must not be negative, got {text}")
@@ -38,7 +38,7 @@ def non_negative_int(text: str) -> int:
 
 
 def rank_command(name: str, options: argparse.Namespace, *kept: str) -> list[str]:
-    """The same command for one rank, without those of its options that ranks are not told."""
+    """The same command for one rank, without the options ``kept`` by the parent."""
     here = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in kept:
         here.add_argument(option)
@@ -47,9 +47,9 @@ def rank_command(name: str, options: argparse.Namespace, *kept: str) -> list[str
 
 
 def load_torchair() -> None:
-    """Import torch_npu and TorchAir, which is found through it, or say how to mend what does not load."""
+    """Import torch_npu and TorchAir; raise `UsageError` if they do not load."""
     try:
         import torch_npu  # noqa: F401
         import torchair  # noqa: F401
     except (ImportError, RuntimeError, OSError) as error:
-        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it") from error
+        raise UsageError("torch_npu and TorchAir do not load here; `graph-quant doctor` says how to fix it") from error

@@ -1,4 +1,4 @@
-"""graph-quant symbols: what torch_npu asks of CANN, and what the host NPU has of it."""
+"""``graph-quant symbols``: the functions of CANN that torch_npu uses, and which of them the host NPU has."""
 
 import argparse
 import json
@@ -9,13 +9,13 @@ from .errors import UsageError
 
 
 def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Describe the command."""
+    """Declare the command."""
     parser = commands.add_parser(
         "symbols",
-        help="list what torch_npu needs of CANN and what the host NPU lacks",
-        description="Computes from the installed torch_npu which CANN functions it needs to load, and which of them "
-        "the host NPU does not have; then, for every name that torch_npu looks up later, what it does here "
-        "(--json has the names). Exit code 1 if one is missing or unknown.",
+        help="list the functions of CANN that torch_npu needs and the host NPU lacks",
+        description="Reads from the installed torch_npu which functions of CANN it links against, and which of them "
+        "the host NPU lacks; then, for every name that torch_npu looks up at run time, what it does here "
+        "(--json lists the names). Exit code 1 if a name is missing or unknown.",
     )
     parser.add_argument("--json", action="store_true", help="print the whole lists as JSON")
     parser.set_defaults(run=run)
@@ -37,11 +37,11 @@ def run(options: argparse.Namespace) -> int:
             print(f"  {name}")
         print(f"{len(symbols.looked_up)} more names are looked up at run time:")
         for count, what in (
-            (symbols.served, "do here what they say"),
-            (symbols.refused, "need an NPU, and say so by name when they are called"),
-            (symbols.elsewhere, "belong to CANN's operators and tools, which torch_npu can do without"),
-            (symbols.words, "are called like functions of CANN and are none"),
-            (symbols.unknown, "are not there"),
+            (symbols.served, "are implemented"),
+            (symbols.refused, "need an NPU and raise an error that names them"),
+            (symbols.elsewhere, "belong to operators and tools of CANN that torch_npu does not need"),
+            (symbols.words, "only look like functions of CANN"),
+            (symbols.unknown, "are missing"),
         ):
             print(f"  {len(count):3} {what}")
         for name in symbols.unknown:

@@ -1,4 +1,4 @@
-"""graph-quant verify: says whether a graph's answer is right, and if not, where it first goes wrong."""
+"""``graph-quant verify``: compare graphs with eager execution and find the first diverging node."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pathlib import Path
 
 from . import script_options
 from .errors import UsageError
-from .rank_reports import REPORTS_VARIABLE
+from .rank_reports import REPORTS_VARIABLE, write_file
 
 _EPILOG = """\
-The script runs as it stands. Whatever it compiles for the NPU (torch.compile with a backend of TorchAir) is also run
-eagerly, and what the script gets is compared with that; each node of the graphs is compared with the same operator on
-the CPU. Graphs that npugraph_ex captures are compared as a whole, and pass by pass: the one that changes a result is
-named. A script that compiles nothing may define `model` (a module or a function) and `inputs` (a tuple, list, dict,
-one tensor, or a function that returns one of them): then that is run eagerly and as a graph.
+The script runs unchanged. What it compiles for the NPU (torch.compile with a backend of TorchAir) is also run eagerly,
+and the results are compared; each node of the graphs is compared with the same operator on the CPU. Graphs that
+npugraph_ex captures are compared as a whole and pass by pass: the pass that changes a result is named. A script that
+compiles nothing may define `model` (a module or a function) and `inputs` (a tuple, list, dict, one tensor, or a
+function that returns one of them), which are then run eagerly and as a graph.
 
-With --data the first argument is a graph dump, as TorchAir or GE wrote it, and DIR holds what the device dumped beside
-it (GE's data dump as it is, or the npy and bin files that msprobe or msaccucmp make of it). Every node is computed on
-the host from the device's own inputs; the first whose result the device did not compute from them is named.
+With --data the first argument is a graph dump of TorchAir or GE, and DIR contains the tensors that the device dumped
+(GE's data dump, or the npy and bin files that msprobe or msaccucmp convert it to). Every node is computed on the host
+from the device's inputs; the first node whose device result differs is named.
 
-With --ranks N, N ranks of the script run on this machine, as under `graph-quant run --ranks N`; each verifies what it
-compiles, and the report is of all.
+With --ranks N, N ranks of the script run on this machine, as with `graph-quant run --ranks N`; each verifies what it
+compiles, and the reports are joined.
 
-Options stand before or after the script. What the script itself should get stands after `--`.
+Options may precede or follow the script. Arguments of the script follow `--`.
 
-marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for the wrong inputs it got   ? not comparable
+marks:  ✓ equal bits   ≈ within the thresholds   ✗ wrong   ↳ right for its wrong inputs   ? not comparable
 
 examples:
   graph-quant verify script.py
@@ -38,7 +38,7 @@ examples:
   graph-quant verify script.py --ranks 2 --html report.html
   graph-quant verify ge_proto_00042_Build.txt --data dump/20240101/
 
-exit code: 0 when all results are within the thresholds, 1 when one is not, 2 for a mistake or a script that stops"""
+exit code: 0 if all results are within the thresholds, 1 if one is not, 2 for a usage error or a script that stops"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -60,10 +60,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         type=script_options.non_negative_int,
         default=1,
         metavar="N",
-        help="calls of each graph whose nodes are looked at; 0: all; default: 1",
+        help="number of calls of each graph whose nodes are compared; 0: all; default: 1",
     )
     parser.add_argument(
-        "--data", metavar="DIR", help="instead of a script, verify a dump against the tensors a device dumped to DIR"
+        "--data",
+        metavar="DIR",
+        help="verify a dump, instead of a script, against the tensors that a device dumped to DIR",
     )
     parser.add_argument(
         "--ranks",
@@ -72,10 +74,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="run N ranks of the script, and verify each",
     )
-    parser.add_argument("--all", action="store_true", help="show every node, also of a long graph")
+    parser.add_argument("--all", action="store_true", help="show every node, even of a long graph")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
-    parser.add_argument("--html", metavar="FILE", help="write the report as one page with plots")
-    parser.add_argument("--traceback", action="store_true", help="show where a script that stops stopped")
+    parser.add_argument("--html", metavar="FILE", help="write the report as an HTML page with plots")
+    parser.add_argument("--traceback", action="store_true", help="show the traceback of a script that stops")
     parser.set_defaults(run=run)
 
 
@@ -87,7 +89,7 @@ def _non_negative(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the script, then say what was found."""
+    """Run the command."""
     for path in filter(None, (options.json, options.html)):
         if not Path(path).resolve().parent.is_dir():
             raise UsageError(f"{path}: there is no such folder")
@@ -120,12 +122,12 @@ def run(options: argparse.Namespace) -> int:
     report.show(all_nodes=options.all, for_all="--all")
     for path, render in ((options.json, report.to_json), (options.html, report.to_html)):
         if path:
-            _write(path, render())
+            write_file(path, render())
             print(f"wrote {path}")
     if REPORTS_VARIABLE in os.environ:
         own = Path(os.environ[REPORTS_VARIABLE]) / os.environ["RANK"]
-        _write(f"{own}.json", report.to_json())
-        _write(f"{own}.html", report.to_html())
+        write_file(f"{own}.json", report.to_json())
+        write_file(f"{own}.html", report.to_html())
     if report.stopped is not None:
         _show_traceback(options, report.stopped.__cause__)
         raise UsageError(printable(str(report.stopped), limit=600))
@@ -135,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _verify_device_data(options: argparse.Namespace) -> int:
-    """A graph and the tensors of a device: no NPU and no CANN are needed."""
+    """Verify the tensors of a device offline, without an NPU or CANN."""
     from ..ge import GeError, printable
     from .console import open_dump
 
@@ -149,7 +151,7 @@ def _verify_device_data(options: argparse.Namespace) -> int:
     for line in report.lines():
         print(printable(line, 600))
     if options.json:
-        _write(options.json, report.to_json())
+        write_file(options.json, report.to_json())
     if not report.compared:
         raise UsageError(f"{options.data}: no node of the graph could be compared with what is in this folder")
     return 1 if report.wrong else 0
@@ -159,10 +161,3 @@ def _show_traceback(options: argparse.Namespace, error: BaseException | None) ->
     if options.traceback and error is not None:
         sys.stdout.flush()
         traceback.print_exception(error)
-
-
-def _write(path: str, content: str) -> None:
-    try:
-        Path(path).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error

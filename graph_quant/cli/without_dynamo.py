@@ -1,8 +1,9 @@
-"""Dynamo, left unloaded by commands that only look at dumps: it is a third of the time and 36 MiB of what they load.
+"""Defers loading Dynamo in commands that only read dumps, which saves a third of their start time and 36 MiB.
 
-Fake tensors and symbolic sizes need four of its modules (config, exc, source, utils), and its package, which is loaded
-before them, loads the rest. Here the package is there and its code is not: those modules and what they import load as
-ever, what torch marks for a compiler is noted, and anything else that is asked of the package loads it, marks and all.
+Fake tensors and symbolic sizes need four modules of torch._dynamo (config, exc, source, utils), but importing them runs
+the package's ``__init__``, which loads everything. Here the package is an empty stand-in from which these modules can
+be imported. Decorators that torch applies to its functions are recorded; any other attribute loads the real package
+and then applies them.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from types import ModuleType
 from typing import Any
 
 _PACKAGE = "torch._dynamo"
-# What can be loaded before the package: these import no other module of it.
+# Modules that import nothing else of the package.
 _STANDALONE = ("aot_compile_types", "bytecode_analysis", "bytecode_transformation", "callback", "config",
                "device_interface", "exc", "graph_utils", "metrics_context", "source", "utils")  # fmt: skip
 
-Mark = Callable[[ModuleType], object]
+Decoration = Callable[[ModuleType], object]
 
 
 def leave_dynamo_unloaded() -> None:
-    """Put it off for the rest of this process, if it is not loaded already."""
+    """Defer loading Dynamo in this process, unless it is loaded already."""
     if _PACKAGE not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder(MetaPathFinder):
-    """Finds the package as one to be loaded later, and loads it before any module that does not stand apart."""
+    """Finds the package with a deferred loader, and loads it before any module that is not standalone."""
 
     def find_spec(
         self,
@@ -42,14 +43,14 @@ class _Finder(MetaPathFinder):
         above, _, name = fullname.rpartition(".")
         package = sys.modules.get(_PACKAGE)
         if fullname == _PACKAGE and package is None:
-            return self._put_off()
+            return self._defer()
         if above == _PACKAGE and name not in _STANDALONE and isinstance(package, _DeferredPackage):
             package.load()
             if fullname in sys.modules:
                 return ModuleSpec(fullname, _LoadedLoader(sys.modules[fullname]))
         return None
 
-    def _put_off(self) -> ModuleSpec | None:
+    def _defer(self) -> ModuleSpec | None:
         sys.meta_path.remove(self)
         spec = find_spec(_PACKAGE)
         sys.meta_path.insert(0, self)
@@ -59,7 +60,7 @@ class _Finder(MetaPathFinder):
 
 
 class _DeferredLoader(Loader):
-    """Makes the package without running its code."""
+    """Creates the package without executing it."""
 
     def __init__(self, real: Loader) -> None:
         self.real = real
@@ -68,11 +69,11 @@ class _DeferredLoader(Loader):
         return _DeferredPackage(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing yet."""
+        """Deferred."""
 
 
 class _LoadedLoader(Loader):
-    """Gives a module that was loaded while it was looked for."""
+    """Returns a module that was loaded during the search for it."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module, self._spec = module, module.__spec__
@@ -85,11 +86,11 @@ class _LoadedLoader(Loader):
 
 
 class _DeferredPackage(ModuleType):
-    """The package without its code, which runs when something is asked for that only the code gives."""
+    """The package before its code has run; an attribute that needs the code runs it."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.__marks: list[Mark] = []
+        self.__decorations: list[Decoration] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -100,23 +101,23 @@ class _DeferredPackage(ModuleType):
         return getattr(self, name)
 
     def load(self) -> None:
-        """Run the code, then make the marks that were asked for before."""
-        loader, marks = self.__loader__, self.__marks
+        """Execute the package, then apply the recorded decorators."""
+        loader, decorations = self.__loader__, self.__decorations
         assert isinstance(loader, _DeferredLoader)
         self.__class__ = ModuleType  # type: ignore[assignment]
         loader.real.exec_module(self)
-        for mark in marks:
-            mark(self)
+        for decorate in decorations:
+            decorate(self)
 
     def disable(self, fn: Any = None, recursive: bool = True, **options: Any) -> Any:
-        """Keep a compiler out of a function: as torch asks for its own, which needs nothing while there is none."""
+        """Record ``torch._dynamo.disable`` for a function of torch, in the only form that torch uses."""
         if fn is None or options != {"wrapping": False}:
             self.load()
             return self.disable(fn, recursive, **options)  # now the real one
-        self.__marks.append(lambda real: setattr(fn, "__dynamo_disable", real.disable(fn, recursive, **options)))
+        self.__decorations.append(lambda real: setattr(fn, "__dynamo_disable", real.disable(fn, recursive, **options)))
         return fn
 
     def assume_constant_result(self, fn: Any) -> Any:
-        """Tell a compiler that a function has one result."""
-        self.__marks.append(lambda real: real.assume_constant_result(fn))
+        """Record ``torch._dynamo.assume_constant_result``."""
+        self.__decorations.append(lambda real: real.assume_constant_result(fn))
         return fn

@@ -1,4 +1,4 @@
-"""A dry run: what a model or a script would become on an NPU, lowered and not run."""
+"""Dry runs: a model or script is traced and lowered for an NPU, but its graphs are not executed."""
 
 from .api import dry_run_script, plan
 from .findings import DryGraph, DryRun, Finding

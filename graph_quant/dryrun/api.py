@@ -1,4 +1,4 @@
-"""plan: a function or a script, lowered for the NPU and not run there."""
+"""Dry runs of functions and scripts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .interception import intercept
 
 
 class _ScriptStoppedError(Exception):
-    """A script cannot be planned to its end."""
+    """A script stops with an error."""
 
 
 def plan(
@@ -24,10 +24,24 @@ def plan(
     dynamic: bool | None = None,
     config: Any = None,
 ) -> DryRun:
-    """Lower ``fn(*inputs, **kwargs)`` for the NPU without running it, and say what became of it.
+    """Trace and lower ``fn(*inputs, **kwargs)`` for the NPU without executing its graphs.
 
-    Where the graph breaks, planning goes on behind the break, with zeros for what the graph before it would give.
-    ``config`` is a TorchAir CompilerConfig.
+    After a graph break, tracing continues with zeros as the results of the graph before it.
+
+    Args:
+        fn: A function or module.
+        inputs: Its positional arguments.
+        kwargs: Its keyword arguments.
+        dynamic: As in ``torch.compile``.
+        config: A TorchAir CompilerConfig.
+
+    Returns:
+        The graphs, graph breaks, refused calls, and the error that stopped the function, if any. ``ok`` is whether
+        everything lowers without a break; ``print`` shows a report.
+
+    Example:
+        >>> dry_run = graph_quant.plan(model, torch.randn(4, 64).npu())
+        >>> print(dry_run)
     """
     import torchair
 
@@ -49,7 +63,25 @@ def dry_run_script(
     inputs: str | None = None,
     dynamic: bool | None = None,
 ) -> DryRun:
-    """Plan what the script compiles; if it compiles nothing, or names are given, its ``model`` on its ``inputs``."""
+    """Dry-run what a script compiles, or its ``model`` if it compiles nothing.
+
+    Args:
+        path: The script.
+        arguments: Its command line arguments.
+        model: The name of a module or function in the script to dry-run instead.
+        inputs: The name of the inputs of that model.
+        dynamic: As in ``torch.compile``, for ``model``.
+
+    Returns:
+        The dry run.
+
+    Raises:
+        FileNotFoundError: If there is no such script.
+        ValueError: If it is not a Python script, or does not define the names.
+
+    Example:
+        >>> dry_run_script("serve.py", ["--layers", "2"]).ok
+    """
     run = DryRun(Path(path).name)
     with scripts.as_python_would(path, arguments) as namespace:
         with intercept(run):
@@ -60,7 +92,7 @@ def dry_run_script(
                     raise FileNotFoundError(str(error)) from None
                 if isinstance(error.__cause__, scripts.NoScriptError):
                     raise ValueError(str(error)) from None
-                # A script that judges results sees zeros, and what it says of them is no fault of its graphs.
+                # A script that checks its results gets zeros: exiting because of them is not a failure.
                 if not isinstance(error.__cause__, SystemExit):
                     run.stopped = str(error).removeprefix(f"{path}: ").removeprefix("it stops: ")
         wanted = model is not None or inputs is not None

@@ -1,4 +1,4 @@
-"""What a dry run finds."""
+"""The results of a dry run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something found, and the Python line that it comes from, as far as one is known."""
+    """A finding and the Python line that it comes from, if known."""
 
     what: str
     where: str = ""
@@ -24,10 +24,17 @@ class Finding:
 
 @dataclass
 class DryGraph:
-    """One graph that was lowered and not run.
+    """One graph that was lowered but not executed.
 
-    ``dump`` is its GE graph, None where the operators are captured as they are. ``sizes`` are those of the call that it
-    was lowered for.
+    Attributes:
+        name: The name of the graph.
+        dump: The GE graph; None for a captured graph, whose operators are not lowered.
+        operators: The ATen and npu operators with their counts.
+        sizes: The sizes of symbols in the call that was traced.
+        unlowered: Operators without a converter, or that it refuses.
+        no_kernel: Operators that the host cannot compute.
+        floats: Matrix products in floating point.
+        islands: Parts in floating point between quantised operators.
     """
 
     name: str
@@ -41,13 +48,21 @@ class DryGraph:
 
     @property
     def ok(self) -> bool:
-        """Whether an NPU could take it as it is."""
+        """Whether every operator lowers."""
         return not self.unlowered
 
 
 @dataclass
 class DryRun:
-    """All graphs of a model or a script, and what kept it from being one."""
+    """The result of `graph_quant.plan`.
+
+    Attributes:
+        title: The name of the model or script.
+        graphs: The graphs that were lowered.
+        breaks: Graph breaks.
+        refused: Calls that the rules of an operator refused.
+        stopped: The error that stopped the model or script, or an empty string.
+    """
 
     title: str
     graphs: list[DryGraph] = field(default_factory=list)
@@ -57,17 +72,17 @@ class DryRun:
 
     @property
     def ok(self) -> bool:
-        """Whether everything lowers, without a break, and nothing is refused."""
+        """Whether everything lowers without a graph break or refusal."""
         whole = not (self.breaks or self.refused or self.stopped)
         return bool(self.graphs) and whole and all(graph.ok for graph in self.graphs)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was compiled for the NPU, nor was to be."""
+        """Whether nothing was compiled for the NPU."""
         return not (self.graphs or self.breaks or self.refused or self.stopped)
 
     def lines(self, chip: str | None = None) -> Iterator[str]:
-        """The page in text; with ``chip``, what the graphs would cost there."""
+        """The report as lines of text; with ``chip``, including the least time on that chip."""
         from .report import report_lines
 
         return report_lines(self, chip)
@@ -76,7 +91,7 @@ class DryRun:
         return "\n".join(self.lines())
 
     def as_json(self, chip: str | None = None) -> dict[str, Any]:
-        """The same for programs."""
+        """The report as a dictionary for JSON."""
         from .report import report_as_json
 
         return report_as_json(self, chip)

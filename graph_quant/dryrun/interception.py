@@ -1,4 +1,4 @@
-"""Stands where TorchAir compiles: graphs are lowered and kept, and calls of them answered with zeros."""
+"""Intercepts TorchAir's compiler: graphs are lowered and recorded, and calls return zeros."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .missing_kernels import missing_eager_kernels, missing_ge_kernels
 from .precision import float_contractions, float_islands
 from .refusals import Refusals
 
-# What Dynamo calls a branch of which it cannot know the way.
+# Dynamo's reasons for a break at a data-dependent branch.
 _BRANCHES = ("generic_jump", "Data-dependent branching")
 
 
 @contextmanager
 def intercept(run: DryRun) -> Iterator[None]:
-    """Note in ``run`` whatever this block compiles for the NPU, and compute nothing of it."""
+    """Record in ``run`` what the block compiles for the NPU, without executing it."""
     import npugraph_ex
     import torchair._ge_concrete_graph.fx2ge_converter as converter
     import torchair.npu_fx_compiler as compiler
@@ -60,7 +60,7 @@ def intercept(run: DryRun) -> Iterator[None]:
 
 
 def _continue_on_error(parse: Callable[..., Any], unlowered: list[Finding]) -> Callable[..., Any]:
-    """TorchAir's ``parse_node`` that notes an operator without a converter and puts a node of its name instead."""
+    """Wrap ``parse_node``: record an operator that does not lower and continue with a mock node."""
 
     def parse_node(self: Any, target: Any, args: Any, kwargs: Any, meta_outputs: Any) -> Any:
         from torchair._ge_concrete_graph.fx2ge_converter import set_ge_outputs
@@ -123,7 +123,7 @@ def _computes(node: fx.Node) -> bool:
 
 
 def _sizes(gm: fx.GraphModule) -> dict[str, int]:
-    """The sizes that symbols have in the call that is being compiled."""
+    """The sizes of symbols in the call that is traced."""
     for node in gm.graph.nodes:
         value = node.meta.get("val")
         sizes = value.shape if isinstance(value, Tensor) else [value]
@@ -146,13 +146,13 @@ def _record_breaks(compile_region: Callable[..., Any], run: DryRun, refusals: Re
 
 
 def _breaks_without_graph(run: DryRun, reasons: Counter[str]) -> list[Finding]:
-    """Breaks that no graph ends at: nothing is computed before them, or Dynamo leaves the whole function to Python."""
+    """Breaks without a graph before them, or in functions that Dynamo does not compile at all."""
     known = {finding.what for finding in run.breaks}
     return [Finding(text, "") for text in dict.fromkeys(map(_break_reason, reasons)) if text not in known]
 
 
 def _break_reason(reason: str) -> str:
-    """Why a graph breaks."""
+    """The first line of Dynamo's reason for a graph break."""
     text = next((line.strip() for line in reason.splitlines() if line.strip()), "")
     return "a branch on the values of a tensor" if text.startswith(_BRANCHES) else text
 
@@ -169,7 +169,7 @@ def _source_line(node: fx.Node) -> str:
 
 
 class _ZeroOutputs:
-    """Answers calls of a graph with zeros of the right dtypes and shapes; inputs stay as they are."""
+    """Returns zeros of the right dtypes and shapes for calls of a graph; inputs are not changed."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         self._module = module
@@ -190,7 +190,7 @@ def _make_zeros(fake: Tensor) -> Tensor:
 
 
 def _concrete(value: Any) -> Any:
-    """A number that values of tensors decide, in which every unknown is 1: most scripts can go on with that size."""
+    """Replace a data-dependent size by its value with every unbacked symbol set to 1."""
     if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return value
     expression = value.node.expr

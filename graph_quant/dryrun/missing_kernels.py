@@ -1,4 +1,4 @@
-"""What the host has no kernel for."""
+"""Operators and GE nodes without a kernel on the host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .findings import Finding
 
 
 def missing_ge_kernels(ge_graph: Any) -> list[Finding]:
-    """The types of GE nodes that the host cannot compute, each with the line of its first node."""
+    """Types of GE nodes without a host kernel, each with the line of its first node."""
     first: dict[str, Node] = {}
     for node in missing_kernels(ge_graph, sources_of(ge_graph)):
         first.setdefault(node.type, node)
@@ -22,7 +22,7 @@ def missing_ge_kernels(ge_graph: Any) -> list[Finding]:
 
 
 def missing_eager_kernels(gm: fx.GraphModule) -> list[Finding]:
-    """The operators of torch_npu that the host cannot compute eagerly, which is how captured graphs run."""
+    """Operators of torch_npu in a captured graph that the host cannot compute eagerly."""
     from ..meta import RECORDS
 
     findings: dict[str, Finding] = {}

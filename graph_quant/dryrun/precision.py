@@ -1,4 +1,4 @@
-"""Where a quantised graph computes in floating point."""
+"""Finds floating point computation in quantised graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN_TYPES = 6
 
 
 def float_contractions(dump: Dump) -> list[Finding]:
-    """The multiplications of matrices that read nothing quantised, by Python line."""
+    """Matrix products without quantised inputs, by Python line."""
     lines: Counter[Finding] = Counter()
     for node in dump.order:
         if facts(node.type).flops == CONTRACTION and not _is_quantised(dump, node):
@@ -25,7 +25,7 @@ def float_contractions(dump: Dump) -> list[Finding]:
 
 
 def float_islands(dump: Dump) -> list[Finding]:
-    """The connected parts of the graph without a quantised tensor that lie between two quantised nodes."""
+    """Connected floating point parts of the graph between quantised nodes."""
     floating = {node.name for node in dump.order if _is_floating(dump, node)}
     islands: Counter[Finding] = Counter()
     for island in _connected_parts(dump, floating):

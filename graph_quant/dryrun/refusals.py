@@ -1,4 +1,4 @@
-"""The calls that rules refused while they were traced, also where the script went on without them."""
+"""Collects calls that rules refused during tracing, including those whose error the script caught."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _REFUSAL = re.compile(r"got Refusal\((?P<message>(?P<quote>['\"]).*(?P=quote))\)
 
 
 class Refusals:
-    """Reads what Dynamo keeps of its last traces; ``look`` often, as it keeps but some of them."""
+    """Reads the refusals from Dynamo's compilation metrics, of which it keeps only the latest."""
 
     def __init__(self, run: DryRun) -> None:
         self._run = run
         self._seen = get_compilation_metrics()
 
     def collect(self) -> None:
-        """Note in the run what was refused since the last look."""
+        """Add what was refused since the last call to the run."""
         metrics = get_compilation_metrics()
         known = set(map(id, self._seen))
         for trace in metrics:

@@ -1,4 +1,4 @@
-"""A dry run in words."""
+"""Formats a dry run as text and JSON."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _NOT_COUNTED = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
 
 
 def report_lines(run: DryRun, chip: str | None = None) -> Iterator[str]:
-    """The page, a line at a time."""
-    yield f"{run.title}: {_pluralise(len(run.graphs), 'graph')}, lowered and not run"
-    yield from _finding_lines("breaks the graph", run.breaks)
-    yield from _finding_lines("is refused, and the script goes on without it", _caught_refusals(run))
+    """The report as lines of text."""
+    yield f"{run.title}: {_pluralise(len(run.graphs), 'graph')}, lowered but not executed"
+    yield from _finding_lines("graph breaks", run.breaks)
+    yield from _finding_lines("refused, but the script continued", _caught_refusals(run))
     if run.stopped:
         yield f"  stops: {run.stopped}"
     for graph in run.graphs:
@@ -36,13 +36,13 @@ def _graph_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
         yield f"{graph.name}: {operators}, captured without lowering: {_format_counts(graph.operators)}"
     else:
         kinds = Counter(node.type for node in graph.dump.order if node.type not in _NOT_COUNTED)
-        inside = f"{kinds.total()} of them inside: {_format_counts(kinds)}" if kinds else "none of them inside"
+        inside = f"{kinds.total()} of them operations: {_format_counts(kinds)}" if kinds else "none of them operations"
         nodes = _pluralise(len(graph.dump.order), "GE node")
         yield f"{graph.name}: {operators} {'becomes' if is_one else 'become'} {nodes}, {inside}"
-    yield from _finding_lines("has no converter, or it refuses", graph.unlowered)
-    yield from _finding_lines("has no kernel on the host; an NPU has its own", graph.no_kernel)
-    yield from _finding_lines("multiplies in floating point", graph.floats)
-    yield from _finding_lines("stays unquantised between two quantised operators", graph.islands)
+    yield from _finding_lines("not lowered: no converter, or it refuses", graph.unlowered)
+    yield from _finding_lines("no kernel on the host (an NPU has its own)", graph.no_kernel)
+    yield from _finding_lines("matrix products in floating point", graph.floats)
+    yield from _finding_lines("not quantised, between two quantised operators", graph.islands)
     if graph.dump is not None:
         yield from _cost_lines(graph, chip)
 
@@ -66,7 +66,7 @@ def _cost_lines(graph: DryGraph, chip: str | None) -> Iterator[str]:
 
 
 def _least_time(graph: DryGraph, costs: Costs, chip: str) -> tuple[float, dict[str, float]]:
-    """Microseconds by the roofline of each node, and what bounds them."""
+    """The sum of the roofline bounds of all nodes in microseconds, and by limiting resource."""
     assert graph.dump is not None
     by: dict[str, float] = defaultdict(float)
     for node in graph.dump.order:
@@ -98,7 +98,7 @@ def _finding_lines(title: str, findings: Sequence[Finding]) -> Iterator[str]:
 
 def _format_counts(kinds: Counter[str]) -> str:
     shown = kinds.most_common(_MOST_SHOWN)
-    more = f", {len(kinds) - len(shown)} kinds more" if len(kinds) > len(shown) else ""
+    more = f", {len(kinds) - len(shown)} more kinds" if len(kinds) > len(shown) else ""
     return ", ".join(f"{times} {kind}" if times > 1 else kind for kind, times in shown) + more
 
 
@@ -107,7 +107,7 @@ def _pluralise(count: int, what: str) -> str:
 
 
 def _caught_refusals(run: DryRun) -> list[Finding]:
-    """The refusals but the one that the script stops at."""
+    """The refusals except the one that stopped the script."""
     return [finding for finding in run.refused if not run.stopped.startswith(finding.what)]
 
 
@@ -122,13 +122,13 @@ def _verdict(run: DryRun) -> str:
         _pluralise(len(run.breaks), "graph break") if run.breaks else "",
         f"operators that do not lower: {unlowered}" if unlowered else "",
         f"{_pluralise(len(refused), 'call')} refused" if (refused := _caught_refusals(run)) else "",
-        "it stops before its end" if run.stopped else "",
+        "stopped before its end" if run.stopped else "",
     ]
-    return "not one whole graph: " + ", ".join(filter(None, reasons))
+    return "does not lower as a whole: " + ", ".join(filter(None, reasons))
 
 
 def report_as_json(run: DryRun, chip: str | None = None) -> dict[str, Any]:
-    """The same for programs."""
+    """The report as a dictionary for JSON."""
     return {
         "title": run.title,
         "ok": run.ok,

@@ -1,4 +1,4 @@
-"""graph-quant doctor: what works here, what does not, how to mend it."""
+"""graph-quant doctor: what works here, what does not, how to fix it."""
 
 import json
 
@@ -9,14 +9,14 @@ from graph_quant.cli import main
 
 def test_a_healthy_machine(capsys) -> None:
     assert main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["usable"] is True
-    assert found["versions"]["torch"].startswith("2.13")
-    assert found["runtime"] in ("host", "CANN")
-    assert found["device"]["count"] >= 1
-    assert found["problems"] == []
-    assert set(found["modes"]) == {"torch.npu.graph", "max-autotune", "npugraph_ex", "reduce-overhead"}
-    assert set(found["modes"].values()) == {"works"}
+    report = json.loads(capsys.readouterr().out)
+    assert report["usable"] is True
+    assert report["versions"]["torch"].startswith("2.13")
+    assert report["runtime"] in ("host", "CANN")
+    assert report["device"]["count"] >= 1
+    assert report["problems"] == []
+    assert set(report["modes"]) == {"torch.npu.graph", "max-autotune", "npugraph_ex", "reduce-overhead"}
+    assert set(report["modes"].values()) == {"works"}
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out.endswith("\nusable\n")
 
@@ -67,7 +67,7 @@ def test_a_graph_mode_that_fails_is_named(monkeypatch, capsys) -> None:
     ],
     ids=["missing", "untested", "not built", "switched off", "bad switch"],
 )
-def test_a_problem_comes_with_a_remedy(monkeypatch, capsys, break_it, what, mend) -> None:
+def test_a_problem_comes_with_a_remedy(monkeypatch, capsys, break_it, what, fix) -> None:
     break_it(monkeypatch)
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out

@@ -26,7 +26,7 @@ def test_enable_writes_one_file_and_disable_leaves_no_trace(pth, tmp_path) -> No
     assert main(["disable"]) == 0, "nothing to do is not an error"
 
 
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(monkeypatch, tmp_path, capsys) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line(monkeypatch, tmp_path, capsys) -> None:
     monkeypatch.setattr("graph_quant.cli.enable.enabling_file", lambda: tmp_path / "missing" / "x.pth")
     assert main(["enable"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -41,7 +41,7 @@ def start(*paths: Path, code: str) -> str:
     return done.stdout
 
 
-def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pth) -> None:
+def test_the_line_acts_on_import_of_torch_if_everything_is_installed(pth) -> None:
     main(["enable"])
     site, package = pth.parent, Path(enable.__file__).parent.parent
     (site / "torch.py").touch()
@@ -68,5 +68,5 @@ def test_the_line_acts_when_torch_is_imported_and_only_where_all_is_installed(pt
     assert done.stdout == "True\n", done.stderr
 
 
-def test_it_is_written_where_this_python_looks() -> None:
+def test_the_file_is_in_the_site_packages_of_this_python() -> None:
     assert str(enable.enabling_file().parent) in sys.path

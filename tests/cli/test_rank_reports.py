@@ -12,13 +12,13 @@ def report(rank: int, ok: bool) -> dict[str, object]:
     return {"title": f"x.py, rank {rank} of 2", "verdict": "equal" if ok else "a < b & c", "ok": ok}
 
 
-def test_it_is_right_where_every_rank_is() -> None:
+def test_joined_report_is_ok_if_every_rank_is() -> None:
     for second in (True, False):
         ranks = [report(0, True), report(1, second)]
         assert json.loads(rank_reports._join_json(ranks, 2)) == {"ok": second, "ranks": ranks}
 
 
-def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> None:
+def test_joined_page_opens_the_first_failing_rank() -> None:
     page = rank_reports._join_pages([report(0, True), report(1, False)], ["<p>first</p>", '<p class="second"></p>'])
     assert page.count("<iframe") == 2
     assert '<details><summary>x.py, rank 0 of 2: equal</summary><iframe srcdoc="&lt;p&gt;first' in page
@@ -26,21 +26,21 @@ def test_the_page_has_those_of_all_ranks_and_opens_the_first_that_is_wrong() -> 
     assert "&lt;p class=&quot;second&quot;&gt;" in page
 
 
-def test_what_the_joined_report_becomes_is_not_told_to_ranks() -> None:
+def test_output_options_are_not_passed_to_ranks() -> None:
     own = ["verify", "--ranks", "2", "--json", "a.json", "--min-sqnr", "40", "--html=b.html"]
-    given = argparse.Namespace(own=own, arguments=["x.py", "--json"])
-    told = script_options.rank_command("verify", given, "--ranks", "--json", "--html")
-    assert told[1:] == ["-m", "graph_quant", "verify", "--min-sqnr", "40", "--", "x.py", "--json"]
+    options = argparse.Namespace(own=own, arguments=["x.py", "--json"])
+    command = script_options.rank_command("verify", options, "--ranks", "--json", "--html")
+    assert command[1:] == ["-m", "graph_quant", "verify", "--min-sqnr", "40", "--", "x.py", "--json"]
 
 
-def test_a_rank_that_left_no_report_is_not_right() -> None:
+def test_rank_without_a_report_fails() -> None:
     assert not json.loads(rank_reports._join_json([report(0, True)], 2))["ok"]
     assert not json.loads(rank_reports._join_json([], 2))["ok"]
 
 
-def test_ranks_that_end_well_without_a_report_are_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_reports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranks, "run", lambda *_, **__: 0)
-    given = argparse.Namespace(own=["verify", "--ranks", "2", "x.py"], arguments=[], ranks=2, json=None, html=None)
-    given.script = "x.py"
+    options = argparse.Namespace(own=["verify", "--ranks", "2", "x.py"], arguments=[], ranks=2, json=None, html=None)
+    options.script = "x.py"
     with pytest.raises(UsageError, match="of 2 ranks, 2 left no report"):
-        rank_reports.verify_ranks(given)
+        rank_reports.verify_ranks(options)

@@ -26,7 +26,7 @@ def script(tmp_path: Path):
     return write
 
 
-def test_an_npu_script_that_never_heard_of_graph_quant(script) -> None:
+def test_npu_script_without_graph_quant(script) -> None:
     path = script("""
 import torch
 import torch_npu
@@ -84,7 +84,7 @@ def test_the_import_path_and_a_sitecustomize_of_the_users_own_are_kept(tmp_path)
     assert done.stdout == "own []\n"
 
 
-def test_children_are_ready_too() -> None:
+def test_child_processes_load_torch_npu() -> None:
     code = (
         "import subprocess, sys; "
         "print(subprocess.run([sys.executable, '-c', 'import sys; print(\"graph_quant\" in sys.modules)'], "
@@ -93,7 +93,7 @@ def test_children_are_ready_too() -> None:
     assert run("-c", code).stdout.strip() == "True"
 
 
-def test_another_python_that_the_script_starts_is_left_as_it_was(script, tmp_path) -> None:
+def test_other_pythons_are_not_changed(script, tmp_path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "sitecustomize.py").write_text("print('its own')\n")

@@ -1,6 +1,6 @@
-"""Every example on a page prints what stands below it, and every graph on it is the one that is kept as golden.
+"""Every example on a page prints the output below it, and every graph on a page is a golden one.
 
-`GRAPH_QUANT_UPDATE_DOCS=1 pytest tests/docs/test_examples.py` writes what is printed, and the graphs, into the pages.
+`GRAPH_QUANT_UPDATE_DOCS=1 pytest tests/docs/test_examples.py` writes the output and the graphs into the pages.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ GRAPH = re.compile(r"(```text (?P<name>[\w-]+)\n)(?P<graph>.*?)(```\n)", re.DOTA
 
 def printed(code: str) -> str:
     torch._dynamo.reset()
-    module = sys.modules["example"] = ModuleType("example")  # where Dynamo looks up the example's globals
+    module = sys.modules["example"] = ModuleType("example")  # Dynamo looks up the globals of the example here
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile(code, "example", "exec"), vars(module))
@@ -40,9 +40,9 @@ def golden(name: str) -> str:
 
 def check(page: Path, blocks: re.Pattern[str], group: str, expected: Callable[[re.Match[str]], str]) -> None:
     text = page.read_text()
-    found = list(blocks.finditer(text))
-    assert found
-    for block in reversed(found):
+    matches = list(blocks.finditer(text))
+    assert matches
+    for block in reversed(matches):
         wanted = expected(block)
         if UPDATE:
             text = text[: block.start(group)] + wanted + text[block.end(group) :]

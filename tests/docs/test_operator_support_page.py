@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "operator-support.md"
 
 
 def test_the_page_is_what_is_registered() -> None:
-    made = "\n".join(page()) + "\n"
+    text = "\n".join(page()) + "\n"
     if os.environ.get("GRAPH_QUANT_UPDATE_DOCS"):
-        PAGE.write_text(made, encoding="utf-8")
-    assert PAGE.read_text(encoding="utf-8") == made
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text

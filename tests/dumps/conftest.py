@@ -45,8 +45,8 @@ class Block(torch.nn.Module):
 
     def linear(self, x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         rows, pertoken = torch_npu.npu_dynamic_quant(x.reshape(-1, x.size(-1)).half())
-        made = torch_npu.npu_quant_matmul(rows, weight, scale, pertoken_scale=pertoken, output_dtype=HALF)
-        return made.reshape(*x.shape[:-1], weight.size(1)).float()
+        product = torch_npu.npu_quant_matmul(rows, weight, scale, pertoken_scale=pertoken, output_dtype=HALF)
+        return product.reshape(*x.shape[:-1], weight.size(1)).float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
@@ -140,8 +140,8 @@ def _compile(
     config.debug.graph_dump.path = str(folder)
     torch._dynamo.reset()
     backend = torchair.get_npu_backend(compiler_config=config)
-    made = torch.compile(call, fullgraph=True, dynamic=True, backend=backend)(*arguments)
-    result.outputs = [made] if isinstance(made, torch.Tensor) else list(made)
+    returned = torch.compile(call, fullgraph=True, dynamic=True, backend=backend)(*arguments)
+    result.outputs = [returned] if isinstance(returned, torch.Tensor) else list(returned)
     patch.undo()
     return result
 

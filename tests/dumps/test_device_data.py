@@ -26,21 +26,21 @@ def model(tmp_path_factory) -> tuple[Path, dumps.Dump, dict[str, torch.Tensor]]:
     path.write_text(layered(LAYERS))
     dump = dumps.load(path)
     torch.manual_seed(0)
-    given = {}
+    inputs = {}
     for node in dump.order:
         if node.type == "Data":
             shape = dump.inference.types[node.name][0].shape
-            given[node.name] = {
+            inputs[node.name] = {
                 "x": lambda shape: torch.randn(shape, dtype=torch.float16),
                 "w": lambda shape: torch.randint(-128, 128, shape, dtype=torch.int8),
                 "s": lambda shape: torch.rand(shape) * 0.002,
             }[node.name[0]](shape)
-    results = replay(dump, given, trace=True)
-    return path, dump, {**{f"{name}:0": tensor for name, tensor in given.items()}, **results}
+    results = replay(dump, inputs, trace=True)
+    return path, dump, {**{f"{name}:0": tensor for name, tensor in inputs.items()}, **results}
 
 
-def write(folder: Path, stem: str, side: str, place: int, tensor: torch.Tensor, kind: str) -> Path:
-    path = folder / f"{stem}.{side}.{place}.{kind}"
+def write(folder: Path, stem: str, side: str, index: int, tensor: torch.Tensor, kind: str) -> Path:
+    path = folder / f"{stem}.{side}.{index}.{kind}"
     array = tensor.contiguous().numpy()
     np.save(path, array) if kind == "npy" else path.write_bytes(array.tobytes())
     return path
@@ -53,33 +53,33 @@ def dump_all(dump: dumps.Dump, results: dict[str, torch.Tensor], folder: Path, k
             continue
         stem = f"{node.type}.{node.name}.{number}.2.{TIME + number}"
         tensors = [
-            ("input", place, results[f"{edge.node}:{edge.output}"])
-            for place, edge in enumerate(node.inputs)
+            ("input", index, results[f"{edge.node}:{edge.output}"])
+            for index, edge in enumerate(node.inputs)
             if edge.node
         ]
         tensors += [("output", at, results[f"{node.name}:{at}"]) for at in range(len(node.proto.output_desc))]
         if kind == "raw":
             _raw(folder / stem, tensors)
-        for side, place, tensor in tensors if kind != "raw" else ():
-            write(folder, stem, side, place, tensor, kind)
+        for side, index, tensor in tensors if kind != "raw" else ():
+            write(folder, stem, side, index, tensor, kind)
 
 
 def _raw(path: Path, tensors: list[tuple[str, int, torch.Tensor]]) -> None:
     message, content = device_data._dump_message()(), b""
-    for side, place, tensor in tensors:
+    for side, index, tensor in tensors:
         parts = getattr(message, side)
-        while len(parts) <= place:
+        while len(parts) <= index:
             parts.add()
-        parts[place].data_type = dtypes.TO_DESC[ge_dtype_name(tensor.dtype)]
-        parts[place].shape.dim.extend(tensor.shape)
-        parts[place].size = tensor.numel() * tensor.element_size()
+        parts[index].data_type = dtypes.TO_DESC[ge_dtype_name(tensor.dtype)]
+        parts[index].shape.dim.extend(tensor.shape)
+        parts[index].size = tensor.numel() * tensor.element_size()
         content += tensor.contiguous().numpy().tobytes()
     text = message.SerializeToString()
     path.write_bytes(struct.pack("<Q", len(text)) + text + content)
 
 
 @pytest.mark.parametrize("kind", ["npy", "bin", "raw"])
-def test_what_a_device_computed_right_is_right(command, model, tmp_path, kind):
+def test_correct_results_are_equal(command, model, tmp_path, kind):
     path, dump, results = model
     dump_all(dump, results, tmp_path / "data", kind)
     code, out, _ = command("verify", path, "--data", tmp_path / "data")
@@ -161,7 +161,7 @@ ZERO = torch.zeros(2, 2)
         ("DT_FLOAT16", HALF, torch.full((2, 2), float("nan"), dtype=torch.float16), "wrong"),
     ],
 )
-def test_equal_is_said_of_equal_tensors_alone(command, tmp_path, dtype, given, result, verdict):
+def test_verdicts(command, tmp_path, dtype, given, result, verdict):
     path, folder = tmp_path / "graph.txt", tmp_path / "data"
     path.write_text(NODE.format("x", "Data", INPUT, dtype) + NODE.format("neg", "Neg", FED, dtype) + END)
     folder.mkdir()
@@ -173,7 +173,7 @@ def test_equal_is_said_of_equal_tensors_alone(command, tmp_path, dtype, given, r
     assert code == (verdict == "wrong")
 
 
-def test_bytes_are_as_many_as_the_graph_states(command, tmp_path):
+def test_number_of_bytes_must_match_the_graph(command, tmp_path):
     path, folder = tmp_path / "graph.txt", tmp_path / "data"
     path.write_text(NODE.format("x", "Data", INPUT, "DT_FLOAT") + NODE.format("neg", "Neg", FED, "DT_FLOAT") + END)
     folder.mkdir()
@@ -185,7 +185,7 @@ def test_bytes_are_as_many_as_the_graph_states(command, tmp_path):
     assert "32 bytes are no float32[2, 2]" in error
 
 
-def test_a_file_that_may_be_of_two_nodes_is_of_none(command, tmp_path):
+def test_ambiguous_file_names_are_not_compared(command, tmp_path):
     path, folder = tmp_path / "graph.txt", tmp_path / "data"
     twins = NODE.format("a/neg", "Neg", FED, "DT_FLOAT") + NODE.format("a.neg", "Neg", FED, "DT_FLOAT")
     path.write_text(NODE.format("x", "Data", INPUT, "DT_FLOAT") + twins + END.replace("neg:0", "a/neg:0"))

@@ -26,12 +26,12 @@ def edited(tmp_path: Path, *changes: tuple[str, str]) -> Path:
     return path
 
 
-def test_formats_are_no_difference(command):
+def test_formats_do_not_matter(command):
     code, out, error = command("diff", INT4, INT4.with_suffix(".pbtxt"))
     assert (code, out, error) == (0, "no difference in 14 nodes\n", "")
 
 
-def test_other_names_and_another_order_are_no_difference(command, tmp_path):
+def test_names_and_order_do_not_matter(command, tmp_path):
     names = re.findall(r'^  name: "(\w+)"', TEXT, re.MULTILINE)
     renamed = TEXT
     for number, name in enumerate(names):
@@ -121,7 +121,7 @@ READABLE = DATA / "small_ge_readable.txt"
         pytest.param(INT4, "dim: -1", "dim: 16", "desc sizes: [[-1, -1]] -> [[16, 16]]", id="sizes of an input"),
     ],
 )
-def test_what_only_one_place_tells_is_a_difference(command, tmp_path, path, before, after, told):
+def test_single_changes_are_found(command, tmp_path, path, before, after, expected):
     text = path.read_text()
     changed = text.replace(before, after) if after else _with_another_number(text, before)
     assert changed != text
@@ -133,8 +133,8 @@ def test_what_only_one_place_tells_is_a_difference(command, tmp_path, path, befo
 
 def _with_another_number(text: str, attribute: str) -> str:
     """The dump with another number in an attribute of the graph."""
-    place = text.index(f'key: "{attribute}"')
-    return text[:place] + re.sub(r"\bi: \d+", "i: 7", text[place:], count=1)
+    position = text.index(f'key: "{attribute}"')
+    return text[:position] + re.sub(r"\bi: \d+", "i: 7", text[position:], count=1)
 
 
 def test_the_input_of_the_caller_that_feeds_a_called_graph_is_compared(tmp_path):
@@ -147,7 +147,7 @@ def test_the_input_of_the_caller_that_feeds_a_called_graph_is_compared(tmp_path)
     assert any("wiring input of the caller: " in line for line in lines), lines
 
 
-def test_a_desc_that_is_not_what_is_computed_is_a_difference(tmp_path):
+def test_wrong_descs_are_a_difference(tmp_path):
     right = DATA / "upstream_group_quant_default.txt"
     model = dumps.load(right).graph_def
     desc = next(op for op in model.op if op.type == "GroupQuant").output_desc[0]
@@ -178,6 +178,6 @@ def test_every_byte_of_a_constant_of_ge_counts(command, tmp_path):
     assert "attribute value: " in out
 
 
-def test_constants_that_no_file_holds_are_said(command):
+def test_missing_constants_are_mentioned(command):
     code, out, _ = command("diff", GE, GE)
     assert (code, out.splitlines()[1:]) == (0, ["neither of the two files states: the bytes of constants (1 nodes)"])

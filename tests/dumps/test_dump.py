@@ -28,23 +28,23 @@ def test_a_notebook_shows_the_graph():
     assert "GroupQuant" in frame.page
 
 
-def test_it_is_shown_where_torch_was_not_imported_before(run_python):
+def test_notebook_page_without_torch_imported_before(run_python):
     code = "import sys; from graph_quant import dumps; print(len(dumps.load(sys.argv[1])._repr_html_()) > 1000)"
     assert run_python(code, str(INT4)).stdout == "True\n"
 
 
 @pytest.mark.parametrize("verb", ["inspect", "replay"])
-def test_a_symbol_that_is_not_there(command, verb):
+def test_unknown_symbol(command, verb):
     code, _, error = command(verb, INT4, "--size", "nosuch=4")
     assert (code, error) == (2, "graph-quant: --size: the dump has no symbol nosuch; it has s27, s75, s77\n")
 
 
-def test_a_source_that_is_not_there(command, tmp_path):
+def test_missing_source(command, tmp_path):
     code, _, error = command("inspect", INT4, "--source", tmp_path / "nofile")
     assert (code, error) == (2, f"graph-quant: the source {tmp_path}/nofile: No such file or directory\n")
 
 
-def test_replay_needs_no_file_and_says_what_came_out(command, tmp_path, monkeypatch):
+def test_replay_without_files_prints_results(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, _ = command("replay", INT4, "--size", "s77=8")
     assert code == 0

@@ -60,7 +60,7 @@ def test_bad_files(command, tmp_path, name, verb):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_that_are_not_there(command, tmp_path):
+def test_missing_files(command, tmp_path):
     assert command("inspect", tmp_path / "none.txt")[::2] == (
         2,
         f"graph-quant: {tmp_path}/none.txt: No such file or directory\n",
@@ -91,7 +91,7 @@ def test_an_operator_that_ge_does_not_have(command, tmp_path):
     assert "no host kernel for Frobnicate" in error
 
 
-def test_hostile_strings_are_shown_harmless(command, tmp_path):
+def test_hostile_strings_are_escaped(command, tmp_path):
     path = tmp_path / "dump.txt"
     evil = "../<script>alert(1)</script>"
     number = 'key: "num_axes"\n    value {\n      '
@@ -119,7 +119,7 @@ def test_a_huge_attribute_is_shortened(command, tmp_path):
 
 
 @pytest.mark.parametrize("given", ["s77", "s77=x", "=3", "s77=-1", "s77=" + "9" * 30])
-def test_sizes_that_are_none(command, given):
+def test_invalid_sizes(command, given):
     code, _, error = command("inspect", DATA / "upstream_group_quant_int4.txt", "--size", given)
     assert code == 2
     assert "--size takes SYMBOL=NUMBER" in error

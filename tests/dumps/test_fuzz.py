@@ -36,7 +36,7 @@ def mutate(text: str, chance: random.Random) -> bytes:
     """A damaged copy: cut, spliced, with words swapped or made hostile, or with bytes flipped."""
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         at, end = sorted(chance.choices(range(len(text) + 1), k=2))
-        words = [found.span() for found in re.finditer(r"[\w.]+|-?\d+", text)] or [(0, 0)]
+        words = [matches.span() for matches in re.finditer(r"[\w.]+|-?\d+", text)] or [(0, 0)]
         first, second = chance.choice(words), chance.choice(words)
         kind = chance.randrange(9)
         if kind == 0:
@@ -51,9 +51,9 @@ def mutate(text: str, chance: random.Random) -> bytes:
             text = text[: first[0]] + text[slice(*second)] + text[first[1] :]
         elif kind == 6:
             number = str(chance.choice((0, 1, -1, -2, 7, 29, 1 << 31, 1 << 40, (1 << 63) - 1, 1 << 64)))
-            digits = [found.span() for found in re.finditer(r"-?\b\d+\b", text)] or [(0, 0)]
-            place = chance.choice(digits)
-            text = text[: place[0]] + number + text[place[1] :]
+            digits = [matches.span() for matches in re.finditer(r"-?\b\d+\b", text)] or [(0, 0)]
+            position = chance.choice(digits)
+            text = text[: position[0]] + number + text[position[1] :]
         elif kind == 7:
             lines = text.split("\n")
             start = chance.randrange(len(lines))

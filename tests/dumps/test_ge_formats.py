@@ -20,9 +20,9 @@ SMALL = "small_ge_proto.txt"
 def rewritten(dump: dumps.Dump, kind: str, folder: Path) -> dumps.Dump:
     path = folder / "rewritten"  # by content, never by name
     path.write_text(WRITERS[kind](dump))
-    found = dumps.load(path)
-    assert found.kind == kind
-    return found
+    reread = dumps.load(path)
+    assert reread.kind == kind
+    return reread
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -54,7 +54,7 @@ def test_a_changed_graph_differs_in_every_format(kind, tmp_path):
     assert any("src_format: NC1HWC0 -> FRACTAL_NZ" in line for line in lines)
 
 
-def test_formats_placement_and_origins_are_shown_and_plans_are_not():
+def test_placement_and_origins_are_shown_but_pass_attributes_are_not():
     dump = dumps.load(DATA / SMALL)
     lines = list(node_lines(dump))
     assert lines[3] == (
@@ -82,7 +82,7 @@ def test_a_convolution_counts_under_the_name_of_what_it_was_fused_with(tmp_path)
     ],
     ids=["list", "size"],
 )  # fmt: skip
-def test_what_no_file_should_say_ends_in_one_line(command, tmp_path, name, text, hostile, expected):
+def test_hostile_contents_end_in_one_line(command, tmp_path, name, text, hostile, expected):
     content = (DATA / name).read_text()
     assert text in content
     (tmp_path / "hostile.txt").write_text(content.replace(text, hostile, 1))
@@ -104,7 +104,7 @@ def test_called_graphs_are_costed_with_their_callers():
     assert costs.nodes["conv_relu"].bytes == 2 * (8 * 8 * 16 + 9 * 16 * 16 + 8 * 8 * 16)
 
 
-def test_what_is_missing_is_said_once():
+def test_missing_facts_are_listed_once():
     summary = list(summary_lines(dumps.load(DATA / SMALL), Costs(dumps.load(DATA / SMALL))))
     assert "not in the file: the bytes of 1 constant" in summary
     readable = dumps.load(DATA / "small_ge_readable.txt")
@@ -184,7 +184,7 @@ def test_real_pass_files_are_read(tmp_path):
     dump = dumps.load(tmp_path / "000_aot_forward_graph.txt")
     assert dump.kind == "fx"
     assert [node.type for node in dump.order if "addmm" in node.type] == ["aten.addmm.default"] * 2
-    assert all(found.inferred for types in dump.inference.types.values() for found in types)
+    assert all(tensor.inferred for types in dump.inference.types.values() for tensor in types)
 
 
 def test_types_that_ge_registers_are_known():

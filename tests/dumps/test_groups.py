@@ -1,4 +1,4 @@
-"""What the page groups and what it tells in other nodes."""
+"""The groups of the page, and what it shows inside other nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.layered_dump import layered
 DATA = Path(__file__).parent / "data"
 
 
-def test_called_graphs_stand_within_their_callers():
+def test_called_graphs_are_inside_their_callers():
     dump = dumps.load(DATA / "small_ge_proto.txt")
     groups = Groups(dump)
     caller = groups.of(dump, dump.nodes["branch"])
@@ -32,8 +32,8 @@ def test_every_repetition_is_a_group_of_its_own(tmp_path):
     assert [(group["label"], group["parent"], group.get("times")) for group in groups.list[1:]] == [
         ("block of 4 nodes", 0, 3), ("block 0", 1, None), ("block 1", 1, None), ("block 2", 1, None)
     ]  # fmt: skip
-    told = {node.name for node in dump.order if groups.is_inline(dump, node)}
-    assert told == {"w0", "s0", "w1", "s1", "w2", "s2"}
+    inline = {node.name for node in dump.order if groups.is_inline(dump, node)}
+    assert inline == {"w0", "s0", "w1", "s1", "w2", "s2"}
     assert groups.list[groups.of(dump, dump.nodes["w1"])]["label"] == "block 1"
     assert groups.of(dump, dump.nodes["x"]) == 0
 
@@ -51,12 +51,12 @@ def test_every_repetition_is_a_group_of_its_own(tmp_path):
     ],
     ids=["weight", "transposed", "table", "residual", "constant", "variable", "input"],
 )
-def test_weights_are_told_apart_from_what_flows(nodes, expected):
+def test_weights_and_activations_are_distinguished(nodes, expected):
     graph = new_graph("small")
     for name, (kind, *inputs) in (nodes | {"end": ("NetOutput", "y")}).items():
-        op = graph.op.add(name=name, type=kind, input=[f"{each}:0" for each in inputs])
+        op = graph.op.add(name=name, type=kind, input=[f"{producer}:0" for producer in inputs])
         op.output_desc.add(name="y")
-        for each in inputs:
-            op.input_desc.add(name=each)
+        for producer in inputs:
+            op.input_desc.add(name=producer)
     dump = dumps.from_graph(graph)
     assert {name for name, node in dump.nodes.items() if is_parameter(dump, node)} == expected

@@ -100,7 +100,7 @@ def test_inspect_ends(command, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
-def test_a_dump_that_states_too_much_is_answered_before_torch_is_loaded(run_python, tmp_path, name):
+def test_excessive_sizes_are_refused_before_torch_is_loaded(run_python, tmp_path, name):
     path = tmp_path / "dump"
     path.write_text(DUMPS[name])
     code = (
@@ -152,7 +152,7 @@ def test_an_index_out_of_range_does_not_end_the_process(command, tmp_path):
     assert "indices must lie in [0, 10), got 1099511627776" in error
 
 
-def test_dumps_are_looked_at_without_the_compiler(run_python, tmp_path):
+def test_reading_a_dump_does_not_load_the_compiler(run_python, tmp_path):
     path = tmp_path / "dump.txt"
     path.write_text(data("x", -1, 8, meta="s0, 8") + SHAPE + doubled(3))
     code = f"""

@@ -31,13 +31,13 @@ def test_every_inferred_type_is_what_a_replay_yields(live):
         values = {sympy.Symbol(symbol, integer=True, positive=True): size for symbol, size in sizes.items()}
         real = replay(dump, sizes=sizes, trace=True)
         for node in dump.order:
-            for index, found in enumerate(dump.inference.types[node.name]):
+            for index, inferred in enumerate(dump.inference.types[node.name]):
                 tensor = real.get(f"{node.name}:{index}")
                 if tensor is None:
                     continue
-                shape = [int(sympy.sympify(size).xreplace(values)) for size in found.shape]
+                shape = [int(sympy.sympify(size).xreplace(values)) for size in inferred.shape]
                 assert shape == list(tensor.shape), (name, node.name)
-                assert STORED.get(found.dtype, found.dtype) == str(tensor.dtype).removeprefix("torch."), (
+                assert STORED.get(inferred.dtype, inferred.dtype) == str(tensor.dtype).removeprefix("torch."), (
                     name,
                     node.name,
                 )
@@ -46,7 +46,7 @@ def test_every_inferred_type_is_what_a_replay_yields(live):
 
 
 def test_int4_upstream(int4):
-    types = {name: [str(found) for found in int4.inference.types[name]] for name in int4.nodes}
+    types = {name: [str(tensor) for tensor in int4.inference.types[name]] for name in int4.nodes}
     assert types["arg2_1"] == ["float16[s77, s27]"]
     assert types["GroupQuant"] == ["int4[s77, s27]"]
     assert types["Reshape"] == ["int4[s77, s27//8, 8]"]
@@ -55,17 +55,17 @@ def test_int4_upstream(int4):
     assert int4.inference.symbols == ["s27", "s75", "s77"]
 
 
-def test_the_packing_of_int4_is_one_idiom(int4):
-    (idiom,) = int4.patterns
-    assert (idiom.label, idiom.head) == ("pack int4", "Reshape_1")
-    kinds = sorted(int4.nodes[name].type for name in idiom.members)
+def test_packing_int4_is_one_pattern(int4):
+    (pattern,) = int4.patterns
+    assert (pattern.label, pattern.head) == ("pack int4", "Reshape_1")
+    kinds = sorted(int4.nodes[name].type for name in pattern.members)
     assert kinds == ["Bitcast", "ConcatV2", "Const", "Const", "Const", "Div", "Reshape", "Reshape", "Shape"]
 
 
 def test_this_package_packs_with_three_nodes(live):
     dump = dumps.load(live["group_quant_int4"].txt)
-    (idiom,) = dump.patterns
-    assert sorted(dump.nodes[name].type for name in idiom.members) == ["Bitcast", "Const", "Reshape"]
+    (pattern,) = dump.patterns
+    assert sorted(dump.nodes[name].type for name in pattern.members) == ["Bitcast", "Const", "Reshape"]
     assert not dump.inference.disagreements
 
 
@@ -85,14 +85,14 @@ def test_peak_memory_by_hand(live):
     assert Costs(dump, sizes).peak == 32 * 8 + 32 * 32
 
 
-def test_a_size_baked_into_a_dynamic_graph_is_found():
+def test_specialised_size_of_a_dynamic_graph_is_found():
     dump = dumps.load(DATA / "upstream_block_original.txt")
     assert {name: size for name, (size, _) in dump.inference.specialised.items()} == {"s27": 8}
     assert not dump.inference.failures
     assert str(dump.inference.types["Add_3"][0]) == "float32[s77, 8, 32]"
 
 
-def test_types_are_the_same_for_one_who_traces():
+def test_types_are_the_same_while_tracing():
     """A plan asks while a compiler has its own fake tensors on."""
     dump = dumps.load(DATA / "upstream_block_original.txt")
     with FakeTensorMode():
@@ -108,7 +108,7 @@ def test_a_symbol_that_only_fits_another_is_tied_to_it(live):
     assert str(dump.inference.types["arg6_1"][0]) == f"float32[8*{columns}]"
     assert not dump.inference.failures
     # The activation is never packed; the weight comes packed.
-    assert [idiom.kind for idiom in dump.patterns] == ["unpack int4"]
+    assert [pattern.kind for pattern in dump.patterns] == ["unpack int4"]
     assert f" can only be 8*{columns}" in "\n".join(summary_lines(dump, Costs(dump)))
 
 
@@ -128,14 +128,14 @@ def test_a_transposed_weight_has_the_shape_of_its_memory():
     assert str(dump.inference.types["arg5_1"][0]) == "float32[96, 32]"
 
 
-def test_size_expressions_are_computed_not_run():
+def test_size_expressions_are_not_executed():
     assert evaluate("2*s0 + (s1//8)", {"s0": 5, "s1": 17}) == 12
     for text in ("__import__('os')", "s0.real", "(lambda: 1)()", "9**9**9", "s0 if 1 else 2", "x", "1;2", "(" * 300):
         with pytest.raises(DumpError):
             evaluate(text, {"s0": 1})
 
 
-def test_one_kernel_call_serves_all_like_nodes(monkeypatch):
+def test_equal_nodes_run_one_kernel(monkeypatch):
     from graph_quant.dumps.graph.fake_tensors import FakeExecutor
 
     ran: list[str] = []

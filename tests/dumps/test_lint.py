@@ -62,20 +62,20 @@ def test_a_rule_fires_and_can_be_ignored(command, tmp_path, name):
     severity = lint_rules()[name].severity
     code, out, error = command("lint", path, "--format", "json", "--fail-on", severity)
     assert (code, error) == (1, "")
-    found = [finding for finding in json.loads(out) if finding["rule"] == name]
-    assert {finding["severity"] for finding in found} == {str(severity)}
+    findings = [finding for finding in json.loads(out) if finding["rule"] == name]
+    assert {finding["severity"] for finding in findings} == {str(severity)}
     assert f"[{name}]" in command("lint", path, "--level", "note")[1]
-    assert any(finding["node"] == node and message in finding["message"] for finding in found), found
-    assert all(finding["why"] and finding["way_out"] for finding in found)
+    assert any(finding["node"] == node and message in finding["message"] for finding in findings), findings
+    assert all(finding["why"] and finding["way_out"] for finding in findings)
     _, out, _ = command("lint", path, "--level", "note", "--ignore", name)
     assert f"[{name}]" not in out
-    every_place = [argument for finding in found for argument in ("--ignore", f"{name}:{finding['node']}")]
+    every_place = [argument for finding in findings for argument in ("--ignore", f"{name}:{finding['node']}")]
     assert f"[{name}]" not in command("lint", path, "--level", "note", *every_place)[1]
 
 
 def test_nothing_but_notes_on_the_operators_as_this_package_lowers_them(live):
     for name, case in live.items():
-        findings = [each for each in dumps.load(case.txt).lint() if each.rule.severity > Severity.NOTE]
+        findings = [finding for finding in dumps.load(case.txt).lint() if finding.rule.severity > Severity.NOTE]
         assert not [(finding.rule.id, finding.node, finding.message) for finding in findings], name
 
 
@@ -109,8 +109,8 @@ def test_folders(command, tmp_path):
     (tmp_path / "dumps" / "other.txt").write_text(MATMUL)
     code, out, error = command("lint", tmp_path / "dumps", "--format", "json", "--fail-on", "note")
     assert (code, error) == (1, "")
-    found = {Path(finding["dump"]).name for finding in json.loads(out)}
-    assert found == {name.format("optimized", 12), "other.txt"}
+    findings = {Path(finding["dump"]).name for finding in json.loads(out)}
+    assert findings == {name.format("optimized", 12), "other.txt"}
 
 
 def test_an_unknown_rule_is_refused(command):
@@ -119,14 +119,14 @@ def test_an_unknown_rule_is_refused(command):
     assert "there is no lint rule nonsense; the rules are cut-off, float-desc, int4-width" in error
 
 
-def test_the_rules_can_be_read(command):
+def test_rules_are_listed(command):
     code, out, _ = command("lint", "--rules")
     assert code == 0
     assert out.count("why: ") == out.count("fix: ") == len(lint_rules())
     assert command("lint")[0] == 2
 
 
-def test_a_transpose_that_a_product_cannot_do_is_said(tmp_path):
+def test_transpose_that_a_product_cannot_absorb_is_noted(tmp_path):
     path = tmp_path / "dump.txt"
     path.write_text(BLOCK.replace('type: "Identity"', 'type: "BatchMatMul"'))
     kept = [finding.message for finding in dumps.load(path).lint() if finding.rule.id == "kept-node"]
@@ -173,15 +173,15 @@ PRODUCT = "".join(
 
 
 def _kept(path: Path, text: str, waits_for: str) -> dict[str, str]:
-    """What is said of ``text`` where a node with an effect waits for another."""
-    given = 'input: "arg0_1:0" {} input_desc {{ name: "x" }}'.format(f'input: "{waits_for}:-1"' if waits_for else "")
-    effect = NODE.format("Print", "Print", given, "DT_FLOAT", "")
+    """The findings of kept-node if a node with a side effect waits for another."""
+    wiring = 'input: "arg0_1:0" {} input_desc {{ name: "x" }}'.format(f'input: "{waits_for}:-1"' if waits_for else "")
+    effect = NODE.format("Print", "Print", wiring, "DT_FLOAT", "")
     path.write_text(text.replace('op { name: "NetOutput"', effect + 'op { name: "NetOutput"'))
-    return {each.node: each.message for each in dumps.load(path).lint() if each.rule.id == "kept-node"}
+    return {finding.node: finding.message for finding in dumps.load(path).lint() if finding.rule.id == "kept-node"}
 
 
 @pytest.mark.parametrize(("text", "node"), [(KEPT, "Cast_1"), (PRODUCT, "turned")])
-def test_what_only_a_control_edge_keeps_from_the_passes_is_said(tmp_path, text, node):
+def test_node_kept_by_a_control_edge_is_noted(tmp_path, text, node):
     path = tmp_path / "dump.txt"
     assert not _kept(path, text, "")
     message = "computes nothing new and stays, for Print waits for it: passes keep the order of nodes"

@@ -1,4 +1,4 @@
-"""Layers that repeat are found and shown once; module paths stand in dumps and group their nodes."""
+"""Layers that repeat are found and shown once; module paths of dumps group their nodes."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def test_repeats_of_a_sequence(text, expected):
     assert find_repeats(text) == expected
 
 
-def test_repeats_stand_where_they_are_said_to():
+def test_repeats_are_at_the_returned_positions():
     chance = random.Random(7)
     for _ in range(30):
         block = [chance.randrange(9) for _ in range(chance.randrange(4, 30))] + [9, 8]
         times = chance.randrange(3, 9)
         before, after = ([100 + n for n in range(chance.randrange(5))] for _ in range(2))
         sequence = [*before, *block * times, *after]
-        found = find_repeats(sequence)
-        for start, period, count in found:
+        repeats = find_repeats(sequence)
+        for start, period, count in repeats:
             first = sequence[start : start + period]
             assert first * count == sequence[start : start + period * count]
-        assert max(period * count for _, period, count in found) >= len(block) * times - len(block)
+        assert max(period * count for _, period, count in repeats) >= len(block) * times - len(block)
 
 
 def test_layers_of_a_graph_are_shown_once_with_what_differs(tmp_path):
@@ -85,7 +85,7 @@ class Layer(torch.nn.Module):
         return torch.nn.functional.silu(self.proj(x)) + x
 
 
-def test_dumps_written_here_carry_module_paths(tmp_path):
+def test_dumps_have_module_paths(tmp_path):
     import torchair
 
     model = torch.nn.Sequential(*(Layer() for _ in range(3))).npu()
@@ -111,7 +111,7 @@ class Unrolled(torch.fx.Tracer):
 
 
 @pytest.mark.parametrize("compiler", ["torchair", "npugraph_ex"])
-def test_dumps_of_passes_carry_module_paths(tmp_path, compiler):
+def test_dumps_of_passes_have_module_paths(tmp_path, compiler):
     observer = import_module(f"{compiler}._utils.graph_transform_observer")
     model = torch.nn.Sequential(Layer(), Layer())
     graph = torch.fx.GraphModule(model, Unrolled().trace(model))
@@ -126,7 +126,7 @@ def test_dumps_of_passes_carry_module_paths(tmp_path, compiler):
     assert (layers.label, layers.times) == ("0 … 1", 2)
 
 
-def test_shapes_that_are_computed_stand_in_the_edges_they_serve():
+def test_computed_shapes_are_shown_at_their_readers():
     dump = dumps.load(DATA / "upstream_block.txt")
     lines = list(node_lines(dump))
     reshape = next(line for line in lines if line.startswith("Reshape: Reshape("))

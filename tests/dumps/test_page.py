@@ -46,8 +46,8 @@ def model(tmp_path_factory) -> Path:
     (folder / "model.txt").write_text(layered(28))
     times = ["--profile", folder / "kernel_details.csv", "--chip", "Ascend910B3"]
     for name, more in (("model", []), ("timed", times)):
-        asked = ["inspect", folder / "model.txt", "--format", "html", "-o", folder / f"{name}.html", *more]
-        assert main([str(each) for each in asked]) == 0
+        arguments = ["inspect", folder / "model.txt", "--format", "html", "-o", folder / f"{name}.html", *more]
+        assert main([str(argument) for argument in arguments]) == 0
     return folder
 
 
@@ -60,11 +60,11 @@ def block(tmp_path_factory) -> Path:
     return path
 
 
-def show(browser: Any, path: Path, page: str = "", place: str = "") -> None:
+def show(browser: Any, path: Path, page: str = "", fragment: str = "") -> None:
     if page:
         path.write_text(page, encoding="utf-8")
     browser.get("about:blank")
-    browser.get(path.as_uri() + place)
+    browser.get(path.as_uri() + fragment)
     assert browser.get_log("browser") == [], "no console error, and nothing blocked or fetched"
 
 
@@ -72,10 +72,10 @@ def click(browser: Any, name: str, pane: int = 0) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
     canvas = browser.find_elements("css selector", "canvas.graph")[pane]
-    place = browser.execute_script("return graphQuant.where(arguments[0], arguments[1])", name, pane)
+    position = browser.execute_script("return graphQuant.where(arguments[0], arguments[1])", name, pane)
     size = canvas.size
     ActionChains(browser).move_to_element_with_offset(
-        canvas, place["x"] - size["width"] / 2, place["y"] - size["height"] / 2
+        canvas, position["x"] - size["width"] / 2, position["y"] - size["height"] / 2
     ).click().perform()
 
 
@@ -137,13 +137,13 @@ def test_search_lights_up_all_hits_and_steps_through_them(browser, model):
     search, count = browser.find_element("id", "search"), browser.find_element("id", "count")
     search.send_keys("linear")
     assert count.text == "28 found"
-    found = "return [...graphQuant.panes[0].found()]"
-    assert browser.execute_script(found) == [[-2, 28]], "a closed group lights up for all it holds"
+    names = "return [...graphQuant.panes[0].found()]"
+    assert browser.execute_script(names) == [[-2, 28]], "a closed group lights up for all it holds"
     search.send_keys(Keys.ENTER)
     assert (count.text, chosen(browser)) == ("1 of 28", "linear0")
     search.send_keys(Keys.ENTER)
     assert (count.text, chosen(browser)) == ("2 of 28", "linear1")
-    assert [hits for _, hits in browser.execute_script(found)] == [1] * 28
+    assert [hits for _, hits in browser.execute_script(names)] == [1] * 28
     search.send_keys(Keys.SHIFT, Keys.ENTER)
     assert chosen(browser) == "linear0"
     press(browser, "previous")
@@ -171,7 +171,7 @@ def test_keys_go_from_node_to_node(browser, model):
 
 
 def test_a_node_has_an_address(browser, model):
-    show(browser, model / "model.html", place="#node=linear3")
+    show(browser, model / "model.html", fragment="#node=linear3")
     assert chosen(browser) == "linear3"
     click(browser, "quant3")
     assert browser.current_url.endswith("#node=quant3")
@@ -182,7 +182,7 @@ def test_a_node_has_an_address(browser, model):
 
 
 def test_the_drawing_is_saved_as_svg_and_png(browser, model, downloads):
-    show(browser, model / "model.html", place="#node=linear3")
+    show(browser, model / "model.html", fragment="#node=linear3")
     press(browser, "svg")
     press(browser, "png")
     files = [downloads / "model.txt.svg", downloads / "model.txt.png"]
@@ -212,7 +212,7 @@ def test_light_and_dark(browser, model):
 def test_times_are_colours(browser, model):
     from selenium.webdriver.support.ui import Select
 
-    show(browser, model / "timed.html", place="#node=linear3")
+    show(browser, model / "timed.html", fragment="#node=linear3")
     colour = Select(browser.find_element("id", "colour"))
     shown = [option.get_attribute("value") for option in colour.options]
     assert shown == ["kind", "measured", "least", "by", "ratio"]
@@ -249,18 +249,18 @@ def test_groups_that_wait_for_each_other_are_drawn(browser, tmp_path):
         ("c", "Relu", "one"),
         ("y", "NetOutput", ""),
     ]
-    for place, (name, kind, module) in enumerate(chain):
+    for index, (name, kind, module) in enumerate(chain):
         op = graph.op.add(name=name, type=kind)
         op.output_desc.add(name="y")
-        if place:
-            op.input.append(f"{chain[place - 1][0]}:0")
+        if index:
+            op.input.append(f"{chain[index - 1][0]}:0")
         if module:
             op.attr["_module_path"].s = module.encode()
     dump = dumps.from_graph(graph)
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
     tops = "return Object.fromEntries(graphQuant.panes[0].scene.boxes.map(box => [box.lines[0][0], box.top]))"
-    places = browser.execute_script(tops)
-    assert places["Data"] < places["⊞ one"] < places["⊞ two"] == places["NetOutput"]
+    positions = browser.execute_script(tops)
+    assert positions["Data"] < positions["⊞ one"] < positions["⊞ two"] == positions["NetOutput"]
 
 
 def test_a_graph_can_be_looked_at(browser, tmp_path):
@@ -308,7 +308,7 @@ def test_dragging_moves_and_the_wheel_zooms(browser, tmp_path):
     dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
     show(browser, tmp_path / "page.html", to_html(dump, Costs(dump)))
     canvas = browser.find_element("css selector", "canvas.graph")
-    places = [
+    positions = [
         browser.execute_script(
             "return [graphQuant.where('arg2_1').x, graphQuant.where('arg2_1').y, graphQuant.where('GroupQuant').y]"
         )
@@ -316,15 +316,15 @@ def test_dragging_moves_and_the_wheel_zooms(browser, tmp_path):
     ActionChains(browser).move_to_element_with_offset(canvas, -300, 200).click_and_hold().move_by_offset(
         90, 0
     ).release().perform()
-    places.append(
+    positions.append(
         browser.execute_script(
             "return [graphQuant.where('arg2_1').x, graphQuant.where('arg2_1').y, graphQuant.where('GroupQuant').y]"
         )
     )
-    assert places[1][0] - places[0][0] == pytest.approx(90)
+    assert positions[1][0] - positions[0][0] == pytest.approx(90)
     ActionChains(browser).scroll_from_origin(_origin(canvas), 0, -300).perform()
     high = browser.execute_script("return graphQuant.where('GroupQuant').y - graphQuant.where('arg2_1').y")
-    assert high > 1.2 * (places[1][2] - places[1][1])
+    assert high > 1.2 * (positions[1][2] - positions[1][1])
 
 
 def _origin(canvas: Any) -> Any:
@@ -413,7 +413,7 @@ def test_a_difference_is_shown_side_by_side(browser, tmp_path, command):
     code, page, _ = command("diff", tmp_path / "old.txt", tmp_path / "new.txt", "--format", "html")
     assert code == 1
     show(browser, tmp_path / "page.html", page)
-    assert [each.text for each in browser.find_elements("css selector", ".pane h2")] == ["old.txt", "new.txt"]
+    assert [element.text for element in browser.find_elements("css selector", ".pane h2")] == ["old.txt", "new.txt"]
     assert browser.find_element("id", "legend").text.split("\n") == [
         "only before",
         "only after",
@@ -423,13 +423,13 @@ def test_a_difference_is_shown_side_by_side(browser, tmp_path, command):
     assert "⊞ block of 4 nodes ×28" in drawn(browser, 0)
     assert "1 removed, 1 added, 2 changed" in card(browser)
     changes = browser.find_elements("css selector", "#changes a")
-    assert [each.text.partition(" ")[0] for each in changes] == ["act9:", "act9:", "act5:", "add9:"]
-    next(each for each in changes if each.text.startswith("act5")).click()
+    assert [element.text.partition(" ")[0] for element in changes] == ["act9:", "act9:", "act5:", "add9:"]
+    next(element for element in changes if element.text.startswith("act5")).click()
     assert chosen(browser) == "act5"
     assert "attribute scale: 1 → 2" in card(browser)
     marked = "return graphQuant.panes.map(pane => pane.scene.byId.get(pane.chosenId()).mark)"
     assert browser.execute_script(marked) == ["changed", "changed"], "the node is shown on both sides"
-    show(browser, tmp_path / "page.html", place="#before=act9")
+    show(browser, tmp_path / "page.html", fragment="#before=act9")
     assert "only before" in card(browser)
     assert (
         browser.execute_script("return graphQuant.panes[0].scene.byId.get(graphQuant.panes[0].chosenId()).mark")

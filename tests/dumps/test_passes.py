@@ -1,4 +1,4 @@
-"""A folder of dumps: the passes in order, what each changed, where nodes went, and where quantisation is lost."""
+"""A folder of dumps: the passes in order, what each changed, what became of nodes, and where quantisation is lost."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from graph_quant.ge.protobuf import schema
 def graph(*ops: dict) -> str:
     """A ge_proto of nodes with one output each; dtypes by name, ``of`` are the nodes that it was fused from."""
     model = schema().ModelDef()
-    made = model.graph.add(name="g")
+    graph_def = model.graph.add(name="g")
     words = schema().DataType
     for op in ops:
-        node = made.op.add(name=op["name"], type=op["type"], input=[f"{name}:0" for name in op.get("reads", ())])
+        node = graph_def.op.add(name=op["name"], type=op["type"], input=[f"{name}:0" for name in op.get("reads", ())])
         desc = node.output_desc.add(dtype=words.Value(op.get("dtype", "DT_FLOAT16")), layout=op.get("layout", "ND"))
         desc.shape.dim.extend([4, 16])
         names = op.get("inputs", ["x", "x2", "scale"])
-        for place, _ in enumerate(op.get("reads", ())):
-            node.attr["_input_name_key"].list.s.append(names[place].encode())
-            node.attr["_input_name_value"].list.i.append(place)
+        for index, _ in enumerate(op.get("reads", ())):
+            node.attr["_input_name_key"].list.s.append(names[index].encode())
+            node.attr["_input_name_value"].list.i.append(index)
             node.input_desc.add()
         for name in op.get("of", ()):
             node.attr["_datadump_original_op_names"].list.s.append(name.encode())
@@ -84,13 +84,13 @@ def test_passes_in_order_and_what_each_changed(command, folder):
     ]
 
 
-def test_a_folder_of_passes_for_programs(command, folder):
+def test_folder_of_passes_as_json(command, folder):
     code, out, _ = command("diff", folder, "--format", "json")
     assert code == 1
-    (found,) = json.loads(out)
-    assert [each["name"] for each in found["passes"]][:2] == ["PreRunBegin", "FeGraphFusion"]
-    assert found["first_unquantised"]["pass"] == "Fallback"
-    assert found["paths"]["relu"][-1].endswith("at FeGraphFusion")
+    (history,) = json.loads(out)
+    assert [step["name"] for step in history["passes"]][:2] == ["PreRunBegin", "FeGraphFusion"]
+    assert history["first_unquantised"]["pass"] == "Fallback"
+    assert history["paths"]["relu"][-1].endswith("at FeGraphFusion")
 
 
 def test_one_dump_alone_has_nothing_to_compare(command, tmp_path):
@@ -108,11 +108,11 @@ def test_series_of_torchair_and_fx():
         "d/dynamo_original_graph_1_rank_0_pid_7_ts_1.txt",
         "d/dynamo_optimized_graph_1_rank_0_pid_7_ts_2.txt",
     ]
-    found = group_pass_dumps([Path(name) for name in names])
-    assert [each.name for each in found["forward graph in model__0"]] == [
+    groups = group_pass_dumps([Path(name) for name in names])
+    assert [entry.name for entry in groups["forward graph in model__0"]] == [
         "graph", "graph_after_noop", "optimized_ge_graph",
     ]  # fmt: skip
-    assert [each.name for each in found["graph 1_rank_0_pid_7"]] == ["original", "optimized"]
+    assert [entry.name for entry in groups["graph 1_rank_0_pid_7"]] == ["original", "optimized"]
 
 
 def test_nodes_are_followed_from_fx_to_ge(command, tmp_path):
@@ -141,7 +141,7 @@ class <lambda>(torch.nn.Module):
     assert "    add (aten.add.Tensor) → no GE node at original_ge_graph" in out
 
 
-def test_a_pass_that_only_reads_from_elsewhere_changed_something(tmp_path, command):
+def test_pass_that_only_rewires_inputs_is_a_change(tmp_path, command):
     other = {"name": "other", "type": "Relu", "reads": ["x"]}
     passes = (
         graph(X, RELU | {"reads": ["x"]}, other, OUT),
@@ -155,7 +155,7 @@ def test_a_pass_that_only_reads_from_elsewhere_changed_something(tmp_path, comma
     assert "nothing changed" not in out
 
 
-def test_a_pass_that_only_changes_a_called_graph_changed_something(tmp_path, command):
+def test_pass_that_only_changes_a_called_graph_is_a_change(tmp_path, command):
     text = (Path(__file__).parent / "data" / "small_ge_proto.txt").read_text()
     for number, content in enumerate((text, text.replace('"Add"', '"Mul"'))):
         (tmp_path / f"ge_proto_0000000{number}_graph_1_Pass{number}.txt").write_text(content)

@@ -23,12 +23,14 @@ Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Blo
 SUMMARY = "Op Name,OP Type,Task Type,Task Duration(us)\nconv_relu,Conv2D,AI_CORE,8\n"
 
 
-def test_rows_find_their_nodes(tmp_path):
+def test_rows_are_matched_to_nodes(tmp_path):
     (tmp_path / "kernel_details.csv").write_text(KERNELS)
     dump = dumps.load(DATA / "small_ge_proto.txt")
     profile = join_profile(dump, read_profile(tmp_path / "kernel_details.csv"))
-    found = {name: (each.microseconds, each.runs, each.found_by) for name, each in profile.nodes.items()}
-    assert found == {
+    times = {
+        name: (measured.microseconds, measured.runs, measured.found_by) for name, measured in profile.nodes.items()
+    }
+    assert times == {
         "conv_relu": (21.0, 3, "name"),  # twice itself, and once under the name of a node that was fused into it
         "trans": (10.0, 2, "order"),
         "AscendQuant": (0.0, 1, "name"),
@@ -61,7 +63,7 @@ def test_a_smaller_memory_is_a_slower_one_and_wide_elements_take_twice_as_long()
     assert find_chip("Ascend910B2").vector_peak({"float16"}) == 22e12
 
 
-def test_times_and_bounds_stand_in_the_lines(command, tmp_path):
+def test_times_and_bounds_are_in_the_lines(command, tmp_path):
     (tmp_path / "k.csv").write_text(KERNELS)
     path = DATA / "small_ge_proto.txt"
     code, out, _ = command("inspect", path, "--profile", tmp_path / "k.csv", "--chip", "Ascend910B3")
@@ -85,7 +87,7 @@ def test_times_and_bounds_stand_in_the_lines(command, tmp_path):
     ],
     ids=["chip", "absent", "other"],
 )
-def test_what_is_not_known_is_refused(command, monkeypatch, options, error):
+def test_unknown_names_are_refused(command, monkeypatch, options, error):
     monkeypatch.chdir(DATA)
-    code, _, told = command("inspect", "small_ge_proto.txt", *options)
-    assert (code, told) == (2, f"graph-quant: {error}\n")
+    code, _, message = command("inspect", "small_ge_proto.txt", *options)
+    assert (code, message) == (2, f"graph-quant: {error}\n")

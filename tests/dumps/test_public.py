@@ -21,12 +21,12 @@ SAVED = 3 * 2 * (3 / 4) * (56 * 56 * 64 * 64 * 9 + 56 * 56 * 256 * 64)
 
 
 def _files() -> list[Path]:
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in FOLDERS:
         for path in sorted(folder.rglob("*")):
             if any(name in path.name for name in NAMES) and path.is_file() and looks_like_dump(path):
-                found.setdefault(hashlib.blake2b(path.read_bytes()).hexdigest(), path)
-    return list(found.values())
+                files.setdefault(hashlib.blake2b(path.read_bytes()).hexdigest(), path)
+    return list(files.values())
 
 
 pytestmark = pytest.mark.skipif(not FOLDERS, reason="GRAPH_QUANT_PUBLIC_DUMPS names no folder")
@@ -43,9 +43,9 @@ def test_read_inspected_and_written(command, path, tmp_path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_linted_without_a_false_finding(path):
     # Gone through by hand: of these files only one has findings, three notes, all true.
-    found = [(finding.rule.id, finding.node) for finding in dumps.load(path).lint()]
+    findings = [(finding.rule.id, finding.node) for finding in dumps.load(path).lint()]
     true = [("unreachable", "Gather"), ("needless-node", "Mul"), ("needless-node", "Cast_1")]
-    assert found == (true if path.name == "torchair_docs_presentation_2.py" else [])
+    assert findings == (true if path.name == "torchair_docs_presentation_2.py" else [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Dumps of every format load, and say the same."""
+"""Dumps of every format load and are equal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def listing(dump: dumps.Dump) -> list[str]:
     return [*node_lines(dump, costs), *node_lines(dump, fold=False), *summary_lines(dump, costs), to_json(dump, costs)]
 
 
-def test_every_live_dump_loads_and_txt_and_pbtxt_say_the_same(live):
+def test_txt_and_pbtxt_are_equal(live):
     for name, case in live.items():
         for stage, files in case.dumps.items():
             txt, pbtxt, py = (dumps.load(files[kind]) for kind in ("txt", "pbtxt", "py"))
@@ -36,8 +36,8 @@ def test_the_py_dump_is_the_original_graph(live):
         assert kinds[0] == kinds[1], name
         for node in py.order:
             if node.type not in ("Const", "Data"):
-                expected = [str(found) for found in txt.inference.types[node.name]]
-                assert [str(found) for found in py.inference.types[node.name]] == expected, (name, node.name)
+                expected = [str(nodes) for nodes in txt.inference.types[node.name]]
+                assert [str(nodes) for nodes in py.inference.types[node.name]] == expected, (name, node.name)
 
 
 @pytest.mark.parametrize("stem", ["upstream_group_quant_int4", "upstream_block"])

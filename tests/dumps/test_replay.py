@@ -1,4 +1,4 @@
-"""Replay gives the bits of the live call; inputs that are missing are made valid."""
+"""Replay gives the bits of the live call; missing inputs are generated."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_a_replay_has_the_bits_of_the_live_call(live, kind):
 def test_the_command_writes_what_the_live_call_returned(live, command, tmp_path):
     case = live["block"]
     save_file(live_inputs(dumps.load(case.txt), case), tmp_path / "in.safetensors")
-    given = ["--inputs", tmp_path / "in.safetensors", "--trace", "-o", tmp_path / "out.safetensors"]
-    code, out, error = command("replay", case.txt, *given)
+    inputs = ["--inputs", tmp_path / "in.safetensors", "--trace", "-o", tmp_path / "out.safetensors"]
+    code, out, error = command("replay", case.txt, *inputs)
     assert (code, error) == (0, "")
     results = load_file(tmp_path / "out.safetensors")
     assert same_bits(results["output0"], case.outputs[0])
@@ -55,13 +55,13 @@ def test_the_command_writes_what_the_live_call_returned(live, command, tmp_path)
 
 def test_the_same_seed_makes_the_same_inputs(command, tmp_path):
     dump = DATA / "upstream_group_quant_int4.txt"
-    made = []
+    results = []
     for seed, name in ((7, "a"), (7, "b"), (8, "c")):
         assert command("replay", dump, "--seed", seed, "--size", "s77=12,s75=5", "-o", tmp_path / name)[0] == 0
-        made.append(load_file(tmp_path / name)["output0"])
-    assert made[0].shape == (12, 2)
-    assert torch.equal(made[0], made[1])
-    assert not torch.equal(made[0], made[2])
+        results.append(load_file(tmp_path / name)["output0"])
+    assert results[0].shape == (12, 2)
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
 
 
 def test_both_engines_write_the_same_file(tmp_path):
@@ -77,7 +77,7 @@ def test_both_engines_write_the_same_file(tmp_path):
     assert written[0] == written[1]
 
 
-def test_sizes_are_made_up_so_that_every_graph_runs(live):
+def test_generated_sizes_make_every_graph_run(live):
     for name, case in live.items():
         results = replay(dumps.load(case.txt), {})
         assert [result.dtype for result in results.values()] == [output.dtype for output in case.outputs], name
@@ -102,7 +102,7 @@ def test_generated_groups_end_at_the_row_count():
         assert ends.min() >= 0
 
 
-def test_sizes_follow_from_the_tensors_that_are_given():
+def test_sizes_follow_from_the_inputs():
     dump = dumps.load(DATA / "upstream_group_quant_int4.txt")
     _, scale, ends = make_inputs(dump, {"arg2_1": torch.zeros(11, 24, dtype=torch.float16)}, {}, seed=0)
     assert scale.shape[1] == 24
@@ -134,8 +134,8 @@ def test_a_module_that_computes_the_graph():
         ({"arg5_1": torch.tensor([9, 5], dtype=torch.int32)}, "npu_group_quant: group_index"),
     ],
 )
-def test_wrong_inputs_are_refused(command, tmp_path, given, message):
-    save_file(given, tmp_path / "in")
+def test_wrong_inputs_are_refused(command, tmp_path, inputs, message):
+    save_file(inputs, tmp_path / "in")
     dump = DATA / "upstream_group_quant_int4.txt"
     code, _, error = command("replay", dump, "--inputs", tmp_path / "in", "-o", tmp_path / "out")
     assert code == 2
@@ -144,7 +144,7 @@ def test_wrong_inputs_are_refused(command, tmp_path, given, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_what_replay_cannot_do(command, tmp_path):
+def test_graphs_that_replay_cannot_run(command, tmp_path):
     text = (DATA / "upstream_group_quant_int4.txt").read_text()
     (tmp_path / "d").write_text(text.replace('type: "Const"', 'type: "ConstPlaceHolder"', 1))
     code, _, error = command("replay", tmp_path / "d", "-o", tmp_path / "out")
@@ -168,7 +168,7 @@ def test_what_replay_cannot_do(command, tmp_path):
 @pytest.mark.parametrize(
     ("option", "value"), [("--memory", "nan"), ("--memory", "inf"), ("--memory", "-1"), ("--seed", str(1 << 70))]
 )
-def test_numbers_that_are_none_are_refused(command, option, value):
+def test_invalid_numbers_are_refused(command, option, value):
     path = Path(__file__).parent / "data" / "upstream_group_quant_int4.txt"
     code, out, error = command("replay", path, option, value)
     assert (code, out) == (2, "")

@@ -148,7 +148,7 @@ def test_an_argument_that_nobody_takes(script: Callable[[str], str], capsys: pyt
     path = script(UNCHANGED)
     assert main(["verify", path, "--batch", "4", "--html", "page.html"]) == 2
     assert capsys.readouterr().err == (
-        "graph-quant: verify has no --batch; what the script should get stands after --: "
+        "graph-quant: verify has no option --batch; put arguments of the script after --: "
         f"graph-quant verify {path} -- --batch 4\n"
     )
     assert not Path("page.html").exists()
@@ -207,8 +207,7 @@ def test_a_machine_where_torch_npu_does_not_load(run_python: Callable[..., Any])
     if done.returncode != 2:
         pytest.skip("CANN is installed here")
     assert (
-        done.stderr
-        == "graph-quant: torch_npu and TorchAir do not load here; `graph-quant doctor` says how to mend it\n"
+        done.stderr == "graph-quant: torch_npu and TorchAir do not load here; `graph-quant doctor` says how to fix it\n"
     )
 
 
@@ -304,4 +303,4 @@ def test_what_a_script_does_to_the_process_is_put_back(
 
 def test_an_option_that_is_nearly_one(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", script(UNCHANGED), "--jsn", "report.json"]) == 2
-    assert capsys.readouterr().err.startswith("graph-quant: verify has no --jsn (--json?); what the script should get")
+    assert capsys.readouterr().err.startswith("graph-quant: verify has no option --jsn (--json?); put arguments of")

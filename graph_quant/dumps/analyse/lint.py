@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..deprecated import renamed
 from ..errors import DumpError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Rule:
     fix: str
     check: Check
     all_formats: bool = False
+    way_out = renamed("fix")
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Finding:
     node: str
     message: str
     graph: str = ""
+    place = renamed("location")
 
     @property
     def location(self) -> str:

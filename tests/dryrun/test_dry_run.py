@@ -1,4 +1,4 @@
-"""A dry run says what a model would become, and computes nothing."""
+"""Dry runs report what a model lowers to, and execute nothing."""
 
 import json
 import re
@@ -48,43 +48,43 @@ class Decoder(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def planned() -> DryRun:
+def dry_run() -> DryRun:
     torch.manual_seed(0)
     model = Decoder().half().npu().eval()
     quantize_(model, DynamicW8A8(), lambda _, name: name != "head")
     return graph_quant.plan(model, torch.randn(4, 64).half().npu(), dynamic=True)
 
 
-def test_every_operator_without_a_converter_is_named_with_its_line(planned) -> None:
-    (graph,) = planned.graphs
-    (spot,) = graph.unlowered
-    assert spot.what.startswith("aten.special_bessel_j0.default: ")
-    assert "test_plan.py" in spot.where
-    assert "bessel_j0(" in spot.where
-    assert not planned.ok
+def test_operators_without_a_converter_have_source_lines(dry_run) -> None:
+    (graph,) = dry_run.graphs
+    (finding,) = graph.unlowered
+    assert finding.what.startswith("aten.special_bessel_j0.default: ")
+    assert "test_dry_run.py" in finding.where
+    assert "bessel_j0(" in finding.where
+    assert not dry_run.ok
 
 
-def test_what_stays_in_floating_point_is_told(planned) -> None:
-    (graph,) = planned.graphs
-    assert [spot.what.partition("(")[0] for spot in graph.floats] == ["MatMulV2"]
-    assert [spot.what for spot in graph.islands] == ["QuantBatchMatmulV3 → DynamicQuant: Swish"]
+def test_floating_point_parts_are_listed(dry_run) -> None:
+    (graph,) = dry_run.graphs
+    assert [finding.what.partition("(")[0] for finding in graph.floats] == ["MatMulV2"]
+    assert [finding.what for finding in graph.islands] == ["QuantBatchMatmulV3 → DynamicQuant: Swish"]
 
 
-def test_costs_are_those_of_the_call(planned) -> None:
-    text = str(planned)
-    (graph,) = planned.graphs
+def test_costs_use_the_sizes_of_the_call(dry_run) -> None:
+    text = str(dry_run)
+    (graph,) = dry_run.graphs
     assert 4 in graph.sizes.values()
     assert " at s" in text
     assert "=4: " in text
     # 2 multiplications and additions for each weight and row, quantised and not; the rest is small
     exact = 2 * 4 * (64 * 128 + 128 * 64 + 64 * 8)
-    flops = planned.as_json()["graphs"][0]["flops"]
+    flops = dry_run.as_json()["graphs"][0]["flops"]
     assert exact <= flops <= 1.1 * exact
 
 
-def test_the_least_time_on_a_chip_is_that_of_its_peaks(planned, tmp_path: Path, capsys) -> None:
-    moved = planned.as_json()["graphs"][0]["bytes"]
-    (line,) = [line for line in planned.lines("Ascend910B3") if "µs on Ascend910B3" in line]
+def test_least_time_on_a_chip_follows_from_its_peaks(dry_run, tmp_path: Path, capsys) -> None:
+    moved = dry_run.as_json()["graphs"][0]["bytes"]
+    (line,) = [line for line in dry_run.lines("Ascend910B3") if "µs on Ascend910B3" in line]
     least = float(line.split()[2])
     # nothing is faster than its bytes; what is bound by something else takes longer
     assert least >= moved / (1.6 * 2**40) * 1e6 * 0.99 - 0.05
@@ -95,20 +95,20 @@ def test_the_least_time_on_a_chip_is_that_of_its_peaks(planned, tmp_path: Path, 
     assert "Ascend910B3" in capsys.readouterr().err
 
 
-def test_a_break_and_a_refusal_are_told_with_their_lines(tmp_path: Path, capsys) -> None:
+def test_breaks_and_refusals_have_source_lines(tmp_path: Path, capsys) -> None:
     script = tmp_path / "breaking.py"
     script.write_text(BREAKING)
     assert main(["plan", str(script), "--", "given"]) == 1
     out = capsys.readouterr().out
     assert "value ['given']" in out
-    assert "breaks the graph:" in out
+    assert "graph breaks:" in out
     assert f'{script}:7: print("value", sys.argv[1:])' in out
     assert "\n  stops: npu_dynamic_quant: input must have 2 to 8 dimensions, got 1: [4] (line 8: " in out
-    assert "not one whole graph: 1 graph break, it stops before its end" in out
+    assert "does not lower as a whole: 1 graph break, stopped before its end" in out
 
 
-def test_only_the_breaks_of_the_script_are_told(tmp_path: Path, capsys) -> None:
-    """Below an eager operator the host runs Python of its own, which is not the user's to mend."""
+def test_only_breaks_of_the_script_are_listed(tmp_path: Path, capsys) -> None:
+    """Below an eager operator the host runs Python of its own, which the user cannot change."""
     script = tmp_path / "branch.py"
     script.write_text(
         "import torch, torch_npu\n"
@@ -119,13 +119,13 @@ def test_only_the_breaks_of_the_script_are_told(tmp_path: Path, capsys) -> None:
         "torch.compile(double, backend='npu')(torch.ones(2, 3).npu())\n"
     )
     assert main(["plan", str(script)]) == 1
-    told = capsys.readouterr().out
-    assert f"a branch on the values of a tensor  # {script}:3: if x.sum() > 0:" in told
-    assert "not one whole graph: 1 graph break\n" in told
-    assert "graph_quant" not in told.replace(str(tmp_path), "")
+    out = capsys.readouterr().out
+    assert f"a branch on the values of a tensor  # {script}:3: if x.sum() > 0:" in out
+    assert "does not lower as a whole: 1 graph break\n" in out
+    assert "graph_quant" not in out.replace(str(tmp_path), "")
 
 
-def test_a_refusal_that_the_script_catches_is_told(tmp_path: Path, capsys) -> None:
+def test_caught_refusals_are_listed(tmp_path: Path, capsys) -> None:
     script = tmp_path / "catching.py"
     script.write_text(
         "import torch, torch_npu\n"
@@ -139,21 +139,21 @@ def test_a_refusal_that_the_script_catches_is_told(tmp_path: Path, capsys) -> No
         "        print('went on')\n"
     )
     assert main(["plan", str(script)]) == 1
-    told = capsys.readouterr().out
-    assert told.count("went on\n") == 2
+    out = capsys.readouterr().out
+    assert out.count("went on\n") == 2
     refused = "    npu_dynamic_quant: input must have 2 to 8 dimensions, got 1: [4]"
-    assert f"{refused}  # {script}:4: return torch_npu.npu_dynamic_quant(x)\n" in told
-    assert told.count(refused) == 1
-    assert told.endswith("not one whole graph: 1 call refused\n")
+    assert f"{refused}  # {script}:4: return torch_npu.npu_dynamic_quant(x)\n" in out
+    assert out.count(refused) == 1
+    assert out.endswith("does not lower as a whole: 1 call refused\n")
 
 
-def test_a_script_goes_on_with_zeros_of_the_right_shape(tmp_path: Path, capsys) -> None:
+def test_script_continues_with_zeros_of_the_right_shape(tmp_path: Path, capsys) -> None:
     script = tmp_path / "compiling.py"
     script.write_text(COMPILING)
     assert main(["plan", str(script)]) == 0
     out = capsys.readouterr().out
     assert "(3, 8) npu 0.0\n(4, 8) npu 0.0\n" in out
-    assert "1 graph, lowered and not run" in out
+    assert "1 graph, lowered but not executed" in out
     assert ": 1 operator becomes " in out
     assert out.endswith("everything lowers\n")
 
@@ -171,7 +171,7 @@ print(tuple(chosen(torch.randn(8, 64).half().npu(), torch.randn(64, 32).half().n
 """
 
 
-def test_sizes_that_values_decide_are_unknown_and_do_not_end_it(tmp_path: Path, capsys) -> None:
+def test_data_dependent_sizes_are_unknown(tmp_path: Path, capsys) -> None:
     script = tmp_path / "unknown.py"
     script.write_text(UNKNOWN_SIZES)
     assert main(["plan", str(script), "--chip", "Ascend910B3"]) == 0
@@ -181,14 +181,14 @@ def test_sizes_that_values_decide_are_unknown_and_do_not_end_it(tmp_path: Path, 
     assert re.search(r"cost at .*: [^,]*u\d[^,]* B moved", out)
     assert re.search(r"without \d nodes whose sizes are not known", out)
     assert main(["plan", str(script), "--chip", "Ascend910B3", "--json"]) == 0
-    told = capsys.readouterr()
-    (graph,) = json.loads(told.out)["graphs"]  # what the script prints is beside it
-    assert "(1, 32)" in told.err
+    captured = capsys.readouterr()
+    (graph,) = json.loads(captured.out)["graphs"]  # the script's own output goes to stderr
+    assert "(1, 32)" in captured.err
     assert graph["bytes"] is None
     assert graph["nodes_of_unknown_size"] > 0
 
 
-def test_the_least_time_of_a_product_by_hand(tmp_path: Path, capsys) -> None:
+def test_least_time_of_a_product_by_hand(tmp_path: Path, capsys) -> None:
     script = tmp_path / "product.py"
     script.write_text(
         "import torch\nmodel = torch.matmul\n"
@@ -201,14 +201,14 @@ def test_the_least_time_of_a_product_by_hand(tmp_path: Path, capsys) -> None:
     assert graph["microseconds"] == pytest.approx(graph["flops"] / 313e6, rel=0.01)
 
 
-def test_a_script_that_judges_its_results_ends_as_it_likes(tmp_path: Path, capsys) -> None:
+def test_script_may_exit_because_of_its_results(tmp_path: Path, capsys) -> None:
     script = tmp_path / "judging.py"
     script.write_text(COMPILING + "\nraise SystemExit(1)\n")
     assert main(["plan", str(script)]) == 0
     assert capsys.readouterr().out.endswith("everything lowers\n")
 
 
-def test_afterwards_the_same_function_computes() -> None:
+def test_function_computes_after_a_dry_run() -> None:
     def twice(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
@@ -217,7 +217,7 @@ def test_afterwards_the_same_function_computes() -> None:
     assert torch.compile(twice, backend="npu")(x).tolist() == [2, 2, 2]
 
 
-def test_json_and_mistakes(tmp_path: Path, capsys) -> None:
+def test_json_and_usage_errors(tmp_path: Path, capsys) -> None:
     script = tmp_path / "empty.py"
     script.write_text("x = 1\n")
     assert main(["plan", str(script)]) == 2
@@ -227,12 +227,12 @@ def test_json_and_mistakes(tmp_path: Path, capsys) -> None:
     assert main(["plan", str(script), "--model", "decoder"]) == 2
     assert "it defines no `decoder`" in capsys.readouterr().err
     assert main(["plan", str(script), "--nosuch"]) == 2
-    assert "plan has no --nosuch" in capsys.readouterr().err
+    assert "plan has no option --nosuch" in capsys.readouterr().err
     script.write_text("import torch\nmodel = torch.nn.ReLU()\ninputs = torch.ones(2).npu()\n")
     assert main(["plan", str(script), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["ok"]
-    assert found["graphs"][0]["nodes"]["Relu"] == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["ok"]
+    assert report["graphs"][0]["nodes"]["Relu"] == 1
 
 
 @pytest.mark.parametrize(
@@ -244,14 +244,14 @@ def test_json_and_mistakes(tmp_path: Path, capsys) -> None:
     ],
     ids=["first", "comprehension", "loop"],
 )
-def test_a_break_that_no_graph_ends_at_is_told(tmp_path: Path, capsys, body: str) -> None:
+def test_break_without_a_graph_is_listed(tmp_path: Path, capsys, body: str) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"import torch\ndef model(x): {body}\ninputs = torch.ones(2).npu()\n")
     assert main(["plan", str(script)]) == 1
-    assert "breaks the graph:\n    Call to `torch._dynamo.graph_break()`" in capsys.readouterr().out
+    assert "graph breaks:\n    Call to `torch._dynamo.graph_break()`" in capsys.readouterr().out
 
 
-def test_json_is_json_whatever_the_script_and_its_processes_print(tmp_path: Path, run_python) -> None:
+def test_output_of_the_script_does_not_mix_with_json(tmp_path: Path, run_python) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         COMPILING + 'import os\nprint("{")\nos.write(1, b"}\\n")\nos.system("echo from a child")\nos.chdir("/")\n'
@@ -265,7 +265,7 @@ def test_json_is_json_whatever_the_script_and_its_processes_print(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"def (", "it is no Python script: SyntaxError: "),
         (b"\0\xff", "it is no Python script: "),
@@ -273,10 +273,10 @@ def test_json_is_json_whatever_the_script_and_its_processes_print(tmp_path: Path
     ],
 )
 @pytest.mark.parametrize("command", ["plan", "verify"])
-def test_what_is_no_script_is_a_mistake(tmp_path: Path, capsys, command: str, content: bytes, told: str) -> None:
+def test_invalid_scripts_are_usage_errors(tmp_path: Path, capsys, command: str, content: bytes, message: str) -> None:
     script = tmp_path / "script.py"
     script.write_bytes(content)
     assert main([command, str(script)]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"graph-quant: {script}: {told}")
+    assert error.startswith(f"graph-quant: {script}: {message}")
     assert error.count("\n") == 1
