@@ -45,7 +45,7 @@ def test_a_graph_mode_that_fails_is_named(monkeypatch, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("break_it", "what", "mend"),
+    ("break_it", "what", "fix"),
     [
         (
             lambda m: m.setattr(doctor, "_TESTED", {"no_such_torch": "1"}),
@@ -72,5 +72,5 @@ def test_a_problem_comes_with_a_remedy(monkeypatch, capsys, break_it, what, fix)
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
     assert what in shown
-    assert mend in shown
+    assert fix in shown
     assert shown.endswith("\nnot usable\n")

@@ -140,7 +140,7 @@ ZERO = torch.zeros(2, 2)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "given", "result", "verdict"),
+    ("dtype", "operand", "result", "verdict"),
     [
         ("DT_INT64", LONG, -LONG, "equal bits"),
         ("DT_INT64", LONG, -LONG + torch.tensor([[0, 0], [0, 1]]), "wrong"),  # float64 cannot tell
@@ -161,12 +161,12 @@ ZERO = torch.zeros(2, 2)
         ("DT_FLOAT16", HALF, torch.full((2, 2), float("nan"), dtype=torch.float16), "wrong"),
     ],
 )
-def test_verdicts(command, tmp_path, dtype, given, result, verdict):
+def test_verdicts(command, tmp_path, dtype, operand, result, verdict):
     path, folder = tmp_path / "graph.txt", tmp_path / "data"
     path.write_text(NODE.format("x", "Data", INPUT, dtype) + NODE.format("neg", "Neg", FED, dtype) + END)
     folder.mkdir()
     stem = f"Neg.neg.1.2.{TIME}"
-    write(folder, stem, "input", 0, given, "npy")
+    write(folder, stem, "input", 0, operand, "npy")
     write(folder, stem, "output", 0, result, "npy")
     code, out, error = command("verify", path, "--data", folder)
     assert out.splitlines()[-1] == f"1 nodes: 1 {verdict}", error

@@ -106,7 +106,7 @@ READABLE = DATA / "small_ge_readable.txt"
 
 
 @pytest.mark.parametrize(
-    ("path", "before", "after", "told"),
+    ("path", "before", "after", "expected"),
     [
         pytest.param(READABLE, "[0.900000]", "[0.800000]", "value: [0.900000] -> [0.800000]", id="printed constant"),
         pytest.param(READABLE, "value: [2]", "value: [3]", "value: [2] -> [3]", id="printed size"),
@@ -128,7 +128,7 @@ def test_single_changes_are_found(command, tmp_path, path, before, after, expect
     (tmp_path / "changed").write_text(changed)
     code, out, error = command("diff", path, tmp_path / "changed")
     assert (code, error) == (1, "")
-    assert told in out, out
+    assert expected in out, out
 
 
 def _with_another_number(text: str, attribute: str) -> str:

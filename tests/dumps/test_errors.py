@@ -118,9 +118,9 @@ def test_a_huge_attribute_is_shortened(command, tmp_path):
     assert max(map(len, out.splitlines())) < 1000
 
 
-@pytest.mark.parametrize("given", ["s77", "s77=x", "=3", "s77=-1", "s77=" + "9" * 30])
-def test_invalid_sizes(command, given):
-    code, _, error = command("inspect", DATA / "upstream_group_quant_int4.txt", "--size", given)
+@pytest.mark.parametrize("size", ["s77", "s77=x", "=3", "s77=-1", "s77=" + "9" * 30])
+def test_invalid_sizes(command, size):
+    code, _, error = command("inspect", DATA / "upstream_group_quant_int4.txt", "--size", size)
     assert code == 2
     assert "--size takes SYMBOL=NUMBER" in error
 

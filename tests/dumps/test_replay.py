@@ -126,7 +126,7 @@ def test_a_module_that_computes_the_graph():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("inputs", "message"),
     [
         ({"arg9": torch.zeros(1)}, "arg9 is not an input of the dump; its inputs are arg2_1, arg4_1, arg5_1"),
         ({"arg2_1": torch.zeros(3, 16)}, "arg2_1 must be torch.float16 (3, 16), got torch.float32 (3, 16)"),
