@@ -39,7 +39,7 @@ def test_rank_without_a_report_fails() -> None:
 
 
 def test_missing_reports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "run", lambda *_, **__: 0)
+    monkeypatch.setattr(ranks, "run_ranks", lambda *_, **__: 0)
     options = argparse.Namespace(own=["verify", "--ranks", "2", "x.py"], arguments=[], ranks=2, json=None, html=None)
     options.script = "x.py"
     with pytest.raises(UsageError, match="of 2 ranks, 2 left no report"):
