@@ -15,7 +15,17 @@ from graph_quant.reference.dequantise import elements
 def anti_quant(
     x: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None = None, dst_type: Destination = FLOAT16
 ) -> torch.Tensor:
-    """int8 ``x``, or int4 packed in int32, dequantised."""
+    """Convert integers back to floats, as npu_anti_quant does: ``(x + offset) * scale``.
+
+    Args:
+        x: int8, or int32 that holds packed int4.
+        scale: One scale, or one for each element of the last dimension.
+        offset: Offsets of the same shape, or None.
+        dst_type: FLOAT16 or BFLOAT16 of ``graph_quant.destination``.
+
+    Returns:
+        A contiguous tensor of the destination's dtype.
+    """
     values = elements(x)
     if offset is not None:
         values = values + offset.float()

@@ -48,7 +48,19 @@ def dynamic_quant(
     mode: str = dynamic.PERTOKEN,
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``(y, scale)``."""
+    """Quantise with scales from the largest magnitude of the elements that share one, as npu_dynamic_quant does.
+
+    Args:
+        x: Tensor of float16 or bfloat16.
+        smooth_scales: Scales that x is multiplied by first, of the last dimension or one row per group.
+        group_index: The end of every group of rows, where ``smooth_scales`` has groups.
+        destination: What to store: INT8 or INT4 of ``graph_quant.destination``.
+        mode: "pertoken", "pertensor" or "perchannel".
+        dst_type_max: The largest quantised magnitude; 0 for that of the destination.
+
+    Returns:
+        ``(y, scale)``: the integers, and the float32 scale of every row, column or tensor by ``mode``.
+    """
     spills = group_index is not None or _spills(dynamic.shared_elements(x, mode), smooth_scales is not None)
     is_of_rows = (
         mode == dynamic.PERTOKEN and group_index is None and (smooth_scales is None or smooth_scales.dim() == 1)

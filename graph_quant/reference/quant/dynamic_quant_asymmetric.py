@@ -40,7 +40,19 @@ def dynamic_quant_asymmetric(
     mode: str = dynamic.PERTOKEN,
     dst_type_max: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """``(y, scale, offset)``."""
+    """Quantise as npu_dynamic_quant_asymmetric does: scales and offsets from the extremes of what shares them.
+
+    Args:
+        x: Tensor of float16 or bfloat16.
+        smooth_scales: Scales that x is multiplied by first, of the last dimension or one row per group.
+        group_index: The end of every group of rows, where ``smooth_scales`` has groups.
+        destination: What to store: INT8 or INT4 of ``graph_quant.destination``.
+        mode: "pertoken", "pertensor" or "perchannel".
+        dst_type_max: The largest quantised magnitude; 0 for that of the destination.
+
+    Returns:
+        ``(y, scale, offset)``: the integers, and the float32 scale and offset of every row, column or tensor.
+    """
     y, scale, offset = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)
     return y, scale, offset
 

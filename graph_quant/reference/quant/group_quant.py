@@ -21,7 +21,18 @@ def group_quant(
     offset: torch.Tensor | None = None,
     destination: Destination = INT8,
 ) -> torch.Tensor:
-    """``x`` (S, H) quantised with ``scale`` (E, H). For an empty ``x``, ``group_index`` is not read."""
+    """Quantise groups of rows, each with scales of its own, as npu_group_quant does.
+
+    Args:
+        x: Rows of shape (S, H).
+        scale: Scales of shape (E, H), one row per group.
+        group_index: The end of every group, ascending to S. It is not read where x has no elements.
+        offset: One offset for all elements, or None.
+        destination: What to store: INT8 or INT4 of ``graph_quant.destination``.
+
+    Returns:
+        The integers, contiguous; int4 packed into int32 with 1/8 of the last dimension.
+    """
     if x.numel() == 0:
         return x.new_empty(destination.stored_shape(x.shape), dtype=destination.storage)
     group_index = checked_ends("npu_group_quant", group_index, x.size(0))
@@ -40,7 +51,17 @@ def group_quant(
 def dequantise(
     y: torch.Tensor, scale: torch.Tensor, group_index: torch.Tensor, offset: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The float32 values whose quantisation ``y`` is, up to rounding and saturation."""
+    """Restore the values that ``group_quant`` stored, up to rounding and saturation.
+
+    Args:
+        y: The result of ``group_quant``.
+        scale: The scales of that call.
+        group_index: The group ends of that call.
+        offset: The offset of that call.
+
+    Returns:
+        float32 of shape (S, H).
+    """
     values = elements(y)
     if offset is not None:
         values = values - offset.float()

@@ -30,7 +30,23 @@ def quantize(
     *,
     divide: bool = False,
 ) -> torch.Tensor:
-    """``x`` quantised with parameters of one element, or of one for each position of the axis ``along``."""
+    """Quantise a tensor with given scales, as npu_quantize does.
+
+    Args:
+        x: Tensor of float32, float16 or bfloat16.
+        scales: One scale, or one for each index of the axis ``along``.
+        zero_points: Zero points of the same shape, or None.
+        along: The axis that ``scales`` belongs to.
+        destination: What to store: INT8, UINT8, INT32 or INT4 of ``graph_quant.destination``.
+        divide: Divide by the scale instead of multiplying.
+
+    Returns:
+        The integers, contiguous; int4 packed into int32 with 1/8 of the last dimension.
+
+    Example:
+        >>> quantize(torch.tensor([0.5, -1.0]), torch.tensor([2.0]), None)
+        tensor([ 1, -2], dtype=torch.int8)
+    """
     scales = along_axis(scales, x.dim(), along)
     zero_points = None if zero_points is None else along_axis(zero_points, x.dim(), along)
     if torch.compiler.is_compiling() or x.numel() == 0:
@@ -57,7 +73,19 @@ def dequantise(
     divide: bool = False,
     packed: bool | None = None,
 ) -> torch.Tensor:
-    """The float32 values whose quantisation ``y`` is; ``packed=False`` reads int32 as a qint32 result."""
+    """Restore the values that ``quantize`` stored, up to rounding and saturation.
+
+    Args:
+        y: The result of ``quantize``.
+        scales: The scales of that call.
+        zero_points: The zero points of that call.
+        axis: The axis that ``scales`` belongs to.
+        divide: Whether ``quantize`` divided by the scale.
+        packed: Whether int32 holds packed int4; None decides by the dtype, False reads a qint32 result.
+
+    Returns:
+        float32 of the shape before packing.
+    """
     values = elements(y, packed=packed)
     if zero_points is not None:
         values = values - along_axis(zero_points, y.dim(), axis).float()

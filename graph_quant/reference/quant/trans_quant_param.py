@@ -14,7 +14,16 @@ __all__ = ["dequantise", "trans_quant_param"]
 
 
 def trans_quant_param(scale: torch.Tensor, offset: torch.Tensor | None = None, mode: int = TRUNCATE) -> torch.Tensor:
-    """The parameters of ``scale`` and ``offset``; ``mode`` 0 truncates the scale, 1 rounds it."""
+    """Pack scales and offsets into the int64 that npu_quant_matmul reads.
+
+    Args:
+        scale: float32 scales.
+        offset: float32 offsets, or None.
+        mode: 0 truncates the scale to the bits that the device keeps, 1 rounds it.
+
+    Returns:
+        int64 parameters, one for each scale.
+    """
     return encode(scale, offset, mode)
 
 
