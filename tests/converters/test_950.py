@@ -1,4 +1,4 @@
-"""On Ascend 950 the kernels have the modes themselves, and calls beyond A2 and A3 are left to upstream."""
+"""On Ascend 950 the kernels support modes as attributes, and calls that A2 and A3 refuse go to upstream."""
 
 import pytest
 import torch

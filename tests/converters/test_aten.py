@@ -51,7 +51,7 @@ def test_same_as_eager(name: str, dynamic: bool) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
     expected = torch.utils._pytree.tree_leaves(function(*inputs))
-    results = torch.utils._pytree.tree_leaves(compiled(*(each.npu() for each in inputs)))
+    results = torch.utils._pytree.tree_leaves(compiled(*(tensor.npu() for tensor in inputs)))
     for one, other in zip(expected, results, strict=True):
         assert one.dtype == other.dtype
         assert torch.equal(one, other.cpu())
@@ -71,8 +71,8 @@ def test_gradients_of_sync_batch_norm() -> None:
 
     torch._dynamo.reset()
     compiled = torch.compile(gradients, backend=torchair.get_npu_backend(), fullgraph=True)
-    results = compiled(*(each.npu() for each in (grad, x, mean, rstd, weight, count)))
-    wide = [each.double().requires_grad_() for each in (x, weight, torch.zeros(3))]
+    results = compiled(*(tensor.npu() for tensor in (grad, x, mean, rstd, weight, count)))
+    wide = [tensor.double().requires_grad_() for tensor in (x, weight, torch.zeros(3))]
     torch.nn.functional.batch_norm(wide[0], None, None, *wide[1:], training=True).backward(grad.double())
     for one, result in zip(wide, results, strict=True):
         assert one.grad is not None
@@ -82,7 +82,7 @@ def test_gradients_of_sync_batch_norm() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8])
 def test_histc_of_integers(dtype: torch.dtype) -> None:
-    """The CPU has it for floats alone; the NPU counts integers too, those outside the range left out."""
+    """The CPU supports floats alone; the NPU also counts integers, and ignores those outside the range."""
     torch._dynamo.reset()
     experts = torch.tensor([3, 0, 3, 1, 7, 3, 2, 0], dtype=dtype).npu()
 

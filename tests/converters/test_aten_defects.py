@@ -1,4 +1,4 @@
-"""Defects of TorchAir's converters of ATen operators: calls whose results are others than eager mode's, or none.
+"""Defects of TorchAir's converters of ATen operators: calls whose results differ from eager mode's, or that fail.
 
 `GRAPH_QUANT_TEST_UPSTREAM=1 pytest tests/converters/test_aten_defects.py` shows each of them fail on upstream.
 """
@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from support import upstream  # noqa: F401 (puts upstream in place when asked to)
 
-LARGE = 2**24 + 1  # float32 has no number for it
+LARGE = 2**24 + 1  # not representable in float32
 Calls = dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]
 X = torch.tensor([[-2.0, -0.5, 0.25], [1.5, 3.0, -1.0]])
 COUNTS = torch.tensor([[1, 2, 3], [LARGE - 1, LARGE, 2]])
@@ -25,7 +25,7 @@ CASES: Calls = {
     "integers below a number": (lambda n: n < 2.5, (COUNTS,)),
     "integers not below a number": (lambda n: n >= 2.5, (COUNTS,)),
     "equality of integers and floats": (lambda n, x: n == x, (COUNTS, X)),
-    "the place of a large integer": (lambda n: torch.argmax(n, 1, keepdim=True), (COUNTS,)),
+    "the index of a large integer": (lambda n: torch.argmax(n, 1, keepdim=True), (COUNTS,)),
     "rows by a mask": (lambda x: x[torch.tensor([False, True], device=x.device)], (X,)),
     "a bag of rows": (
         lambda n, rows: functional.embedding_bag(n, rows, mode="sum"),
@@ -48,15 +48,15 @@ CASES: Calls = {
 FACTOR = 0.7978845608028654
 
 
-def test_a_number_of_a_module_is_a_factor_as_it_is() -> None:
-    """With open sizes Dynamo makes such numbers inputs of the graph."""
+def test_a_module_attribute_is_multiplied_without_rounding() -> None:
+    """With dynamic sizes, Dynamo makes such numbers inputs of the graph."""
     torch._dynamo.reset()
     compiled = torch.compile(lambda x: FACTOR * x, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=True)
     assert torch.equal(compiled(MANY.npu()).cpu(), FACTOR * MANY)
 
 
 def test_two_views_of_one_memory_see_each_others_writes() -> None:
-    """Where sizes are open; the strides of what is written back are then a tensor."""
+    """With dynamic sizes, where strides are a tensor."""
 
     def write(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         x.add_(1)
@@ -87,7 +87,7 @@ def test_a_graph_gives_what_eager_mode_gives(name: str) -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         compiled = torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True)
-        result = compiled(*(each.npu() for each in inputs)).cpu()
+        result = compiled(*(tensor.npu() for tensor in inputs)).cpu()
     expected = function(*inputs)
     assert result.dtype == expected.dtype
     torch.testing.assert_close(result, expected, rtol=0, atol=0, equal_nan=True)

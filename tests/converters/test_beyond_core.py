@@ -1,4 +1,4 @@
-"""What models use beyond core ATen is lowered, or refused with the way out."""
+"""Operators beyond core ATen that models use are lowered, or refused with a workaround."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,31 +20,31 @@ def compiled(function: Callable[..., Any], dynamic: bool = True) -> Callable[...
     return torch.compile(function, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
 
 
-def agree(function: Callable[..., Any], *given: torch.Tensor, dynamic: bool = True) -> None:
-    """The same bits in a graph on the device as eagerly on the CPU."""
+def agree(function: Callable[..., Any], *inputs: torch.Tensor, dynamic: bool = True) -> None:
+    """Assert that a graph on the device has the bits of eager mode on the CPU."""
     with torch._dynamo.config.patch(READING):
-        actual = compiled(function, dynamic)(*(each.npu() for each in given))
-    expected = function(*given)
-    flat = [torch.utils._pytree.tree_leaves(each) for each in (expected, actual)]
-    for place, (one, other) in enumerate(zip(*flat, strict=True)):
+        actual = compiled(function, dynamic)(*(value.npu() for value in inputs))
+    expected = function(*inputs)
+    flat = [torch.utils._pytree.tree_leaves(value) for value in (expected, actual)]
+    for index, (one, other) in enumerate(zip(*flat, strict=True)):
         assert one.dtype == other.dtype
-        assert torch.equal(one, other.cpu()), (place, one, other)
+        assert torch.equal(one, other.cpu()), (index, one, other)
 
 
-def same_bits(function: Callable[..., Any], *given: torch.Tensor) -> Callable[..., Any]:
-    """The same in a graph as in eager mode on the device, and near what the CPU computes."""
-    graph, on_device = compiled(function), [each.npu() for each in given]
+def same_bits(function: Callable[..., Any], *inputs: torch.Tensor) -> Callable[..., Any]:
+    """Assert that a graph has the bits of eager mode on the device, and is close to the CPU."""
+    graph, on_device = compiled(function), [value.npu() for value in inputs]
     with torch._dynamo.config.patch(READING):
-        results = [graph(*on_device), function(*on_device), function(*given)]
-    flat = [torch.utils._pytree.tree_leaves(each) for each in results]
-    for place, (one, other, third) in enumerate(zip(*flat, strict=True)):
+        results = [graph(*on_device), function(*on_device), function(*inputs)]
+    flat = [torch.utils._pytree.tree_leaves(value) for value in results]
+    for index, (one, other, third) in enumerate(zip(*flat, strict=True)):
         assert one.dtype == other.dtype == third.dtype
-        assert torch.equal(one.nan_to_num(7), other.nan_to_num(7)), (place, one, other)
-        torch.testing.assert_close(one.cpu(), third, equal_nan=True, rtol=1e-4, atol=1e-5, msg=str(place))
+        assert torch.equal(one.nan_to_num(7), other.nan_to_num(7)), (index, one, other)
+        torch.testing.assert_close(one.cpu(), third, equal_nan=True, rtol=1e-4, atol=1e-5, msg=str(index))
     return graph
 
 
-def test_what_sorts_and_counts() -> None:
+def test_sorting_and_counting() -> None:
     def call(x: torch.Tensor, experts: torch.Tensor, bounds: torch.Tensor) -> Any:
         return [
             torch.histc(x, 4, -1, 1),
@@ -73,7 +73,7 @@ def test_what_sorts_and_counts() -> None:
     agree(call, torch.randn(4, 5), torch.tensor([1, 7, 2, 2, 0, 7]), torch.tensor([-1.0, 0.0, 0.5, 2.0]))
 
 
-def test_sizes_that_come_when_the_graph_runs() -> None:
+def test_unbacked_sizes() -> None:
     def call(x: torch.Tensor, experts: torch.Tensor, count: torch.Tensor) -> Any:
         rows = count.item()
         torch._check(rows >= 0)
@@ -97,7 +97,7 @@ def test_sizes_that_come_when_the_graph_runs() -> None:
     agree(call, torch.randn(4, 5), torch.tensor([1, 7, 2, 2, 0, 7]), torch.tensor(3))
 
 
-def test_functions_and_places() -> None:
+def test_special_functions_and_indexing() -> None:
     def call(x: torch.Tensor, n: torch.Tensor, c: torch.Tensor) -> Any:
         positive, three = x.abs() + 0.1, torch.tensor([3, 0, 3]).to(x.device)
         return [
@@ -121,7 +121,7 @@ def test_functions_and_places() -> None:
     same_bits(call, numbers, whole, torch.complex(numbers, numbers.flip(0)))
 
 
-def test_systems_of_equations() -> None:
+def test_linear_systems() -> None:
     def call(x: torch.Tensor, b: torch.Tensor) -> Any:
         linalg = torch.linalg
         factor = linalg.cholesky(x)
@@ -138,7 +138,7 @@ def test_systems_of_equations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "message"),
     [
         (
             torch.matrix_exp,
@@ -151,17 +151,17 @@ def test_systems_of_equations() -> None:
         (lambda x: functional.interpolate(x[None], scale_factor=1.1, mode="linear"), "trunc of sizes is not lowered"),
     ],
 )
-def test_what_nothing_lowers_is_refused_in_a_line(call: Callable[..., Any], told: str) -> None:
-    with pytest.raises(Exception, match=told):
+def test_operators_without_a_lowering_are_refused_in_one_line(call: Callable[..., Any], message: str) -> None:
+    with pytest.raises(Exception, match=message):
         compiled(call)(torch.randn(4, 4).npu())
 
 
-def test_a_gradient_that_takes_more_than_a_node_gives() -> None:
+def test_a_gradient_that_needs_missing_results_is_refused() -> None:
     with pytest.raises(Exception, match=r"factors beside the result of aten._linalg_det.default.*not lowered"):
         compiled(torch.linalg.det)(torch.eye(3).npu().requires_grad_())
 
 
-def test_a_number_that_is_read_is_not_returned() -> None:
+def test_returning_a_data_dependent_number_is_refused() -> None:
     with (
         torch._dynamo.config.patch(READING),
         pytest.raises(Exception, match=r"return the tensor, and call item\(\) outside"),
@@ -192,7 +192,7 @@ def test_scan_of_known_length() -> None:
         compiled(call)(torch.randn(4, 5).npu())
 
 
-def test_a_loop_is_refused_with_the_way_out() -> None:
+def test_while_loop_is_refused_with_a_workaround() -> None:
     def call(x: torch.Tensor) -> Any:
         count = torch.zeros((), dtype=torch.int64, device=x.device)
         return while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, x * 2), (count, x))
@@ -215,9 +215,9 @@ def test_checkpoints() -> None:
     assert torch.equal(*gradients)
 
 
-def test_lists_as_optimisers_change_them() -> None:
-    def call(*given: torch.Tensor) -> Any:
-        x, y, number = list(given[:2]), list(given[2:4]), given[4]
+def test_foreach_operators() -> None:
+    def call(*tensors: torch.Tensor) -> Any:
+        x, y, number = list(tensors[:2]), list(tensors[2:4]), tensors[4]
         positive = torch._foreach_abs(x)
         return [
             torch._foreach_neg(x),
@@ -237,8 +237,8 @@ def test_lists_as_optimisers_change_them() -> None:
     agree(call, *(torch.randn(size) for size in ((3, 4), (5,)) * 2), torch.tensor(0.3))
 
 
-def test_a_product_with_a_factor_is_added_in_one_step() -> None:
-    """Dynamo multiplies before the factor does, and rounds that product; neither eager mode does."""
+def test_addcmul_with_a_value_rounds_once() -> None:
+    """Dynamo traces a product that it rounds first; eager mode rounds once."""
     x, y, z = (torch.randn(200) for _ in range(3))
     actual = compiled(lambda x, y, z: z.clone().addcmul_(x, y, value=0.1))(x.npu(), y.npu(), z.npu())
     expected = z.double() + (x * y).double() * torch.tensor(0.1).double()
@@ -246,25 +246,25 @@ def test_a_product_with_a_factor_is_added_in_one_step() -> None:
 
 
 def test_experts_of_transformers_in_float32() -> None:
-    """Whole numbers, whose sums are exact in any order; the last row is in no group."""
+    """Integers, whose sums are exact in any order; the last row is in no group."""
     import transformers.integrations.moe  # noqa: F401
 
     product = torch.ops.transformers.grouped_mm_fallback
-    given = torch.randint(-4, 5, (7, 8)).float(), torch.randint(-4, 5, (3, 8, 6)).float()
+    inputs = torch.randint(-4, 5, (7, 8)).float(), torch.randint(-4, 5, (3, 8, 6)).float()
     ends = torch.tensor([2, 2, 6], dtype=torch.int32)
     results = []
     for function, device in ((product, "cpu"), (compiled(product), "npu")):
-        rows, matrices = (each.clone().to(device).requires_grad_() for each in given)
+        rows, matrices = (tensor.clone().to(device).requires_grad_() for tensor in inputs)
         result = function(rows, matrices, ends.to(device))
         result.square().sum().backward()
-        results.append([each.detach().cpu() for each in (result, rows.grad, matrices.grad)])
+        results.append([tensor.detach().cpu() for tensor in (result, rows.grad, matrices.grad)])
     for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
     assert results[1][0][-1].count_nonzero() == 0
 
 
 def test_operators_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that nothing lowers is refused by its name; a backend takes what stands for it, though it is older."""
+    """An operator without a lowering is refused by name; a decomposition works even if the backend is older."""
     backend = torchair.get_npu_backend()
 
     @torch.library.custom_op("graph_quant_other::doubled", mutates_args=())
@@ -281,7 +281,7 @@ def test_operators_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_root_of_a_size_is_exact() -> None:
-    """float32 rounds the root of 4095 * 4095 - 1 up. Other fractions of sizes are refused: they may be one off."""
+    """float32 rounds the root of 4095 * 4095 - 1 up. Other fractions of sizes are refused: they may be off by one."""
     function = compiled(lambda x: torch.zeros(int(x.size(0) ** 0.5), device=x.device) + x[0])
     for size in (15, 16, 17, 4095**2 - 1, 4095**2):
         assert function(torch.zeros(size, dtype=torch.int8).npu()).size(0) == int(size**0.5)

@@ -157,9 +157,9 @@ def test_10_a_batch_of_none_broadcasts_to_none() -> None:
     ],
 )
 def test_10_quant_matmul_refuses(argument: str, options: dict[str, object]) -> None:
-    given = {"x1": i8(4, 32), "x2": i8(32, 16), **options}
+    arguments = {"x1": i8(4, 32), "x2": i8(32, 16), **options}
     with pytest.raises(RuntimeError, match=argument):
-        torch_npu.npu_quant_matmul(**{name: on_meta(value) for name, value in given.items()})
+        torch_npu.npu_quant_matmul(**{name: on_meta(value) for name, value in arguments.items()})
 
 
 def test_10_a_float_scale_is_packed_for_the_kernel() -> None:
@@ -210,12 +210,12 @@ def test_13_training_batch_norm_keeps_running_statistics() -> None:
     results = []
     for compiled in (False, True):
         module = torch.nn.BatchNorm2d(3).npu().train()
-        given = x.clone().npu().requires_grad_()
+        leaf = x.clone().npu().requires_grad_()
         torch._dynamo.reset()
         call = torch.compile(module, backend="npu", fullgraph=True) if compiled else module
-        y = call(given)
+        y = call(leaf)
         y.backward(grad.npu())
-        results.append([y, module.running_mean, module.running_var, given.grad, module.weight.grad, module.bias.grad])
+        results.append([y, module.running_mean, module.running_var, leaf.grad, module.weight.grad, module.bias.grad])
     for one, other in zip(*results, strict=True):
         # The gradients go through the variance and back, in float32.
         torch.testing.assert_close(other, one, rtol=1e-5, atol=1e-5)
@@ -282,7 +282,7 @@ def test_23_rotate_quant_without_dst_dtype_is_int8() -> None:
     assert node(graph, "RotateQuant").attr["y_dtype"].i == 2
 
 
-def test_24_quant_matmul_tells_the_node_its_groups() -> None:
+def test_24_quant_matmul_passes_its_group_sizes() -> None:
     def call(x1: torch.Tensor, x2: torch.Tensor, scale: torch.Tensor, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         options = {"output_dtype": torch.float16, "group_sizes": [0, 0, 256]}
         return torch_npu.npu_quant_matmul(x1, x2, scale, offset=y, pertoken_scale=x, **options)
@@ -293,8 +293,8 @@ def test_24_quant_matmul_tells_the_node_its_groups() -> None:
 
 
 def test_25_quant_scatter_in_place_keeps_the_axes_of_its_schema() -> None:
-    def call(cache: torch.Tensor, places: torch.Tensor, rows: torch.Tensor, scales: torch.Tensor) -> None:
-        torch_npu.npu_quant_scatter_(cache.view(2, 5, 32), places, rows, scales)
+    def call(cache: torch.Tensor, indices: torch.Tensor, rows: torch.Tensor, scales: torch.Tensor) -> None:
+        torch_npu.npu_quant_scatter_(cache.view(2, 5, 32), indices, rows, scales)
 
     graph = lower(call, i8(2, 160), ends(1, 3), bf16(2, 1, 32), bf16(32))
     attributes = node(graph, "QuantUpdateScatter").attr
@@ -304,36 +304,36 @@ def test_25_quant_scatter_in_place_keeps_the_axes_of_its_schema() -> None:
 def test_26_products_of_two_precisions_are_taken_in_float32() -> None:
     graph = lower(torch.mm, bf16(4, 64), f32(64, 8))
     assert inputs(node(graph, "MatMul"))[:2] == ["DT_FLOAT", "DT_FLOAT"]
-    assert [each.type for each in graph.op].count("Cast") == 2
+    assert [ge_node.type for ge_node in graph.op].count("Cast") == 2
 
 
 def test_27_group_norm_silu_takes_the_eps_of_its_schema() -> None:
     graph = lower(lambda x, w, b: torch_npu.npu_group_norm_silu(x, w, b, 2), f16(2, 4, 3), f16(4), f16(4))
     assert node(graph, "GroupNormSilu").attr["eps"].f == pytest.approx(1e-5)
-    meta = [each.to(META) for each in (f16(2, 4, 3), f32(4), f32(4))]
+    meta = [tensor.to(META) for tensor in (f16(2, 4, 3), f32(4), f32(4))]
     assert torch_npu.npu_group_norm_silu(*meta, 2)[1].dtype == torch.float16
 
 
 def test_28_scatter_pa_kv_cache_without_a_mode_is_norm() -> None:
-    def call(*given: torch.Tensor) -> object:
-        return torch_npu.npu_scatter_pa_kv_cache_functional(*given, cache_mode=None)
+    def call(*arguments: torch.Tensor) -> object:
+        return torch_npu.npu_scatter_pa_kv_cache_functional(*arguments, cache_mode=None)
 
     graph = lower(call, f16(2, 1, 16), f16(2, 1, 16), f16(3, 2, 1, 16), f16(3, 2, 1, 16), ends(1, 3))
     assert node(graph, "ScatterPaKvCache").attr["cache_mode"].s in (b"", b"Norm")  # left out, it is Norm
 
 
-def test_30_rope_quant_kvcache_tells_the_node_its_pages() -> None:
+def test_30_rope_quant_kvcache_passes_its_cache_mode() -> None:
     x, angles, cache = f16(2, 192), f16(2, 64), i8(2, 4, 1, 64)
     graph = lower(
-        lambda *given: torch_npu.npu_rope_quant_kvcache(*given, [64, 64, 64], cache_mode="page"),
+        lambda *arguments: torch_npu.npu_rope_quant_kvcache(*arguments, [64, 64, 64], cache_mode="page"),
         *(x, angles, angles, cache, cache.clone(), ends(1, 5), f32(64), f32(64)),
     )
     assert node(graph, "DequantRopeQuantKvcache").attr["cache_mode"].s == b"page"
 
 
 def test_31_quant_matmul_gelu_takes_int4_as_documented() -> None:
-    given = [each.to(META) for each in (i32(4, 4), i32(32, 2), f32(4), f32(16))]
-    assert torch_npu.npu_quant_matmul_gelu(*given).shape == (4, 16)
+    inputs = [tensor.to(META) for tensor in (i32(4, 4), i32(32, 2), f32(4), f32(16))]
+    assert torch_npu.npu_quant_matmul_gelu(*inputs).shape == (4, 16)
 
 
 def test_34_dynamic_block_quant_lowers_int8() -> None:
@@ -344,23 +344,23 @@ def test_34_dynamic_block_quant_lowers_int8() -> None:
 def test_35_results_that_are_not_wanted_have_the_shape_of_eager_calls() -> None:
     rows, vector = f16(2, 16).to(META), f16(16).to(META)
     quantised = torch_npu.npu_add_rms_norm_dynamic_quant(rows, rows, vector, output_mask=[True, False])
-    assert [tuple(each.shape) for each in quantised] == [(2, 16), (), (2, 16), (2,), ()]
+    assert [tuple(result.shape) for result in quantised] == [(2, 16), (), (2, 16), (2,), ()]
     losses = torch_npu.npu_cross_entropy_loss(rows, torch.zeros(2, dtype=torch.int64, device=META))
-    assert [tuple(each.shape) for each in losses] == [(1,), (2, 16), (0,), (0,)]
+    assert [tuple(result.shape) for result in losses] == [(1,), (2, 16), (0,), (0,)]
 
 
 def test_36_later_forms_of_fusion_attention_are_inferred() -> None:
     query, value = f16(3, 2, 16).to(META), f16(3, 2, 8).to(META)
     ends_of = {"actual_seq_qlen": [3], "actual_seq_kvlen": [3]}
     out, largest, total, *_ = torch_npu.npu_fusion_attention_v2(query, query, value, 2, "TND", **ends_of)
-    assert [tuple(each.shape) for each in (out, largest, total)] == [(3, 2, 8), (3, 2, 8), (3, 2, 8)]
+    assert [tuple(result.shape) for result in (out, largest, total)] == [(3, 2, 8), (3, 2, 8), (3, 2, 8)]
     gradients = torch.ops.npu.npu_fusion_attention_grad_v2(
         query, query, value, out, 2, "TND", softmax_max=largest, softmax_sum=total, attention_in=out, **ends_of
     )
-    assert [tuple(each.shape) for each in gradients] == [(3, 2, 16), (3, 2, 16), (3, 2, 8), (0,), (0,), (0,), (0,)]
+    assert [tuple(result.shape) for result in gradients] == [(3, 2, 16), (3, 2, 16), (3, 2, 8), (0,), (0,), (0,), (0,)]
 
 
-def test_37_quant_conv2d_tells_the_node_float16() -> None:
+def test_37_quant_conv2d_passes_float16() -> None:
     graph = lower(
         lambda x, w, s: torch_npu.npu_quant_conv2d(x, w, s, [1, 1], [0, 0], [1, 1], 1, 0, "rint", 5),
         i8(1, 2, 4, 4),

@@ -1,4 +1,4 @@
-"""A graph has the bits of eager mode on the host: whatever the strides, and where ATen's own kernels round by place."""
+"""A graph has the bits of eager mode on the host: for all strides, also where ATen's kernels round by position."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ALL: dict[str, Call] = {
     "the inverse of its half": lambda x: torch.fft.irfft2(torch.fft.rfft2(x.float()), norm="forward"),
     "numbers in a row": lambda x: torch.linspace(-1, 1, 9, dtype=x.dtype, device=x.device),
     "a row of fractions": lambda x: torch.arange(0, 3, 0.3, device=x.device),
-    "times a number, added by places": lambda x: x.float().index_add(
+    "times a number, added by index": lambda x: x.float().index_add(
         0, torch.tensor([3, 0, 3]).to(x.device), x[:3].float(), alpha=0.3
     ),
     "singular values": lambda x: torch.linalg.svdvals(x.float()),
@@ -108,7 +108,7 @@ ALL: dict[str, Call] = {
     "a padding by sizes": lambda x: functional.pad(x, (0, 40 - x.size(0), x.size(0) % 4, 1)),
     "a row of one": lambda x: x[0, 0].index_add(0, torch.zeros(1, dtype=torch.int64, device=x.device), x[0, 1]),
 }
-# Factors that are copies of others turned round, which a graph turns round by the node, and those of more dimensions.
+# Operands that are transposed copies, which a graph transposes by the node, and operands of higher rank.
 PRODUCTS: dict[str, Call] = {
     "few columns": lambda x: x @ x[:9].t().contiguous(),
     "few columns that lie as they were": lambda x: x @ x[:9].t(),
@@ -132,7 +132,7 @@ SHIFTS: dict[str, Call] = {
 
 
 def _over_strides(calls: dict[str, Call]) -> dict[str, Call]:
-    """Each of a tensor, of every other column, of its first columns and of it transposed."""
+    """Each call on a tensor, on every other column, on its first columns, and on its transpose."""
     views: dict[str, Call] = {
         "": lambda x: x,
         " of every other": lambda x: x[:, ::2],
@@ -153,7 +153,7 @@ def _differing(calls: dict[str, Call], x: torch.Tensor, dynamic: bool) -> list[s
     )
     different = []
     for name, graph in zip(calls, together(x), strict=True):
-        leaves = [torch.utils._pytree.tree_leaves(each) for each in (calls[name](x), graph)]
+        leaves = [torch.utils._pytree.tree_leaves(results) for results in (calls[name](x), graph)]
         for one, other in zip(*leaves, strict=True):
             same = one.dtype == other.dtype and one.shape == other.shape
             if not same or not torch.equal(one.nan_to_num(), other.nan_to_num()):
@@ -162,7 +162,7 @@ def _differing(calls: dict[str, Call], x: torch.Tensor, dynamic: bool) -> list[s
 
 
 @pytest.mark.parametrize(("dtype", "dynamic"), [(torch.float32, True), (torch.bfloat16, False)])
-def test_neither_strides_nor_places_decide_bits(dtype: torch.dtype, dynamic: bool) -> None:
+def test_bits_do_not_depend_on_strides_or_alignment(dtype: torch.dtype, dynamic: bool) -> None:
     torch.manual_seed(0)
     x = torch.randn(37, 20).to(dtype).npu()
     assert not _differing({**_over_strides(ONE), **ALL}, x, dynamic)
@@ -170,7 +170,7 @@ def test_neither_strides_nor_places_decide_bits(dtype: torch.dtype, dynamic: boo
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
-def test_how_factors_lie_decides_no_bits(dtype: torch.dtype, dynamic: bool) -> None:
+def test_bits_do_not_depend_on_operand_layout(dtype: torch.dtype, dynamic: bool) -> None:
     torch.manual_seed(0)
     assert not _differing(PRODUCTS, torch.randn(37, 20).to(dtype).npu(), dynamic)
 
@@ -182,13 +182,13 @@ def test_experts_with_few_rows(turn: bool) -> None:
         return torch_npu.npu_grouped_matmul([x], [matrices], group_list=ends, split_item=3, group_type=0)[0]  # type: ignore[no-any-return]
 
     torch.manual_seed(0)
-    given = torch.randn(9, 64).npu(), torch.randn(3, 40, 64).npu(), torch.tensor([1, 3, 9]).npu()
+    inputs = torch.randn(9, 64).npu(), torch.randn(3, 40, 64).npu(), torch.tensor([1, 3, 9]).npu()
     torch._dynamo.reset()
-    assert torch.equal(multiply(*given), torch.compile(multiply, fullgraph=True, backend="npu")(*given))
+    assert torch.equal(multiply(*inputs), torch.compile(multiply, fullgraph=True, backend="npu")(*inputs))
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_layer_over_turned_batches(bias: bool) -> None:
+def test_a_layer_over_transposed_batches(bias: bool) -> None:
     torch.manual_seed(0)
     layer = torch.nn.Linear(64, 40, bias=bias).npu()
     torch._dynamo.reset()
@@ -203,10 +203,10 @@ def test_gradients_of_few_labels() -> None:
     torch._dynamo.reset()
     gradients = []
     for call in (layer, torch.compile(layer, fullgraph=True, backend="npu")):
-        given = x.clone().requires_grad_()
+        leaf = x.clone().requires_grad_()
         layer.zero_grad()
-        call(given).square().sum().backward()
-        gradients.append([given.grad, *(each.grad for each in layer.parameters())])
+        call(leaf).square().sum().backward()
+        gradients.append([leaf.grad, *(parameter.grad for parameter in layer.parameters())])
     assert all(map(torch.equal, *gradients))
 
 
@@ -216,10 +216,10 @@ def test_shifts(dtype: torch.dtype) -> None:
 
 
 def test_gradients_of_a_graph() -> None:
-    def call(x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    def call(x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
         activated = functional.gelu(x, approximate="tanh") + functional.silu(x) * functional.softplus(x)
-        rows = functional.embedding(places[:, 0], x) * functional.mish(x[:, :1])
-        return activated.gather(1, places).sum() + rows.sum() + functional.dropout(x, 1.0).sum()
+        rows = functional.embedding(indices[:, 0], x) * functional.mish(x[:, :1])
+        return activated.gather(1, indices).sum() + rows.sum() + functional.dropout(x, 1.0).sum()
 
     torch._dynamo.reset()
     compiled = torch.compile(call, fullgraph=True, dynamic=True, backend="npu")
@@ -249,15 +249,15 @@ def test_convolutions_and_their_gradients(which: str, dtype: torch.dtype) -> Non
     call, size, weight_size = CONVOLUTIONS[which]
     torch.manual_seed(0)
     channels = weight_size[1] if "transposed" in which else weight_size[0]
-    given = [torch.randn(each).to(dtype).npu() for each in (size, weight_size, (channels,))]
+    inputs = [torch.randn(value).to(dtype).npu() for value in (size, weight_size, (channels,))]
     torch._dynamo.reset()
-    found = []
+    results = []
     for function in (call, torch.compile(call, fullgraph=True, backend="npu")):
-        leaves = [each.clone().requires_grad_() for each in given]
+        leaves = [value.clone().requires_grad_() for value in inputs]
         y = function(*leaves)
         (y * torch.linspace(-1, 1, y.numel()).to(y).reshape(y.shape)).sum().backward()
-        found.append([y.detach(), *(each.grad for each in leaves)])
-    assert all(map(torch.equal, *found))
+        results.append([y.detach(), *(value.grad for value in leaves)])
+    assert all(map(torch.equal, *results))
 
 
 def test_random_tensors_like_others() -> None:
@@ -274,8 +274,8 @@ def test_random_tensors_like_others() -> None:
     results = []
     for _ in range(2):
         torch.npu.manual_seed(1)
-        results.append([each.cpu() for each in compiled(weights)])
-    results.append([each.cpu() for each in compiled(weights)])
+        results.append([tensor.cpu() for tensor in compiled(weights)])
+    results.append([tensor.cpu() for tensor in compiled(weights)])
     assert all(map(torch.equal, results[0], results[1]))
     assert not any(map(torch.equal, results[0], results[2]))
     uniform, normal, moved, waits, dice, drawn, again = results[0]

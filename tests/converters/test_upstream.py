@@ -1,4 +1,4 @@
-"""The tests of defects see them: on torch_npu's own inference and converters they fail."""
+"""The tests of defects fail on torch_npu's own inference and converters."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""GE's dtypes have TorchAir's numbers, and one word each."""
+"""GE's dtypes have the numbers that TorchAir uses, and one name each."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_both_numberings_lead_to_one_torch_dtype() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int8, torch.uint64, torch.float8_e8m0fnu, torch.complex64])
-def test_a_torch_dtype_has_a_word_that_leads_back(dtype: torch.dtype) -> None:
+def test_dtype_names_round_trip(dtype: torch.dtype) -> None:
     assert from_desc(dtypes.TO_DESC[ge_dtype_name(dtype)]) == dtype

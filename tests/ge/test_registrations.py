@@ -9,7 +9,7 @@ from graph_quant.ge.registrations import registration
 from graph_quant.host.engine.ir import UNREGISTERED, registered_ir
 from torchair._ge_concrete_graph import auto_generated_ge_raw_ops as generated
 
-# TorchAir's function and the text beside it name other inputs or attributes in these, or in another order.
+# In these, TorchAir's function and the registration differ in inputs, attributes or their order.
 DIFFERENT = {
     "AttentionWorkerCombine", "BatchNormV3", "DequantRopeQuantKvcache", "DynamicQuantV2", "FlatQuant", "GatherD",
     "GeluQuant", "MoeDistributeCombineAddRmsNorm", "MoeDistributeCombineV2", "MoeFinalizeRoutingV2",
@@ -22,16 +22,20 @@ def test_they_name_the_inputs_of_torchairs_own_functions() -> None:
     """TorchAir generates a function from each registration: an independent reading of the same text."""
     compared, other = 0, []
     for name, function in vars(generated).items():
-        found = registration(name)
-        if not inspect.isfunction(function) or found is None or "REG_OP" not in (function.__doc__ or ""):
+        registered = registration(name)
+        if not inspect.isfunction(function) or registered is None or "REG_OP" not in (function.__doc__ or ""):
             continue
         parameters = inspect.signature(function).parameters.values()
-        names = [each.name.removesuffix("_changed_as_is_python_key") for each in parameters]
-        names = [each for each in names if each not in ("dependencies", "node_name") and "size_of_" not in each]
-        declared = [each.name for each in found.inputs]
+        names = [parameter.name.removesuffix("_changed_as_is_python_key") for parameter in parameters]
+        names = [
+            parameter
+            for parameter in names
+            if parameter not in ("dependencies", "node_name") and "size_of_" not in parameter
+        ]
+        declared = [parameter.name for parameter in registered.inputs]
         compared += 1
         if names[: len(declared)] != declared or sorted(names[len(declared) :]) != sorted(
-            each.name for each in found.attributes
+            parameter.name for parameter in registered.attributes
         ):
             other.append(name)
     assert compared > 1000
@@ -48,8 +52,8 @@ def test_the_form_of_torchairs_c_module() -> None:
 
 
 def test_dtypes_that_the_prototypes_leave_out() -> None:
-    """CANN registers int32 that hold int4 for the weight; a misspelled ATTR of the prototype is one all the same."""
-    found = registration("WeightQuantBatchMatmulV2")
-    assert found is not None
-    assert {each.name: each.dtypes for each in found.inputs}["weight"] == {"int4", "int8", "int32"}
-    assert {each.name: each.default for each in found.attributes}["dtype"] == "-1"
+    """CANN registers int32 with packed int4 for the weight; a misspelt ATTR of the prototype counts."""
+    registered = registration("WeightQuantBatchMatmulV2")
+    assert registered is not None
+    assert {parameter.name: parameter.dtypes for parameter in registered.inputs}["weight"] == {"int4", "int8", "int32"}
+    assert {parameter.name: parameter.default for parameter in registered.attributes}["dtype"] == "-1"

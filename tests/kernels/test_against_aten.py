@@ -19,8 +19,8 @@ from graph_quant.host.engine import import_graph
 from graph_quant.host.kernels import KERNELS
 
 from support.all_calls import GOOD, STATEMENTS
-from support.kernel_samples import TRIALS
-from support.kernel_samples.operators import OF_OPERATORS, STATED_ELSEWHERE
+from support.kernel_samples import KERNEL_SAMPLES
+from support.kernel_samples.operators import OF_OPERATORS, TESTED_SEPARATELY
 from support.single_node_graph import SingleNodeGraph
 
 TESTS = Path(__file__).parent.parent
@@ -57,12 +57,12 @@ def shares_memory(arguments: Sequence[Any], results: Sequence[torch.Tensor]) -> 
 
 def test_every_kernel_has_samples() -> None:
     """Every type has samples here or, for an operator of this package, in its table of calls."""
-    assert {*TRIALS, *OF_OPERATORS} == set(KERNELS)
-    assert not set(TRIALS) & set(OF_OPERATORS)
+    assert {*KERNEL_SAMPLES, *OF_OPERATORS} == set(KERNELS)
+    assert not set(KERNEL_SAMPLES) & set(OF_OPERATORS)
     in_tables = {call.op for call in GOOD} & {*STATEMENTS}
-    assert set(OF_OPERATORS.values()) <= {*in_tables, *STATED_ELSEWHERE}
-    assert not in_tables & {*STATED_ELSEWHERE}
-    assert all((TESTS / path).exists() for path in STATED_ELSEWHERE.values())
+    assert set(OF_OPERATORS.values()) <= {*in_tables, *TESTED_SEPARATELY}
+    assert not in_tables & {*TESTED_SEPARATELY}
+    assert all((TESTS / path).exists() for path in TESTED_SEPARATELY.values())
 
 
 def test_operators_lower_to_the_declared_node_types() -> None:
@@ -78,12 +78,12 @@ def test_operators_lower_to_the_declared_node_types() -> None:
     }
 
 
-@pytest.mark.parametrize("op_type", TRIALS)
+@pytest.mark.parametrize("op_type", KERNEL_SAMPLES)
 def test_a_kernel_agrees_with_its_reference(op_type: str) -> None:
     chance = random.Random(op_type)
     torch.manual_seed(0)
     for _ in range(CASES):
-        arguments, attributes, expected, bound = TRIALS[op_type](chance)
+        arguments, attributes, expected, bound = KERNEL_SAMPLES[op_type](chance)
         wanted = several(expected)
         try:
             results = several(KERNELS[op_type].function(*arguments, **attributes))
@@ -95,13 +95,13 @@ def test_a_kernel_agrees_with_its_reference(op_type: str) -> None:
             raise AssertionError(f"{op_type}({arguments}, {attributes})") from error
 
 
-@pytest.mark.parametrize("op_type", TRIALS)
+@pytest.mark.parametrize("op_type", KERNEL_SAMPLES)
 def test_a_graph_of_one_node_agrees_with_its_reference(op_type: str) -> None:
     """The engine reads the node, chooses its kernel by its inputs, and runs it."""
     chance = random.Random(op_type)
     torch.manual_seed(0)
     for _ in range(max(CASES // 6, 1)):
-        arguments, attributes, expected, bound = TRIALS[op_type](chance)
+        arguments, attributes, expected, bound = KERNEL_SAMPLES[op_type](chance)
         whole = [expected] if isinstance(expected, torch.Tensor | Sizes) else list(expected or ())
         try:
             single = SingleNodeGraph(KERNELS[op_type], arguments, attributes, [output is not None for output in whole])

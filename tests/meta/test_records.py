@@ -1,4 +1,4 @@
-"""Records: whose they may be, and how often they are asked."""
+"""Records: another package may define them, and their rules run once per trace."""
 
 import subprocess
 from collections.abc import Callable
@@ -79,14 +79,14 @@ def test_a_reference_asks_for_nothing_that_the_record_lacks() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_rules_are_asked_once_when_traced_and_once_when_lowered(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_run_once_in_tracing_and_once_in_lowering(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     record = meta.RECORDS["npu::npu_group_quant"]
-    asked = []
+    calls = []
     rules = record.rules
     assert rules is not None
 
     def count(*args: object) -> meta.Plan:
-        asked.append(args)
+        calls.append(args)
         return rules(*args)
 
     monkeypatch.setattr(record, "rules", count)
@@ -98,4 +98,4 @@ def test_rules_are_asked_once_when_traced_and_once_when_lowered(dynamic: bool, m
         dynamic=dynamic,
     )
     quantise(f16(6, 16).npu(), f32(2, 16).npu(), ends(2, 6).npu())
-    assert len(asked) == 2
+    assert len(calls) == 2

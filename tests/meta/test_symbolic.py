@@ -1,4 +1,4 @@
-"""Sizes that are symbols: one graph serves every number of rows, and sizes known only at run time work."""
+"""Symbolic sizes: one graph works for every number of rows, and unbacked sizes are supported."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,7 +65,7 @@ def test_fifty_row_counts_compile_once(name: str, backend: str) -> None:
     function, arguments = BY_ROWS[name]
     counter = CompileCounterWithBackend(backend)
     compiled = torch.compile(function, backend=counter, dynamic=True, fullgraph=True)
-    for rows in range(3, 53):  # from 3, for torch takes two sizes of 2 in the first call for one symbol
+    for rows in range(3, 53):  # from 3, because torch unifies two sizes of 2 in the first call
         args = arguments(rows)
         results, expected = compiled(*args), function(*args)
         if rows in (3, 52):
@@ -75,7 +75,7 @@ def test_fifty_row_counts_compile_once(name: str, backend: str) -> None:
 
 @pytest.mark.parametrize("name", BY_ROWS)
 def test_rows_are_not_guarded(name: str) -> None:
-    """A traced graph promises nothing of the rows beyond what the caller may vary."""
+    """A traced graph has no guards on the number of rows."""
     function, arguments = BY_ROWS[name]
 
     class Module(torch.nn.Module):

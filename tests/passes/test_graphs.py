@@ -1,4 +1,4 @@
-"""The passes where TorchAir makes graphs: they are on, they can be switched, and verification knows them."""
+"""The passes on TorchAir's graphs: they are on by default, can be selected, and verification names a wrong one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def quantised_product(x: torch.Tensor, weight: torch.Tensor, scale: torch.Tensor
 @pytest.fixture(scope="module")
 def int4_call() -> tuple[Any, ...]:
     x = torch.randn(2, 3, 64).to(torch.bfloat16).npu()
-    torch._dynamo.mark_static(x, 2)  # as the hidden size is, where a layer's weights give it
+    torch._dynamo.mark_static(x, 2)  # as the hidden size, which a layer's weights determine
     weight = torch_npu.npu_convert_weight_to_int4pack(torch.randint(-8, 8, (64, 32), dtype=torch.int32).npu())
     return quantised_product, x, weight, torch.rand(32).to(torch.bfloat16).npu()
 
 
 def test_int4_from_quantisation_to_product_is_never_packed(int4_call: tuple[Any, ...]) -> None:
-    before, after = (types(lower(*int4_call, dynamic=True, through=each)) for each in ("off", "on"))
+    before, after = (types(lower(*int4_call, dynamic=True, through=selection)) for selection in ("off", "on"))
     assert before.count("Bitcast") == 3
     assert after.count("Bitcast") == 1, "the weight's"
     assert after.count("QuantBatchMatmulV3") == 1
@@ -53,7 +53,7 @@ def test_verification_names_the_pass_that_changes_a_result(monkeypatch: pytest.M
     monkeypatch.setitem(casts.LOSSLESS_CASTS, "float32", ("float16", "float64"))
     report = verify(rounded, x, progress=False)
     assert not report.ok
-    assert [each.name.split()[0] for each in report.passes] == ["casts"]
+    assert [changed.name.split()[0] for changed in report.passes] == ["casts"]
     with passes.use("constants,dce"):
         assert verify(rounded, x, progress=False).ok
 

@@ -1,4 +1,4 @@
-"""Graphs put together at random: what they compute with all passes and without keeps every bit.
+"""Random graphs: all passes together keep every bit of the results.
 
 A sample runs with the other tests; ``GRAPH_QUANT_RANDOM_GRAPHS=5000 pytest tests/passes/test_random_graphs.py`` tries
 more.
@@ -21,10 +21,12 @@ BATCHES = 2
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Which NaN a cast gives, GE does not say: one is as good as another."""
+    """Equal dtype, shape and bits. Any NaN equals any other: GE does not specify the NaN of a cast."""
     if (one.dtype, one.shape) != (other.dtype, other.shape) or not torch.equal(one.isnan(), other.isnan()):
         return False
-    numbers = [torch.where(each.isnan(), 0, each).clone(memory_format=torch.contiguous_format) for each in (one, other)]
+    numbers = [
+        torch.where(tensor.isnan(), 0, tensor).clone(memory_format=torch.contiguous_format) for tensor in (one, other)
+    ]
     return bytes(numbers[0].untyped_storage()) == bytes(numbers[1].untyped_storage())
 
 
@@ -35,7 +37,7 @@ def test_passes_keep_every_bit(batch: int) -> None:
         graph = maker.graph()
         before = results(graph, *maker.inputs)
         shapes = [tuple(maker.values[name].shape) for name in graph.op[-1].input]
-        assert [tuple(each.shape) for each in before] == shapes, f"seed {seed}: the graph is not what was meant"
-        passes.run(graph, passes.NAMES, maker.given)
+        assert [tuple(tensor.shape) for tensor in before] == shapes, f"seed {seed}: the graph is not what was meant"
+        passes.run(graph, passes.NAMES, maker.input_info)
         after = results(graph, *maker.inputs)
         assert all(map(same_bits, before, after)), f"seed {seed}"

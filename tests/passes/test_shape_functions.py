@@ -1,4 +1,4 @@
-"""What passes are told of the results of each node type is what its kernel gives."""
+"""Shape functions agree with the kernels: inferred dtypes and shapes are those of the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DTYPES = (
     torch.bool,
     torch.complex64,
 )
-# Where several inputs are tried together.
+# For calls with several tensors.
 FEWER = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 UNARY = (
     "Neg", "Abs", "Cos", "Sin", "Exp", "Sqrt", "Rsqrt", "Swish", "Relu", "Sigmoid", "Tanh", "Gelu", "LogicalNot",
@@ -37,7 +37,7 @@ BINARY = (
 )  # fmt: skip
 REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin")
 PRODUCTS = ("MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-# An input is a shape, which is tried in every dtype, or a constant.
+# An input is a shape, which is tested in every dtype, or a constant.
 Fed = dict[str, tuple[int, ...] | list[Any] | int]
 MATRIX = (2, 3)
 
@@ -90,36 +90,36 @@ def _calls() -> Iterator[tuple[str, Fed, dict[str, Any]]]:
 
 
 CALLS = list(_calls())
-# Quantised results are in the tests of int4 and of products; a constant says itself what it is.
-ELSEWHERE = {"Const", "Constant", "DynamicQuant", "QuantBatchMatmulV3"}
+# Quantised results are covered by the tests of int4 and of products; constants need none.
+TESTED_SEPARATELY = {"Const", "Constant", "DynamicQuant", "QuantBatchMatmulV3"}
 
 
-def test_every_type_is_called() -> None:
-    assert {kind for kind, _, _ in CALLS} == SHAPE_FUNCTIONS.keys() - ELSEWHERE
+def test_every_shape_function_is_tested() -> None:
+    assert {kind for kind, _, _ in CALLS} == SHAPE_FUNCTIONS.keys() - TESTED_SEPARATELY
 
 
 @pytest.mark.parametrize("kind", sorted({kind for kind, _, _ in CALLS}))
-def test_what_is_told_is_so(kind: str) -> None:
+def test_inferred_metadata_matches_the_kernel(kind: str) -> None:
     computed = 0
-    for _, fed, attributes in (each for each in CALLS if each[0] == kind):
-        tensors = sum(isinstance(each, tuple) for each in fed.values())
+    for _, fed, attributes in (value for value in CALLS if value[0] == kind):
+        tensors = sum(isinstance(value, tuple) for value in fed.values())
         for dtypes in itertools.product(DTYPES if tensors < 2 else FEWER, repeat=tensors):
             computed += _agrees(kind, fed, attributes, dtypes)
     assert computed, "every call was refused"
 
 
 def _agrees(kind: str, fed: Fed, attributes: dict[str, Any], dtypes: Sequence[torch.dtype]) -> bool:
-    """Whether the kernel takes the call; then what is known of the result must be true of it."""
-    made, remaining, inputs = GraphBuilder(), iter(dtypes), list[torch.Tensor]()
+    """Whether the kernel accepts the call; if so, the inferred metadata must match the result."""
+    builder, remaining, inputs = GraphBuilder(), iter(dtypes), list[torch.Tensor]()
     names: dict[str, str] = {}
-    for name, each in fed.items():
-        if isinstance(each, tuple):
-            inputs.append(torch.ones(each).to(next(remaining)))
-            names[name] = made.data(*each, dtype=ge_dtype_name(inputs[-1].dtype))
+    for name, argument in fed.items():
+        if isinstance(argument, tuple):
+            inputs.append(torch.ones(argument).to(next(remaining)))
+            names[name] = builder.data(*argument, dtype=ge_dtype_name(inputs[-1].dtype))
         else:
-            names[name] = made.const(each)
-    result = made.op(kind, names, **attributes)
-    graph = made.output(result)
+            names[name] = builder.const(argument)
+    result = builder.op(kind, names, **attributes)
+    graph = builder.output(result)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Graphs put together at random, of nodes that passes change or must leave."""
+"""Random graphs of nodes that passes change or must keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .graph_builder import GraphBuilder
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 INTEGERS = (torch.int64, torch.int32)
 DTYPES = (*FLOATS, *INTEGERS, torch.int16, torch.int8, torch.uint8, torch.bool)
-# A NaN with a payload, zeros of both signs, an infinity, and what half precision cannot hold.
+# A NaN with a payload, zeros of both signs, an infinity, and numbers beyond half precision.
 ODD = torch.tensor([0x7FC01234, -0x80000000, 0, 0x7F800000, 0x47800080], dtype=torch.int32).view(torch.float32)
 LARGE = (-(2**63), -(2**40), -(2**31) - 1, -(2**31), -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**40, 2**63 - 1)
 LARGEST = 600
@@ -25,68 +25,68 @@ SIZES = (0, 1, 1, 2, 2, 3, 4, 8, 8)
 
 
 class Maker:
-    """A graph that grows, with what each result is: nodes are chosen so that they may stand where they stand."""
+    """Builds a random valid graph, and keeps the expected value of each result."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.numbers = torch.Generator().manual_seed(seed)
-        self.made = GraphBuilder()
+        self.builder = GraphBuilder()
         self.values: dict[str, torch.Tensor] = {}
         self.inputs: list[torch.Tensor] = []
-        # What is known of inputs from outside: a symbol stands for one size in all of them.
-        self.given: dict[str, InputInfo] = {}
+        # The metadata of inputs; a symbol is the same size in all of them.
+        self.input_info: dict[str, InputInfo] = {}
         for _ in range(self.draw.randint(1, 3)):
             self._input()
 
     def graph(self) -> Any:
-        """Some nodes, and outputs among which are inputs, constants and the same result twice."""
+        """A graph of random nodes, whose outputs may be inputs, constants, and repeated results."""
         for _ in range(self.draw.randint(4, 18)):
             self.draw.choice(MAKERS)(self)
         self._wait()
         names = list(self.values)
         outputs = [*self.draw.choices(names, k=self.draw.randint(1, 3)), *names[-3:]]
-        return self.made.output(*outputs)
+        return self.builder.output(*outputs)
 
     def _wait(self) -> None:
         """Control edges from some nodes to later ones."""
-        names = [op.name for op in self.made.graph.op if op.type not in ("Data", "Const")]
+        names = [op.name for op in self.builder.graph.op if op.type not in ("Data", "Const")]
         for _ in range(self.draw.choice((0, 0, 1, 2)) if len(names) > 1 else 0):
             before, after = sorted(self.draw.sample(range(len(names)), 2))
-            self.made.control(f"{names[before]}:0", f"{names[after]}:0")
+            self.builder.control(f"{names[before]}:0", f"{names[after]}:0")
 
     def _input(self) -> None:
         shape = [self.draw.choice(SIZES) for _ in range(self.draw.randint(0, 3))]
         value = self.filled(shape, self.draw.choice((*FLOATS, torch.float32, torch.int64, torch.int32)))
         dims = [self.draw.choice((size, -1)) for size in shape]
-        name = self.made.data(*dims, dtype=ge_dtype_name(value.dtype))
+        name = self.builder.data(*dims, dtype=ge_dtype_name(value.dtype))
         self.values[name] = value
         self.inputs.append(value)
         if self.draw.random() < 0.4:
             symbols = {size: symbol(f"s{size}") if size != 1 else symbol(f"{name} one") for size in shape}
             sizes = tuple(number(size) if dim >= 0 else symbols[size] for size, dim in zip(shape, dims, strict=True))
             positive = frozenset(f"s{size}" for size in shape if size > 1 and self.draw.random() < 0.8)
-            self.given[name[:-2]] = InputInfo(sizes, None, positive)
+            self.input_info[name[:-2]] = InputInfo(sizes, None, positive)
 
     def filled(self, shape: list[int], dtype: torch.dtype) -> torch.Tensor:
         count = math.prod(shape)
         if dtype not in FLOATS:
             large = [value for value in LARGE if dtype is torch.int64 or abs(value) < 2**31]
             return torch.tensor(self.draw.choices(large, k=count), dtype=torch.int64).to(dtype).reshape(shape)
-        places = torch.randint(0, 2 * len(ODD), (count,), generator=self.numbers)
+        choices = torch.randint(0, 2 * len(ODD), (count,), generator=self.numbers)
         ordinary = torch.randn(count, generator=self.numbers)
-        return torch.where(places < len(ODD), ODD[places % len(ODD)], ordinary).to(dtype).reshape(shape)
+        return torch.where(choices < len(ODD), ODD[choices % len(ODD)], ordinary).to(dtype).reshape(shape)
 
     def some(self, holds: Callable[[torch.Tensor], bool] = lambda _: True) -> str | None:
         fitting = [name for name, value in self.values.items() if holds(value)]
         return self.draw.choice(fitting) if fitting else None
 
     def add(self, value: torch.Tensor, kind: str, fed: dict[str, str], **attributes: Any) -> str:
-        name = self.made.op(kind, fed, **attributes)
+        name = self.builder.op(kind, fed, **attributes)
         self.values[name] = value
         return name
 
     def const(self, value: Any, dtype: torch.dtype = torch.int64) -> str:
-        name = self.made.const(value, dtype)
+        name = self.builder.const(value, dtype)
         self.values[name] = torch.as_tensor(value, dtype=dtype)
         return name
 
@@ -114,7 +114,7 @@ def compared(maker: Maker) -> None:
     if (x := maker.some(lambda value: value.dtype in (*FLOATS, *INTEGERS))) is None:
         return
     value = maker.values[x]
-    other = maker.some(lambda each: each.dtype == value.dtype and each.shape == value.shape) or x
+    other = maker.some(lambda candidate: candidate.dtype == value.dtype and candidate.shape == value.shape) or x
     less = maker.add(value.bool(), "Less", {"x1": x, "x2": other})
     flipped = maker.add(value.bool(), "LogicalNot", {"x": less})
     maker.add(value.bool(), "LogicalAnd", {"x1": less, "x2": maker.draw.choice((less, flipped))})
@@ -157,9 +157,11 @@ def reshape(maker: Maker) -> None:
                 stated[axis] = 0
         if maker.draw.random() < 0.5 and value.numel():
             stated[maker.draw.randrange(len(stated))] = -1
-        shape = maker.made.const(stated)
+        shape = maker.builder.const(stated)
     else:
-        shape = maker.made.op("Pack", {f"x{at}": sized(maker, each) for at, each in enumerate(target)}, N=len(target))
+        shape = maker.builder.op(
+            "Pack", {f"x{at}": sized(maker, size) for at, size in enumerate(target)}, N=len(target)
+        )
     maker.add(value.reshape(target), "Reshape", {"x": x, "shape": shape})
 
 
@@ -177,12 +179,12 @@ def _another_shape(maker: Maker, value: torch.Tensor) -> list[int]:
 
 
 def sized(maker: Maker, size: int) -> str:
-    """A size as a scalar: of a tensor that has it, or a constant."""
+    """A size as a scalar: read from the shape of a tensor, or a constant."""
     x = maker.some(lambda value: size in value.shape)
     if x is None or maker.draw.random() < 0.3:
-        return maker.made.const(size)
-    at = maker.made.const(list(maker.values[x].shape).index(size))
-    return maker.made.op("Gather", {"x": maker.made.op("Shape", {"x": x}, dtype="int64"), "indices": at})
+        return maker.builder.const(size)
+    at = maker.builder.const(list(maker.values[x].shape).index(size))
+    return maker.builder.op("Gather", {"x": maker.builder.op("Shape", {"x": x}, dtype="int64"), "indices": at})
 
 
 def units(maker: Maker) -> None:
@@ -203,11 +205,11 @@ def transpose(maker: Maker) -> None:
         if x is not None:
             order = maker.draw.sample(range(maker.values[x].dim()), maker.values[x].dim())
             value = maker.values[x].permute(order)
-            x = maker.add(value, "Transpose", {"x": x, "perm": maker.made.const(order)})
+            x = maker.add(value, "Transpose", {"x": x, "perm": maker.builder.const(order)})
 
 
 def product(maker: Maker) -> None:
-    """A matrix by itself, with transposes before it, that the product does, or both."""
+    """A matrix product with itself, with transposes as nodes, as attributes, or both."""
     x = maker.some(lambda value: value.dim() in (2, 3) and value.dtype in FLOATS[:3] and value.numel() <= 64)
     if x is None:
         return
@@ -216,7 +218,7 @@ def product(maker: Maker) -> None:
         ("MatMulV2", "transpose") if value.dim() == 2 and maker.draw.random() < 0.5 else ("BatchMatMul", "adj")
     )
     does = [maker.draw.random() < 0.5 for _ in range(2)]
-    # x @ x.mT, however the turns are done.
+    # x @ x.mT, with any form of transposes.
     fed = {"x1": x if not does[0] else _turned(maker, x), "x2": x if does[1] else _turned(maker, x)}
     maker.add(value @ value.mT, kind, fed, **{f"{names}_x1": does[0], f"{names}_x2": does[1]})
 
@@ -224,27 +226,27 @@ def product(maker: Maker) -> None:
 def _turned(maker: Maker, x: str) -> str:
     rank = maker.values[x].dim()
     order = [*range(rank - 2), rank - 1, rank - 2]
-    return maker.made.op("Transpose", {"x": x, "perm": maker.made.const(order)})
+    return maker.builder.op("Transpose", {"x": x, "perm": maker.builder.const(order)})
 
 
 def quantised(maker: Maker) -> None:
-    """int8 or int4 of rows, packed and unpacked, and a product of them."""
+    """Quantise rows to int8 or int4, pack and unpack them, and multiply."""
     x = maker.some(lambda value: value.dim() == 2 and value.dtype is torch.float16 and value.size(1) == 8)
     if x is None:
         return
     value, dtype = maker.values[x], maker.draw.choice(("int8", "int4"))
-    codes = maker.made.op("DynamicQuant", {"x": x}, outputs=("y", "scale"), dst_type=dtype)
+    codes = maker.builder.op("DynamicQuant", {"x": x}, outputs=("y", "scale"), dst_type=dtype)
     scales = f"{codes[:-2]}:1"
     maker.values[scales] = value[:, 0].float()
     if dtype == "int4":
-        packed = maker.made.op("Bitcast", {"x": codes}, type="int32")
+        packed = maker.builder.op("Bitcast", {"x": codes}, type="int32")
         maker.values[packed] = value[:, 0].to(torch.int32)
         for _ in range(maker.draw.randint(0, 2)):
-            shape = maker.made.const([-1, *[1] * maker.draw.randint(0, 1)])
-            packed = maker.made.op("Reshape", {"x": packed, "shape": shape})
-        again = maker.made.op("Bitcast", {"x": packed}, type="int4")
-        codes = maker.made.op("Reshape", {"x": again, "shape": maker.made.const([-1, 8])})
-    right = maker.made.op("Transpose", {"x": codes, "perm": maker.made.const([1, 0])})
+            shape = maker.builder.const([-1, *[1] * maker.draw.randint(0, 1)])
+            packed = maker.builder.op("Reshape", {"x": packed, "shape": shape})
+        again = maker.builder.op("Bitcast", {"x": packed}, type="int4")
+        codes = maker.builder.op("Reshape", {"x": again, "shape": maker.builder.const([-1, 8])})
+    right = maker.builder.op("Transpose", {"x": codes, "perm": maker.builder.const([1, 0])})
     fed = {"x1": codes, "x2": right, "scale": scales}
     rows = value.size(0)
     maker.add(torch.zeros(rows, rows, dtype=torch.bfloat16), "QuantBatchMatmulV3", fed, dtype="bfloat16")
@@ -255,7 +257,7 @@ def reduced(maker: Maker) -> None:
         return
     value, keep = maker.values[x], maker.draw.random() < 0.5
     axis = maker.draw.randrange(max(value.dim(), 1))
-    fed = {"x": x, "axes": maker.made.const([axis])}
+    fed = {"x": x, "axes": maker.builder.const([axis])}
     maker.add(value.sum(axis, keepdim=keep, dtype=value.dtype), "ReduceSum", fed, keep_dims=keep)
 
 
@@ -264,9 +266,9 @@ def joined(maker: Maker) -> None:
     if x is None:
         return
     value = maker.values[x]
-    other = maker.some(lambda each: each.shape == value.shape and each.dtype == value.dtype) or x
+    other = maker.some(lambda candidate: candidate.shape == value.shape and candidate.dtype == value.dtype) or x
     axis = maker.draw.randrange(value.dim())
-    fed = {"x0": x, "x1": other, "concat_dim": maker.made.const(axis)}
+    fed = {"x0": x, "x1": other, "concat_dim": maker.builder.const(axis)}
     maker.add(torch.cat([value, maker.values[other]], axis), "ConcatV2", fed, N=2)
 
 
@@ -274,8 +276,8 @@ def chosen(maker: Maker) -> None:
     if (x := maker.some(lambda value: value.dim() == 1 and len(value) > 0 and value.dtype in INTEGERS)) is None:
         return
     value = maker.values[x]
-    places = maker.draw.choice((maker.draw.randrange(len(value)), [maker.draw.randrange(len(value)) for _ in "ab"]))
-    maker.add(value[torch.tensor(places)], "Gather", {"x": x, "indices": maker.made.const(places)})
+    indices = maker.draw.choice((maker.draw.randrange(len(value)), [maker.draw.randrange(len(value)) for _ in "ab"]))
+    maker.add(value[torch.tensor(indices)], "Gather", {"x": x, "indices": maker.builder.const(indices)})
 
 
 def cut(maker: Maker) -> None:
@@ -285,8 +287,8 @@ def cut(maker: Maker) -> None:
     begin, end, step = maker.draw.choice((0, 1, -2)), maker.draw.choice((1, 3, -1, 2**62)), maker.draw.choice((1, 2))
     kept = list(range(value.size(axis)))[begin:end:step]
     fed = {"x": x}
-    for name, each in {"begin": begin, "end": end, "axes": axis, "strides": step}.items():
-        fed[name] = maker.made.const([each])
+    for name, argument in {"begin": begin, "end": end, "axes": axis, "strides": step}.items():
+        fed[name] = maker.builder.const([argument])
     maker.add(value.index_select(axis, torch.tensor(kept, dtype=torch.int64)), "StridedSliceV2", fed)
 
 
@@ -299,7 +301,7 @@ def shape_of(maker: Maker) -> None:
 def filled(maker: Maker) -> None:
     x, like = maker.some(lambda value: value.dim() == 0), maker.some(lambda value: value.dim() > 0)
     if x is not None and like is not None:
-        dims = maker.made.op("Shape", {"x": like}, dtype="int64")
+        dims = maker.builder.op("Shape", {"x": like}, dtype="int64")
         value = maker.values[x].expand(maker.values[like].shape)
         kind, fed = maker.draw.choice((("Fill", {"dims": dims, "value": x}), ("BroadcastTo", {"x": x, "shape": dims})))
         maker.add(value, kind, fed)
@@ -312,30 +314,30 @@ def bits(maker: Maker) -> None:
 
 
 def written(maker: Maker) -> None:
-    """A buffer, views of it, a copy, and a node that writes to one of them; what was there before is read before."""
+    """A buffer, views of it, a copy, and a node that writes to one of them after the others are read."""
     x = maker.some(lambda value: value.dtype is torch.float32 and value.dim() > 0 and value.size(0) > 0)
     if x is None:
         return
     value = maker.values[x]
-    names = [maker.made.op("Neg", {"x": x})]
+    names = [maker.builder.op("Neg", {"x": x})]
     for _ in range(maker.draw.randint(0, 2)):
         names.append(_again(maker, names[-1], value))
     kept = maker.add(value, "Abs", {"x": maker.draw.choice(names)})
     copied = maker.add(value, "Cast", {"x": maker.draw.choice(names)}, dst_type="float32")
-    update = maker.made.const(torch.full((1, *value.shape[1:]), 7.0), torch.float32)
-    index = maker.made.const([[maker.draw.randrange(value.size(0))]])
+    update = maker.builder.const(torch.full((1, *value.shape[1:]), 7.0), torch.float32)
+    index = maker.builder.const([[maker.draw.randrange(value.size(0))]])
     fed = {"var": maker.draw.choice(names), "indices": index, "updates": update}
-    result = maker.made.op("ScatterNdUpdate", fed, outputs=("var",))
+    result = maker.builder.op("ScatterNdUpdate", fed, outputs=("var",))
     if maker.draw.random() < 0.5:
-        maker.made.control(kept, result)
-        maker.made.control(copied, result)
+        maker.builder.control(kept, result)
+        maker.builder.control(copied, result)
     maker.values[result] = value
 
 
 def _again(maker: Maker, name: str, value: torch.Tensor) -> str:
     if maker.draw.random() < 0.5:
-        return maker.made.op("Identity", {"x": name})
-    return maker.made.op("Reshape", {"x": name, "shape": maker.made.const(list(value.shape))})
+        return maker.builder.op("Identity", {"x": name})
+    return maker.builder.op("Reshape", {"x": name, "shape": maker.builder.const(list(value.shape))})
 
 
 MAKERS = [

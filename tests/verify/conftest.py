@@ -1,4 +1,4 @@
-"""Faults to be found."""
+"""Fixtures that inject faults."""
 
 import dataclasses
 from collections.abc import Callable

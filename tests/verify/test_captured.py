@@ -41,6 +41,6 @@ def test_the_pass_that_changes_a_result_is_named() -> None:
     with capture() as report:
         run(post_grad_custom_pre_pass=lambda *_: None, post_grad_custom_post_pass=add_one_more)
     assert not report.ok
-    assert [each.name for each in report.passes] == ["post_grad_custom_post_pass"]
+    assert [changed.name for changed in report.passes] == ["post_grad_custom_post_pass"]
     with pytest.raises(Exception, match="the compiler's pass post_grad_custom_post_pass changes what the graph gives"):
         report.check()

@@ -1,4 +1,4 @@
-"""graph-quant verify: scripts as they stand, exit codes, and errors in one line."""
+"""graph-quant verify: unchanged scripts, exit codes, and errors in one line."""
 
 import json
 import shutil
@@ -77,12 +77,12 @@ def test_an_unchanged_script(script: Callable[[str], str], capsys: pytest.Captur
 
 @pytest.mark.usefixtures("broken_packing")
 def test_a_wrong_graph(script: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, found = script(UNCHANGED), tmp_path / "report.json"
-    assert main(["verify", "--json", str(found), path]) == 1
+    path, json_file = script(UNCHANGED), tmp_path / "report.json"
+    assert main(["verify", "--json", str(json_file), path]) == 1
     out = capsys.readouterr().out
     assert "first divergence  npu_quantize  npu.npu_quantize.default" in out
     assert f"{path}:7" in out
-    first = json.loads(found.read_text())["first_divergence"]
+    first = json.loads(json_file.read_text())["first_divergence"]
     assert first["line"] == {
         "file": path,
         "number": 7,
@@ -116,7 +116,7 @@ def test_a_model_that_a_script_defines(
         (DEFINING, ["--html", "no/such/folder/page.html"], "there is no such folder"),
     ],
 )
-def test_mistakes_are_told_in_one_line(
+def test_errors_are_reported_in_one_line(
     script: Callable[[str], str],
     capsys: pytest.CaptureFixture[str],
     text: str | None,
@@ -165,15 +165,15 @@ REFUSED = (
 
 
 def test_a_script_that_stops(script: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The rule is told, and what was compared before is reported."""
-    path, found = script(REFUSED), tmp_path / "report.json"
-    assert main(["verify", path, "--json", str(found)]) == 2
+    """The rule is named, and the graphs before it are reported."""
+    path, json_file = script(REFUSED), tmp_path / "report.json"
+    assert main(["verify", path, "--json", str(json_file)]) == 2
     captured = capsys.readouterr()
     rule = "npu_quantize: scales.size(-1) must be 1 or equal input.size(-1), got 5 and 4"
     assert captured.err.startswith(f"graph-quant: {path}: it stops: {rule} (line 14: refused = torch.compile(lambda x:")
     assert captured.err.count("\n") == 1
     assert "stopped; until then equal: 2 results in 1 graph on the host NPU, bit for bit\n" in captured.out
-    document = json.loads(found.read_text())
+    document = json.loads(json_file.read_text())
     assert (document["ok"], len(document["graphs"])) == (False, 1)
     assert rule in document["stopped"]
     assert main(["verify", path, "--traceback"]) == 2
@@ -183,12 +183,14 @@ def test_a_script_that_stops(script: Callable[[str], str], tmp_path: Path, capsy
 @pytest.mark.parametrize(
     "arguments", [["verify", "SCRIPT"], ["lint", "DUMP"], ["inspect", "DUMP"], ["diff", "DUMP", "DUMP"]], ids=str
 )
-def test_nobody_reads_on(script: Callable[[str], str], run_python: Callable[..., Any], arguments: list[str]) -> None:
-    """The exit code is the shell's for a broken pipe: no verdict."""
+def test_a_closed_pipe_is_no_difference(
+    script: Callable[[str], str], run_python: Callable[..., Any], arguments: list[str]
+) -> None:
+    """The exit code is the shell's for a broken pipe."""
     dump = Path(__file__).parents[1] / "dumps" / "data" / "upstream_group_quant_int4.txt"
-    given = [{"SCRIPT": script(UNCHANGED), "DUMP": str(dump)}.get(each, each) for each in arguments]
+    options = [{"SCRIPT": script(UNCHANGED), "DUMP": str(dump)}.get(argument, argument) for argument in arguments]
     code = "import os, sys; from graph_quant.cli import main; r, w = os.pipe(); os.close(r); os.dup2(w, 1); "
-    done = run_python(code + "sys.exit(main(sys.argv[1:]))", *given)
+    done = run_python(code + "sys.exit(main(sys.argv[1:]))", *options)
     assert (done.returncode, done.stdout, done.stderr) == (141, "", "")
 
 
@@ -212,7 +214,7 @@ def test_a_machine_where_torch_npu_does_not_load(run_python: Callable[..., Any])
 
 
 class _Page(HTMLParser):
-    """Counts what a page holds, and what it would load."""
+    """Counts the tags of a page, and the resources it would load."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -272,7 +274,7 @@ LEAVING = (
 
 
 @pytest.mark.usefixtures("broken_packing")
-def test_a_script_that_leaves_at_once_is_judged_all_the_same(
+def test_a_script_that_exits_is_still_reported(
     script: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", script(LEAVING)]) == 1
@@ -289,10 +291,10 @@ def test_a_script_of_which_nothing_can_be_compared(
     assert error.count("\n") == 1
 
 
-def test_what_a_script_does_to_the_process_is_put_back(
+def test_changes_of_the_process_by_a_script_are_undone(
     script: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It prints to nowhere and goes to another folder: the report is printed, and written where it was asked for."""
+    """The script redirects stdout and changes the folder: the report is still printed, and written to its path."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "other").mkdir()
     away = "    import os, sys\n    sys.stdout = None\n    os.chdir('other')\n"
@@ -301,6 +303,6 @@ def test_what_a_script_does_to_the_process_is_put_back(
     assert (tmp_path / "report.json").exists()
 
 
-def test_an_option_that_is_nearly_one(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_option_gets_a_suggestion(script: Callable[[str], str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", script(UNCHANGED), "--jsn", "report.json"]) == 2
     assert capsys.readouterr().err.startswith("graph-quant: verify has no option --jsn (--json?); put arguments of")

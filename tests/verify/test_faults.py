@@ -18,7 +18,7 @@ UINT8, INT8 = 4, 2
 
 
 class Inputs(NamedTuple):
-    """Every tensor is square or as long as the square is wide, so that mistakes keep their shapes."""
+    """Tensors are square or vectors of that size, so that faults do not change shapes."""
 
     x: Tensor
     group_scale: Tensor
@@ -48,10 +48,10 @@ def model(x, group_scale, group_index, scales, zero_points, weight, scale, offse
 
 @pytest.fixture
 def inputs() -> Inputs:
-    # Halves make ties and the last column leaves the range of int8.
+    # Halves are ties in rounding, and the last column exceeds the range of int8.
     x = (torch.randint(-40, 40, (SIZE, SIZE)) / 2).to(torch.float16)
     x[:, -1] = 300
-    given = Inputs(
+    tensors = Inputs(
         x,
         group_scale=torch.tensor([[0.2], [0.7], [1.5]]).expand(3, SIZE).to(torch.float16).contiguous(),
         group_index=torch.tensor([5, 11, SIZE]),
@@ -62,12 +62,12 @@ def inputs() -> Inputs:
         offset=torch.full((SIZE,), 3.0),
         bias=torch.randn(SIZE).to(torch.bfloat16),
     )
-    return Inputs(*(tensor.npu() for tensor in given))
+    return Inputs(*(tensor.npu() for tensor in tensors))
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """Replaces the kernel of a GE type, or the converter of an operator; ``code`` begins the line to be named."""
+    """Replaces the kernel of a GE type, or the converter of an operator; ``code`` is the start of the reported line."""
 
     name: str
     where: str
@@ -252,8 +252,8 @@ def test_the_table_fits_in_100_columns(inputs: Inputs, capsys: pytest.CaptureFix
     assert "\nfirst divergence  npu_quantize  npu.npu_quantize.default\n" in rest
 
 
-def test_a_fault_after_the_calls_that_are_looked_into(break_kernel) -> None:
-    """The second call goes wrong, and only the first is looked into."""
+def test_a_fault_after_the_calls_whose_nodes_are_compared(break_kernel) -> None:
+    """The second call is wrong, and only nodes of the first are compared."""
     ran = []
 
     def late(kernel, *args, **attributes):

@@ -1,4 +1,4 @@
-"""Errors and SQNR, against NumPy and against what the words mean."""
+"""Errors and SQNR against NumPy and their definitions."""
 
 import math
 
@@ -17,19 +17,19 @@ _FLOATS = st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=12)
 
 @given(_FLOATS, st.integers(0, 11), st.floats(-2, 2, width=32))
 @settings(max_examples=150, deadline=None)
-def test_numbers_are_those_of_numpy(values: list[float], place: int, change: float) -> None:
+def test_numbers_are_those_of_numpy(values: list[float], index: int, change: float) -> None:
     reference = np.array(values, dtype=np.float32)
     graph = reference.copy()
-    graph[place % len(values)] += np.float32(change)
-    found = compare(torch.from_numpy(reference), torch.from_numpy(graph))
+    graph[index % len(values)] += np.float32(change)
+    deviation = compare(torch.from_numpy(reference), torch.from_numpy(graph))
     error = np.abs(reference.astype(np.float64) - graph.astype(np.float64))
-    assert found.equal == (reference.tobytes() == graph.tobytes())
-    assert found.max_error == error.max()
-    assert found.mean_error == pytest.approx(error.mean())
-    assert found.differing == sum(a.tobytes() != b.tobytes() for a, b in zip(reference, graph, strict=True))
+    assert deviation.equal == (reference.tobytes() == graph.tobytes())
+    assert deviation.max_error == error.max()
+    assert deviation.mean_error == pytest.approx(error.mean())
+    assert deviation.differing == sum(a.tobytes() != b.tobytes() for a, b in zip(reference, graph, strict=True))
     noise, signal = np.square(error).sum(), np.square(reference.astype(np.float64)).sum()
     if noise and signal:
-        assert found.sqnr == pytest.approx(10 * np.log10(signal / noise))
+        assert deviation.sqnr == pytest.approx(10 * np.log10(signal / noise))
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def test_numbers_are_those_of_numpy(values: list[float], place: int, change: flo
         ([], [], True, 0),
     ],
 )
-def test_what_is_not_a_number(reference: list[float], graph: list[float], equal: bool, max_error: float) -> None:
-    found = compare(torch.tensor(reference), torch.tensor(graph))
-    assert (found.equal, found.max_error) == (equal, max_error)
+def test_nan(reference: list[float], graph: list[float], equal: bool, max_error: float) -> None:
+    deviation = compare(torch.tensor(reference), torch.tensor(graph))
+    assert (deviation.equal, deviation.max_error) == (equal, max_error)
 
 
 def test_uint64_of_ge_is_int64_of_torch() -> None:
@@ -62,7 +62,7 @@ def test_wrong_dtype_and_wrong_shape_are_never_equal() -> None:
     assert (turned.equal, turned.mismatch) == (False, "shape [3, 2] instead of [2, 3]")
 
 
-def test_first_difference_is_told() -> None:
+def test_first_difference_is_reported() -> None:
     x = torch.arange(12, dtype=torch.int32).reshape(3, 4)
     changed = x.clone()
     changed[1, 2] = 9
@@ -70,12 +70,12 @@ def test_first_difference_is_told() -> None:
     assert wrong(compare(x, changed)) == "2 of 12 values differ, the first at [1, 2] 6 became 9"
 
 
-def test_values_are_told_apart() -> None:
+def test_close_values_are_printed_with_enough_digits() -> None:
     near = torch.tensor([0.1]).nextafter(torch.tensor([1.0]))
     assert wrong(compare(torch.tensor([0.1]), near)).endswith("the first at [0] 0.100000001 became 0.100000009")
 
 
-def test_packing_is_told_apart_from_values() -> None:
+def test_packed_int4_is_not_confused_with_int32() -> None:
     packed = int4.pack(torch.arange(-8, 8).reshape(2, 8))
     assert compare(packed, packed.flip(0)).differing == 2
     assert compare(int4.unpack(packed), int4.unpack(packed.flip(0))).differing == 16
@@ -100,11 +100,11 @@ def test_words() -> None:
     assert result_type("bfloat16", (2, 3)) == "bf16[2,3]"
 
 
-def test_thresholds_tell_long_integers_apart() -> None:
-    found = compare(torch.tensor([2**60]), torch.tensor([2**60 + 1]))
-    assert (found.max_error, found.sqnr < 400) == (1, True)
+def test_thresholds_distinguish_large_integers() -> None:
+    deviation = compare(torch.tensor([2**60]), torch.tensor([2**60 + 1]))
+    assert (deviation.max_error, deviation.sqnr < 400) == (1, True)
 
 
-def test_the_smallest_numbers_have_a_ratio_too() -> None:
-    found = compare(torch.tensor([1e-200], dtype=torch.float64), torch.tensor([2e-200], dtype=torch.float64))
-    assert found.sqnr == pytest.approx(0)
+def test_sqnr_of_tiny_numbers() -> None:
+    deviation = compare(torch.tensor([1e-200], dtype=torch.float64), torch.tensor([2e-200], dtype=torch.float64))
+    assert deviation.sqnr == pytest.approx(0)

@@ -1,4 +1,4 @@
-"""What is compared, and what is said of it."""
+"""verify: what is compared, and how it is reported."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def inputs() -> tuple[Tensor, ...]:
 
 @pytest.fixture
 def off_by_one(break_kernel: Callable[..., None]) -> None:
-    """One code of npu_dynamic_quant is one too large."""
+    """A fault: one code of npu_dynamic_quant is too large by one."""
 
     def faulty(original: Any, *args: Any, **attributes: Any) -> tuple[Tensor, Tensor]:
         codes, scale = original(*args, **attributes)
@@ -48,7 +48,7 @@ def off_by_one(break_kernel: Callable[..., None]) -> None:
 
 
 @pytest.mark.usefixtures("off_by_one")
-def test_a_node_that_passes_on_an_error_is_not_blamed(inputs: tuple[Tensor, ...]) -> None:
+def test_a_node_that_inherits_an_error_is_not_blamed(inputs: tuple[Tensor, ...]) -> None:
     report = verify(linear, *inputs)
     assert statuses(report) == {
         "npu_dynamic_quant[0]": Status.DIFFERS,
@@ -77,7 +77,7 @@ def test_thresholds(inputs: tuple[Tensor, ...]) -> None:
 def test_intermediates_as_outputs_of_a_second_graph(
     inputs: tuple[Tensor, ...], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, dynamic: bool
 ) -> None:
-    """How they are seen where the engine does not run the graph."""
+    """The method for devices that do not run the graph node by node."""
     monkeypatch.setattr(graph_level, "runs_node_by_node", lambda _: False)
     report = verify(linear, *inputs, dynamic=dynamic)
     report.check()
@@ -117,7 +117,7 @@ def test_inputs_and_buffers_that_are_written_to(monkeypatch: pytest.MonkeyPatch,
 def test_what_the_script_gets_is_compared_and_not_only_a_second_graph(
     break_kernel: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The graph with extra outputs is right, the plain one, which runs after it, is not."""
+    """The graph with extra outputs is right, the original graph is not."""
     monkeypatch.setattr(graph_level, "runs_node_by_node", lambda _: False)
     ran = []
 
@@ -168,7 +168,7 @@ def enlarge(image: Tensor) -> Tensor:
 
 @pytest.fixture
 def rounding_otherwise() -> Iterator[None]:
-    """Lets the device enlarge images as the CPU does, which no graph does."""
+    """Lets the device interpolate as the CPU does, unlike its decomposition in a graph."""
 
     def enlarged(image: Tensor, *args: Any) -> Tensor:
         return torch.ops.aten.upsample_bilinear2d(image.cpu(), *args).npu()
@@ -254,9 +254,9 @@ def test_random_numbers_are_not_compared() -> None:
 
     report = verify(noisy, torch.ones(64).npu())
     assert report.ok
-    found = statuses(report)
-    assert found.pop("rand") is Status.RANDOM
-    assert set(found.values()) == {Status.EQUAL}
+    by_node = statuses(report)
+    assert by_node.pop("rand") is Status.RANDOM
+    assert set(by_node.values()) == {Status.EQUAL}
     assert report.outputs[0].status is Status.RANDOM
     assert [output.status for output in report.graphs[0].outputs] == [Status.EQUAL], "with the graph's own numbers"
     assert report.verdict().endswith("; 2 could not be compared")
@@ -269,10 +269,10 @@ def test_an_operator_that_the_reference_lacks() -> None:
     grad, index = torch.randn(3, 2).npu(), torch.tensor([[0, 3], [1, 1], [7, 2]]).npu()
     with capture() as report:
         result = torch.compile(spread, backend=torchair.get_npu_backend())(grad, index)
-    found = statuses(report)
+    by_node = statuses(report)
     assert report.ok
-    assert found["npu_gather_backward"] is Status.UNKNOWN
-    assert found["mul"] is Status.EQUAL
+    assert by_node["npu_gather_backward"] is Status.UNKNOWN
+    assert by_node["mul"] is Status.EQUAL
     assert torch.equal(result.cpu(), torch.zeros(3, 8).scatter_add(1, index.cpu(), grad.cpu()) * 2)
 
 
@@ -337,11 +337,11 @@ def test_saturation_counts_both_bounds() -> None:
 
     x = torch.tensor([[-99, -8, -7, 0, 6, 7, 8, 99]] * 2, dtype=torch.float32).npu()
     report = verify(saturating, x, torch.ones(1).npu())
-    found = report.nodes[0].distribution
-    assert found is not None
-    assert found.destination.name == "int4"
-    assert found.saturation == (10 / 16, 10 / 16)
-    assert found.graph == (4, 2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 2, 6)
+    distribution = report.nodes[0].distribution
+    assert distribution is not None
+    assert distribution.destination.name == "int4"
+    assert distribution.saturation == (10 / 16, 10 / 16)
+    assert distribution.graph == (4, 2, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 2, 6)
 
 
 def test_memory_that_nothing_was_written_to_is_not_compared() -> None:
@@ -351,13 +351,13 @@ def test_memory_that_nothing_was_written_to_is_not_compared() -> None:
         rows[1] = x + 1
         return rows
 
-    torch.full((2, 3), 7.0).npu()  # leaves what an empty tensor may hold
+    torch.full((2, 3), 7.0).npu()  # leaves values in memory that an empty tensor may get
     report = verify(function, torch.ones(3).npu(), progress=False)
     report.check()
 
 
 def _wrong_from(first: int) -> Callable[..., Any]:
-    """A replacement of a kernel that is off by one in one element, from its ``first`` call on."""
+    """A kernel that is off by one in one element, starting with its ``first`` call."""
     calls = iter(range(1, 1000))
 
     def replacement(kernel: Callable[..., Tensor], *args: Any, **attributes: Any) -> Tensor:
@@ -415,7 +415,7 @@ class _Kept:
 
 
 @pytest.mark.parametrize(
-    ("made", "named"),
+    ("make", "named"),
     [
         (lambda y, compiled: (y, 1 if compiled else 2), "output[1]"),
         (lambda y, compiled: (y, "compiled" if compiled else "eager"), "output[1]"),
@@ -425,10 +425,10 @@ class _Kept:
         (lambda y, compiled: (y, 3) if compiled else (y,), "output[1]"),
     ],
 )
-def test_what_is_no_tensor_is_compared(made: Callable[[Tensor, bool], Any], named: str) -> None:
+def test_results_other_than_tensors_are_compared(make: Callable[[Tensor, bool], Any], named: str) -> None:
     def function(x: Tensor) -> Any:
         y = torch.relu(x)
-        return made(y, torch.compiler.is_compiling())
+        return make(y, torch.compiler.is_compiling())
 
     report = verify(function, torch.ones(3).npu())
     assert [output.name for output in report.outputs if output.status is Status.DIFFERS] == [named]

@@ -1,6 +1,6 @@
-"""Trials of the engine's kernels: for each GE type generated arguments, and what something else says of them.
+"""Sample calls of the engine's kernels: for each GE type, generated arguments and expected results.
 
-What is expected comes from an ATen operator or from NumPy, never from the kernel. `TRIALS` holds a function for
+Expected results come from ATen or NumPy, never from the kernel. `KERNEL_SAMPLES` holds a function for
 each type.
 """
 
@@ -22,6 +22,6 @@ from support.kernel_samples import (  # noqa: F401
     systems,
     volumes,
 )
-from support.kernel_samples.base import TRIALS, Case
+from support.kernel_samples.base import KERNEL_SAMPLES, Case
 
-__all__ = ["TRIALS", "Case"]
+__all__ = ["KERNEL_SAMPLES", "Case"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.kernel_samples.base import FLOATS, NUMBERS, Case, axis_of, gradient, plain, shape, tensor, trial
+from support.kernel_samples.base import FLOATS, NUMBERS, Case, axis_of, gradient, kernel_sample, plain, shape, tensor
 
 aten, functional = torch.ops.aten, torch.nn.functional
 
@@ -29,16 +29,16 @@ def _gradient(
 ) -> None:
     """A gradient's kernel gets dy and x, or dy and the result of the call on x, in this order."""
 
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         full, dtype = shape(chance), chance.choice(kinds)
         x, dy = (tensor(chance, full, dtype) for _ in range(2))
         if bound:
             x, dy = plain(x.shape, x.dtype), plain(x.shape, x.dtype)
         attributes = {name: choose(chance) for name, choose in settings.items()}
-        expected = gradient(lambda given: call(given, **attributes), 0, dy, x)
-        given = {"dy": dy, "x": x if result == "x" else call(x, **attributes)}
-        return Case([given[name] for name in order.split()], attributes, expected, bound)
+        expected = gradient(lambda inputs: call(inputs, **attributes), 0, dy, x)
+        inputs = {"dy": dy, "x": x if result == "x" else call(x, **attributes)}
+        return Case([inputs[name] for name in order.split()], attributes, expected, bound)
 
 
 _gradient("ReluGrad", torch.relu)
@@ -54,12 +54,12 @@ _gradient("SwishGrad", lambda x, scale: x * torch.sigmoid(scale * x), bound=8, s
 _gradient("HardSigmoidGrad", functional.hardsigmoid, bound=1, kinds=FLOATS[:3])
 
 
-@trial("HardtanhGrad")
+@kernel_sample("HardtanhGrad")
 def hardtanh_grad(chance: random.Random) -> Case:
     """No NaN: ATen passes its gradient in short rows and stops it in long ones."""
     x, dy = _floats(chance, 2)
     x, most = torch.where(x.isnan(), torch.ones_like(x), x), chance.choice((1.0, 2.0))
-    expected = gradient(lambda given: functional.hardtanh(given, -1.0, most), 0, dy, x)
+    expected = gradient(lambda a: functional.hardtanh(a, -1.0, most), 0, dy, x)
     return Case([x, dy], {"max_val": most}, expected)
 
 
@@ -78,14 +78,14 @@ def _elu_settings(chance: random.Random) -> dict[str, float]:
     return {name: chance.choice((1.0, 1.5)) for name in ("alpha", "scale", "input_scale")}
 
 
-@trial("Elu")
+@kernel_sample("Elu")
 def elu(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     settings = _elu_settings(chance)
     return Case([x], settings, _elu(x, **settings))
 
 
-@trial("EluGradV2")
+@kernel_sample("EluGradV2")
 def elu_grad(chance: random.Random) -> Case:
     x, dy = _floats(chance, 2)
     settings = _elu_settings(chance)
@@ -97,14 +97,14 @@ def elu_grad(chance: random.Random) -> Case:
     return Case([dy, _elu(x, **settings)], {**settings, "is_result": True}, expected)
 
 
-@trial("GeluV2")
+@kernel_sample("GeluV2")
 def gelu(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     approximate = chance.choice(("none", "tanh"))
     return Case([x], {"approximate": approximate}, functional.gelu(x, approximate=approximate))
 
 
-@trial("Swish")
+@kernel_sample("Swish")
 def swish(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     if chance.random() < 0.5:
@@ -113,42 +113,42 @@ def swish(chance: random.Random) -> Case:
     return Case([x], {"scale": 2.0}, (x.double() * torch.sigmoid(2 * x.double())).float(), bound=4)
 
 
-@trial("HardSigmoid")
+@kernel_sample("HardSigmoid")
 def hard_sigmoid(chance: random.Random) -> Case:
     x = plain(shape(chance), chance.choice(FLOATS[:3])) * 3
     return Case([x], {}, functional.hardsigmoid(x.double()).to(x.dtype), bound=1)
 
 
-@trial("LeakyRelu")
+@kernel_sample("LeakyRelu")
 def leaky_relu(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     slope = chance.choice((0.0, 0.125))
     return Case([x], {"negative_slope": slope}, functional.leaky_relu(x, slope))
 
 
-@trial("PRelu")
+@kernel_sample("PRelu")
 def prelu(chance: random.Random) -> Case:
     (x,) = _floats(chance, least=2)
     weight = plain([chance.choice((1, x.size(1)))], x.dtype)
     return Case([x, weight], {}, functional.prelu(x, weight))
 
 
-@trial("ThresholdV2")
+@kernel_sample("ThresholdV2")
 def threshold(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance), chance.choice(NUMBERS))
     value = chance.choice((0, 3))
-    given = [x, torch.tensor(1, dtype=x.dtype), *([torch.tensor(value, dtype=x.dtype)] if value else [])]
-    return Case(given, {}, functional.threshold(x, 1, value))
+    inputs = [x, torch.tensor(1, dtype=x.dtype), *([torch.tensor(value, dtype=x.dtype)] if value else [])]
+    return Case(inputs, {}, functional.threshold(x, 1, value))
 
 
-@trial("SoftplusV2")
+@kernel_sample("SoftplusV2")
 def softplus(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     beta, limit = chance.choice((1.0, 2.0)), chance.choice((20.0, 1.0))
     return Case([x], {"beta": beta, "threshold": limit}, functional.softplus(x, beta, limit))
 
 
-@trial("GLU")
+@kernel_sample("GLU")
 def glu(chance: random.Random) -> Case:
     (x,) = _floats(chance, least=1)
     axis = axis_of(chance, x.dim())
@@ -156,16 +156,16 @@ def glu(chance: random.Random) -> Case:
     return Case([x], {"dim": axis}, functional.glu(x, axis))
 
 
-@trial("GLUGrad")
+@kernel_sample("GLUGrad")
 def glu_grad(chance: random.Random) -> Case:
     dy, half = _floats(chance, 2, least=1)
     axis = axis_of(chance, dy.dim())
     x = torch.cat([half, half], axis)
-    return Case([dy, x], {"dim": axis}, gradient(lambda given: functional.glu(given, axis), 0, dy, x))
+    return Case([dy, x], {"dim": axis}, gradient(lambda a: functional.glu(a, axis), 0, dy, x))
 
 
 def _along(op_type: str, call: Callable[..., Any]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         (x,) = _floats(chance)
         axis = axis_of(chance, x.dim())
@@ -173,13 +173,13 @@ def _along(op_type: str, call: Callable[..., Any]) -> None:
 
 
 def _along_gradient(op_type: str, call: Callable[..., Any], order: str, name: str) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         x, dy = _floats(chance, 2)
         axis = axis_of(chance, x.dim())
-        given = {"y": call(x, axis), "dy": dy}
+        inputs = {"y": call(x, axis), "dy": dy}
         expected = gradient(lambda value: call(value, axis), 0, dy, x)
-        return Case([given[each] for each in order.split()], {name: [axis]}, expected)
+        return Case([inputs[argument] for argument in order.split()], {name: [axis]}, expected)
 
 
 _along("SoftmaxV2", torch.softmax)
@@ -188,7 +188,7 @@ _along_gradient("SoftmaxGrad", torch.softmax, "y dy", "axes")
 _along_gradient("LogSoftmaxGrad", torch.log_softmax, "dy y", "axis")
 
 
-@trial("MseLoss")
+@kernel_sample("MseLoss")
 def mse_loss(chance: random.Random) -> Case:
     predict, label = _floats(chance, 2)
     reduction = chance.choice(("none", "mean", "sum"))
@@ -196,7 +196,7 @@ def mse_loss(chance: random.Random) -> Case:
     return Case([predict, label], {"reduction": reduction}, expected)
 
 
-@trial("MseLossGrad")
+@kernel_sample("MseLossGrad")
 def mse_loss_grad(chance: random.Random) -> Case:
     predict, label = _floats(chance, 2)
     reduction = chance.choice(("none", "mean", "sum"))
@@ -213,7 +213,7 @@ def _nll(chance: random.Random) -> tuple[torch.Tensor, torch.Tensor, torch.Tenso
     return x, target, weight, chance.choice(("none", "mean", "sum")), chance.choice((-100, 0))
 
 
-@trial("NLLLoss")
+@kernel_sample("NLLLoss")
 def nll_loss(chance: random.Random) -> Case:
     x, target, weight, reduction, ignored = _nll(chance)
     loss = functional.nll_loss(x, target.long(), weight, ignore_index=ignored, reduction=reduction)
@@ -222,12 +222,12 @@ def nll_loss(chance: random.Random) -> Case:
     return Case([x, target, weight], {"reduction": reduction, "ignore_index": ignored}, (loss, total), bound=4)
 
 
-@trial("NLLLossGrad")
+@kernel_sample("NLLLossGrad")
 def nll_loss_grad(chance: random.Random) -> Case:
     x, target, weight, reduction, ignored = _nll(chance)
 
-    def call(given: torch.Tensor) -> torch.Tensor:
-        return functional.nll_loss(given, target.long(), weight, ignore_index=ignored, reduction=reduction)
+    def call(log_probabilities: torch.Tensor) -> torch.Tensor:
+        return functional.nll_loss(log_probabilities, target.long(), weight, ignore_index=ignored, reduction=reduction)
 
     dy = plain([x.size(0)] if reduction == "none" else (), x.dtype)
     counted = (torch.ones(x.size(1), dtype=x.dtype) if weight is None else weight)[target.long()]
@@ -236,19 +236,19 @@ def nll_loss_grad(chance: random.Random) -> Case:
     return Case([x, dy, target, weight, total], attributes, gradient(call, 0, dy, x), bound=4)
 
 
-@trial("Mish")
+@kernel_sample("Mish")
 def mish(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     return Case([x], {}, functional.mish(x))
 
 
-@trial("LogSigmoid")
+@kernel_sample("LogSigmoid")
 def log_sigmoid(chance: random.Random) -> Case:
     (x,) = _floats(chance)
     return Case([x], {}, functional.logsigmoid(x))
 
 
-@trial("LogSigmoidGrad")
+@kernel_sample("LogSigmoidGrad")
 def log_sigmoid_grad(chance: random.Random) -> Case:
     x, dy = _floats(chance, 2)
     return Case([dy, x], {}, gradient(functional.logsigmoid, 0, dy, x))

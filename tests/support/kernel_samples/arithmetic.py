@@ -1,4 +1,4 @@
-"""Arithmetic with rules of its own: division, shifts, casts, choices, complex numbers and sums of several terms."""
+"""Arithmetic with special rules: division, shifts, casts, selects, complex numbers and sums of several terms."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from support.kernel_samples.base import (
     INTEGERS,
     NUMBERS,
     Case,
+    kernel_sample,
     once,
     pair,
     plain,
     shape,
     tensor,
-    trial,
 )
 
 aten = torch.ops.aten
 
 
 def _extremes(chance: random.Random, dtype: torch.dtype) -> list[torch.Tensor]:
-    """Broadcasting integers with the smallest one and -1 among them, and no zero to divide by."""
+    """Integers that broadcast, with the minimum and -1 among them, and nonzero divisors."""
     x1, x2 = pair(chance, dtype)
     x2[x2 == 0] = 3
     if dtype.is_signed and x1.numel() and x2.numel():
@@ -37,7 +37,7 @@ def _extremes(chance: random.Random, dtype: torch.dtype) -> list[torch.Tensor]:
 
 
 def _in_numpy(divide: Callable[..., Any]) -> Callable[..., torch.Tensor]:
-    """A division of NumPy's, which wraps around where the smallest integer is divided by -1."""
+    """NumPy's division, which wraps around for the minimum divided by -1."""
 
     def run(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:
         with np.errstate(all="ignore"):
@@ -57,7 +57,7 @@ def _truncated(x1: Any, x2: Any) -> Any:
 
 
 def _divides(op_type: str, of_floats: Callable[..., Any], of_integers: Callable[..., Any]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         dtype = chance.choice(NUMBERS)
         x1, x2 = pair(chance, dtype) if dtype.is_floating_point else _extremes(chance, dtype)
@@ -73,7 +73,7 @@ _divides("FloorMod", torch.remainder, np.mod)
 _divides("Mod", torch.fmod, np.fmod)
 
 
-@trial("DivNoNan")
+@kernel_sample("DivNoNan")
 def divide_no_nan(chance: random.Random) -> Case:
     dtype = chance.choice(FLOATS)
     x1, x2 = pair(chance, dtype)
@@ -82,7 +82,7 @@ def divide_no_nan(chance: random.Random) -> Case:
     return Case([x1, x2], {}, expected)
 
 
-@trial("LeftShift")
+@kernel_sample("LeftShift")
 def left_shift(chance: random.Random) -> Case:
     dtype = chance.choice(INTEGERS)
     x, y = pair(chance, dtype)
@@ -90,7 +90,7 @@ def left_shift(chance: random.Random) -> Case:
     return Case([x, y], {}, torch.from_numpy(np.asarray(np.left_shift(x.numpy(), y.numpy()))))
 
 
-@trial("RightShift")
+@kernel_sample("RightShift")
 def right_shift(chance: random.Random) -> Case:
     dtype = chance.choice(INTEGERS)
     x, y = pair(chance, dtype)
@@ -98,11 +98,11 @@ def right_shift(chance: random.Random) -> Case:
     return Case([x, y], {}, torch.from_numpy(np.asarray(np.right_shift(x.numpy(), y.numpy()))))
 
 
-@trial("Cast")
+@kernel_sample("Cast")
 def cast(chance: random.Random) -> Case:
     x, wanted = tensor(chance, shape(chance), chance.choice(ALL)), chance.choice(list(GE_NUMBERS))
     if x.dtype.is_floating_point and not (wanted.is_floating_point or wanted.is_complex or wanted == torch.bool):
-        # C leaves open what becomes of floats that no integer stands for.
+        # In C, casting a float that is out of range is undefined.
         x = x.nan_to_num().clamp(0, 100)
     if chance.random() < 0.2:
         x = torch.complex(plain(x.shape), plain(x.shape))
@@ -110,12 +110,12 @@ def cast(chance: random.Random) -> Case:
     return Case([x], {"dst_type": GE_NUMBERS[wanted]}, x.type(wanted))
 
 
-@trial("Exp")
+@kernel_sample("Exp")
 def exp(chance: random.Random) -> Case:
     return _powers(chance, torch.exp, lambda x, base: base**x)
 
 
-@trial("Log")
+@kernel_sample("Log")
 def log(chance: random.Random) -> Case:
     return _powers(chance, torch.log, lambda x, base: np.log(x) / np.log(base))
 
@@ -127,23 +127,23 @@ def _powers(chance: random.Random, natural: Callable[..., Any], other: Callable[
         return Case([x], {}, natural(x))
     x = plain(shape(chance)).abs() + 0.5
     base, scale, shift = chance.choice((2.0, 10.0, 3.0)), chance.choice((1.0, 0.5)), chance.choice((0.0, 0.25))
-    made = torch.from_numpy(np.asarray(other(x.double().numpy() * scale + shift, base))).float()
-    return Case([x], {"base": base, "scale": scale, "shift": shift}, made, bound=8)
+    expected = torch.from_numpy(np.asarray(other(x.double().numpy() * scale + shift, base))).float()
+    return Case([x], {"base": base, "scale": scale, "shift": shift}, expected, bound=8)
 
 
-@trial("Muls")
+@kernel_sample("Muls")
 def multiply_scalar(chance: random.Random) -> Case:
     x, value = tensor(chance, shape(chance), chance.choice(FLOATS)), chance.choice((0.3125, -2.0, 0.0))
     return Case([x], {"value": value}, torch.mul(x, value))
 
 
-@trial("Adds")
+@kernel_sample("Adds")
 def add_scalar(chance: random.Random) -> Case:
     x, value = tensor(chance, shape(chance), chance.choice(FLOATS)), chance.choice((0.3125, -2.0, 0.0))
     return Case([x], {"value": value}, torch.add(x, value))
 
 
-@trial("Axpy")
+@kernel_sample("Axpy")
 def axpy(chance: random.Random) -> Case:
     x1, x2 = pair(chance, chance.choice(FLOATS))
     alpha = chance.choice((0.3, -2.0, 1.0))
@@ -151,7 +151,7 @@ def axpy(chance: random.Random) -> Case:
 
 
 def _scaled(op_type: str, call: Callable[..., Any]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         x1, x2 = pair(chance, chance.choice(NUMBERS))
         alpha = torch.tensor(chance.choice((2.0, 1.0, 0.3, -1.7)) if x1.is_floating_point() else 2).to(x1.dtype)
@@ -163,7 +163,7 @@ _scaled("Sxpy", torch.sub)
 
 
 def _three(op_type: str, call: Callable[..., Any]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         a, b, c = pair(chance, chance.choice(FLOATS), 3)
         value = chance.choice((1.0, -2.0, 0.5))
@@ -174,13 +174,13 @@ _three("Addcmul", torch.addcmul)
 _three("Addcdiv", torch.addcdiv)
 
 
-@trial("Lerp")
+@kernel_sample("Lerp")
 def lerp(chance: random.Random) -> Case:
     start, end, weight = pair(chance, chance.choice(FLOATS), 3)
     return Case([start, end, weight], {}, torch.lerp(*torch.broadcast_tensors(start, end, weight)))
 
 
-@trial("AddN", "AccumulateNV2")
+@kernel_sample("AddN", "AccumulateNV2")
 def add_all(chance: random.Random) -> Case:
     dtype, full = chance.choice(NUMBERS), shape(chance)
     terms = [tensor(chance, full, dtype) for _ in range(chance.randint(1, 4))]
@@ -190,7 +190,7 @@ def add_all(chance: random.Random) -> Case:
     return Case([terms], {}, total)
 
 
-@trial("ClipByValue", "ClipByValueV2")
+@kernel_sample("ClipByValue", "ClipByValueV2")
 def clip(chance: random.Random) -> Case:
     dtype = chance.choice(NUMBERS)
     x = tensor(chance, shape(chance), dtype)
@@ -198,14 +198,14 @@ def clip(chance: random.Random) -> Case:
     return Case([x, low, high], {}, torch.clip(x, 1, 4))
 
 
-@trial("NanToNum")
+@kernel_sample("NanToNum")
 def nan_to_num(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance), chance.choice(FLOATS))
     attributes = {"nan": chance.choice((0.0, 7.0))} | ({"posinf": 9.0, "neginf": -9.0} if chance.random() < 0.5 else {})
     return Case([x], attributes, torch.nan_to_num(x, **attributes))
 
 
-@trial("Complex")
+@kernel_sample("Complex")
 def make_complex(chance: random.Random) -> Case:
     full = shape(chance)
     real, imag = tensor(chance, full, torch.float32), tensor(chance, full, torch.float32)
@@ -215,7 +215,7 @@ def make_complex(chance: random.Random) -> Case:
 
 
 def _parts(op_type: str, part: str) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         full = shape(chance)
         x = torch.complex(plain(full), plain(full)) if chance.random() < 0.7 else plain(full)
@@ -226,7 +226,7 @@ _parts("Real", "real")
 _parts("Imag", "imag")
 
 
-@trial("SelectV2", "Select")
+@kernel_sample("SelectV2", "Select")
 def select(chance: random.Random) -> Case:
     dtype, full = chance.choice(ALL), shape(chance)
     then, otherwise = (tensor(chance, full, dtype) for _ in range(2))
@@ -236,7 +236,7 @@ def select(chance: random.Random) -> Case:
     return Case([condition, then, otherwise], {}, expected)
 
 
-@trial("MaskedFill")
+@kernel_sample("MaskedFill")
 def masked_fill(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance), chance.choice(NUMBERS))
     mask = tensor(chance, [chance.choice((1, length)) for length in x.shape], torch.bool)

@@ -1,4 +1,4 @@
-"""What trials are made of: shapes, tensors, and the table that they are entered in."""
+"""Building blocks of kernel samples: shapes, tensors, and the table of samples."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ GE_NUMBERS = {
 
 
 class Case(NamedTuple):
-    """Arguments of a kernel, its attributes, and what it must give.
+    """The arguments and attributes of a kernel, and the expected result.
 
-    Bits are compared, unless ``bound`` says how far results may be apart, in units of the last place of the largest
+    Bits are compared, unless ``bound`` allows a deviation, in ulps of the largest
     one: where a rule leaves the order of sums open, or says less than bits.
     """
 
@@ -32,17 +32,17 @@ class Case(NamedTuple):
     bound: float = 0.0
 
 
-Trial = Callable[[random.Random], Case]
-TRIALS: dict[str, Trial] = {}
+MakeCase = Callable[[random.Random], Case]
+KERNEL_SAMPLES: dict[str, MakeCase] = {}
 
 
-def trial(*types: str) -> Callable[[Trial], Trial]:
-    """Enter a function that makes a case as the trial of GE types."""
+def kernel_sample(*types: str) -> Callable[[MakeCase], MakeCase]:
+    """Register a function that makes a case as the sample of GE types."""
 
-    def enter(make: Trial) -> Trial:
+    def enter(make: MakeCase) -> MakeCase:
         for op_type in types:
-            assert op_type not in TRIALS, op_type
-            TRIALS[op_type] = make
+            assert op_type not in KERNEL_SAMPLES, op_type
+            KERNEL_SAMPLES[op_type] = make
         return make
 
     return enter
@@ -53,17 +53,17 @@ def shape(chance: random.Random, least: int = 0, most: int = 4, zeros: bool = Tr
 
 
 def tensor(chance: random.Random, sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Small and large numbers; among floats also infinities, zeros of both signs and what is no number."""
+    """Small and large numbers; floats include infinities, zeros of both signs and NaN."""
     sizes = list(sizes)
     if dtype == torch.bool:
         return torch.randint(0, 2, sizes).bool()
     if not dtype.is_floating_point:
         return torch.randint(0 if dtype == torch.uint8 else -9, 10, sizes).to(dtype)
-    made = (torch.randn(sizes) * chance.choice((0.3, 3.0, 1e3))).to(dtype)
+    values = (torch.randn(sizes) * chance.choice((0.3, 3.0, 1e3))).to(dtype)
     for odd in (float("inf"), float("-inf"), float("nan"), -0.0, 0.0):
-        if made.numel() and chance.random() < 0.12:
-            made.view(-1)[chance.randrange(made.numel())] = odd
-    return made
+        if values.numel() and chance.random() < 0.12:
+            values.view(-1)[chance.randrange(values.numel())] = odd
+    return values
 
 
 def plain(sizes: Sequence[int], dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -72,7 +72,7 @@ def plain(sizes: Sequence[int], dtype: torch.dtype = torch.float32) -> torch.Ten
 
 
 def whole(sizes: Sequence[int], dtype: torch.dtype = torch.float32, most: int = 4) -> torch.Tensor:
-    """Small whole numbers: their sums of products are exact in every order."""
+    """Small integers: their sums of products are exact in every order."""
     return torch.randint(-most, most + 1, list(sizes)).to(dtype)
 
 
@@ -95,16 +95,16 @@ def size(number: float, dtype: torch.dtype = torch.int64) -> Sizes:
     return one_size(number, dtype)
 
 
-def once(call: Callable[..., Any], *given: torch.Tensor, **settings: Any) -> torch.Tensor:
-    """Half precision computed in float32 and rounded once; ATen rounds each step where rows are short."""
-    wide = [each.float() if each.dtype in (torch.float16, torch.bfloat16) else each for each in given]
-    return call(*wide, **settings).to(given[0].dtype)
+def once(call: Callable[..., Any], *tensors: torch.Tensor, **settings: Any) -> torch.Tensor:
+    """Compute half precision in float32 and round once; ATen rounds every step for short rows."""
+    wide = [tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor for tensor in tensors]
+    return call(*wide, **settings).to(tensors[0].dtype)
 
 
-def gradient(function: Callable[..., Any], at: int, dy: torch.Tensor | None, *given: torch.Tensor) -> torch.Tensor:
-    """What autograd gives for one argument of a function of torch."""
-    inputs = [each.detach().clone() for each in given]
+def gradient(function: Callable[..., Any], at: int, dy: torch.Tensor | None, *tensors: torch.Tensor) -> torch.Tensor:
+    """The gradient of one argument by autograd."""
+    inputs = [tensor.detach().clone() for tensor in tensors]
     inputs[at].requires_grad_()
     result = function(*inputs)
-    (made,) = torch.autograd.grad(result, inputs[at], torch.ones_like(result) if dy is None else dy)
-    return made
+    (result_gradient,) = torch.autograd.grad(result, inputs[at], torch.ones_like(result) if dy is None else dy)
+    return result_gradient

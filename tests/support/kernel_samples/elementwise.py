@@ -1,4 +1,4 @@
-"""Element by element, of one and of two tensors."""
+"""Elementwise functions of one and of two tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.kernel_samples.base import ALL, FLOATS, INTEGERS, NUMBERS, Case, pair, shape, tensor, trial
+from support.kernel_samples.base import ALL, FLOATS, INTEGERS, NUMBERS, Case, kernel_sample, pair, shape, tensor
 
 special, functional = torch.special, torch.nn.functional
 
@@ -36,14 +36,14 @@ BITS: Table = {"BitwiseAnd": torch.bitwise_and, "BitwiseOr": torch.bitwise_or, "
 
 
 def one(op_type: str, call: Callable[..., Any], kinds: tuple[torch.dtype, ...]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         x = tensor(chance, shape(chance), chance.choice(kinds))
         return Case([x], {}, call(x))
 
 
 def two(op_type: str, call: Callable[..., Any], kinds: tuple[torch.dtype, ...]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         x1, x2 = pair(chance, chance.choice(kinds))
         return Case([x1, x2], {}, call(x1, x2))

@@ -9,11 +9,22 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from support.kernel_samples.base import FLOATS, GE_NUMBERS, Case, gradient, plain, shape, sizes, tensor, trial, whole
+from support.kernel_samples.base import (
+    FLOATS,
+    GE_NUMBERS,
+    Case,
+    gradient,
+    kernel_sample,
+    plain,
+    shape,
+    sizes,
+    tensor,
+    whole,
+)
 
 
 def _image(chance: random.Random, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Whole numbers, all different, so that no window has two maxima."""
+    """Distinct integers, so that no window has two maxima."""
     full = [chance.randint(0, 2), chance.randint(1, 2), chance.randint(5, 7), chance.randint(5, 7)]
     return torch.randperm(int(np.prod(full))).reshape(full).to(dtype)
 
@@ -23,35 +34,40 @@ def _window(chance: random.Random) -> dict[str, Any]:
     return {
         "ksize": [1, 1, *window],
         "strides": [1, 1, chance.randint(1, 3), chance.randint(1, 3)],
-        "pads": [each for each in (chance.randint(0, 1), chance.randint(0, 1)) for _ in range(2)],
+        "pads": [side for side in (chance.randint(0, 1), chance.randint(0, 1)) for _ in range(2)],
         "ceil_mode": chance.random() < 0.5,
     }
 
 
-def _average(x: torch.Tensor, made: dict[str, Any]) -> torch.Tensor:
-    pads = made["pads"]
+def _average(x: torch.Tensor, attributes: dict[str, Any]) -> torch.Tensor:
+    pads = attributes["pads"]
     return functional.avg_pool2d(
-        x, made["ksize"][2:], made["strides"][2:], [pads[0], pads[2]], made["ceil_mode"], not made["exclusive"],
-        made["divisor_override"] or None,
-    )  # fmt: skip
+        x,
+        attributes["ksize"][2:],
+        attributes["strides"][2:],
+        [pads[0], pads[2]],
+        attributes["ceil_mode"],
+        not attributes["exclusive"],
+        attributes["divisor_override"] or None,
+    )
 
 
-@trial("AvgPoolV2")
+@kernel_sample("AvgPoolV2")
 def avg_pool(chance: random.Random) -> Case:
-    made = {**_window(chance), "exclusive": chance.random() < 0.5, "divisor_override": chance.choice((0, 0, 3))}
+    attributes = {**_window(chance), "exclusive": chance.random() < 0.5, "divisor_override": chance.choice((0, 0, 3))}
     x = _image(chance, chance.choice(FLOATS[:2]))
-    return Case([x], made, _average(x, made))
+    return Case([x], attributes, _average(x, attributes))
 
 
-@trial("AvgPoolV2Grad")
+@kernel_sample("AvgPoolV2Grad")
 def avg_pool_grad(chance: random.Random) -> Case:
-    made = {**_window(chance), "exclusive": chance.random() < 0.5, "divisor_override": chance.choice((0, 0, 3))}
+    attributes = {**_window(chance), "exclusive": chance.random() < 0.5, "divisor_override": chance.choice((0, 0, 3))}
     x = _image(chance)
-    dy = plain(_average(x, made).shape)
-    return Case([sizes(x.shape), dy], made, gradient(lambda given: _average(given, made), 0, dy, x))
+    dy = plain(_average(x, attributes).shape)
+    return Case([sizes(x.shape), dy], attributes, gradient(lambda a: _average(a, attributes), 0, dy, x))
 
 
-@trial("AdaptiveAvgPool2d")
+@kernel_sample("AdaptiveAvgPool2d")
 def adaptive_avg_pool(chance: random.Random) -> Case:
     x = _image(chance, chance.choice(FLOATS))[: chance.choice((None, 1))]
     wanted = [chance.randint(1, 8) for _ in range(2)]
@@ -62,24 +78,26 @@ def adaptive_avg_pool(chance: random.Random) -> Case:
     return Case([x], {"output_size": wanted}, expected, bound=2)
 
 
-@trial("AdaptiveAvgPool2dGrad")
+@kernel_sample("AdaptiveAvgPool2dGrad")
 def adaptive_avg_pool_grad(chance: random.Random) -> Case:
     x, wanted = _image(chance), (chance.randint(1, 8), chance.randint(1, 8))
     dy = plain([*x.shape[:2], *wanted])
-    expected = gradient(lambda given: functional.adaptive_avg_pool2d(given, wanted), 0, dy, x)
+    expected = gradient(lambda a: functional.adaptive_avg_pool2d(a, wanted), 0, dy, x)
     return Case([dy], {"orig_input_shape": list(x.shape)}, expected)
 
 
-@trial("MaxPoolV3")
+@kernel_sample("MaxPoolV3")
 def max_pool(chance: random.Random) -> Case:
-    made, x = _window(chance), _image(chance, chance.choice((torch.float32, torch.float64)))
-    pads = made["pads"]
+    attributes, x = _window(chance), _image(chance, chance.choice((torch.float32, torch.float64)))
+    pads = attributes["pads"]
     padding = [pads[0], pads[2]]
-    expected = functional.max_pool2d(x, made["ksize"][2:], made["strides"][2:], padding, ceil_mode=made["ceil_mode"])
-    return Case([x], made, expected)
+    expected = functional.max_pool2d(
+        x, attributes["ksize"][2:], attributes["strides"][2:], padding, ceil_mode=attributes["ceil_mode"]
+    )
+    return Case([x], attributes, expected)
 
 
-@trial("MaxPoolWithArgmaxV3")
+@kernel_sample("MaxPoolWithArgmaxV3")
 def max_pool_with_argmax(chance: random.Random) -> Case:
     x, window = _image(chance), [chance.randint(2, 3) for _ in range(2)]
     strides, pads, ceil = [chance.randint(1, 3) for _ in range(2)], [1, chance.randint(0, 1)], chance.random() < 0.5
@@ -90,7 +108,7 @@ def max_pool_with_argmax(chance: random.Random) -> Case:
 
 
 def _nearest(length: int, wanted: int, exact: bool) -> list[int]:
-    """Which pixel each of the wanted ones shows."""
+    """The source pixel of each output pixel."""
     return [min(int((at + (0.5 if exact else 0)) * (length / wanted)), length - 1) for at in range(wanted)]
 
 
@@ -99,23 +117,23 @@ def _resized(x: torch.Tensor, wanted: list[int], exact: bool) -> torch.Tensor:
     return x[:, :, rows][:, :, :, columns]
 
 
-# Lengths whose ratios to 2, 4 and 8 are exact, so that no rounding decides which pixel is shown.
+# Lengths whose ratios to 2, 4 and 8 are exact, so that rounding does not decide on the source pixel.
 LENGTHS = (1, 2, 4, 8)
 
 
-@trial("ResizeNearestNeighborV2")
+@kernel_sample("ResizeNearestNeighborV2")
 def resize_nearest(chance: random.Random) -> Case:
     x = plain([chance.randint(1, 2), 2, chance.randint(1, 7), chance.randint(1, 7)], chance.choice(FLOATS))
     wanted, exact = [chance.choice(LENGTHS) for _ in range(2)], chance.random() < 0.5
     return Case([x, sizes(wanted)], {"half_pixel_centers": exact}, _resized(x, wanted, exact))
 
 
-@trial("ResizeNearestNeighborV2Grad")
+@kernel_sample("ResizeNearestNeighborV2Grad")
 def resize_nearest_grad(chance: random.Random) -> Case:
     x = whole([1, 2, chance.randint(1, 7), chance.randint(1, 7)])
     wanted, exact = [chance.choice(LENGTHS) for _ in range(2)], chance.random() < 0.5
     dy = whole([1, 2, *wanted])
-    expected = gradient(lambda given: _resized(given, wanted, exact), 0, dy, x)
+    expected = gradient(lambda a: _resized(a, wanted, exact), 0, dy, x)
     return Case([dy, sizes(x.shape[2:])], {"half_pixel_centers": exact}, expected)
 
 
@@ -130,50 +148,54 @@ def _sampling(chance: random.Random, rank: int) -> tuple[torch.Tensor, torch.Ten
     return x, grid, settings
 
 
-def _sampled(x: torch.Tensor, grid: torch.Tensor, made: dict[str, Any]) -> torch.Tensor:
+def _sampled(x: torch.Tensor, grid: torch.Tensor, attributes: dict[str, Any]) -> torch.Tensor:
     return functional.grid_sample(
-        x, grid, made["interpolation_mode"], padding_mode=made["padding_mode"], align_corners=made["align_corners"]
+        x,
+        grid,
+        attributes["interpolation_mode"],
+        padding_mode=attributes["padding_mode"],
+        align_corners=attributes["align_corners"],
     )
 
 
-@trial("GridSampler2D")
+@kernel_sample("GridSampler2D")
 def grid_sampler(chance: random.Random) -> Case:
-    x, grid, made = _sampling(chance, 2)
-    return Case([x, grid], made, _sampled(x, grid, made))
+    x, grid, attributes = _sampling(chance, 2)
+    return Case([x, grid], attributes, _sampled(x, grid, attributes))
 
 
-@trial("GridSampler3D")
+@kernel_sample("GridSampler3D")
 def grid_sampler_3d(chance: random.Random) -> Case:
-    x, grid, made = _sampling(chance, 3)
-    return Case([x, grid], made, _sampled(x, grid, made))
+    x, grid, attributes = _sampling(chance, 3)
+    return Case([x, grid], attributes, _sampled(x, grid, attributes))
 
 
-@trial("GridSampler2DGrad")
+@kernel_sample("GridSampler2DGrad")
 def grid_sampler_grad(chance: random.Random) -> Case:
-    x, grid, made = _sampling(chance, 2)
+    x, grid, attributes = _sampling(chance, 2)
     dy = plain([2, 2, *grid.shape[1:3]])
-    expected = [gradient(lambda a, b: _sampled(a, b, made), at, dy, x, grid) for at in range(2)]
-    return Case([dy, x, grid], made, expected, bound=8)
+    expected = [gradient(lambda a, b: _sampled(a, b, attributes), at, dy, x, grid) for at in range(2)]
+    return Case([dy, x, grid], attributes, expected, bound=8)
 
 
 def _pairs(chance: random.Random, x: torch.Tensor, most: int = 2) -> list[tuple[int, int]]:
     return [(chance.randint(0, most), chance.randint(0, most)) for _ in x.shape]
 
 
-@trial("Pad")
+@kernel_sample("Pad")
 def pad_zeros(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance, 1), chance.choice((torch.float32, torch.float64, torch.int8, torch.int64)))
     pairs = _pairs(chance, x)
     expected = torch.from_numpy(np.pad(x.numpy(), pairs))
-    return Case([x, sizes(each for two in pairs for each in two)], {}, expected)
+    return Case([x, sizes(side for two in pairs for side in two)], {}, expected)
 
 
-@trial("PadV3")
+@kernel_sample("PadV3")
 def pad(chance: random.Random) -> Case:
     kinds = (torch.float32, torch.float16, torch.int8, torch.int32, torch.bool)
     x = tensor(chance, shape(chance, 1), chance.choice(kinds))
     pairs, contiguous = _pairs(chance, x), chance.random() < 0.7
-    listed = [each for two in (pairs if contiguous else zip(*pairs, strict=True)) for each in two]
+    listed = [side for two in (pairs if contiguous else zip(*pairs, strict=True)) for side in two]
     value = None if chance.random() < 0.3 else torch.tensor(chance.choice((0, 1)), dtype=x.dtype)
     blank = 0 if value is None else value.item()
     expected = torch.from_numpy(np.pad(x.numpy(), pairs, constant_values=blank))
@@ -188,19 +210,19 @@ def _mirrored(chance: random.Random, modes: tuple[str, ...]) -> tuple[torch.Tens
     return x, pairs, chance.choice(modes)
 
 
-@trial("MirrorPad")
+@kernel_sample("MirrorPad")
 def mirror_pad(chance: random.Random) -> Case:
     x, pairs, mode = _mirrored(chance, ("REFLECT",))
     expected = torch.from_numpy(np.pad(x.numpy(), pairs, mode="reflect"))
-    return Case([x, sizes(each for two in pairs for each in two)], {"mode": mode}, expected)
+    return Case([x, sizes(side for two in pairs for side in two)], {"mode": mode}, expected)
 
 
-@trial("PadV3Grad")
+@kernel_sample("PadV3Grad")
 def pad_grad(chance: random.Random) -> Case:
-    """Each element gets the sum of what was made of it: NumPy pads the numbers of the elements."""
+    """Each element gets the sum of the gradients of its copies: NumPy pads element indices."""
     x, pairs, mode = _mirrored(chance, ("reflect", "edge"))
     from_where = np.pad(np.arange(x.numel()).reshape(x.shape), pairs, mode=mode)  # type: ignore[call-overload]
     dy = whole(from_where.shape)
     total = np.bincount(from_where.reshape(-1), dy.numpy().reshape(-1), x.numel()).reshape(x.shape)
     expected = torch.from_numpy(total).to(x.dtype)
-    return Case([dy, sizes(each for two in pairs for each in two)], {"mode": mode}, expected)
+    return Case([dy, sizes(side for two in pairs for side in two)], {"mode": mode}, expected)

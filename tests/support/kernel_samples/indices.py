@@ -1,4 +1,4 @@
-"""Elements picked and written by index, sorted and counted."""
+"""Elements read and written by index, sorted and counted."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from support.kernel_samples.base import (
     Case,
     axis_of,
     gradient,
+    kernel_sample,
     plain,
     shape,
     size,
     sizes,
     tensor,
-    trial,
     whole,
 )  # fmt: skip
 
@@ -34,7 +34,7 @@ def _picks(chance: random.Random, count: int, full: list[int], negative: bool = 
     return torch.randint(-count if negative else 0, count, full, dtype=chance.choice(INDICES))
 
 
-@trial("Gather")
+@kernel_sample("Gather")
 def gather(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(ALL))
     if chance.random() < 0.4:
@@ -56,7 +56,7 @@ def _batched(chance: random.Random, x: torch.Tensor) -> Case:
     return Case([x, picks], {"batch_dims": count}, expected)
 
 
-@trial("GatherV2")
+@kernel_sample("GatherV2")
 def gather_axis(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(ALL))
     axis, negative = axis_of(chance, x.dim()), chance.random() < 0.5
@@ -65,7 +65,7 @@ def gather_axis(chance: random.Random) -> Case:
     return Case([x, picks, size(axis)], {"negative_index_support": negative}, expected)
 
 
-@trial("GatherElements")
+@kernel_sample("GatherElements")
 def gather_elements(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(ALL))
     axis = axis_of(chance, x.dim())
@@ -77,7 +77,7 @@ def gather_elements(chance: random.Random) -> Case:
     return Case([x, index], {"dim": axis}, expected)
 
 
-def _places(chance: random.Random, x: torch.Tensor, unique: bool) -> torch.Tensor:
+def _random_coordinates(chance: random.Random, x: torch.Tensor, unique: bool) -> torch.Tensor:
     """Rows of indices into the first dimensions of a tensor."""
     depth = chance.randint(1, x.dim())
     every = list(np.ndindex(*x.shape[:depth]))
@@ -86,11 +86,11 @@ def _places(chance: random.Random, x: torch.Tensor, unique: bool) -> torch.Tenso
     return torch.tensor(rows, dtype=chance.choice(INDICES)).reshape(count, depth)
 
 
-@trial("GatherNd")
+@kernel_sample("GatherNd")
 def gather_nd(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(ALL))
-    places = _places(chance, x, unique=False)
-    return Case([x, places], {}, torch.stack([x[tuple(place)] for place in places.tolist()]))
+    coordinates = _random_coordinates(chance, x, unique=False)
+    return Case([x, coordinates], {}, torch.stack([x[tuple(coordinate)] for coordinate in coordinates.tolist()]))
 
 
 def _indexed(chance: random.Random) -> tuple[torch.Tensor, list[int], list[torch.Tensor], Any]:
@@ -105,19 +105,19 @@ def _indexed(chance: random.Random) -> tuple[torch.Tensor, list[int], list[torch
     return x, mask, picks, where
 
 
-@trial("Index")
+@kernel_sample("Index")
 def index(chance: random.Random) -> Case:
     x, mask, picks, where = _indexed(chance)
     return Case([x, sizes(mask), sizes([]), picks], {}, torch.from_numpy(np.asarray(x.numpy()[where])))
 
 
-@trial("IndexByTensor")
+@kernel_sample("IndexByTensor")
 def index_by_tensor(chance: random.Random) -> Case:
     x, mask, picks, where = _indexed(chance)
     return Case([x, picks], {"indices_mask": mask}, torch.from_numpy(np.asarray(x.numpy()[where])))
 
 
-@trial("IndexPutV2")
+@kernel_sample("IndexPutV2")
 def index_put(chance: random.Random) -> Case:
     x, mask, picks, where = _indexed(chance)
     x, accumulate = whole(x.shape, x.dtype), chance.random() < 0.5
@@ -126,20 +126,20 @@ def index_put(chance: random.Random) -> Case:
         value = whole(np.asarray(target[where]).shape, x.dtype)
         np.add.at(target, where, value.numpy())
     else:
-        # Of several values for one place, any may be the last.
+        # Of several values for one index, any may be the last.
         value = torch.tensor(3, dtype=x.dtype)
         target[where] = 3
     return Case([x, value, sizes(mask), sizes([]), picks], {"accumulate": accumulate}, torch.from_numpy(target))
 
 
-@trial("MaskedSelect")
+@kernel_sample("MaskedSelect")
 def masked_select(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance), chance.choice(ALL))
     mask = tensor(chance, x.shape, torch.bool)
     return Case([x, mask], {}, x.reshape(-1)[mask.reshape(-1)])
 
 
-@trial("MaskedScatter")
+@kernel_sample("MaskedScatter")
 def masked_scatter(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance), chance.choice(ALL))
     mask, updates = tensor(chance, x.shape, torch.bool), tensor(chance, x.shape, x.dtype)
@@ -148,39 +148,41 @@ def masked_scatter(chance: random.Random) -> Case:
     return Case([x, mask, updates], {}, expected.reshape(x.shape))
 
 
-def _found(x: torch.Tensor) -> torch.Tensor:
-    places = [at for at in np.ndindex(*x.shape) if bool(x[at] != 0)]
-    return torch.tensor(places, dtype=torch.int64).reshape(len(places), x.dim())
+def _nonzero_coordinates(x: torch.Tensor) -> torch.Tensor:
+    coordinates = [at for at in np.ndindex(*x.shape) if bool(x[at] != 0)]
+    return torch.tensor(coordinates, dtype=torch.int64).reshape(len(coordinates), x.dim())
 
 
-@trial("NonZero")
+@kernel_sample("NonZero")
 def non_zero(chance: random.Random) -> Case:
     x, transpose = tensor(chance, shape(chance), chance.choice(ALL)), chance.random() < 0.5
     dtype = chance.choice(INDICES)
-    found = _found(x).to(dtype)
-    return Case([x], {"transpose": transpose, "dtype": GE_NUMBERS[dtype]}, found.t() if transpose else found)
+    coordinates = _nonzero_coordinates(x).to(dtype)
+    return Case(
+        [x], {"transpose": transpose, "dtype": GE_NUMBERS[dtype]}, coordinates.t() if transpose else coordinates
+    )
 
 
-@trial("Where")
+@kernel_sample("Where")
 def where_true(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance), chance.choice(ALL))
-    return Case([x], {}, _found(x))
+    return Case([x], {}, _nonzero_coordinates(x))
 
 
-@trial("SearchSorted")
+@kernel_sample("SearchSorted")
 def search_sorted(chance: random.Random) -> Case:
     row, values = torch.randint(-9, 9, [chance.randint(0, 6)]), torch.randint(-9, 9, shape(chance, 1))
     right, dtype = chance.random() < 0.5, chance.choice(INDICES)
     order = np.argsort(row.numpy(), kind="stable")
     ordered = np.sort(row.numpy())
     expected = np.searchsorted(ordered, values.numpy(), side="right" if right else "left")
-    given = [torch.from_numpy(ordered), values]
+    inputs = [torch.from_numpy(ordered), values]
     if chance.random() < 0.5:
-        given = [row, values, torch.from_numpy(order)]
-    return Case(given, {"right": right, "dtype": GE_NUMBERS[dtype]}, torch.from_numpy(np.asarray(expected)).to(dtype))
+        inputs = [row, values, torch.from_numpy(order)]
+    return Case(inputs, {"right": right, "dtype": GE_NUMBERS[dtype]}, torch.from_numpy(np.asarray(expected)).to(dtype))
 
 
-@trial("EmbeddingDenseGrad", "EmbeddingDenseGradV2")
+@kernel_sample("EmbeddingDenseGrad", "EmbeddingDenseGradV2")
 def embedding_dense_grad(chance: random.Random) -> Case:
     count, width, padding = chance.randint(1, 5), chance.randint(1, 3), chance.choice((-1, 0))
     indices = _picks(chance, count, shape(chance, 1, most=2))
@@ -194,7 +196,7 @@ def embedding_dense_grad(chance: random.Random) -> Case:
     return Case([grad, indices], attributes, gradient(embed, 0, grad, plain([count, width])))
 
 
-@trial("ScatterElements")
+@kernel_sample("ScatterElements")
 def scatter_elements(chance: random.Random) -> Case:
     data = whole(shape(chance, 1, zeros=False), chance.choice((torch.float32, torch.int32, torch.float16)))
     axis, reduction = axis_of(chance, data.dim()), chance.choice(("none", "add", "mul", "max", "min"))
@@ -209,7 +211,7 @@ def scatter_elements(chance: random.Random) -> Case:
     return Case([data, indices, updates], {"axis": axis, "reduction": reduction}, torch.from_numpy(expected))
 
 
-@trial("ScatterUpdate")
+@kernel_sample("ScatterUpdate")
 def scatter_update(chance: random.Random) -> Case:
     var = tensor(chance, shape(chance, 1, zeros=False), chance.choice(NUMBERS))
     rows = chance.sample(range(var.size(0)), chance.randint(1, var.size(0)))
@@ -220,45 +222,45 @@ def scatter_update(chance: random.Random) -> Case:
     return Case([var, torch.tensor(rows, dtype=chance.choice(INDICES)), updates], {}, expected)
 
 
-@trial("TensorScatterUpdate")
+@kernel_sample("TensorScatterUpdate")
 def tensor_scatter_update(chance: random.Random) -> Case:
     x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(ALL))
-    places = _places(chance, x, unique=True)
-    updates = tensor(chance, [places.size(0), *x.shape[places.size(1) :]], x.dtype)
+    coordinates = _random_coordinates(chance, x, unique=True)
+    updates = tensor(chance, [coordinates.size(0), *x.shape[coordinates.size(1) :]], x.dtype)
     expected = x.clone()
-    for place, update in zip(places.tolist(), updates, strict=True):
-        expected[tuple(place)] = update
-    return Case([x, places, updates], {}, expected)
+    for coordinate, update in zip(coordinates.tolist(), updates, strict=True):
+        expected[tuple(coordinate)] = update
+    return Case([x, coordinates, updates], {}, expected)
 
 
 def _extremes(op_type: str, choose: Callable[..., torch.Tensor]) -> None:
-    @trial(op_type)
+    @kernel_sample(op_type)
     def make(chance: random.Random) -> Case:
         x = tensor(chance, shape(chance, 1, zeros=False), chance.choice(NUMBERS))
-        places = _places(chance, x, unique=False)
-        updates = tensor(chance, [places.size(0), *x.shape[places.size(1) :]], x.dtype)
+        coordinates = _random_coordinates(chance, x, unique=False)
+        updates = tensor(chance, [coordinates.size(0), *x.shape[coordinates.size(1) :]], x.dtype)
         expected = x.clone()
-        for place, update in zip(places.tolist(), updates, strict=True):
-            expected[tuple(place)] = choose(expected[tuple(place)], update)
-        return Case([x, places, updates], {}, expected)
+        for coordinate, update in zip(coordinates.tolist(), updates, strict=True):
+            expected[tuple(coordinate)] = choose(expected[tuple(coordinate)], update)
+        return Case([x, coordinates, updates], {}, expected)
 
 
 _extremes("TensorScatterMax", torch.maximum)
 _extremes("TensorScatterMin", torch.minimum)
 
 
-@trial("ScatterNd")
+@kernel_sample("ScatterNd")
 def scatter_nd(chance: random.Random) -> Case:
     full = shape(chance, 1, zeros=False)
     blank = torch.zeros(full, dtype=chance.choice((torch.float32, torch.int32, torch.int64)))
-    places = _places(chance, blank, unique=False)
-    updates = whole([places.size(0), *full[places.size(1) :]], blank.dtype)
-    for place, update in zip(places.tolist(), updates, strict=True):
-        blank[tuple(place)] += update
-    return Case([places, updates, sizes(full)], {}, blank)
+    coordinates = _random_coordinates(chance, blank, unique=False)
+    updates = whole([coordinates.size(0), *full[coordinates.size(1) :]], blank.dtype)
+    for coordinate, update in zip(coordinates.tolist(), updates, strict=True):
+        blank[tuple(coordinate)] += update
+    return Case([coordinates, updates, sizes(full)], {}, blank)
 
 
-@trial("InplaceIndexAdd")
+@kernel_sample("InplaceIndexAdd")
 def index_add(chance: random.Random) -> Case:
     var = whole(shape(chance, 1, zeros=False), chance.choice(NUMBERS))
     axis = axis_of(chance, var.dim())
@@ -273,7 +275,7 @@ def index_add(chance: random.Random) -> Case:
     return Case([var, picks, updates, scale], {"axis": axis}, expected.transpose(0, axis))
 
 
-@trial("Bincount")
+@kernel_sample("Bincount")
 def bincount(chance: random.Random) -> Case:
     count = chance.randint(1, 6)
     array = torch.randint(0, count, [chance.randint(0, 9)], dtype=torch.int32)
@@ -286,7 +288,7 @@ def bincount(chance: random.Random) -> Case:
     return Case([array, size(count), weights], {}, expected)
 
 
-@trial("Histogram")
+@kernel_sample("Histogram")
 def histogram(chance: random.Random) -> Case:
     dtype = chance.choice((torch.float32, torch.float16, torch.int32))
     x, bins = whole(shape(chance, 1), dtype), chance.choice((2, 4, 8))
@@ -301,7 +303,7 @@ def _different(chance: random.Random, full: list[int]) -> torch.Tensor:
     return (torch.randperm(count).reshape(full) - count // 2).to(chance.choice((*FLOATS, *INTEGERS[3:])))
 
 
-@trial("Sort")
+@kernel_sample("Sort")
 def sort(chance: random.Random) -> Case:
     stable, descending = chance.random() < 0.5, chance.random() < 0.5
     full = shape(chance, 1, most=3)
@@ -313,7 +315,7 @@ def sort(chance: random.Random) -> Case:
     return Case([x], {"axis": axis, "descending": descending, "stable": stable}, expected)
 
 
-@trial("TopKV2")
+@kernel_sample("TopKV2")
 def top_k(chance: random.Random) -> Case:
     x = _different(chance, shape(chance, 1, most=3))
     axis, largest = axis_of(chance, x.dim()), chance.random() < 0.5
@@ -324,17 +326,17 @@ def top_k(chance: random.Random) -> Case:
     return Case([x, size(count)], {"dim": axis, "largest": largest}, expected)
 
 
-@trial("EmbeddingBag")
+@kernel_sample("EmbeddingBag")
 def embedding_bag(chance: random.Random) -> Case:
-    """Rows of each bag added, averaged, or the largest of each column; the other three say where they came from."""
+    """Rows of each bag added, averaged, or the largest of each column; the other results are indices."""
     weight, mode = whole([5, 3]), chance.choice(("sum", "mean", "max"))
-    places = torch.tensor([chance.randrange(5) for _ in range(6)])
+    indices = torch.tensor([chance.randrange(5) for _ in range(6)])
     starts = [0, 2, 5]
-    bags = [places[a:b] for a, b in zip(starts, (*starts[1:], 6), strict=True)]
+    bags = [indices[a:b] for a, b in zip(starts, (*starts[1:], 6), strict=True)]
     total = torch.stack([weight[bag].sum(0) for bag in bags])
     counts = torch.tensor([[len(bag)] for bag in bags])
     largest = torch.stack([weight[bag].amax(0) for bag in bags])
     y = {"sum": total, "mean": total / counts, "max": largest}[mode]
-    given = (weight, places, torch.tensor(starts))
-    rest = torch.ops.aten._embedding_bag(*given, False, ("sum", "mean", "max").index(mode))[1:]
-    return Case(given, {"mode": mode}, (y, *rest))
+    inputs = (weight, indices, torch.tensor(starts))
+    rest = torch.ops.aten._embedding_bag(*inputs, False, ("sum", "mean", "max").index(mode))[1:]
+    return Case(inputs, {"mode": mode}, (y, *rest))

@@ -1,4 +1,4 @@
-"""The same arithmetic on every tensor of a list: what ATen gives for one."""
+"""Foreach arithmetic on lists, against ATen on single tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from support.kernel_samples.base import FLOATS, Case, once, shape, size, tensor, trial
+from support.kernel_samples.base import FLOATS, Case, kernel_sample, once, shape, size, tensor
 
 special = torch.special
 UNARY: dict[str, Callable[..., Any]] = {
@@ -27,16 +27,16 @@ BINARY: dict[str, Callable[..., Any]] = {
 def _list(chance: random.Random, count: int = 1) -> list[list[torch.Tensor]]:
     dtype = chance.choice(FLOATS[:3])
     shapes = [shape(chance) for _ in range(chance.randint(1, 3))]
-    return [[tensor(chance, each, dtype) for each in shapes] for _ in range(count)]
+    return [[tensor(chance, dims, dtype) for dims in shapes] for _ in range(count)]
 
 
 def _number(chance: random.Random) -> float:
-    """One that half precision has as it is."""
+    """A number that half precision represents exactly."""
     return chance.choice((0.5, 2.0, -3.0, 1.0))
 
 
 def _unary(name: str, call: Callable[..., Any]) -> None:
-    @trial(f"Foreach{name}")
+    @kernel_sample(f"Foreach{name}")
     def make(chance: random.Random) -> Case:
         (xs,) = _list(chance)
         return Case([xs], {}, [call(x) for x in xs])
@@ -46,20 +46,20 @@ def _binary(name: str, call: Callable[..., Any]) -> None:
     def with_number(x: torch.Tensor, number: float) -> torch.Tensor:
         return call(x, torch.full_like(x, number))
 
-    @trial(f"Foreach{name}Scalar")
+    @kernel_sample(f"Foreach{name}Scalar")
     def scalar(chance: random.Random) -> Case:
         (xs,), number = _list(chance), _number(chance)
-        given = torch.tensor(number, dtype=chance.choice((torch.float32, xs[0].dtype)))
-        return Case([xs, given], {}, [with_number(x, number) for x in xs])
+        scalar = torch.tensor(number, dtype=chance.choice((torch.float32, xs[0].dtype)))
+        return Case([xs, scalar], {}, [with_number(x, number) for x in xs])
 
-    @trial(f"Foreach{name}ScalarList")
+    @kernel_sample(f"Foreach{name}ScalarList")
     def scalars(chance: random.Random) -> Case:
         (xs,) = _list(chance)
         numbers = [_number(chance) for _ in xs]
         expected = [with_number(x, number) for x, number in zip(xs, numbers, strict=True)]
         return Case([xs, torch.tensor(numbers)], {}, expected)
 
-    @trial(f"Foreach{name}List")
+    @kernel_sample(f"Foreach{name}List")
     def lists(chance: random.Random) -> Case:
         xs, ys = _list(chance, 2)
         if name not in ("Add", "Sub"):
@@ -69,26 +69,26 @@ def _binary(name: str, call: Callable[..., Any]) -> None:
         return Case([xs, ys, torch.tensor(alpha, dtype=xs[0].dtype)], {}, expected)
 
 
-for each, function in UNARY.items():
-    _unary(each, function)
-for each, function in BINARY.items():
-    _binary(each, function)
+for _name, _function in UNARY.items():
+    _unary(_name, _function)
+for _name, _function in BINARY.items():
+    _binary(_name, _function)
 
 
-@trial("ForeachPowScalarAndTensor")
+@kernel_sample("ForeachPowScalarAndTensor")
 def power_of_scalar(chance: random.Random) -> Case:
     (xs,), number = _list(chance), _number(chance)
     return Case([torch.tensor([number]), xs], {}, [torch.pow(torch.full_like(x, number), x) for x in xs])
 
 
 def _three(name: str, call: Callable[..., Any]) -> None:
-    @trial(f"Foreach{name}Scalar")
+    @kernel_sample(f"Foreach{name}Scalar")
     def scalar(chance: random.Random) -> Case:
         lists, number = _list(chance, 3), _number(chance)
         expected = [once(call, *three, value=number) for three in zip(*lists, strict=True)]
         return Case([*lists, torch.tensor([number])], {}, expected)
 
-    @trial(f"Foreach{name}ScalarList")
+    @kernel_sample(f"Foreach{name}ScalarList")
     def scalars(chance: random.Random) -> Case:
         lists = _list(chance, 3)
         numbers = [_number(chance) for _ in lists[0]]
@@ -100,20 +100,20 @@ _three("Addcmul", torch.addcmul)
 _three("Addcdiv", torch.addcdiv)
 
 
-@trial("ForeachLerpScalar")
+@kernel_sample("ForeachLerpScalar")
 def lerp_scalar(chance: random.Random) -> Case:
     (xs, ys), number = _list(chance, 2), chance.choice((0.25, 0.75))
     expected = [torch.lerp(x, y, number) for x, y in zip(xs, ys, strict=True)]
     return Case([xs, ys, torch.tensor(number)], {}, expected)
 
 
-@trial("ForeachLerpList")
+@kernel_sample("ForeachLerpList")
 def lerp_list(chance: random.Random) -> Case:
     xs, ys, weights = _list(chance, 3)
     return Case([xs, ys, weights], {}, list(torch._foreach_lerp(xs, ys, weights)))
 
 
-@trial("ForeachNorm")
+@kernel_sample("ForeachNorm")
 def norm(chance: random.Random) -> Case:
     (xs,) = _list(chance)
     xs = [x if x.numel() else torch.ones(2, dtype=x.dtype) for x in xs]
@@ -121,7 +121,7 @@ def norm(chance: random.Random) -> Case:
     return Case([xs, size(order, torch.float32)], {}, list(torch._foreach_norm(xs, order)))
 
 
-@trial("ForeachRoundOffNumber")
+@kernel_sample("ForeachRoundOffNumber")
 def round_off(chance: random.Random) -> Case:
     (xs,) = _list(chance)
     calls = {1: torch.round, 2: torch.floor, 3: torch.ceil, 5: torch.fix, 7: torch.frac}

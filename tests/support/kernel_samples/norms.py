@@ -8,32 +8,32 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from support.kernel_samples.base import FLOATS, Case, gradient, plain, shape, sizes, trial
+from support.kernel_samples.base import FLOATS, Case, gradient, kernel_sample, plain, shape, sizes
 
 
-@trial("LayerNormV4")
+@kernel_sample("LayerNormV4")
 def layer_norm(chance: random.Random) -> Case:
     dtype, outer, inner = chance.choice(FLOATS[:3]), shape(chance, most=2), shape(chance, 1, most=2, zeros=False)
     x, gamma, beta = plain([*outer, *inner], dtype), plain(inner, dtype), plain(inner, dtype)
     axes, wide = list(range(len(outer), x.dim())), x.double()
     mean = wide.mean(axes, keepdim=True)
     rstd = 1 / torch.sqrt(((wide - mean) ** 2).mean(axes, keepdim=True) + 1e-3)
-    given = [x, sizes(inner), *((gamma, beta) if chance.random() < 0.7 else ())]
+    inputs = [x, sizes(inner), *((gamma, beta) if chance.random() < 0.7 else ())]
     y = (wide - mean) * rstd
-    if len(given) > 2:
+    if len(inputs) > 2:
         y = y * gamma.double() + beta.double()
-    return Case(given, {"epsilon": 1e-3}, (y.to(dtype), mean.to(dtype), rstd.to(dtype)), bound=8)
+    return Case(inputs, {"epsilon": 1e-3}, (y.to(dtype), mean.to(dtype), rstd.to(dtype)), bound=8)
 
 
-@trial("LayerNormGradV3")
+@kernel_sample("LayerNormGradV3")
 def layer_norm_grad(chance: random.Random) -> Case:
     outer, inner = shape(chance, 1, most=2, zeros=False), shape(chance, 1, most=2, zeros=False)
     inner[-1] = 4
     x, dy, gamma, beta = plain([*outer, *inner]), plain([*outer, *inner]), plain(inner), plain(inner)
     _, mean, rstd = torch.native_layer_norm(x, inner, gamma, beta, 1e-3)
-    given = (x.double(), gamma.double(), beta.double())
+    wide = (x.double(), gamma.double(), beta.double())
     expected = [
-        gradient(lambda a, g, b: functional.layer_norm(a, inner, g, b, 1e-3), at, dy.double(), *given).float()
+        gradient(lambda a, g, b: functional.layer_norm(a, inner, g, b, 1e-3), at, dy.double(), *wide).float()
         for at in range(3)
     ]
     return Case([dy, x, rstd, mean, gamma], {}, expected, bound=64)
@@ -50,7 +50,7 @@ def _along(row: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return row.double().reshape([1, -1] + [1] * (x.dim() - 2))
 
 
-@trial("BNInfer")
+@kernel_sample("BNInfer")
 def bn_infer(chance: random.Random) -> Case:
     x, (scale, offset, mean, variance) = _channels(chance)
     normal = (x.double() - _along(mean, x)) / torch.sqrt(_along(variance, x) + 1e-3)
@@ -58,14 +58,14 @@ def bn_infer(chance: random.Random) -> Case:
     return Case([x, scale, offset, mean, variance], {"epsilon": 1e-3}, y.float(), bound=8)
 
 
-@trial("BNInferGrad")
+@kernel_sample("BNInferGrad")
 def bn_infer_grad(chance: random.Random) -> Case:
     dy, (scale, _, _, variance) = _channels(chance, chance.choice(FLOATS[:3]))
     expected = dy.double() * _along(scale, dy) / torch.sqrt(_along(variance, dy) + 1e-3)
     return Case([dy, scale, variance], {"epsilon": 1e-3}, expected.to(dy.dtype), bound=4)
 
 
-@trial("BatchNormV3")
+@kernel_sample("BatchNormV3")
 def batch_norm(chance: random.Random) -> Case:
     x, (scale, offset, mean, variance) = _channels(chance)
     training = chance.random() < 0.5
@@ -75,7 +75,7 @@ def batch_norm(chance: random.Random) -> Case:
         y = (x.double() - _along(mean, x)) / torch.sqrt(_along(variance, x) + 1e-3) * _along(scale, x)
         y = (y + _along(offset, x)).float()
         attributes = {"epsilon": 1e-3, "is_training": False}
-        # Nothing is said of the statistics of a batch that was not looked at.
+        # The statistics of the batch are unspecified in inference.
         saved = [torch.zeros(0), torch.zeros(0)]
         return Case(
             [x, scale, offset, mean, variance], attributes, (y, mean.clone(), variance.clone(), *saved), bound=8
@@ -86,50 +86,50 @@ def batch_norm(chance: random.Random) -> Case:
     rstd = 1 / torch.sqrt(spread + 1e-3)
     y = (wide - _along(own, x)) * _along(rstd, x) * _along(scale, x) + _along(offset, x)
     moved = 0.7 * mean.double() + 0.3 * own, 0.7 * variance.double() + 0.3 * spread * count / max(count - 1, 1)
-    expected = tuple(each.float() for each in (y, *moved, own, rstd))
+    expected = tuple(tensor.float() for tensor in (y, *moved, own, rstd))
     attributes = {"epsilon": 1e-3, "momentum": 0.3, "is_training": True}
     return Case([x, scale, offset, mean.clone(), variance.clone()], attributes, expected, bound=16)
 
 
 def _trained(chance: random.Random) -> tuple[Any, ...]:
-    """An image, the gradient of its norm, scale and offset, and autograd's answers for all three in float64."""
+    """An image, the gradient of its norm, scale and offset, and the gradients of all three by autograd in float64."""
     x, (scale, offset, _, _) = _channels(chance)
     x, dy = x + torch.randn(x.shape), plain(x.shape)
-    given = [each.double() for each in (x, scale, offset)]
-    made = [
+    wide = [tensor.double() for tensor in (x, scale, offset)]
+    gradients = [
         gradient(
-            lambda a, g, b: functional.batch_norm(a, None, None, g, b, True, 0.0, 1e-4), at, dy.double(), *given
+            lambda a, g, b: functional.batch_norm(a, None, None, g, b, True, 0.0, 1e-4), at, dy.double(), *wide
         ).float()
         for at in range(3)
     ]
     axes = [0, *range(2, x.dim())]
-    return x, dy, scale, x.mean(axes), x.var(axes, correction=0), made
+    return x, dy, scale, x.mean(axes), x.var(axes, correction=0), gradients
 
 
-@trial("BNTrainingUpdateGrad", "BN3DTrainingUpdateGrad")
+@kernel_sample("BNTrainingUpdateGrad", "BN3DTrainingUpdateGrad")
 def bn_training_update_grad(chance: random.Random) -> Case:
     x, dy, _, mean, variance, (_, by_scale, by_offset) = _trained(chance)
     return Case([dy, x, mean, variance], {"epsilon": 1e-4}, (by_scale, by_offset), bound=64)
 
 
-@trial("BNTrainingReduceGrad")
+@kernel_sample("BNTrainingReduceGrad")
 def bn_training_reduce_grad(chance: random.Random) -> Case:
     x, dy, scale, mean, variance, (by_x, by_scale, by_offset) = _trained(chance)
     return Case([dy, x, by_scale, by_offset, scale, mean, variance], {"epsilon": 1e-4}, by_x, bound=256)
 
 
-@trial("SyncBatchNormBackwardReduce")
+@kernel_sample("SyncBatchNormBackwardReduce")
 def sync_batch_norm_reduce(chance: random.Random) -> Case:
     x, dy, _, mean, variance, (_, by_scale, by_offset) = _trained(chance)
     rstd = torch.rsqrt(variance + 1e-4)
     axes = [0, *range(2, x.dim())]
     products = (dy * x).sum(axes)
     centred = (dy.double() * (x.double() - _along(mean, x))).sum(axes).float()
-    # The sums are taken apart and cancel, and so does what is left of them.
+    # The sums are computed separately and cancel.
     return Case([by_offset, products, mean, rstd], {}, (centred, by_scale), bound=1024)
 
 
-@trial("SyncBatchNormBackwardElemt")
+@kernel_sample("SyncBatchNormBackwardElemt")
 def sync_batch_norm_elements(chance: random.Random) -> Case:
     x, dy, scale, mean, variance, (by_x, by_scale, by_offset) = _trained(chance)
     rstd, count = torch.rsqrt(variance + 1e-4), x.numel() // x.size(1)
@@ -137,7 +137,7 @@ def sync_batch_norm_elements(chance: random.Random) -> Case:
     return Case([dy, x, *(_along(row, x).float() for row in rows)], {}, by_x, bound=256)
 
 
-@trial("GroupNorm")
+@kernel_sample("GroupNorm")
 def group_norm(chance: random.Random) -> Case:
     groups, dtype = chance.randint(1, 2), chance.choice(FLOATS[:3])
     x = plain([2, groups * chance.randint(1, 2), *shape(chance, 1, most=2, zeros=False)], dtype)

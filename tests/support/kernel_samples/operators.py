@@ -1,4 +1,4 @@
-"""The GE types of the package's operators, which the tests in `operators` try.
+"""The GE types of the package's operators, which the tests in `operators` cover.
 
 There every operator's calls run eagerly against a statement in NumPy, and compiled, by the kernel, against eager mode.
 """
@@ -122,7 +122,7 @@ OF_OPERATORS = {
     "WeightQuantBatchMatmulV2": "npu_weight_quant_batchmatmul",
 }
 # Stated outside the tables: the documents' examples and rules in `reference`, and the folders' own tests.
-STATED_ELSEWHERE = {
+TESTED_SEPARATELY = {
     "collectives": "ranks/graphs.py",
     "npu_add_rms_norm_v2": "operators/norm/add_rms_norm.py",
     "npu_apply_rotary_pos_emb": "operators/rope/test_apply_rotary_pos_emb.py",

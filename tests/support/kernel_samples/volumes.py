@@ -8,19 +8,19 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from support.kernel_samples.base import Case, plain, sizes, trial, whole
+from support.kernel_samples.base import Case, kernel_sample, plain, sizes, whole
 
 
 def _volume(chance: random.Random) -> torch.Tensor:
-    """Whole numbers, all different, so that no window has two maxima."""
+    """Distinct integers, so that no window has two maxima."""
     full = [chance.randint(1, 2), chance.randint(1, 2), *(chance.randint(4, 6) for _ in range(3))]
     return torch.randperm(int(np.prod(full))).reshape(full).float()
 
 
-@trial("AvgPool3D")
+@kernel_sample("AvgPool3D")
 def avg_pool_volume(chance: random.Random) -> Case:
     x, last = _volume(chance), chance.random() < 0.5
-    window, strides, pads = ([chance.choice(each) for _ in range(3)] for each in ((2, 3), (1, 2), (0, 1)))
+    window, strides, pads = ([chance.choice(choice) for _ in range(3)] for choice in ((2, 3), (1, 2), (0, 1)))
     ceil, counted, divisor = chance.random() < 0.5, chance.random() < 0.5, chance.choice((0, 0, 3))
     expected = functional.avg_pool3d(x, window, strides, pads, ceil, counted, divisor or None)
     layout = (lambda sizes: [1, *sizes, 1]) if last else (lambda sizes: [1, 1, *sizes])
@@ -29,11 +29,11 @@ def avg_pool_volume(chance: random.Random) -> Case:
         "ceil_mode": ceil, "count_include_pad": counted, "divisor_override": divisor,
         "data_format": "NDHWC" if last else "NCDHW",
     }  # fmt: skip
-    given, wanted = (each.movedim(1, -1) if last else each for each in (x, expected))
-    return Case([given], attributes, wanted)
+    source, wanted = (choice.movedim(1, -1) if last else choice for choice in (x, expected))
+    return Case([source], attributes, wanted)
 
 
-@trial("AdaptiveAvgPool3d")
+@kernel_sample("AdaptiveAvgPool3d")
 def adaptive_avg_pool_volume(chance: random.Random) -> Case:
     x, last = _volume(chance), chance.random() < 0.5
     wanted = [chance.randint(1, 7) for _ in range(3)]
@@ -42,18 +42,18 @@ def adaptive_avg_pool_volume(chance: random.Random) -> Case:
         for length, count in zip(x.shape[2:], wanted, strict=True)
     ]
     expected = torch.empty([*x.shape[:2], *wanted])
-    for place in np.ndindex(*wanted):
-        depth, height, width = (slice(*spans[axis][at]) for axis, at in enumerate(place))
-        expected[(..., *place)] = x.double()[:, :, depth, height, width].mean((2, 3, 4)).float()
-    given, result = (each.movedim(1, -1) if last else each for each in (x, expected))
-    return Case([given], {"output_size": wanted, "data_format": "NDHWC" if last else "NCDHW"}, result, bound=2)
+    for cell in np.ndindex(*wanted):
+        depth, height, width = (slice(*spans[axis][at]) for axis, at in enumerate(cell))
+        expected[(..., *cell)] = x.double()[:, :, depth, height, width].mean((2, 3, 4)).float()
+    source, result = (tensor.movedim(1, -1) if last else tensor for tensor in (x, expected))
+    return Case([source], {"output_size": wanted, "data_format": "NDHWC" if last else "NCDHW"}, result, bound=2)
 
 
-@trial("MaxPool3DWithArgmaxV2")
+@kernel_sample("MaxPool3DWithArgmaxV2")
 def max_pool_volume(chance: random.Random) -> Case:
     x = _volume(chance)
     window, strides, pads, apart = (
-        [chance.choice(each) for _ in range(3)] for each in ((2, 3), (1, 2), (0, 1), (1, 1))
+        [chance.choice(options) for _ in range(3)] for options in ((2, 3), (1, 2), (0, 1), (1, 1))
     )
     ceil = chance.random() < 0.5
     y, where = functional.max_pool3d(x, window, strides, pads, apart, ceil, return_indices=True)
@@ -61,31 +61,31 @@ def max_pool_volume(chance: random.Random) -> Case:
     return Case([x], attributes, (y, where.int()))
 
 
-@trial("Col2im")
+@kernel_sample("Col2im")
 def col2im(chance: random.Random) -> Case:
-    """Every element of a column added where the window that it came from lies."""
+    """Add every element of a column at the position of its window."""
     height, width, step, pad = chance.randint(3, 5), chance.randint(3, 5), chance.randint(1, 2), chance.randint(0, 1)
     kernel = (2, chance.randint(1, 3))
     rows, columns = ((length + 2 * pad - k) // step + 1 for length, k in zip((height, width), kernel, strict=True))
     x = whole([2, 3, kernel[0] * kernel[1], rows * columns])
     image = torch.zeros(2, 3, height + 2 * pad, width + 2 * pad)
-    for place, (down, across) in enumerate(np.ndindex(*kernel)):
+    for offset, (down, across) in enumerate(np.ndindex(*kernel)):
         for window, (row, column) in enumerate(np.ndindex(rows, columns)):
-            image[:, :, row * step + down, column * step + across] += x[:, :, place, window]
+            image[:, :, row * step + down, column * step + across] += x[:, :, offset, window]
     expected = image[:, :, pad : pad + height, pad : pad + width]
     attributes = {"kernel_size": kernel, "dilation": (1, 1), "padding": (pad, pad), "stride": (step, step)}
     return Case([x, sizes((height, width))], attributes, expected)
 
 
 def _distance(apart: torch.Tensor, p: float) -> torch.Tensor:
-    """The norm of differences, along the last dimension; the device is told -1 for the largest."""
+    """The norm of differences, along the last dimension; -1 means the infinity norm."""
     wide = apart.double().abs()
     if p < 0:
         return wide.amax(-1)
     return (wide != 0).sum(-1).double() if p == 0 else wide.pow(p).sum(-1).pow(1 / p)
 
 
-@trial("Cdist")
+@kernel_sample("Cdist")
 def cdist(chance: random.Random) -> Case:
     dtype, p = chance.choice((torch.float32, torch.float16)), chance.choice((0.0, 1.0, 2.0, 3.0, -1.0))
     full = [chance.randint(1, 2), chance.randint(1, 3), chance.randint(1, 3), chance.randint(1, 5)]
@@ -93,7 +93,7 @@ def cdist(chance: random.Random) -> Case:
     return Case([x1, x2], {"p": p}, _distance(x1.double() - x2.double(), p).to(dtype), bound=4)
 
 
-@trial("Pdist")
+@kernel_sample("Pdist")
 def pdist(chance: random.Random) -> Case:
     dtype, p = chance.choice((torch.float32, torch.float16)), chance.choice((0.0, 1.0, 2.0, 3.0, -1.0))
     x = plain([chance.randint(2, 5), chance.randint(1, 5)], dtype)
@@ -101,25 +101,25 @@ def pdist(chance: random.Random) -> Case:
     return Case([x], {"p": p}, _distance(x[one].double() - x[other].double(), p).to(dtype), bound=4)
 
 
-@trial("FFT")
+@kernel_sample("FFT")
 def fft(chance: random.Random) -> Case:
     x = plain([2, chance.randint(1, 9)]) + 1j * plain([1])
     return Case([x], {}, torch.from_numpy(np.fft.fft(x.cdouble().numpy())).cfloat(), bound=8)
 
 
-@trial("IFFT")
+@kernel_sample("IFFT")
 def inverse_fft(chance: random.Random) -> Case:
     x = plain([2, chance.randint(1, 9)]) + 1j * plain([1])
     return Case([x], {}, torch.from_numpy(np.fft.ifft(x.cdouble().numpy())).cfloat(), bound=8)
 
 
-@trial("RFFT")
+@kernel_sample("RFFT")
 def real_fft(chance: random.Random) -> Case:
     x = plain([2, chance.randint(2, 9)])
     return Case([x, sizes([x.size(1)])], {}, torch.from_numpy(np.fft.rfft(x.double().numpy())).cfloat(), bound=8)
 
 
-@trial("IRFFT")
+@kernel_sample("IRFFT")
 def inverse_real_fft(chance: random.Random) -> Case:
     x, length = plain([2, 5]) + 1j * plain([2, 5]), chance.choice((8, 9))
     return Case([x, sizes([length])], {}, torch.from_numpy(np.fft.irfft(x.cdouble().numpy(), length)).float(), bound=8)
