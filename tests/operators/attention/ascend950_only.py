@@ -1,4 +1,4 @@
-"""Calls of operators that other chips than A2 and A3 have kernels for, as their documents make them."""
+"""Documented calls of operators without kernels for A2 and A3."""
 
 from support.call_table import bad
 from support.tensors import bf16, f16

@@ -54,7 +54,7 @@ WRONG_VALUES = [
 
 
 def weighed(query: Any, key: Any, mask: Any, blocks: Any, layout: str, lengths: Any) -> dict[Any, Any]:
-    """Of each query, in float64: where its keys are, its weights and the logarithm of their sum."""
+    """The key index, the weights and the log-sum-exp of each query, in float64."""
     starts = np.cumsum([0, *lengths[0]]), np.cumsum([0, *lengths[1]])
     by_query = {}
     for sequence, (rows, keys) in enumerate(zip(*lengths, strict=True)):

@@ -96,7 +96,7 @@ def sequences(named: dict[str, Any], *tensors: torch.Tensor) -> Any:
 
 
 def scores(query: Any, key: Any, weights: Any) -> Any:
-    """Row by row: of each key that is seen the sum over heads."""
+    """The scores of visible keys, summed over heads, row by row."""
     shift = len(key) - len(query)
     for row in range(len(query)):
         yield [
@@ -114,7 +114,7 @@ def expected(query: Any, key: Any, weights: Any, **named: Any) -> list[Any]:
 
 
 def expected_loss(*args: Any, **named: Any) -> list[Any]:
-    """The loss as it is defined; its gradients by the rule of the chain, row by row."""
+    """The loss by its definition, and its gradients by the chain rule, row by row."""
     query, key, query_index, key_index, weights, most, sums, most_index, sums_index, _ = args
     if "query_rope" in named:
         query, key = torch.cat([query, named["query_rope"]], -1), torch.cat([key, named["key_rope"]], -1)

@@ -1,4 +1,4 @@
-"""Calls of npu_prompt_flash_attention and npu_incre_flash_attention: what they do not share with the fused one."""
+"""Calls of npu_prompt_flash_attention and npu_incre_flash_attention, as far as they differ from the fused one."""
 
 from typing import Any
 

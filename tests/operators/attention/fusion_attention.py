@@ -22,7 +22,7 @@ Given = dict[str, Any]
 
 
 def gradient(**more: Any) -> Given:
-    """What the forward call gives: numbers of any other kind overflow."""
+    """The results of the forward call, because other values would overflow."""
     forward = torch.ops.npu.npu_fusion_attention(Q, K, K, *FOUR, pse=more.get("pse"), scale=0.25)
     return {"softmax_max": forward[1], "softmax_sum": forward[2], "attention_in": forward[0], **more}
 
@@ -207,7 +207,7 @@ WRONG_VALUES: list[Call] = [
 
 
 def _hides(mode: int, options: Given, row: int, queries: int, keys: int) -> Any:
-    """The keys that a query does not see, by the words of the document; mode 0 has no mask here."""
+    """The keys that a query does not see, as documented; mode 0 has no mask here."""
     distance = np.arange(keys) - row - (keys - queries if mode in (3, 4) else 0)
     if mode == 4:
         return (distance > options["next_tockens"]) | (distance < -options["pre_tockens"])
@@ -215,7 +215,7 @@ def _hides(mode: int, options: Given, row: int, queries: int, keys: int) -> Any:
 
 
 def expected(*args: Any, **options: Any) -> tuple[Any, Any, Any]:
-    """Row by row in float64: the attention, and of each row the largest score and the sum of exponentials."""
+    """Row by row in float64: the attention, and the largest score and the sum of exponentials of each row."""
     query, key, value, heads, layout = args
     q, k, v = (_heads(tensor, layout, heads, query, key) for tensor in (query, key, value))
     spans = [(0, q.shape[2], 0, k.shape[2])]
@@ -245,7 +245,7 @@ def expected(*args: Any, **options: Any) -> tuple[Any, Any, Any]:
 
 
 def _kept(rows: Any, layout: str, spans: Any, options: Given) -> Any:
-    """Eight times; those of packed sequences by head within each, unless by token is asked."""
+    """Statistics stored eight times; packed sequences head by head, or by token with softmax_layout."""
     if layout == "TND" and options.get("softmax_layout"):
         rows = rows[0].T
     elif layout == "TND":

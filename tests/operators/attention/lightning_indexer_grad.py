@@ -16,7 +16,7 @@ TOP = 2048
 
 
 def chosen(tokens: int, keys: int) -> torch.Tensor:
-    """Keys in an order of their own for each token, each once."""
+    """A random permutation of the keys for each token."""
     order = torch.stack([torch.arange(keys) * (7 + 2 * token) % keys for token in range(tokens)])
     return torch.nn.functional.pad(order[:, :TOP], (0, max(0, TOP - keys))).to(torch.int32)
 

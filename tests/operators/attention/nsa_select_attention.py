@@ -75,7 +75,7 @@ WRONG_VALUES = [wrong("topk_indices", "a block behind the sequence", topk_indice
 
 
 def attention(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """In float64, row by row: results, maxima, sums, and of each row what it sees and how it weighs it."""
+    """In float64, row by row: results, maxima, sums, and the visible keys and weights of each row."""
     query, key, value = (tensor.double().numpy() for tensor in args[:3])
     picked, group = args[3].numpy(), query.shape[1] // key.shape[1]
     out = np.zeros((*query.shape[:2], 128))

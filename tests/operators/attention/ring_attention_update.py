@@ -14,7 +14,7 @@ OP = "ring_attention_update"
 
 
 def eight(*shape: int) -> torch.Tensor:
-    """Positive numbers, eight times each."""
+    """Positive values, stored eight times each."""
     return (f32(*shape).abs() + 0.25).unsqueeze(-1).repeat_interleave(8, -1)
 
 

@@ -18,7 +18,7 @@ COUNT, SAMPLE = 20, 10
 
 
 def whole(make: Any, *shape: int) -> torch.Tensor:
-    """Small whole numbers, which float32 adds in any order."""
+    """Small integers, whose sums are exact in float32 in any order."""
     return (make(*shape).float() / 2).round().clamp(-3, 3).to(torch.int8 if make is i8 else make(1).dtype)
 
 
@@ -43,7 +43,7 @@ def quantised(*tokens: int, keys: tuple[int, ...] = (5, 16)) -> tuple[Any, ...]:
 
 
 def named(*rows: int, blocks: int, width: int = 5) -> torch.Tensor:
-    """For each query some blocks, each once, then -1."""
+    """Some distinct blocks for each query, then -1."""
     generator = torch.Generator().manual_seed(blocks)
     flat = torch.full((int(np.prod(rows)), width), -1, dtype=torch.int32)
     for row, indices in enumerate(flat):
@@ -63,7 +63,7 @@ def ropes(make: Any = bf16, *tokens: int, keys: tuple[int, ...] = (5, 16)) -> di
 
 
 def latent(make: Any = bf16, *tokens: int, keys: tuple[int, ...] = (5, 16), blocks: int = 20) -> tuple[Any, ...]:
-    """Keys of int8, with rope channels and scales as bytes behind them."""
+    """Keys of int8, followed by rope channels and scales as bytes."""
     rows, whole_keys, rope = tokens or (2, 3), i8(*keys, 1, 512), make(*keys, 1, 64)
     scales = f32(*keys, 1, 4).sigmoid() / 64
     key = torch.cat([whole_keys, rope.view(torch.int8), scales.view(torch.int8)], -1)
@@ -169,7 +169,7 @@ WRONG_VALUES = [
 
 
 def sequences(options: dict[str, Any], rows: torch.Tensor) -> list[range]:
-    """The queries of each sequence, counted one after the other."""
+    """The rows of the queries of each sequence."""
     stops = options.get("actual_seq_lengths_query")
     if options.get("layout_query") == "TND":
         return [range(start, stop) for start, stop in zip([0, *stops.tolist()], stops.tolist(), strict=False)]
@@ -179,7 +179,7 @@ def sequences(options: dict[str, Any], rows: torch.Tensor) -> list[range]:
 
 
 def gathered(options: dict[str, Any], cache: torch.Tensor, batch: int, of: str) -> torch.Tensor:
-    """What the keys of one sequence have, token by token."""
+    """The rows of the keys of one sequence, token by token."""
     lengths, blocks = options.get(f"actual_seq_lengths_{of}"), options.get("block_table")
     if blocks is None:
         return cache[batch] if lengths is None else cache[batch, : int(lengths[batch])]
@@ -188,7 +188,7 @@ def gathered(options: dict[str, Any], cache: torch.Tensor, batch: int, of: str) 
 
 
 def chosen(query: torch.Tensor, options: dict[str, Any], score: Any) -> torch.Tensor:
-    """Places sorted by score, earlier ones first among equals."""
+    """Indices sorted by score, earlier ones first among ties."""
     count = options["sparse_count"]
     out = torch.full((query.shape[:-2].numel(), count), -1, dtype=torch.int32)
     for batch, rows in enumerate(sequences(options, query)):
@@ -298,7 +298,7 @@ NAMED = {**KV_PACKED, **ropes(bf16, 6)}
 
 
 def golden(query: Any, key: Any, weights: Any, table: Any, queries: Any, keys: Any, *others: torch.Tensor) -> Any:
-    """Every node of sparse attention: keys are chosen by both indexers and attended to in both caches."""
+    """Every node of sparse attention: both indexers select keys, and both caches are attended to."""
     whole_query, whole_key, scales, key_scales, latent_query, latent_keys, joined, pages, rope, key_rope = others
     shared = {"actual_seq_lengths_query": queries, "block_table": table, "layout_query": "TND"}
     chosen = {**shared, "actual_seq_lengths_key": keys, "layout_key": "PA_BSND", "sparse_count": COUNT}

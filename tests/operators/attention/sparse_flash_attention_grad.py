@@ -16,12 +16,12 @@ TOP, SCALE = 1024, 0.0625
 
 
 def chosen(*rows: Any) -> torch.Tensor:
-    """The indices of each token, and -1 behind them."""
+    """The indices of each token, followed by -1."""
     return torch.tensor([[*row, *[-1] * (TOP - len(row))] for row in rows], dtype=torch.int32).unsqueeze(1)
 
 
 def forward(args: dict[str, Any], spans: Any, mode: int) -> Any:
-    """Of each token its keys, weights and result in float64, and the largest scores and sums."""
+    """The keys, weights and result of each token in float64, and the largest scores and sums."""
     query, key = (
         np.concatenate([floats(args[name]), floats(args[f"{name}_rope"])], -1).astype(np.float64)
         for name in ("query", "key")

@@ -1,4 +1,4 @@
-"""ATB's attention and caches, by the names that torch_npu gives them, against statements in NumPy."""
+"""ATB's attention and caches, under torch_npu's names, against statements in NumPy."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def ints(*values: Any) -> torch.Tensor:
 
 
 def attended(query: Any, key: Any, value: Any, scale: float, mask: Any = 0.0) -> Any:
-    """One head after the other, in float64; (tokens, heads, channels) each, fewer heads of keys and values."""
+    """Attention head by head, in float64; all (tokens, heads, channels), with fewer heads of keys and values."""
     out = np.empty((*query.shape[:2], value.shape[-1]))
     for head in range(query.shape[1]):
         own = head * key.shape[1] // query.shape[1]
@@ -37,7 +37,7 @@ def near(one: torch.Tensor, other: Any) -> None:
 
 
 def paged(make: Any = f16, lengths: Any = (5, 0, 3)) -> tuple[Any, ...]:
-    """Three sequences in four blocks of two, four heads over two, values of their own width."""
+    """Three sequences in four blocks of two, four heads over two, with values of another width."""
     table = ints([3, 0, 1], [0, 0, 0], [2, 2, 1])
     caches = make(4, 2, 2, 16), make(4, 2, 2, 8)
     return make(3, 4, 16) / 4, *caches, 2, 4, 0.25, table, ints(*lengths), make(3, 4, 8)
@@ -48,7 +48,7 @@ def paged_calls(draw: Draw) -> tuple[Any, ...]:
     return paged(draw(st.sampled_from([f16, bf16])), [draw(st.integers(0, 6)) for _ in range(3)])
 
 
-def test_a_token_attends_to_its_own_pages() -> None:
+def test_paged_attention_reads_the_pages_of_each_sequence() -> None:
     def agrees(args: tuple[Any, ...]) -> None:
         query, key_cache, value_cache, _, _, scale, table, lengths, out = args
         before = out.clone()
@@ -66,14 +66,14 @@ def test_a_token_attends_to_its_own_pages() -> None:
 
 @st.composite
 def masked_calls(draw: Draw) -> tuple[tuple[Any, ...], Any, int]:
-    """A call of _npu_paged_attention, a mask or none, and what the second version calls its kind."""
+    """A call of _npu_paged_attention, a mask or None, and its mask_type in the second version."""
     make = draw(st.sampled_from([f16, bf16]))
     args = paged(make, [draw(st.integers(1, 6)), *(draw(st.integers(0, 6)) for _ in range(2))])
     mask = draw(st.sampled_from([make(3, 4, 1, 6), make(4, 1, 7)]))
     return args, mask, draw(st.sampled_from([0, 2]))
 
 
-def test_a_mask_of_each_head_is_added_to_its_scores() -> None:
+def test_paged_attention_v2_adds_a_mask_per_head() -> None:
     def agrees(call: tuple[tuple[Any, ...], Any, int]) -> None:
         (query, key_cache, value_cache, kv_heads, heads, scale, table, lengths, out), mask, kind = call
         before, arguments = out.clone(), {"num_kv_heads": kv_heads, "num_heads": heads, "scale_value": scale}
@@ -107,7 +107,7 @@ def paged_v2(**changed: Any) -> Any:
 NO_TABLE = torch.empty(0, 3, dtype=torch.int32)
 
 
-def test_without_a_number_of_heads_of_keys_each_head_has_its_own() -> None:
+def test_num_kv_heads_defaults_to_num_heads() -> None:
     caches = {"key_cache": f16(4, 2, 4, 16), "value_cache": f16(4, 2, 4, 8)}
     same = caches | {"query": f16(3, 4, 16), "mask_type": 0}
     assert torch.equal(
@@ -153,7 +153,7 @@ def test_wrong_calls_of_the_second_version_are_refused(message: str, changed: di
     assert str(refusal.value).startswith(f"_npu_paged_attention_v2: {message}")
 
 
-def test_lengths_may_be_on_either_device_and_a_workspace_is_left_alone() -> None:
+def test_lengths_may_be_on_either_device_and_a_workspace_is_ignored() -> None:
     args = [argument.npu() if isinstance(argument, torch.Tensor) else argument for argument in paged()]
     results = []
     for lengths in (args[7], args[7].cpu()):
@@ -188,7 +188,7 @@ def sequences(draw: Draw) -> tuple[Any, ...]:
     return query / 4, key, value, mask, ints(*lengths), 0.25, 4, 2, out
 
 
-def test_sequences_attend_to_themselves() -> None:
+def test_flash_attention_of_packed_sequences() -> None:
     def agrees(args: tuple[Any, ...]) -> None:
         query, key, value, mask, lengths, scale, heads, kv_heads, out = args
         before, start = out.clone(), 0
@@ -208,7 +208,7 @@ def test_sequences_attend_to_themselves() -> None:
 
 
 @pytest.mark.parametrize("make", [f16, bf16, i8], ids=["float16", "bfloat16", "int8"])
-def test_tokens_go_to_their_slots(make: Any) -> None:
+def test_reshape_and_cache_writes_slots(make: Any) -> None:
     key, value, slots = make(3, 2, 16), make(3, 2, 8), ints(5, -1, 0)
     caches = [make(3, 2, 2, 16), make(3, 2, 2, 8)]
     wanted = [cache.clone() for cache in caches]
@@ -222,7 +222,7 @@ def test_tokens_go_to_their_slots(make: Any) -> None:
         assert torch.equal(one.cpu(), other)
 
 
-def test_tokens_go_to_their_slots_in_parts() -> None:
+def test_reshape_and_cache_writes_nz_slots() -> None:
     key, value, slots = i8(2, 1, 64), bf16(2, 1, 32), ints(3, -1)
     caches = [i8(2, 2, 2, 32), bf16(2, 2, 2, 16)]
     wanted = [cache.clone() for cache in caches]
@@ -301,13 +301,13 @@ def test_wrong_calls_are_refused(op: str, argument: str) -> None:
     assert str(refusal.value).startswith(f"{op}: {argument} ")
 
 
-def test_other_names_say_what_is_missing() -> None:
+def test_missing_atb_operators_are_refused_by_name() -> None:
     with pytest.raises(NotImplementedError, match="atb::_npu_paged_attention_quant cannot run on the host NPU"):
         torch_npu._npu_paged_attention_quant()
 
 
-def test_a_mask_of_ones_hides_in_bfloat16_where_one_of_float16_is_added() -> None:
-    """What the library's kernels make of masks: ones times -3e38, and minus infinity as it is."""
+def test_bfloat16_mask_hides_and_float16_mask_is_added() -> None:
+    """The kernels multiply ones of a bfloat16 mask by -3e38, and keep minus infinity."""
     causal = np.triu(np.full((3, 3), -np.inf), 1)
     for make, hides in ((bf16, 1.0), (f16, -torch.inf)):
         query, key, value, out = (make(3, 2, 16) for _ in range(4))
@@ -317,7 +317,7 @@ def test_a_mask_of_ones_hides_in_bfloat16_where_one_of_float16_is_added() -> Non
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_sequences_without_a_mask(flat: bool) -> None:
+def test_flash_attention_unpad_v2(flat: bool) -> None:
     def agrees(lengths: list[int]) -> None:
         query, key, value, out = bf16(9, 4, 16), bf16(9, 2, 16), bf16(9, 2, 8), bf16(9, 4, 8)
         before, tensors = out.clone(), [query, key, value]
@@ -343,13 +343,13 @@ def pages(table: Any, cache: torch.Tensor, sequence: int, length: int) -> Any:
 
 @st.composite
 def lengths_of_two(draw: Draw) -> list[tuple[int, int]]:
-    """How many queries, and how many keys, each of two sequences has."""
+    """The numbers of queries and keys of two sequences."""
     keys = [draw(st.integers(1, 6)) for _ in range(2)]
     return [(draw(st.integers(0, min(count, 4))), count) for count in keys]
 
 
 @pytest.mark.parametrize("name", ["_npu_paged_attention_splitfuse", "_npu_flash_attention_qlens"])
-def test_the_last_tokens_of_sequences_attend_to_their_pages(name: str) -> None:
+def test_queries_are_the_last_tokens_of_paged_sequences(name: str) -> None:
     causal_by_table = name.endswith("qlens")
 
     def agrees(lengths: list[tuple[int, int]]) -> None:
@@ -383,7 +383,7 @@ def test_the_last_tokens_of_sequences_attend_to_their_pages(name: str) -> None:
     run(agrees, lengths_of_two())
 
 
-def test_one_cache_holds_keys_and_their_values() -> None:
+def test_paged_mla_uses_one_cache_for_keys_and_values() -> None:
     query, cache, table, out = f16(2, 4, 16), f16(4, 2, 1, 16), ints([3, 0], [2, 1]), f16(2, 4, 8)
     torch_npu._npu_paged_attention_mla(
         query.npu(), cache.npu(), 1, 4, 0.25, table.npu(), ints(3, 4), 8, result := out.npu()
@@ -403,13 +403,13 @@ def ring(causal: bool, lengths: Any, calc_type: str, **more: Any) -> tuple[Any, 
 
 
 def both(query: Any, key: Any, value: Any, mask: Any) -> tuple[Any, Any]:
-    """The attention of one sequence and the logarithm of its sums, in float64."""
+    """The attention of one sequence and its log-sum-exp, in float64."""
     scores = np.einsum("qhd,khd->hqk", query, key).astype(np.float64) * 0.125 + mask
     return attended(query, key, value, 0.125, mask), np.log(np.exp(scores).sum(-1))
 
 
-def test_a_ring_of_parts_gives_what_all_keys_give() -> None:
-    """First the tokens over themselves, then over what came before: as over all keys at once."""
+def test_ring_mla_equals_attention_over_all_keys() -> None:
+    """Attention over own tokens merged with attention over earlier ones equals attention over all keys."""
     lengths, prefix = [2, 3], [0, 4]
     (query, key, value), call = ring(True, ints(*lengths), "calc_type_first_ring")
     out, lse = torch_npu.atb.npu_ring_mla(*call["args"], **call["kwargs"])
@@ -432,7 +432,7 @@ def test_a_ring_of_parts_gives_what_all_keys_give() -> None:
     near(lse[:, 2:].cpu(), sums)
 
 
-def test_tokens_are_loaded_from_the_block_of_their_start_on() -> None:
+def test_paged_cache_load_starts_at_the_block_of_seq_starts() -> None:
     key_cache, value_cache, table = f16(5, 4, 1, 32), f16(5, 4, 1, 16), ints([4, 2, 0], [1, 3, 3])
     starts = ints(5, 0)
     caches = key_cache.npu(), value_cache.npu(), table.npu()
@@ -449,7 +449,7 @@ def test_tokens_are_loaded_from_the_block_of_their_start_on() -> None:
         assert not any(tensor[9:].any() for tensor in out)
 
 
-def test_a_product_is_added_in_float32() -> None:
+def test_matmul_add_accumulates_in_float32() -> None:
     x, weight, total = bf16(6, 3), bf16(6, 5), torch.ones(3, 5)
     torch_npu._npu_matmul_add_fp32(x.npu(), weight.npu(), result := total.npu())
     wanted = floats(x).astype(np.float64).T @ floats(weight) + 1
@@ -458,7 +458,7 @@ def test_a_product_is_added_in_float32() -> None:
 
 
 @pytest.mark.parametrize("neox", [True, False])
-def test_heads_are_rotated_by_halves_or_by_neighbours(neox: bool) -> None:
+def test_rotary_embedding_of_halves_or_neighbours(neox: bool) -> None:
     query, key, table, positions = f16(3, 64), f16(3, 32), f16(9, 32).float(), torch.tensor([8, 0, 3])
     rotated = [tensor.npu() for tensor in (query, key)]
     torch_npu._npu_rotary_embedding(positions.npu(), *rotated, 32, table.npu(), neox)
@@ -475,7 +475,7 @@ def test_heads_are_rotated_by_halves_or_by_neighbours(neox: bool) -> None:
 
 
 @pytest.mark.parametrize("make", [f16, bf16])
-def test_quotients_are_rounded_to_half_precision_before_they_are_integers(make: Any) -> None:
+def test_quantize_per_tensor_rounds_to_float16_first(make: Any) -> None:
     x, scale, zero = make(4, 3, 8) * 9, make(3, 8).abs() + 0.5, i8(3, 8)
     for offset in (zero, zero[:0]):
         torch_npu._npu_quantize_per_tensor(x.npu(), scale.npu(), offset.npu(), y := i8(4, 3, 8).npu())
@@ -520,6 +520,6 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_the_rest_refuses(words: str) -> None:
+def test_invalid_calls_are_refused(words: str) -> None:
     with pytest.raises(Refusal, match=words.replace("(", ".")):
         REFUSED[words]()

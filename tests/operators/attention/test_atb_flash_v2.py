@@ -1,4 +1,4 @@
-"""ATB's _npu_flash_attention_v2 under its kinds of masks, against a statement in NumPy."""
+"""ATB's _npu_flash_attention_v2 under each mask type, against a statement in NumPy."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ NORM, ALIBI, COMPRESSED = 1, 2, 4
 
 
 def falling(make: Any = bf16) -> torch.Tensor:
-    """How far a query is behind a key, and 60000 where it is before it."""
+    """The distance from key to query, and 60000 above the diagonal."""
     positions = torch.arange(256.0)
     return (positions[:, None] - positions + torch.full((256, 256), 60000.0).triu(1)).to(make(1).dtype)
 
@@ -65,7 +65,7 @@ def near(arguments: dict[str, Any], expected: Any) -> None:
 
 
 @pytest.mark.parametrize("batch", [(), (2,)])
-def test_a_mask_with_slopes_is_added(batch: tuple[int, ...]) -> None:
+def test_an_alibi_mask_is_added(batch: tuple[int, ...]) -> None:
     mask = alibi(3, *batch)
     numbers = floats(mask)
     arguments = call(mask=mask)
@@ -73,13 +73,13 @@ def test_a_mask_with_slopes_is_added(batch: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("lengths", [(3, 2), (130, 5)])
-def test_a_compressed_mask_is_taken_on_by_its_slopes(lengths: tuple[int, int]) -> None:
+def test_a_compressed_mask_is_expanded_by_its_slopes(lengths: tuple[int, int]) -> None:
     arguments = call(lengths=lengths, mask_type=COMPRESSED, mask=falling(), slopes=SLOPES)
     near(arguments, wanted(arguments, lambda _, head, row, at: float(SLOPES[head]) * (row - at)))
 
 
 @pytest.mark.parametrize(("make", "hides"), [(bf16, 1.0), (f16, -torch.inf)])
-def test_a_mask_of_the_first_kind_is_that_of_the_first_operator(make: Any, hides: float) -> None:
+def test_a_norm_mask_is_that_of_the_first_version(make: Any, hides: float) -> None:
     mask = torch.full((3, 3), hides).triu(1).to(make(1).dtype)
     arguments = call(make, mask_type=NORM, mask=mask)
     near(arguments, wanted(arguments, lambda *_: 0.0))

@@ -18,7 +18,7 @@ TABLE = torch.tensor([[3, 0, 1], [2, 1, 0]], dtype=torch.int32)
 
 
 def slopes_mask(make: Any, root: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Distances of queries from keys, or their roots, above the diagonal infinite; and a slope for each head."""
+    """Distances of queries from keys, or their square roots, infinite above the diagonal; and a slope per head."""
     positions = torch.arange(256.0)
     between = (positions[:, None] - positions).clamp(min=0)
     mask = (between.sqrt() if root else between).masked_fill(torch.ones(256, 256).triu(1) > 0, torch.inf)
@@ -49,7 +49,7 @@ def wanted(query: Any, caches: Any, scale: float, bias: Any) -> Any:
 
 @pytest.mark.parametrize("make", [f16, bf16])
 @pytest.mark.parametrize("kind", [3, 4, 5, None])
-def test_the_last_tokens_see_their_pages_up_to_themselves(make: Any, kind: int | None) -> None:
+def test_prefix_attention_is_causal(make: Any, kind: int | None) -> None:
     query, caches = make(sum(QUERIES), 4, 16) / 3, [make(4, 128, 2, 16) / 3 for _ in range(2)]
     options, bias = {}, lambda *_: 0.0
     if kind == 3:
@@ -73,7 +73,7 @@ def test_the_last_tokens_see_their_pages_up_to_themselves(make: Any, kind: int |
     np.testing.assert_allclose(floats(result.cpu()), right, rtol=0, atol=bound * np.abs(right).max())
 
 
-def test_heads_may_stand_side_by_side() -> None:
+def test_heads_and_channels_may_be_one_dimension() -> None:
     query, key, value = f16(5, 4, 16), f16(4, 128, 2, 16), f16(4, 128, 2, 16)
     args = (TABLE[:1], [5], [133], 4, 0.5, 2)
     whole = torch.ops.atb.npu_self_attention_prefix_encoder(query, key, value, *args)

@@ -16,7 +16,7 @@ from support.tensors import f32
 
 
 def test_gives_what_its_statement_gives() -> None:
-    """The generated calls of the other operators, of which this one returns numbers besides."""
+    """Runs generated calls here, because this operator also returns numbers."""
 
     def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
         args, kwargs = call
@@ -87,7 +87,7 @@ def test_a_sink_takes_weight_and_has_a_gradient() -> None:
 def hidden(
     queries: int, keys: int, before: int | None = None, after: int = 0, corner: int | None = None
 ) -> torch.Tensor:
-    """Keys further than ``after`` after, or ``before`` before, the diagonal from a corner, else the lower right one."""
+    """True for keys more than ``after`` after or ``before`` before the diagonal from a corner."""
     distance = torch.arange(keys) - torch.arange(queries)[:, None] - (keys - queries if corner is None else corner)
     return (distance > after) | (distance < -keys - queries if before is None else distance < -before)
 
@@ -113,7 +113,7 @@ MODES: dict[str, tuple[dict[str, Any], list[torch.Tensor]]] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_packed_sequences_are_those_of_a_mask_each(mode: str) -> None:
+def test_packed_sequences_equal_a_block_diagonal_mask(mode: str) -> None:
     """Two sequences, and one that is left out."""
     query, key = f32(5, 2, 16), f32(10, 2, 16)
     options, hides = MODES[mode]
@@ -139,8 +139,8 @@ def by_distance(queries: int, keys: int) -> torch.Tensor:
 CAUSAL = {"atten_mask": PREFIXES[:2048], "sparse_mode": 2, "scale": 0.25}
 
 
-def test_the_last_rows_of_a_shift_by_distance_say_it_all() -> None:
-    """Of the numbers that a causal mask shows; float32 holds these products exactly alike in every row."""
+def test_the_last_rows_of_a_shift_by_distance_determine_it() -> None:
+    """Compares values that a causal mask shows; their dot products are exact in float32."""
     size = 1030
     query, whole = f32(1, 2, size, 16), by_distance(size, size)
     wanted = torch_npu.npu_fusion_attention(query, query, query, 2, "BNSD", pse=whole, **CAUSAL)[0]
@@ -158,7 +158,7 @@ def test_the_last_rows_of_a_shift_by_distance_say_it_all() -> None:
 
 
 @pytest.mark.parametrize("by_key", [False, True], ids=["of scores", "of keys"])
-def test_shifts_of_packed_sequences_stand_one_after_the_other(by_key: bool) -> None:
+def test_shifts_of_packed_sequences_are_concatenated(by_key: bool) -> None:
     query, key = f32(5, 2, 16), f32(7, 2, 16)
     shifts = f32(2, 1 if by_key else 2, 3), f32(2, 1 if by_key else 3, 4)
     out = torch_npu.npu_fusion_attention(
@@ -172,8 +172,8 @@ def test_shifts_of_packed_sequences_stand_one_after_the_other(by_key: bool) -> N
         assert torch.equal(out[: len(rows)] if len(rows) == 2 else out[2:], alone[0][0])
 
 
-def test_kinds_of_shift_and_their_gradients() -> None:
-    """Slopes are what numbers for all scores would be, which are added after scaling."""
+def test_pse_types_and_their_gradients() -> None:
+    """Slopes equal a dense shift that is added after scaling."""
     query, slopes = f32(2, 2, 6, 16) / 10, f32(2, 2) / 10
     distance = (torch.arange(6) + 1 - torch.arange(6)[:, None] - 3).abs().double()
     for kind, by in ((2, distance), (3, distance.sqrt())):
@@ -203,8 +203,8 @@ def test_kinds_of_shift_and_their_gradients() -> None:
             torch.testing.assert_close(one.grad.cpu().double(), other.grad, rtol=0, atol=2e-4)
 
 
-def test_bits_say_which_weights_are_dropped() -> None:
-    """From the lowest bit of each byte, over batches, heads, queries and keys."""
+def test_dropout_mask_bits_select_weights() -> None:
+    """Bits are stored lowest first, over batches, heads, queries and keys."""
     query, key, bits = f32(2, 2, 3, 16), f32(2, 2, 5, 16), torch.randint(256, (8,), dtype=torch.uint8)
     out = torch_npu.npu_fusion_attention(
         query, key, key, 2, "BNSD", scale=0.25, keep_prob=0.75, dropout_mask=bits, seed=7, offset=5
@@ -215,7 +215,7 @@ def test_bits_say_which_weights_are_dropped() -> None:
     assert out[4:] == (7, 5, 60)
 
 
-def test_rotated_parts_stand_beside_packed_queries_and_keys() -> None:
+def test_rope_parts_of_packed_queries_and_keys() -> None:
     parts = [f32(5, 2, 16), f32(5, 2, 8), f32(7, 1, 16), f32(7, 1, 8)]
     query, query_rope, key, key_rope = (part.bfloat16().npu().requires_grad_() for part in parts)
     options = {
@@ -240,7 +240,7 @@ def test_rotated_parts_stand_beside_packed_queries_and_keys() -> None:
             assert torch.equal(first.grad, both.grad[..., :16])
 
 
-def test_form_3_takes_lengths_of_the_host() -> None:
+def test_version_3_takes_lengths_on_the_host() -> None:
     query, key = f32(5, 2, 16).npu(), f32(7, 2, 16).npu()
     ends, key_ends = [2, 5], [3, 7]
     results = []
@@ -258,7 +258,7 @@ def test_form_3_takes_lengths_of_the_host() -> None:
         assert torch.equal(one, other)
 
 
-def test_a_mask_is_of_the_longest_sequences_or_of_all_tokens() -> None:
+def test_a_packed_mask_covers_the_longest_sequences_or_all_tokens() -> None:
     query, key, hides = f32(5, 2, 16), f32(7, 2, 16), f32(5, 7) > 1
     options = {"actual_seq_qlen": [2, 5], "actual_seq_kvlen": [3, 7], "scale": 0.25, "sparse_mode": 1}
     every = torch_npu.npu_fusion_attention(query, key, key, 2, "TND", atten_mask=hides, **options)[0]
@@ -282,21 +282,21 @@ def test_prefixes_reach_to_the_last_key() -> None:
             )
 
 
-def test_layouts_are_told_in_either_case() -> None:
+def test_layouts_are_case_insensitive() -> None:
     query = f32(1, 2, 3, 16)
     results = [torch_npu.npu_fusion_attention(query, query, query, 2, name)[0] for name in ("BNSD", "bnsd")]
     assert torch.equal(*results)
 
 
-def test_exponentials_of_hidden_scores_are_those_of_others() -> None:
-    """In a vector of ordinary numbers and in one of hidden ones, at the edges of underflow."""
+def test_underflowing_exponentials_are_unchanged() -> None:
+    """Checks ordinary and masked scores around the underflow threshold."""
     low = torch.finfo(torch.float32).min
     numbers = torch.tensor([0.0, -1.0, -87.3, -88.0, -103.9, -104.0, -104.1, low, -torch.inf, torch.nan]).repeat(7)
     torch.testing.assert_close(exponentials_(numbers.clone()), numbers.exp(), rtol=0, atol=0, equal_nan=True)
 
 
 def dropped(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
-    """Attention whose weights are kept, four thirds of them, or not; one key head for each two of query."""
+    """Attention after dropout with keep_prob 3/4; one key head per two query heads."""
     shared = query.size(1) // key.size(1)
     weights = (query @ key.repeat_interleave(shared, 1).mT * 0.25).softmax(-1)
     return (weights * kept / 0.75) @ value.repeat_interleave(shared, 1)
@@ -311,8 +311,8 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("layout", ["BNSD", "TND"])
-def test_gradients_drop_what_was_drawn_and_dropped(form: str, layout: str) -> None:
-    """The mask is that of seed and offset which come back, as NumPy unpacks it."""
+def test_gradients_regenerate_the_dropout_mask(form: str, layout: str) -> None:
+    """The mask is generated from the returned seed and offset, and unpacked by NumPy."""
     inputs = f32(1, 4, 6, 16), f32(1, 2, 9, 16), f32(1, 2, 9, 16)
     ours = [tensor.npu().requires_grad_() for tensor in inputs]
     theirs = [tensor.double().requires_grad_() for tensor in inputs]
@@ -340,7 +340,7 @@ def test_gradients_drop_what_was_drawn_and_dropped(form: str, layout: str) -> No
         assert float((one.grad.cpu() - other.grad).abs().max() / other.grad.abs().max()) < 2.0**-14
 
 
-def test_two_sequences_have_masks_one_after_the_other() -> None:
+def test_dropout_masks_of_packed_sequences_are_concatenated() -> None:
     query, key = f32(5, 2, 16), f32(10, 2, 16)
     ends = {"actual_seq_qlen": [2, 5], "actual_seq_kvlen": [4, 10]}
     torch.npu.manual_seed(5)
@@ -362,7 +362,7 @@ def test_two_sequences_have_masks_one_after_the_other() -> None:
     torch.testing.assert_close(out.cpu().double(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_replays_of_the_third_form_draw_and_their_gradients_drop_the_same() -> None:
+def test_replays_of_version_3_sample_new_dropout_masks() -> None:
     inputs = [f32(1, 2, 6, 16).npu() for _ in range(4)]
     graph = torch.npu.NPUGraph()
     call = torch.ops.npu.npu_fusion_attention_v3
@@ -385,7 +385,7 @@ def test_replays_of_the_third_form_draw_and_their_gradients_drop_the_same() -> N
     assert not torch.equal(*wanted)
 
 
-def test_numbers_of_a_draw_are_refused_where_a_graph_would_keep_them() -> None:
+def test_dropout_is_refused_where_a_graph_would_bake_in_its_seed() -> None:
     q = f32(1, 2, 6, 16).npu()
     with (
         pytest.raises(RuntimeError, match="keep_prob must be 1, or dropout_mask given"),
@@ -394,7 +394,7 @@ def test_numbers_of_a_draw_are_refused_where_a_graph_would_keep_them() -> None:
         torch_npu.npu_fusion_attention(q, q, q, 2, "BNSD", keep_prob=0.5)
 
 
-def test_a_graph_refuses_the_mask_that_its_node_is_not_given() -> None:
+def test_a_graph_refuses_a_mask_that_its_node_lacks() -> None:
     q, mask = f32(1, 2, 6, 16).npu(), torch.zeros(16, dtype=torch.uint8).npu()
     torch._dynamo.reset()
 

@@ -1,4 +1,4 @@
-"""The quantised forms of attention that generated calls leave out, for their integers turn on a rounding of floats."""
+"""Quantised attention without generated calls: its integers depend on the rounding of floats."""
 
 import numpy as np
 import torch

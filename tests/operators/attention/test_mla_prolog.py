@@ -26,8 +26,8 @@ def test_caches_are_written_in_place_on_the_npu() -> None:
 
 
 @pytest.mark.parametrize("name", ["npu_mla_prolog", "npu_mla_prolog_v2"])
-def test_the_first_versions_write_the_caches_that_they_are_given(name: str) -> None:
-    """torch_npu passes them to the kernel as they are, though the schemas do not say that they are written."""
+def test_the_first_versions_write_their_caches(name: str) -> None:
+    """torch_npu passes the caches to the kernel, although the schemas do not declare them as mutated."""
     caches = {argument: torch.zeros_like(PLAIN[argument]).npu() for argument in ("kv_cache", "kr_cache")}
     arguments = {argument: value.npu() for argument, value in PLAIN.items()} | caches
     _, _, kv_cache, kr_cache, *_ = overload(name)(**arguments)
@@ -36,7 +36,7 @@ def test_the_first_versions_write_the_caches_that_they_are_given(name: str) -> N
         assert torch.equal(result.cpu(), written.cpu())
 
 
-def test_int8_query_and_scale_give_back_the_query() -> None:
+def test_int8_query_dequantises_to_the_query() -> None:
     arguments = clones(FULL)
     query, rope, scale, _, _ = PROLOG(**arguments, **MODES)
     floats = {**clones(FULL), "kv_cache": FULL["kv_cache"].bfloat16()}
@@ -76,8 +76,8 @@ def test_blocks_of_sequences_hold_their_tokens() -> None:
     assert torch.equal(blocks["kr_cache"], slots["kr_cache"])
 
 
-def test_a_graph_that_reads_its_caches_leaves_them_written() -> None:
-    """TorchAir drops the copy back into a cache that the graph goes on to read: the node itself must have written."""
+def test_a_graph_that_reads_its_caches_writes_them() -> None:
+    """TorchAir drops the copy back into a cache that the graph reads later, so the node itself must write."""
     modes = {**MODES, "cache_mode": "PA_NZ"}
 
     def decode(arguments: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -1,4 +1,4 @@
-"""npu_multi_head_latent_attention in its forms, against a statement in NumPy."""
+"""npu_multi_head_latent_attention in its variants, against a statement in NumPy."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def call(make: Any = f16, **changed: Any) -> dict[str, Any]:
 
 
 def wanted(arguments: dict[str, Any]) -> tuple[Any, Any]:
-    """Token by token and head by head, in float64: the attention and the logarithm of its sums."""
+    """Token by token and head by head, in float64: the attention and its log-sum-exp."""
     query = np.concatenate([floats(arguments["q_nope"]), floats(arguments["q_rope"])], -1).astype(np.float64)
     cache = np.concatenate([floats(arguments["ctkv"]), floats(arguments["k_rope"])], -1)[:, :, 0]
     out, lse = np.zeros((3, 8, 512)), np.zeros((3, 8, 1))
@@ -50,7 +50,7 @@ def in_parts(cache: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("make", [f16, bf16])
-def test_tokens_attend_to_latents_of_their_own_pages(make: Any) -> None:
+def test_latent_attention_reads_the_pages_of_each_sequence(make: Any) -> None:
     arguments = call(make)
     out, lse = wanted(arguments)
     result = torch_npu.atb.npu_multi_head_latent_attention(
@@ -71,14 +71,14 @@ def test_tokens_attend_to_latents_of_their_own_pages(make: Any) -> None:
     assert all(torch.equal(one, other) for one, other in zip(both, into, strict=True))
 
 
-def test_without_a_ring_there_are_no_logarithms() -> None:
+def test_without_a_ring_there_is_no_lse() -> None:
     arguments = call()
     for options in ({"return_lse": True}, {"return_lse": False, "calc_type": "calc_type_ring"}):
         _, lse = torch.ops.atb.npu_multi_head_latent_attention(**arguments, **options)
         assert lse is None
 
 
-def test_a_sequence_without_keys_leaves_its_results_as_they_are() -> None:
+def test_a_sequence_without_keys_leaves_its_results_unchanged() -> None:
     arguments = call(context_lens=[200, 0, 5])
     output, lse = torch.full((3, 8, 512), 7.0).half(), torch.full((3, 8, 1), 7.0).half()
     torch.ops.atb.npu_multi_head_latent_attention(**arguments, output=output)

@@ -1,4 +1,4 @@
-"""What sparse attention gives eagerly alone: scores of the keys chosen, largest scores and sums of weights."""
+"""Results of sparse attention in eager mode only: scores of selected keys, largest scores and sums."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from operators.attention.sparse import indexer, ropes, sparse
 from support.tensors import bf16, on
 
 
-def test_scores_come_sorted_and_rounded_away_from_zero() -> None:
+def test_scores_are_sorted_and_rounded_away_from_zero() -> None:
     query, key = torch.eye(128, dtype=torch.bfloat16)[None, None, :2], torch.zeros(1, 3, 1, 128, dtype=torch.bfloat16)
     key[0, 1, 0, :2], key[0, 2, 0, :2] = torch.tensor([1.0, 2.0**-8]), torch.tensor([-5.0, 4.0])
     weights = torch.ones(1, 1, 2)
@@ -33,8 +33,8 @@ def test_largest_scores_and_sums_are_those_of_the_weights() -> None:
     torch.testing.assert_close(out[1, 2].double(), mean, rtol=2**-7, atol=2**-7)
 
 
-def test_keys_after_a_query_are_passed_over_whatever_they_hold() -> None:
-    """The first of three queries sees 17 of 19 keys: named with others they change nothing, alone they give zeros."""
+def test_keys_after_a_query_are_skipped() -> None:
+    """The first of three queries sees 17 of 19 keys; selecting hidden keys changes nothing, or gives zeros."""
     (query, key, *_, scale), parts = sparse(bf16, keys=(2, 19)), ropes(keys=(2, 19))
     key[:, 17:] = torch.nan
     indices = torch.tensor([[3, 18], [18, 17], [17, 18]], dtype=torch.int32)[None, :, None].repeat(2, 1, 1, 1)

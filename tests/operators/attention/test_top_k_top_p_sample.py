@@ -1,4 +1,4 @@
-"""What npu_top_k_top_p_sample draws: of what is left alone, as often as it is likely, and again from the same seed."""
+"""Samples of npu_top_k_top_p_sample: kept tokens only, by their probabilities, reproducible by seed."""
 
 import torch
 import torch_npu
@@ -14,7 +14,7 @@ def drawn(seed: int, rows: int = 4096) -> torch.Tensor:
     return tokens.cpu()
 
 
-def test_draws_are_as_likely_as_they_were_given() -> None:
+def test_samples_follow_the_probabilities() -> None:
     # Of the three largest, 0.53 and 0.32 reach 0.8; of these the first has 0.625, with a deviation of 0.0076.
     share = torch.bincount(drawn(1), minlength=4) / 4096
     assert share[2:].sum() == 0
@@ -23,7 +23,7 @@ def test_draws_are_as_likely_as_they_were_given() -> None:
     assert not torch.equal(drawn(1), drawn(2))
 
 
-def test_the_generator_of_the_device_draws_on() -> None:
+def test_sampling_advances_the_generator_of_the_device() -> None:
     logits, k, p = torch.zeros(64, 64).npu(), torch.zeros(64, dtype=torch.int32).npu(), torch.ones(64).npu()
     first, second = (
         torch_npu.npu_top_k_top_p_sample(logits, k, p, post_sample="multiNomial")[0].cpu() for _ in range(2)

@@ -1,4 +1,4 @@
-"""Sparse mode 9 of npu_fused_infer_attention_score_v2: guesses see the keys before them, and of themselves a tree."""
+"""Sparse mode 9 of npu_fused_infer_attention_score_v2: speculative tokens see earlier keys and a tree of each other."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ def attend(query: torch.Tensor, **arguments: Any) -> torch.Tensor:
     return out
 
 
-def test_guesses_one_after_the_other_are_the_causal_mode() -> None:
+def test_a_chain_of_speculative_tokens_equals_causal_mode() -> None:
     query = bf16(3, 4, 512)
     chain = torch.tensor([0, 0, 1, 0, 0]).bool()
     assert torch.equal(attend(query, **{**PLAIN, **TREE, "atten_mask": chain, "actual_seq_kvlen": [9, 7]}),
                        attend(query, **{**LATENT, "actual_seq_kvlen": [9, 7]}))  # fmt: skip
 
 
-def test_a_guess_sees_its_branch_alone() -> None:
-    """What a guess does not see may be anything: the last of a batch sees the first guess, and not the second.
+def test_a_speculative_token_sees_its_own_branch() -> None:
+    """Hidden tokens may hold any value: the last token of a batch sees the first speculative token, not the second.
 
     A query of zeros weighs alike all that it sees, so a value that it sees surely changes its result.
     """
@@ -36,6 +36,6 @@ def test_a_guess_sees_its_branch_alone() -> None:
     assert changed.tolist() == [[False, False, False], [False, True, False]]
 
 
-def test_fewer_keys_than_guesses_are_refused() -> None:
+def test_fewer_keys_than_speculative_tokens_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"sequence 1 must have a key for each query in sparse_mode 9, got 1 and 2"):
         attend(bf16(3, 4, 512), **{**PLAIN, **TREE, "actual_seq_kvlen": [9, 1]})

@@ -1,4 +1,4 @@
-"""Calls of npu_top_k_top_p_sample; what is drawn is in test_top_k_top_p_sample.py."""
+"""Calls of npu_top_k_top_p_sample; samples are tested in test_top_k_top_p_sample.py."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ WRONG = [
 
 
 def expected(logits: Any, top_k: Any, top_p: Any, **named: Any) -> list[Any]:
-    """Row by row, in float64 but for ties."""
+    """Row by row, in float64 except for ties."""
     options = {"q": None, "min_ps": None, "ks_max": 1024, "input_is_logits": True, "is_need_logits": False} | named
     x, are_logits = floats(logits), options["input_is_logits"]
     picked, left = [], np.full(x.shape, -np.inf if are_logits and options["is_need_logits"] else 0.0, np.float32)

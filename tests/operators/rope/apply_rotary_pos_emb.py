@@ -1,4 +1,4 @@
-"""Calls of npu_apply_rotary_pos_emb. It writes over its inputs, which its schema does not say: see the test beside."""
+"""Calls of npu_apply_rotary_pos_emb. It overwrites its inputs, which its schema does not declare."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ CALLS = {f"npu_{BACK}": calls()}
 
 
 def expected(grad: torch.Tensor, x: torch.Tensor, r1: torch.Tensor, r2: torch.Tensor, mode: str) -> list[torch.Tensor]:
-    """What autograd makes of the rotation itself in float64."""
+    """The gradients of the rotation by autograd, in float64."""
     at, cos, sin = (tensor.to(x.dtype).double().requires_grad_() for tensor in (x, r1, r2))
     if mode == "half":
         rotated = torch.cat([-at[..., at.size(-1) // 2 :], at[..., : at.size(-1) // 2]], -1)

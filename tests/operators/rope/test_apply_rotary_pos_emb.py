@@ -1,4 +1,4 @@
-"""npu_apply_rotary_pos_emb against a NumPy statement, in eager execution over its inputs, in graphs beside them."""
+"""npu_apply_rotary_pos_emb against a NumPy statement: in place in eager mode, out of place in graphs."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def test_eager_execution_writes_over_its_inputs(name: str) -> None:
         assert torch.equal(over.cpu(), want)
 
 
-def test_a_graph_leaves_its_inputs_and_gives_the_same() -> None:
+def test_a_graph_leaves_its_inputs_unchanged() -> None:
     args, options = CALLS["bfloat16"]
     torch._dynamo.reset()
     graph = torch.compile(
