@@ -1,4 +1,4 @@
-"""Allowed calls, changed in one place: meta tensors and the npu accept the same, and refuse it naming the operator.
+"""Allowed calls, with one change: meta tensors and the npu accept the same, and refuse it naming the operator.
 
 Whether a change is still allowed is for the tables to say. What must not be is a call that passes inference and then
 ends in an error of PyTorch's own, or gives another shape than was inferred: rules that leave something out do that.
@@ -44,4 +44,8 @@ def _outcome(call: Call, device: str) -> list[Layout] | Exception:
         results = call.overload(*args, **kwargs)
     except Exception as error:
         return error
-    return [(each.size(), each.dtype, each.stride()) for each in tree_leaves(results) if isinstance(each, torch.Tensor)]
+    return [
+        (result.size(), result.dtype, result.stride())
+        for result in tree_leaves(results)
+        if isinstance(result, torch.Tensor)
+    ]

@@ -15,15 +15,15 @@ from support.tensors import f32
 Function = Callable[..., torch.Tensor]
 EXPERTS = torch.tensor([[2, 0], [0, 1], [1, 2], [2, 1]], dtype=torch.int32)
 MAP = torch.tensor([[1, 0, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1]], dtype=torch.int8)
-# Where the pairs of MAP go, token by token.
-PLACES = torch.tensor([0, 5, 1, 2, 3, 6, 4, 7], dtype=torch.int32)
+# The sorted positions of the pairs of MAP, token by token.
+ROWS = torch.tensor([0, 5, 1, 2, 3, 6, 4, 7], dtype=torch.int32)
 # The tokens of three rows for each expert.
 PADDED = torch.tensor([0, 1, 2, 1, 2, 3, 0, 2, 3], dtype=torch.int32)
 # No two of a row so near that their scores are equal.
 LOGITS = (torch.arange(20) * 7 % 20).reshape(4, 5) / 4 - 2
 
 
-def drawn(shape: tuple[int, ...]) -> torch.Tensor:
+def sample(shape: tuple[int, ...]) -> torch.Tensor:
     return LOGITS if shape == LOGITS.shape else f32(*shape)
 
 
@@ -38,7 +38,7 @@ def pairs(tokens: torch.Tensor, kept: int) -> torch.Tensor:
 def weighted(rows: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
     """The pairs of MAP beyond the last row add nothing."""
     kept = torch.cat([rows, rows.new_zeros(8 - len(rows), rows.size(1))])
-    return (kept[PLACES.long()].reshape(4, 2, -1) * probs.unsqueeze(-1)).sum(1)
+    return (kept[ROWS.long()].reshape(4, 2, -1) * probs.unsqueeze(-1)).sum(1)
 
 
 def by_map(tokens: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
@@ -60,8 +60,8 @@ def back_by_map(rows: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
 
 
 def back_by_padded_map(rows: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
-    given = rows * probs.t().gather(1, PADDED.long().reshape(3, 3)).reshape(-1, 1)
-    return torch.zeros_like(rows[:4]).index_add(0, PADDED.long(), given)
+    weighted_rows = rows * probs.t().gather(1, PADDED.long().reshape(3, 3)).reshape(-1, 1)
+    return torch.zeros_like(rows[:4]).index_add(0, PADDED.long(), weighted_rows)
 
 
 def permuted_by_map(tokens: torch.Tensor, probs: torch.Tensor, **options: Any) -> torch.Tensor:
@@ -87,7 +87,7 @@ def deep(x: torch.Tensor, gx: torch.Tensor, beta: torch.Tensor, gamma: torch.Ten
     return functional.layer_norm(0.3 * x + gx, gamma.shape, gamma, beta, 1e-6)
 
 
-def turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     return x * cos + torch.cat([-x[..., 3:], x[..., :3]], -1) * sin
 
 
@@ -113,14 +113,18 @@ CASES: dict[str, tuple[Function, Function, list[tuple[int, ...]]]] = {
         lambda x: pairs(x, 5),
         [(4, 6)],
     ),
-    "unpermute": (lambda x: torch_npu.npu_moe_token_unpermute(x, on(x, PLACES)), lambda x: x[PLACES.long()], [(8, 6)]),
+    "unpermute": (
+        lambda x: torch_npu.npu_moe_token_unpermute(x, on(x, ROWS)),
+        lambda x: x[ROWS.long()],
+        [(8, 6)],
+    ),
     "unpermute, weighted": (
-        lambda x, p: torch_npu.npu_moe_token_unpermute(x, on(x, PLACES), p),
+        lambda x, p: torch_npu.npu_moe_token_unpermute(x, on(x, ROWS), p),
         weighted,
         [(8, 6), (4, 2)],
     ),
     "unpermute, dropped": (
-        lambda x, p: torch_npu.npu_moe_token_unpermute(x, on(x, PLACES), p),
+        lambda x, p: torch_npu.npu_moe_token_unpermute(x, on(x, ROWS), p),
         weighted,
         [(5, 6), (4, 2)],
     ),
@@ -131,7 +135,7 @@ CASES: dict[str, tuple[Function, Function, list[tuple[int, ...]]]] = {
         [(4, 6), (4, 3)],
     ),
     "unpermute by a map": (
-        lambda x, p: unpermuted_by_map(x, p, PLACES, False),
+        lambda x, p: unpermuted_by_map(x, p, ROWS, False),
         back_by_map,
         [(8, 6), (4, 3)],
     ),
@@ -152,8 +156,8 @@ CASES: dict[str, tuple[Function, Function, list[tuple[int, ...]]]] = {
     ),
     "swiglu": (torch_npu.npu_swiglu, swish_gate, [(4, 6)]),
     "rms norm": (lambda x, g: torch_npu.npu_rms_norm(x, g)[0], root_mean_square, [(4, 6), (6,)]),
-    "deep norm": (lambda *given: torch_npu.npu_deep_norm(*given)[2], deep, [(4, 6), (4, 6), (6,), (6,)]),
-    "rotary half": (torch_npu.npu_rotary_mul, turned, [(2, 3, 4, 6), (1, 3, 1, 6), (1, 3, 1, 6)]),
+    "deep norm": (lambda *inputs: torch_npu.npu_deep_norm(*inputs)[2], deep, [(4, 6), (4, 6), (6,), (6,)]),
+    "rotary half": (torch_npu.npu_rotary_mul, rotated, [(2, 3, 4, 6), (1, 3, 1, 6), (1, 3, 1, 6)]),
     "rotary interleave": (
         lambda x, cos, sin: torch_npu.npu_rotary_mul(x, cos, sin, "interleave"),
         turned_in_pairs,
@@ -171,12 +175,12 @@ CASES: dict[str, tuple[Function, Function, list[tuple[int, ...]]]] = {
 }
 
 
-def gradients(function: Function, given: list[torch.Tensor]) -> list[torch.Tensor]:
-    inputs = [each.clone().requires_grad_() for each in given]
+def gradients(function: Function, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    inputs = [tensor.clone().requires_grad_() for tensor in tensors]
     out = function(*inputs)
     # Weights that differ, so that no gradient may be exchanged for another.
     out.backward(torch.arange(1.0, out.numel() + 1, device=out.device, dtype=out.dtype).reshape(out.shape))
-    return [each.grad.cpu() for each in inputs if each.grad is not None]
+    return [tensor.grad.cpu() for tensor in inputs if tensor.grad is not None]
 
 
 def test_probabilities_alone_are_refused_by_name() -> None:
@@ -196,10 +200,10 @@ def test_a_gate_without_its_scores_is_refused_by_name() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_plain_torch(name: str) -> None:
     ours, theirs, shapes = CASES[name]
-    given = [drawn(shape) for shape in shapes]
-    found, wanted = gradients(ours, [x.npu() for x in given]), gradients(theirs, [x.double() for x in given])
-    assert len(found) == len(given)
-    for one, other in zip(found, wanted, strict=True):
+    tensors = [sample(shape) for shape in shapes]
+    results, wanted = gradients(ours, [x.npu() for x in tensors]), gradients(theirs, [x.double() for x in tensors])
+    assert len(results) == len(tensors)
+    for one, other in zip(results, wanted, strict=True):
         # Float32 rounds what is added and multiplied, a dozen times, and gates cancel most of what comes in.
         torch.testing.assert_close(one.double(), other, rtol=2.0**-12, atol=2.0**-12 * float(other.abs().max() + 1))
 
@@ -208,7 +212,7 @@ def test_gradients_are_those_of_plain_torch(name: str) -> None:
 @pytest.mark.parametrize("dynamic", [False, True] if "GRAPH_QUANT_EXAMPLES" in os.environ else [False])
 def test_a_graph_has_the_gradients_of_eager_mode(dynamic: bool) -> None:
     torch._dynamo.reset()
-    flat = [drawn(shape).npu() for *_, shapes in CASES.values() for shape in shapes]
+    flat = [sample(shape).npu() for *_, shapes in CASES.values() for shape in shapes]
 
     def all_of_them(*inputs: torch.Tensor) -> torch.Tensor:
         left = iter(inputs)

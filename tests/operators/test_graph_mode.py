@@ -25,24 +25,24 @@ def is_beyond_a2(call: Call) -> bool:
 
 
 BY_OPERATOR: dict[str, list[Call]] = {}
-for each in GOOD:
-    if not is_beyond_a2(each):
-        BY_OPERATOR.setdefault(each.op, []).append(each)
+for allowed in GOOD:
+    if not is_beyond_a2(allowed):
+        BY_OPERATOR.setdefault(allowed.op, []).append(allowed)
 
 
 def compiled(calls: list[Call], dynamic: bool | None) -> Callable[..., list[Any]]:
     """One graph that makes all calls: compiling is what takes the time."""
     torch._dynamo.reset()
 
-    def make_calls(given: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
-        return [call.overload(*args, **kwargs) for call, (args, kwargs) in zip(calls, given, strict=True)]
+    def make_calls(arguments: list[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
+        return [call.overload(*args, **kwargs) for call, (args, kwargs) in zip(calls, arguments, strict=True)]
 
     return torch.compile(make_calls, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=dynamic)
 
 
 def tensors(results: Any) -> list[torch.Tensor]:
-    """Those among the results of a call, which may be numbers as well."""
-    return [each for each in tree_leaves(results) if isinstance(each, torch.Tensor)]
+    """The tensors among the results of a call."""
+    return [result for result in tree_leaves(results) if isinstance(result, torch.Tensor)]
 
 
 @pytest.mark.parametrize("op", BY_OPERATOR)
@@ -50,11 +50,11 @@ def tensors(results: Any) -> list[torch.Tensor]:
 def test_same_bits_as_eager(op: str, dynamic: bool) -> None:
     calls = BY_OPERATOR[op]
     if not (dynamic or "GRAPH_QUANT_EXAMPLES" in os.environ):
-        calls = calls[::2]  # the others are compiled with open sizes alone
+        calls = calls[::2]  # the others are compiled with dynamic sizes only
     expected = [call.overload(*args, **kwargs) for call in calls for args, kwargs in [call.on("npu")]]
-    given = [call.on("npu") for call in calls]
-    results = compiled(calls, dynamic)(given)
-    for call, theirs, ours, inputs in zip(calls, expected, results, given, strict=True):
+    arguments = [call.on("npu") for call in calls]
+    results = compiled(calls, dynamic)(arguments)
+    for call, theirs, ours, inputs in zip(calls, expected, results, arguments, strict=True):
         for one, other in zip(tensors(theirs), tensors(ours), strict=True):
             assert torch.equal(as_bits(one), as_bits(other)), str(call)
             assert (one.dtype, one.stride(), one.device) == (other.dtype, other.stride(), other.device), str(call)
@@ -62,7 +62,7 @@ def test_same_bits_as_eager(op: str, dynamic: bool) -> None:
 
 
 def assert_same_writes(call: Call, inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
-    """What an operator in place wrote into its arguments is the same, too."""
+    """Compare what an in-place operator wrote into its arguments."""
     if call.overload._schema.is_mutable:
         eager = call.on("npu")
         call.overload(*eager[0], **eager[1])
@@ -77,6 +77,6 @@ def as_bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("call", [call for call in GOOD if is_beyond_a2(call)], ids=str)
-def test_refused_with_the_way_out(call: Call) -> None:
+def test_refused_with_a_workaround(call: Call) -> None:
     with pytest.raises(Exception, match=rf"{call.op}: kernels of Ascend A2 and A3 cannot do .*; .*, or run eagerly"):
         compiled([call], None)([call.on("npu")])

@@ -22,9 +22,9 @@ WHOLE = GOOD if "GRAPH_QUANT_EXAMPLES" in os.environ else [call for some in DISP
 
 @pytest.mark.parametrize("call", GOOD, ids=str)
 def test_opcheck(call: Call) -> None:
-    utilities = UTILITIES if any(call is each for each in WHOLE) else QUICK
+    utilities = UTILITIES if any(call is entry for entry in WHOLE) else QUICK
     if call.op in UNSAID:
-        utilities = tuple(each for each in utilities if each != "test_schema")
+        utilities = tuple(entry for entry in utilities if entry != "test_schema")
     torch.library.opcheck(call.overload, call.args, call.kwargs, test_utils=utilities)
 
 
@@ -41,4 +41,4 @@ def test_meta_tensors_agree_with_the_npu(call: Call) -> None:
 
 
 def _tuple(results: object) -> tuple[torch.Tensor, ...]:
-    return tuple(each for each in tree_leaves(results) if isinstance(each, torch.Tensor))
+    return tuple(result for result in tree_leaves(results) if isinstance(result, torch.Tensor))

@@ -19,25 +19,25 @@ EAGER_ELSEWHERE = {
 
 
 def test_what_runs_in_a_graph_runs_eagerly(operators: list[operator_support.OperatorSupport]) -> None:
-    graph_only = {each.name for each in operators if each.graph and not each.eager}
+    graph_only = {operator.name for operator in operators if operator.graph and not operator.eager}
     assert graph_only == EAGER_ELSEWHERE
 
 
 def test_what_runs_eagerly_and_is_lowered_runs_in_a_graph(operators: list[operator_support.OperatorSupport]) -> None:
-    told = [each for each in operators if each.missing != (operator_support.UNKNOWN,)]
-    assert [each.name for each in told if each.eager and each.lowered_by and not each.graph] == []
+    known = [operator for operator in operators if operator.missing != (operator_support.UNKNOWN,)]
+    assert [operator.name for operator in known if operator.eager and operator.lowered_by and not operator.graph] == []
 
 
 def test_what_every_lowering_refuses_is_lowered_by_nobody(operators: list[operator_support.OperatorSupport]) -> None:
-    refused = {each.name for each in operators if each.eager and not each.lowered_by}
+    refused = {operator.name for operator in operators if operator.eager and not operator.lowered_by}
     assert {"npu::npu_all_to_all_matmul", "npu::npu_matmul_all_to_all"} <= refused
 
 
 def test_every_family_is_there(operators: list[operator_support.OperatorSupport]) -> None:
-    families = {each.family for each in operators if each.eager}
+    families = {operator.family for operator in operators if operator.eager}
     assert families >= {"quant", "matmul", "activation", "moe", "norm", "rope", "cache", "attention"}
 
 
 def test_a_node_without_a_kernel_is_named(operators: list[operator_support.OperatorSupport]) -> None:
-    (barrier,) = [each for each in operators if each.name == "npu::_npu_distribute_barrier"]
+    (barrier,) = [operator for operator in operators if operator.name == "npu::_npu_distribute_barrier"]
     assert (barrier.graph, barrier.missing) == (False, ("DistributeBarrier",))

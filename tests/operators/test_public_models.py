@@ -55,7 +55,7 @@ def reorder(dtype: torch.dtype, scales: bool) -> tuple[Callable[..., Any], tuple
 
 
 def made(op: Callable[..., Any], *args: Any, **options: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    return lambda *given: op(*given, **options), args
+    return lambda *inputs: op(*inputs, **options), args
 
 
 def activate(rows: int, width: int, groups: torch.Tensor | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -122,10 +122,10 @@ CALLS = [
 
 
 def test_graph_gives_the_bits_of_eager_execution() -> None:
-    def run(given: list[tuple[Any, ...]]) -> list[Any]:
-        return [call(*args) for (call, _), args in zip(CALLS, given, strict=True)]
+    def run(inputs: list[tuple[Any, ...]]) -> list[Any]:
+        return [call(*args) for (call, _), args in zip(CALLS, inputs, strict=True)]
 
-    on_npu = [tuple(each.npu() if isinstance(each, torch.Tensor) else each for each in args) for _, args in CALLS]
+    on_npu = [tuple(value.npu() if isinstance(value, torch.Tensor) else value for value in args) for _, args in CALLS]
     torch._dynamo.reset()
     compiled = torch.compile(run, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
     eager, graph = (torch.utils._pytree.tree_leaves(function(on_npu)) for function in (run, compiled))

@@ -53,7 +53,7 @@ _PARTS = re.compile(r",\s*(?=\w+=)")
 
 
 def _integers(name: str, sizes: list[int]) -> torch.Tensor:
-    """Places that are there: a block, slot or row each, the keys from the first on, where sequences end."""
+    """Valid indices: of blocks, slots or rows, of keys from the first on, and the ends of sequences."""
     if name == "sparse_indices":
         return torch.where(torch.arange(sizes[-1]) < 2, torch.arange(sizes[-1]), -1).expand(sizes).clone()
     if name.startswith("actual_seq_lengths"):
@@ -74,36 +74,36 @@ def _values(name: str, dtype: torch.dtype, sizes: list[int]) -> torch.Tensor:
 def _arguments(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments as contiguous CPU tensors, and as the recipe has them."""
     plain: dict[str, Any] = {}
-    given: dict[str, Any] = {}
+    laid_out: dict[str, Any] = {}
     for part in _PARTS.split(text):
         name, _, value = part.partition("=")
         form = _TENSOR.fullmatch(value)
         if form is None:
-            plain[name] = given[name] = ast.literal_eval(value)
+            plain[name] = laid_out[name] = ast.literal_eval(value)
             continue
         plain[name] = _values(name, getattr(torch, form["dtype"]), [int(size) for size in form["sizes"].split(",")])
         if name == "value" and "sparse_indices" in text:
             plain[name] = plain["key"].clone()
-        given[name] = plain[name].clone().npu()
+        laid_out[name] = plain[name].clone().npu()
         if form["strided"]:
-            given[name] = torch.cat([given[name]] * 2, -1)[..., : given[name].size(-1)]
+            laid_out[name] = torch.cat([laid_out[name]] * 2, -1)[..., : laid_out[name].size(-1)]
         if form["nz"]:
-            given[name] = torch_npu.npu_format_cast(given[name], torch_npu.Format.FRACTAL_NZ)
-    return plain, given
+            laid_out[name] = torch_npu.npu_format_cast(laid_out[name], torch_npu.Format.FRACTAL_NZ)
+    return plain, laid_out
 
 
 def _tensors(results: Any) -> list[torch.Tensor]:
     listed = results if isinstance(results, (list, tuple)) else [results]
-    return [each.cpu() for each in listed if isinstance(each, torch.Tensor)]
+    return [result.cpu() for result in listed if isinstance(result, torch.Tensor)]
 
 
 @pytest.mark.parametrize("call", CALLS.strip().splitlines(), ids=lambda call: call.partition(":")[0])
 def test_formats_and_strides_make_no_difference(call: str) -> None:
     op, _, text = call.partition(": ")
-    plain, given = _arguments(text)
-    expected, results = overload(op)(**plain), overload(op)(**given)
+    plain, laid_out = _arguments(text)
+    expected, results = overload(op)(**plain), overload(op)(**laid_out)
     written = [name for name, value in plain.items() if isinstance(value, torch.Tensor)]
     pairs = [*zip(_tensors(results), _tensors(expected), strict=True)]
-    for result, other in (*pairs, *((given[name].cpu(), plain[name]) for name in written)):
+    for result, other in (*pairs, *((laid_out[name].cpu(), plain[name]) for name in written)):
         assert (result.dtype, result.shape) == (other.dtype, other.shape)
         assert torch.equal(result, other)

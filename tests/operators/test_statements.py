@@ -11,8 +11,10 @@ from support.call_strategies import run
 
 
 def arrays(results: Any) -> list[np.ndarray]:  # type: ignore[type-arg]
-    given = results if isinstance(results, (tuple, list)) else [results]
-    return [each.float().numpy() if _is_half(each) else np.asarray(each) for each in given if each is not None]
+    listed = results if isinstance(results, (tuple, list)) else [results]
+    return [
+        result.float().numpy() if _is_half(result) else np.asarray(result) for result in listed if result is not None
+    ]
 
 
 def _is_half(result: Any) -> bool:

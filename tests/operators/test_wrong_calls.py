@@ -15,17 +15,17 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from support.all_calls import WRONG, WRONG_EAGERLY, WRONG_VALUES, Call
 
-# Those whose tables are to have a wrong call for each rule; a file's rules that other tests break are not counted.
+# Families whose tables have a wrong call for each rule, and files whose rules are covered by another test instead.
 FAMILIES = ("matmul", "moe")
-BROKEN_ELSEWHERE = {
+COVERED_BY = {
     "matmul/matmul_add_fp32.py": "test_atb.py",
     "matmul/quant_conv2d.py": "test_quant_conv2d.py",
     "moe/fused_add_topk_div.py": "test_atb.py",
     "moe/group_topk.py": "test_atb.py",
 }
 BY_OPERATOR: dict[str, list[Call]] = {}
-for each in WRONG:
-    BY_OPERATOR.setdefault(each.op, []).append(each)
+for wrong in WRONG:
+    BY_OPERATOR.setdefault(wrong.op, []).append(wrong)
 
 
 def assert_names_argument(call: Call, message: str) -> None:
@@ -43,7 +43,7 @@ def refused(call: Call, device: str) -> str:
     return str(refusal.value)
 
 
-# One test an operator: they are thousands of calls.
+# One test per operator: there are thousands of calls.
 @pytest.mark.parametrize("op", BY_OPERATOR)
 def test_refused_eagerly_and_on_meta_tensors(op: str) -> None:
     for call in BY_OPERATOR[op]:
@@ -55,27 +55,27 @@ def test_refused_eagerly_and_on_meta_tensors(op: str) -> None:
             assert_names_argument(call, message)
 
 
-# One trace an operator: making a trace takes longer than all its calls.
+# One trace per operator: making a trace takes longer than all its calls.
 @pytest.mark.parametrize("op", BY_OPERATOR)
 def test_refused_when_traced(op: str) -> None:
     calls = BY_OPERATOR[op]
     leaves, form = tree_flatten([call.on("npu") for call in calls])
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    indices = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     refused = []
 
     def make_calls(*tensors: torch.Tensor) -> None:
-        given = {**dict(enumerate(leaves)), **dict(zip(places, tensors, strict=True))}
-        for call, (args, kwargs) in zip(calls, tree_unflatten(list(given.values()), form), strict=True):
+        inputs = {**dict(enumerate(leaves)), **dict(zip(indices, tensors, strict=True))}
+        for call, (args, kwargs) in zip(calls, tree_unflatten(list(inputs.values()), form), strict=True):
             with pytest.raises(RuntimeError) as refusal:
                 call.overload(*args, **kwargs)
             assert_names_argument(call, str(refusal.value))
             refused.append(call)
 
-    make_fx(make_calls, tracing_mode="symbolic")(*(leaves[place] for place in places))
+    make_fx(make_calls, tracing_mode="symbolic")(*(leaves[index] for index in indices))
     assert refused == calls
 
 
-# Compiling takes a hundred times as long as tracing, and goes the same way: one call of every third operator.
+# Compiling takes a hundred times as long as tracing, and uses the same code: one call of every third operator.
 COMPILED = [calls[-1] for calls in BY_OPERATOR.values()]
 
 
@@ -116,7 +116,7 @@ def test_index_values_are_not_read_by_inference(call: Call) -> None:
 
 
 def rules_of(module: Path) -> Iterator[ast.Call]:
-    """The places where a rule is stated."""
+    """The calls that state a rule."""
     for call in ast.walk(ast.parse(module.read_text())):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             owner = call.func.value
@@ -125,7 +125,7 @@ def rules_of(module: Path) -> Iterator[ast.Call]:
 
 
 def refusing_lines(call: Call) -> set[tuple[str, int]]:
-    """Where in the records a wrong call was refused."""
+    """The source lines of the records at which a wrong call was refused."""
     record = meta.RECORDS[meta.full(call.op)]
     try:
         record.plan(record.bind(*call.on("cpu")))
@@ -142,7 +142,7 @@ def test_every_rule_refuses_a_call_of_the_tables(family: str) -> None:
     silent = [
         f"{module.name}:{rule.lineno}"
         for module in sorted((folder / family).glob("*.py"))
-        if f"{family}/{module.name}" not in BROKEN_ELSEWHERE
+        if f"{family}/{module.name}" not in COVERED_BY
         for rule in rules_of(module)
         if not any((str(module), line) in refused for line in range(rule.lineno, (rule.end_lineno or 0) + 1))
     ]

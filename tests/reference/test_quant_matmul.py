@@ -98,8 +98,8 @@ def test_float16_uses_the_cut_scale(columns: int) -> None:
     cut, _ = decoded(scale, None)
     expected = (product(x1, x2).astype(np.float32) * cut).astype(np.float16)
     params = torch_npu.npu_trans_quant_param(scale)
-    for given in (scale, params):
-        y = torch_npu.npu_quant_matmul(x1, x2, given, output_dtype=torch.float16)
+    for scale_or_params in (scale, params):
+        y = torch_npu.npu_quant_matmul(x1, x2, scale_or_params, output_dtype=torch.float16)
         assert np.array_equal(y.numpy(), expected)
 
 

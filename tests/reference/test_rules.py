@@ -21,8 +21,8 @@ def hostile(*shape: int, dtype: torch.dtype, scale: float = 40.0) -> torch.Tenso
     """Random values with every special one among them."""
     values = torch.randn(shape, generator=GENERATOR) * scale
     flat = values.view(-1)
-    places = torch.randperm(flat.numel(), generator=GENERATOR)[: len(SPECIAL)]
-    flat[places] = torch.tensor(SPECIAL)[: len(places)]
+    positions = torch.randperm(flat.numel(), generator=GENERATOR)[: len(SPECIAL)]
+    flat[positions] = torch.tensor(SPECIAL)[: len(positions)]
     return values.to(dtype)
 
 

@@ -36,8 +36,8 @@ def bits(results: object) -> list[torch.Tensor]:
     """The bits of each result; NaN has many spellings, which all count as one."""
     tensors = [results] if isinstance(results, torch.Tensor) else list(results)  # type: ignore[call-overload]
     return [
-        torch.where(each.isnan(), torch.nan, each).view(torch.int32) if each.dtype == torch.float32 else each
-        for each in tensors
+        torch.where(tensor.isnan(), torch.nan, tensor).view(torch.int32) if tensor.dtype == torch.float32 else tensor
+        for tensor in tensors
     ]
 
 

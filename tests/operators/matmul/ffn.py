@@ -80,7 +80,7 @@ GOOD = [
         ANTIQUANT,
         x=bf16(3, 16),
         bias1=f32(32),
-        **{name: each.bfloat16() for name, each in ANTIQUANT.items() if name.startswith("antiquant")},
+        **{name: value.bfloat16() for name, value in ANTIQUANT.items() if name.startswith("antiquant")},
     ),
     right("int8", QUANT, bias1=small32(32), inner_precise=1),
     right("int8, float scales", QUANT, deq_scale1=f32(32), deq_scale2=f32(16), output_dtype=torch.float16),
@@ -169,56 +169,60 @@ def away(h: Array, dtype: torch.dtype) -> Array:
     return np.where(is_tie, next_, near).astype(np.float32)
 
 
-def weight(given: dict[str, Any], place: int, dtype: torch.dtype) -> Array:
-    whole = numbers(given[f"weight{place}"])
-    if given.get("antiquant_scale1") is None:
+def weight(arguments: dict[str, Any], layer: int, dtype: torch.dtype) -> Array:
+    whole = numbers(arguments[f"weight{layer}"])
+    if arguments.get("antiquant_scale1") is None:
         return whole
-    offset, scale = numbers(given[f"antiquant_offset{place}"]), numbers(given[f"antiquant_scale{place}"])
+    offset, scale = numbers(arguments[f"antiquant_offset{layer}"]), numbers(arguments[f"antiquant_scale{layer}"])
     if dtype == torch.bfloat16:
         return as_bf16((whole.astype(np.float32) + offset) * scale)
     return ((whole.astype(np.float16) + offset.astype(np.float16)) * scale.astype(np.float16)).astype(np.float32)
 
 
-def one_expert(given: dict[str, Any], name: str, fast: bool) -> Array:
+def one_expert(arguments: dict[str, Any], name: str, fast: bool) -> Array:
     """Both layers of one expert, from the text of the kernels."""
-    x, dtype = numbers(given["x"]), given["x"].dtype
-    bias1, bias2 = (0 if given.get(each) is None else numbers(given[each]) for each in ("bias1", "bias2"))
+    x, dtype = numbers(arguments["x"]), arguments["x"].dtype
+    bias1, bias2 = (
+        0 if arguments.get(argument) is None else numbers(arguments[argument]) for argument in ("bias1", "bias2")
+    )
     if dtype == torch.int8:
-        acc = x.astype(np.int64) @ numbers(given["weight1"]).astype(np.int64) + bias1
-        to = given.get("output_dtype") or torch.float16
-        h = rounded(acc.astype(np.float32) * scales(given["deq_scale1"]), torch.float32 if to != torch.float16 else to)
-        half = act(h, name).astype(np.float16) * numbers(given["scale"]).astype(np.float16)
-        q = np.clip(np.rint((half + numbers(given["offset"]).astype(np.float16)).astype(np.float32)), -128, 127)
-        acc = np.nan_to_num(q).astype(np.int64) @ numbers(given["weight2"]).astype(np.int64) + bias2
-        return rounded(acc.astype(np.float32) * scales(given["deq_scale2"]), to)
-    h = x @ weight(given, 1, dtype) + bias1
-    if dtype == torch.float16 and (fast or given.get("antiquant_scale1") is not None):
+        acc = x.astype(np.int64) @ numbers(arguments["weight1"]).astype(np.int64) + bias1
+        to = arguments.get("output_dtype") or torch.float16
+        h = rounded(
+            acc.astype(np.float32) * scales(arguments["deq_scale1"]), torch.float32 if to != torch.float16 else to
+        )
+        half = act(h, name).astype(np.float16) * numbers(arguments["scale"]).astype(np.float16)
+        q = np.clip(np.rint((half + numbers(arguments["offset"]).astype(np.float16)).astype(np.float32)), -128, 127)
+        acc = np.nan_to_num(q).astype(np.int64) @ numbers(arguments["weight2"]).astype(np.int64) + bias2
+        return rounded(acc.astype(np.float32) * scales(arguments["deq_scale2"]), to)
+    h = x @ weight(arguments, 1, dtype) + bias1
+    if dtype == torch.float16 and (fast or arguments.get("antiquant_scale1") is not None):
         h = rounded(act(rounded(h, dtype), name), dtype)
     else:
         h = away(act(h, name), dtype)
-    return rounded((h.astype(np.float64) @ weight(given, 2, dtype) + bias2).astype(np.float32), dtype)
+    return rounded((h.astype(np.float64) @ weight(arguments, 2, dtype) + bias2).astype(np.float32), dtype)
 
 
-def scales(given: torch.Tensor) -> Array:
-    if given.dtype == torch.bfloat16:
-        return numbers(given)
-    bits = given.numpy().view(np.uint32) if given.dtype == torch.float32 else given.numpy() & 0xFFFFFFFF
+def scales(scale: torch.Tensor) -> Array:
+    if scale.dtype == torch.bfloat16:
+        return numbers(scale)
+    bits = scale.numpy().view(np.uint32) if scale.dtype == torch.float32 else scale.numpy() & 0xFFFFFFFF
     return (bits.astype(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def expected(x: torch.Tensor, weight1: torch.Tensor, weight2: torch.Tensor, activation: str, **options: Any) -> Array:
     tokens, fast = options.pop("expert_tokens", None), options.pop("inner_precise", 0) == 1
-    given = {"weight1": weight1, "weight2": weight2, **options}
+    arguments = {"weight1": weight1, "weight2": weight2, **options}
     with np.errstate(all="ignore"):
         if tokens is None:
-            return one_expert({"x": x, **given}, activation, fast)
+            return one_expert({"x": x, **arguments}, activation, fast)
         parts = [
             one_expert(
-                {"x": rows} | {n: e[place] if isinstance(e, torch.Tensor) else e for n, e in given.items()},
+                {"x": rows} | {n: e[expert] if isinstance(e, torch.Tensor) else e for n, e in arguments.items()},
                 activation,
                 fast,
             )
-            for place, rows in enumerate(x.split(tokens))
+            for expert, rows in enumerate(x.split(tokens))
         ]
         return np.concatenate(parts)
 
@@ -247,19 +251,19 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
             "scale": data.powers(torch.float32, *lead, wide) if by_column else data.powers(torch.float32, *single)
         }
         options |= {"offset": data.halves(torch.float32, *single), "output_dtype": dtype}
-        for place, size in enumerate(sizes, 1):
+        for layer, size in enumerate(sizes, 1):
             wanted = data.floats(torch.bfloat16 if dtype == torch.bfloat16 else torch.float32, *lead, size)
             is_packed = dtype == torch.float16 and by_column
-            options[f"deq_scale{place}"] = data.params(*lead, size) if is_packed else wanted
-            options[f"bias{place}"] = data.int32(*lead, size, low=-99, high=99)
+            options[f"deq_scale{layer}"] = data.params(*lead, size) if is_packed else wanted
+            options[f"bias{layer}"] = data.int32(*lead, size, low=-99, high=99)
         return (x, first, second, activation), options
     x = data.eighths(dtype, rows, k)
-    for place, size in enumerate(sizes, 1):
-        options[f"bias{place}"] = data.eighths(dtype if dtype == torch.float16 else torch.float32, *lead, size)
+    for layer, size in enumerate(sizes, 1):
+        options[f"bias{layer}"] = data.eighths(dtype if dtype == torch.float16 else torch.float32, *lead, size)
     if form == "antiquant":
-        for place, size in enumerate(sizes, 1):
-            options[f"antiquant_scale{place}"] = data.powers(dtype, *lead, size)
-            options[f"antiquant_offset{place}"] = data.halves(dtype, *lead, size)
+        for layer, size in enumerate(sizes, 1):
+            options[f"antiquant_scale{layer}"] = data.powers(dtype, *lead, size)
+            options[f"antiquant_offset{layer}"] = data.halves(dtype, *lead, size)
         return (x, data.int8(*lead, k, wide), data.int8(*lead, hidden, k), activation), options
     return (x, data.eighths(dtype, *lead, k, wide), data.eighths(dtype, *lead, hidden, k), activation), options
 

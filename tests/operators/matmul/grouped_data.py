@@ -83,7 +83,7 @@ def floating(data: Data, rows: int, experts: int, k: int, n: int) -> Call:
     extra = {"bias": list(biases) if has_bias else None}
     if form == "separate weights":
         return ([data.eighths(dtype, rows, k)], list(weight)), _rows(data, extra, (0, 1), rows, experts)
-    x = [data.eighths(dtype, int(each), k) for each in data.random.integers(0, 4, experts)]
+    x = [data.eighths(dtype, int(rows_of_x), k) for rows_of_x in data.random.integers(0, 4, experts)]
     options = (
         {"split_item": 2, "group_type": 0}
         if form == "separate"
@@ -97,8 +97,8 @@ def restored(data: Data, rows: int, experts: int, k: int, n: int) -> Call:
     n = n * 8 if int4 else n
     along_k = int4 and data.one_of(True, False)
     k = k * 8 if along_k else k
-    stretches = data.one_of(*[each for each in (1, 2, 4) if k % each == 0]) if int4 and not along_k else 1
-    shape = (experts, n) if stretches == 1 else (experts, stretches, n)
+    k_groups = data.one_of(*[count for count in (1, 2, 4) if k % count == 0]) if int4 and not along_k else 1
+    shape = (experts, n) if k_groups == 1 else (experts, k_groups, n)
     weight = data.int8(experts, k, n)
     if int4:
         weight = data.int32(experts, n, k // 8).mT if along_k else data.int32(experts, k, n // 8)
@@ -131,11 +131,11 @@ def int8(data: Data, rows: int, experts: int, k: int, n: int) -> Call:
 def a8w4(data: Data, rows: int, experts: int, k: int, n: int) -> Call:
     out, k, n = data.one_of(*HALVES), 64, n * 8
     asymmetric = out == torch.float16 and data.one_of(True, False)
-    stretches = 1 if asymmetric else data.one_of(1, 2, 4)
+    k_groups = 1 if asymmetric else data.one_of(1, 2, 4)
     extra = {
         "output_dtype": out,
         "bias": [data.floats(torch.float32, experts, n)],
-        "scale": [data.params(experts, stretches, n)],
+        "scale": [data.params(experts, k_groups, n)],
         "per_token_scale": [data.floats(torch.float32, rows, 1) if asymmetric else data.floats(torch.float32, rows)],
         "offset": [data.floats(torch.float32, experts, 1, n)] if asymmetric else None,
         "tuning_config": [data.one_of(0, rows)],
@@ -157,5 +157,5 @@ def a4w4(data: Data, rows: int, experts: int, k: int, n: int) -> Call:
 @st.composite
 def calls(draw: Draw) -> Call:
     form = draw(st.sampled_from([floating, restored, int8, a8w4, a4w4]))
-    sizes = [draw(st.sampled_from(each)) for each in ([0, 1, 2, 5, 9], [1, 2, 3, 5], [1, 2, 8, 24], [1, 2, 3, 8])]
+    sizes = [draw(st.sampled_from(choices)) for choices in ([0, 1, 2, 5, 9], [1, 2, 3, 5], [1, 2, 8, 24], [1, 2, 3, 8])]
     return form(Data(draw), *sizes)

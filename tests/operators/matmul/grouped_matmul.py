@@ -133,7 +133,7 @@ GOOD = [
     ],
     op("a8w4", X4, W4, **A4, **COUNTS, **BF16),
     op("a8w4, uint64 scale", X4, W4, **{**A4, "scale": [A4["scale"][0].view(torch.uint64)]}, **COUNTS, **HALF),
-    op("a8w4 in two stretches", X4, W4, **{**A4, "scale": [packed(16, 6).view(3, 2, 16)]}, **COUNTS, **HALF),
+    op("a8w4 in two groups", X4, W4, **{**A4, "scale": [packed(16, 6).view(3, 2, 16)]}, **COUNTS, **HALF),
     op("a8w4 many rows", X4, W4, **A4, tuning_config=[6], **COUNTS, **BF16),
     op("a8w4 offset", X4, W4, **{**A4, "per_token_scale": [f32(6, 1)]}, offset=[f32(3, 1, 16)], **COUNTS, **HALF),
     op(
@@ -156,7 +156,7 @@ GOOD = [
         **HALF,
     ),
     op(
-        "a4w4 in two stretches",
+        "a4w4 in two groups",
         [i32(6, 2)],
         [i32(3, 16, 2)],
         scale=[packed(16, 6).view(3, 2, 16)],
@@ -200,7 +200,7 @@ GOOD = [
 ]
 
 
-def turned(weight: torch.Tensor) -> torch.Tensor:
+def transposed(weight: torch.Tensor) -> torch.Tensor:
     return weight.mT.contiguous().mT
 
 
@@ -252,12 +252,12 @@ WRONG = [
         group_list=ends(1, 6, dtype=I64),
         **ROWS,
     ),
-    wrong("weight[0]", "a8w4 transposed", X4, [turned(W4[0])], **A4, **COUNTS, **HALF),
+    wrong("weight[0]", "a8w4 transposed", X4, [transposed(W4[0])], **A4, **COUNTS, **HALF),
     wrong(
         "weight[0]",
         "a16w4 transposed, not along k",
         HALF_X,
-        [turned(i32(3, 16, 2))],
+        [transposed(i32(3, 16, 2))],
         antiquant_scale=[f16(3, 16)],
         **HALVED,
     ),
@@ -340,17 +340,26 @@ WRONG = [
     wrong("scale[0].size(1)", "scale too narrow", X, W, **{**INT8_CALL, "scale": [packed(8, 3)]}),
     wrong(
         "scale[0].size(1)",
-        "a8w4 without a stretch",
+        "a8w4 without a group",
         X4,
         W4,
         **{**A4, "scale": [packed(16, 0).view(3, 0, 16)]},
         **COUNTS,
         **HALF,
     ),
+    wrong(
+        "scale[0].size(2)",
+        "a8w4 scale too narrow",
+        X4,
+        W4,
+        **{**A4, "scale": [packed(8, 3).view(3, 1, 8)]},
+        **COUNTS,
+        **BF16,
+    ),
     wrong("scale[0]", "a8w4 scale of two dimensions", X4, W4, **{**A4, "scale": [packed(16, 3)]}, **COUNTS, **BF16),
     wrong(
         "scale[0].size(1)",
-        "stretches that do not divide k",
+        "groups that do not divide k",
         X4,
         W4,
         **{**A4, "scale": [packed(16, 9).view(3, 3, 16)]},
@@ -372,7 +381,7 @@ WRONG = [
     ),
     wrong(
         "k / scale[0].size(1)",
-        "odd stretches",
+        "odd groups",
         [i32(6, 1)],
         [i32(3, 8, 2)],
         scale=[packed(16, 24).view(3, 8, 16)],
@@ -415,7 +424,14 @@ WRONG = [
     wrong("antiquant_scale", "antiquant of halves", HALF_X, HALF_W, **RESTORED),
     wrong("antiquant_offset", "int8 without offset", HALF_X, W16, **{**RESTORED, "antiquant_offset": None}),
     wrong("antiquant_scale[0]", "antiquant float32", HALF_X, W16, **{**RESTORED, "antiquant_scale": [f32(3, 8)]}),
-    wrong("antiquant_scale[0]", "int8 in stretches", HALF_X, W16, **{**RESTORED, "antiquant_scale": [f16(3, 2, 8)]}),
+    wrong(
+        "antiquant_scale[0].size(1)",
+        "antiquant too narrow",
+        HALF_X,
+        W16,
+        **{**RESTORED, "antiquant_scale": [f16(3, 4)]},
+    ),
+    wrong("antiquant_scale[0]", "int8 in groups", HALF_X, W16, **{**RESTORED, "antiquant_scale": [f16(3, 2, 8)]}),
     wrong(
         "antiquant_offset[0]",
         "offset of another rank",
@@ -425,7 +441,7 @@ WRONG = [
     ),
     wrong(
         "antiquant_offset[0].size(-2)",
-        "offset of other stretches",
+        "offset of other groups",
         HALF_X,
         [i32(3, 16, 1)],
         **{**RESTORED, "antiquant_scale": [f16(3, 2, 8)], "antiquant_offset": [f16(3, 4, 8)]},
@@ -440,7 +456,7 @@ WRONG = [
     ),
     wrong(
         "k / antiquant_scale[1].size(-2)",
-        "stretches of two lengths",
+        "groups of two lengths",
         [f16(2, 16), f16(2, 16)],
         [i32(16, 1)] * 2,
         antiquant_scale=[f16(2, 8), f16(4, 8)],
@@ -449,7 +465,7 @@ WRONG = [
     ),
     wrong(
         "k / antiquant_scale[0].size(-2)",
-        "odd stretches along k",
+        "odd groups along k",
         HALF_X,
         [i32(3, 8, 2).mT],
         antiquant_scale=[f16(3, 16, 8)],

@@ -1,4 +1,4 @@
-"""Calls of npu_grouped_matmul_add and of its form in place."""
+"""Calls of npu_grouped_matmul_add and of its in-place form."""
 
 from typing import Any
 
@@ -18,10 +18,10 @@ def call(ends: Any = (3, 8), make: Any = f16, rows: int = 8) -> tuple[torch.Tens
     return f32(len(ends), 4, 6), make(rows, 4), make(rows, 6), torch.tensor(ends, dtype=torch.int64)
 
 
-def wrong(argument: str, label: str, place: int | None = None, value: Any = None, **named: Any) -> Any:
+def wrong(argument: str, label: str, position: int | None = None, value: Any = None, **named: Any) -> Any:
     args = list(call())
-    if place is not None:
-        args[place] = value
+    if position is not None:
+        args[position] = value
     return bad(OP, argument, label, *args, **named)
 
 

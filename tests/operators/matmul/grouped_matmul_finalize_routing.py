@@ -97,7 +97,9 @@ WRONG = [
     wrong("scale", "int4 scale of two dimensions", X4, W4, G, **{**INT4, "scale": packed(72, 3)}),
     wrong("bias", "int4 without bias", X4, W4, G, **{**INT4, "bias": None}),
     wrong("bias", "int4 float16 bias", X4, W4, G, **{**INT4, "bias": f16(3, 72)}),
+    wrong("bias.size(1)", "int4 bias too narrow", X4, W4, G, **{**INT4, "bias": f32(3, 64)}),
     wrong("offset", "int4 float16 offset", X4, W4, G, **INT4, offset=f16(3, 1, 72)),
+    wrong("offset.size(2)", "int4 offset too narrow", X4, W4, G, **INT4, offset=f32(3, 1, 64)),
     wrong("pertoken_scale", "no tokens", X4, W4, G, **{**INT4, "pertoken_scale": None}),
     wrong("logit", "no logit", X, W, G, **{**INT8, "logit": None}),
     wrong("row_index", "no row_index", X, W, G, **{**INT8, "row_index": None}),
@@ -138,26 +140,26 @@ def golden(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor, s: torch.Tensor, r
 GOLDEN: dict[str, Case] = {OP: (golden, (X, W, G, INT8["scale"], ROUTED))}
 
 
-def expected(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor, **given: Any) -> Any:
-    tokens, shared, scale = given.get("output_bs", 0) or len(x), given.get("shared_input"), given["scale"]
+def expected(x: torch.Tensor, w: torch.Tensor, g: torch.Tensor, **options: Any) -> Any:
+    tokens, shared, scale = options.get("output_bs", 0) or len(x), options.get("shared_input"), options["scale"]
     y, start = np.zeros((tokens, scale.size(-1)), np.float32), 0
     if shared is not None:
-        first = given.get("shared_input_offset", 0)
-        y[first : first + len(shared)] = numbers(shared) * np.float32(given.get("shared_input_weight", 1.0))
-    for place, size in sizes_of(g, given.get("group_list_type", 1)):
-        right = (int4_elements(w[place]) if w.dtype == torch.int32 else w[place].numpy()).astype(np.int64)
+        first = options.get("shared_input_offset", 0)
+        y[first : first + len(shared)] = numbers(shared) * np.float32(options.get("shared_input_weight", 1.0))
+    for expert, size in sizes_of(g, options.get("group_list_type", 1)):
+        right = (int4_elements(w[expert]) if w.dtype == torch.int32 else w[expert].numpy()).astype(np.int64)
         for r in range(start, start + size):
             row = x[r : r + 1].numpy().astype(np.int64)
-            share = given["logit"].numpy()[r]
-            share = share if given["pertoken_scale"] is None else given["pertoken_scale"].numpy()[r] * share
+            share = options["logit"].numpy()[r]
+            share = share if options["pertoken_scale"] is None else options["pertoken_scale"].numpy()[r] * share
             if w.dtype == torch.int32:
-                high, low = (in_halves(half, right, scale[place].numpy()) for half in (row // 16, row % 16 - 8))
-                v = low + high * np.float32(16) + given["bias"][place].numpy()
-                if given.get("offset") is not None:
-                    v = np.float32(row.sum()) * given["offset"][place].numpy().reshape(-1) + v
+                high, low = (in_halves(half, right, scale[expert].numpy()) for half in (row // 16, row % 16 - 8))
+                v = low + high * np.float32(16) + options["bias"][expert].numpy()
+                if options.get("offset") is not None:
+                    v = np.float32(row.sum()) * options["offset"][expert].numpy().reshape(-1) + v
             else:
-                v = (row @ right).astype(np.float32) * scale[place].numpy()
-            y[int(given["row_index"][r])] += (v * share)[0]
+                v = (row @ right).astype(np.float32) * scale[expert].numpy()
+            y[int(options["row_index"][r])] += (v * share)[0]
         start += size
     return y
 

@@ -59,7 +59,7 @@ WRONG = [
 @st.composite
 def calls(draw: Draw) -> Call:
     data = Data(draw)
-    rows, k, n = (draw(st.sampled_from(each)) for each in ([0, 1, 5, 9], [1, 2, 24], [1, 3, 8]))
+    rows, k, n = (draw(st.sampled_from(choices)) for choices in ([0, 1, 5, 9], [1, 2, 24], [1, 3, 8]))
     dtype, experts = data.one_of(*HALVES), data.one_of(2, 3)
     ends = [*sorted(int(end) for end in data.random.integers(0, rows + 1, experts - 1)), rows]
     options = {"group_list": ends, "split_item": data.one_of(0, 1, 2, 3)}
@@ -68,8 +68,8 @@ def calls(draw: Draw) -> Call:
         return ([data.int8(rows, k)], weights), {**options, "scale": [data.params(n) for _ in ends]}
     x, weights = data.eighths(dtype, rows, k), [data.eighths(dtype, k, n) for _ in ends]
     cut = options["split_item"] in (2, 3) and data.one_of(True, False)
-    places = zip([0, *ends], ends, strict=False)
-    return ([x[start:end] for start, end in places] if cut else [x], weights), options
+    bounds = zip([0, *ends], ends, strict=False)
+    return ([x[start:end] for start, end in bounds] if cut else [x], weights), options
 
 
 STATEMENTS = {"npu_grouped_matmul.List": Statement(expected, calls())}

@@ -50,7 +50,7 @@ GOOD = [
     ok("bfloat16 scale", first, X, W, bf16(3, 16)),
     ok("a8w4", first, X, W4, P, bias=B),
     ok("a8w4, uint64 scale", first, X, W4, P.view(torch.uint64), bias=B),
-    ok("a8w4 in stretches", first, X, W4, packed(16, 6).view(3, 2, 16), bias=B),
+    ok("a8w4 in groups", first, X, W4, packed(16, 6).view(3, 2, 16), bias=B),
     ok("a8w4 of one int32", first, i8(1, 1), i32(1, 1, 1), packed(8, 1), bias=f32(1, 8), **ROW),
     ok("fewer groups than experts", first, X, W, group_list=ends(2, 6, dtype=I64)),
     ok("no rows", first, i8(0, 32), W, x_scale=f32(0), group_list=ends(0, 0, 0, dtype=I64)),
@@ -58,7 +58,7 @@ GOOD = [
     ok("float16 scale", second, X, W, f16(3, 16), dequant_dtype=6),
     ok("as in the document's graph", second, X, W, quant_dtype=1, dequant_dtype=5),
     ok("a8w4", second, X, W4, P, weight_assist_matrix=[B], **COUNTS),
-    ok("a8w4 in stretches", second, X, W4, packed(16, 6).view(3, 2, 16), weight_assist_matrix=[B], dequant_mode=1),
+    ok("a8w4 in groups", second, X, W4, packed(16, 6).view(3, 2, 16), weight_assist_matrix=[B], dequant_mode=1),
     ok("a4w4", second, X4, W4, P, smooth_scale=f32(3, 8)),
     ok("a4w4, uint64 scale", second, X4, W4, P.view(torch.uint64)),
     ok("a8w4, uint64 scale", second, X, W4, P.view(torch.uint64), weight_assist_matrix=[B], **COUNTS),
@@ -72,7 +72,7 @@ WRONG = [
     wrong("bias", "a8w4 with int32 bias", first, X, W4, P, bias=small32(3, 16)),
     wrong("bias.size(1)", "bias too narrow", first, X, W4, P, bias=f32(3, 8)),
     wrong("bias", "bias of one dimension", first, X, W4, P, bias=f32(3)),
-    wrong("weight_scale.size(1)", "no stretch", first, X, W4, packed(16, 0).view(3, 0, 16), bias=B),
+    wrong("weight_scale.size(1)", "no group", first, X, W4, packed(16, 0).view(3, 0, 16), bias=B),
     wrong("x_dtype", "of Ascend 950", second, X, W, x_dtype=24),
     wrong("weight_dtype", "of Ascend 950", second, X, W, weight_dtype=24),
     wrong("weight_scale_dtype", "of Ascend 950", second, X, W, weight_scale_dtype=24),
@@ -87,7 +87,7 @@ WRONG = [
     wrong("weight_assist_matrix", "two assist matrices", second, X, W4, P, weight_assist_matrix=[B, B]),
     wrong("weight_assist_matrix", "no assist matrix", second, X, W4, P),
     wrong("weight_assist_matrix", "assist matrix of int8", second, X, W, weight_assist_matrix=[B]),
-    wrong("dequant_mode", "stretches that are none", second, X, W, dequant_mode=1),
+    wrong("dequant_mode", "groups that are none", second, X, W, dequant_mode=1),
     wrong("smooth_scale", "smooth int8", second, X, W, smooth_scale=f32(3)),
     wrong("smooth_scale", "smooth float16", second, X4, W4, P, smooth_scale=f16(3)),
     wrong("smooth_scale", "smooth of three dimensions", second, X4, W4, P, smooth_scale=f32(3, 8, 1)),
@@ -117,10 +117,10 @@ WRONG = [
     wrong("k", "too deep int4", second, i32(1, 2500), i32(1, 20000, 1), packed(8, 1), **ROW),
     wrong("weight_scale", "packed scale of int8", first, X, W, P),
     wrong("weight_scale", "float scale of int4 x", second, X4, W4, S),
-    wrong("weight_scale", "int4 x in stretches", second, X4, W4, packed(16, 6).view(3, 2, 16)),
+    wrong("weight_scale", "int4 x in groups", second, X4, W4, packed(16, 6).view(3, 2, 16)),
     wrong("weight_scale", "scale of three dimensions", first, X, W, S[None]),
     wrong("weight_scale.size(0)", "scale of two experts", first, X, W, S[:2]),
-    wrong("weight_scale.size(1)", "stretches that do not divide k", first, X, W4, packed(16, 9).view(3, 3, 16), bias=B),
+    wrong("weight_scale.size(1)", "groups that do not divide k", first, X, W4, packed(16, 9).view(3, 3, 16), bias=B),
     wrong("x_scale", "tokens float16", first, X, W, x_scale=f16(6)),
     wrong("x_scale.size(0)", "a token short", first, X, W, x_scale=f32(5)),
     wrong("group_list", "groups int32", first, X, W, group_list=G.int()),
@@ -173,20 +173,20 @@ def stated(
     half = s.size(-1) // 2
     y, scales, start = np.zeros((len(x), half), np.int8), np.zeros(len(x), np.float32), 0
     left = (int4_elements(x) if x.dtype == torch.int32 else x.numpy()).astype(np.int64)
-    for place, size in sizes_of(g, kind):
-        right = (int4_elements(w[place]) if w.dtype == torch.int32 else w[place].numpy()).astype(np.int64)
+    for expert, size in sizes_of(g, kind):
+        right = (int4_elements(w[expert]) if w.dtype == torch.int32 else w[expert].numpy()).astype(np.int64)
         rows, tokens = left[start : start + size], t[start : start + size].numpy()[:, None]
         if assist is not None:
-            high, low = (in_halves(part, right, s[place].numpy()) for part in (rows // 16, rows % 16 - 8))
-            v = (high * np.float32(16) + low + assist[place].numpy()) * tokens
+            high, low = (in_halves(part, right, s[expert].numpy()) for part in (rows // 16, rows % 16 - 8))
+            v = (high * np.float32(16) + low + assist[expert].numpy()) * tokens
         elif x.dtype == torch.int32:
-            v = in_halves(rows, right, s[place].numpy()) * tokens
+            v = in_halves(rows, right, s[expert].numpy()) * tokens
         else:
-            v = (rows @ right).astype(np.float32) * tokens * numbers(s[place])
+            v = (rows @ right).astype(np.float32) * tokens * numbers(s[expert])
         a, b = v[:, :half], v[:, half:]
         with np.errstate(all="ignore"):
             gate = b * (a / (np.float32(1) + exp(-a)))
-            gate = gate if smooth is None else gate * smooth[place].numpy()
+            gate = gate if smooth is None else gate * smooth[expert].numpy()
             for r, row in enumerate(gate):
                 largest = np.abs(row).max()
                 scales[start + r] = largest / np.float32(127)
@@ -219,12 +219,12 @@ def calls(draw: Draw, second_version: bool) -> Call:
     x = data.int32(rows, k // 8) if form == "a4w4" else data.int8(rows, k)
     w = data.int8(experts, k, n) if form == "a8w8" else data.int32(experts, k, n // 8)
     tokens, groups, options = data.floats(torch.float32, rows), data.groups(experts, rows, kind), {}
-    stretched = form == "a8w4" and data.one_of(True, False)
+    has_groups = form == "a8w4" and data.one_of(True, False)
     if form == "a8w4":
-        scale = data.params(experts, 2, n) if stretched else data.params(experts, n)
+        scale = data.params(experts, 2, n) if has_groups else data.params(experts, n)
         assist = data.floats(torch.float32, experts, n)
         options = (
-            {"weight_assist_matrix": [assist], "dequant_mode": int(stretched)} if second_version else {"bias": assist}
+            {"weight_assist_matrix": [assist], "dequant_mode": int(has_groups)} if second_version else {"bias": assist}
         )
     elif form == "a4w4":
         scale = data.params(experts, n)

@@ -17,7 +17,7 @@ def sizes_of(group_list: torch.Tensor, kind: int) -> list[tuple[int, int]]:
     if kind == 2:
         used = int(np.argmin(values[:, 1] > 0)) if (values[:, 1] == 0).any() else len(values)
         return [(int(weight), int(size)) for weight, size in values[:used]]
-    return [(place, int(size)) for place, size in enumerate(np.diff(values, prepend=0) if kind == 0 else values)]
+    return [(index, int(size)) for index, size in enumerate(np.diff(values, prepend=0) if kind == 0 else values)]
 
 
 def activated(v: Array, act_type: int) -> Array:
@@ -41,18 +41,18 @@ def from_params(acc: Array, params: Array) -> Array:
 
 
 def in_halves(x: Array, w: Array, params: Array) -> Array:
-    """float16 products of the stretches of k, added up in float16."""
+    """float16 products of the groups of k, added in float16."""
     scales = nineteen_bits(params).reshape(-1, w.shape[1])
     total, depth = np.zeros((len(x), w.shape[1]), np.float16), len(w) // len(scales)
-    for place, scale in enumerate(scales):
-        stretch = slice(place * depth, (place + 1) * depth)
+    for index, scale in enumerate(scales):
+        rows = slice(index * depth, (index + 1) * depth)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = total + ((x[:, stretch] @ w[stretch]).astype(np.float32) * scale).astype(np.float16)
+            total = total + ((x[:, rows] @ w[rows]).astype(np.float32) * scale).astype(np.float16)
     return total.astype(np.float32)
 
 
 def restored(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor, offset: torch.Tensor | None) -> Array:
-    """The weight that integers stand for, in the dtype of x."""
+    """The dequantised weight, in the dtype of x."""
     along = -1 if w.size(0) == x.size(-1) else 0
     integers = int4_elements(w, along) if w.dtype == torch.int32 else w.numpy()
     kind = np.float16 if x.dtype == torch.float16 else np.float32
@@ -69,7 +69,7 @@ def restored(x: torch.Tensor, w: torch.Tensor, scale: torch.Tensor, offset: torc
 def group(
     x: torch.Tensor, w: torch.Tensor, p: dict[str, Any], tokens: Array, out: torch.dtype, act: int, rows: int
 ) -> Array:
-    """One group: rows x, their weight w and what is given of its parameters p; an expert has about so many rows."""
+    """One group: rows x, their weight w and its parameters p; ``rows`` is the expected number of rows per expert."""
     scale, bias, offset = (p.get(name) for name in ("scale", "bias", "offset"))
     if x.is_floating_point():
         weight = numbers(w)
@@ -79,7 +79,8 @@ def group(
         y = numbers(x).astype(np.float64) @ weight.astype(np.float64)
         return rounded((y if bias is None else y + numbers(bias)).astype(np.float32), out)
     left, right = (
-        (int4_elements(each) if each.dtype == torch.int32 else each.numpy()).astype(np.int64) for each in (x, w)
+        (int4_elements(operand) if operand.dtype == torch.int32 else operand.numpy()).astype(np.int64)
+        for operand in (x, w)
     )
     if x.dtype == torch.int32:
         y = in_halves(left, right, scale.numpy())
@@ -120,32 +121,34 @@ def expected(
     output_dtype: torch.dtype | None = None,
     **lists: list[torch.Tensor] | None,
 ) -> list[Array]:
-    """What a call gives; rows of no group are zero."""
+    """The results of a call; rows of no group are zero."""
     out, one = output_dtype or x[0].dtype, weight[0].dim() == 3
     ends = torch.tensor(group_list) if isinstance(group_list, list) else group_list
     tokens = None if per_token_scale is None else per_token_scale[0].numpy().reshape(-1, 1)
     rows = (tuning_config or [0])[0] or x[0].size(0) // (weight[0].size(0) if one else len(weight))
 
     def multiplied(left: torch.Tensor, number: int, scales: Array = None) -> Array:
-        given = {name: each[0][number] if one else each[number] for name, each in lists.items() if each}
+        parameters = {
+            name: tensors[0][number] if one else tensors[number] for name, tensors in lists.items() if tensors
+        }
         taken = weight[0][number] if one else weight[number]
-        y = group(left.flatten(0, -2), taken, given, scales, out, act_type, rows)
+        y = group(left.flatten(0, -2), taken, parameters, scales, out, act_type, rows)
         return y.reshape(*left.shape[:-1], y.shape[-1])
 
     if group_type == 2:
         y, start = np.zeros((len(ends), x[0].size(0), weight[0].size(1)), np.float32), 0
-        for place, size in sizes_of(ends, group_list_type):
-            stretch = slice(start, start + size)
-            y[place] = group(x[0][:, stretch], weight[0][stretch], {}, None, out, 0, 0) if size else 0
+        for index, size in sizes_of(ends, group_list_type):
+            part = slice(start, start + size)
+            y[index] = group(x[0][:, part], weight[0][part], {}, None, out, 0, 0) if size else 0
             start += size
         return [y]
     if len(x) > 1 or ends is None:
-        parts = [multiplied(left, place) for place, left in enumerate(x)]
+        parts = [multiplied(left, index) for index, left in enumerate(x)]
         return [np.concatenate(parts)] if split_item in (2, 3) else parts
     parts, start = [], 0
-    for place, size in sizes_of(ends, group_list_type):
-        stretch = slice(start, start + size)
-        parts.append(multiplied(x[0][stretch], place, None if tokens is None else tokens[stretch]))
+    for index, size in sizes_of(ends, group_list_type):
+        part = slice(start, start + size)
+        parts.append(multiplied(x[0][part], index, None if tokens is None else tokens[part]))
         start += size
     if split_item in (0, 1):
         return parts

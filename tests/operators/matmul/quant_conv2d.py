@@ -135,11 +135,11 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def of_the_node(
-    *given: torch.Tensor | None, strides: list[int], pads: list[int], dilations: list[int], offset_x: int
+    *tensors: torch.Tensor | None, strides: list[int], pads: list[int], dilations: list[int], offset_x: int
 ) -> torch.Tensor:
     """Outside a graph there is no operator: its node's kernel is asked."""
     return quant_conv2d_node(  # type: ignore[no-any-return]
-        *given,
+        *tensors,
         dtype=1,
         strides=[1, 1, *strides],
         pads=[pads[0], pads[0], pads[1], pads[1]],

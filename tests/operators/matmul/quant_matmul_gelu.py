@@ -107,9 +107,9 @@ def expected(x1: Any, x2: Any, x1_scale: Any, x2_scale: Any, bias: Any, approxim
     values = values * numbers(x2_scale) * x1_scale.numpy()[:, None]
     if bias is not None and not whole:
         values = values + numbers(bias).astype(np.float32)
-    made = by_tangent(values) if approximate == "gelu_tanh" else by_error_function(values)
+    activated = by_tangent(values) if approximate == "gelu_tanh" else by_error_function(values)
     wide = torch.bfloat16 in (x2_scale.dtype, None if bias is None else bias.dtype)
-    return rounded(made, torch.bfloat16 if wide else torch.float16)
+    return rounded(activated, torch.bfloat16 if wide else torch.float16)
 
 
 def by_tangent(v: Any) -> Any:

@@ -66,8 +66,8 @@ def expected(x1: torch.Tensor, x2: torch.Tensor, x1_scale: torch.Tensor, x2_scal
     for left, right, tokens in zip(x1.numpy(), x2.numpy(), floats(x1_scale), strict=True):
         whole = left.astype(np.int64) @ right.astype(np.int64)
         scaled = whole.astype(np.float32) * floats(x2_scale) * tokens[:, None]
-        each = torch.from_numpy(scaled).bfloat16()
-        total = each if total is None else torch.from_numpy(floats(total) + floats(each)).bfloat16()
+        product = torch.from_numpy(scaled).bfloat16()
+        total = product if total is None else torch.from_numpy(floats(total) + floats(product)).bfloat16()
     assert total is not None
     return total
 

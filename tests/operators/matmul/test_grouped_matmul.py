@@ -34,27 +34,27 @@ CALLS: list[tuple[torch.Tensor, torch.Tensor, bool, dict[str, Any]]] = [
 
 def on_npu(value: Any) -> Any:
     if isinstance(value, list):
-        return [on_npu(each) for each in value]
+        return [on_npu(element) for element in value]
     return value.npu() if isinstance(value, torch.Tensor) else value
 
 
 def test_calls_of_public_models() -> None:
-    given = [
+    inputs = [
         (
             x.npu(),
             torch_npu.npu_format_cast(w.npu(), 29) if nz else w.npu(),
-            {name: on_npu(each) for name, each in options.items()},
+            {name: on_npu(option) for name, option in options.items()},
         )
         for x, w, nz, options in CALLS
     ]
 
-    def run(given: list[Any]) -> list[torch.Tensor]:
-        return [torch_npu.npu_grouped_matmul([x], [w], **options)[0] for x, w, options in given]
+    def run(inputs: list[Any]) -> list[torch.Tensor]:
+        return [torch_npu.npu_grouped_matmul([x], [w], **options)[0] for x, w, options in inputs]
 
-    eager = run(given)
+    eager = run(inputs)
     plain = [torch_npu.npu_grouped_matmul([x], [w], **options)[0] for x, w, _, options in CALLS]
     torch._dynamo.reset()
-    graph = torch.compile(run, backend=torchair.get_npu_backend(), fullgraph=True)(given)
+    graph = torch.compile(run, backend=torchair.get_npu_backend(), fullgraph=True)(inputs)
     for one, two, three in zip(plain, eager, graph, strict=True):
         assert torch.equal(one.view(torch.int8), two.cpu().view(torch.int8))
         assert torch.equal(one.view(torch.int8), three.cpu().view(torch.int8))

@@ -21,9 +21,9 @@ def on_npu() -> list[torch.Tensor]:
 
 
 def test_a_static_graph_gives_the_bits_of_the_statement() -> None:
-    given = on_npu()
-    results = torch.compile(convolved, backend=torchair.get_npu_backend(), dynamic=False)(*given)
-    x, weight, scale, bias = (each.cpu() for each in given)
+    inputs = on_npu()
+    results = torch.compile(convolved, backend=torchair.get_npu_backend(), dynamic=False)(*inputs)
+    x, weight, scale, bias = (tensor.cpu() for tensor in inputs)
     few = expected(x, weight, scale, None, strides=[1, 1], pads=[0, 0], dilations=[1, 1], offset_x=0)
     many = expected(x, weight, scale, bias, strides=[2, 1], pads=[1, 3], dilations=[1, 2], offset_x=-7)
     for result, stated in zip(results, (few, many), strict=True):

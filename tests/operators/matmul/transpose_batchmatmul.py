@@ -117,16 +117,16 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     def few(*shape: int) -> torch.Tensor:
         return (torch.randint(-64, 65, shape, generator=generator) / 16).to(kind)
 
-    form = draw(st.sampled_from(["plain", "turned", "split", "quantised"]))
-    rows_first = form == "turned" or draw(st.booleans())
+    form = draw(st.sampled_from(["plain", "transposed", "split", "quantised"]))
+    rows_first = form == "transposed" or draw(st.booleans())
     options: dict[str, Any] = {"perm_x1": [1, 0, 2] if rows_first else [0, 1, 2], "perm_x2": [0, 1, 2]}
-    if form == "turned":
+    if form == "transposed":
         options["perm_x2"] = [0, 2, 1]
     if form == "split":
         options["batch_split_factor"] = 2
     if form == "quantised" and kind == torch.float16:
         options["scale"] = packed(b * n).view(draw(st.sampled_from([torch.int64, torch.uint64])))
-    x2 = few(b, n, k) if form == "turned" else few(b, k, n)
+    x2 = few(b, n, k) if form == "transposed" else few(b, k, n)
     return (few(m, b, k) if rows_first else few(b, m, k), x2), options
 
 

@@ -93,8 +93,8 @@ WRONG_EAGERLY = [
     bad(OP, "antiquant_scale", "scale of another half", X, W, bf16(16)),
     bad(OP, "x", "every other column of x", f16(4, 128)[:, ::2], W, S),
     bad(OP, "weight", "every other column of weight", X, i8(64, 32)[:, ::2], S),
-    bad(OP, "antiquant_scale", "turned scales", X, W, f16(16, 2).t(), antiquant_group_size=32),
-    bad(OP, "antiquant_offset", "turned offsets", X, W, f16(2, 16), f16(16, 2).t(), antiquant_group_size=32),
+    bad(OP, "antiquant_scale", "transposed scales", X, W, f16(16, 2).t(), antiquant_group_size=32),
+    bad(OP, "antiquant_offset", "transposed offsets", X, W, f16(2, 16), f16(16, 2).t(), antiquant_group_size=32),
     bad(OP, "bias", "every other bias", X, W, S, bias=f16(32)[::2]),
 ]
 WRONG_VALUES = [
@@ -147,7 +147,7 @@ def _elements(weight: torch.Tensor, depth: int) -> Any:
     whole = weight.numpy().astype(np.int64)
     if weight.dtype != torch.int32:
         return whole
-    nibbles = [((whole >> (4 * place)) & 15 ^ 8) - 8 for place in range(8)]
+    nibbles = [((whole >> (4 * index)) & 15 ^ 8) - 8 for index in range(8)]
     along_k = weight.size(0) != depth
     return np.stack(nibbles, 1 if along_k else 2).reshape((depth, -1) if along_k else (depth, weight.size(1) * 8))
 

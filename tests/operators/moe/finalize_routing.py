@@ -145,22 +145,22 @@ def statement(
 ) -> Any:
     """Token by token, every step in float16 for float16 and in float32 otherwise."""
     kind = np.float16 if rows.dtype == torch.float16 else np.float32
-    given = floats(rows).reshape(-1, rows.shape[-1]).astype(kind)
+    values = floats(rows).reshape(-1, rows.shape[-1]).astype(kind)
     tokens = chosen.shape[0]
-    out = np.zeros((tokens, given.shape[1]), kind)
+    out = np.zeros((tokens, values.shape[1]), kind)
     for token in range(tokens):
         total = None if skip1 is None else floats(skip1)[token].astype(kind)
         if total is not None and skip2 is not None:
             total = total + floats(skip2)[token].astype(kind)
-        for place in range(k):
-            source = int(order[token * k + place] if mode in (2, 3) else order[place * tokens + token])
-            term = np.zeros(given.shape[1], kind)
+        for choice in range(k):
+            source = int(order[token * k + choice] if mode in (2, 3) else order[choice * tokens + token])
+            term = np.zeros(values.shape[1], kind)
             if source >= 0:
-                term = given[source]
+                term = values[source]
                 if bias is not None:
-                    term = term + floats(bias)[int(chosen[token, place])].astype(kind)
+                    term = term + floats(bias)[int(chosen[token, choice])].astype(kind)
                 if scales is not None:
-                    term = term * floats(scales)[token, place].astype(kind)
+                    term = term * floats(scales)[token, choice].astype(kind)
             total = term if total is None else total + term
         assert total is not None
         out[token] = total

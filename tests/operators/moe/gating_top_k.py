@@ -154,7 +154,7 @@ def statement(x: torch.Tensor, k: int, **options: Any) -> tuple[Any, ...]:
     for token, row in enumerate(preferred):
         members = np.split(np.arange(experts), groups)
         best = 1 if options["group_select_mode"] == 0 else 2
-        worth = [np.sort(row[each])[-best:].sum() for each in members]
+        worth = [np.sort(row[member])[-best:].sum() for member in members]
         kept = sorted(range(groups), key=lambda group: -worth[group])[: options["k_group"]]
         allowed = [expert for group in sorted(kept) for expert in members[group]]
         index[token] = sorted(allowed, key=lambda expert: -row[expert])[:k]
@@ -165,5 +165,5 @@ def statement(x: torch.Tensor, k: int, **options: Any) -> tuple[Any, ...]:
     return y, index, (scores if options["out_flag"] else np.zeros_like(scores)).astype(np.float32)
 
 
-# A few roundings of float32, and an exponential that is right to two of its last places: 2**-21 of the largest weight.
+# A few roundings of float32, and an exponential within two units in the last place: 2**-21 of the largest weight.
 STATEMENTS = {"npu_moe_gating_top_k": Statement(statement, right_calls(), bound=2.0**-21)}

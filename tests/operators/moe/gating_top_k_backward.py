@@ -58,7 +58,7 @@ def calls(draw: Draw) -> Call:
 def expected(scores: Any, grad: Any, chosen: Any, renorm: int, norm_type: int, routed_scaling_factor: float) -> Any:
     """By Jacobians, in float64: of weights by chosen scores, and of scores by logits."""
     out = np.zeros(scores.shape)
-    for token, (row, given, experts) in enumerate(
+    for token, (row, grad_row, experts) in enumerate(
         zip(scores.double().numpy(), numbers(grad).astype(np.float64), chosen.numpy(), strict=True)
     ):
         s, total = row[experts], row[experts].sum()
@@ -66,7 +66,7 @@ def expected(scores: Any, grad: Any, chosen: Any, renorm: int, norm_type: int, r
         if norm_type or renorm:
             weights = np.eye(len(s)) / total - np.outer(s, np.ones(len(s))) / total**2
         logits = np.diag(row * (1 - row)) if norm_type else np.diag(row) - np.outer(row, row)
-        out[token] = routed_scaling_factor * given @ weights @ logits[experts]
+        out[token] = routed_scaling_factor * grad_row @ weights @ logits[experts]
     return rounded(out.astype(np.float32), grad.dtype)
 
 

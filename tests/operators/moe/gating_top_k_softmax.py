@@ -109,7 +109,7 @@ def statement(x: torch.Tensor, k: int, finished: torch.Tensor | None) -> tuple[A
     scores = _softmax(floats(x).astype(np.float64))
     order, index = _chosen(scores, k, finished)
     rows = int(np.prod(x.shape[:-1]))
-    row_idx = np.asarray([[place * rows + row for place in range(k)] for row in range(rows)], np.int32)
+    row_idx = np.asarray([[choice * rows + row for choice in range(k)] for row in range(rows)], np.int32)
     return np.take_along_axis(scores, order, -1).astype(np.float32), index, row_idx.reshape(index.shape)
 
 
@@ -122,7 +122,7 @@ def statement_v2(x: torch.Tensor, k: int, finished: Any, renorm: int, output_sof
     return y.astype(np.float32), index, result.astype(np.float32)
 
 
-# A few roundings of float32, and an exponential that is right to two of its last places.
+# A few roundings of float32, and an exponential within two units in the last place.
 STATEMENTS = {
     f"npu_{OP}": Statement(statement, right_calls(), bound=2.0**-21),
     f"npu_{V2}": Statement(statement_v2, right_calls_v2(), bound=2.0**-21),

@@ -79,7 +79,7 @@ WRONG_VALUES = [
 def golden(**options: Any) -> Case:
     def call(x: torch.Tensor, expert_idx: torch.Tensor) -> list[torch.Tensor]:
         results = torch_npu.npu_moe_init_routing_quant(x, expert_idx, **options)
-        return [each for each in results if each is not None]
+        return [result for result in results if result is not None]
 
     return call, (bf16(6, 16), E8)
 
@@ -146,9 +146,9 @@ def statement(x: torch.Tensor, expert_idx: torch.Tensor, **options: Any) -> list
     if options["drop_pad_mode"]:
         slots = [-1] * (count * capacity)
         for expert in range(count):
-            for place, pair in enumerate([pair for pair in order if expert_of[pair] == expert][:capacity]):
-                slots[expert * capacity + place] = pair
-                row_idx[pair] = expert * capacity + place
+            for position, pair in enumerate([pair for pair in order if expert_of[pair] == expert][:capacity]):
+                slots[expert * capacity + position] = pair
+                row_idx[pair] = expert * capacity + position
     else:
         row_idx[order] = np.arange(rows * k)
         slots = order[: options["active_num"] or None]

@@ -166,11 +166,11 @@ def right_calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     x = torch.randn(rows, width, generator=generator) * 10.0 ** draw(st.integers(-6, 6))
     x[torch.rand(rows, generator=generator) < 0.1] = 0
     expert_idx = torch.randint(0 if everyone else -1, count, (rows, k), generator=generator, dtype=torch.int32)
-    given = draw(st.booleans())
+    has_scale = draw(st.booleans())
     scale = offset = None
     if mode == 0:
         scale, offset = torch.rand(1, generator=generator) * 40, torch.randn(1, generator=generator) * 3
-    elif given:
+    elif has_scale:
         shape = (rows,) if mode == -1 else (draw(st.sampled_from([1, end - start])), width)
         scale = torch.randn(shape, generator=generator)
     options = {
@@ -199,8 +199,8 @@ def statement(x: torch.Tensor, expert_idx: torch.Tensor, **options: Any) -> tupl
     above = [pair for expert in range(end, count) for pair in range(rows * k) if expert_of[pair] == expert]
     order = here + above + [pair for pair in range(rows * k) if expert_of[pair] < start]
 
-    per_expert = [sum(expert == each for each in expert_of) for expert in range(start, end)]
-    listed = [[start + place, tokens] for place, tokens in enumerate(per_expert) if tokens]
+    per_expert = [sum(expert == other for other in expert_of) for expert in range(start, end)]
+    listed = [[start + slot, tokens] for slot, tokens in enumerate(per_expert) if tokens]
     counts: Any = {0: np.cumsum(per_expert), 1: per_expert, 2: listed + [[0, 0]] * (count - len(listed))}[kind]
     counts = np.asarray(counts, np.int64).reshape((count, 2) if kind == 2 else (end - start,))
     if not options["expert_tokens_num_flag"]:
@@ -211,9 +211,9 @@ def statement(x: torch.Tensor, expert_idx: torch.Tensor, **options: Any) -> tupl
     if options["drop_pad_mode"]:
         slots = [-1] * (count * capacity)
         for expert in range(count):
-            for place, pair in enumerate([pair for pair in here if expert_of[pair] == expert][:capacity]):
-                slots[expert * capacity + place] = pair
-                row_idx[pair] = expert * capacity + place
+            for slot, pair in enumerate([pair for pair in here if expert_of[pair] == expert][:capacity]):
+                slots[expert * capacity + slot] = pair
+                row_idx[pair] = expert * capacity + slot
     else:
         most = rows * k if options["active_num"] <= 0 else min(options["active_num"], rows * k)
         slots = (here + [-1] * (rows * k))[:most]

@@ -15,7 +15,7 @@ from support.tensors import bf16, f16, f32, f64, i8
 IN, OUT = "moe_token_permute_with_routing_map", "moe_token_unpermute_with_routing_map"
 TWO = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 1, 1]], dtype=torch.int8)
 UNEVEN = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 0], [0, 1, 0]], dtype=torch.bool)
-PLACES = torch.tensor([0, 5, 2, 6, 1, 3, 4, 7], dtype=torch.int32)
+INDEX = torch.tensor([0, 5, 2, 6, 1, 3, 4, 7], dtype=torch.int32)
 TOKENS = torch.tensor([0, 1, 1, 2, 0, 3], dtype=torch.int32)
 FOUR = [4, 16]
 GOOD = [
@@ -26,12 +26,12 @@ GOOD = [
     good(IN, "padded", f16(4, 16), UNEVEN, num_out_tokens=8, drop_and_pad=True),
     good(IN, "padded, with probabilities", f32(4, 16), UNEVEN, probs=f32(4, 3), num_out_tokens=9, drop_and_pad=True),
     good(IN, "padded, from columns", f32(16, 4).t(), UNEVEN.t().contiguous().t(), num_out_tokens=12, drop_and_pad=True),
-    good(OUT, "summed", f32(8, 16), PLACES, FOUR, routing_map=TWO),
-    good(OUT, "without a map", bf16(8, 16), PLACES, FOUR),
-    good(OUT, "weighted", bf16(8, 16), PLACES, FOUR, probs=bf16(4, 3), routing_map=TWO.bool()),
+    good(OUT, "summed", f32(8, 16), INDEX, FOUR, routing_map=TWO),
+    good(OUT, "without a map", bf16(8, 16), INDEX, FOUR),
+    good(OUT, "weighted", bf16(8, 16), INDEX, FOUR, probs=bf16(4, 3), routing_map=TWO.bool()),
     good(OUT, "padded", f16(6, 16), TOKENS, FOUR, drop_and_pad=True),
     good(OUT, "padded and weighted", bf16(6, 16), TOKENS, FOUR, probs=bf16(4, 3), drop_and_pad=True),
-    good(OUT, "transposed", f32(16, 8).t(), PLACES, FOUR, probs=f32(4, 3), routing_map=TWO),
+    good(OUT, "transposed", f32(16, 8).t(), INDEX, FOUR, probs=f32(4, 3), routing_map=TWO),
 ]
 PADDED = {"num_out_tokens": 6, "drop_and_pad": True}
 MANY = torch.zeros(1, 513, dtype=torch.int8)
@@ -50,50 +50,52 @@ WRONG = [
     bad(IN, "num_out_tokens", "more than pairs", f16(4, 16), TWO, num_out_tokens=13),
     bad(IN, "num_out_tokens // tokens.size(0)", "too many", f16(1, 1), MANY, num_out_tokens=513),
     bad(IN, "tokens.size(0)", "too many tokens", f16(2**24, 1), torch.zeros(2**24, 1, dtype=torch.int8), **PADDED),
-    bad(OUT, "permuted_tokens", "rows float64", f64(8, 16), PLACES, FOUR),
-    bad(OUT, "permuted_tokens", "rows of one dimension", f16(8), PLACES, FOUR),
-    bad(OUT, "permuted_tokens.size(0)", "no row", f16(0, 16), PLACES[:0], FOUR),
-    bad(OUT, "sorted_indices", "places int64", f16(8, 16), PLACES.long(), FOUR),
-    bad(OUT, "sorted_indices", "places of two dimensions", f16(8, 16), PLACES[None], FOUR),
-    bad(OUT, "sorted_indices.size(0)", "places short", f16(8, 16), PLACES[:7], FOUR),
-    bad(OUT, "restore_shape", "one size", f16(8, 16), PLACES, [4]),
-    bad(OUT, "restore_shape[0]", "no token", f16(8, 16), PLACES, [0, 16]),
-    bad(OUT, "restore_shape[1]", "another width", f16(8, 16), PLACES, [4, 15]),
-    bad(OUT, "routing_map", "map int32", f16(8, 16), PLACES, FOUR, routing_map=TWO.int()),
-    bad(OUT, "routing_map", "no map for the probabilities", f16(8, 16), PLACES, FOUR, probs=f16(4, 3)),
-    bad(OUT, "probs", "probabilities of another dtype", f16(8, 16), PLACES, FOUR, probs=f32(4, 3), routing_map=TWO),
-    bad(OUT, "probs.size(1)", "of no expert", f16(8, 16), PLACES, FOUR, probs=f16(4, 0), routing_map=TWO),
-    bad(OUT, "probs.size(0)", "probabilities short", f16(8, 16), PLACES, FOUR, probs=f16(3, 3), routing_map=TWO),
-    bad(OUT, "probs.size(1)", "of other experts", f16(8, 16), PLACES, FOUR, probs=f16(4, 2), routing_map=TWO),
-    bad(OUT, "multiple of restore_shape[0]", "tokens of several numbers", f16(8, 16), PLACES, [3, 16]),
-    bad(OUT, "multiple of probs.size(1)", "uneven", f16(8, 16), PLACES, FOUR, probs=f16(4, 3), drop_and_pad=True),
+    bad(OUT, "permuted_tokens", "rows float64", f64(8, 16), INDEX, FOUR),
+    bad(OUT, "permuted_tokens", "rows of one dimension", f16(8), INDEX, FOUR),
+    bad(OUT, "permuted_tokens.size(0)", "no row", f16(0, 16), INDEX[:0], FOUR),
+    bad(OUT, "sorted_indices", "positions int64", f16(8, 16), INDEX.long(), FOUR),
+    bad(OUT, "sorted_indices", "positions of two dimensions", f16(8, 16), INDEX[None], FOUR),
+    bad(OUT, "sorted_indices.size(0)", "positions short", f16(8, 16), INDEX[:7], FOUR),
+    bad(OUT, "restore_shape", "one size", f16(8, 16), INDEX, [4]),
+    bad(OUT, "restore_shape[0]", "no token", f16(8, 16), INDEX, [0, 16]),
+    bad(OUT, "restore_shape[1]", "another width", f16(8, 16), INDEX, [4, 15]),
+    bad(OUT, "routing_map", "map int32", f16(8, 16), INDEX, FOUR, routing_map=TWO.int()),
+    bad(OUT, "routing_map", "no map for the probabilities", f16(8, 16), INDEX, FOUR, probs=f16(4, 3)),
+    bad(OUT, "probs", "probabilities of another dtype", f16(8, 16), INDEX, FOUR, probs=f32(4, 3), routing_map=TWO),
+    bad(OUT, "probs.size(1)", "of no expert", f16(8, 16), INDEX, FOUR, probs=f16(4, 0), routing_map=TWO),
+    bad(OUT, "probs.size(0)", "probabilities short", f16(8, 16), INDEX, FOUR, probs=f16(3, 3), routing_map=TWO),
+    bad(OUT, "probs.size(1)", "of other experts", f16(8, 16), INDEX, FOUR, probs=f16(4, 2), routing_map=TWO),
+    bad(OUT, "multiple of restore_shape[0]", "tokens of several numbers", f16(8, 16), INDEX, [3, 16]),
+    bad(OUT, "multiple of probs.size(1)", "uneven", f16(8, 16), INDEX, FOUR, probs=f16(4, 3), drop_and_pad=True),
     bad(OUT, "must be at most 512", "too many rows", f16(513, 1), torch.zeros(513, dtype=torch.int32), [1, 1]),
 ]
 WRONG_VALUES = [
     bad(IN, "routing_map[1]", "an expert more", f16(4, 16), TWO | UNEVEN.to(torch.int8), num_out_tokens=8),
     bad(IN, "routing_map[0][0]", "a number that is neither", f16(4, 16), TWO * 2, num_out_tokens=8),
     bad(IN, "routing_map[0][0]", "a negative number", f16(4, 16), -TWO, **PADDED),
-    bad(OUT, "sorted_indices[0]", "negative place", f16(8, 16), PLACES - 1, FOUR),
+    bad(OUT, "sorted_indices[0]", "negative position", f16(8, 16), INDEX - 1, FOUR),
     bad(OUT, "sorted_indices[5]", "no such token", f16(6, 16), TOKENS, [3, 16], drop_and_pad=True),
-    bad(OUT, "routing_map[0]", "an expert less", f16(8, 16), PLACES, FOUR, probs=f16(4, 3), routing_map=UNEVEN),
+    bad(OUT, "routing_map[0]", "an expert less", f16(8, 16), INDEX, FOUR, probs=f16(4, 3), routing_map=UNEVEN),
 ]
 
 
 def golden_in() -> Case:
     def call(tokens: torch.Tensor, routing_map: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        rows, _, places = torch_npu.npu_moe_token_permute_with_routing_map(tokens, routing_map, num_out_tokens=8)
-        return rows, places
+        rows, _, positions = torch_npu.npu_moe_token_permute_with_routing_map(tokens, routing_map, num_out_tokens=8)
+        return rows, positions
 
     return call, (bf16(4, 16), TWO)
 
 
 def golden_out() -> Case:
-    def call(rows: torch.Tensor, places: torch.Tensor, routing_map: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:
+    def call(
+        rows: torch.Tensor, positions: torch.Tensor, routing_map: torch.Tensor, probs: torch.Tensor
+    ) -> torch.Tensor:
         return torch_npu.npu_moe_token_unpermute_with_routing_map(
-            rows, places, FOUR, probs=probs, routing_map=routing_map
+            rows, positions, FOUR, probs=probs, routing_map=routing_map
         )
 
-    return call, (bf16(8, 16), PLACES, TWO, bf16(4, 3))
+    return call, (bf16(8, 16), INDEX, TWO, bf16(4, 3))
 
 
 GOLDEN = {IN: golden_in(), OUT: golden_out()}
@@ -113,11 +115,11 @@ def calls_in(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def calls_out(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     tokens, width, k = draw(SIZES), draw(SIZES), draw(st.sampled_from([1, 2]))
     rows = tensor(draw, (tokens * k, width), *FLOATS)
-    places = tensor(draw, (tokens * k,), torch.int32) - 1
+    positions = tensor(draw, (tokens * k,), torch.int32) - 1
     shape = [mostly(draw, tokens, SIZES), mostly(draw, width, SIZES)]
     routing_map = optional(draw, (tokens, k), torch.bool, torch.int8)
     options = {"probs": optional(draw, (tokens, k), rows.dtype), "drop_and_pad": draw(st.booleans())}
-    return (rows, places, shape), {**options, "routing_map": routing_map}
+    return (rows, positions, shape), {**options, "routing_map": routing_map}
 
 
 CALLS = {f"npu_{IN}": calls_in(), f"npu_{OUT}": calls_out(), f"_npu_{OUT}": calls_out()}
@@ -151,9 +153,9 @@ def right_out(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
     dtype = draw(st.sampled_from(FLOATS))
     rows = torch.randn(count, draw(st.integers(1, 9)), generator=generator).to(dtype)
     probs = torch.randn(tokens, experts, generator=generator).to(dtype) if draw(st.booleans()) else None
-    places = torch.randint(tokens if padded else count, (count,), generator=generator, dtype=torch.int32)
+    positions = torch.randint(tokens if padded else count, (count,), generator=generator, dtype=torch.int32)
     options = {"routing_map": drawn_map(generator, tokens, experts, k), "drop_and_pad": padded}
-    return (rows, places, [tokens, rows.size(1)]), {**options, "probs": probs}
+    return (rows, positions, [tokens, rows.size(1)]), {**options, "probs": probs}
 
 
 def permuted(x: Any, routing_map: Any, probs: Any, num_out_tokens: int, drop_and_pad: bool) -> tuple[Any, ...]:
@@ -167,18 +169,18 @@ def permuted(x: Any, routing_map: Any, probs: Any, num_out_tokens: int, drop_and
             own = [token for token in range(tokens) if chosen[token, expert]]
             others = [token for token in range(tokens) if not chosen[token, expert]]
             pairs += [(expert, token) for token in (own + others)[:capacity]]
-        places = [token for _, token in pairs]
+        positions = [token for _, token in pairs]
     else:
-        places = [pairs.index(pair) for pair in sorted(pairs, key=lambda pair: (pair[1], pair[0]))]
+        positions = [pairs.index(pair) for pair in sorted(pairs, key=lambda pair: (pair[1], pair[0]))]
     rows = floats(x)[[token for _, token in pairs]].reshape(-1, x.shape[1])
     weights = None if probs is None else np.array([floats(probs)[token, expert] for expert, token in pairs], np.float32)
-    return rows, weights, np.array(places, np.int32)
+    return rows, weights, np.array(positions, np.int32)
 
 
-def unpermuted(rows: Any, places: Any, shape: Any, probs: Any, routing_map: Any, drop_and_pad: bool) -> Any:
+def unpermuted(rows: Any, positions: Any, shape: Any, probs: Any, routing_map: Any, drop_and_pad: bool) -> Any:
     numbers, out = floats(rows), np.zeros(shape, np.float32)
     if drop_and_pad:
-        for row, token in enumerate(places.tolist()):
+        for row, token in enumerate(positions.tolist()):
             weighted = rows[row] if probs is None else rows[row] * probs[token, row * probs.shape[1] // len(rows)]
             out[token] += floats(weighted)
         return torch.from_numpy(out).to(rows.dtype)
@@ -186,7 +188,7 @@ def unpermuted(rows: Any, places: Any, shape: Any, probs: Any, routing_map: Any,
     for token in range(shape[0]):
         experts = [expert for expert, chosen in enumerate(routing_map[token].tolist()) if chosen]
         for term in range(k):
-            value = numbers[int(places[token * k + term])]
+            value = numbers[int(positions[token * k + term])]
             value = value if probs is None else value * floats(probs)[token, experts[term]]
             out[token] = value if term == 0 else out[token] + value
     return torch.from_numpy(out).to(rows.dtype)

@@ -22,8 +22,8 @@ def kept_groups(row: Any, groups: int, k: int, n: int) -> Any:
     """Which experts of a row belong to its k best groups: sums of their n largest, the first of equal ones."""
     parts = row.reshape(groups, -1)
     scores = np.zeros(groups, np.float32)
-    for place in range(max(n, 1)):
-        scores = scores + np.sort(parts, axis=1)[:, ::-1][:, place]
+    for index in range(max(n, 1)):
+        scores = scores + np.sort(parts, axis=1)[:, ::-1][:, index]
     best = np.argsort(-scores, kind="stable")[:k]
     return np.isin(np.repeat(np.arange(groups), parts.shape[1]), best)
 
@@ -53,58 +53,58 @@ def test_groups_that_are_not_the_best_become_zero() -> None:
 def weighing_calls(draw: Draw) -> dict[str, Any]:
     groups, own = draw(st.sampled_from([(1, 32), (4, 3), (8, 4), (8, 32)]))
     make = draw(st.sampled_from([f16, bf16, f32]))
-    given = {"x": make(5, groups * own), "add_num": make(groups * own), "group_num": groups}
-    given |= {"group_topk": draw(st.integers(1, groups)), "n": draw(st.integers(1, min(own, 2)))}
-    given |= {"k": draw(st.integers(1, groups * own)), "is_norm": draw(st.booleans()), "scale": 2.5}
+    arguments = {"x": make(5, groups * own), "add_num": make(groups * own), "group_num": groups}
+    arguments |= {"group_topk": draw(st.integers(1, groups)), "n": draw(st.integers(1, min(own, 2)))}
+    arguments |= {"k": draw(st.integers(1, groups * own)), "is_norm": draw(st.booleans()), "scale": 2.5}
     if draw(st.booleans()):
         copies = torch.tensor([draw(st.integers(0, 3)) for _ in range(groups * own)], dtype=torch.int32)
         table = torch.arange(groups * own * 3, dtype=torch.int32).reshape(-1, 3) + 100
-        given |= {"mapping_num": copies, "mapping_table": table, "enable_expert_mapping": True}
-    return given
+        arguments |= {"mapping_num": copies, "mapping_table": table, "enable_expert_mapping": True}
+    return arguments
 
 
 def test_experts_are_taken_with_what_is_added_and_weighed_without() -> None:
-    def agrees(given: dict[str, Any]) -> None:
+    def agrees(arguments: dict[str, Any]) -> None:
         weights, experts = torch_npu.atb.npu_fused_add_topk_div(
-            **{name: value.npu() if isinstance(value, torch.Tensor) else value for name, value in given.items()},
+            **{name: value.npu() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()},
             activation_type="activation_sigmoid",
         )
         # The bits of one sigmoid decide what is best: its own error is not the matter here.
-        gates = given["x"].float().sigmoid().numpy()
-        sums = gates + floats(given["add_num"])
+        gates = arguments["x"].float().sigmoid().numpy()
+        sums = gates + floats(arguments["add_num"])
         for token in range(gates.shape[0]):
-            kept = kept_groups(sums[token], given["group_num"], given["group_topk"], given["n"])
-            order = np.argsort(-np.where(kept, sums[token], 0), kind="stable")[: given["k"]]
+            kept = kept_groups(sums[token], arguments["group_num"], arguments["group_topk"], arguments["n"])
+            order = np.argsort(-np.where(kept, sums[token], 0), kind="stable")[: arguments["k"]]
             wanted = gates[token, order].astype(np.float64)
-            if given["is_norm"]:
+            if arguments["is_norm"]:
                 wanted = wanted / wanted.sum() * 2.5
             # A sum of k weights and a quotient, each off by half a unit.
-            np.testing.assert_allclose(weights[token].cpu(), wanted, rtol=(given["k"] + 3) * 2.0**-24)
-            if given.get("enable_expert_mapping"):
-                turns = [token % max(int(given["mapping_num"][expert]), 1) for expert in order]
-                order = given["mapping_table"].numpy()[order, turns]
+            np.testing.assert_allclose(weights[token].cpu(), wanted, rtol=(arguments["k"] + 3) * 2.0**-24)
+            if arguments.get("enable_expert_mapping"):
+                turns = [token % max(int(arguments["mapping_num"][expert]), 1) for expert in order]
+                order = arguments["mapping_table"].numpy()[order, turns]
             assert experts[token].tolist() == order.tolist()
 
     run(agrees, weighing_calls())
 
 
 def test_experts_go_where_the_caller_says() -> None:
-    given = {"x": f16(2, 16), "add_num": f16(16), "group_num": 4, "group_topk": 2, "k": 3}
+    arguments = {"x": f16(2, 16), "add_num": f16(16), "group_num": 4, "group_topk": 2, "k": 3}
     y, indices = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int32)
-    found = torch.ops.atb.npu_fused_add_topk_div(**given, y=y, indices=indices)
-    assert [each.data_ptr() for each in found] == [y.data_ptr(), indices.data_ptr()]
-    for one, other in zip(found, torch.ops.atb.npu_fused_add_topk_div(**given), strict=True):
+    results = torch.ops.atb.npu_fused_add_topk_div(**arguments, y=y, indices=indices)
+    assert [result.data_ptr() for result in results] == [y.data_ptr(), indices.data_ptr()]
+    for one, other in zip(results, torch.ops.atb.npu_fused_add_topk_div(**arguments), strict=True):
         assert torch.equal(one, other)
 
 
 def group(**changed: Any) -> Any:
-    given = {"self": f16(2, 12), "k": 1, "group_num": 4, "n": 2} | changed
-    return torch.ops.atb._npu_group_topk(*given.values())
+    arguments = {"self": f16(2, 12), "k": 1, "group_num": 4, "n": 2} | changed
+    return torch.ops.atb._npu_group_topk(*arguments.values())
 
 
 def weigh(**changed: Any) -> Any:
-    given = {"x": f16(2, 16), "add_num": f16(16), "group_num": 4, "group_topk": 2, "n": 2, "k": 3}
-    return torch.ops.atb.npu_fused_add_topk_div(**given | changed)
+    arguments = {"x": f16(2, 16), "add_num": f16(16), "group_num": 4, "group_topk": 2, "n": 2, "k": 3}
+    return torch.ops.atb.npu_fused_add_topk_div(**arguments | changed)
 
 
 COPIES = {"mapping_num": ints(*[1] * 16), "mapping_table": ints(*[[1, 2]] * 16), "enable_expert_mapping": True}

@@ -8,7 +8,7 @@ import torch_npu
 @pytest.mark.parametrize("weighted", [True, False])
 def test_rows_are_kept_for_probabilities_alone_and_not_copied(weighted: bool) -> None:
     rows = torch.randn(8, 16).npu().requires_grad_()
-    places = torch.arange(7, -1, -1, dtype=torch.int32).npu()
+    positions = torch.arange(7, -1, -1, dtype=torch.int32).npu()
     probs = torch.rand(4, 2).npu().requires_grad_() if weighted else None
     kept: list[int] = []
 
@@ -17,7 +17,7 @@ def test_rows_are_kept_for_probabilities_alone_and_not_copied(weighted: bool) ->
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        torch_npu.npu_moe_token_unpermute(rows, places, probs=probs).sum().backward()
+        torch_npu.npu_moe_token_unpermute(rows, positions, probs=probs).sum().backward()
     assert (rows.untyped_storage().data_ptr() in kept) is weighted
     assert rows.grad is not None
     assert len(kept) == (3 if weighted else 1)

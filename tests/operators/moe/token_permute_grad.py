@@ -17,10 +17,10 @@ from support.tensors import f16, f32, i8
 TOKENS, TOKENS_V2 = "moe_token_permute_grad", "moe_token_permute_grad_v2"
 ROWS, ROWS_V2 = "moe_token_unpermute_grad", "moe_token_unpermute_grad_v2"
 MAP_TOKENS, MAP_ROWS = "moe_token_permute_with_routing_map_grad", "moe_token_unpermute_with_routing_map_grad"
-PLACES = torch.tensor([0, 5, 2, 6, 1, 3, 4, 7], dtype=torch.int32)
+INDEX = torch.tensor([0, 5, 2, 6, 1, 3, 4, 7], dtype=torch.int32)
 MAP = torch.tensor([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 1, 1]], dtype=torch.int8)
 HALF = torch.float16
-ROWS_OF = (PLACES, 8, HALF)
+ROWS_OF = (INDEX, 8, HALF)
 FOUR = [4, 16]
 # The tokens of three rows for each expert, and of the rows of MAP, expert by expert.
 PADDED = torch.tensor([0, 1, 2, 1, 2, 3, 0, 1, 3], dtype=torch.int32)
@@ -30,88 +30,86 @@ WEIGHED = (f16(8, 16), f16(4, 3))
 
 
 def refused_rows(argument: str, label: str, rows: torch.Tensor, probs: torch.Tensor) -> Refused:
-    return bad(MAP_ROWS, argument, label, f16(4, 16), PLACES, IDS, MAP, rows, probs, False, FOUR)
+    return bad(MAP_ROWS, argument, label, f16(4, 16), INDEX, IDS, MAP, rows, probs, False, FOUR)
 
 
 GOOD = [
-    good(TOKENS_V2, "float16", f16(8, 16), PLACES, 4, HALF, 2),
-    good(TOKENS_V2, "rows dropped", f32(5, 16), PLACES, 8, torch.float32, 1),
-    good(TOKENS_V2, "no rows", f16(0, 16), PLACES, 4, HALF, 2),
-    good(TOKENS, "float16", f16(4, 16), f16(8, 16), PLACES.reshape(4, 2), PLACES),
-    good(TOKENS, "an expert a token", f32(8, 16), f32(8, 16), PLACES, PLACES),
+    good(TOKENS_V2, "float16", f16(8, 16), INDEX, 4, HALF, 2),
+    good(TOKENS_V2, "rows dropped", f32(5, 16), INDEX, 8, torch.float32, 1),
+    good(TOKENS_V2, "no rows", f16(0, 16), INDEX, 4, HALF, 2),
+    good(TOKENS, "float16", f16(4, 16), f16(8, 16), INDEX.reshape(4, 2), INDEX),
+    good(TOKENS, "an expert a token", f32(8, 16), f32(8, 16), INDEX, INDEX),
     good(ROWS_V2, "no probabilities", f16(8, 16), *ROWS_OF),
-    good(ROWS_V2, "rows dropped", f16(4, 16), PLACES, 5, HALF, f16(4, 2), permuted_tokens=f16(5, 16)),
+    good(ROWS_V2, "rows dropped", f16(4, 16), INDEX, 5, HALF, f16(4, 2), permuted_tokens=f16(5, 16)),
     good(ROWS_V2, "float32 probabilities", f16(4, 16), *ROWS_OF, f32(4, 2), permuted_tokens=f16(8, 16)),
-    good(ROWS, "no probabilities", f16(8, 16), f16(8, 16), PLACES),
-    good(ROWS, "probabilities", f32(8, 16), f32(4, 16), PLACES, f32(4, 2)),
-    good(MAP_TOKENS, "no probabilities", f16(8, 16), None, PLACES, MAP, 3, 4, False),
-    good(MAP_TOKENS, "probabilities", f16(8, 16), f16(8), PLACES, MAP, 3, 4, False),
+    good(ROWS, "no probabilities", f16(8, 16), f16(8, 16), INDEX),
+    good(ROWS, "probabilities", f32(8, 16), f32(4, 16), INDEX, f32(4, 2)),
+    good(MAP_TOKENS, "no probabilities", f16(8, 16), None, INDEX, MAP, 3, 4, False),
+    good(MAP_TOKENS, "probabilities", f16(8, 16), f16(8), INDEX, MAP, 3, 4, False),
     good(MAP_TOKENS, "padded", f32(9, 16), f32(9), PADDED, MAP, 3, 4, True),
-    good(MAP_ROWS, "no probabilities", f16(4, 16), PLACES, PLACES, MAP, None, None, False, FOUR),
-    good(MAP_ROWS, "probabilities", f16(4, 16), PLACES, IDS, MAP, *WEIGHED, False, FOUR),
+    good(MAP_ROWS, "no probabilities", f16(4, 16), INDEX, INDEX, MAP, None, None, False, FOUR),
+    good(MAP_ROWS, "probabilities", f16(4, 16), INDEX, IDS, MAP, *WEIGHED, False, FOUR),
     good(MAP_ROWS, "padded", f32(4, 16), ROTATED, PADDED, MAP, f32(9, 16), f32(4, 3), True, FOUR),
 ]
 WRONG = [
-    bad(TOKENS_V2, "padded_mode", "padded", f16(8, 16), PLACES, 4, HALF, 2, True),
-    bad(TOKENS_V2, "grad_permuted_tokens", "integers", i8(8, 16), PLACES, 4, torch.int8, 2),
-    bad(TOKENS_V2, "tokens_dtype", "another dtype", f16(8, 16), PLACES, 4, torch.float32, 2),
-    bad(TOKENS_V2, "grad_permuted_tokens", "one dimension", f16(8), PLACES, 4, HALF, 2),
-    bad(TOKENS_V2, "num_topK", "no expert", f16(8, 16), PLACES, 4, HALF, 0),
+    bad(TOKENS_V2, "padded_mode", "padded", f16(8, 16), INDEX, 4, HALF, 2, True),
+    bad(TOKENS_V2, "grad_permuted_tokens", "integers", i8(8, 16), INDEX, 4, torch.int8, 2),
+    bad(TOKENS_V2, "tokens_dtype", "another dtype", f16(8, 16), INDEX, 4, torch.float32, 2),
+    bad(TOKENS_V2, "grad_permuted_tokens", "one dimension", f16(8), INDEX, 4, HALF, 2),
+    bad(TOKENS_V2, "num_topK", "no expert", f16(8, 16), INDEX, 4, HALF, 0),
     bad(TOKENS_V2, "num_topK", "too many experts", f16(8, 16), torch.zeros(513, dtype=torch.int32), 1, HALF, 513),
-    bad(TOKENS_V2, "sorted_indices", "places int64", f16(8, 16), PLACES.long(), 4, HALF, 2),
-    bad(TOKENS_V2, "sorted_indices", "places of two dimensions", f16(8, 16), PLACES[None], 4, HALF, 2),
-    bad(TOKENS_V2, "tokens_size_0", "places for fewer tokens", f16(8, 16), PLACES, 5, HALF, 2),
-    bad(TOKENS, "tokens", "tokens of one dimension", f16(4), f16(8, 16), PLACES.reshape(4, 2), PLACES),
-    bad(TOKENS, "indices", "indices of three dimensions", f16(4, 16), f16(8, 16), PLACES.reshape(2, 2, 2), PLACES),
-    bad(TOKENS, "tokens.size(1)", "another width", f16(4, 15), f16(8, 16), PLACES.reshape(4, 2), PLACES),
+    bad(TOKENS_V2, "sorted_indices", "positions int64", f16(8, 16), INDEX.long(), 4, HALF, 2),
+    bad(TOKENS_V2, "sorted_indices", "positions of two dimensions", f16(8, 16), INDEX[None], 4, HALF, 2),
+    bad(TOKENS_V2, "tokens_size_0", "positions for fewer tokens", f16(8, 16), INDEX, 5, HALF, 2),
+    bad(TOKENS, "tokens", "tokens of one dimension", f16(4), f16(8, 16), INDEX.reshape(4, 2), INDEX),
+    bad(TOKENS, "indices", "indices of three dimensions", f16(4, 16), f16(8, 16), INDEX.reshape(2, 2, 2), INDEX),
+    bad(TOKENS, "tokens.size(1)", "another width", f16(4, 15), f16(8, 16), INDEX.reshape(4, 2), INDEX),
     bad(ROWS_V2, "padded_mode", "padded", f16(4, 16), *ROWS_OF, f16(4, 2), True),
-    bad(ROWS_V2, "permuted_tokens_dtype", "another dtype", f16(8, 16), PLACES, 8, torch.float32),
+    bad(ROWS_V2, "permuted_tokens_dtype", "another dtype", f16(8, 16), INDEX, 8, torch.float32),
     bad(ROWS_V2, "permuted_tokens", "no rows for the probabilities", f16(4, 16), *ROWS_OF, f16(4, 2)),
     bad(ROWS_V2, "permuted_tokens", "rows float32", f16(4, 16), *ROWS_OF, f16(4, 2), permuted_tokens=f32(8, 16)),
-    bad(ROWS_V2, "permuted_tokens_size_0", "more rows", f16(8, 16), PLACES, 9, HALF, None, permuted_tokens=f16(8, 16)),
+    bad(ROWS_V2, "permuted_tokens_size_0", "more rows", f16(8, 16), INDEX, 9, HALF, None, permuted_tokens=f16(8, 16)),
     bad(ROWS_V2, "probs", "integers", f16(4, 16), *ROWS_OF, i8(4, 2), permuted_tokens=f16(8, 16)),
     bad(ROWS_V2, "probs", "one dimension", f16(4, 16), *ROWS_OF, f16(4), permuted_tokens=f16(8, 16)),
     bad(ROWS_V2, "probs.size(0)", "fewer tokens", f16(4, 16), *ROWS_OF, f16(3, 2), permuted_tokens=f16(8, 16)),
-    bad(ROWS_V2, "sorted_indices", "places short", f16(4, 16), *ROWS_OF, f16(4, 3), permuted_tokens=f16(8, 16)),
-    bad(ROWS, "permuted_tokens", "another dtype", f32(8, 16), f16(8, 16), PLACES),
-    bad(ROWS, "permuted_tokens", "one dimension", f16(8), f16(8, 16), PLACES),
-    bad(ROWS, "permuted_tokens.size(1)", "another width", f16(8, 15), f16(8, 16), PLACES),
-    bad(MAP_TOKENS, "permuted_token_out_grad", "no rows", None, f16(8), PLACES, MAP, 3, 4, False),
-    bad(MAP_TOKENS, "permuted_token_out_grad", "integers", i8(8, 16), None, PLACES, MAP, 3, 4, False),
-    bad(MAP_TOKENS, "permuted_token_out_grad", "one dimension", f16(8), None, PLACES, MAP, 3, 4, False),
-    bad(MAP_TOKENS, "sorted_indices", "places int64", f16(8, 16), None, PLACES.long(), MAP, 3, 4, False),
-    bad(MAP_TOKENS, "sorted_indices", "places of two dimensions", f16(8, 16), None, PLACES[None], MAP, 3, 4, False),
-    bad(MAP_TOKENS, "sorted_indices.size(0)", "places short", f16(8, 16), None, PLACES[:7], MAP, 3, 4, False),
-    bad(MAP_TOKENS, "routing_map", "map int32", f16(8, 16), None, PLACES, MAP.int(), 3, 4, False),
-    bad(MAP_TOKENS, "tokens_num", "other tokens", f16(8, 16), None, PLACES, MAP, 3, 5, False),
-    bad(MAP_TOKENS, "experts_num", "other experts", f16(8, 16), None, PLACES, MAP, 2, 4, False),
-    bad(MAP_TOKENS, "multiple of tokens_num", "uneven", f16(7, 16), None, PLACES[:7], MAP, 3, 4, False),
-    bad(MAP_TOKENS, "multiple of experts_num", "padded, uneven", f16(8, 16), None, PLACES, MAP, 3, 4, True),
-    bad(MAP_TOKENS, "probs_grad", "another dtype", f16(8, 16), f32(8), PLACES, MAP, 3, 4, False),
-    bad(MAP_TOKENS, "probs_grad", "two dimensions", f16(8, 16), f16(8, 1), PLACES, MAP, 3, 4, False),
-    bad(MAP_TOKENS, "probs_grad.size(0)", "short", f16(8, 16), f16(7), PLACES, MAP, 3, 4, False),
-    bad(MAP_ROWS, "unpermuted_tokens_grad", "integers", i8(4, 16), PLACES, PLACES, MAP, None, None, False, FOUR),
-    bad(MAP_ROWS, "unpermuted_tokens_grad", "one dimension", f16(4), PLACES, PLACES, *[None] * 3, False, FOUR),
-    bad(MAP_ROWS, "unpermuted_tokens_grad.size(1)", "no width", f16(4, 0), PLACES, PLACES, *[None] * 3, False, FOUR),
+    bad(ROWS_V2, "sorted_indices", "positions short", f16(4, 16), *ROWS_OF, f16(4, 3), permuted_tokens=f16(8, 16)),
+    bad(ROWS, "permuted_tokens", "another dtype", f32(8, 16), f16(8, 16), INDEX),
+    bad(ROWS, "permuted_tokens", "one dimension", f16(8), f16(8, 16), INDEX),
+    bad(ROWS, "permuted_tokens.size(1)", "another width", f16(8, 15), f16(8, 16), INDEX),
+    bad(MAP_TOKENS, "permuted_token_out_grad", "no rows", None, f16(8), INDEX, MAP, 3, 4, False),
+    bad(MAP_TOKENS, "permuted_token_out_grad", "integers", i8(8, 16), None, INDEX, MAP, 3, 4, False),
+    bad(MAP_TOKENS, "permuted_token_out_grad", "one dimension", f16(8), None, INDEX, MAP, 3, 4, False),
+    bad(MAP_TOKENS, "sorted_indices", "positions int64", f16(8, 16), None, INDEX.long(), MAP, 3, 4, False),
+    bad(MAP_TOKENS, "sorted_indices", "positions of two dimensions", f16(8, 16), None, INDEX[None], MAP, 3, 4, False),
+    bad(MAP_TOKENS, "sorted_indices.size(0)", "positions short", f16(8, 16), None, INDEX[:7], MAP, 3, 4, False),
+    bad(MAP_TOKENS, "routing_map", "map int32", f16(8, 16), None, INDEX, MAP.int(), 3, 4, False),
+    bad(MAP_TOKENS, "tokens_num", "other tokens", f16(8, 16), None, INDEX, MAP, 3, 5, False),
+    bad(MAP_TOKENS, "experts_num", "other experts", f16(8, 16), None, INDEX, MAP, 2, 4, False),
+    bad(MAP_TOKENS, "multiple of tokens_num", "uneven", f16(7, 16), None, INDEX[:7], MAP, 3, 4, False),
+    bad(MAP_TOKENS, "multiple of experts_num", "padded, uneven", f16(8, 16), None, INDEX, MAP, 3, 4, True),
+    bad(MAP_TOKENS, "probs_grad", "another dtype", f16(8, 16), f32(8), INDEX, MAP, 3, 4, False),
+    bad(MAP_TOKENS, "probs_grad", "two dimensions", f16(8, 16), f16(8, 1), INDEX, MAP, 3, 4, False),
+    bad(MAP_TOKENS, "probs_grad.size(0)", "short", f16(8, 16), f16(7), INDEX, MAP, 3, 4, False),
+    bad(MAP_ROWS, "unpermuted_tokens_grad", "integers", i8(4, 16), INDEX, INDEX, MAP, None, None, False, FOUR),
+    bad(MAP_ROWS, "unpermuted_tokens_grad", "one dimension", f16(4), INDEX, INDEX, *[None] * 3, False, FOUR),
+    bad(MAP_ROWS, "unpermuted_tokens_grad.size(1)", "no width", f16(4, 0), INDEX, INDEX, *[None] * 3, False, FOUR),
     refused_rows("probs.size(0)", "fewer tokens", f16(8, 16), f16(3, 3)),
     refused_rows("permuted_tokens", "rows float32", f32(8, 16), f16(4, 3)),
     refused_rows("permuted_tokens", "rows of one dimension", f16(8), f16(4, 3)),
     refused_rows("permuted_tokens.size(0)", "a row too few", f16(7, 16), f16(4, 3)),
     refused_rows("permuted_tokens.size(1)", "another width", f16(8, 15), f16(4, 3)),
-    bad(MAP_ROWS, "out_index", "int64", f16(4, 16), PLACES.long(), PLACES, MAP, None, None, False, FOUR),
-    bad(MAP_ROWS, "permuted_token_id.size(0)", "short", f16(4, 16), PLACES, PLACES[:7], MAP, None, None, False, FOUR),
-    bad(MAP_ROWS, "unpermuted_tokens_grad.size(0)", "uneven", f16(3, 16), PLACES, PLACES, *[None] * 3, False, FOUR),
-    bad(MAP_ROWS, "permuted_tokens", "no rows", f16(4, 16), PLACES, PLACES, MAP, None, f16(4, 3), False, FOUR),
-    bad(MAP_ROWS, "routing_map", "no map", f16(4, 16), PLACES, PLACES, None, *WEIGHED, False, FOUR),
-    bad(
-        MAP_ROWS, "probs.size(1)", "other experts", f16(4, 16), PLACES, PLACES, MAP, f16(8, 16), f16(4, 2), False, FOUR
-    ),
-    bad(MAP_ROWS, "multiple of probs.size(1)", "padded", f16(4, 16), PLACES, PLACES, MAP, *WEIGHED, True, FOUR),
+    bad(MAP_ROWS, "out_index", "int64", f16(4, 16), INDEX.long(), INDEX, MAP, None, None, False, FOUR),
+    bad(MAP_ROWS, "permuted_token_id.size(0)", "short", f16(4, 16), INDEX, INDEX[:7], MAP, None, None, False, FOUR),
+    bad(MAP_ROWS, "unpermuted_tokens_grad.size(0)", "uneven", f16(3, 16), INDEX, INDEX, *[None] * 3, False, FOUR),
+    bad(MAP_ROWS, "permuted_tokens", "no rows", f16(4, 16), INDEX, INDEX, MAP, None, f16(4, 3), False, FOUR),
+    bad(MAP_ROWS, "routing_map", "no map", f16(4, 16), INDEX, INDEX, None, *WEIGHED, False, FOUR),
+    bad(MAP_ROWS, "probs.size(1)", "other experts", f16(4, 16), INDEX, INDEX, MAP, f16(8, 16), f16(4, 2), False, FOUR),
+    bad(MAP_ROWS, "multiple of probs.size(1)", "padded", f16(4, 16), INDEX, INDEX, MAP, *WEIGHED, True, FOUR),
 ]
 WRONG_VALUES = [
-    bad(MAP_TOKENS, "sorted_indices[7]", "no such row", f16(8, 16), None, PLACES + 1, MAP, 3, 4, False),
+    bad(MAP_TOKENS, "sorted_indices[7]", "no such row", f16(8, 16), None, INDEX + 1, MAP, 3, 4, False),
     bad(MAP_ROWS, "out_index[3]", "a row twice", f32(4, 16), PADDED, PADDED, MAP, None, None, True, FOUR),
-    bad(MAP_ROWS, "out_index[7]", "no such row", f16(4, 16), PLACES + 1, PLACES, MAP, None, None, False, FOUR),
+    bad(MAP_ROWS, "out_index[7]", "no such row", f16(4, 16), INDEX + 1, INDEX, MAP, None, None, False, FOUR),
 ]
 
 
@@ -120,63 +118,63 @@ def of_tokens(draw: Draw) -> Call:
     data = Data(draw)
     tokens, k, dtype = data.one_of(1, 2, 5, 9), data.one_of(1, 2, 4), data.one_of(*FLOATS)
     grad = data.eighths(dtype, data.one_of(0, 1, tokens, tokens * k), data.one_of(1, 8, 9))
-    places = torch.from_numpy(data.random.permutation(tokens * k).astype(np.int32))
-    return (grad, places, tokens, dtype, k), {}
+    positions = torch.from_numpy(data.random.permutation(tokens * k).astype(np.int32))
+    return (grad, positions, tokens, dtype, k), {}
 
 
-def tokens_grad(grad: torch.Tensor, places: torch.Tensor, tokens: int, _: torch.dtype, k: int) -> Any:
-    given, out = floats(grad), np.zeros((tokens, grad.shape[1]), np.float32)
-    for pair, place in enumerate(places.tolist()):
-        if place < len(given):
-            out[pair // k] = given[place] if pair % k == 0 else out[pair // k] + given[place]
+def tokens_grad(grad: torch.Tensor, positions: torch.Tensor, tokens: int, _: torch.dtype, k: int) -> Any:
+    values, out = floats(grad), np.zeros((tokens, grad.shape[1]), np.float32)
+    for pair, position in enumerate(positions.tolist()):
+        if position < len(values):
+            out[pair // k] = values[position] if pair % k == 0 else out[pair // k] + values[position]
     return rounded(out, grad.dtype)
 
 
 @st.composite
 def of_rows(draw: Draw) -> Call:
-    (rows, places, tokens, dtype, k), _ = draw(of_tokens())
+    (rows, positions, tokens, dtype, k), _ = draw(of_tokens())
     data = Data(draw)
     probs = data.eighths(data.one_of(*FLOATS), tokens, k) if data.one_of(True, False) else None
     grad = data.eighths(dtype, tokens if probs is not None else tokens * k, rows.size(1))
-    given = {"probs": probs, "permuted_tokens": None if probs is None else rows}
-    return (grad, places, rows.size(0), dtype), given
+    options = {"probs": probs, "permuted_tokens": None if probs is None else rows}
+    return (grad, positions, rows.size(0), dtype), options
 
 
-def rows_grad(grad: Any, places: Any, count: int, dtype: Any, probs: Any, permuted_tokens: Any) -> tuple[Any, ...]:
-    given, k = floats(grad), 1 if probs is None else probs.shape[1]
+def rows_grad(grad: Any, positions: Any, count: int, dtype: Any, probs: Any, permuted_tokens: Any) -> tuple[Any, ...]:
+    values, k = floats(grad), 1 if probs is None else probs.shape[1]
     out = np.zeros((count, grad.shape[1]), np.float32)
     weights = None if probs is None else np.zeros(probs.shape, np.float32)
-    for pair, place in enumerate(places.tolist()):
-        if place < count:
+    for pair, position in enumerate(positions.tolist()):
+        if position < count:
             token, term = divmod(pair, k)
-            out[place] = given[token] if probs is None else given[token] * floats(probs)[token, term]
+            out[position] = values[token] if probs is None else values[token] * floats(probs)[token, term]
             if weights is not None:
-                weights[token, term] = np.sum(floats(permuted_tokens)[place] * given[token])
+                weights[token, term] = np.sum(floats(permuted_tokens)[position] * values[token])
     return rounded(out, dtype), None if weights is None else rounded(weights, probs.dtype)
 
 
 @st.composite
 def of_tokens_first(draw: Draw) -> Call:
-    (grad, places, tokens, dtype, k), _ = draw(of_tokens())
+    (grad, positions, tokens, dtype, k), _ = draw(of_tokens())
     experts = torch.zeros((tokens, k) if k > 1 else (tokens,), dtype=torch.int32)
-    return (torch.zeros(tokens, grad.size(1), dtype=dtype), grad, experts, places), {}
+    return (torch.zeros(tokens, grad.size(1), dtype=dtype), grad, experts, positions), {}
 
 
-def tokens_grad_first(tokens: Any, grad: Any, experts: Any, places: Any) -> Any:
+def tokens_grad_first(tokens: Any, grad: Any, experts: Any, positions: Any) -> Any:
     k = experts.shape[1] if experts.dim() == 2 else 1
-    return tokens_grad(grad, places, len(tokens), tokens.dtype, k)
+    return tokens_grad(grad, positions, len(tokens), tokens.dtype, k)
 
 
 @st.composite
 def of_rows_first(draw: Draw) -> Call:
-    (grad, places, count, dtype), given = draw(of_rows())
-    rows = given["permuted_tokens"]
+    (grad, positions, count, dtype), options = draw(of_rows())
+    rows = options["permuted_tokens"]
     rows = torch.zeros(count, grad.size(1), dtype=dtype) if rows is None else rows
-    return (rows, grad, places), {"probs": given["probs"]}
+    return (rows, grad, positions), {"probs": options["probs"]}
 
 
-def rows_grad_first(rows: Any, grad: Any, places: Any, probs: Any) -> tuple[Any, ...]:
-    return rows_grad(grad, places, len(rows), rows.dtype, probs, None if probs is None else rows)
+def rows_grad_first(rows: Any, grad: Any, positions: Any, probs: Any) -> tuple[Any, ...]:
+    return rows_grad(grad, positions, len(rows), rows.dtype, probs, None if probs is None else rows)
 
 
 def drawn_map(data: Data, tokens: int, experts: int, k: int) -> torch.Tensor:
@@ -204,12 +202,12 @@ def by_map(draw: Draw) -> tuple[Data, torch.Tensor, torch.Tensor, torch.Tensor, 
 
 @st.composite
 def of_tokens_by_map(draw: Draw) -> Call:
-    data, routing_map, places, token_of, padded = draw(by_map())
-    dtype, rows = data.one_of(*FLOATS), len(places)
+    data, routing_map, positions, token_of, padded = draw(by_map())
+    dtype, rows = data.one_of(*FLOATS), len(positions)
     probs_grad = data.eighths(dtype, rows) if data.one_of(True, False) else None
     tokens, experts = routing_map.shape
     grad = data.eighths(dtype, rows, data.one_of(1, 8, 9))
-    return (grad, probs_grad, token_of if padded else places, routing_map, experts, tokens, padded), {}
+    return (grad, probs_grad, token_of if padded else positions, routing_map, experts, tokens, padded), {}
 
 
 def tokens_grad_by_map(grad: Any, probs_grad: Any, index: Any, routing_map: Any, *sizes: Any) -> tuple[Any, ...]:
@@ -223,37 +221,37 @@ def tokens_grad_by_map(grad: Any, probs_grad: Any, index: Any, routing_map: Any,
     return rounded(out, grad.dtype), None if probs_grad is None else rounded(weights, grad.dtype)
 
 
-def pairs_of(places: Any, token_of: Any, routing_map: Any, rows: int, padded: bool) -> list[tuple[int, int, int]]:
+def pairs_of(positions: Any, token_of: Any, routing_map: Any, rows: int, padded: bool) -> list[tuple[int, int, int]]:
     if padded:
         capacity = rows // routing_map.shape[1]
         return [(row, int(token_of[row]), row // capacity) for row in range(rows)]
     taken = [
         (token, expert) for token, one in enumerate(routing_map.tolist()) for expert, is_in in enumerate(one) if is_in
     ]
-    return [(int(place), *pair) for place, pair in zip(places, taken, strict=True)]
+    return [(int(position), *pair) for position, pair in zip(positions, taken, strict=True)]
 
 
 @st.composite
 def of_rows_by_map(draw: Draw) -> Call:
-    data, routing_map, places, token_of, padded = draw(by_map())
+    data, routing_map, positions, token_of, padded = draw(by_map())
     dtype, width = data.one_of(*FLOATS), data.one_of(1, 8, 9)
     grad = data.eighths(dtype, len(routing_map), width)
     weighted = data.one_of(True, False)
-    rows = data.eighths(dtype, len(places), width) if weighted else None
+    rows = data.eighths(dtype, len(positions), width) if weighted else None
     probs = data.eighths(dtype, *routing_map.shape) if weighted else None
     if padded:
-        places = torch.from_numpy(data.random.permutation(len(places)).astype(np.int32))
-        token_of = token_of[places]
-    return (grad, places, token_of, routing_map, rows, probs, padded, list(grad.shape)), {}
+        positions = torch.from_numpy(data.random.permutation(len(positions)).astype(np.int32))
+        token_of = token_of[positions]
+    return (grad, positions, token_of, routing_map, rows, probs, padded, list(grad.shape)), {}
 
 
 def rows_grad_by_map(
-    grad: Any, places: Any, token_of: Any, routing_map: Any, permuted: Any, probs: Any, padded: bool, _: Any
+    grad: Any, positions: Any, token_of: Any, routing_map: Any, permuted: Any, probs: Any, padded: bool, _: Any
 ) -> tuple[Any, ...]:
-    out = np.zeros((len(places), grad.shape[1]), np.float32)
+    out = np.zeros((len(positions), grad.shape[1]), np.float32)
     weights = np.zeros(routing_map.shape, np.float32)
-    tokens = dict(zip(places.tolist(), token_of.tolist(), strict=True))
-    for row, token, expert in pairs_of(places, tokens, routing_map, len(places), padded):
+    tokens = dict(zip(positions.tolist(), token_of.tolist(), strict=True))
+    for row, token, expert in pairs_of(positions, tokens, routing_map, len(positions), padded):
         out[row] = floats(grad)[token] * (1 if probs is None else floats(probs)[token, expert])
         if probs is not None:
             weights[token, expert] = np.sum(floats(permuted)[row] * floats(grad)[token])
@@ -270,17 +268,17 @@ STATEMENTS = {
 }
 npu = torch.ops.npu
 GOLDEN = {
-    TOKENS_V2: (lambda g, at: npu.npu_moe_token_permute_grad_v2(g, at, 4, HALF, 2), (f16(8, 16), PLACES)),
+    TOKENS_V2: (lambda g, at: npu.npu_moe_token_permute_grad_v2(g, at, 4, HALF, 2), (f16(8, 16), INDEX)),
     ROWS_V2: (
         lambda g, at, p, x: npu.npu_moe_token_unpermute_grad_v2(g, at, 8, HALF, p, permuted_tokens=x),
-        (f16(4, 16), PLACES, f16(4, 2), f16(8, 16)),
+        (f16(4, 16), INDEX, f16(4, 2), f16(8, 16)),
     ),
     MAP_TOKENS: (
         lambda g, p, at, m: npu.npu_moe_token_permute_with_routing_map_grad(g, p, at, m, 3, 4, False),
-        (f16(8, 16), f16(8), PLACES, MAP),
+        (f16(8, 16), f16(8), INDEX, MAP),
     ),
     MAP_ROWS: (
         lambda g, at, to, m, x, p: npu.npu_moe_token_unpermute_with_routing_map_grad(g, at, to, m, x, p, False, FOUR),
-        (f16(4, 16), PLACES, IDS, MAP, *WEIGHED),
+        (f16(4, 16), INDEX, IDS, MAP, *WEIGHED),
     ),
 }

@@ -36,7 +36,7 @@ WRONG = [
     bad(OP, "expert_ids.size(1)", "more choices than experts", IDS.repeat(1, 2), TABLE, **TURNS),
     bad(OP, "eplb_table.size(0)", "too many experts", IDS, TABLE[:1].repeat(1024, 1), **TURNS),
     bad(OP, "eplb_table.size(1)", "counts alone", IDS, TABLE[:, :1], **TURNS),
-    bad(OP, "eplb_table.size(1)", "more places than ranks", IDS, TABLE, local_rank_id=0, world_size=2),
+    bad(OP, "eplb_table.size(1)", "more replicas than ranks", IDS, TABLE, local_rank_id=0, world_size=2),
     bad(OP, "balance_mode", "2", IDS, TABLE, balance_mode=2),
     bad(OP, "world_size", "not given", IDS, TABLE, local_rank_id=0),
     bad(OP, "local_rank_id", "after the last", IDS, TABLE, local_rank_id=4, world_size=4),
@@ -55,7 +55,7 @@ WRONG = [
 ]
 WRONG_VALUES = [
     bad(OP, "expert_ids[0][1]", "no such expert", torch.tensor([[0, 3]]), TABLE, **TURNS),
-    bad(OP, "eplb_table[1][0]", "no place", IDS, TABLE * torch.tensor([[1], [0], [1]], dtype=torch.int32), **TURNS),
+    bad(OP, "eplb_table[1][0]", "no replica", IDS, TABLE * torch.tensor([[1], [0], [1]], dtype=torch.int32), **TURNS),
     bad(OP, "active_mask[2]", "active after one that is not", IDS, TABLE, **PRUNED,
         active_mask=torch.tensor([True, False, True])),
 ]  # fmt: skip
@@ -72,20 +72,20 @@ GOLDEN = {OP: golden()}
 
 def expected(ids: torch.Tensor, table: torch.Tensor, **options: Any) -> list[Any]:
     """Choice by choice, as the document's code goes; sums of sixteenths are exact."""
-    rows, places = table.tolist(), np.zeros(tuple(ids.shape), ids.numpy().dtype)
+    rows, replicas = table.tolist(), np.zeros(tuple(ids.shape), ids.numpy().dtype)
     stays = np.zeros(tuple(ids.shape), bool)
     for token, experts in enumerate(ids.tolist()):
         for choice, expert in enumerate(experts):
-            count, *all_places = rows[expert]
+            count, *all_replicas = rows[expert]
             share = -(-options["world_size"] // count)
-            place = options["local_rank_id"] // share if options["balance_mode"] == 0 else token % count
-            places[token, choice] = all_places[place if count > 1 else 0]
+            index = options["local_rank_id"] // share if options["balance_mode"] == 0 else token % count
+            replicas[token, choice] = all_replicas[index if count > 1 else 0]
             if options.get("expert_scales") is not None:
                 scales = options["expert_scales"][token].double()
                 enough = scales[choice] >= scales.sum() * options["pruning_threshold"].double().flatten()[choice]
                 active = options.get("active_mask")
                 stays[token, choice] = bool(enough) and (active is None or bool(active[token]))
-    return [places, stays]
+    return [replicas, stays]
 
 
 @st.composite

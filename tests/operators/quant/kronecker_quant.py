@@ -66,14 +66,14 @@ def expected(x: torch.Tensor, p1: torch.Tensor, p2: torch.Tensor, clip_ratio: fl
     ratio = np.float32(clip_ratio)
     for token in floats(x).astype(np.float64):
         inner = torch.from_numpy(token @ floats(p2)).to(x.dtype).double().numpy()
-        turned = (floats(p1).astype(np.float64) @ inner).astype(np.float16).astype(np.float32)
-        largest = np.abs(turned).max()
-        if len(turned) == 1:
+        rotated = (floats(p1).astype(np.float64) @ inner).astype(np.float16).astype(np.float32)
+        largest = np.abs(rotated).max()
+        if len(rotated) == 1:
             scale = largest * (ratio / np.float32(7))
-            scaled = turned / scale if scale else np.zeros_like(turned)
+            scaled = rotated / scale if scale else np.zeros_like(rotated)
         else:
             scale = largest * ratio / np.float32(7)
-            scaled = turned * ((np.float32(7) / ratio) / largest if largest else np.float32(7))
+            scaled = rotated * ((np.float32(7) / ratio) / largest if largest else np.float32(7))
         whole = np.rint(scaled.astype(np.float16).astype(np.float32))
         words.append(pack(np.clip(whole, -8, 7).astype(np.int8)))
         scales.append(scale)

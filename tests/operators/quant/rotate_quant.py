@@ -18,7 +18,7 @@ GOOD = [
     good(OP, "int8", X, R),
     good(OP, "int8 spelled out", bf16(3, 128), bf16(64, 64), dst_dtype=1, axis=1, scale_alg=0, transpose_y=False),
     good(OP, "int4", X, R, dst_dtype=INT4_NUMBER),
-    good(OP, "one stretch", bf16(1, 136), bf16(136, 136), dst_dtype=INT4_NUMBER, round_mode="floor"),
+    good(OP, "one block", bf16(1, 136), bf16(136, 136), dst_dtype=INT4_NUMBER, round_mode="floor"),
     good(OP, "zeros", torch.zeros(2, 128).half(), f16(16, 16)),
     good(OP, "views", f16(128, 3).t(), R.t(), round_mode="round"),
 ]
@@ -62,13 +62,13 @@ def calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def expected(x: torch.Tensor, rotation: torch.Tensor, dst_dtype: int = 1) -> Any:
-    """Row by row, stretch by stretch; the data keeps the sums exact."""
+    """Row by row, block by block; the data keeps the sums exact."""
     top, side, rows, scales = np.float32(127 if dst_dtype == 1 else 7), rotation.size(0), [], []
     for row in floats(x).astype(np.float64):
-        stretches = [row[start : start + side] @ floats(rotation) for start in range(0, len(row), side)]
-        turned = floats(torch.from_numpy(np.concatenate(stretches)).to(x.dtype))
-        largest = np.abs(turned).max()
-        rows.append(np.rint(turned * (top / largest)) if largest else np.zeros_like(turned))
+        blocks = [row[start : start + side] @ floats(rotation) for start in range(0, len(row), side)]
+        rotated = floats(torch.from_numpy(np.concatenate(blocks)).to(x.dtype))
+        largest = np.abs(rotated).max()
+        rows.append(np.rint(rotated * (top / largest)) if largest else np.zeros_like(rotated))
         scales.append(largest * (np.float32(1) / top))
     whole = np.stack(rows).astype(np.int8)
     return whole if dst_dtype == 1 else pack(whole), np.asarray(scales, np.float32)
