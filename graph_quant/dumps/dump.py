@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ge import INPUT_TYPES, OUTPUT_TYPE, GeError, Node, Source, build_nodes, format_attributes, sort_topologically
-from .deprecated import renamed
-from .errors import DumpError
+from .errors import DumpError, renamed
 from .read.file_contents import ANNOTATED_KINDS, GE_KINDS, TRUNCATED, Progress
 from .read.formats import read_file
 from .read.subgraph_roles import role_name

@@ -1,6 +1,9 @@
-"""The errors of dumps; every message is one line for the user."""
+"""The errors and deprecations of dumps; every message is one line for the user."""
 
 from __future__ import annotations
+
+from typing import Any
+from warnings import warn
 
 from ..ge import GeError, TooMuchError
 
@@ -30,3 +33,13 @@ class TooLargeError(DumpError):
 
 class MissingInputError(DumpError):
     """An input cannot be generated and must be passed."""
+
+
+def renamed(new: str) -> Any:
+    """A property that warns and returns the attribute ``new``."""
+
+    def get(owner: Any) -> Any:
+        warn(f"this attribute of {type(owner).__name__} is now {new}", DeprecationWarning, stacklevel=2)
+        return getattr(owner, new)
+
+    return property(get)

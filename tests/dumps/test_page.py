@@ -137,7 +137,7 @@ def test_search_lights_up_all_hits_and_steps_through_them(browser, model):
     search, count = browser.find_element("id", "search"), browser.find_element("id", "count")
     search.send_keys("linear")
     assert count.text == "28 found"
-    names = "return [...graphQuant.panes[0].found()]"
+    names = "return [...graphQuant.panes[0].countMatches()]"
     assert browser.execute_script(names) == [[-2, 28]], "a closed group lights up for all it holds"
     search.send_keys(Keys.ENTER)
     assert (count.text, chosen(browser)) == ("1 of 28", "linear0")
@@ -149,7 +149,7 @@ def test_search_lights_up_all_hits_and_steps_through_them(browser, model):
     press(browser, "previous")
     assert (count.text, chosen(browser)) == ("28 of 28", "linear27")
     search.send_keys(Keys.ESCAPE)
-    assert browser.execute_script("return graphQuant.panes[0].found().size") == 0
+    assert browser.execute_script("return graphQuant.panes[0].countMatches().size") == 0
 
 
 def test_keys_go_from_node_to_node(browser, model):
@@ -223,7 +223,7 @@ def test_times_are_colours(browser, model):
             click_nowhere(browser)
         assert text in card(browser)
     colour.select_by_value("by")
-    assert browser.find_element("id", "legend").text.split("\n") == ["by memory", "by the cube", "by vectors"]
+    assert browser.find_element("id", "legend").text.split("\n") == ["memory bound", "cube bound", "vector bound"]
 
 
 def click_nowhere(browser: Any) -> None:
@@ -418,7 +418,7 @@ def test_a_difference_is_shown_side_by_side(browser, tmp_path, command):
         "only before",
         "only after",
         "changed",
-        "as before",
+        "unchanged",
     ]
     assert "⊞ block of 4 nodes ×28" in drawn(browser, 0)
     assert "1 removed, 1 added, 2 changed" in card(browser)

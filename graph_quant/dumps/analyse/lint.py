@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..deprecated import renamed
-from ..errors import DumpError
+from ..errors import DumpError, renamed
 
 if TYPE_CHECKING:
     from ..dump import Dump

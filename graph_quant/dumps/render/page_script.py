@@ -8,7 +8,7 @@ from importlib import resources
 # In the order in which they run.
 MODULES = (
     "data", "elements", "side", "boxes", "layered", "scene", "colours", "drawing", "minimap", "pane", "quantisation",
-    "card", "choosing", "search", "moving", "exporting", "main",
+    "card", "selection", "search", "navigation", "exporting", "main",
 )  # fmt: skip
 _IMPORT = re.compile(r'^import \{ [^}]* \} from "\./\w+\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)

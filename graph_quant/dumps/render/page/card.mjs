@@ -1,8 +1,8 @@
-// ---- the card: all that is known of a node or a group, as text that can be selected ------------------------------
+// ---- the card: the details of a node or a group, as selectable text -----------------------------------------------
 import { data, isDiff, page, state } from "./data.mjs";
-import { amount, facts, line, make, section } from "./elements.mjs";
+import { quantity, facts, line, make, section } from "./elements.mjs";
 import { countText, markText, title } from "./boxes.mjs";
-import { reveal, revealGroup } from "./choosing.mjs";
+import { reveal, revealGroup } from "./selection.mjs";
 import { quantisation } from "./quantisation.mjs";
 import { within } from "./side.mjs";
 
@@ -21,7 +21,7 @@ function show(pane, name, parts) {
 function around(pane, group) {
   const path = [];
   for (let at = group; at !== null && at !== 0; at = pane.side.groups[at].parent) path.unshift(at);
-  return path.length ? make("p", path.flatMap((at, place) => [place ? " › " : "", groupLink(pane, at)]), { className: "kind" }) : null;
+  return path.length ? make("p", path.flatMap((at, depth) => [depth ? " › " : "", groupLink(pane, at)]), { className: "kind" }) : null;
 }
 function timeFacts(time) {
   if (!time) return [];
@@ -45,7 +45,7 @@ export function nodeCard(pane, node) {
     section("Attributes", attributes.length ? facts(attributes) : null),
     quantisation(node.quant), timeFacts(node.time),
     section("Source", node.source.length ? facts(node.source) : null),
-    section("Cost", facts([["moves", amount(node.bytes, "B")], ["computes", amount(node.flops, "FLOP")]])),
+    section("Cost", facts([["moves", quantity(node.bytes, "B")], ["computes", quantity(node.flops, "FLOP")]])),
   ]);
 }
 
@@ -68,7 +68,7 @@ export function groupCard(pane, group) {
     section("Weights", listed(weights, at => [make("dt", nodeLink(pane, at)), make("dd", side.nodes[at].outputs.map(output => output[1]).join(" "))])),
     section("Types", listed([...kinds].sort((a, b) => b[1] - a[1]), ([kind, count]) => [make("dt", String(count)), make("dd", kind)])),
     timeFacts(group.hasTime ? group : null),
-    section("Cost", facts([["moves", amount(group.bytes, "B")], ["computes", amount(group.flops, "FLOP")]])),
+    section("Cost", facts([["moves", quantity(group.bytes, "B")], ["computes", quantity(group.flops, "FLOP")]])),
   ]);
 }
 
@@ -88,5 +88,5 @@ export function summaryCard() {
     ...section("Changes", changes.length ? make("ol", changes.slice(0, MOST_CHANGES).map(changeLine), { id: "changes" }) : null),
     ...(hidden > 0 ? [line(`${hidden} more changes`)] : []),
     ...(isDiff ? [] : section("Outline", listed(root.children.filter(at => pane.side.groups[at].shown), at => [make("dt", countText(pane.side.groups[at])), make("dd", groupLink(pane, at))]))),
-    make("p", "Drag to move, scroll to zoom. Click a node for its card; ⊞ or a double click opens a group. Keys: / search, n and N from hit to hit, arrows from node to node, Enter opens and closes, f fits, + and - zoom.", { className: "kind" }));
+    make("p", "Drag to move, scroll to zoom. Click a node for its card; ⊞ or a double click opens a group. Keys: / search, n and N next and previous match, arrows move between nodes, Enter opens and closes, f fits, + and - zoom.", { className: "kind" }));
 }

@@ -1,11 +1,11 @@
-// ---- colours: the theme, what they tell, and the legend that says so --------------------------------------------
+// ---- colours: the theme, the colour of each box, and the legend ---------------------------------------------------
 import { colours, data, isDiff, page, state } from "./data.mjs";
 import { make } from "./elements.mjs";
 
 const NAMES = ["ground", "panel", "ink", "soft", "line", "accent", "input", "constant", "quantised", "plain", "group", "added", "changed", "removed", "cold", "hot"];
 const KINDS = [["input", "input, output"], ["quantised", "quantised"], ["plain", "other"], ["group", "group"]];
-const MARKS = [["removed", "only before"], ["added", "only after"], ["changed", "changed"], ["plain", "as before"]];
-const BOUNDS = [["quantised", "by memory"], ["group", "by the cube"], ["input", "by vectors"]];
+const MARKS = [["removed", "only before"], ["added", "only after"], ["changed", "changed"], ["plain", "unchanged"]];
+const BOUNDS = [["quantised", "memory bound"], ["group", "cube bound"], ["input", "vector bound"]];
 const BY = { memory: "quantised", cube: "group", vector: "input" };
 
 export function setTheme(theme) {
@@ -16,7 +16,7 @@ export function setTheme(theme) {
 }
 
 let shades = [];
-// From cold to hot in steps: a share of the hottest, which few nodes come near, as its square root.
+// A colour from cold to hot for the square root of a share, as few nodes are near the maximum.
 function shade(share) {
   if (!shades.length) {
     const [cold, hot] = [colours.cold, colours.hot].map(text => [1, 3, 5].map(at => parseInt(text.slice(at, at + 2), 16)));
@@ -31,7 +31,7 @@ export const MODES = {
   measured: { label: "measured time", value: time => time.measured ?? null, unit: "µs" },
   least: { label: "least time", value: time => time.least ?? null, unit: "µs" },
   ratio: { label: "measured / least", value: time => time.measured && time.least ? time.measured / time.least : null, unit: "×" },
-  by: { label: "what bounds it", value: () => null },
+  by: { label: "bound", value: () => null },
 };
 export const usedModes = () => {
   const times = data.sides.flatMap(side => side.nodes).map(node => node.time).filter(Boolean);
@@ -42,14 +42,14 @@ export const usedModes = () => {
 export function heat(pane) {
   const { value } = MODES[state.colour];
   pane.hottest = 0;
-  for (const box of pane.scene.boxes) { const time = timeOf(box), found = time && value(time); if (found) pane.hottest = Math.max(pane.hottest, found); }
+  for (const box of pane.scene.boxes) { const time = timeOf(box), current = time && value(time); if (current) pane.hottest = Math.max(pane.hottest, current); }
 }
-// The colour of a box, and what fills it where colours tell times.
+// The line colour of a box, and its fill if colours show times.
 export function colourOf(pane, box) {
   if (state.colour === "by") return { line: colours[BY[box.node?.time?.by]] || colours.line, fill: null };
   if (state.colour !== "kind") {
-    const time = timeOf(box), found = time ? MODES[state.colour].value(time) : null;
-    return { line: colours[box.mark] || colours.line, fill: found === null ? null : shade(found / (pane.hottest || 1)) };
+    const time = timeOf(box), value = time ? MODES[state.colour].value(time) : null;
+    return { line: colours[box.mark] || colours.line, fill: value === null ? null : shade(value / (pane.hottest || 1)) };
   }
   if (isDiff) return { line: colours[box.mark] || (box.group ? colours.group : colours.plain), fill: null };
   return { line: colours[box.mark] || colours[box.role], fill: null };

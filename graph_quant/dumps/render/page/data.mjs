@@ -1,4 +1,4 @@
-// What the page was given, and the parts of the document that it fills.
+// The data of the page, and the elements that it fills.
 export const data = JSON.parse(document.getElementById("data").textContent);
 export const isDiff = data.sides.length > 1;
 const element = id => document.getElementById(id);
@@ -8,5 +8,5 @@ export const page = {
 };
 export const FONTS = { title: "600 13px system-ui, sans-serif", label: "11px system-ui, sans-serif", detail: "10.5px ui-monospace, Menlo, Consolas, monospace" };
 export const colours = {};
-// The panes, the one that was used last, what is searched for, and what colours tell.
+// The panes, the active one, the matches of the search, and the mode of colours.
 export const state = { panes: [], active: null, hits: [], step: -1, colour: "kind" };

@@ -3,9 +3,9 @@ import { FONTS, colours, isDiff, state } from "./data.mjs";
 import { colourOf } from "./colours.mjs";
 import { title } from "./boxes.mjs";
 
-// Below these zooms text, curves and edges among small boxes are not seen, and not drawn.
+// Below these zooms text, curves and labels are too small to draw.
 const TEXT_FROM = 0.3, CURVES_FROM = 0.16, LABELS_FROM = 0.7, ROUND = 8, BEYOND = 40;
-// Edges by how they look; those of one look are drawn in one stroke.
+// Styles of edges; all edges of a style are drawn in one stroke.
 const STYLES = [
   { name: "faint", colour: "soft", alpha: 0.13, width: 1.2 },
   { name: "shape", colour: "soft", alpha: 0.35, width: 1, dash: [2, 3] },
@@ -16,7 +16,7 @@ const STYLES = [
 ];
 const styleOf = edge => edge.long ? "faint" : edge.quantised ? "quantised" : edge.control ? "control" : edge.isShape ? "shape" : "plain";
 
-// What lies above or below of what is seen is left out: a dashed line of a thousand screens takes long to draw.
+// Parts outside the view are skipped: a dashed line over a thousand screens is slow to draw.
 function curve(pen, path, curved, seen) {
   pen.moveTo(path[0], path[1]);
   for (let at = 2; at < path.length; at += 2) {
@@ -34,7 +34,7 @@ function drawEdges(pane, pen, zoom, seen) {
   for (const edge of pane.scene.edges) {
     if (edge.high < seen.top || edge.low > seen.bottom || edge.east < seen.left || edge.west > seen.right) continue;
     const isNear = chosen !== null && (edge.key === chosen || edge.targets.has(chosen));
-    // Too short to be seen, unless it was asked for.
+    // Too short to be visible, unless selected.
     if (!isNear && (edge.high - edge.low + edge.east - edge.west) * zoom < 5) continue;
     byStyle.get(isNear ? "near" : styleOf(edge)).push(edge);
   }
@@ -55,7 +55,7 @@ function arrow(pen, path) {
   const x = path[path.length - 2], y = path[path.length - 1];
   pen.moveTo(x, y); pen.lineTo(x - 4, y - 7); pen.lineTo(x + 4, y - 7); pen.closePath();
 }
-// A dtype and its sizes; how a device keeps them stands in the card.
+// The dtype and sizes, without the storage format, which the card shows.
 const untilSizes = type => type.slice(0, type.indexOf("]") + 1) || type;
 function label(pen, edge, isNear) {
   if (edge.control || edge.from.port || edge.to.port || (!isNear && (edge.long || edge.to.ins.length > 3))) return;
@@ -79,14 +79,14 @@ function drawFrame(pane, pen, frame, zoom, chosen) {
   pen.fillText(`⊟ ${title(frame.group)}`, frame.left + 12, frame.top + 20);
 }
 
-function drawBox(pane, pen, box, zoom, chosen, found) {
+function drawBox(pane, pen, box, zoom, chosen, matches) {
   const { left, top, width, height } = box, colour = colourOf(pane, box), isChosen = box.id === chosen;
-  const isHit = found && found.has(box.id);
-  if (found && !isHit && !isChosen) pen.globalAlpha = 0.3;
+  const isHit = matches && matches.has(box.id);
+  if (matches && !isHit && !isChosen) pen.globalAlpha = 0.3;
   if (zoom < TEXT_FROM) { pen.fillStyle = colour.fill || colour.line; pen.fillRect(left, top, width, height); } else {
     pen.beginPath(); pen.roundRect(left, top, width, height, ROUND);
     pen.fillStyle = colour.fill || colours.panel; pen.fill();
-    if (box.role === "quantised" && !colour.fill && !isDiff) { pen.globalAlpha *= 0.16; pen.fillStyle = colours.quantised; pen.fill(); pen.globalAlpha = found && !isHit && !isChosen ? 0.3 : 1; }
+    if (box.role === "quantised" && !colour.fill && !isDiff) { pen.globalAlpha *= 0.16; pen.fillStyle = colours.quantised; pen.fill(); pen.globalAlpha = matches && !isHit && !isChosen ? 0.3 : 1; }
     const isMarked = box.mark || box.role === "quantised" && !isDiff;
     pen.strokeStyle = isMarked ? colour.line : colours.line; pen.lineWidth = isMarked ? 2 : 1.2; pen.stroke();
     pen.fillStyle = colour.line; pen.fillRect(left + 1, top + 6, 5, height - 12);
@@ -103,15 +103,15 @@ function drawBox(pane, pen, box, zoom, chosen, found) {
     pen.strokeRect(left - 2, top - 2, width + 4, height + 4);
   }
   if (isHit && box.group && zoom >= TEXT_FROM) {
-    pen.textAlign = "right"; pen.font = FONTS.label; pen.fillStyle = colours.hot; pen.fillText(`${found.get(box.id)} found`, left + width - 6, top - 6);
+    pen.textAlign = "right"; pen.font = FONTS.label; pen.fillStyle = colours.hot; pen.fillText(`${matches.get(box.id)} found`, left + width - 6, top - 6);
   }
 }
 
-// Draw what is seen of a pane's scene at a zoom; the pen is already moved and scaled.
+// Draw the visible part of a scene; the pen is already translated and scaled.
 export function drawScene(pane, pen, zoom, seen) {
-  const chosen = pane.chosenId(), found = state.hits.length ? pane.found() : null;
+  const chosen = pane.chosenId(), matches = state.hits.length ? pane.countMatches() : null;
   const isSeen = box => box.left + box.width >= seen.left && box.left <= seen.right && box.top + box.height >= seen.top && box.top <= seen.bottom;
   for (const frame of pane.scene.frames) if (isSeen(frame)) drawFrame(pane, pen, frame, zoom, chosen);
   drawEdges(pane, pen, zoom, seen);
-  for (const box of pane.scene.boxes) if (isSeen(box)) drawBox(pane, pen, box, zoom, chosen, found);
+  for (const box of pane.scene.boxes) if (isSeen(box)) drawBox(pane, pen, box, zoom, chosen, matches);
 }

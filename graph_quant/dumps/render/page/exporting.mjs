@@ -1,4 +1,4 @@
-// ---- the drawing as a file: the same strokes, with a pen that writes SVG or one of a large canvas ----------------
+// ---- export of the drawing: as SVG, or as PNG from a large canvas -------------------------------------------------
 import { colours, state } from "./data.mjs";
 import { make } from "./elements.mjs";
 import { drawScene } from "./drawing.mjs";

@@ -1,25 +1,26 @@
-// ---- a layered drawing of one group: rows by longest path, order by barycentre, places by least squares ---------
+// ---- a layered drawing of one group: rows by longest path, order by barycentre, x by least squares ---------
 // ELK and dagre do this too; on 10,000 nodes ELK takes minutes and dagre runs out of stack, where this takes 0.4 s of CPU.
-// It knows nothing of the page. Items have a width, a height, an order and maybe a port ("in" or "out"); edges have the
-// items they join and where they leave and enter them, from the middle. Items get x (of their middle) and y, edges points.
+// Independent of the page. Items have a width, a height, an order and maybe a port ("in" or "out"); edges have
+// the items they join and the offsets from the middle where they leave and enter. Items get x (of their middle) and y,
+// edges points.
 const GAP = 22, ROW_GAP = 40, PORT_GAP = 18, BEND_WIDTH = 8, LONGEST_ROUTE = 80, ROUNDS = 4;
 
 function rank(items) {
   const waiting = new Map(items.map(item => [item, item.ins.length])), inOrder = [...items].sort((a, b) => a.order - b.order);
-  const ready = inOrder.filter(item => !item.ins.length), placed = new Set(ready);
+  const ready = inOrder.filter(item => !item.ins.length), ranked = new Set(ready);
   let next = 0;
   for (let at = 0; at < items.length; at++) {
     if (at === ready.length) {
-      // What is left waits for itself: groups of one module called twice do. The first of them goes first.
-      while (placed.has(inOrder[next])) next++;
-      ready.push(inOrder[next]); placed.add(inOrder[next]);
+      // A cycle, for example groups of a module that is called twice: take the first remaining item.
+      while (ranked.has(inOrder[next])) next++;
+      ready.push(inOrder[next]); ranked.add(inOrder[next]);
     }
     for (const edge of ready[at].outs) {
-      edge.back = placed.has(edge.to);
+      edge.back = ranked.has(edge.to);
       if (edge.back) continue;
       edge.to.layer = Math.max(edge.to.layer, ready[at].layer + 1);
       waiting.set(edge.to, waiting.get(edge.to) - 1);
-      if (!waiting.get(edge.to)) { ready.push(edge.to); placed.add(edge.to); }
+      if (!waiting.get(edge.to)) { ready.push(edge.to); ranked.add(edge.to); }
     }
   }
   return ready;
@@ -27,9 +28,9 @@ function rank(items) {
 
 function layers(items) {
   for (const item of items) item.layer = item.port === "in" ? 0 : 1;
-  const ranked = rank(items);
-  // What nothing feeds stands right above its first reader.
-  for (const item of ranked.reverse()) {
+  const sorted = rank(items);
+  // Items without inputs are right above their first reader.
+  for (const item of sorted.reverse()) {
     const readers = item.outs.filter(edge => !edge.back);
     if (!item.port && !item.ins.length && readers.length) item.layer = Math.max(1, Math.min(...readers.map(edge => edge.to.layer)) - 1);
   }
@@ -74,14 +75,14 @@ function order(rows) {
   for (let round = 0; round < ROUNDS; round++) { sweep(rows, "up"); sweep([...rows].reverse(), "down"); }
 }
 
-// Pool adjacent violators: the places closest to the wished ones that keep order and distance.
+// Pool adjacent violators: the positions closest to the desired ones that keep order and distance.
 function settle(row) {
   const blocks = [];
   let offset = 0;
   row.forEach((item, at) => {
     if (at) offset += (row[at - 1].width + item.width) / 2 + GAP;
     item.offset = offset;
-    let block = { sum: (item.wish - offset) * item.weight, weight: item.weight, from: at };
+    let block = { sum: (item.desired - offset) * item.weight, weight: item.weight, from: at };
     while (blocks.length && blocks[blocks.length - 1].sum / blocks[blocks.length - 1].weight > block.sum / block.weight) {
       const before = blocks.pop();
       block = { sum: before.sum + block.sum, weight: before.weight + block.weight, from: before.from };
@@ -94,14 +95,14 @@ function settle(row) {
   });
 }
 
-function place(rows) {
+function assignX(rows) {
   for (const row of rows) { let x = 0; for (const item of row) { item.x = x + item.width / 2; x += item.width + GAP; } }
   const sweep = (sequence, sides) => {
     for (const row of sequence) {
       for (const item of row) {
         let sum = 0, weight = 0;
         for (const side of sides) for (const near of item[side]) { sum += near.weight * (near.item.x + near.shift); weight += near.weight; }
-        item.wish = weight ? sum / weight : item.x; item.weight = Math.max(weight, 1);
+        item.desired = weight ? sum / weight : item.x; item.weight = Math.max(weight, 1);
       }
       settle(row);
     }
@@ -115,9 +116,9 @@ function stack(rows) {
   return rows.map((row, at) => {
     const height = row.reduce((most, item) => Math.max(most, item.height), 0), isPorts = row.some(item => item.port === "in");
     for (const item of row) item.y = y + (height - item.height) / 2;
-    const found = { top: y, bottom: y + height };
+    const span = { top: y, bottom: y + height };
     if (row.length) y += height + (at + 1 < rows.length ? isPorts ? PORT_GAP : ROW_GAP : 0);
-    return found;
+    return span;
   });
 }
 
@@ -136,7 +137,7 @@ export function layered(items, edges) {
   for (const edge of edges) { edge.from.outs.push(edge); edge.to.ins.push(edge); }
   layers(items);
   const rows = route(items, edges);
-  order(rows); place(rows);
+  order(rows); assignX(rows);
   const spans = stack(rows);
   let left = Infinity, right = -Infinity;
   for (const row of rows) for (const item of row) { left = Math.min(left, item.x - item.width / 2); right = Math.max(right, item.x + item.width / 2); }

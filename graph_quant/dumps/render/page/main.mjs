@@ -2,10 +2,10 @@ import { data, isDiff, page, state } from "./data.mjs";
 import { make } from "./elements.mjs";
 import { MODES, heat, setTheme, showLegend, usedModes } from "./colours.mjs";
 import { listenToMap, renderMap } from "./minimap.mjs";
-import { listenToKeys, listenToPane } from "./moving.mjs";
+import { listenToKeys, listenToPane } from "./navigation.mjs";
 import { listenToExport, pngOf, svgOf } from "./exporting.mjs";
 import { find, listenToSearch } from "./search.mjs";
-import { followAddress } from "./choosing.mjs";
+import { followAddress } from "./selection.mjs";
 import { summaryCard } from "./card.mjs";
 import { makeSide, mark } from "./side.mjs";
 import { Pane } from "./pane.mjs";
@@ -39,20 +39,20 @@ data.sides.forEach((raw, at) => state.panes.push(new Pane(makeSide(raw), isDiff 
 (data.changes || []).forEach(change => change.nodes.forEach((index, at) => { if (index !== null) mark(state.panes[at].side, index, change.kind, change.details); }));
 state.active = state.panes[state.panes.length - 1];
 listenToButtons(); listenToKeys(); listenToSearch(); listenToExport();
-// Times are worth a colour where there are any.
+// Colour by time if there are times.
 if (page.colour.length > 1) page.colour.value = state.colour = page.colour.options[1].value;
 for (const pane of state.panes) { listenToPane(pane); listenToMap(pane); pane.relayout(); pane.start(); }
 page.fold.hidden = state.panes.every(pane => pane.side.groups.length < 2);
 summaryCard(); followAddress();
 addEventListener("hashchange", followAddress);
 
-// For tests and for the console: what is drawn, and where.
+// For tests and the console.
 const paneOf = at => state.panes[at ?? state.panes.length - 1];
 window.graphQuant = {
   nodes: data.sides[data.sides.length - 1].nodes.length, find: text => find(text).map(hit => hit.pane.side.nodes[hit.node].name),
   drawn: at => paneOf(at).scene.boxes.length, titles: at => paneOf(at).scene.boxes.map(box => box.lines[0][0]), openAll: () => state.panes.forEach(pane => pane.openAll(true)),
   where: (name, at) => {
-    const pane = paneOf(at), { side, scene, view } = pane, node = side.byKey.get(name), group = side.groups.find(each => each.label === name && scene.byId.has(-1 - each.index));
+    const pane = paneOf(at), { side, scene, view } = pane, node = side.byKey.get(name), group = side.groups.find(({ label, index }) => label === name && scene.byId.has(-1 - index));
     const box = node !== undefined ? scene.byId.get(pane.idOf(side.nodes[node])) : scene.byId.get(-1 - group.index);
     return { x: view.x + view.zoom * (box.left + box.width / 2), y: view.y + view.zoom * (box.top + (box.isFrame ? 15 : box.height / 2)) };
   },

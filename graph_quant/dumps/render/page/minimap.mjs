@@ -1,4 +1,4 @@
-// ---- the map in the corner: the whole drawing, and the part of it that is on the screen --------------------------
+// ---- the minimap: the whole drawing, and the visible part of it ---------------------------------------------------
 import { colours } from "./data.mjs";
 import { colourOf } from "./colours.mjs";
 

@@ -1,4 +1,4 @@
-// ---- a pane: one graph, what of it is open, and where one looks ------------------------------------------------
+// ---- a pane: one graph, its open groups, and the view -------------------------------------------------------------
 import { isDiff, page, state } from "./data.mjs";
 import { make } from "./elements.mjs";
 import { groupId, nodeId } from "./boxes.mjs";
@@ -24,15 +24,15 @@ export class Pane {
     if (!this.boxes.has(id)) this.boxes.set(id, makeBox());
     return this.boxes.get(id);
   }
-  // The box or frame that stands for a node or a group.
+  // The id of the box that shows a node: itself, or the outermost closed group around it.
   idOf(node) {
     let shown = nodeId(node.index);
     for (let at = node.group; at !== null; at = this.side.groups[at].parent) if (!this.open.has(at)) shown = groupId(at);
     return shown;
   }
   chosenId() { return this.selected === null ? null : this.selected.group ? groupId(this.selected.group.index) : this.idOf(this.selected.node); }
-  // What is found, by the box it stands in, and how much of it.
-  found() {
+  // The number of matches of the search by box.
+  countMatches() {
     if (this.counts?.hits !== state.hits || this.counts.scene !== this.scene) {
       const byBox = new Map();
       for (const hit of state.hits) if (hit.pane === this) { const id = this.idOf(this.side.nodes[hit.node]); byBox.set(id, (byBox.get(id) || 0) + 1); }
@@ -63,7 +63,7 @@ export class Pane {
     pen.setTransform(ratio * zoom, 0, 0, ratio * zoom, ratio * x, ratio * y);
     drawScene(this, pen, zoom, { left: -x / zoom, top: -y / zoom, right: (width - x) / zoom, bottom: (height - y) / zoom });
   }
-  // While a large drawing is dragged, a sheet of it that reaches half a screen beyond each side is moved, and nothing drawn.
+  // While a large drawing is dragged, a bitmap of it, half a screen larger on each side, is moved instead of redrawing.
   hold() {
     const { canvas, scene, view } = this, ratio = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
     if (scene.boxes.length + scene.edges.length < LARGE) return;
@@ -82,7 +82,7 @@ export class Pane {
   }
   start() {
     this.fit();
-    // A tall graph shown whole is unreadable: begin at its top instead.
+    // A tall graph is unreadable as a whole: start at its top.
     if (this.view.zoom >= 0.45) return;
     this.view.zoom = 0.8;
     const first = [...this.scene.boxes].sort((a, b) => a.top - b.top || a.left - b.left)[0];
@@ -106,10 +106,10 @@ export class Pane {
     const { view, scene } = this, left = (x - view.x) / view.zoom, top = (y - view.y) / view.zoom;
     const holds = box => left >= box.left && left <= box.left + box.width && top >= box.top && top <= box.top + (box.isFrame ? HEADER : box.height);
     const box = scene.boxes.find(holds) || scene.frames.find(frame => frame.group.parent !== null && holds(frame));
-    // The sign in front of a group's name opens and closes it.
+    // The sign before a group's name opens and closes it.
     return box && { box, isSign: Boolean(box.group) && left < box.left + 28 && top < box.top + HEADER };
   }
-  // Open or close a group where it stands: its corner stays in its place on the screen.
+  // Open or close a group; its corner stays at the same position on the screen.
   toggle(group) {
     const before = this.scene.byId.get(groupId(group.index)), { view } = this;
     if (this.open.has(group.index)) this.open.delete(group.index); else this.open.add(group.index);
@@ -119,14 +119,14 @@ export class Pane {
     if (corner && after) { view.x = corner.x - view.zoom * after.left; view.y = corner.y - view.zoom * after.top; }
     this.redraw();
   }
-  // Open all groups around a node, so that it is drawn itself; a shape shows the shapes.
+  // Open all groups around a node, so that it is drawn; a node that computes shapes also shows the shapes.
   expose(node) {
     const closed = [];
     for (let at = node.group; at !== null; at = this.side.groups[at].parent) if (!this.open.has(at)) closed.push(at);
-    const asksShapes = node.isShape && !this.shapes;
-    if (!closed.length && !asksShapes) return;
+    const needsShapes = node.isShape && !this.shapes;
+    if (!closed.length && !needsShapes) return;
     closed.forEach(at => this.open.add(at));
-    if (asksShapes) { this.shapes = true; page.shapes.setAttribute("aria-pressed", "true"); }
+    if (needsShapes) { this.shapes = true; page.shapes.setAttribute("aria-pressed", "true"); }
     this.relayout();
   }
   openAll(all) {

@@ -1,4 +1,4 @@
-// ---- quantisation in the card: ranges, how int4 are packed, and the bits of a parameter --------------------------
+// ---- quantisation in the card: range, packing of int4, and the bits of a parameter --------------------------------
 import { facts, make, section } from "./elements.mjs";
 
 function bits(fields) {

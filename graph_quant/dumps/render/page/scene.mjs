@@ -1,7 +1,7 @@
-// ---- what is drawn: boxes, frames of open groups, and edges, each open group laid out by itself -----------------
+// ---- the scene: boxes, frames of open groups, and edges; each open group is laid out separately -------------------
 import { FONTS } from "./data.mjs";
 import { isQuantised } from "./side.mjs";
-import { groupBox, groupId, nodeBox, nodeId, pencil, title } from "./boxes.mjs";
+import { groupBox, groupId, nodeBox, nodeId, measuring, title } from "./boxes.mjs";
 import { layered } from "./layered.mjs";
 
 export const HEADER = 30;
@@ -9,14 +9,14 @@ const PADDING = 16;
 
 const isShown = (pane, node) => !node.inline && (pane.shapes || !node.isShape);
 
-// For each group the outermost closed one that hides it, or none.
-function hiders(pane) {
-  const found = [];
+// For each group the outermost closed group around it, or null.
+function closedAncestors(pane) {
+  const closed = [];
   for (const group of pane.side.groups) {
-    const above = group.parent === null ? null : found[group.parent];
-    found.push(above !== null ? above : pane.open.has(group.index) ? null : group.index);
+    const above = group.parent === null ? null : closed[group.parent];
+    closed.push(above !== null ? above : pane.open.has(group.index) ? null : group.index);
   }
-  return found;
+  return closed;
 }
 
 function countShown(pane) {
@@ -35,23 +35,23 @@ class Frame {
     if (!ports.has(key)) ports.set(key, { port: side, key, width: 8, height: 0, order });
     return ports.get(key);
   }
-  join(from, to, fact) {
-    const id = `${from.port || ""}${from.id ?? from.key} ${to.port || ""}${to.id ?? to.key} ${fact.key}`;
+  join(from, to, link) {
+    const id = `${from.port || ""}${from.id ?? from.key} ${to.port || ""}${to.id ?? to.key} ${link.key}`;
     let edge = this.edges.get(id);
-    if (!edge) { edge = { from, to, key: fact.key, targets: new Set(), types: new Set(), count: 0, control: true, quantised: false, isShape: true }; this.edges.set(id, edge); }
-    edge.targets.add(fact.target); edge.types.add(fact.type); edge.count++;
-    edge.control &&= fact.control; edge.quantised ||= fact.quantised; edge.isShape &&= fact.isShape;
+    if (!edge) { edge = { from, to, key: link.key, targets: new Set(), types: new Set(), count: 0, control: true, quantised: false, isShape: true }; this.edges.set(id, edge); }
+    edge.targets.add(link.target); edge.types.add(link.type); edge.count++;
+    edge.control &&= link.control; edge.quantised ||= link.quantised; edge.isShape &&= link.isShape;
   }
   layout() {
     const items = [...this.items.values(), ...this.ports.in.values(), ...this.ports.out.values()], edges = [...this.edges.values()];
-    // Edges of an open group go on at its ports.
+    // Edges of an open group end at its ports.
     for (const edge of edges) {
       edge.leaves = edge.from.isFrame ? edge.from.portAt("out", edge.key) : 0;
       edge.enters = edge.to.isFrame ? edge.to.portAt("in", edge.key) : 0;
     }
     const inner = layered(items, edges);
-    pencil.font = FONTS.title;
-    this.width = Math.max(inner.width + 2 * PADDING, pencil.measureText(title(this.group)).width + 60);
+    measuring.font = FONTS.title;
+    this.width = Math.max(inner.width + 2 * PADDING, measuring.measureText(title(this.group)).width + 60);
     this.height = inner.height + HEADER + PADDING;
     this.inset = (this.width - inner.width) / 2;
     for (const edge of edges) {
@@ -59,28 +59,28 @@ class Frame {
       if (edge.to.port) edge.points[edge.points.length - 1] = inner.height + PADDING;
     }
   }
-  // Where a port is, from the middle of the frame.
+  // The x coordinate of a port, relative to the middle of the frame.
   portAt(side, key) { const port = this.ports[side].get(key); return port ? port.x + this.inset - this.width / 2 : 0; }
 }
 
 function connect(pane, frames, hidden) {
   const { side } = pane, { groups, nodes } = side;
-  const stand = node => { const closed = hidden[node.group]; return closed === null ? { id: nodeId(node.index), within: node.group } : { id: groupId(closed), within: groups[closed].parent }; };
+  const boxOf = node => { const closed = hidden[node.group]; return closed === null ? { id: nodeId(node.index), within: node.group } : { id: groupId(closed), within: groups[closed].parent }; };
   for (const node of nodes) {
     if (!isShown(pane, node)) continue;
-    const to = stand(node);
+    const to = boxOf(node);
     for (const input of node.inputs) {
       const source = nodes[input.from];
       if (!isShown(pane, source)) continue;
-      const from = stand(source);
+      const from = boxOf(source);
       if (from.id === to.id) continue;
-      const fact = { key: from.id, order: source.index, target: to.id, type: input.type, control: Boolean(input.control), quantised: isQuantised(input.type), isShape: source.isShape };
+      const link = { key: from.id, order: source.index, target: to.id, type: input.type, control: Boolean(input.control), quantised: isQuantised(input.type), isShape: source.isShape };
       let above = from.within, below = to.within, start = frames.get(above).items.get(from.id), end = frames.get(below).items.get(to.id);
       while (above !== below) {
-        if (groups[above].depth >= groups[below].depth) { const frame = frames.get(above); frame.join(start, frame.portFor("out", fact), fact); start = frame; above = groups[above].parent; }
-        else { const frame = frames.get(below); frame.join(frame.portFor("in", fact), end, fact); end = frame; below = groups[below].parent; }
+        if (groups[above].depth >= groups[below].depth) { const frame = frames.get(above); frame.join(start, frame.portFor("out", link), link); start = frame; above = groups[above].parent; }
+        else { const frame = frames.get(below); frame.join(frame.portFor("in", link), end, link); end = frame; below = groups[below].parent; }
       }
-      frames.get(above).join(start, end, fact);
+      frames.get(above).join(start, end, link);
     }
   }
 }
@@ -104,7 +104,7 @@ function flatten(scene, frame, left, top) {
 }
 
 export function buildScene(pane) {
-  const { groups } = pane.side, hidden = hiders(pane), frames = new Map();
+  const { groups } = pane.side, hidden = closedAncestors(pane), frames = new Map();
   countShown(pane);
   for (const group of groups) {
     if (hidden[group.index] === null) frames.set(group.index, new Frame(pane, group));

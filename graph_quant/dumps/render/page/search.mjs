@@ -1,7 +1,7 @@
-// ---- search: all that is found lights up, and one goes from hit to hit -------------------------------------------
+// ---- search: matches are highlighted, and keys step through them --------------------------------------------------
 import { page, state } from "./data.mjs";
 import { make } from "./elements.mjs";
-import { reveal } from "./choosing.mjs";
+import { reveal } from "./selection.mjs";
 
 const MOST_LISTED = 50;
 function haystack(side) {
@@ -11,9 +11,9 @@ function haystack(side) {
 export function find(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean), exact = text.trim().toLowerCase();
   if (!words.length) return [];
-  const found = state.panes.flatMap(pane => haystack(pane.side).flatMap((hay, node) => words.every(word => hay.includes(word)) ? [{ pane, node }] : []));
+  const matches = state.panes.flatMap(pane => haystack(pane.side).flatMap((hay, node) => words.every(word => hay.includes(word)) ? [{ pane, node }] : []));
   const isExact = hit => Number(hit.pane.side.nodes[hit.node].name.toLowerCase() === exact);
-  return found.sort((a, b) => isExact(b) - isExact(a));
+  return matches.sort((a, b) => isExact(b) - isExact(a));
 }
 const nodeOf = hit => hit.pane.side.nodes[hit.node];
 

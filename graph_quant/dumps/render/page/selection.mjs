@@ -1,34 +1,34 @@
-// ---- what is chosen: shown in the card, in the drawing, in the other pane, and in the page's address -------------
+// ---- the selection: shown in the card, in the drawing, in the other pane, and in the address of the page ----------
 import { data, isDiff, state } from "./data.mjs";
 import { groupId } from "./boxes.mjs";
 import { groupCard, nodeCard, summaryCard } from "./card.mjs";
 
-function tell(text) {
-  // A page within another, or one that may not, keeps its address.
-  try { history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search); } catch { /* its address stays */ }
+function setAddress(text) {
+  // Not allowed in an embedded page.
+  try { history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search); } catch { /* keeps its address */ }
 }
 export function choose(pane, chosen) {
-  for (const each of state.panes) each.selected = each === pane ? chosen : null;
+  for (const other of state.panes) other.selected = other === pane ? chosen : null;
   state.active = pane;
   if (chosen.node) nodeCard(pane, chosen.node); else groupCard(pane, chosen.group);
-  if (chosen.node) tell(`${pane.link}=${encodeURIComponent(chosen.node.key)}`);
+  if (chosen.node) setAddress(`${pane.link}=${encodeURIComponent(chosen.node.key)}`);
   if (isDiff && chosen.node) showPartner(pane, chosen.node);
-  state.panes.forEach(each => each.redraw());
+  state.panes.forEach(other => other.redraw());
 }
 // The same node on the other side.
 function showPartner(pane, node) {
-  const own = state.panes.indexOf(pane), other = state.panes[1 - own], pair = data.pairs.find(each => each[own] === node.index);
+  const own = state.panes.indexOf(pane), other = state.panes[1 - own], pair = data.pairs.find(numbers => numbers[own] === node.index);
   if (!pair) return;
   const partner = other.side.nodes[pair[1 - own]];
   other.selected = { node: partner }; other.centre(other.idOf(partner));
 }
 export function clear() {
   for (const pane of state.panes) { pane.selected = null; pane.redraw(); }
-  summaryCard(); tell("");
+  summaryCard(); setAddress("");
 }
 export function reveal(pane, index) {
   const node = pane.side.nodes[index], reader = pane.side.readers[index][0];
-  // A weight stands in its readers: one of them is shown.
+  // A weight is drawn inside its readers: show the first.
   const shown = !node.inline ? node : reader ? pane.side.nodes[reader.to] : null;
   if (shown) { pane.expose(shown); pane.centre(pane.idOf(shown)); }
   choose(pane, { node });
@@ -42,9 +42,9 @@ export function revealGroup(pane, index) {
 }
 export function followAddress() {
   const [link, text] = location.hash.slice(1).split("=");
-  const pane = state.panes.find(each => each.link === link);
+  const pane = state.panes.find(candidate => candidate.link === link);
   if (!pane || text === undefined) return;
   let name = text;
-  try { name = decodeURIComponent(text); } catch { /* as it stands */ }
+  try { name = decodeURIComponent(text); } catch { /* not encoded */ }
   if (pane.side.byKey.has(name)) reveal(pane, pane.side.byKey.get(name));
 }

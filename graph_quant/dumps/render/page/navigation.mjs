@@ -1,6 +1,6 @@
 // ---- pointers and keys -----------------------------------------------------------------------------------------
 import { page, state } from "./data.mjs";
-import { choose, clear } from "./choosing.mjs";
+import { choose, clear } from "./selection.mjs";
 import { stepTo } from "./search.mjs";
 
 export function listenToPane(pane) {
@@ -25,7 +25,7 @@ export function listenToPane(pane) {
     event.preventDefault();
     pane.zoomAt(event.offsetX, event.offsetY, Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0016)));
   }, { passive: false });
-  canvas.addEventListener("keydown", event => { if (walk(pane, event.key)) event.preventDefault(); });
+  canvas.addEventListener("keydown", event => { if (handleKey(pane, event.key)) event.preventDefault(); });
 }
 function click(pane, hit) {
   if (!hit) { clear(); return; }
@@ -33,8 +33,8 @@ function click(pane, hit) {
   choose(pane, hit.box.group ? { group: hit.box.group } : { node: hit.box.node });
 }
 
-// Arrow keys go along edges, and from box to box within a row; Enter opens and closes.
-function walk(pane, key) {
+// Arrow keys follow edges, and move between boxes of a row; Enter opens and closes.
+function handleKey(pane, key) {
   const { scene } = pane, chosen = scene.byId.get(pane.chosenId());
   if (key === "Enter") { if (chosen?.group) pane.toggle(chosen.group); return Boolean(chosen?.group); }
   if (!["ArrowDown", "ArrowUp", "ArrowLeft", "ArrowRight"].includes(key)) return false;
