@@ -31,7 +31,12 @@ FAILING = (Status.DIFFERS, Status.INHERITED)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The accepted deviation. Without limits, bits must be equal."""
+    """The accepted deviation. Without limits, bits must be equal.
+
+    Attributes:
+        max_error: The largest accepted absolute error.
+        min_sqnr: The smallest accepted signal to quantisation noise ratio, in dB.
+    """
 
     max_error: float | None = None
     min_sqnr: float | None = None
@@ -67,7 +72,22 @@ _NAMED = 4  # the most outputs that a verdict, which is one line, names
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One result of one FX node. ``through`` are the FX nodes before it without a GE node to observe."""
+    """One result of one FX node.
+
+    Attributes:
+        fx: The name of the FX node; ``x[1]`` is the second result of ``x``.
+        op: The operator.
+        status: How the result compares.
+        difference: The deviation from the reference.
+        dtype: The dtype of the result.
+        shape: The shape of the result.
+        ge: The GE nodes that it was lowered to.
+        line: The Python line that it comes from.
+        through: The FX nodes before it without a GE node to observe.
+        distribution: A histogram of quantised values.
+        note: A remark for the report.
+        module: The path of the module that made the call.
+    """
 
     fx: str
     op: str
@@ -99,7 +119,13 @@ class NodeReport:
 class OutputReport:
     """The comparison of one result, or of one tensor that the call wrote to, with a reference.
 
-    ``note`` says why there is no reference.
+    Attributes:
+        name: The result, such as ``output[0]``, or the tensor that was written to.
+        status: How it compares.
+        difference: The deviation from the reference.
+        dtype: Its dtype.
+        shape: Its shape.
+        note: Why there is no reference.
     """
 
     name: str
@@ -135,9 +161,14 @@ class ChangedByPass:
 
 @dataclass
 class GraphReport:
-    """One call of one graph. ``unobserved`` are FX nodes without a GE node of their own.
+    """One call of one graph.
 
-    ``outputs`` compares the outputs of the graph, and the inputs it wrote to, with its FX graph.
+    Attributes:
+        name: The graph.
+        call: The number of the call, from 1.
+        nodes: The results of its FX nodes.
+        unobserved: FX nodes without a GE node of their own.
+        outputs: Outputs of the graph, and inputs it wrote to, compared with its FX graph.
     """
 
     name: str

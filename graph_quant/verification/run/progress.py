@@ -18,7 +18,14 @@ def silent(_title: str) -> Iterator[ReportProgress]:
 
 @contextmanager
 def on_terminal(title: str) -> Iterator[ReportProgress]:
-    """A progress bar that disappears at the end. It pulses until the fraction of completed work is known."""
+    """Show a progress bar on a terminal, which disappears at the end.
+
+    Args:
+        title: The text before the bar.
+
+    Yields:
+        A function that takes the fraction of completed work; the bar pulses until it is first called.
+    """
     if not sys.stderr.isatty():
         yield lambda _fraction: None
         return
