@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding and the Python line that it comes from, if known."""
+    """A finding and the Python line that it comes from.
+
+    Attributes:
+        what: The finding, in words.
+        where: ``file:line``, or "" where it is not known.
+    """
 
     what: str
     where: str = ""
