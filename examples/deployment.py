@@ -398,7 +398,7 @@ def main() -> int:
     """Compare every length, and print the results."""
     deployment = Deployment(make_weights())
     runs = [deployment.compare(length) for length in LENGTHS]
-    print(f"length  graph = eager  first cache = plain torch  logits relative_error by (bound {BOUND:.3f})")
+    print(f"length  graph = eager  first cache = plain torch  logits off by (bound {BOUND:.3f})")
     for run in runs:
         errors = f"{run.prefill_error:.4f} {run.decode_error:.4f}"
         print(f"{run.length:6}  {run.graph_is_eager!s:13}  {run.cache_is_plain!s:25}  {errors}")
