@@ -31,10 +31,8 @@ class DynamicW8A8Linear(nn.Module):
         self.scale: Tensor
         self.bias: Tensor | None
         self.smooth: Tensor | None
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_buffer("bias", bias)
-        self.register_buffer("smooth", smooth)
+        for name, tensor in {"weight": weight, "scale": scale, "bias": bias, "smooth": smooth}.items():
+            self.register_buffer(name, tensor)
 
     @classmethod
     def from_float(

@@ -28,9 +28,8 @@ class W4A4Linear(nn.Module):
         self.weight: Tensor
         self.scale: Tensor
         self.bias: Tensor | None
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_buffer("bias", bias)
+        for name, tensor in {"weight": weight, "scale": scale, "bias": bias}.items():
+            self.register_buffer(name, tensor)
 
     @classmethod
     def from_float(cls, linear: nn.Linear) -> W4A4Linear:

@@ -31,10 +31,8 @@ class W4A8Linear(nn.Module):
         self.scale: Tensor
         self.assist: Tensor
         self.bias: Tensor | None
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_buffer("assist", assist)
-        self.register_buffer("bias", bias)
+        for name, tensor in {"weight": weight, "scale": scale, "assist": assist, "bias": bias}.items():
+            self.register_buffer(name, tensor)
 
     @classmethod
     def from_float(cls, linear: nn.Linear, group_size: int | None = None) -> W4A8Linear:

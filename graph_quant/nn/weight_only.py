@@ -33,9 +33,8 @@ class WeightOnlyLinear(nn.Module):
         self.weight: Tensor
         self.scale: Tensor
         self.bias: Tensor | None
-        self.register_buffer("weight", weight)
-        self.register_buffer("scale", scale)
-        self.register_buffer("bias", bias)
+        for name, tensor in {"weight": weight, "scale": scale, "bias": bias}.items():
+            self.register_buffer(name, tensor)
         self.group_size = group_size
 
     @classmethod

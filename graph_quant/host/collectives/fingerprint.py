@@ -48,11 +48,11 @@ class Fingerprint:
     detail: int = 0  # the reduction or the root
     sends: tuple[int, ...] = ()  # elements for each rank, where they may differ
     takes: tuple[int, ...] = ()  # elements from each rank
-    layout_hash: int = 0  # of the tensors, where there are several
+    layout: int = 0  # of the tensors, where there are several
 
     def __str__(self) -> str:
         what = f"{self.name} of {self.dtype}, {self.elements} elements"
-        what += f" in tensors of form {self.layout_hash:08x}" if self.layout_hash else ""
+        what += f" in tensors of form {self.layout:08x}" if self.layout else ""
         return f"{what} (reduction or root {self.detail})" if self.detail else what
 
 
@@ -75,25 +75,13 @@ class FingerprintExchange:
         self._own_numbers = own[: 8 * width].view(torch.int64).numpy()
         self._numbers = rows[:, : 8 * width].view(torch.int64).numpy()
         self._own_data, self._data = own[8 * width :].data_ptr(), list(rows[:, 8 * width :])
-        self._own_bytes, self._bytes = (
-            self._own_numbers.data.cast("B"),
-            [row.data.cast("B") for row in self._numbers],
-        )
+        self._own_bytes, self._bytes = (self._own_numbers.data.cast("B"), [row.data.cast("B") for row in self._numbers])
 
     def exchange(self, gloo: Gloo, call: Fingerprint, inputs: Sequence[Tensor], limit: timedelta) -> ExchangeResult:
         """Return when all ranks have arrived at this call; raise on every rank if their calls do not match."""
         ranks = self._ranks
         *starts, nbytes = offsets(inputs)
-        _pack(
-            self._own_bytes,
-            0,
-            _NAME[call.name],
-            _DTYPE[call.dtype],
-            call.elements,
-            call.detail,
-            call.layout_hash,
-            nbytes,
-        )
+        _pack(self._own_bytes, 0, _NAME[call.name], _DTYPE[call.dtype], call.elements, call.detail, call.layout, nbytes)
         self._own_numbers[_NUMBERS:] = (*call.sends, *call.takes) or 0
         if nbytes <= _INLINE_BYTES:
             for start, tensor in zip(starts, inputs, strict=True):
@@ -124,14 +112,14 @@ class FingerprintExchange:
 
 
 def _decode(row: list[int], ranks: int) -> Fingerprint:
-    name, dtype, elements, detail, layout_hash, _, *splits = row
+    name, dtype, elements, detail, layout, _, *splits = row
     return Fingerprint(
-        NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]), layout_hash
+        NAMES[name], DTYPES[dtype], elements, detail, tuple(splits[:ranks]), tuple(splits[ranks:]), layout
     )
 
 
 def _common_fields(call: Fingerprint) -> tuple[object, ...]:
-    return (call.name, call.dtype, call.elements, call.detail, call.layout_hash)
+    return (call.name, call.dtype, call.elements, call.detail, call.layout)
 
 
 def layout_hash(tensors: Sequence[Tensor]) -> int:

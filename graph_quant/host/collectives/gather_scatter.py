@@ -59,7 +59,7 @@ def all_gather_into_tensor(group: Gloo, outputs: Sequence[Tensor], sources: Sequ
         for whole, source in zip(wholes, data, strict=True):
             gloo.allgather(whole, source).wait()
 
-    call = Fingerprint(name, sources[0].dtype, sum(map(Tensor.numel, sources)), layout_hash=layout_hash(sources))
+    call = Fingerprint(name, sources[0].dtype, sum(map(Tensor.numel, sources)), layout=layout_hash(sources))
     return Collective(call, [*outputs, *sources], data, copy_inline, transfer)
 
 

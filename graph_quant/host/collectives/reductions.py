@@ -31,9 +31,7 @@ def reduce(
             all_reduce(gloo, tensor if keeps else tensor.clone(), kind)
 
     detail = KINDS.index(kinds[0]) + (0 if root is None else len(KINDS) * root)
-    call = Fingerprint(
-        name, tensors[0].dtype, sum(map(Tensor.numel, tensors)), detail, layout_hash=layout_hash(tensors)
-    )
+    call = Fingerprint(name, tensors[0].dtype, sum(map(Tensor.numel, tensors)), detail, layout=layout_hash(tensors))
     return Collective(call, tensors, data, copy_inline, transfer)
 
 
