@@ -1,6 +1,6 @@
 """The operators of sparse attention become nodes of their own, of which TorchAir ships no registration.
 
-An input or attribute of a node is the argument of its name; what no argument answers to is not given.
+Each input or attribute of a node is the argument of the same name; inputs without one are omitted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """npu_all_gather_quant_mm and npu_quant_mm_reduce_scatter: one node each.
 
-TorchAir's converters name the result int8 where y_dtype is left out.
+TorchAir's converters give an int8 result if y_dtype is omitted.
 """
 
 from __future__ import annotations

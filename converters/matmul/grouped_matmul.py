@@ -1,8 +1,8 @@
 """npu_grouped_matmul becomes GroupedMatmul.
 
-The node wants every list: one that is not given is a tensor of no element, of the dtype that the kernel would read.
-int4 operands arrive as int32 and are unpacked by Bitcast and Reshape; weights packed along k are turned for that, and
-turned back. The attribute dtype says what int8 and int4 products become, where -1 stands for int8.
+The node requires every list input: an omitted one is an empty tensor of the dtype that the kernel would read.
+int4 operands arrive as int32 and are unpacked by Bitcast and Reshape; weights packed along k are transposed for that,
+and transposed back. The attribute dtype is the result dtype of int8 and int4 products, where -1 means int8.
 """
 
 from __future__ import annotations
@@ -121,6 +121,6 @@ def _weight(weight: Tensor, plan: GroupedMatmulPlan) -> Tensor:
         return weight
     if not plan.packed_along_k:
         return unpacked(weight, weight.rank)
-    turned = swapped_last_two(unpacked(swapped_last_two(weight, weight.rank), weight.rank), weight.rank)
-    turned.desc.dtype = INT4.ge_desc
-    return turned
+    elements = swapped_last_two(unpacked(swapped_last_two(weight, weight.rank), weight.rank), weight.rank)
+    elements.desc.dtype = INT4.ge_desc
+    return elements

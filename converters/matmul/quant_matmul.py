@@ -1,11 +1,10 @@
 """npu_quant_matmul becomes QuantBatchMatmulV3.
 
-A float scale that the kernel wants packed goes through TransQuantParamV2 first, as eager execution does;
-one that npu_trans_quant_param packed in the graph is taken as the UINT64 it is. int4 operands arrive as
-int32 and are unpacked by Bitcast and Reshape; x2 packed along k is turned so that its packed dimension is
-the last, and multiplied transposed, as is the int8 matrix that x2 is a transposed view of. Scales for stretches of
-k make it QuantBatchMatmulV4, whose packed scales are UINT64 and whose weights, but for int8 rows and int4 weights,
-are transposed.
+A float scale that the kernel expects packed goes through TransQuantParamV2 first, as in eager mode; one that
+npu_trans_quant_param packed in the graph is passed as UINT64. int4 operands arrive as int32 and are unpacked by Bitcast
+and Reshape. x2 packed along k is transposed, so that its packed dimension is the last, and multiplied with
+transpose_x2; so is the int8 matrix that x2 is a transposed view of. Scales for groups of k need QuantBatchMatmulV4,
+whose packed scales are UINT64 and whose weights are transposed, except int4 weights of int8 rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """npu_transpose_batchmatmul becomes TransposeBatchMatMul.
 
-TorchAir's converter writes no order for one that is given as None, and no dtype for a result of int8.
+TorchAir's converter omits a permutation that is None, and the dtype of an int8 result.
 """
 
 from __future__ import annotations

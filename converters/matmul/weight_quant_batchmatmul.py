@@ -1,8 +1,8 @@
 """npu_weight_quant_batchmatmul becomes WeightQuantBatchMatmulV2.
 
-The kernel takes int32 that hold int4 as they are, parameters of x's dtype, and of int8 results packed ones alone: a
-float quant_scale goes through TransQuantParamV2 first, as eager execution does. TorchAir passes it on as it is, and
-the kernel refuses it.
+The kernel takes int4 packed in int32, parameters of x's dtype, and for int8 results only packed parameters: a float
+quant_scale goes through TransQuantParamV2 first, as in eager mode. TorchAir passes it unpacked, which the kernel
+refuses.
 """
 
 from __future__ import annotations

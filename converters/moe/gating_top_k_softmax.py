@@ -1,6 +1,6 @@
 """npu_moe_gating_top_k_softmax_v2 becomes MoeGatingTopKSoftmaxV2.
 
-Upstream passes the new arguments to the node of the first version, which does not take them.
+Upstream passes the new arguments to the node of the first version, which does not support them.
 """
 
 from __future__ import annotations

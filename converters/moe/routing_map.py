@@ -1,6 +1,6 @@
 """Routing maps in graphs: GE cannot infer the shapes of MoeTokenPermuteWithRoutingMap and its inverse.
 
-They are broken up into npu_moe_token_permute and npu_moe_token_unpermute, whose nodes it knows, and sorts of the map.
+They are decomposed into npu_moe_token_permute and npu_moe_token_unpermute, which GE supports, and sorts of the map.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """npu_add_layer_norm, npu_deep_norm, npu_layer_norm_eval and npu_group_norm_silu become the nodes of their names.
 
-TorchAir has no converter of the first three; that of the last takes 1e-4 for an eps left out, where the schema says
+TorchAir has no converter for the first three; that of the last uses 1e-4 as default of eps, where the schema says
 1e-5. npu_layer_norm_eval is LayerNormV3, with ones and zeros where weight and bias are not given.
 """
 

@@ -1,8 +1,8 @@
 """The lowering that the two dynamic quantisations share.
 
-Kernels of A2 and A3 quantise by token and know nothing else. A tensor is one token once it is one row, and
-channels are tokens once the last two dimensions are exchanged; what cannot be had so is refused here with
-the way out. On Ascend 950 the kernel has the modes itself, as attributes.
+Kernels of A2 and A3 quantise by token alone. Per-tensor mode reshapes the input to one row, per-channel mode exchanges
+the last two dimensions; other modes are refused here with a workaround. On Ascend 950 the kernel supports the modes as
+attributes.
 """
 
 from __future__ import annotations

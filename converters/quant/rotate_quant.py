@@ -1,6 +1,6 @@
 """npu_rotate_quant becomes RotateQuant, whose int4 Reshape and Bitcast pack.
 
-TorchAir's converter asks for uint8 where dst_dtype is not given, which the documents call int8.
+TorchAir's converter uses uint8 if dst_dtype is omitted, where the documents say int8.
 """
 
 from __future__ import annotations

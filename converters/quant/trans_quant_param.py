@@ -1,6 +1,6 @@
 """npu_trans_quant_param becomes TransQuantParamV2, whose result is UINT64 in GE and int64 in torch.
 
-npu_quant_matmul takes it as it is. A graph output, or any other operator, gets it through a Bitcast to INT64.
+npu_quant_matmul takes it as UINT64. A graph output, or any other operator, gets it through a Bitcast to INT64.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
         lambda x, w, ends: torch._grouped_mm(x, w.mT, ends),
         (torch.randn(6, 8).bfloat16(), torch.randn(3, 16, 8).bfloat16(), torch.tensor([2, 2, 6], dtype=torch.int32)),
     ),
-    "index_put, a permutation turned round": (
+    "index_put, an inverse permutation": (
         lambda order: torch.empty_like(order).index_put((order,), torch.arange(order.size(0), device=order.device)),
         (torch.tensor([2, 0, 3, 1]),),
     ),

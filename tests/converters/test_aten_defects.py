@@ -41,7 +41,7 @@ CASES: Calls = {
     "a multiple by a count": (lambda x, n: x * n.max(), (MANY, COUNTS)),
     "a quotient by a number": (lambda x: x / 0.1, (MANY,)),
     "a quotient by a number, rounded down": (lambda x: torch.div(x, 0.1, rounding_mode="floor"), (MANY,)),
-    "a transposed product, turned back": (lambda x: (x.t() * 2).t().contiguous().view(-1), (X,)),
+    "a transposed product, transposed back": (lambda x: (x.t() * 2).t().contiguous().view(-1), (X,)),
     "truth of bytes": (lambda x: torch.any(x), (torch.tensor([0, 3], dtype=torch.uint8),)),
     "bounds that are one": (lambda x: functional.hardtanh(x, 0.0, 0.0), (torch.tensor([1.0, float("nan")]),)),
 }

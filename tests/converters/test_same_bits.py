@@ -39,7 +39,7 @@ ONE: dict[str, Call] = {
     "norm": lambda x: x.norm(dim=-1),
     "lerp": lambda x: torch.lerp(x, x * 3, 0.3),
     "lerp by tensors": lambda x: torch.lerp(x, x * 3, x),
-    "a sum with a factor": lambda x: torch.add(x, x * 3, alpha=0.3),
+    "a sum with alpha": lambda x: torch.add(x, x * 3, alpha=0.3),
     "std": lambda x: x.std(-1),
 }
 ALL: dict[str, Call] = {
@@ -116,7 +116,7 @@ PRODUCTS: dict[str, Call] = {
     "one column": lambda x: x.t().contiguous().t() @ x[0],
     "columns of one row": lambda x: x[:, :1].contiguous().t() @ x,
     "more than a few": lambda x: x.repeat(2, 2) @ x.repeat(2, 2).t().contiguous(),
-    "turned on both sides": lambda x: x.t().contiguous() @ x.t().contiguous().t(),
+    "transposed on both sides": lambda x: x.t().contiguous() @ x.t().contiguous().t(),
     "added to a vector": lambda x: torch.addmm(x[0, :9], x, x[:9].t().contiguous()),
     "batches": lambda x: x @ x[:18].reshape(2, 9, 20).mT.contiguous(),
     "named dimensions": lambda x: torch.einsum("bik,nk->bni", x[:36].reshape(4, 9, 20), x[:7]),

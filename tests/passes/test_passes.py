@@ -129,9 +129,9 @@ def test_reshapes_across_a_transpose_are_kept() -> None:
     """Reshaping [2, s] to [s, 2] and back is the identity, but not with a transpose between."""
     builder = GraphBuilder()
     x = builder.data(2, -1)
-    turned = builder.op("Transpose", {"x": x, "perm": builder.const([1, 0])})
+    transposed = builder.op("Transpose", {"x": x, "perm": builder.const([1, 0])})
     graph = builder.output(
-        builder.op("Neg", {"x": builder.op("Reshape", {"x": turned, "shape": builder.const([2, -1])})})
+        builder.op("Neg", {"x": builder.op("Reshape", {"x": transposed, "shape": builder.const([2, -1])})})
     )
     assert lean(graph, torch.randn(2, 3)) == ["Transpose", "Reshape", "Neg"]
 
@@ -189,17 +189,17 @@ def test_a_reshape_of_an_empty_tensor_copies_no_size() -> None:
     assert lean(graph, torch.randn(0, 6, 10)) == ["Reshape", "Unsqueeze"]
 
 
-def _product(kind: str, attribute: str, *, turned: bool, **attributes: Any) -> Any:
+def _product(kind: str, attribute: str, *, transposed: bool, **attributes: Any) -> Any:
     builder = GraphBuilder()
     x1, x2 = builder.data(3, 4), builder.data(5, 4)
     right = builder.op("Transpose", {"x": x2, "perm": builder.const([1, 0])})
-    return builder.output(builder.op(kind, {"x1": x1, "x2": right}, **{attribute: turned}, **attributes))
+    return builder.output(builder.op(kind, {"x1": x1, "x2": right}, **{attribute: transposed}, **attributes))
 
 
 @pytest.mark.parametrize("kind", ["MatMul", "BatchMatMul", "BatchMatMulV2"])
 def test_a_transpose_is_folded_into_a_product(kind: str) -> None:
     attribute = "transpose_x2" if kind == "MatMul" else "adj_x2"
-    graph = _product(kind, attribute, turned=False)
+    graph = _product(kind, attribute, transposed=False)
     assert lean(graph, torch.randn(3, 4), torch.randn(5, 4)) == [kind]
     assert next(op for op in graph.op if op.type == kind).attr[attribute].b
 
@@ -233,8 +233,8 @@ def test_unit_dimensions_are_hoisted_above_a_transpose() -> None:
     builder = GraphBuilder()
     x = builder.data(-1, 32)
     heads = builder.op("Reshape", {"x": x, "shape": builder.const([-1, 8, 4])})
-    turned = builder.op("Transpose", {"x": heads, "perm": builder.const([1, 0, 2])})
-    graph = builder.output(builder.op("Reshape", {"x": turned, "shape": builder.const([1, 8, 1, -1, 4])}))
+    transposed = builder.op("Transpose", {"x": heads, "perm": builder.const([1, 0, 2])})
+    graph = builder.output(builder.op("Reshape", {"x": transposed, "shape": builder.const([1, 8, 1, -1, 4])}))
     assert lean(graph, torch.randn(6, 32)) == ["Reshape", "Transpose"]
 
 
@@ -315,8 +315,8 @@ def test_an_unsorted_graph_is_accepted() -> None:
     first = builder.op("BroadcastTo", {"x": builder.const(1), "shape": builder.op("Shape", {"x": x}, dtype="int64")})
     again = builder.op("Shape", {"x": builder.op("Neg", {"x": first})}, dtype="int64")
     builder.output(builder.op("BroadcastTo", {"x": first, "shape": again}))
-    turned = GraphDef(name="turned", op=list(reversed(builder.graph.op)))
-    assert lean(turned, torch.zeros(3, 4)).count("Shape") == 1
+    reversed_graph = GraphDef(name="reversed", op=list(reversed(builder.graph.op)))
+    assert lean(reversed_graph, torch.zeros(3, 4)).count("Shape") == 1
 
 
 def test_a_reader_stays_before_a_node_that_writes_its_input() -> None:

@@ -106,8 +106,8 @@ def unary(maker: Maker) -> None:
 
 def complex_amount(maker: Maker) -> None:
     if (x := maker.some(lambda value: value.dtype is torch.float32)) is not None:
-        turned = maker.add(maker.values[x].to(torch.complex64), "Cast", {"x": x}, dst_type="complex64")
-        maker.add(maker.values[x], "Abs", {"x": turned})
+        converted = maker.add(maker.values[x].to(torch.complex64), "Cast", {"x": x}, dst_type="complex64")
+        maker.add(maker.values[x], "Abs", {"x": converted})
 
 
 def compared(maker: Maker) -> None:
@@ -167,9 +167,9 @@ def reshape(maker: Maker) -> None:
 
 def _another_shape(maker: Maker, value: torch.Tensor) -> list[int]:
     if not value.numel() or maker.draw.random() < 0.2:
-        turned = maker.draw.sample(list(value.shape), value.dim())
-        turned.insert(maker.draw.randint(0, len(turned)), 1)
-        return turned
+        target = maker.draw.sample(list(value.shape), value.dim())
+        target.insert(maker.draw.randint(0, len(target)), 1)
+        return target
     left, target = value.numel(), list[int]()
     while left > 1 and len(target) < 3:
         target.append(maker.draw.choice([size for size in range(1, left + 1) if left % size == 0]))

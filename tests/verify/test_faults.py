@@ -142,9 +142,9 @@ def no_bias(original: Any, x1: Any, x2: Any, scale: Any, **options: Any) -> Any:
 
 
 def transposed_weight(original: Any, x1: Any, x2: Any, scale: Any, **options: Any) -> Any:
-    turned = ge.Transpose(x2, [1, 0])
-    turned.set_meta(x2.meta)
-    return original(x1, turned, scale, **options)
+    transposed = ge.Transpose(x2, [1, 0])
+    transposed.set_meta(x2.meta)
+    return original(x1, transposed, scale, **options)
 
 
 FAULTS = [

@@ -58,8 +58,8 @@ def test_wrong_dtype_and_wrong_shape_are_never_equal() -> None:
     x = torch.arange(6, dtype=torch.int8).reshape(2, 3)
     other = compare(x, x.to(torch.uint8))
     assert (other.equal, other.differing, other.mismatch) == (False, 0, "uint8 instead of int8")
-    turned = compare(x, x.T)
-    assert (turned.equal, turned.mismatch) == (False, "shape [3, 2] instead of [2, 3]")
+    transposed = compare(x, x.T)
+    assert (transposed.equal, transposed.mismatch) == (False, "shape [3, 2] instead of [2, 3]")
 
 
 def test_first_difference_is_reported() -> None:

@@ -134,8 +134,8 @@ def inverse(chance: random.Random) -> Case:
 @kernel_sample("MatrixSolve")
 def solve(chance: random.Random) -> Case:
     x = _matrices(chance).tril()
-    solution, turned = whole([*x.shape[:-1], 3]), chance.random() < 0.5
-    return Case([x, (x.mT if turned else x) @ solution], {"adjoint": turned}, solution, bound=FAR)
+    solution, adjoint = whole([*x.shape[:-1], 3]), chance.random() < 0.5
+    return Case([x, (x.mT if adjoint else x) @ solution], {"adjoint": adjoint}, solution, bound=FAR)
 
 
 @kernel_sample("MatrixDeterminant")
