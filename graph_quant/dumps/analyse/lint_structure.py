@@ -39,7 +39,7 @@ def find_redundant_chains(dump: Dump) -> Iterator[tuple[str, str]]:
     "needless-node",
     Severity.NOTE,
     why="TorchAir's converters leave nodes that change nothing; GE removes them when it compiles the graph",
-    fix="nothing, unless the call stands in your own code: then leave it out",
+    fix="nothing, unless the call is in your own code: then remove it",
 )
 def find_needless_nodes(dump: Dump) -> Iterator[tuple[str, str]]:
     """Single nodes that change nothing, or that duplicate their producer."""

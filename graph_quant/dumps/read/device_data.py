@@ -110,7 +110,7 @@ def _load(stored: StoredTensor, dtype: str, shape: tuple[int, ...] | None) -> to
     if stored.kind == "npy":
         array = np.load(stored.path, allow_pickle=False)
         if array.dtype.kind not in "biufc":
-            raise ValueError(f"an array of {array.dtype} is no tensor")
+            raise ValueError(f"an array of {array.dtype} is not a tensor")
         tensor = torch.from_numpy(np.ascontiguousarray(array))
         return _match_type(tensor, dtype, shape)
     with stored.path.open("rb") as file:

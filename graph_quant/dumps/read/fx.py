@@ -114,10 +114,10 @@ class _ForwardReader:
             case ast.Attribute(value=ast.Name(id="self"), attr=module):
                 self._attribute_of_module(name, module, annotation)
                 return
-            case ast.Subscript(value=ast.Name(id=other), slice=ast.Constant(value=int(place))) if self._tensors.get(
+            case ast.Subscript(value=ast.Name(id=other), slice=ast.Constant(value=int(index))) if self._tensors.get(
                 other, ""
             ).endswith(":?"):
-                self._element(name, other, place, annotation)
+                self._element(name, other, index, annotation)
                 return
         op = self.graph.op.add(name=name, type=_operator_name(value))
         self.sources[name] = replace(self.lines.get(line, Source()), fx=name)
