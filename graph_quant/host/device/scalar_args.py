@@ -18,7 +18,8 @@ _NUMBERS = (int, float, bool, complex)
 def accept_numbers(op: OpOverload, kernel: Kernel, kernel_of: Callable[[OpOverload], Kernel]) -> Kernel:
     """Return `kernel`, which passes calls with numbers to the Scalar overload where `op` refuses them on the CPU."""
     siblings = {position: sibling for position in (0, 1) if (sibling := _scalar_overload(op, position)) is not None}
-    if not siblings or _takes_numbers(op):
+    # In-place operators too: mul_.Scalar rounds the number to the dtype of the tensor, mul_.Tensor does not.
+    if not siblings or torch._C._should_allow_numbers_as_tensors(op.overloadpacket.__name__):
         return kernel
     scalar_kernels: dict[int, Kernel] = {}
 
@@ -45,11 +46,3 @@ def _scalar_overload(op: OpOverload, position: int) -> OpOverload | None:
         if same_kind and [str(argument.type) for argument in sibling._schema.arguments] == types:
             return sibling
     return None
-
-
-def _takes_numbers(op: OpOverload) -> bool:
-    try:
-        op(*(2, torch.ones(1, dtype=torch.int64)), **({"out": torch.empty(0)} if op._schema.is_mutable else {}))
-    except Exception:
-        return False
-    return True

@@ -1,7 +1,8 @@
 """npu_rms_norm_quant: RMS norm with per-tensor quantisation.
 
-``v = (x * rstd * gamma + beta) * scale + offset`` in float32, each step rounded. The kernel then rounds v to float16
-and that to the integer, half to even: a tie is decided after the rounding to float16.
+``v = (x * rstd * gamma + beta) * (1 / scale) + offset`` in float32, each step rounded. The kernel then rounds v to
+float16 and that to the integer, half to even: a tie is decided after the rounding to float16. torch_npu documents a
+multiplication by scale; the kernel, aclnnRmsNormQuant and op-plugin's golden divide.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def rms_norm_quant(
     """The norm of the last dimension of ``x`` as integers of ``destination``."""
     wide = x.float()
     normed = wide * reciprocal_rms(wide, 1, epsilon) * gamma.reshape(-1).float() + beta.reshape(-1).float()
-    scaled = normed * scale.float() + offset.float()
+    scaled = normed * scale.float().reciprocal() + offset.float()
     return store(scaled.half().float(), destination)
 
 
