@@ -51,7 +51,7 @@ types: $(READY)
 # The site is built from docs/ and the docstrings, then checked: every link, and that nothing is loaded from the network.
 docs: $(VENV)/.docs docs-pages
 	@$(TYPED)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	GRAPH_QUANT_SITE=build/site $(BIN)/python -m pytest tests/docs/test_site.py
 
 # The pages that are written by code: environment variables and settings, the command line.

@@ -54,7 +54,7 @@ def _why(suite: str, outcome: Outcome) -> str:
 def _row(*cells: str) -> str:
     """Return a row of a table; the last cell is truncated if the line would be too long, and complete in the JSON."""
     line = " | ".join(cell.replace("|", "\\|").replace("\n", " ").replace("`", "'") for cell in cells)
-    return f"| {line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'} |"
+    return f"| {line if len(line) <= _LONGEST else line[: _LONGEST - 1].rpartition(' ')[0] + '…'} |"
 
 
 def to_json(results: Results, versions: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ def mend_npugraph_ex(module: ModuleType) -> None:
 
 def mend_torchair(module: ModuleType) -> None:
     """Let torchair use the pass of npugraph_ex, with its own operators and events."""
-    if not hasattr(torch.npu, "fake_record_stream"):  # torch_npu 2.10 still has it  # type: ignore[attr-defined]
+    if not hasattr(torch.npu, "fake_record_stream"):  # type: ignore[attr-defined]  # torch_npu 2.10 has it
         torch.npu.fake_record_stream = _fake_record_stream  # type: ignore[attr-defined]
 
     def replace(gm: GraphModule) -> GraphModule:
