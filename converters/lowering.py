@@ -52,7 +52,7 @@ def lowers(operator: str | Operator) -> Callable[[Callable[..., Any]], Callable[
     Returns:
         The decorator.
 
-    Example:
+    Examples:
         >>> @lowers("npu_gelu_mul")
         ... def lower(x: Tensor, approximate: str) -> Tensor: ...
     """

@@ -18,7 +18,7 @@ def pack(values: torch.Tensor) -> torch.Tensor:
     Raises:
         ValueError: The last dimension is not a multiple of 8.
 
-    Example:
+    Examples:
         >>> pack(torch.arange(8))
         tensor([1985229328], dtype=torch.int32)
     """

@@ -51,7 +51,7 @@ class Result:
         shape: The sizes; integers, or symbols while a call is traced.
         dtype: The dtype.
 
-    Example:
+    Examples:
         >>> Result((rows, columns), torch.int8)
     """
 
@@ -76,7 +76,7 @@ class Plan:
             ``int`` for an integer that the reference computes from data.
         int4_arguments: Names of int32 arguments that hold eight int4 in each element.
 
-    Example:
+    Examples:
         >>> @dataclass(frozen=True)
         ... class QuantizePlan(Plan):
         ...     destination: Destination
@@ -361,7 +361,7 @@ def operator(
     Raises:
         TypeError: ``reference`` has a parameter that is neither an argument nor a field of the plan.
 
-    Example:
+    Examples:
         >>> def double(x, to):
         ...     return (2 * x).to(to)
         >>> @dataclass(frozen=True)
@@ -412,7 +412,7 @@ def reference_only(name: str, reference: Callable[..., Any]) -> Operator:
     Returns:
         The record.
 
-    Example:
+    Examples:
         >>> npu_fast_gelu = reference_only("npu_fast_gelu", fast_gelu)
     """
     entry = Operator(name, None, reference)

@@ -45,7 +45,7 @@ class Rules:
         is_eager: Whether the call runs at once, on data. Eager kernels take fewer combinations of dtypes than graphs,
             into which a lowering can insert casts.
 
-    Example:
+    Examples:
         >>> def scale_rules(rules: Rules, x: Tensor, scale: Tensor) -> Plan:
         ...     rules.dtype("x", x, (torch.float16, torch.bfloat16))
         ...     rules.rank("scale", scale, 1)

@@ -39,7 +39,7 @@ def plan(
         The graphs, graph breaks, refused calls, and the error that stopped the function, if any. ``ok`` is whether
         everything lowers without a break; ``print`` shows a report.
 
-    Example:
+    Examples:
         >>> dry_run = graph_quant.plan(model, torch.randn(4, 64).npu())
         >>> print(dry_run)
     """
@@ -79,7 +79,7 @@ def dry_run_script(
         FileNotFoundError: If there is no such script.
         ValueError: If it is not a Python script, or does not define the names.
 
-    Example:
+    Examples:
         >>> dry_run_script("serve.py", ["--layers", "2"]).ok
     """
     run = DryRun(Path(path).name)

@@ -55,7 +55,7 @@ class Dump:
     Raises:
         DumpError: If the graph is malformed or its graphs call each other in a circle.
 
-    Example:
+    Examples:
         >>> dump = graph_quant.dumps.load("graph.txt")
         >>> print(dump)
         >>> [finding.message for finding in dump.lint()]
@@ -255,7 +255,7 @@ def load(path: str | Path, source: str | Path | None = None, progress: Any = Non
     Raises:
         DumpError: If a file cannot be read, or is not a dump.
 
-    Example:
+    Examples:
         >>> dump = load("dynamo_optimized_graph_1.txt", source="dynamo_optimized_graph_1.py")
     """
     report = progress or _ignore_progress
@@ -293,7 +293,7 @@ def from_graph(graph: Any) -> Dump:
     Raises:
         TypeError: If ``graph`` is neither.
 
-    Example:
+    Examples:
         >>> dump = from_graph(ge_graph)
         >>> dump.inference.types["MatMulV2"]
     """

@@ -11,7 +11,7 @@ from ..ge import GeError, TooMuchError
 class DumpError(GeError):
     """A dump cannot be read, or an operation on it is not possible.
 
-    Example:
+    Examples:
         >>> try:
         ...     load("notes.txt")
         ... except DumpError as error:

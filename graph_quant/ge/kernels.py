@@ -114,7 +114,7 @@ def kernel(
     Returns:
         The decorator.
 
-    Example:
+    Examples:
         >>> @kernel("Sqrt")
         ... def sqrt(x: Tensor) -> Tensor:
         ...     return x.sqrt()

@@ -19,7 +19,7 @@ class DynamicW8A8Linear(nn.Module):
         bias: float32 (n,), or None.
         smooth: (k,) in the dtype of x, or None; x is multiplied by it before it is quantised.
 
-    Example:
+    Examples:
         >>> linear = DynamicW8A8Linear.from_float(nn.Linear(64, 128).half().npu())
         >>> linear(torch.randn(4, 64).half().npu()).shape
         torch.Size([4, 128])

@@ -22,7 +22,7 @@ class Range:
         low: The minimum of each channel, float32 (k,), or (experts, k) for experts.
         high: The maximum, of the same shape.
 
-    Example:
+    Examples:
         >>> Range(torch.tensor([-1.0]), torch.tensor([3.0])).magnitude
         tensor([3.])
     """
@@ -60,7 +60,7 @@ class Observations:
         ranges: The range of a linear's input by the linear's name; for experts, those of ``<name>.gate_up`` and
             ``<name>.down``.
 
-    Example:
+    Examples:
         >>> with observe(model) as seen:
         ...     model(samples)
         >>> seen.ranges["layers.0.mlp.up_proj"].low.shape
@@ -108,7 +108,7 @@ def observe(model: nn.Module, filter: Filter | None = None) -> Iterator[Observat
     Yields:
         The observations, for ``quantize_``.
 
-    Example:
+    Examples:
         >>> with torch.no_grad(), observe(model) as seen:
         ...     for batch in samples:
         ...         model(batch)

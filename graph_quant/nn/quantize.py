@@ -20,7 +20,7 @@ class Replaced(list[str]):
     Attributes:
         left: The reason by name, for modules that the filter accepted but that were not replaced.
 
-    Example:
+    Examples:
         >>> replaced = quantize_(model, DynamicW8A8())
         >>> len(replaced), replaced.left
         (96, {})
@@ -61,7 +61,7 @@ def quantize_(
         ValueError: No module is replaced, ``model`` itself would be, or a module's sizes do not fit the recipe.
         TypeError: A weight is neither float16 nor bfloat16.
 
-    Example:
+    Examples:
         >>> quantize_(model, DynamicW8A8(), lambda module, name: "lm_head" not in name)
     """
     seen = Observations() if observations is None else observations

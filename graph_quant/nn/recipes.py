@@ -23,7 +23,7 @@ from torch import nn
 class Recipe(Protocol):
     """The interface of a recipe for ``quantize_``.
 
-    Example:
+    Examples:
         >>> class OnlySmall:
         ...     def applies(self, module):
         ...         return isinstance(module, nn.Linear) and module.in_features <= 4096
@@ -101,7 +101,7 @@ class DynamicW8A8(_Recipe):
     Raises:
         ValueError: ``smooth`` lies outside [0, 1].
 
-    Example:
+    Examples:
         >>> quantize_(model, DynamicW8A8())
     """
 
@@ -131,7 +131,7 @@ class StaticW8A8(_Recipe):
     Raises:
         ValueError: ``smooth`` lies outside [0, 1].
 
-    Example:
+    Examples:
         >>> quantize_(model, StaticW8A8(smooth=0.5), observations=seen)
     """
 
@@ -158,7 +158,7 @@ class W4A8(_Recipe):
     Raises:
         ValueError: ``group_size`` is not positive.
 
-    Example:
+    Examples:
         >>> quantize_(model, W4A8(group_size=128))
     """
 
@@ -185,7 +185,7 @@ class W8A16(_Recipe):
     Raises:
         ValueError: ``group_size`` is not positive.
 
-    Example:
+    Examples:
         >>> quantize_(model, W8A16())
     """
 
@@ -212,7 +212,7 @@ class W4A16(_Recipe):
     Raises:
         ValueError: ``group_size`` is not positive.
 
-    Example:
+    Examples:
         >>> quantize_(model, W4A16(group_size=64))
     """
 
@@ -232,7 +232,7 @@ class W4A16(_Recipe):
 class W4A4:
     """int4 weights by channel, int4 activations by token; for linears whose in_features are a multiple of 8.
 
-    Example:
+    Examples:
         >>> quantize_(model, W4A4(), lambda module, name: "mlp" in name)
     """
 

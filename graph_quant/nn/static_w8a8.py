@@ -23,7 +23,7 @@ class StaticW8A8Linear(nn.Module):
         scale: float32 (n,), the scale of the int32 product.
         bias: int32 (n,), which also subtracts the zero point's contribution.
 
-    Example:
+    Examples:
         >>> with observe(model) as seen:
         ...     model(samples)
         >>> StaticW8A8Linear.from_float(model.proj, seen.ranges["proj"])

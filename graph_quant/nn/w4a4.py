@@ -18,7 +18,7 @@ class W4A4Linear(nn.Module):
         scale: float32 (n,).
         bias: float32 (n,), or None.
 
-    Example:
+    Examples:
         >>> W4A4Linear.from_float(nn.Linear(64, 128).half().npu())
         W4A4Linear(in_features=64, out_features=128, bias=True)
     """

@@ -20,7 +20,7 @@ class W4A8Linear(nn.Module):
         assist: float32 (1, n), ``8 * sum(weight * scale)``, an argument of the kernel.
         bias: (n,) in the dtype of x, or None; added to the rounded product.
 
-    Example:
+    Examples:
         >>> W4A8Linear.from_float(nn.Linear(256, 128).half().npu(), group_size=128)
         W4A8Linear(in_features=256, out_features=128, bias=True, group_size=128)
     """

@@ -90,7 +90,7 @@ class W8A16Linear(WeightOnlyLinear):
 
     See ``from_float`` for its arguments.
 
-    Example:
+    Examples:
         >>> W8A16Linear.from_float(nn.Linear(64, 128).half().npu())
         W8A16Linear(in_features=64, out_features=128, bias=True, group_size=None)
     """
@@ -103,7 +103,7 @@ class W4A16Linear(WeightOnlyLinear):
 
     See ``from_float`` for its arguments.
 
-    Example:
+    Examples:
         >>> W4A16Linear.from_float(nn.Linear(64, 128).half().npu(), group_size=32)
         W4A16Linear(in_features=64, out_features=128, bias=True, group_size=32)
     """

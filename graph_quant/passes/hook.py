@@ -59,7 +59,7 @@ def use(passes: str) -> AbstractContextManager[None]:
     Raises:
         ValueError: A name is not the name of a pass.
 
-    Example:
+    Examples:
         >>> with graph_quant.passes.use("constants,dce"):
         ...     compiled(x)
     """

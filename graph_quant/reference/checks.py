@@ -27,7 +27,7 @@ def value_check(check: Check) -> Check:
     Returns:
         The function to call in a reference.
 
-    Example:
+    Examples:
         >>> @value_check
         ... def check_index(index: Tensor, rows: int) -> Tensor:
         ...     if index.numel() and int(index.max()) >= rows:

@@ -24,7 +24,7 @@ def run_passes(dump: Dump, through: str = "on") -> tuple[Any, list[passes.Step]]
     Raises:
         ValueError: If a pass does not exist.
 
-    Example:
+    Examples:
         >>> graph_def, steps = run_passes(dump, "cse,dce")
         >>> after = Dump(graph_def)
     """
@@ -66,7 +66,7 @@ def pass_summary_lines(dump: Dump, after: Dump, steps: list[passes.Step]) -> Ite
     Returns:
         Lines of text: all nodes, nodes by type, and the effect of each pass.
 
-    Example:
+    Examples:
         >>> print("\n".join(pass_summary_lines(dump, after, steps)))
     """
     counts = [Counter(node.type for node in graph.nodes.values()) for graph in (dump, after)]

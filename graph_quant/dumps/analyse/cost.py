@@ -59,7 +59,7 @@ class Costs:
     Raises:
         SizeError: If ``sizes`` names an unknown symbol.
 
-    Example:
+    Examples:
         >>> costs = Costs(dump, {"s0": 4096})
         >>> costs.total("flops"), costs.peak, costs.nodes["MatMulV2"].bytes
     """

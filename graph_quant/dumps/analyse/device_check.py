@@ -109,7 +109,7 @@ def check_device_data(dump: Dump, data: DeviceData) -> DeviceReport:
     Raises:
         DumpError: If a dumped tensor cannot be read.
 
-    Example:
+    Examples:
         >>> report = check_device_data(load("ge_proto_Build.txt"), DeviceData(Path("dump")))
         >>> report.wrong[0].node.name
     """

@@ -18,7 +18,7 @@ Check = Callable[["Dump"], Iterator[tuple[str, str]]]
 class Severity(enum.IntEnum):
     """The severity of a finding: NOTE, WARNING or ERROR.
 
-    Example:
+    Examples:
         >>> [finding for finding in lint(dump) if finding.rule.severity >= Severity.WARNING]
     """
 
@@ -90,7 +90,7 @@ def lint_rules() -> dict[str, Rule]:
     Returns:
         The rules by id.
 
-    Example:
+    Examples:
         >>> lint_rules()["int4-width"].why
     """
     from . import lint_dtypes, lint_passes, lint_structure  # noqa: F401  (they register themselves)
@@ -111,7 +111,7 @@ def lint(dump: Dump, ignore: Sequence[str] = ()) -> list[Finding]:
     Raises:
         DumpError: If ``ignore`` names an unknown rule.
 
-    Example:
+    Examples:
         >>> for finding in lint(dump, ignore=["static-shape"]):
         ...     print(finding.location, finding.message)
     """

@@ -44,7 +44,7 @@ def group_pass_dumps(paths: Sequence[Path]) -> dict[str, list[Pass]]:
         For each series (of GE, TorchAir, or a phase of AOTAutograd) its dumps in pass order. Of a graph in several
         formats, the most detailed is taken.
 
-    Example:
+    Examples:
         >>> for name, passes in group_pass_dumps(list_dumps(Path("dumps"))).items():
         ...     print(name, [entry.name for entry in passes])
     """
@@ -218,7 +218,7 @@ class History:
         sizes: The number of nodes of each dump.
         paths: For each operator of the first dump, what became of it.
 
-    Example:
+    Examples:
         >>> history = trace_passes("GE", dumps)
         >>> history.first_unquantised
     """
@@ -280,7 +280,7 @@ def trace_passes(name: str, dumps: Sequence[tuple[Pass, Dump]]) -> History:
     Returns:
         The history. From FX to GE graphs only the mapping of nodes is recorded.
 
-    Example:
+    Examples:
         >>> for name, passes in group_pass_dumps(paths).items():
         ...     print("\n".join(trace_passes(name, [(entry, load(entry.path)) for entry in passes]).lines()))
     """

@@ -89,7 +89,7 @@ def read_profile(path: Path) -> list[Row]:
     Raises:
         DumpError: If the file cannot be read or has other columns.
 
-    Example:
+    Examples:
         >>> profile = join_profile(dump, read_profile(Path("kernel_details.csv")))
     """
     try:
@@ -131,7 +131,7 @@ def join_profile(dump: Dump, rows: Sequence[Row]) -> Profile:
     Returns:
         The profile, with ``nodes``, ``unmatched`` and ``total``.
 
-    Example:
+    Examples:
         >>> join_profile(dump, rows).share("MatMulV2")
     """
     profile = Profile(total=sum(row.microseconds for row in rows))

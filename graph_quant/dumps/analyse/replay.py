@@ -65,7 +65,7 @@ def replay(
         TooLargeError: If a tensor exceeds ``most_bytes``.
         MissingInputError: If an input cannot be generated.
 
-    Example:
+    Examples:
         >>> replay(load("graph.txt"), sizes={"s0": 16})["output0"].shape
     """
     module = to_fx(dump)
@@ -97,7 +97,7 @@ def read_tensors(path: str) -> Tensors:
     Raises:
         DumpError: If the file cannot be read, or safetensors is not installed.
 
-    Example:
+    Examples:
         >>> replay(dump, read_tensors("inputs.safetensors"))
     """
     try:
@@ -122,7 +122,7 @@ def write_tensors(tensors: Tensors, path: str) -> None:
     Raises:
         DumpError: If the file cannot be written, or safetensors is not installed.
 
-    Example:
+    Examples:
         >>> write_tensors(replay(dump), "outputs.safetensors")
     """
     try:

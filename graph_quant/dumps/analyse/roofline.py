@@ -82,7 +82,7 @@ def find_chip(name: str) -> Chip:
     Raises:
         DumpError: If no peaks are published for it.
 
-    Example:
+    Examples:
         >>> find_chip("Ascend910B3").int8
     """
     if name not in CHIPS:
@@ -111,7 +111,7 @@ def roofline_bound(dump: Dump, node: Node, costs: Costs, peaks: Chip) -> Bound |
         The least time in ``microseconds`` and the limiting resource ``by``; None if a size is unknown, or the node
         does nothing.
 
-    Example:
+    Examples:
         >>> roofline_bound(dump, dump.nodes["MatMulV2"], Costs(dump), find_chip("Ascend910B3"))
     """
     cost = costs.nodes[node.name]

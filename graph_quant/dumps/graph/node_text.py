@@ -112,7 +112,7 @@ def format_quantity(value: Dim | None, unit: str) -> str:
     Returns:
         For example ``1.5 MB``, ``2*s0 B`` or ``? B``.
 
-    Example:
+    Examples:
         >>> format_quantity(1_500_000, "B")
         '1.5 MB'
     """

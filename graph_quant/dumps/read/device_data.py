@@ -67,7 +67,7 @@ class DeviceData:
     Raises:
         DumpError: If there is no such folder, or no dumped tensor in it.
 
-    Example:
+    Examples:
         >>> data = DeviceData(Path("dump/20240101"))
         >>> data.has("MatMulV2", "output", 0)
     """

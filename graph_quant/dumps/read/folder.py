@@ -25,7 +25,7 @@ def find_dumps(paths: Iterable[str | Path]) -> list[Path]:
     Raises:
         DumpError: If a folder contains no dump.
 
-    Example:
+    Examples:
         >>> for path in find_dumps(["dumps/"]):
         ...     print(path, len(load(path).lint()))
     """
@@ -50,7 +50,7 @@ def list_dumps(folder: Path) -> list[Path]:
     Raises:
         DumpError: If the folder contains no dump.
 
-    Example:
+    Examples:
         >>> group_pass_dumps(list_dumps(Path("dumps")))
     """
     inside = [path for path in sorted(folder.rglob("*")) if path.is_file() and looks_like_dump(path)]

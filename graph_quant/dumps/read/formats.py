@@ -173,7 +173,7 @@ def is_tape(path: Path) -> bool:
     Returns:
         True for JSON as ``NPUGraph.debug_dump`` writes it.
 
-    Example:
+    Examples:
         >>> is_tape(Path("graph.json"))
     """
     if path.suffix != ".json":

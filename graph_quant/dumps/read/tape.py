@@ -52,7 +52,7 @@ def read_tape(path: Path) -> list[Task]:
     Raises:
         DumpError: If the file is not a tape.
 
-    Example:
+    Examples:
         >>> print("\n".join(tape_to_lines(read_tape(Path("graph.json")))))
     """
     try:

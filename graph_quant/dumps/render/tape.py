@@ -19,7 +19,7 @@ def tape_to_lines(tasks: Sequence[Task]) -> Iterator[str]:
         One line per task: number, stream, inputs, outputs, and the tasks whose memory it reuses. Tasks of a branch are
         indented.
 
-    Example:
+    Examples:
         >>> print("\n".join(tape_to_lines(tasks)))
     """
     names = _name_inputs(tasks)
@@ -73,7 +73,7 @@ def tape_to_dot(tasks: Sequence[Task]) -> str:
         The text of a ``.dot`` file, with a cluster per stream, dashed edges for events and dotted ones for reused
         memory.
 
-    Example:
+    Examples:
         >>> Path("graph.dot").write_text(tape_to_dot(tasks))
     """
     lines = ["digraph tape {", '  node [shape=box, style="rounded", fontname="sans-serif"];']
@@ -101,7 +101,7 @@ def tape_to_json(tasks: Sequence[Task]) -> str:
     Returns:
         A list of tasks with their dependencies.
 
-    Example:
+    Examples:
         >>> json.loads(tape_to_json(tasks))[0]["name"]
     """
     return json.dumps([asdict(task) for task in tasks], indent=2) + "\n"

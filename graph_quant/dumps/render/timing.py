@@ -23,7 +23,7 @@ class Timing:
         profile: The profile, from `join_profile`.
         peaks: The chip, from `find_chip`.
 
-    Example:
+    Examples:
         >>> timing = Timing(Costs(dump), profile, find_chip("Ascend910B3"))
         >>> print("\n".join(node_lines(dump, note=timing.note)))
     """

@@ -23,7 +23,7 @@ def to_dot(dump: Dump) -> str:
     Returns:
         The text of a ``.dot`` file.
 
-    Example:
+    Examples:
         >>> Path("graph.dot").write_text(to_dot(dump))
     """
     lines = ["digraph ge {", '  node [shape=box, style="rounded,filled", fontname="sans-serif"];']

@@ -27,7 +27,7 @@ def to_ge_onnx(dump: Dump) -> str:
     Returns:
         The text of the file; called graphs are in nodes of type ``subgraph``.
 
-    Example:
+    Examples:
         >>> Path("ge_onnx_graph.pbtxt").write_text(to_ge_onnx(dump))
     """
     model = onnx_model()()

@@ -22,7 +22,7 @@ def to_ge_proto(dump: Dump) -> str:
     Returns:
         A ModelDef in text form with all graphs.
 
-    Example:
+    Examples:
         >>> Path("ge_proto_graph.txt").write_text(to_ge_proto(dump))
     """
     model = schema().ModelDef(name=dump.name)

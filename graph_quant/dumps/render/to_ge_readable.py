@@ -35,7 +35,7 @@ def to_ge_readable(dump: Dump) -> str:
     Returns:
         The text of the file; called graphs follow their callers.
 
-    Example:
+    Examples:
         >>> print(to_ge_readable(dump))
     """
     return "\n".join("\n".join(_GraphWriter(graph).lines()) + "\n" for graph in dump.graphs())

@@ -48,7 +48,7 @@ def to_html(
     Returns:
         A self-contained page.
 
-    Example:
+    Examples:
         >>> Path("graph.html").write_text(to_html(dump, Costs(dump)))
     """
     summary = [*summary_lines(dump, costs, size_option), *more]
@@ -66,7 +66,7 @@ def diff_page(difference: Difference, before: str = "before", after: str = "afte
     Returns:
         A self-contained page.
 
-    Example:
+    Examples:
         >>> Path("diff.html").write_text(diff_page(old.diff(new)))
     """
     old, new = difference.old, difference.new

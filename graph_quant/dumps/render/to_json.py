@@ -25,7 +25,7 @@ def to_json(dump: Dump, costs: Costs) -> str:
     Returns:
         JSON text with ``nodes``, ``graphs``, ``symbols`` and ``summary``; symbolic sizes are strings.
 
-    Example:
+    Examples:
         >>> json.loads(to_json(dump, Costs(dump)))["summary"]
     """
     return json.dumps(graph_facts(dump, costs), indent=1, ensure_ascii=True) + "\n"

@@ -36,7 +36,7 @@ def to_onnx(dump: Dump) -> bytes:
     Raises:
         DumpError: If onnx is not installed.
 
-    Example:
+    Examples:
         >>> Path("graph.onnx").write_bytes(to_onnx(dump))
     """
     try:

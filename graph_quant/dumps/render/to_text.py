@@ -30,7 +30,7 @@ def node_lines(dump: Dump, costs: Costs | None = None, *, fold: bool = True, not
     Returns:
         One line per node, producers first, then the called graphs.
 
-    Example:
+    Examples:
         >>> print("\n".join(node_lines(dump, Costs(dump))))
     """
     callers: dict[int, str] = {}
@@ -107,7 +107,7 @@ def summary_lines(dump: Dump, costs: Costs, size_option: str = "sizes") -> Itera
     Returns:
         Lines with nodes by type, the quantised share, bytes, operations, memory and what is missing.
 
-    Example:
+    Examples:
         >>> print("\n".join(summary_lines(dump, Costs(dump))))
     """
     graphs = list(dump.graphs())

@@ -27,7 +27,7 @@ def tree_lines(dump: Dump, costs: Costs) -> Iterator[str]:
     Returns:
         Indented lines for every graph, callers first.
 
-    Example:
+    Examples:
         >>> print("\n".join(tree_lines(dump, Costs(dump))))
     """
     for graph in dump.graphs():

@@ -42,7 +42,7 @@ class Loaded(list[str]):
         format: The format of the checkpoint, such as ``"msModelSlim"``.
         caches: Scales and offsets of quantised KV caches by module, for an attention that uses them.
 
-    Example:
+    Examples:
         >>> loaded = load_quantised(model, "Qwen3-8B-W8A8")
         >>> loaded.format, len(loaded)
         ('msModelSlim', 252)
@@ -72,7 +72,7 @@ def load_quantised(model: nn.Module, path: str | Path) -> Loaded:
         CheckpointError: A tensor or scheme is unknown or missing; ``model`` is then unchanged.
         TypeError: The model's weights are neither float16 nor bfloat16.
 
-    Example:
+    Examples:
         >>> model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
         >>> load_quantised(model, "Qwen3-8B-W8A8")
     """

@@ -11,7 +11,7 @@ from torch import Tensor
 class CheckpointError(ValueError):
     """A checkpoint has an unknown tensor or scheme, or lacks a tensor.
 
-    Example:
+    Examples:
         >>> try:
         ...     load_quantised(model, folder)
         ... except CheckpointError as error:

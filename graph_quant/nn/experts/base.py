@@ -31,7 +31,7 @@ class QuantisedExperts(nn.Module):
         down: (experts, i, k); int4 as int32 (experts, i, k/8).
         down_scale: The scales of ``down``.
 
-    Example:
+    Examples:
         >>> experts = DynamicW8A8Experts.from_float(block.experts)
         >>> y = experts(hidden_states, top_k_index, top_k_weights)
     """

@@ -24,7 +24,7 @@ class DynamicW8A8Experts(QuantisedExperts):
         gate_up_smooth: float32 (1, k), by which tokens are multiplied before they are quantised, or None.
         down_smooth: (experts, i), by which gated rows are multiplied, or None.
 
-    Example:
+    Examples:
         >>> DynamicW8A8Experts.from_float(block.experts)
         DynamicW8A8Experts(experts=8, hidden=64, inside=96, smooth=False)
     """

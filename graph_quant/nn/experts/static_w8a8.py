@@ -30,7 +30,7 @@ class StaticW8A8Experts(QuantisedExperts):
         down_step: float32 (experts,) or (experts, i), by which gated rows are divided; without the fused operator
             (experts, i) in the dtype of the tokens, by which they are multiplied.
 
-    Example:
+    Examples:
         >>> with observe(model) as seen:
         ...     model(samples)
         >>> StaticW8A8Experts.from_float(model.experts, seen.ranges["experts.gate_up"], seen.ranges["experts.down"])

@@ -22,7 +22,7 @@ class W4A8Experts(QuantisedExperts):
         gate_up_assist: float32 (experts, 2i), ``8 * sum(weight * scale)``, which the kernel takes as its bias.
         down_assist: float32 (experts, k), the same of ``down``.
 
-    Example:
+    Examples:
         >>> W4A8Experts.from_float(block.experts, group_size=64)
     """
 

@@ -75,7 +75,7 @@ class W8A16Experts(WeightOnlyExperts):
 
     See ``from_float`` for its arguments.
 
-    Example:
+    Examples:
         >>> W8A16Experts.from_float(block.experts)
     """
 
@@ -87,7 +87,7 @@ class W4A16Experts(WeightOnlyExperts):
 
     See ``from_float`` for its arguments.
 
-    Example:
+    Examples:
         >>> W4A16Experts.from_float(block.experts, group_size=32)
     """
 

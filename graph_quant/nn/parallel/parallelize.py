@@ -34,7 +34,7 @@ def parallelize_(model: nn.Module, plan: Mapping[str, str], group: ProcessGroup 
         TypeError: A module is not quantised, or cannot be split this way.
         RuntimeError: ``torch.distributed`` is not initialised.
 
-    Example:
+    Examples:
         >>> parallelize_(model, {"*.q_proj": "column", "*.o_proj": "row", "*.experts": "expert"})
     """
     wrong = {kind for kind in plan.values() if kind not in KINDS}

@@ -43,7 +43,7 @@ def quantize(
     Returns:
         The integers, contiguous; int4 packed into int32 with 1/8 of the last dimension.
 
-    Example:
+    Examples:
         >>> quantize(torch.tensor([0.5, -1.0]), torch.tensor([2.0]), None)
         tensor([ 1, -2], dtype=torch.int8)
     """

@@ -206,7 +206,7 @@ class Report:
         calls_unknown: The number of further calls of which nothing was compared: they are random or have no reference.
         stopped: The error that ended the script, if any.
 
-    Example:
+    Examples:
         >>> report = graph_quant.verify(model, x)
         >>> report.show()
         >>> report.check()

@@ -54,7 +54,7 @@ def verify(
     Raises:
         VerificationError: Nothing in ``fn`` was compiled for the NPU.
 
-    Example:
+    Examples:
         >>> report = graph_quant.verify(layer, torch.randn(4, 64).npu())
         >>> report.check()
     """

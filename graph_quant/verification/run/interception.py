@@ -43,7 +43,7 @@ def capture(
     Yields:
         The report. It is complete when the block ends.
 
-    Example:
+    Examples:
         >>> with graph_quant.verification.capture() as report:
         ...     compiled_model(x)
         >>> report.check()
