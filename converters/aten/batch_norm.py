@@ -61,22 +61,10 @@ def batch_norm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
 
 
 @converts(_BACKWARD)
-def batch_norm_backward(
-    grad_out: Tensor,
-    x: Tensor,
-    weight: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    save_mean: Tensor | None,
-    save_invstd: Tensor | None,
-    train: bool,
-    eps: float,
-    output_mask: list[bool],
-    meta_outputs: Any = None,
-) -> Any:
+def batch_norm_backward(*args: Any, meta_outputs: Any = None) -> Any:
     """TorchAir's nodes, with the variance of the batch as input."""
+    *tensors, save_invstd, train, eps, output_mask = args
     if train and not is_950():
         rstd = ge.Cast(save_invstd, dst_type=DataType.DT_FLOAT)
         save_invstd = ge.Sub(ge.Reciprocal(ge.Square(rstd)), ge.Cast(eps, dst_type=DataType.DT_FLOAT))
-    arguments = (grad_out, x, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask)
-    return UPSTREAM[_BACKWARD](*arguments, meta_outputs=meta_outputs)
+    return UPSTREAM[_BACKWARD](*tensors, save_invstd, train, eps, output_mask, meta_outputs=meta_outputs)

@@ -45,12 +45,9 @@ def embedding_bag(
     offsets: Tensor,
     scale_grad_by_freq: bool = False,
     mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-    meta_outputs: Any = None,
+    *others: Any,
+    **kwargs: Any,
 ) -> Any:
     """TorchAir's node with an explicit mode: without one ATen sums rows, and TorchAir averages them."""
-    options = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
-    return UPSTREAM[aten._embedding_bag.default](weight, indices, offsets, *options, meta_outputs=meta_outputs)
+    upstream = UPSTREAM[aten._embedding_bag.default]
+    return upstream(weight, indices, offsets, scale_grad_by_freq, mode, *others, **kwargs)
