@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from graph_quant.converters.lowering import converts
+from graph_quant.converters.lowering import converts, in_type
 from torchair._ge_concrete_graph import ge_apis as ge
 from torchair.ge._ge_graph import DataType, Tensor
 
@@ -22,9 +22,5 @@ def mm(x1: Tensor, x2: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG
         raise RuntimeError("aten.mm: int8 matrices are multiplied by npu_quant_matmul")
     if x1.dtype == x2.dtype or x1.dtype not in _FLOATS or x2.dtype not in _FLOATS:
         return ge.MatMul(x1, x2, None)
-    wide = [
-        operand if operand.dtype == DataType.DT_FLOAT else ge.Cast(operand, dst_type=DataType.DT_FLOAT)
-        for operand in (x1, x2)
-    ]
-    product = ge.MatMul(*wide, None)
+    product = ge.MatMul(*in_type(DataType.DT_FLOAT, x1, x2), None)
     return product if x1.dtype == DataType.DT_FLOAT else ge.Cast(product, dst_type=x1.dtype)

@@ -36,9 +36,8 @@ def _reduced(
 ) -> tuple[Tensor | None, ...]:
     requested = (input_g, input_g, weight_g, bias_g)
     like = (mean, mean, weight if weight is not None else mean, weight if weight is not None else mean)
-    return tuple(
-        template.new_empty((x.size(1),)) if wanted else None for wanted, template in zip(requested, like, strict=True)
-    )
+    pairs = zip(requested, like, strict=True)
+    return tuple(template.new_empty((x.size(1),)) if wanted else None for wanted, template in pairs)
 
 
 for _name, _meta in (("batch_norm_backward_elemt", _elements), ("batch_norm_backward_reduce", _reduced)):
