@@ -37,10 +37,10 @@ def run(options: argparse.Namespace) -> int:
             print(f"  {name}")
         print(f"{len(symbols.looked_up)} more names are looked up at run time:")
         for count, what in (
-            (symbols.served, "are implemented"),
+            (symbols.implemented, "are implemented"),
             (symbols.refused, "need an NPU and raise an error that names them"),
-            (symbols.elsewhere, "belong to operators and tools of CANN that torch_npu does not need"),
-            (symbols.words, "only look like functions of CANN"),
+            (symbols.optional, "belong to operators and tools of CANN that torch_npu does not need"),
+            (symbols.not_symbols, "only look like functions of CANN"),
             (symbols.unknown, "are missing"),
         ):
             print(f"  {len(count):3} {what}")

@@ -1,4 +1,4 @@
-"""One memory, two devices: device memory of the host NPU is host memory, so a tensor can be seen from both."""
+"""CPU aliases of npu tensors: device memory of the host NPU is host memory, so both devices can view it."""
 
 from threading import Lock
 from typing import Any
@@ -15,9 +15,9 @@ _empty = torch.empty
 
 
 class _Memory:
-    """The memory of an npu storage as the CPU sees it.
+    """The memory of an npu storage as a CPU storage.
 
-    PyTorch tells whether two tensors overlap by their storage: all aliases of an npu storage share this one.
+    PyTorch detects overlapping tensors by their storage: all aliases of an npu storage share this one.
     """
 
     __slots__ = ("aliases", "storage")
@@ -27,15 +27,15 @@ class _Memory:
         self.aliases: dict[Any, Tensor] = {}
 
 
-# A memory is an address with a length: it serves every storage that ever lies there. Those used of late stand in the
-# first of two generations; two, so that what one call has found is still known when its next argument asks.
+# Keyed by address and length, and shared by every storage that is ever allocated there. Recently used ones are in the
+# first of two generations; there are two so that an alias of a call is kept while its other arguments are looked up.
 _generations: list[dict[tuple[int, int], _Memory]] = [{}, {}]
 _changing = Lock()
-_MOST_KEPT = 4096
+_MAX_KEPT = 4096
 
 
 def as_cpu(tensor: Tensor) -> Tensor:
-    """Return a CPU tensor over the memory of an npu tensor: no copy, writes are seen on both sides.
+    """Return a CPU tensor over the memory of an npu tensor: no copy, writes are visible through both.
 
     The memory belongs to the npu tensor and must outlive the alias.
     """
@@ -49,12 +49,12 @@ def as_cpu(tensor: Tensor) -> Tensor:
     return torch._neg_view(alias) if tensor.is_neg() else alias
 
 
-# What a tensor is like, apart from where it lies.
+# The metadata of a tensor, apart from its memory.
 Form = tuple[torch.Size, tuple[int, ...], torch.dtype]
 
 
 def kept_alias(tensor: Tensor, form: Form | None = None) -> Tensor:
-    """Return `as_cpu` of a tensor, perhaps made earlier: for callers that leave its shape and flags alone."""
+    """Return `as_cpu` of a tensor, cached: for callers that leave its shape and flags alone."""
     if form is None:
         form = (tensor.size(), tensor.stride(), tensor.dtype)
     storage = tensor.untyped_storage()
@@ -67,19 +67,19 @@ def kept_alias(tensor: Tensor, form: Form | None = None) -> Tensor:
 
 
 def _keep(tensor: Tensor, form: Form) -> Tensor:
-    # Empty tensors all lie at one place and are still not the same; zeros without memory lie nowhere.
+    # Empty tensors share one address but are different tensors; zero tensors have no storage.
     if not tensor.numel() or tensor.is_neg() or tensor.is_conj() or tensor._is_zerotensor() or tensor.is_meta:
         return as_cpu(tensor)
     memory = _memory_of(tensor)
-    if len(memory.aliases) >= _MOST_KEPT:
+    if len(memory.aliases) >= _MAX_KEPT:
         memory.aliases.clear()
-    with torch.inference_mode(False):  # it may outlive the mode that its first user runs in
+    with torch.inference_mode(False):  # the alias may outlive the mode that its first user runs in
         alias = memory.aliases[tensor.storage_offset(), form] = _view(memory, tensor)
     return alias
 
 
 def forget_aliases(tensor: Tensor) -> None:
-    """Drop the aliases kept of a tensor's memory: an operator that failed may have left one in another shape."""
+    """Drop the cached aliases of a tensor's memory: an operator that failed may have resized one."""
     _memory_of(tensor).aliases.clear()
 
 
@@ -90,19 +90,19 @@ def _view(memory: _Memory, tensor: Tensor) -> Tensor:
 
 def _memory_of(tensor: Tensor) -> _Memory:
     storage = tensor.untyped_storage()
-    place = (storage.data_ptr(), storage.nbytes())
-    memory = _generations[0].get(place)
-    return _recall(place) if memory is None else memory
+    key = (storage.data_ptr(), storage.nbytes())
+    memory = _generations[0].get(key)
+    return _recall(key) if memory is None else memory
 
 
-def _recall(place: tuple[int, int]) -> _Memory:
+def _recall(key: tuple[int, int]) -> _Memory:
     with _changing:
         recent, earlier = _generations
-        memory = recent.get(place) or earlier.get(place) or _Memory(*place)
-        if len(recent) >= _MOST_KEPT:
+        memory = recent.get(key) or earlier.get(key) or _Memory(*key)
+        if len(recent) >= _MAX_KEPT:
             _generations[:] = [{}, recent]
             recent = _generations[0]
-        recent[place] = memory
+        recent[key] = memory
     return memory
 
 
@@ -118,23 +118,23 @@ def to_npu(tensor: Tensor) -> Tensor:
 
 
 def check_index(device: torch.device) -> None:
-    """Refuse devices that are not there."""
+    """Raise if the device does not exist."""
     npu = torch.get_device_module("npu")
     if device.index not in (None, current := npu.current_device()):
         raise RuntimeError(f"Invalid NPU device ID: got {device}, but the host NPU is npu:{current} only")
 
 
-def same_memory(tensor: Tensor, looks_at: Tensor) -> Tensor:
-    """Return the npu tensor that sees of the memory of `tensor` what `looks_at` sees of it from the CPU."""
-    size, stride, offset = looks_at.size(), looks_at.stride(), looks_at.storage_offset()
-    if looks_at.dtype == tensor.dtype:
+def same_memory(tensor: Tensor, cpu_view: Tensor) -> Tensor:
+    """Return the view of `tensor` that corresponds to `cpu_view`, a view of its CPU alias."""
+    size, stride, offset = cpu_view.size(), cpu_view.stride(), cpu_view.storage_offset()
+    if cpu_view.dtype == tensor.dtype:
         return tensor.as_strided(size, stride, offset)
-    viewed = torch.empty(0, dtype=looks_at.dtype, device=NPU)
+    viewed = torch.empty(0, dtype=cpu_view.dtype, device=NPU)
     return viewed.set_(tensor.untyped_storage(), offset, size, stride)  # type: ignore[call-overload, no-any-return]
 
 
 def extent(tensor: Tensor) -> int:
-    """Return how many elements lie between the first and the last one of a tensor, both included."""
+    """Return the number of elements from the first to the last one of a tensor in memory, both included."""
     if tensor.numel() == 0:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True))

@@ -1,6 +1,6 @@
-"""Compares what torch_npu's libraries ask of CANN with what the host NPU offers.
+"""Compares the symbols that torch_npu's libraries need of CANN with those that the host NPU exports.
 
-The lists are computed from the installed wheel, so that a newer torch_npu shows its new needs by name.
+The lists are computed from the installed wheel, so that a newer torch_npu shows its new symbols by name.
 """
 
 import ctypes
@@ -15,36 +15,36 @@ from elftools.elf.elffile import ELFFile
 
 from .library import DIRECTORY, RUNTIME
 
-# Names of CANN's C interfaces, as they stand in torch_npu's libraries for a look-up at run time. aclnn names
+# Names of CANN's C interfaces, as torch_npu's libraries contain them for a look-up at run time. aclnn names
 # belong to the operator library (libopapi), which torch_npu can do without.
 _LOOKED_UP = re.compile(
     rb"\0((?:acl(?!nn)|Hccl|Hcom|Msprof|rt[A-Z]|mspti[A-Z]|mstx[A-Z]|hal[A-Z])[A-Za-z0-9]{4,63}"
     rb"|(?:dcmi|aclshmemx?)_[a-z0-9_]{3,63})(?=\0)"
 )
-# Looked up in libraries that are optional: the objects that operators of libopapi are called with, marks for profilers
-# (mstx), what a card and its driver say of themselves (dcmi, hal), and memory that cards share (aclshmem).
+# Looked up in optional libraries: the objects that operators of libopapi are called with, profiler markers (mstx),
+# information about the card and its driver (dcmi, hal), and memory that cards share (aclshmem).
 _OPTIONAL_NAMES = re.compile(
     r"acl(Create|Destroy)(BoolArray|IntArray|Scalar|ScalarList|Tensor|TensorList|AclOpExecutor)$|acl(GetViewShape|Rfft1D|Stft)"
     r"|mstx|hal|dcmi_|aclshmem"
 )
-# Names that stand in messages and functions of torch_npu's own; CANN has no such function.
-_WORDS = re.compile(r"Hccl(Allgather|Allreduce|ReduceScatterBase|CommList)|.*Face$|aclProfiling|aclQueryEvent")
-# Libraries that torch_npu loads only when one of their features is used; each says so by name when it is missing.
+# Names in messages and functions of torch_npu itself; CANN has no such function.
+_NO_SYMBOLS = re.compile(r"Hccl(Allgather|Allreduce|ReduceScatterBase|CommList)|.*Face$|aclProfiling|aclQueryEvent")
+# Libraries that torch_npu loads when one of their features is first used.
 _OPTIONAL = ("libop_plugin_atb.so",)
 
 
 @dataclass
 class Needs:
-    """What a wheel needs, each list sorted by name."""
+    """The symbols that a wheel needs, each list sorted by name."""
 
-    linked: list[str] = field(default_factory=list)  # must be there or the library does not load
-    missing: list[str] = field(default_factory=list)  # linked, but not offered
-    looked_up: list[str] = field(default_factory=list)  # asked for when a feature is first used
-    served: list[str] = field(default_factory=list)  # looked up, and does what it says
-    refused: list[str] = field(default_factory=list)  # looked up, and fails by its name: it needs an NPU
-    elsewhere: list[str] = field(default_factory=list)  # of operators and tools that torch_npu can do without
-    words: list[str] = field(default_factory=list)  # no function of CANN, only called like one
-    unknown: list[str] = field(default_factory=list)  # looked up, and nothing is there
+    linked: list[str] = field(default_factory=list)  # required to load the library
+    missing: list[str] = field(default_factory=list)  # linked, but not exported
+    looked_up: list[str] = field(default_factory=list)  # looked up when a feature is first used
+    implemented: list[str] = field(default_factory=list)  # looked up, and implemented
+    refused: list[str] = field(default_factory=list)  # looked up, and fails with its name: it needs an NPU
+    optional: list[str] = field(default_factory=list)  # of operators and tools that torch_npu does not require
+    not_symbols: list[str] = field(default_factory=list)  # no function of CANN, only named like one
+    unknown: list[str] = field(default_factory=list)  # looked up, and not exported
 
 
 def needs() -> Needs:
@@ -58,26 +58,26 @@ def needs() -> Needs:
     c_library = ctypes.CDLL("libc.so.6")
     wanted = {name for name in wanted if not name.startswith(("Py", "_Py")) and not hasattr(c_library, name)}
     linked = wanted - _exported([*libraries, *_libraries_of("torch")], wanted)
-    offered = _exported([Path(DIRECTORY) / RUNTIME], linked | looked_up)
+    exported = _exported([Path(DIRECTORY) / RUNTIME], linked | looked_up)
     looked_up -= linked
     refused = _refused_names()
-    found = Needs(sorted(linked), sorted(linked - offered), sorted(looked_up))
-    for name in found.looked_up:
-        if name in offered:
-            (found.refused if name in refused else found.served).append(name)
+    symbols = Needs(sorted(linked), sorted(linked - exported), sorted(looked_up))
+    for name in symbols.looked_up:
+        if name in exported:
+            (symbols.refused if name in refused else symbols.implemented).append(name)
         elif _OPTIONAL_NAMES.match(name):
-            found.elsewhere.append(name)
+            symbols.optional.append(name)
         else:
-            (found.words if _WORDS.match(name) else found.unknown).append(name)
-    return found
+            (symbols.not_symbols if _NO_SYMBOLS.match(name) else symbols.unknown).append(name)
+    return symbols
 
 
 def _refused_names() -> set[str]:
-    """Return the functions of the runtime that only say that they need an NPU."""
+    """Return the functions of the runtime that fail because they need an NPU."""
     runtime = ctypes.CDLL(str(Path(DIRECTORY) / RUNTIME))
     first = ctypes.c_char_p.in_dll(runtime, "host_refused_names")
     names = ctypes.cast(ctypes.byref(first), ctypes.POINTER(ctypes.c_char_p))
-    listed: Iterator[bytes | None] = (names[place] for place in itertools.count())
+    listed: Iterator[bytes | None] = (names[index] for index in itertools.count())
     return {name.decode() for name in itertools.takewhile(lambda name: name is not None, listed) if name is not None}
 
 
@@ -86,11 +86,11 @@ def _libraries_of(package: str) -> list[Path]:
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(f"{package} is not installed")
-    return sorted(path for place in spec.submodule_search_locations for path in Path(place).rglob("*.so"))
+    return sorted(path for folder in spec.submodule_search_locations for path in Path(folder).rglob("*.so"))
 
 
 def _unversioned_imports(library: Path) -> Iterator[str]:
-    """Yield what a library must find elsewhere. Names of the C and C++ runtimes carry a version, CANN's do not."""
+    """Yield the undefined symbols of a library that have no version: those of the C and C++ runtimes have one."""
     with library.open("rb") as file:
         elf = ELFFile(file)
         symbols, versions = elf.get_section_by_name(".dynsym"), elf.get_section_by_name(".gnu.version")
@@ -102,15 +102,17 @@ def _unversioned_imports(library: Path) -> Iterator[str]:
 
 
 def _exported(libraries: Iterable[Path], names: Iterable[str]) -> set[str]:
-    """Return those of the names that one of the libraries defines."""
-    unseen = set(names)
-    found: set[str] = set()
+    """Return the names that one of the libraries defines."""
+    missing = set(names)
+    defined: set[str] = set()
     for library in libraries:
         with library.open("rb") as file:
             table = ELFFile(file).get_section_by_name(".gnu.hash")
             if table is None:
                 continue
-            here = {name for name in unseen if (symbol := table.get_symbol(name)) and symbol["st_shndx"] != "SHN_UNDEF"}
-        found |= here
-        unseen -= here
-    return found
+            here = {
+                name for name in missing if (symbol := table.get_symbol(name)) and symbol["st_shndx"] != "SHN_UNDEF"
+            }
+        defined |= here
+        missing -= here
+    return defined

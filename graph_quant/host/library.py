@@ -1,6 +1,6 @@
 """The host NPU's libraries, under CANN's names.
 
-Standard library only, and as little of it as possible: this is read at interpreter start, and by setup.py.
+Standard library only, and as little of it as possible: this is imported at interpreter start, and by setup.py.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""torch_npu.profiler, which records what a device does: there is none here, and torch.profiler records the CPU."""
+"""torch_npu.profiler records the activity of a device, and there is none here; torch.profiler records the CPU."""
 
 from types import ModuleType
 from typing import Any
@@ -7,13 +7,13 @@ from .engine import NeedsNpuError
 
 
 def refuse(module: ModuleType) -> None:
-    """Let torch_npu's profiler say why it records nothing; it reports errors and lets the script go on."""
+    """Make torch_npu's profiler report why it records nothing; it logs errors and the script continues."""
 
     def init_trace(_self: Any) -> None:
         raise NeedsNpuError("torch_npu.profiler", "torch.profiler records what the CPU does")
 
     def nothing(*_args: Any, **_kwargs: Any) -> None:
-        """There is nothing to stop, to write (upstream would, into the working folder) or to read."""
+        """Do nothing: upstream would write into the working folder."""
 
     interface = module._ProfInterface
     interface.init_trace = init_trace

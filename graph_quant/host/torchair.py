@@ -1,4 +1,4 @@
-"""What TorchAir's compilers take for granted of a device, on the host: signals, streams and memory."""
+"""Adapts TorchAir's compilers to the host device: signal handlers, streams and memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _handlers_before_import: dict[int, Any] = {}
 
 
 def remember_signals() -> None:
-    """Note the signal handlers in force before TorchAir is imported, and replaces them."""
+    """Store the signal handlers before the import of TorchAir replaces them."""
     for number in _HANDLED_SIGNALS:
         _handlers_before_import[number] = signal.getsignal(number)
 
 
 def restore_signals(replaced_by: Callable[..., Any] | None) -> None:
-    """Put back the signal handlers: TorchAir's ignore the signal after closing a device that is not there."""
+    """Restore the signal handlers: TorchAir's ignore the signal after closing a device that does not exist."""
     if replaced_by is None or threading.current_thread() is not threading.main_thread():
         return
     defaults: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
@@ -39,7 +39,7 @@ def restore_signals(replaced_by: Callable[..., Any] | None) -> None:
 
 
 def refuse_static_kernels(module: ModuleType) -> None:
-    """Let the compilation of kernels for known shapes say that there is nothing to compile them with."""
+    """Refuse the compilation of kernels for static shapes: there is no compiler for them."""
 
     def compile_static_kernel(*_args: Any, **_kwargs: Any) -> None:
         raise NeedsNpuError("static_kernel_compile, which compiles kernels for a device,", "leave it off")
@@ -47,14 +47,14 @@ def refuse_static_kernels(module: ModuleType) -> None:
     vars(module)["compile_static_kernel"] = compile_static_kernel
 
 
-def run_on_its_device(compiler: ModuleType) -> None:
-    """Run, and so capture, what is compiled on the device of its inputs: upstream captures on the current one."""
+def run_on_input_device(compiler: ModuleType) -> None:
+    """Run, and so capture, a compiled graph on the device of its inputs: upstream uses the current device."""
     compiled = compiler._CompiledFxGraph
     compiled.__call__ = with_device_guard("torch.compile", compiled.__call__)
 
 
-def update_on_its_device(captured: ModuleType) -> None:
-    """Update a captured graph on a stream of its device: upstream keeps one stream for the graphs of all devices."""
+def update_on_graph_device(captured: ModuleType) -> None:
+    """Update a captured graph on a stream of its device: upstream has one stream for the graphs of all devices."""
     replay = captured.CapturedGraphUpdateAndReplay
     forward, streams = replay.forward, dict[int, Any]()
 
@@ -67,14 +67,14 @@ def update_on_its_device(captured: ModuleType) -> None:
     replay.forward = on_its_device
 
 
-def give_what_is_written(captured: ModuleType) -> None:
-    """Say which inputs a graph writes to: TorchAir compares their addresses, which a new tensor may have again."""
+def rebind_mutated_inputs(captured: ModuleType) -> None:
+    """Rebind the inputs that a graph writes to: TorchAir compares addresses, which a new tensor may reuse."""
     graph = captured.AclGraph
     process = graph.process_input
 
     def process_input(self: Any, graph_key: str, *args: Any) -> None:
-        for place in self._graphs_meta[graph_key].captured_mutated_inputs:
-            capture.rebind_address(args[place])
+        for position in self._graphs_meta[graph_key].captured_mutated_inputs:
+            capture.rebind_address(args[position])
         process(self, graph_key, *args)
 
     graph.process_input = process_input

@@ -1,1 +1,1 @@
-"""What happens at import: who serves torch_npu, and what is done when it and TorchAir arrive."""
+"""Import hooks: choose the runtime for torch_npu, and extend torch_npu and TorchAir when they are imported."""

@@ -1,7 +1,6 @@
-"""Makes this process ready: whichever of torch, torch_npu and TorchAir it imports will work.
+"""Prepares this process so that torch, torch_npu and TorchAir work, in whatever order they are imported.
 
-Importing this module is cheap and loads none of them; a process where they are loaded already is made
-ready at once.
+Importing this module is cheap and loads none of them; where they are loaded already, they are extended at once.
 """
 
 import gc
@@ -16,7 +15,7 @@ _MESSAGES = "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_rec
 
 
 def activate() -> None:
-    """Prepare for, or catch up with, the import of torch_npu and TorchAir."""
+    """Register the actions for the import of torch_npu and TorchAir; run those of loaded modules at once."""
     if "torch._C" in sys.modules and "torch" not in sys.modules:
         raise HostNpuError(
             "an earlier `import torch` failed in this process and cannot be tried again: "
@@ -25,24 +24,24 @@ def activate() -> None:
     _actions.before("torch", _choose_runtime)
     _actions.before("torch_npu", _choose_runtime)
     _actions.install()
-    _actions.after("torch._dynamo.trace_rules", _keep_dynamo_out)
+    _actions.after("torch._dynamo.trace_rules", _skip_in_dynamo)
     _actions.after("torch_npu._init.registry.registry_manager", _silence_environment_check)
     _actions.after("torch_npu.profiler.profiler_interface", _refuse_profiling)
-    _actions.after("torch_npu", _torch_npu_is_there)
+    _actions.after("torch_npu", _after_torch_npu)
     _actions.before("torch_npu.dynamo.torchair", _remember_signals)
-    _actions.after("torch_npu.dynamo.torchair", _torchair_is_there)
+    _actions.after("torch_npu.dynamo.torchair", _after_torchair)
     _actions.before("torch_npu.dynamo.npugraph_ex", _load_torchair_first)
-    _actions.after("torch_npu.dynamo.npugraph_ex", _npugraph_ex_is_there)
-    _actions.after("npugraph_ex.configs.compiler_config", _mend_configuration)
-    _actions.after(_MESSAGES, _mend_receiving)
+    _actions.after("torch_npu.dynamo.npugraph_ex", _after_npugraph_ex)
+    _actions.after("npugraph_ex.configs.compiler_config", _patch_configuration)
+    _actions.after(_MESSAGES, _patch_recv)
     for compiler in ("npugraph_ex", "torchair"):
-        _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_mend_pattern, compiler))
-        _actions.after(f"{compiler}._utils", partial(_mend_registration, compiler))
-        _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_tell_modules, compiler))
-        _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_mend_streams, compiler))
+        _actions.after(f"{compiler}.patterns.add_rms_norm_quant", partial(_patch_pattern, compiler))
+        _actions.after(f"{compiler}._utils", partial(_patch_registration, compiler))
+        _actions.after(f"{compiler}._utils.graph_transform_observer", partial(_add_module_paths, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.replace_stream_event", partial(_patch_streams, compiler))
         _actions.after(f"{compiler}._acl_concrete_graph.static_kernel", partial(_refuse_static_kernels, compiler))
-        _actions.after(f"{compiler}.npu_fx_compiler", partial(_run_on_its_device, compiler))
-        _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_mend_capture, compiler))
+        _actions.after(f"{compiler}.npu_fx_compiler", partial(_run_on_input_device, compiler))
+        _actions.after(f"{compiler}._acl_concrete_graph.acl_graph", partial(_patch_capture, compiler))
     if "torch" in sys.modules and "torch_npu" not in sys.modules:
         import torch_npu  # noqa: F401
 
@@ -52,30 +51,30 @@ def _choose_runtime() -> None:
 
 
 def _silence_environment_check() -> None:
-    """Drop torch_npu's remark that CANN's environment is not set: on the host there is none to set."""
+    """Drop torch_npu's warning that CANN's environment is not set: the host device does not need it."""
     if chosen() is HOST:
         manager = sys.modules["torch_npu._init.registry.registry_manager"]
         vars(manager)["_cann_package_check"] = lambda: None
 
 
-def _make_backends_one_at_a_time() -> None:
-    """Let threads that use the npu backend first, at the same time, wait for the one that imports TorchAir."""
+def _serialize_backend_creation() -> None:
+    """Serialise the first use of the npu backend by several threads, which imports TorchAir."""
     from threading import RLock
 
     dynamo = sys.modules["torch_npu.dynamo"]
-    make, turn = vars(dynamo)["_get_global_npu_backend"], RLock()
+    create, lock = vars(dynamo)["_get_global_npu_backend"], RLock()
 
-    def in_turn(*args: object, **kwargs: object) -> object:
-        with turn:
-            made = make(*args, **kwargs)
-            vars(dynamo)["_get_global_npu_backend"] = make
-            return made
+    def create_locked(*args: object, **kwargs: object) -> object:
+        with lock:
+            backend = create(*args, **kwargs)
+            vars(dynamo)["_get_global_npu_backend"] = create
+            return backend
 
-    vars(dynamo)["_get_global_npu_backend"] = in_turn
+    vars(dynamo)["_get_global_npu_backend"] = create_locked
 
 
-def _torch_npu_is_there() -> None:
-    # What is made here lives as long as the process. Looking for garbage among all that torch has made takes longer.
+def _after_torch_npu() -> None:
+    # The objects that are created here live as long as the process; collecting garbage among torch's objects is slow.
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -86,13 +85,13 @@ def _torch_npu_is_there() -> None:
 
 
 def _register() -> None:
-    _make_backends_one_at_a_time()
+    _serialize_backend_creation()
     if choose() is HOST:
         from ..host import capture, device
 
         device.register()
         capture.start()
-    # Not by the package's door: importing that may be what brings torch_npu.
+    # Not through the package: importing it may be what imports torch_npu.
     from ..meta.registration import register as infer_and_execute
 
     infer_and_execute()
@@ -103,22 +102,22 @@ def _register() -> None:
         collectives.register()
 
 
-def _mend_pattern(compiler: str) -> None:
-    from .compiler_patches import mend_example
+def _patch_pattern(compiler: str) -> None:
+    from .compiler_patches import patch_example
 
-    mend_example(sys.modules[f"{compiler}.patterns.add_rms_norm_quant"])
-
-
-def _mend_registration(compiler: str) -> None:
-    from .compiler_patches import mend_registration
-
-    mend_registration(sys.modules[f"{compiler}._utils"])
+    patch_example(sys.modules[f"{compiler}.patterns.add_rms_norm_quant"])
 
 
-def _tell_modules(compiler: str) -> None:
-    from .compiler_patches import tell_modules
+def _patch_registration(compiler: str) -> None:
+    from .compiler_patches import patch_registration
 
-    tell_modules(sys.modules[f"{compiler}._utils.graph_transform_observer"])
+    patch_registration(sys.modules[f"{compiler}._utils"])
+
+
+def _add_module_paths(compiler: str) -> None:
+    from .compiler_patches import add_module_paths
+
+    add_module_paths(sys.modules[f"{compiler}._utils.graph_transform_observer"])
 
 
 def _refuse_static_kernels(compiler: str) -> None:
@@ -128,35 +127,35 @@ def _refuse_static_kernels(compiler: str) -> None:
         torchair.refuse_static_kernels(sys.modules[f"{compiler}._acl_concrete_graph.static_kernel"])
 
 
-def _run_on_its_device(compiler: str) -> None:
+def _run_on_input_device(compiler: str) -> None:
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.run_on_its_device(sys.modules[f"{compiler}.npu_fx_compiler"])
+        torchair.run_on_input_device(sys.modules[f"{compiler}.npu_fx_compiler"])
 
 
-def _mend_capture(compiler: str) -> None:
-    from .compiler_patches import mend_numbers
+def _patch_capture(compiler: str) -> None:
+    from .compiler_patches import recapture_for_numbers
 
     module = sys.modules[f"{compiler}._acl_concrete_graph.acl_graph"]
-    mend_numbers(module)
+    recapture_for_numbers(module)
     if choose() is HOST:
         from ..host import torchair
 
-        torchair.update_on_its_device(module)
-        torchair.give_what_is_written(module)
+        torchair.update_on_graph_device(module)
+        torchair.rebind_mutated_inputs(module)
 
 
-def _mend_configuration() -> None:
-    from .compiler_patches import mend_configuration
+def _patch_configuration() -> None:
+    from .compiler_patches import patch_configuration
 
-    mend_configuration(sys.modules["npugraph_ex.configs.compiler_config"])
+    patch_configuration(sys.modules["npugraph_ex.configs.compiler_config"])
 
 
-def _mend_receiving() -> None:
-    from .compiler_patches import mend_receiving
+def _patch_recv() -> None:
+    from .compiler_patches import patch_recv
 
-    mend_receiving(sys.modules[_MESSAGES])
+    patch_recv(sys.modules[_MESSAGES])
 
 
 def _refuse_profiling() -> None:
@@ -166,17 +165,17 @@ def _refuse_profiling() -> None:
         profiling.refuse(sys.modules["torch_npu.profiler.profiler_interface"])
 
 
-def _mend_streams(compiler: str) -> None:
-    from .streams import mend_npugraph_ex, mend_torchair
+def _patch_streams(compiler: str) -> None:
+    from .streams import patch_npugraph_ex, patch_torchair
 
-    mend = {"npugraph_ex": mend_npugraph_ex, "torchair": mend_torchair}[compiler]
-    mend(sys.modules[f"{compiler}._acl_concrete_graph.replace_stream_event"])
+    patch = {"npugraph_ex": patch_npugraph_ex, "torchair": patch_torchair}[compiler]
+    patch(sys.modules[f"{compiler}._acl_concrete_graph.replace_stream_event"])
 
 
-def _keep_dynamo_out() -> None:
-    """After a graph break Dynamo also traces what runs below eager operators: on a device there is no Python there.
+def _skip_in_dynamo() -> None:
+    """Keep Dynamo from tracing the Python kernels of eager operators after a graph break: a device has no Python there.
 
-    In a graph that is traced through them, as the engine's are, they stay functions like any other.
+    In a graph that is traced through them, as the engine's are, they are inlined as any other function.
     """
     from ..releases.alternatives import inline_when_called
 
@@ -187,13 +186,13 @@ def _keep_dynamo_out() -> None:
 
 
 def _load_torchair_first() -> None:
-    """Both compilers define the same operators, and only npugraph_ex looks whether they are there already."""
+    """Both compilers define the same operators, and only npugraph_ex checks whether they are defined already."""
     import torch_npu.dynamo.torchair  # noqa: F401
 
     _remember_signals()
 
 
-def _npugraph_ex_is_there() -> None:
+def _after_npugraph_ex() -> None:
     if choose() is HOST:
         from ..host import torchair
 
@@ -201,14 +200,14 @@ def _npugraph_ex_is_there() -> None:
 
 
 def _remember_signals() -> None:
-    """TorchAir replaces the signal handlers when it is imported; the host puts them back afterwards."""
+    """Store the signal handlers, which the import of TorchAir replaces."""
     if choose() is HOST:
         from ..host import torchair
 
         torchair.remember_signals()
 
 
-def _torchair_is_there() -> None:
+def _after_torchair() -> None:
     from ..converters import register as lower_operators
 
     if choose() is HOST:

@@ -1,4 +1,4 @@
-"""What is wrong in both of TorchAir's compilers, npugraph_ex and torchair, and mended in each."""
+"""Patches for defects of TorchAir's two compilers, npugraph_ex and torchair."""
 
 from functools import partial
 from types import ModuleType, SimpleNamespace
@@ -8,23 +8,23 @@ import torch
 
 from ..ge import module_path
 
-_TOLD = "module"  # as the dump calls the path
-_OUTSIDE = "_graph_quant_outside"  # of an AclGraph, by the keys of its captures
+_MODULE_KEY = "module"  # what a dump calls the module path
+_CPU_INPUTS = "_graph_quant_cpu_inputs"  # attribute of an AclGraph: _CpuInputs by the key of the capture
 
 
-def mend_example(module: ModuleType) -> None:
-    """Give the pattern's example as many zero points as scales: one for 16 scales is no call of npu_quantize."""
+def patch_example(module: ModuleType) -> None:
+    """Give the pattern's example as many zero points as scales: npu_quantize refuses one for 16 scales."""
     example = module._get_inputs
 
-    def mended() -> tuple[torch.Tensor, ...]:
+    def patched() -> tuple[torch.Tensor, ...]:
         *others, scales, zero_points = example()
         return (*others, scales, torch.ones_like(scales, dtype=zero_points.dtype))
 
-    vars(module)["_get_inputs"] = mended
+    vars(module)["_get_inputs"] = patched
 
 
-def mend_registration(module: ModuleType) -> None:
-    """Let a process use both: they register the same decompositions, and PyTorch refuses a second registration."""
+def patch_registration(module: ModuleType) -> None:
+    """Let a process use both compilers: they register the same decompositions, which PyTorch refuses."""
     register = module.register_matmul_backward_decomp
 
     def register_once() -> None:
@@ -34,80 +34,80 @@ def mend_registration(module: ModuleType) -> None:
     vars(module)["register_matmul_backward_decomp"] = register_once
 
 
-def mend_configuration(module: ModuleType) -> None:
-    """Give npugraph_ex the options that it turns off for npu_weight_quant_batchmatmul, and which only torchair has."""
+def patch_configuration(module: ModuleType) -> None:
+    """Give npugraph_ex the options that it disables for npu_weight_quant_batchmatmul and that only torchair has."""
     module.CompilerConfig.experimental_config = SimpleNamespace(enable_view_optimize=False)
 
 
-def tell_modules(module: ModuleType) -> None:
-    """Write the path of its module before each node of the graphs that TORCH_COMPILE_DEBUG=1 leaves after passes."""
+def add_module_paths(module: ModuleType) -> None:
+    """Write the module path before each node of the graphs that TORCH_COMPILE_DEBUG=1 dumps after passes."""
     write = module.dump_fx_safety
 
     def dump_fx_safety(gm: torch.fx.GraphModule, file_path: str | None = None) -> None:
-        inner = [each for each in gm.modules() if isinstance(each, torch.fx.GraphModule)]
-        known = {node: path for each in inner for node in each.graph.nodes if (path := module_path(node.meta))}
+        graphs = [inner.graph for inner in gm.modules() if isinstance(inner, torch.fx.GraphModule)]
+        known = {node: path for graph in graphs for node in graph.nodes if (path := module_path(node.meta))}
         for node, path in known.items():
-            node.meta[_TOLD] = path
-        gm.print_readable = partial(gm.print_readable, additional_meta=[_TOLD])  # type: ignore[method-assign]
+            node.meta[_MODULE_KEY] = path
+        gm.print_readable = partial(gm.print_readable, additional_meta=[_MODULE_KEY])  # type: ignore[method-assign]
         try:
             write(gm, file_path)
         finally:
             del gm.print_readable
             for node in known:
-                del node.meta[_TOLD]
+                del node.meta[_MODULE_KEY]
 
     vars(module)["dump_fx_safety"] = dump_fx_safety
 
 
-class _Outside(NamedTuple):
-    """What a captured graph takes from the CPU: copies, which it reads, and the numbers among them, by their places."""
+class _CpuInputs(NamedTuple):
+    """The CPU inputs of a captured graph: copies, which it reads, and the values of scalars, by their positions."""
 
     copies: list[torch.Tensor]
     numbers: dict[int, float]
 
 
-def mend_numbers(module: ModuleType) -> None:
-    """Keep copies of inputs on the CPU, and capture again for another number.
+def recapture_for_numbers(module: ModuleType) -> None:
+    """Copy the CPU inputs of a captured graph, and capture again when a scalar among them changes.
 
-    TorchAir frees these inputs after a capture and writes to where they were before a replay; and a kernel that takes a
-    number, which is such an input of no dimension, takes the captured one for ever.
+    TorchAir frees these inputs after a capture and writes to their freed memory before a replay; and a kernel that
+    takes a Python number, which is a CPU input without dimensions, would always use the captured value.
     """
     graph = module.AclGraph
     capture, changed = graph.capture, graph.is_need_to_recapture
 
     def capture_copies(self: Any, graph_key: str, *args: Any, **kwargs: Any) -> Any:
-        given, outside = list(args), _Outside([], {})
-        for name, place in self._user_inputs_mapping.items():
-            tensor = given[place]
+        inputs, cpu_inputs = list(args), _CpuInputs([], {})
+        for name, position in self._user_inputs_mapping.items():
+            tensor = inputs[position]
             if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
                 continue
             if tensor.dim() == 0:
-                outside.numbers[place] = tensor.item()
-            written = name in self._mutated_user_inputs or place in self._userinput_ref_with_output
+                cpu_inputs.numbers[position] = tensor.item()
+            written = name in self._mutated_user_inputs or position in self._userinput_ref_with_output
             if self.config.get("clone_input", True) and not written:
-                given[place] = tensor.clone()
-                outside.copies.append(given[place])
-        vars(self).setdefault(_OUTSIDE, {})[graph_key] = outside
-        return capture(self, graph_key, *given, **kwargs)
+                inputs[position] = tensor.clone()
+                cpu_inputs.copies.append(inputs[position])
+        vars(self).setdefault(_CPU_INPUTS, {})[graph_key] = cpu_inputs
+        return capture(self, graph_key, *inputs, **kwargs)
 
     def is_need_to_recapture(self: Any, graph_key: str, *args: Any) -> bool:
         if changed(self, graph_key, *args):
             return True
         if self.config.get("unsafe_skip_npugraph_capture_validation", False):
             return False
-        numbers = vars(self)[_OUTSIDE][graph_key].numbers
-        return any(args[place].item() != number for place, number in numbers.items())
+        numbers = vars(self)[_CPU_INPUTS][graph_key].numbers
+        return any(args[position].item() != number for position, number in numbers.items())
 
     graph.capture, graph.is_need_to_recapture = capture_copies, is_need_to_recapture
 
 
-def mend_receiving(module: ModuleType) -> None:
-    """Receive into memory of its own: the schema says that `_recv` neither writes its argument nor returns it."""
+def patch_recv(module: ModuleType) -> None:
+    """Receive into new memory: by its schema `_recv` neither writes its argument nor returns it."""
     receive = module.recv_npu
 
-    def received(like: torch.Tensor, *args: object) -> torch.Tensor:
-        into = torch.empty_like(like, memory_format=torch.contiguous_format)
-        receive(into, *args)
-        return into
+    def recv(like: torch.Tensor, *args: object) -> torch.Tensor:
+        result = torch.empty_like(like, memory_format=torch.contiguous_format)
+        receive(result, *args)
+        return result
 
-    module.npu_define_lib.impl(module.op_recv, received, "PrivateUse1", allow_override=True)
+    module.npu_define_lib.impl(module.op_recv, recv, "PrivateUse1", allow_override=True)

@@ -1,18 +1,18 @@
-"""TorchAir's way from Dynamo's graph to one that runs, with what this package adds: all of it stands here, in turn.
+"""The steps from Dynamo's graph to a graph that runs, and what this package adds to TorchAir in each.
 
-1. Dynamo's graph arrives; what it says of its weights is kept. Operators of other packages in it that this one breaks
-   up are found now: a backend may be older than they are.
-2. Branches and counted loops are put in line. Results that are views of others leave the graph, which cannot share
-   memory, and are taken when it has run.
-3. What the host cannot honour is refused, and what nothing lowers.
-4. FX nodes become GE nodes. Views that were put off are stated; where each node comes from is noted, and how the
-   factors of a product lie in eager mode, for the graph does not say it. Whether a result is empty is asked without a
-   guard. A generator's seed is asked for with each call.
-5. The GE graph goes through the passes.
-6. On the host it is the engine's.
+1. Dynamo's graph arrives; the paths of its weights are stored. Operators of other packages that this one decomposes
+   are looked up now, because they may be defined after the backend was created.
+2. Branches and counted loops are inlined. Results that are views of others leave the graph, which cannot alias memory,
+   and are taken after it has run.
+3. Settings that the host does not support are refused, and operators that nothing lowers.
+4. FX nodes become GE nodes. Deferred views are materialised. The source of each node is recorded, and the layout of the
+   operands of a product in eager mode, which a GE graph does not state. Whether a result is empty is decided without a
+   guard. A generator's seed is read in each call.
+5. The passes run on the GE graph.
+6. On the host, the engine executes it.
 
-A graph pays for what it has: the parts that branches, views or passes need are asked when there are some. Where CANN
-serves, only 2, 5 and what 4 does to views and sizes is done.
+The code for branches, views and passes runs only for graphs that have some. With CANN, only 2, 5 and the part of 4
+about views and sizes apply.
 """
 
 from __future__ import annotations
@@ -49,34 +49,36 @@ from . import aliases, layouts, seeds, views
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NOWHERE = Source()
+_UNKNOWN = Source()
 # The path of each input that is a weight, in the order in which Dynamo's graph takes them.
 _weights: ContextVar[list[str]] = ContextVar("_weights")
-# The last place in a stack trace, and the code there.
-_PLACE = re.compile(
+# The innermost frame of a stack trace, and its code.
+_FRAME = re.compile(
     r'.*File "(?P<file>[^"]*)", line (?P<line>\d+), in (?P<function>[^\n]*)(?:\n *(?P<code>[^\n]*))?', re.DOTALL
 )
 
 
 def extend(*, on_host: bool) -> None:
-    """Add it all to TorchAir, which is imported and has this package's converters."""
+    """Apply all additions to TorchAir, which is imported and has this package's converters."""
     converter = sys.modules["torchair._ge_concrete_graph.fx2ge_converter"]
     compiler = sys.modules["torchair.npu_fx_compiler"]
     if on_host:
-        _serve(sys.modules["torchair.core._backend"])
-        _note(converter, compiler)
-        compiler._NpuFxCompiler._gen_compiled_gm = _checking(compiler._NpuFxCompiler._gen_compiled_gm)
-    vars(compiler)["_compile_graph_with_aot"] = _breaking_up(vars(compiler)["_compile_graph_with_aot"])
-    compiler._NpuFxCompiler._get_compiled_gm = _in_line(_sharing_memory(compiler._NpuFxCompiler._get_compiled_gm))
+        _use_host_engine(sys.modules["torchair.core._backend"])
+        _record_sources(converter, compiler)
+        compiler._NpuFxCompiler._gen_compiled_gm = _with_config_check(compiler._NpuFxCompiler._gen_compiled_gm)
+    vars(compiler)["_compile_graph_with_aot"] = _with_outside_decompositions(vars(compiler)["_compile_graph_with_aot"])
+    compiler._NpuFxCompiler._get_compiled_gm = _inlining_control_flow(
+        _with_aliased_results(compiler._NpuFxCompiler._get_compiled_gm)
+    )
     vars(converter)["is_zero_element_tensor"] = _is_empty
-    views.mend(_stated, _keeping_memory)
-    seeds.mend()
+    views.patch(_materialize, _exclude_copying_reshapes)
+    seeds.patch()
     graph = converter.GeConcreteGraph
     graph.optimize_graph_without_runtime = _with_passes(graph.optimize_graph_without_runtime)
 
 
-def _serve(backend: Any) -> None:
-    """Let TorchAir find the host where it calls CANN. Kernels are loaded with the first graph."""
+def _use_host_engine(backend: Any) -> None:
+    """Replace TorchAir's calls of CANN by the host engine. Kernels are loaded with the first graph."""
     native = vars(backend)["_torchair"]
     native.InitializeGraphEngine = lambda options: None  # noqa: ARG005
     native.FinalizeGraphEngine = lambda: None
@@ -105,19 +107,19 @@ def _export(serialized_model: bytes, options: Mapping[str, str]) -> None:
     path.write_bytes(serialized_model)
 
 
-def _breaking_up(compile_region: Callable[..., Any]) -> Callable[..., Any]:
-    def compile_broken_up(
+def _with_outside_decompositions(compile_region: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_with_decompositions(
         gm: GraphModule, compiler: Any, inputs: Any, config: Any = None, table: Any = None, **settings: Any
     ) -> Any:
-        graphs = (each.graph for each in gm.modules() if isinstance(each, GraphModule))
+        graphs = (inner.graph for inner in gm.modules() if isinstance(inner, GraphModule))
         if any("::".join(str(node.target).split(".")[:2]) in OUTSIDE for graph in graphs for node in graph.nodes):
             table = {**outside(config), **(table or {})}
         return compile_region(gm, compiler, inputs, config, table, **settings)
 
-    return compile_broken_up
+    return compile_with_decompositions
 
 
-def _in_line(compile_module: Callable[..., Any]) -> Callable[..., Any]:
+def _inlining_control_flow(compile_module: Callable[..., Any]) -> Callable[..., Any]:
     def without_control_flow(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
         if any(node.target in CONTROL_FLOW for node in gm.graph.nodes):
             flatten(gm)
@@ -134,23 +136,23 @@ def _in_line(compile_module: Callable[..., Any]) -> Callable[..., Any]:
     return without_control_flow
 
 
-def _sharing_memory(compile_module: Callable[..., Any]) -> Callable[..., Any]:
-    """TorchAir's compiler of a module, whose results share memory as the module's do."""
+def _with_aliased_results(compile_module: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap TorchAir's compiler so that results alias each other as the module's do."""
 
-    def compile_sharing(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
+    def compile_with_aliases(self: Any, gm: GraphModule, example_inputs: Any) -> Any:
         is_run = self.config.mode.value == "max-autotune" and not self.config.export.export_mode
-        # Memory is shared by views, and by what is written into an input.
+        # Views share memory, and so do results that are copied into an input.
         targets = [node.target for node in gm.graph.nodes if isinstance(node.target, OpOverload)]
         may_share = any(target.is_view or target is torch.ops.aten.copy_.default for target in targets)
-        views = aliases.taken_out(gm) if is_run and may_share else None
+        views = aliases.extract_views(gm) if is_run and may_share else None
         compiled = compile_module(self, gm, example_inputs)
         return compiled if views is None else aliases.WithViews(compiled, views)
 
-    return compile_sharing
+    return compile_with_aliases
 
 
-def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
-    """TorchAir's compiler, with its configuration checked before it lowers a graph."""
+def _with_config_check(generate: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap TorchAir's compiler so that its configuration is checked before it lowers a graph."""
     from ..host.device import NO_GRADIENT, missing_gradient_error
 
     def raising(operator: str) -> Callable[..., Any]:
@@ -162,14 +164,14 @@ def _checking(generate: Callable[..., Any]) -> Callable[..., Any]:
     def _gen_compiled_gm(self: Any, gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
         check_config(self.config)
         for node in gm.graph.find_nodes(op="call_function", target=NO_GRADIENT):
-            return raising(str(node.args[2]))  # nothing of such a graph is ever computed
+            return raising(str(node.args[2]))  # such a graph is never computed
         return generate(self, gm, *args, **kwargs)
 
     return _gen_compiled_gm
 
 
 def check_config(config: Any) -> None:
-    """Raise NeedsNpuError for the first setting of a CompilerConfig that a host cannot honour."""
+    """Raise NeedsNpuError for the first setting of a CompilerConfig that the host does not support."""
     if config.aoe_config.aoe_mode.value is not None:
         raise NeedsNpuError("aoe_config.aoe_mode, which tunes kernels on a device,")
     if config.dump_config.enable_dump.value == "1":
@@ -179,25 +181,26 @@ def check_config(config: Any) -> None:
 
 
 def _is_empty(tensor: Any) -> bool:
-    """Whether a tensor is known to have no elements when the graph is built: of sizes that data decide, it is not."""
+    """Whether a tensor is known to be empty when the graph is built; with data-dependent sizes it is not known."""
     return isinstance(tensor, torch.Tensor) and any(isinstance(size, int) and size == 0 for size in tensor.size())
 
 
-def _stated(given: Any, graph: Any) -> Any:
-    """What an operator is given, the views that were put off stated before it."""
-    if isinstance(given, sys.modules[views.HOME].ValuePack):
-        given = given.npu
-    if isinstance(given, (list, tuple)):
-        return [_stated(each, graph) for each in given]
-    return views.put_view(given, graph) if hasattr(given, "view_faketensor") else given
+def _materialize(argument: Any, graph: Any) -> Any:
+    """Return an operator's argument with its deferred views materialised."""
+    if isinstance(argument, sys.modules[views.MODULE].ValuePack):
+        argument = argument.npu
+    if isinstance(argument, (list, tuple)):
+        return [_materialize(item, graph) for item in argument]
+    return views.materialize_view(argument, graph) if hasattr(argument, "view_faketensor") else argument
 
 
-def _keeping_memory(is_view: Callable[..., bool]) -> Callable[..., bool]:
-    """What TorchAir takes for a view, but for reshapes that copy: before those the views are stated."""
+def _exclude_copying_reshapes(is_view: Callable[..., bool]) -> Callable[..., bool]:
+    """Wrap TorchAir's test for views, so that reshapes which copy are none: deferred views come before them."""
 
     def decide(target: Any, args: Any, meta_outputs: Any) -> bool:
-        found = is_view(target, args, meta_outputs)
-        return found and (str(target) not in views.RESHAPES or views.keeps_memory(*args[:2]))
+        return is_view(target, args, meta_outputs) and (
+            str(target) not in views.RESHAPES or views.is_view_reshape(*args[:2])
+        )
 
     return decide
 
@@ -213,19 +216,19 @@ def _with_passes(optimize: Callable[..., Any]) -> Callable[..., Any]:
     return optimize_graph_without_runtime
 
 
-def _note(converter: Any, compiler: Any) -> None:
-    """Let TorchAir note beside a graph where its nodes come from and where its outputs belong."""
+def _record_sources(converter: Any, compiler: Any) -> None:
+    """Let TorchAir record the source of each node and the device of each output beside the graph."""
     graph = converter.GeConcreteGraph
-    graph.converter_context = _noting_sources(graph.converter_context)
-    graph.parse_output = _noting_devices(graph.parse_output)
-    graph.dump = _telling_modules(graph.dump)
-    compiler._compile_graph_with_aot = _knowing_weights(compiler._compile_graph_with_aot)
-    # The same event for a profiler; without one it costs nothing, where the other takes as long as a small kernel.
+    graph.converter_context = _with_sources(graph.converter_context)
+    graph.parse_output = _with_output_devices(graph.parse_output)
+    graph.dump = _with_module_paths(graph.dump)
+    compiler._compile_graph_with_aot = _with_weight_paths(compiler._compile_graph_with_aot)
+    # Records the same profiler event, at no cost without a profiler; the other takes as long as a small kernel.
     compiler.record_function = torch._C._profiler._RecordFunctionFast
 
 
-def _knowing_weights(compile_region: Callable[..., Any]) -> Callable[..., Any]:
-    def compile_knowing(gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
+def _with_weight_paths(compile_region: Callable[..., Any]) -> Callable[..., Any]:
+    def compile_with_paths(gm: GraphModule, *args: Any, **kwargs: Any) -> Any:
         sources = (getattr(node, "_dynamo_source", None) for node in gm.graph.find_nodes(op="placeholder"))
         token = _weights.set([weight_path(source_name(source)) if source else "" for source in sources])
         try:
@@ -233,20 +236,20 @@ def _knowing_weights(compile_region: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             _weights.reset(token)
 
-    return compile_knowing
+    return compile_with_paths
 
 
-def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
+def _with_sources(context: Callable[..., Any]) -> Callable[..., Any]:
     @contextmanager
     def converter_context(self: Any, *, node: Any) -> Iterator[None]:
         before = len(self.graph.op)
         with context(self, node=node):
             yield
-        source, noted = source_of(node), sources_of(self.graph)
+        source, sources = source_of(node), sources_of(self.graph)
         for op in self.graph.op[before:]:
-            noted[op.name] = source
-        is_product = isinstance(node.target, OpOverload) and node.target.name() in layouts.FACTORS
-        if is_product and (columns := layouts.factors_in_columns(node)):
+            sources[op.name] = source
+        is_product = isinstance(node.target, OpOverload) and node.target.name() in layouts.OPERANDS
+        if is_product and (columns := layouts.column_major_operands(node)):
             products = [op.name for op in self.graph.op[before:] if op.type in layouts.NODES]
             layouts_of(self.graph).update(dict.fromkeys(products, columns))
 
@@ -254,29 +257,29 @@ def _noting_sources(context: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def source_of(node: Any) -> Source:
-    """An FX node, and the innermost Python line behind it."""
+    """Return the FX node and the innermost Python line that a GE node comes from."""
     path = module_path(node.meta) or _weight(node)
-    found = _PLACE.match(node.stack_trace or "")
-    if found is None:
+    frame = _FRAME.match(node.stack_trace or "")
+    if frame is None:
         return Source(node.name, module=path)
-    code = (found["code"] or "").strip()
-    return Source(node.name, found["file"], int(found["line"]), found["function"].strip(), code=code, module=path)
+    code = (frame["code"] or "").strip()
+    return Source(node.name, frame["file"], int(frame["line"]), frame["function"].strip(), code=code, module=path)
 
 
 def _weight(node: Any) -> str:
-    """The path of the weight that an input is."""
-    place, weights = getattr(node.meta.get("desc"), "idx", None), _weights.get([])
-    return weights[place] if node.op == "placeholder" and place is not None and place < len(weights) else ""
+    """Return the path of the weight that an input is, or ""."""
+    index, weights = getattr(node.meta.get("desc"), "idx", None), _weights.get([])
+    return weights[index] if node.op == "placeholder" and index is not None and index < len(weights) else ""
 
 
-def _telling_modules(dump: Callable[..., Any]) -> Callable[..., Any]:
-    """A dump that carries the module path of each node; the graph itself, which GE gets, does not."""
+def _with_module_paths(dump: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap the dump so that it has the module path of each node; the graph that GE gets does not."""
 
     def dump_with_modules(self: Any, *args: Any, **kwargs: Any) -> Any:
-        noted = sources_of(self.graph)
-        marked = [op for op in self.graph.op if noted.get(op.name, _NOWHERE).module]
+        sources = sources_of(self.graph)
+        marked = [op for op in self.graph.op if sources.get(op.name, _UNKNOWN).module]
         for op in marked:
-            op.attr[MODULE_PATH].s = noted[op.name].module.encode()
+            op.attr[MODULE_PATH].s = sources[op.name].module.encode()
         try:
             return dump(self, *args, **kwargs)
         finally:
@@ -286,7 +289,7 @@ def _telling_modules(dump: Callable[..., Any]) -> Callable[..., Any]:
     return dump_with_modules
 
 
-def _noting_devices(parse: Callable[..., Any]) -> Callable[..., Any]:
+def _with_output_devices(parse: Callable[..., Any]) -> Callable[..., Any]:
     def parse_output(self: Any, *args: Any, **kwargs: Any) -> Any:
         parsed = parse(self, *args, **kwargs)
         note_output_devices(self.graph, [output.meta.device.type for output in self.outputs])

@@ -1,4 +1,4 @@
-"""Acts when certain modules are imported, so that a process becomes ready in whatever order it imports things."""
+"""Runs actions when certain modules are imported, in whatever order a process imports them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ImportActions:
         self._searching: set[str] = set()
 
     def install(self) -> None:
-        """Stand in front of the other finders."""
+        """Insert this finder before the others."""
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
@@ -32,7 +32,7 @@ class ImportActions:
         self._before[module] = action
 
     def after(self, module: str, action: Action) -> None:
-        """Run `action` just after the code of `module`: at once, if that has happened already."""
+        """Run `action` just after the code of `module`, or at once if `module` is imported already."""
         if module in sys.modules:
             action()
         else:
@@ -46,7 +46,7 @@ class ImportActions:
             return None
         self._searching.add(name)
         try:
-            spec = _find_elsewhere(self, name, path, target)
+            spec = _find_with_others(self, name, path, target)
         finally:
             self._searching.discard(name)
         if spec is not None and spec.loader is not None:
@@ -66,7 +66,7 @@ class ImportActions:
         loader.exec_module = exec_module
 
 
-def _find_elsewhere(
+def _find_with_others(
     this: ImportActions, name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
     for finder in sys.meta_path:

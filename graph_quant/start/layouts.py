@@ -1,4 +1,4 @@
-"""How the factors of a product lie in eager mode: a GE graph has no strides, and the CPU's sums follow them."""
+"""The memory layout of a product's operands in eager mode: a GE graph has no strides, and they decide CPU sums."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-# Where the factors stand among the arguments.
-FACTORS = {
+# The positions of the operands among the arguments.
+OPERANDS = {
     "aten::mm": (0, 1),
     "aten::bmm": (0, 1),
     "aten::addmm": (1, 2),
@@ -22,17 +22,17 @@ NODES = frozenset(
 )
 
 
-def factors_in_columns(node: Any) -> tuple[bool, ...] | None:
-    """Of each factor of a traced product, whether it lies in columns; None where there are several at once."""
-    places = FACTORS[node.target.name()]
-    given = [node.args[place] if place < len(node.args) else None for place in places]
-    alone = [each[0] if isinstance(each, (list, tuple)) and len(each) == 1 else each for each in given]
-    factors = [each for each in alone if isinstance(each, Node)]
-    return tuple(_in_columns(each.meta["val"]) for each in factors) if len(factors) == len(places) else None
+def column_major_operands(node: Any) -> tuple[bool, ...] | None:
+    """Return, for each operand of a traced product, whether it is column-major; None for lists of operands."""
+    positions = OPERANDS[node.target.name()]
+    arguments = [node.args[position] if position < len(node.args) else None for position in positions]
+    singles = [value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value for value in arguments]
+    operands = [value for value in singles if isinstance(value, Node)]
+    return tuple(_is_column_major(node.meta["val"]) for node in operands) if len(operands) == len(positions) else None
 
 
-def _in_columns(x: Tensor) -> bool:
-    """As a BLAS sees it: a single row with strides of 1 is a column that was turned."""
+def _is_column_major(x: Tensor) -> bool:
+    """Whether BLAS treats a matrix as transposed; a single row with strides of 1 is a transposed column."""
     (rows, columns), (down, across) = x.shape[-2:], x.stride()[-2:]
-    is_turned = guard_or_false(rows == 1) and not guard_or_false(columns == 1)
-    return guard_or_false(down == 1) and (is_turned or not guard_or_false(across == 1))
+    is_transposed_column = guard_or_false(rows == 1) and not guard_or_false(columns == 1)
+    return guard_or_false(down == 1) and (is_transposed_column or not guard_or_false(across == 1))

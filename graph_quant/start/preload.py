@@ -13,15 +13,15 @@ from ..host.library import ALIASES, DIRECTORY, RUNTIME
 SWITCH = "GRAPH_QUANT_HOST"
 DEVICES = "GRAPH_QUANT_DEVICES"
 SATURATE = "INF_NAN_MODE_FORCE_DISABLE"
-_MOST_DEVICES = 64
+_MAX_DEVICES = 64
 
 
-# Who answers torch_npu's calls in this process.
+# The runtime behind torch_npu in this process.
 HOST, CANN, NONE = "host", "CANN", "none"
 
 
 class HostNpuError(RuntimeError):
-    """The host NPU cannot be used as asked."""
+    """The host NPU cannot be used as requested."""
 
 
 _chosen: str | None = None
@@ -36,7 +36,7 @@ def switch() -> str:
 
 
 def choose() -> str:
-    """Decide once for this process who serves torch_npu: HOST, CANN or NONE; load the host NPU if it is HOST."""
+    """Decide once for this process the runtime of torch_npu: HOST, CANN or NONE; load the host NPU if it is HOST."""
     global _chosen
     if _chosen is None:
         setting = switch()
@@ -56,24 +56,24 @@ def chosen() -> str | None:
 
 
 def cann_loads() -> bool:
-    """Tell whether the dynamic loader finds a CANN runtime of its own."""
+    """Whether the dynamic loader finds a CANN runtime."""
     return _try_load(RUNTIME) is None
 
 
 def is_built() -> bool:
-    """Tell whether the package carries its libraries (it does unless it runs from sources that were not built)."""
+    """Whether the package has its libraries (it has unless it runs from sources that were not built)."""
     return all(os.path.exists(os.path.join(DIRECTORY, name)) for name in (RUNTIME, *ALIASES))  # noqa: PTH110, PTH118
 
 
 def _check_devices() -> None:
-    """Refuse a number of devices that the runtime, which reads it, could not give."""
-    asked = os.environ.get(DEVICES, "") or "1"
-    if not asked.isdecimal() or not 1 <= int(asked) <= _MOST_DEVICES:
-        raise HostNpuError(f"{DEVICES} must be a number from 1 to {_MOST_DEVICES}, got {asked!r}")
+    """Refuse a number of devices that the runtime cannot provide."""
+    requested = os.environ.get(DEVICES, "") or "1"
+    if not requested.isdecimal() or not 1 <= int(requested) <= _MAX_DEVICES:
+        raise HostNpuError(f"{DEVICES} must be a number from 1 to {_MAX_DEVICES}, got {requested!r}")
 
 
 def _check_overflow() -> None:
-    """Refuse results that saturate in place of infinities and NaN, for torch_npu does not ask whether it got them."""
+    """Refuse saturation instead of infinities and NaN: torch_npu does not check whether the device has it."""
     if os.environ.get(SATURATE, "") not in ("", "0"):
         raise HostNpuError(f"{SATURATE} must not be set: the host NPU computes infinities and NaN, as A2 and A3 do")
 
@@ -81,7 +81,7 @@ def _check_overflow() -> None:
 def _load() -> None:
     _check_devices()
     _check_overflow()
-    # Work queued to torch_npu's own thread would overtake or trail what the host computes at once.
+    # Tasks in torch_npu's queue would run out of order with what the host computes at once.
     os.environ["TASK_QUEUE_ENABLE"] = "0"
     for name in (RUNTIME, *ALIASES):
         problem = _try_load(os.path.join(DIRECTORY, name))  # noqa: PTH118
@@ -93,7 +93,7 @@ def _load() -> None:
 
 
 def _try_load(path: str) -> str | None:
-    """Load a library for everyone in this process; return what went wrong, or None."""
+    """Load a library into the global scope of this process; return the error message, or None."""
     import _ctypes  # ctypes itself would take longer than all the rest
 
     try:

@@ -1,8 +1,8 @@
-"""The seed of a graph that draws: TorchAir writes it into the graph when it compiles, and asks for the offset alone.
+"""The seed of a graph with random operators: TorchAir writes it into the graph, and reads only the offset.
 
-So numbers are new with each call, but torch.manual_seed between two calls changes nothing but the offset. Here the seed
-is the first of the numbers that are asked of the generator with each call. A draw of no numbers moves the generator as
-well, as it does without a graph: TorchAir drops operators whose results are empty.
+So samples are new with each call, but torch.manual_seed between two calls has no effect except on the offset. Here the
+seed is read from the generator in each call. A random operator with an empty result also advances the generator, as in
+eager mode: TorchAir drops operators whose results are empty.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-_HOME = "torchair.ge._ge_graph"
+_MODULE = "torchair.ge._ge_graph"
 _CONVERTER = "torchair._ge_concrete_graph.fx2ge_converter"
 _INT64 = 1 << 64
-# What all others are broken up into, and those that stay whole.
-_DRAWS = (
+# The random operators of graphs: all others are decomposed into these.
+_RANDOM_OPS = (
     "aten.bernoulli.default",
     "aten.bernoulli.p",
     "aten.rand.default",
@@ -23,23 +23,23 @@ _DRAWS = (
 )
 
 
-def mend() -> None:
-    """Let TorchAir ask a generator for its seed with each call."""
-    home = sys.modules[_HOME]
-    state = home._GraphRngState
+def patch() -> None:
+    """Let TorchAir read a generator's seed in each call."""
+    module = sys.modules[_MODULE]
+    state = module._GraphRngState
     start, consume = state.__init__, state.consume
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         start(self, *args, **kwargs)
-        written = self._seed.node
+        constant = self._seed.node
         _, self._seed = self.next(0)
-        home.get_default_ge_graph().op.remove(written)
+        module.get_default_ge_graph().op.remove(constant)
 
     def with_seed(self: Any) -> Any:
-        drawn = consume(self)
+        values = consume(self)
         seed = self._gen.initial_seed()
-        drawn[0] = seed - _INT64 if seed >= _INT64 // 2 else seed
-        return drawn
+        values[0] = seed - _INT64 if seed >= _INT64 // 2 else seed
+        return values
 
     state.__init__, state.consume = __init__, with_seed
-    sys.modules[_CONVERTER]._DONT_EMPTY_TENSOR_OPT_OPS.update(_DRAWS)
+    sys.modules[_CONVERTER]._DONT_EMPTY_TENSOR_OPT_OPS.update(_RANDOM_OPS)

@@ -1,8 +1,8 @@
-"""Streams and events in functions that TorchAir's two compilers are given.
+"""Streams and events in functions that TorchAir's two compilers compile.
 
-PyTorch traces them since 2.10 as objects with numbers. npugraph_ex's pass, which makes its own operators of them, knows
-such events only after they are named in the graph and no wait of one stream for another. torchair's pass looks for a
-name that torch_npu no longer has, leaves the graph alone without it, and with it asks for operators that it has not.
+PyTorch traces them since 2.10 as objects with indices. npugraph_ex's pass, which replaces them by its own operators,
+handles an event only after its creation in the graph, and no wait_stream. torchair's pass looks for a name that
+torch_npu no longer has, does nothing without it, and otherwise calls operators that torchair does not define.
 """
 
 from collections.abc import Callable
@@ -15,22 +15,24 @@ from torch.fx import Graph, GraphModule, Node
 Pass = Callable[[GraphModule], GraphModule]
 
 
-def mend_npugraph_ex(module: ModuleType) -> None:
+def patch_npugraph_ex(module: ModuleType) -> None:
     """Prepare graphs for the pass of npugraph_ex."""
     vars(module)["_is_event"] = _is_event
     vars(module)["replace_stream_event_pass"] = _prepared(module.replace_stream_event_pass, torch)
 
 
-def mend_torchair(module: ModuleType) -> None:
+def patch_torchair(module: ModuleType) -> None:
     """Let torchair use the pass of npugraph_ex, with its own operators and events."""
     if not hasattr(torch.npu, "fake_record_stream"):  # type: ignore[attr-defined]  # torch_npu 2.10 has it
         torch.npu.fake_record_stream = _fake_record_stream  # type: ignore[attr-defined]
 
     def replace(gm: GraphModule) -> GraphModule:
         import torchair.ops._tagged_event  # noqa: F401  (defines operators)
-        from npugraph_ex._acl_concrete_graph import replace_stream_event as knowing
+        from npugraph_ex._acl_concrete_graph import replace_stream_event as npugraph_ex_pass
 
-        theirs = FunctionType(_code(knowing.replace_stream_event_pass), {**vars(knowing), **_own(module)})
+        theirs = FunctionType(
+            _code(npugraph_ex_pass.replace_stream_event_pass), {**vars(npugraph_ex_pass), **_own(module)}
+        )
         return _prepared(theirs, _TORCHAIR)(gm)
 
     vars(module)["replace_stream_event_pass"] = replace
@@ -46,7 +48,7 @@ def _code(function: Any) -> Any:
 
 
 def _prepared(replace: Pass, operators_of: Any) -> Pass:
-    """The pass, for graphs in which every event is named before its first use and streams wait by an operator."""
+    """Run the pass on graphs in which every event is created before its first use and streams wait by an operator."""
 
     def replace_stream_event_pass(gm: GraphModule) -> GraphModule:
         import npugraph_ex.ops._tagged_event  # noqa: F401  (defines operators)
@@ -60,7 +62,7 @@ def _prepared(replace: Pass, operators_of: Any) -> Pass:
 
 
 def _name_events(graph: Graph) -> None:
-    """Put each event before the first record of it."""
+    """Move the creation of each event before its first record."""
     makers: dict[Any, Node] = {node.args[0]: node for node in graph.nodes if _is_event(node)}
     named: set[Any] = set()
     for node in list(graph.nodes):
@@ -76,12 +78,12 @@ def _wait_by_operator(graph: Graph, operators_of: Any) -> None:
     default = torch.npu.current_stream().stream_id  # type: ignore[attr-defined]
     for node in graph.nodes:
         if node.target is torch.ops.streams.wait_stream:
-            told = [part for index in node.args for part in _stream(index, default)]
-            node.target, node.args = operators_of.ops.npugraph_ex.tagged_stream_wait_stream, tuple(told)
+            arguments = [part for index in node.args for part in _stream_arguments(index, default)]
+            node.target, node.args = operators_of.ops.npugraph_ex.tagged_stream_wait_stream, tuple(arguments)
 
 
-def _stream(index: Any, default: int) -> tuple[str, str, str]:
-    """What operators are told of a stream; that of the caller is not known before the graph runs."""
+def _stream_arguments(index: Any, default: int) -> tuple[str, str, str]:
+    """Return the arguments that identify a stream; the caller's stream is not known before the graph runs."""
     from npugraph_ex._acl_concrete_graph import replace_stream_event as markers
 
     stream = _external(index)
@@ -91,7 +93,7 @@ def _stream(index: Any, default: int) -> tuple[str, str, str]:
 
 
 def _is_event(node: Node) -> bool:
-    """Tell whether a node makes an event: one of torch_npu, or one of PyTorch, which streams give."""
+    """Whether a node creates an event: one of torch_npu, or one of PyTorch, which streams return."""
     if node.target is torch.npu.Event:  # type: ignore[attr-defined]
         return True
     by_number = node.target is torch._dynamo.graph_bytecode_inputs.get_external_object_by_index
@@ -103,7 +105,7 @@ def _external(index: Any) -> Any:
 
 
 def _fake_record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """By this name TorchAir knows that streams in a graph may be replaced; PyTorch traces record_stream itself now."""
+    """TorchAir replaces streams in a graph only if this name exists; PyTorch traces record_stream itself now."""
     raise NotImplementedError(f"torch.npu.fake_record_stream: call Tensor.record_stream({stream}) of {tensor.shape}")
 
 

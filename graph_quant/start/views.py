@@ -1,9 +1,9 @@
-"""TorchAir's view optimisation, without guards: one graph for all sizes, and right for all of them.
+"""TorchAir's view optimisation, without guards: one graph for all sizes, and correct for all of them.
 
-It puts views off and states each as one Reshape and Transpose where an operator needs it. Upstream it compares sizes
-by value: a graph traced with 7 tokens is compiled again for as many tokens as there are heads, and strides are put in
-order by the sizes that were traced. Here sizes are equal where their expressions are. And it takes every reshape for a
-view, also one of a transposed tensor, which copies: the transposition was lost, and with it the right answer.
+It defers views and materialises each as one Reshape and Transpose where an operator needs it. Upstream it compares
+sizes by value: a graph traced with 7 tokens is compiled again when the number of tokens equals the number of heads, and
+strides are sorted by the traced sizes. Here sizes are equal where their expressions are. Upstream also treats every
+reshape as a view, even that of a transposed tensor, which copies: the transposition was lost, and the result wrong.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from typing import Any
 from ..passes.hook import parse_size
 from ..passes.sizes import number
 
-HOME = "torchair._ge_concrete_graph.continguous"
+MODULE = "torchair._ge_concrete_graph.continguous"
 RESHAPES = ("aten.view.default", "aten.reshape.default")
 
 
-def mend(state: Callable[[Any, Any], Any], decide: Callable[[Callable[..., bool]], Callable[..., bool]]) -> None:
-    """Let TorchAir compare sizes by their expressions; ``state`` states views, ``decide`` tells what is one."""
-    home, users = sys.modules[HOME], sys.modules[f"{HOME}_utils"]
-    vars(home)["get_sym_node_from_graph"] = _sym_node
-    for module in (home, users):
-        vars(module)["optimize_view"] = state
+def patch(materialize: Callable[[Any, Any], Any], decide: Callable[[Callable[..., bool]], Callable[..., bool]]) -> None:
+    """Let TorchAir compare sizes by their expressions; ``materialize`` emits views, ``decide`` tests for them."""
+    module, users = sys.modules[MODULE], sys.modules[f"{MODULE}_utils"]
+    vars(module)["get_sym_node_from_graph"] = _sym_node
+    for user in (module, users):
+        vars(user)["optimize_view"] = materialize
     vars(users)["set_meta_tensor_info"] = _contiguous_meta
     vars(users)["is_view_case"] = decide(users.is_view_case)
 
 
-def keeps_memory(given: Any, size: Any) -> bool:
-    """Whether a reshape copies nothing."""
+def is_view_reshape(source: Any, size: Any) -> bool:
+    """Whether a reshape is a view, and copies nothing."""
     import torch
 
-    view = given.view_faketensor.meta
+    view = source.view_faketensor.meta
     with view.fake_mode:
         result = torch.ops.aten.reshape.default(view, getattr(size, "meta", size))
     return bool(result.untyped_storage()._cdata == view.untyped_storage()._cdata)
 
 
-def same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether sizes are equal whatever the symbols are."""
+def are_equal(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether sizes are equal for all values of the symbols."""
     return len(one) == len(other) and all(map(_equal, one, other))
 
 
@@ -53,71 +53,71 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
-def put_view(given: Any, graph: Any) -> Any:
-    """State the views that were put off before an operator reads ``given``."""
-    view, meta = given.view_faketensor, given.meta
+def materialize_view(source: Any, graph: Any) -> Any:
+    """Emit the deferred views of ``source``, once per graph."""
+    view, meta = source.view_faketensor, source.meta
     shape, stride = list(view.meta.size()), list(view.meta.stride())
-    stored = sys.modules[HOME].gen_contiguous_stride(view.srcshape)
-    if same(shape, view.srcshape) and same(stride, stored):
-        return given
-    made = vars(graph).setdefault("view_operator_map", {})
-    if (given, view.meta) not in made:
-        result = _stated(given, list(view.srcshape), shape, stride, graph)
-        made[(given, view.meta)] = result
+    stored = sys.modules[MODULE].gen_contiguous_stride(view.srcshape)
+    if are_equal(shape, view.srcshape) and are_equal(stride, stored):
+        return source
+    nodes = vars(graph).setdefault("view_operator_map", {})
+    if (source, view.meta) not in nodes:
+        result = _emit_view(source, list(view.srcshape), shape, stride, graph)
+        nodes[(source, view.meta)] = result
         result.set_meta(meta)
-    return made[(given, view.meta)]
+    return nodes[(source, view.meta)]
 
 
-def _stated(given: Any, source: list[Any], shape: list[Any], stride: list[Any], graph: Any) -> Any:
-    home = sys.modules[HOME]
+def _emit_view(source: Any, source_shape: list[Any], shape: list[Any], stride: list[Any], graph: Any) -> Any:
+    module = sys.modules[MODULE]
     axes = [axis for axis, size in enumerate(shape) if not _equal(size, 1) and not _equal(stride[axis], 0)]
 
-    def compared(one: int, other: int) -> int:
-        return _compared(stride[other], stride[one])
+    def compare(one: int, other: int) -> int:
+        return _compare_strides(stride[other], stride[one])
 
-    order = sorted(axes, key=cmp_to_key(compared))
+    order = sorted(axes, key=cmp_to_key(compare))
     if order == axes:
-        return home._build_reshape_node(given, given, shape, graph)
-    result = given
-    if not same([shape[axis] for axis in order], source):
-        result = home._build_reshape_node(given, given, [shape[axis] for axis in order], graph)
-    result = home.ge.Transpose(result, [order.index(axis) for axis in axes])
-    return result if len(axes) == len(shape) else home._build_reshape_node(result, given, shape, graph)
+        return module._build_reshape_node(source, source, shape, graph)
+    result = source
+    if not are_equal([shape[axis] for axis in order], source_shape):
+        result = module._build_reshape_node(source, source, [shape[axis] for axis in order], graph)
+    result = module.ge.Transpose(result, [order.index(axis) for axis in axes])
+    return result if len(axes) == len(shape) else module._build_reshape_node(result, source, shape, graph)
 
 
-def _compared(one: Any, other: Any) -> int:
-    """Puts strides in order. Those of memory without gaps are multiples of each other, whatever the symbols are.
+def _compare_strides(one: Any, other: Any) -> int:
+    """Compare two strides for sorting. In dense memory one is a multiple of the other, for all values of the symbols.
 
-    Where the expressions do not show it (a width, and a fourth of it rounded down), the traced sizes do.
+    Where the expressions do not show that (a width, and a quarter of it rounded down), the traced sizes decide.
     """
     if _equal(one, other):
         return 0
     if _is_multiple(one, other) or _is_multiple(other, one):
         return 1 if _is_multiple(one, other) else -1
-    hint = sys.modules[HOME].hint_int
+    hint = sys.modules[MODULE].hint_int
     return int(hint(one)) - int(hint(other))
 
 
 def _is_multiple(one: Any, other: Any) -> bool:
-    sizes = [number(each) if isinstance(each, int) else parse_size(each.node.expr) for each in (one, other)]
+    sizes = [number(size) if isinstance(size, int) else parse_size(size.node.expr) for size in (one, other)]
     quotient = sizes[0].divided(sizes[1])
     return quotient is not None and all(count > 0 and count.denominator == 1 for _, count in quotient.terms)
 
 
 def _sym_node(source: Any, size: Any, graph: Any) -> Any:
-    """The GE node that has a size: noted with the view, or asked of what the view is of."""
-    home, view = sys.modules[HOME], source.view_faketensor
+    """Return the GE tensor of a symbolic size: recorded with the view, or read from the shape of its source."""
+    module, view = sys.modules[MODULE], source.view_faketensor
     if str(size) in view.mapsym:
-        name, _, place = view.mapsym[str(size)].rpartition(":")
-        return home.Tensor(next(op for op in reversed(graph.op) if op.name == name), int(place))
-    for axis, each in enumerate(view.srcshape):
-        if _equal(each, size):
-            return home.ge.Gather(home.ge.Shape(source, dtype=home.DataType.DT_INT32), axis)
+        name, _, index = view.mapsym[str(size)].rpartition(":")
+        return module.Tensor(next(op for op in reversed(graph.op) if op.name == name), int(index))
+    for axis, candidate in enumerate(view.srcshape):
+        if _equal(candidate, size):
+            return module.ge.Gather(module.ge.Shape(source, dtype=module.DataType.DT_INT32), axis)
     raise AssertionError(f"the size {size} of a view is not among those of its tensor")
 
 
 def _contiguous_meta(argument: Any) -> Any:
     shape = argument.symsize
-    stride = sys.modules[HOME].gen_contiguous_stride(shape)
+    stride = sys.modules[MODULE].gen_contiguous_stride(shape)
     meta = argument.meta
-    return meta if same(list(meta.stride()), stride) else meta.as_strided(shape, stride, 0)
+    return meta if are_equal(list(meta.stride()), stride) else meta.as_strided(shape, stride, 0)

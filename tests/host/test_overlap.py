@@ -38,7 +38,7 @@ def test_writes_beside_each_other_and_in_place_are_right() -> None:
 
 
 def test_an_overlap_is_seen_however_many_tensors_came_between(monkeypatch) -> None:
-    monkeypatch.setattr(alias, "_MOST_KEPT", 2)
+    monkeypatch.setattr(alias, "_MAX_KEPT", 2)
     others = [torch.ones(2, device="npu") for _ in range(3)]
     a = torch.arange(9.0, device="npu")
     for other in others:

@@ -7,9 +7,9 @@ from graph_quant.host.elf import needs
 
 
 def test_the_host_npu_has_every_function_that_torch_npu_links_against() -> None:
-    found = needs()
-    assert found.missing == []
-    assert len(found.linked) > 150, "the wheel's needs were not read"
+    symbols = needs()
+    assert symbols.missing == []
+    assert len(symbols.linked) > 150, "the wheel's needs were not read"
 
 
 def test_a_function_that_is_not_offered_is_named(monkeypatch, capsys) -> None:
@@ -25,17 +25,17 @@ def test_the_command_prints_the_lists_as_json(capsys) -> None:
     assert main(["symbols", "--json"]) == 0
     lists = json.loads(capsys.readouterr().out)
     assert "aclrtMalloc" in lists["linked"]
-    assert "aclrtStreamQuery" in lists["served"]
-    assert "aclmdlRICaptureBegin" in lists["served"]
+    assert "aclrtStreamQuery" in lists["implemented"]
+    assert "aclmdlRICaptureBegin" in lists["implemented"]
     assert "HcclAllReduce" in lists["refused"]
 
 
 def test_every_name_that_is_looked_up_is_accounted_for() -> None:
-    found = needs()
-    assert found.unknown == []
-    assert len(found.served) > 60
+    symbols = needs()
+    assert symbols.unknown == []
+    assert len(symbols.implemented) > 60
     # One of each library that torch_npu asks, by whatever name.
-    assert {"aclmdlRIAddCondTask", "msptiSubscribe", "aclskOptimize"} <= {*found.served, *found.refused}
-    assert {"mstxMarkA", "dcmi_init", "halGetDeviceInfo", "aclshmem_malloc"} <= {*found.elsewhere}
-    together = [*found.served, *found.refused, *found.elsewhere, *found.words]
-    assert sorted(together) == found.looked_up
+    assert {"aclmdlRIAddCondTask", "msptiSubscribe", "aclskOptimize"} <= {*symbols.implemented, *symbols.refused}
+    assert {"mstxMarkA", "dcmi_init", "halGetDeviceInfo", "aclshmem_malloc"} <= {*symbols.optional}
+    together = [*symbols.implemented, *symbols.refused, *symbols.optional, *symbols.not_symbols]
+    assert sorted(together) == symbols.looked_up

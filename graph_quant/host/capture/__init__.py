@@ -1,4 +1,4 @@
-"""Captured graphs: kernels on a captured stream are noted down instead of run, and run when the graph is replayed."""
+"""Captured graphs: kernels on a captured stream are recorded, and run when the graph is replayed."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,23 +13,23 @@ __all__ = ["rebind_address", "record", "record_task", "refuse", "start"]
 
 
 def start() -> None:
-    """Note down, from now on, what the device is asked for on captured streams. Calling it again changes nothing."""
+    """Record calls on captured streams from now on. Calling it again changes nothing."""
     from . import graphs, rng_states
 
     set_recorder(sys.modules[__name__])
-    graphs.mend()
-    rng_states.mend()
+    graphs.patch()
+    rng_states.patch()
 
 
 def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Serve a call while some stream is captured: note it down if it is this one, else run it."""
+    """Handle a call while some stream is captured: record it if that is the current stream, else run it."""
     from . import recorder
 
     return recorder.record(op, eager, args, kwargs)
 
 
 def refuse(op: OpOverload) -> None:
-    """Raise if the current stream is captured: for calls that cannot be noted down."""
+    """Raise if the current stream is captured: for calls that cannot be recorded."""
     from .runtime import RUNS, current_stream, state_of
 
     if state_of(current_stream()) != RUNS:
@@ -37,14 +37,14 @@ def refuse(op: OpOverload) -> None:
 
 
 def rebind_address(tensor: Tensor) -> None:
-    """Let the next replay take ``tensor`` for one that was captured at the same address and is gone."""
+    """Let the next replay use ``tensor`` instead of a freed tensor that was captured at the same address."""
     from . import tape
 
     tape.rebind_address(tensor)
 
 
 def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
-    """Note down what is no operator, if the current stream is captured; tell whether it is."""
+    """Record a task that is no operator if the current stream is captured; return whether it is."""
     from . import recorder
 
     return recorder.record_task(name, run, tensors, results)

@@ -1,4 +1,4 @@
-"""A call kept for later: its operator and CPU tensors over the memory of its npu tensors."""
+"""A recorded call: an operator and CPU aliases of its npu tensors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from torch._ops import OpOverload
 
 from ..alias import as_cpu
 from ..device import cpu_generator, default_generator
-from .inference import Fresh
+from .inference import NewResult
 from .tape import Step
 
 _CPU = torch.device("cpu")
@@ -18,66 +18,66 @@ _INTEGER = torch.empty(1, dtype=torch.int8)
 
 
 class Call:
-    """One call that will be made on the CPU, again and again."""
+    """One call that each replay makes on the CPU."""
 
     def __init__(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.op = op
-        self.args = [_kept(value) for value in args]
-        self.kwargs = {name: _kept(value) for name, value in kwargs.items()}
-        self._settle_numbers()
+        self.args = [_for_replay(value) for value in args]
+        self.kwargs = {name: _for_replay(value) for name, value in kwargs.items()}
+        self._wrap_numbers()
 
-    def _settle_numbers(self) -> None:
-        """Make numbers that stand for a tensor into tensors once, where they then promote as numbers do."""
+    def _wrap_numbers(self) -> None:
+        """Convert Python numbers at tensor arguments into tensors once, where they promote as numbers do."""
         shaped = [value.dtype for value in self.args if isinstance(value, Tensor) and value.dim()]
         for position, (argument, value) in enumerate(zip(self.op._schema.arguments, self.args, strict=False)):
             if isinstance(argument.type, torch.TensorType):
                 if type(value) is float and any(dtype.is_floating_point for dtype in shaped):
-                    # Half precision is computed in float32, where a kernel takes the number in full.
+                    # Half precision is computed in float32, where a kernel uses the number in full precision.
                     exact = torch.float32 if set(shaped) == {torch.float32} else torch.float64
                     self.args[position] = torch.tensor(value, dtype=exact)
                 elif type(value) is int and any(dtype is not torch.bool for dtype in shaped):
                     self.args[position] = torch.tensor(value)
 
-    def step(self, fresh: list[Fresh]) -> Step:
-        """Return the function that makes the call and writes its results where the capture put them."""
+    def step(self, new_results: list[NewResult]) -> Step:
+        """Return the function that makes the call and writes its results into the tensors of the capture."""
         from ..device import find_float32_product, find_matching_out
 
         name = self.op.name()
-        targets = [(result.path, as_cpu(result.tensor)) for result in fresh]
-        if draws(self.op):
-            return _into(self._drawing(), targets)
+        targets = [(result.path, as_cpu(result.tensor)) for result in new_results]
+        if is_random(self.op):
+            return _into(self._random_call(), targets)
         if (product := find_float32_product(name, self.args)) is not None:
             return _into(self._prepared(product), targets)
-        # Complex results an operator may mark as to be conjugated.
+        # An operator may set the conjugate bit of a complex result.
         is_plain = len(targets) == 1 and not targets[0][0] and not targets[0][1].is_complex()
         if is_plain and (out := find_matching_out(self.op)) is not None:
-            into = next(argument.name for argument in out._schema.arguments if argument.is_out)
-            return partial(out._op, *self.args, **self.kwargs, **{into: targets[0][1]})
+            out_name = next(argument.name for argument in out._schema.arguments if argument.is_out)
+            return partial(out._op, *self.args, **self.kwargs, **{out_name: targets[0][1]})
         return _into(self._prepared(self.op._op), targets)
 
     def _prepared(self, compute: Callable[..., Any]) -> Callable[[], Any]:
         return partial(compute, *self.args, **self.kwargs)
 
-    def _drawing(self) -> Callable[[], Any]:
-        """Draw from the generator of the device that is captured, as it stands when the call is made."""
+    def _random_call(self) -> Callable[[], Any]:
+        """Return the call with the generator of the captured device, in its state at the time of the call."""
         names = [argument.name for argument in self.op._schema.arguments]
-        given = {**dict(zip(names, self.args, strict=False)), **self.kwargs}
-        generator = given.pop("generator", None) or default_generator()
+        arguments = {**dict(zip(names, self.args, strict=False)), **self.kwargs}
+        generator = arguments.pop("generator", None) or default_generator()
         keyword = {argument.name for argument in self.op._schema.arguments if argument.kwarg_only}
         position = names.index("generator")
         compute = self.op._op
 
-        def draw() -> Any:
-            drawn = cpu_generator(generator)
+        def sample() -> Any:
+            current = cpu_generator(generator)
             if "generator" in keyword:
-                return compute(*self.args, **{**self.kwargs, "generator": drawn})
-            return compute(*self.args[:position], drawn, *self.args[position + 1 :], **self.kwargs)
+                return compute(*self.args, **{**self.kwargs, "generator": current})
+            return compute(*self.args[:position], current, *self.args[position + 1 :], **self.kwargs)
 
-        return draw
+        return sample
 
 
-def draws(op: OpOverload) -> bool:
-    """Tell whether an operator draws random numbers."""
+def is_random(op: OpOverload) -> bool:
+    """Whether an operator takes a generator."""
     return any(argument.name == "generator" for argument in op._schema.arguments)
 
 
@@ -104,19 +104,19 @@ def _into(compute: Callable[[], Any], targets: list[tuple[tuple[int, ...], Tenso
     return write
 
 
-def _kept(value: Any) -> Any:
-    """Return what stands for an argument in every replay."""
+def _for_replay(value: Any) -> Any:
+    """Return the argument that every replay uses: the CPU alias of an npu tensor, a copy of a CPU tensor."""
     if isinstance(value, Tensor):
         if value.is_cpu:
             return value if _is_number(value) else value.clone()
         return value if value.is_meta else as_cpu(value)
     if isinstance(value, (list, tuple)):
-        return [_kept(item) for item in value]
+        return [_for_replay(item) for item in value]
     if isinstance(value, torch.device) and value.type == "npu":
         return _CPU
     return value
 
 
 def _is_number(value: Tensor) -> bool:
-    """Tell whether a tensor is a Python number: those promote differently, and nobody can change them."""
+    """Whether a tensor is a wrapped Python number: those promote differently, and cannot be modified."""
     return value.dtype in (torch.float64, torch.complex128) and torch.result_type(_INTEGER, value) != value.dtype

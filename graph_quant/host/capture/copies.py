@@ -1,4 +1,4 @@
-"""Copies on a captured stream: within the device and to or from pinned memory; others would have to wait."""
+"""Copies on a captured stream: within the device, and to or from pinned memory; all others would block."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,17 +16,17 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> tuple[Tensor
     """Copy with conversion and broadcasting."""
     if self.size() != src.size():
         src = src.expand(self.size())
-    run = partial(_seen(self, "aten::copy_", non_blocking).copy_, _seen(src, "aten::copy_", non_blocking))
+    run = partial(_alias(self, "aten::copy_", non_blocking).copy_, _alias(src, "aten::copy_", non_blocking))
     return self, Entry("aten::copy_", run, _on_npu(self, src))
 
 
 def copy_from(self: Tensor, dst: Tensor, non_blocking: bool = False) -> tuple[Tensor, Entry]:
-    """The same with the arguments turned round."""
+    """Call copy_ with swapped arguments."""
     return copy_(dst, self, non_blocking)
 
 
 def copy_from_and_resize(self: Tensor, dst: Tensor) -> tuple[Tensor, Entry]:
-    """Copy into a tensor that takes on the source's size."""
+    """Resize the target to the source's size and copy."""
     return copy_(dst.resize_(self.size()), self)
 
 
@@ -44,15 +44,15 @@ def to_copy(
     target = self.device if device is None else device
     if layout is not None and layout is not torch.strided:
         raise NotImplementedError(f"aten::_to_copy: {layout} tensors are not supported on the host NPU")
-    seen = torch.empty_strided(self.size(), self.stride(), dtype=self.dtype, device="meta")
-    kept = torch.preserve_format if memory_format is None else memory_format
-    wanted = torch.empty_like(seen, dtype=self.dtype if dtype is None else dtype, memory_format=kept)
-    made = partial(torch.empty_strided, wanted.size(), wanted.stride(), dtype=wanted.dtype)
+    meta = torch.empty_strided(self.size(), self.stride(), dtype=self.dtype, device="meta")
+    resolved_format = torch.preserve_format if memory_format is None else memory_format
+    like = torch.empty_like(meta, dtype=self.dtype if dtype is None else dtype, memory_format=resolved_format)
+    allocate = partial(torch.empty_strided, like.size(), like.stride(), dtype=like.dtype)
     if target.type == "npu":
         check_index(target)
-        result = made(device=NPU)
+        result = allocate(device=NPU)
     elif target.type == "cpu":
-        result = made(device="cpu")
+        result = allocate(device="cpu")
         if pin_memory or non_blocking:
             result = result.pin_memory()
     else:
@@ -66,15 +66,15 @@ def clone(self: Tensor, *, memory_format: torch.memory_format | None = None) -> 
     return to_copy(self, memory_format=memory_format)
 
 
-def waits(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether a copy waits for the device, because the CPU is one of its ends."""
-    ends = [value.device for value in args if isinstance(value, Tensor)] + [kwargs.get("device") or NPU]
+def is_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a copy waits for the device because its source or target is on the CPU."""
+    devices = [value.device for value in args if isinstance(value, Tensor)] + [kwargs.get("device") or NPU]
     non_blocking = kwargs.get("non_blocking") or any(value is True for value in args)
-    return not non_blocking and any(end.type == "cpu" for end in ends)
+    return not non_blocking and any(device.type == "cpu" for device in devices)
 
 
-def _seen(tensor: Tensor, operator: str, non_blocking: bool) -> Tensor:
-    """Return what the CPU sees of a tensor; refuse memory that a device cannot reach by itself."""
+def _alias(tensor: Tensor, operator: str, non_blocking: bool) -> Tensor:
+    """Return the CPU alias of a tensor; raise for memory that a device cannot reach by itself."""
     if tensor.device.type == "npu":
         return as_cpu(tensor)
     if not non_blocking:

@@ -1,4 +1,4 @@
-"""What a call returns, from shapes alone."""
+"""Infers the results of a call from metadata, and allocates them."""
 
 from typing import Any, NamedTuple
 
@@ -9,47 +9,47 @@ from torch._ops import OpOverload
 from ..alias import NPU, check_index, extent
 from ..device import mixed_devices_error
 from .fake_cpu import NAMES as STATISTICS
-from .fake_cpu import on_the_cpu
+from .fake_cpu import infer_on_cpu
 from .runtime import not_permitted
 
 _META = torch.device("meta")
 
 
-class Fresh(NamedTuple):
-    """A result with memory of its own: which of the results it is, and the npu tensor made for it."""
+class NewResult(NamedTuple):
+    """A result with new memory: its path among the results, and the npu tensor that was allocated for it."""
 
     path: tuple[int, ...]
     tensor: Tensor
 
 
 class MetaCall:
-    """One call on the meta device, and the npu tensors that its arguments and results stand for."""
+    """One call on the meta device, and the npu tensors of its arguments and results."""
 
     def __init__(self, op: OpOverload) -> None:
         self.op = op
-        self.fresh: list[Fresh] = []
+        self.new_results: list[NewResult] = []
         self._pairs: list[tuple[Tensor, Tensor]] = []  # npu, meta
         self._metas: dict[int, Tensor] = {}
 
     def results(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the results of a call on npu tensors; those in `fresh` hold no values yet."""
-        inferred = self._inferred(tuple(map(self._meta, args)), {k: self._meta(value) for k, value in kwargs.items()})
+        """Return the results of a call on npu tensors; those in `new_results` have no values yet."""
+        inferred = self._infer(tuple(map(self._meta, args)), {k: self._meta(value) for k, value in kwargs.items()})
         for npu, meta in self._pairs:
             _follow_resize(npu, meta)
         if isinstance(inferred, tuple):
             written = self._written(args, kwargs)
-            settled = [
-                self._settled(r, (i,)) if w is None else w
+            results = [
+                self._to_npu(r, (i,)) if w is None else w
                 for i, (r, w) in enumerate(zip(inferred, written, strict=True))
             ]
-            return tuple(settled)
+            return tuple(results)
         if isinstance(inferred, Tensor):
             (written_to,) = self._written(args, kwargs)
-            return self._settled(inferred, ()) if written_to is None else written_to
-        return self._settled(inferred, ())
+            return self._to_npu(inferred, ()) if written_to is None else written_to
+        return self._to_npu(inferred, ())
 
-    def _inferred(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return on_the_cpu(self.op, args, kwargs) if self.op.name() in STATISTICS else self.op(*args, **kwargs)
+    def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return infer_on_cpu(self.op, args, kwargs) if self.op.name() in STATISTICS else self.op(*args, **kwargs)
 
     def tensors(self) -> list[Tensor]:
         """Return the npu tensors that were passed."""
@@ -67,8 +67,8 @@ class MetaCall:
 
     def _meta_tensor(self, value: Tensor) -> Tensor:
         if value.is_cpu:
-            if value.dim() and not self._reads_on_the_host():
-                raise self._from_cpu()
+            if value.dim() and not self._takes_cpu_tensors():
+                raise self._cpu_tensor_error()
             return value
         if value.is_meta:
             return value
@@ -81,14 +81,14 @@ class MetaCall:
             self._pairs.append((value, meta))
         return meta
 
-    def _reads_on_the_host(self) -> bool:
-        """Whether the operator takes lengths from the CPU beside tensors of the npu."""
+    def _takes_cpu_tensors(self) -> bool:
+        """Whether the operator takes CPU tensors, such as lengths, beside npu tensors."""
         from graph_quant.meta.operator import RECORDS
 
         record = RECORDS.get(self.op.name())
         return record is not None and bool(record.on_any_device)
 
-    def _from_cpu(self) -> RuntimeError:
+    def _cpu_tensor_error(self) -> RuntimeError:
         from ..device import allows_mixed_devices
 
         if allows_mixed_devices(self.op):
@@ -96,7 +96,7 @@ class MetaCall:
         return mixed_devices_error(self.op)
 
     def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor | None]:
-        """Return, for each result, the argument that it is because the call writes into it."""
+        """Return, for each result, the argument that the call writes into and returns."""
         by_set: dict[frozenset[str], Tensor] = {}
         for position, argument in enumerate(self.op._schema.arguments):
             info = argument.alias_info
@@ -109,9 +109,9 @@ class MetaCall:
             by_set.get(frozenset(info.before_set)) if info is not None and info.is_write else None for info in infos
         ]
 
-    def _settled(self, result: Any, path: tuple[int, ...]) -> Any:
+    def _to_npu(self, result: Any, path: tuple[int, ...]) -> Any:
         if isinstance(result, (list, tuple)):
-            return tuple(self._settled(item, (*path, i)) for i, item in enumerate(result))
+            return tuple(self._to_npu(item, (*path, i)) for i, item in enumerate(result))
         if not isinstance(result, Tensor):
             return result
         for npu, meta in self._pairs:
@@ -121,24 +121,25 @@ class MetaCall:
                 return _same_view(npu, meta, result)
         if result.layout is not torch.strided:
             raise NotImplementedError(f"{result.layout} tensors are not supported on the host NPU")
-        made = torch.empty(extent(result), dtype=result.dtype, device=NPU).as_strided(result.size(), result.stride())
-        self.fresh.append(Fresh(path, made))
-        return made
+        memory = torch.empty(extent(result), dtype=result.dtype, device=NPU)
+        tensor = memory.as_strided(result.size(), result.stride())
+        self.new_results.append(NewResult(path, tensor))
+        return tensor
 
 
-def _same_view(npu: Tensor, meta: Tensor, looks_at: Tensor) -> Tensor:
-    """Return the npu tensor that sees of `npu` what `looks_at` sees of its meta tensor."""
-    offset = (npu.storage_offset() * npu.itemsize) // looks_at.itemsize + looks_at.storage_offset()
-    if looks_at.dtype == meta.dtype:
-        view = npu.as_strided(looks_at.size(), looks_at.stride(), offset)
+def _same_view(npu: Tensor, meta: Tensor, meta_view: Tensor) -> Tensor:
+    """Return the view of `npu` that corresponds to `meta_view`, a view of its meta tensor."""
+    offset = (npu.storage_offset() * npu.itemsize) // meta_view.itemsize + meta_view.storage_offset()
+    if meta_view.dtype == meta.dtype:
+        view = npu.as_strided(meta_view.size(), meta_view.stride(), offset)
     else:
-        view = torch.empty(0, dtype=looks_at.dtype, device=NPU)
-        view.set_(npu.untyped_storage(), offset, looks_at.size(), looks_at.stride())  # type: ignore[call-overload]
+        view = torch.empty(0, dtype=meta_view.dtype, device=NPU)
+        view.set_(npu.untyped_storage(), offset, meta_view.size(), meta_view.stride())  # type: ignore[call-overload]
     return view
 
 
 def _follow_resize(npu: Tensor, meta: Tensor) -> None:
-    """An out= tensor of another size is resized, as it is outside of a capture."""
+    """Resize an out= tensor of another size, as outside of a capture."""
     if npu.size() != meta.size():
         npu.resize_(extent(meta))
         npu.as_strided_(meta.size(), meta.stride())

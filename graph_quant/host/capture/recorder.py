@@ -1,7 +1,7 @@
-"""Notes a kernel down: what it will compute follows from shapes alone, so nothing is computed.
+"""Records a kernel: its results are inferred from shapes, and nothing is computed.
 
-Results are inferred on the meta device and allocated where the capture allocates. The call itself is kept with CPU
-tensors over the memory of its npu tensors, and runs when the graph is replayed.
+Results are inferred on the meta device and allocated in the pool of the capture. The call is stored with CPU aliases
+of its npu tensors, and runs when the graph is replayed.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,26 +12,26 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from . import copies
-from .calls import Call, draws
+from .calls import Call, is_random
 from .inference import MetaCall
-from .runtime import RUNS, check_may_block, current_stream, in_branch, not_permitted, note_kernel, state_of
-from .tape import Entry, put
+from .runtime import RUNS, check_may_block, current_stream, in_branch, not_permitted, record_kernel, state_of
+from .tape import Entry, put_entry
 
 _NEEDS_VALUES = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
-# Calls that give the CPU a value, or read one from it.
+# Calls that return a value to the CPU.
 _BLOCKING = frozenset({"aten::_local_scalar_dense", "aten::equal", "aten::is_nonzero"})
 
 
 def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Serve a call while some stream is captured: note it down if it is this one, else run it."""
+    """Handle a call while some stream is captured: record it if that is the current stream, else run it."""
     stream = current_stream()
     state = state_of(stream)
     name = op.name()
     if state == RUNS:
-        if name in _BLOCKING or (name in copies.COPIES and copies.waits(args, kwargs)):
+        if name in _BLOCKING or (name in copies.COPIES and copies.is_blocking(args, kwargs)):
             check_may_block(name)
         return eager(*args, **kwargs)
-    if torch.Tag.inplace_view in op.tags:  # changes what a tensor looks at, and no memory
+    if torch.Tag.inplace_view in op.tags:  # changes the metadata of a tensor, and no memory
         return eager(*args, **kwargs)
     if name in _BLOCKING:
         raise not_permitted(name, "it needs a value on the CPU")
@@ -39,23 +39,23 @@ def record(op: OpOverload, eager: Callable[..., Any], args: tuple[Any, ...], kwa
     results, entry = _capture(op, name, args, kwargs) if copy is None else copy(*args, **kwargs)
     if entry is not None:
         detail = _detail(entry, [*_tensors(results), *_written(op, args, kwargs)])
-        put(note_kernel(stream, state, name, detail), entry)
+        put_entry(record_kernel(stream, state, name, detail), entry)
     return results
 
 
 def record_task(name: str, run: Callable[[], object], tensors: Sequence[Tensor], results: Sequence[Tensor]) -> bool:
-    """Note down what is no operator, if the current stream is captured; tell whether it is."""
+    """Record a task that is no operator if the current stream is captured; return whether it is."""
     stream = current_stream()
     state = state_of(stream)
     if state == RUNS:
         return False
     entry = Entry(name, run, tuple(tensors))
-    put(note_kernel(stream, state, name, _detail(entry, list(results))), entry)
+    put_entry(record_kernel(stream, state, name, _detail(entry, list(results))), entry)
     return True
 
 
 def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Entry | None]:
-    if draws(op) and in_branch(current_stream()):
+    if is_random(op) and in_branch(current_stream()):
         raise RuntimeError(f"{name}: RNG op during graph capture but generator is not registered: it is in a branch")
     inference = MetaCall(op)
     try:
@@ -68,11 +68,11 @@ def _capture(op: OpOverload, name: str, args: tuple[Any, ...], kwargs: dict[str,
         if _NEEDS_VALUES & set(op.tags):
             raise not_permitted(name, "its result's shape depends on values") from error
         raise
-    # PyTorch's own schemas say what is written; of torch_npu's, some write into arguments without saying so.
-    if not inference.fresh and not op._schema.is_mutable and op.namespace == "aten":
+    # PyTorch's schemas state what is written; some of torch_npu's operators write into arguments without saying so.
+    if not inference.new_results and not op._schema.is_mutable and op.namespace == "aten":
         return results, None  # a view
     call = Call(op, args, kwargs)
-    return results, Entry(name, call.step(inference.fresh), tuple(inference.tensors()))
+    return results, Entry(name, call.step(inference.new_results), tuple(inference.tensors()))
 
 
 def _written(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""The C runtime's side of a capture: which stream is captured, and where on its tape a kernel stands."""
+"""The C runtime's side of a capture: which stream is captured, and the index of a kernel on its tape."""
 
 import ctypes
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import torch_npu
 
 from ..recording import runtime
 
-# What a kernel on a stream is to do (host_stream_state).
+# What a kernel on a stream does (host_stream_state).
 RUNS, CAPTURED, UPDATES, REFUSED = range(4)
 
 library = runtime
@@ -21,19 +21,19 @@ library.host_failed.argtypes = [ctypes.c_char_p]
 library.aclGetRecentErrMsg.restype = ctypes.c_char_p
 
 
-class Place(NamedTuple):
-    """Where a kernel stands: of which captured graph, and the how-manieth of its kernels it is."""
+class KernelId(NamedTuple):
+    """A kernel: the id of its captured graph, and its index among the kernels."""
 
     model: int
     kernel: int
 
 
-class _Place(ctypes.Structure):
+class _KernelId(ctypes.Structure):
     _fields_ = (("model", ctypes.c_uint32), ("kernel", ctypes.c_uint32))
 
 
-for _note in (library.host_capture_kernel, library.host_update_kernel):
-    _note.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_Place)]
+for _function in (library.host_capture_kernel, library.host_update_kernel):
+    _function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_KernelId)]
 
 
 def current_stream() -> int:
@@ -43,7 +43,7 @@ def current_stream() -> int:
 
 
 def state_of(stream: int) -> int:
-    """Return what a kernel on a stream is to do; raise if nothing may be done on it."""
+    """Return what a kernel on a stream does; raise if nothing may run on it."""
     state: int = library.host_stream_state(stream)
     if state == REFUSED:
         raise RuntimeError(recent_error())
@@ -51,21 +51,21 @@ def state_of(stream: int) -> int:
 
 
 def in_branch(stream: int) -> bool:
-    """Tell whether a captured stream belongs to a branch of a condition."""
+    """Whether a captured stream belongs to a branch of a condition."""
     return bool(library.host_in_branch(stream))
 
 
-def note_kernel(stream: int, state: int, name: str, detail: str) -> Place:
-    """Put a kernel on the tape of the stream's capture, or in the place of the one that it updates."""
-    place = _Place()
-    note = library.host_capture_kernel if state == CAPTURED else library.host_update_kernel
-    if note(stream, name.encode(), detail.encode(), place) != 0:
+def record_kernel(stream: int, state: int, name: str, detail: str) -> KernelId:
+    """Append a kernel to the tape of the stream's capture, or replace the one that it updates."""
+    kernel_id = _KernelId()
+    record = library.host_capture_kernel if state == CAPTURED else library.host_update_kernel
+    if record(stream, name.encode(), detail.encode(), kernel_id) != 0:
         raise RuntimeError(recent_error())
-    return Place(place.model, place.kernel)
+    return KernelId(kernel_id.model, kernel_id.kernel)
 
 
 def not_permitted(operator: str, why: str) -> RuntimeError:
-    """Return the error of an operator that a captured stream cannot have; the capture is lost."""
+    """Return the error of an operator that cannot be captured; it invalidates the capture."""
     library.host_invalidate(current_stream(), operator.encode())
     return RuntimeError(f"{operator}: operation not permitted when stream is capturing: {why}")
 
@@ -77,7 +77,7 @@ def check_may_block(operator: str) -> None:
 
 
 def abandon_capture() -> None:
-    """End what the current stream is captured into, if it still is."""
+    """End the capture of the current stream, if it is still captured."""
     library.host_abandon_capture(current_stream())
 
 
@@ -90,8 +90,8 @@ def recent_error() -> str:
 _hooks: list[Any] = []  # the runtime calls them as long as the process lives
 
 
-def serve(replay: Callable[[int, int, int], int], forget: Callable[[int], None]) -> None:
-    """Say who runs the kernels of a captured graph, and who drops them with it."""
+def set_hooks(replay: Callable[[int, int, int], int], forget: Callable[[int], None]) -> None:
+    """Set the functions that run the kernels of a captured graph, and that drop them with it."""
     on_replay = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32)(replay)
     on_forget = ctypes.CFUNCTYPE(None, ctypes.c_uint32)(forget)
     _hooks.extend((on_replay, on_forget))
@@ -99,6 +99,6 @@ def serve(replay: Callable[[int, int, int], int], forget: Callable[[int], None])
     library.host_on_forget(on_forget)
 
 
-def stop_serving() -> None:
-    """Take the hooks back: graphs may outlive the interpreter."""
+def remove_hooks() -> None:
+    """Remove the hook that drops kernels: graphs may outlive the interpreter."""
     library.host_on_forget(None)

@@ -1,4 +1,4 @@
-"""The kernels of captured graphs, ready to run again on the addresses they were captured with."""
+"""The kernels of captured graphs, to be run again on the addresses they were captured with."""
 
 import atexit
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import runtime
-from .memory import belongs_to_a_graph
+from .memory import is_in_graph_pool
 
 Step = Callable[[], object]
 
@@ -20,11 +20,11 @@ class Entry(NamedTuple):
 
     operator: str
     run: Step
-    tensors: tuple[Tensor, ...]  # the npu tensors whose memory it uses; seen when it is noted down, not kept
+    tensors: tuple[Tensor, ...]  # the npu tensors whose memory it uses; read when it is recorded, not kept
 
 
 class Watched(NamedTuple):
-    """Memory that a graph uses and does not own."""
+    """A storage that a graph uses and does not own."""
 
     storage: StorageWeakRef
     address: int
@@ -39,32 +39,32 @@ class Tape:
         self.steps: list[Step] = []
         self.watched: dict[int, Watched] = {}
 
-    def put(self, place: int, entry: Entry) -> None:
-        """Note a kernel down: a new one at the end, or another one for a place there is."""
-        if place == len(self.steps):
+    def put(self, index: int, entry: Entry) -> None:
+        """Append a kernel, or replace the one at ``index``."""
+        if index == len(self.steps):
             self.operators.append(entry.operator)
             self.steps.append(entry.run)
         else:
-            self.steps[place] = entry.run
+            self.steps[index] = entry.run
         for tensor in entry.tensors:
             self._watch(tensor, entry.operator)
 
     def _watch(self, tensor: Tensor, operator: str) -> None:
         storage = tensor.untyped_storage()
-        # Only storages that own their memory can tell that it was freed; those made over an address cannot grow.
+        # A freed storage can be detected only if it owns its memory; one made over an address is not resizable.
         if storage._cdata not in self.watched and storage.nbytes() and storage.resizable():
             use = f"{operator} uses a tensor of {tensor.dtype} and shape {tuple(tensor.size())}"
             self.watched[storage._cdata] = Watched(StorageWeakRef(storage), storage.data_ptr(), use)
 
     def check_memory(self) -> None:
-        """Raise if a tensor from outside of the graph has been freed since the capture."""
+        """Raise if a tensor from outside the graph has been freed since the capture."""
         for key, watched in list(self.watched.items()):
             if not watched.storage.expired():
                 continue
-            again = given.get(watched.address)
-            if again is not None and not again.expired():
-                self.watched[key] = watched._replace(storage=again)
-            elif belongs_to_a_graph(watched.address):
+            storage = rebound.get(watched.address)
+            if storage is not None and not storage.expired():
+                self.watched[key] = watched._replace(storage=storage)
+            elif is_in_graph_pool(watched.address):
                 del self.watched[key]
             else:
                 raise RuntimeError(f"replay: {watched.use} that was freed after the capture")
@@ -75,7 +75,7 @@ class Tape:
             self.check_memory()
         steps = self.steps if first == 0 and last == len(self.steps) else self.steps[first:last]
         done = first
-        # What was captured in inference mode may be replayed outside of it, where its tensors could not be written.
+        # Tensors that were captured in inference mode cannot be written outside of it.
         with torch._C._AutoDispatchBelowAutograd(), torch._C._InferenceMode(True):
             try:
                 for step in steps:
@@ -86,22 +86,22 @@ class Tape:
 
 
 tapes: dict[int, Tape] = {}
-# What was given where a tensor of a capture had been, by its address.
-given: dict[int, StorageWeakRef] = {}
+# Storages that replace freed ones of a capture, by address.
+rebound: dict[int, StorageWeakRef] = {}
 
 
 def rebind_address(tensor: Tensor) -> None:
-    """Let the next replay take ``tensor`` for one that was captured at the same address and is gone."""
+    """Let the next replay use ``tensor`` instead of a freed tensor that was captured at the same address."""
     storage = tensor.untyped_storage()
-    given[storage.data_ptr()] = StorageWeakRef(storage)
+    rebound[storage.data_ptr()] = StorageWeakRef(storage)
 
 
-def put(place: runtime.Place, entry: Entry) -> None:
-    """Note a kernel down on the tape of its graph."""
-    tape = tapes.get(place.model)
+def put_entry(kernel_id: runtime.KernelId, entry: Entry) -> None:
+    """Put a kernel on the tape of its graph."""
+    tape = tapes.get(kernel_id.model)
     if tape is None:
-        tape = tapes[place.model] = Tape()
-    tape.put(place.kernel, entry)
+        tape = tapes[kernel_id.model] = Tape()
+    tape.put(kernel_id.kernel, entry)
 
 
 def _replay(model: int, first: int, last: int) -> int:
@@ -121,5 +121,5 @@ def _forget(model: int) -> None:
     tapes.pop(model, None)
 
 
-runtime.serve(_replay, _forget)
-atexit.register(runtime.stop_serving)
+runtime.set_hooks(_replay, _forget)
+atexit.register(runtime.remove_hooks)

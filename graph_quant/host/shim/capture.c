@@ -1,6 +1,6 @@
 /*
- * Captures: between begin and end, work on a stream (and on those that wait for its events) is noted down
- * instead of done. Kernels live in Python; a model keeps their order, their names and their tensors.
+ * Captures: between begin and end, work on a stream (and on those that wait for its events) is recorded
+ * instead of executed. Kernels live in Python; a model keeps their order, their names and their tensors.
  */
 #include "capture.h"
 
@@ -39,7 +39,7 @@ struct model *live_model(uint32_t id)
     return NULL;
 }
 
-/* A branch that is lost takes the graphs around it with it. */
+/* An invalidated branch invalidates the graphs around it. */
 void invalidate(struct model *model, const char *why)
 {
     for (; model; model = model->parent) {
@@ -155,7 +155,7 @@ acl_error may_block(const char *function)
     return status;
 }
 
-/* For the kernels in Python: what calls that block ask, under the name of the operator. */
+/* For the kernels in Python: may_block, under the name of the operator. */
 EXPORT acl_error host_may_block(const char *operator_name)
 {
     return may_block(operator_name);
@@ -171,7 +171,7 @@ EXPORT acl_error aclmdlRICaptureThreadExchangeMode(int *mode)
     return ACL_OK;
 }
 
-/* With the lock held, as the next one. */
+/* With the lock held; so does begin_capture. */
 struct model *new_model(struct model *parent)
 {
     static uint32_t next_id = 1;
@@ -248,7 +248,7 @@ EXPORT acl_error aclmdlRIGetId(const void *handle, uint32_t *id)
     return ACL_OK;
 }
 
-/* The first stream whose last task nobody on the origin waits for, or NULL. */
+/* The first stream whose last task the origin does not wait for, or NULL. */
 static const struct stream *unjoined_stream(const struct model *model)
 {
     for (uint32_t slot = 1; slot < model->stream_count; slot++)
@@ -273,19 +273,19 @@ static void leave_capture(struct model *model)
     model->status = CAPTURE_NONE;
 }
 
-/* Take a graph and its branches out of the books, as a list. With the lock held. */
+/* Remove a graph and its branches from the models, and return them as a list. With the lock held. */
 static struct model *detach(struct model *outer)
 {
     struct model *detached = NULL;
-    for (struct model **place = &models; *place;) {
-        struct model *model = *place;
+    for (struct model **link = &models; *link;) {
+        struct model *model = *link;
         if (is_within(model, outer)) {
             leave_capture(model);
-            *place = model->next;
+            *link = model->next;
             model->next = detached;
             detached = model;
         } else {
-            place = &model->next;
+            link = &model->next;
         }
     }
     return detached;
@@ -318,7 +318,7 @@ EXPORT void host_on_forget(void (*hook)(uint32_t))
     forget = hook;
 }
 
-/* Without the lock: Python drops the kernels, and may have to wait for its own. */
+/* Without the lock: Python drops the kernels, and may have to wait for the interpreter lock. */
 static void drop(struct model *detached)
 {
     while (detached) {
@@ -383,7 +383,7 @@ EXPORT acl_error aclmdlRICaptureEnd(void *handle, void **result)
     return status;
 }
 
-/* For Python: end a capture that nobody else will, whatever is open in it. */
+/* For Python: end a capture that torch_npu does not end, whatever is open in it. */
 EXPORT void host_abandon_capture(void *handle)
 {
     pthread_mutex_lock(&capture_lock);

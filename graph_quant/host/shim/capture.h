@@ -27,12 +27,12 @@ enum { CAPTURE_NONE = 0, CAPTURE_ACTIVE = 1, CAPTURE_INVALIDATED = 2 }; /* aclmd
 enum { MODE_GLOBAL = 0, MODE_THREAD_LOCAL = 1, MODE_RELAXED = 2 };      /* aclmdlRICaptureMode */
 enum { CUBE_CORES = 0, VECTOR_CORES = 1, LIMITS = 2 };                  /* aclrtDevResLimitType */
 
-/* Streams of one capture; more than this on a device run into its limit of streams, too. */
-enum { MOST_STREAMS = 64 };
+/* Streams of one capture; a device has a similar limit. */
+enum { MAX_STREAMS = 64 };
 
-/* How much of each stream's work in a capture lies before a point in it (a vector clock). */
+/* How many tasks of each stream come before a point in a capture (a vector clock). */
 struct progress {
-    uint32_t of[MOST_STREAMS];
+    uint32_t of[MAX_STREAMS];
 };
 
 struct stream {
@@ -44,8 +44,8 @@ struct stream {
     struct task_group *update; /* tasks replace those of this group, or NULL */
     uint32_t updated;          /* how many have been replaced so far */
     struct run *waiting;       /* a replay that waits for a value, or NULL */
-    uint32_t limit[LIMITS];    /* cores this stream may use; 0: as many as the device */
-    uint64_t attribute[5];     /* aclrtStreamAttr: kept and answered */
+    uint32_t limit[LIMITS];    /* cores this stream may use; 0: all of the device */
+    uint64_t attribute[5];     /* aclrtStreamAttr: stored and returned */
 };
 
 struct event {
@@ -67,7 +67,7 @@ struct condition {
 struct task {
     enum task_kind kind;
     int32_t stream_id;
-    uint32_t kernel; /* KERNEL: its place among the kernels of the model */
+    uint32_t kernel; /* KERNEL: its index among the kernels of the model */
     char *name;      /* KERNEL: the operator */
     char *detail;    /* KERNEL: its tensors, as members of a JSON object */
     void *target;    /* memory, event, condition or argument of the call */
@@ -87,16 +87,16 @@ struct model {
     bool transient; /* what a stream does after a value that it waits for outside of a replay */
     pthread_t thread; /* which captures it, later which replays it */
     struct stream *origin;
-    struct stream *streams[MOST_STREAMS];
+    struct stream *streams[MAX_STREAMS];
     uint32_t stream_count;
-    uint32_t count[MOST_STREAMS]; /* tasks of each stream */
+    uint32_t count[MAX_STREAMS]; /* tasks of each stream */
     struct task *tasks;
     size_t task_count, task_room;
     uint32_t kernel_count;
     struct task_group *groups;
     struct condition *conditions;
     struct model *parent; /* the graph that this one is a branch of, or NULL */
-    struct stream outer;  /* the origin before: a branch may be captured on a stream of the graph around it */
+    struct stream outer;  /* the origin's state before: a branch may be captured on a stream of the outer graph */
     struct model *next;
     char invalidated_by[256];
 };
@@ -107,12 +107,12 @@ struct task_group {
     struct task_group *next;
 };
 
-/* A replay: it stops at a value that has not been written, and goes on when it is. */
+/* A replay: it stops at a value that has not been written, and continues when it is. */
 struct run {
     struct model *model;
     size_t next;
     struct stream *stream;
-    struct run *outer;   /* what goes on after this branch, or NULL */
+    struct run *outer;   /* what continues after this branch, or NULL */
     struct run *link;
 };
 
@@ -121,7 +121,7 @@ extern uint32_t host_recording[1];   /* streams that are captured, updated or wa
 
 struct stream *stream_of(void *handle);
 
-/* With the lock held; NULL for what is not there (any more): */
+/* With the lock held; NULL if there is none (any more): */
 struct model *model_of(const void *handle);
 struct model *live_model(uint32_t id);
 struct model *model_with(const struct task_group *group);
@@ -131,15 +131,15 @@ void free_model(struct model *model);
 void begin_capture(struct stream *stream, struct model *model, int mode);
 void invalidate(struct model *model, const char *why);
 
-/* Ask before a capture begins on a stream, of a branch of `parent` if that is not NULL. */
+/* Call before a capture begins on a stream; it is a branch of `parent` if that is not NULL. */
 acl_error may_begin(const struct stream *stream, const struct model *parent, int mode, const char *function);
-/* Ask before doing work on a stream: an error if the stream is waiting or updating, or its capture is lost. */
+/* Call before work on a stream: an error if the stream is waiting or updating, or its capture is invalid. */
 acl_error may_launch(const struct stream *stream, const char *function);
-/* Ask before a call that blocks or reads: an error if a capture forbids it. */
+/* Call before a call that blocks or reads: an error if a capture forbids it. */
 acl_error may_wait(struct stream *stream, const char *function);
 acl_error may_block(const char *function);
 
-/* Append a task instead of doing it: true if the stream is captured; `status` then says how it went. */
+/* Append a task instead of executing it; true if the stream is captured, with the result in `status`. */
 bool captured(void *stream, enum task_kind kind, const struct task *task, acl_error *status);
 
 #endif

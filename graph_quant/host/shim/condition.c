@@ -1,9 +1,9 @@
-/* Conditional tasks: a value in memory says, when a graph is replayed, whether a branch of it is. */
+/* Conditional tasks: a value in memory decides at replay whether a branch is replayed. */
 #include "capture.h"
 
 #include <stdlib.h>
 
-enum { COND_IF = 0 }; /* aclmdlRICondTaskType: all that torch_npu makes */
+enum { COND_IF = 0 }; /* aclmdlRICondTaskType: the only one that torch_npu uses */
 
 struct condition_task { /* aclmdlRICondTaskParams */
     void *handle;
@@ -39,36 +39,36 @@ EXPORT acl_error aclmdlRICondHandleGetCondPtr(void *handle, uint64_t **pointer)
     return ACL_OK;
 }
 
-static acl_error check_condition(const struct condition_task *asked, const struct stream *stream)
+static acl_error check_condition(const struct condition_task *params, const struct stream *stream)
 {
     if (!stream->model)
         return host_fail(ACL_STREAM_NOT_CAPTURED, "aclmdlRIAddCondTask: the stream is not capturing");
-    if (asked->type != COND_IF || asked->size != 1)
+    if (params->type != COND_IF || params->size != 1)
         return host_fail(ACL_NOT_SUPPORTED, "aclmdlRIAddCondTask: the host knows conditions of type IF with one branch, "
-                         "got type %d with %u", asked->type, asked->size);
+                         "got type %d with %u", params->type, params->size);
     return may_launch(stream, "aclmdlRIAddCondTask");
 }
 
-EXPORT acl_error aclmdlRIAddCondTask(struct condition_task asked, void *handle, uint32_t flags)
+EXPORT acl_error aclmdlRIAddCondTask(struct condition_task params, void *handle, uint32_t flags)
 {
     (void)flags;
     struct stream *stream = stream_of(handle);
-    acl_error status = check_condition(&asked, stream);
+    acl_error status = check_condition(&params, stream);
     if (status != ACL_OK)
         return status;
     pthread_mutex_lock(&capture_lock);
     struct model *branch = new_model(stream->model);
     struct task *task = branch ? append_task(stream, CONDITION) : NULL;
     if (task) {
-        task->target = asked.handle;
+        task->target = params.handle;
         task->branch = branch;
-        *asked.branches = branch;
+        *params.branches = branch;
     }
     pthread_mutex_unlock(&capture_lock);
     return task ? ACL_OK : ACL_OUT_OF_MEMORY;
 }
 
-/* torch_npu takes a stream from its pool for this, which may be the one that the graph around it is captured on. */
+/* torch_npu takes a stream from its pool for this, which may be the one that the outer graph is captured on. */
 EXPORT acl_error aclmdlRICaptureToModelRIBegin(void *handle, void *branch, int mode)
 {
     acl_error status;

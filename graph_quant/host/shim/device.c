@@ -11,7 +11,7 @@
 
 enum { MOST_DEVICES = 64 };
 
-/* A rank among others has a device of its own: there are as many as ranks on this machine, or as many as asked for. */
+/* Each rank has a device of its own: there are as many as ranks on this machine, or as GRAPH_QUANT_DEVICES says. */
 static uint32_t device_count(void)
 {
     const char *asked = getenv("GRAPH_QUANT_DEVICES");
@@ -70,7 +70,7 @@ EXPORT acl_error aclrtGetDevice(int32_t *device)
     return ACL_OK;
 }
 
-/* GRAPH_QUANT_SOC names the chip that the host answers for; the default is the one documented rules are for. */
+/* GRAPH_QUANT_SOC names the chip that the host reports; the default is the one that the documented rules are for. */
 EXPORT const char *aclrtGetSocName(void)
 {
     const char *name = getenv("GRAPH_QUANT_SOC");
@@ -96,7 +96,7 @@ EXPORT acl_error aclGetDeviceCapability(uint32_t device, int capability, int64_t
     return check_device("aclGetDeviceCapability", device);
 }
 
-enum { INF_AND_NAN, BFLOAT16, COMPILED_WHEN_CALLED }; /* aclCannAttr: what the chip and its operators are like */
+enum { INF_AND_NAN, BFLOAT16, COMPILED_WHEN_CALLED }; /* aclCannAttr: properties of the chip and its operators */
 
 EXPORT acl_error aclGetCannAttributeList(const int **attributes, size_t *count)
 {
@@ -138,14 +138,14 @@ EXPORT acl_error aclrtDeviceGetUuid(int32_t device, char answer[16])
     return check_device("aclrtDeviceGetUuid", device);
 }
 
-/* Devices have one number each: those inside and outside of a container are the same. */
+/* The ids of a device inside and outside of a container are the same. */
 EXPORT acl_error aclrtGetLogicDevIdByUserDevId(int32_t user, int32_t *logic)
 {
     *logic = user;
     return check_device("aclrtGetLogicDevIdByUserDevId", user);
 }
 
-/* Calls return their errors; none is left behind to be asked for. */
+/* Calls return their errors; there are no pending ones. */
 EXPORT acl_error aclrtGetLastError(int level)
 {
     (void)level;
@@ -185,9 +185,8 @@ EXPORT acl_error aclskOptimize(void *model, const void *options)
 }
 
 /*
- * The CANN release whose documented behaviour the host follows, or another that tests ask for, of one digit in each
- * place. torch_npu asks for it to pick code paths and warns about every path that it has to leave out when nobody
- * answers.
+ * The CANN release whose documented behaviour the host follows, or another one of three single digits, for tests.
+ * torch_npu selects code paths by it, and warns about every path that it cannot use when there is no version.
  */
 static const char *cann_version(void)
 {
@@ -265,7 +264,7 @@ EXPORT acl_error aclrtSetDeviceSatMode(int mode)
     return ACL_OK;
 }
 
-/* Compile options: kept and given back, as CANN does; nothing here compiles. */
+/* Compile options: stored and returned, as CANN does; nothing is compiled here. */
 enum { OPTION_COUNT = 16, OPTION_SIZE = 256 };
 static char options[OPTION_COUNT][OPTION_SIZE];
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -295,7 +294,7 @@ EXPORT acl_error aclGetCompileopt(int option, char *value, size_t length)
     return ACL_OK;
 }
 
-/* System parameters (determinism and the like): kept and given back; the host is deterministic anyway. */
+/* System parameters (determinism and the like): stored and returned; the host is deterministic anyway. */
 static int64_t system_parameters[OPTION_COUNT];
 
 EXPORT acl_error aclrtSetSysParamOpt(int option, int64_t value)
@@ -331,7 +330,7 @@ EXPORT acl_error HcclSetConfig(int option, int64_t value)
     return ACL_OK;
 }
 
-/* Logging and profiling report to services that are not running here: there is nobody to tell. */
+/* Logging and profiling report to services that do not run here: these do nothing. */
 EXPORT void aclAppLog(int level, const char *function, const char *file, uint32_t line, const char *format, ...)
 {
     (void)level;

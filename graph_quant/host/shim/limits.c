@@ -1,4 +1,4 @@
-/* Limits on cores and attributes of streams: they steer a device, so the host keeps and answers them. */
+/* Limits on cores and attributes of streams: they configure a device; the host stores and returns them. */
 #include "capture.h"
 
 static const uint32_t cores[LIMITS] = {[CUBE_CORES] = DEVICE_CUBE_CORES, [VECTOR_CORES] = DEVICE_VECTOR_CORES};

@@ -1,6 +1,6 @@
 /* Device memory is host memory: allocation, release, copies, and how much there is. */
 #include "capture.h"
-#include "places.h"
+#include "memory_ranges.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 /* Wide enough for every vector instruction and for torch_npu's own 512-byte blocks. */
 enum { ALIGNMENT = 512 };
-/* From so many bytes on, memory is asked for in huge pages, as CANN does unless told otherwise: a machine, and more so
-a virtual one, reads weights half as fast again from them. */
+/* From this size on, memory is allocated in huge pages, as CANN does by default: weights are read about 1.5 times as
+fast from them, more so on a virtual machine. */
 enum { HUGE_PAGE = 2 << 20, LARGE = 4 << 20 };
 
 static size_t read_number(const char *path, const char *format)
@@ -35,7 +35,7 @@ void host_memory(size_t *available, size_t *total)
     if (*available == 0)
         *available = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
 
-    /* In a container the cgroup's limit is what counts; "max" scans as no number. */
+    /* In a container the cgroup's limit is what counts; "max" is not parsed as a number. */
     size_t limit = read_number("/sys/fs/cgroup/memory.max", "%llu");
     if (limit && limit < *total) {
         size_t used = read_number("/sys/fs/cgroup/memory.current", "%llu");
@@ -46,9 +46,9 @@ void host_memory(size_t *available, size_t *total)
     }
 }
 
-static acl_error allocate(void **pointer, size_t size, enum place_kind kind)
+static acl_error allocate(void **pointer, size_t size, enum memory_kind kind)
 {
-    /* Linux promises memory that it does not have; asking first turns a later kill into an error. */
+    /* Linux promises memory that it does not have; checking first turns a later kill into an error. */
     enum { ALWAYS_TRY = 64 << 20 };
     if (size > ALWAYS_TRY) {
         size_t available, total;
@@ -61,8 +61,8 @@ static acl_error allocate(void **pointer, size_t size, enum place_kind kind)
     if (posix_memalign(pointer, alignment, size ? size : ALIGNMENT) != 0)
         return host_fail(ACL_OUT_OF_MEMORY, "%zu bytes could not be allocated", size);
     if (size >= LARGE)
-        madvise(*pointer, size & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE); /* a wish: without them it is as before */
-    note_place(*pointer, size, kind);
+        madvise(*pointer, size & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE); /* a hint, which may be ignored */
+    add_memory_range(*pointer, size, kind);
     return ACL_OK;
 }
 
@@ -90,14 +90,14 @@ EXPORT acl_error aclrtMallocHostWithCfg(void **pointer, uint64_t size, void *con
 
 EXPORT acl_error aclrtFree(void *pointer)
 {
-    drop_place(pointer, DEVICE_MEMORY);
+    remove_memory_range(pointer, DEVICE_MEMORY);
     free(pointer);
     return ACL_OK;
 }
 
 EXPORT acl_error aclrtFreeHost(void *pointer)
 {
-    drop_place(pointer, HOST_MEMORY);
+    remove_memory_range(pointer, HOST_MEMORY);
     free(pointer);
     return ACL_OK;
 }

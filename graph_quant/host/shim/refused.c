@@ -1,5 +1,5 @@
 /*
- * Names that torch_npu's libraries link against or look up, and that only a real CANN can serve. Each fails
+ * Names that torch_npu's libraries link against or look up, and that only a real CANN can implement. Each fails
  * by name when called. The lists are kept complete by `graph-quant symbols`, which reads the wheel.
  */
 #include "host_npu.h"

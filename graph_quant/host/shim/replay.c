@@ -14,7 +14,7 @@ EXPORT void host_on_replay(acl_error (*hook)(uint32_t, uint32_t, uint32_t))
     run_kernels = hook;
 }
 
-/* Lets Python say why a kernel failed. */
+/* Lets Python report why a kernel failed. */
 EXPORT acl_error host_failed(const char *message)
 {
     return host_fail(ACL_BAD_PARAMETER, "%s", message);
@@ -71,7 +71,7 @@ static struct run *new_run(struct model *model, struct stream *stream, struct ru
     return run;
 }
 
-/* End a run; what goes on is the one around it. */
+/* End a run and continue with the one around it. */
 static struct run *leave(struct run *run)
 {
     struct run *outer = run->outer;
@@ -96,7 +96,7 @@ static acl_error run_kernels_from(struct run *run)
     return run_kernels(model->id, first, last);
 }
 
-/* Note that a run has to wait, unless the value is there. */
+/* Let a run wait, unless the value is there. */
 static bool waits(struct run *run, const struct task *task)
 {
     pthread_mutex_lock(&capture_lock);
@@ -111,7 +111,7 @@ static bool waits(struct run *run, const struct task *task)
     return has_to;
 }
 
-/* Pass a condition: what goes on is its branch, if it holds. */
+/* Evaluate a condition: continue with its branch if it holds. */
 static struct run *pass_condition(struct run *run, const struct task *task, acl_error *status)
 {
     run->next++;
@@ -124,7 +124,7 @@ static struct run *pass_condition(struct run *run, const struct task *task, acl_
     return run;
 }
 
-/* Go on with a replay until it is done, fails, or has to wait. */
+/* Continue a replay until it is done, fails, or has to wait. */
 static acl_error proceed(struct run *run)
 {
     acl_error status = ACL_OK;
@@ -152,10 +152,10 @@ static acl_error proceed(struct run *run)
 
 static struct run *take_ready(void)
 {
-    for (struct run **place = &waiting; *place; place = &(*place)->link) {
-        struct run *run = *place;
+    for (struct run **link = &waiting; *link; link = &(*link)->link) {
+        struct run *run = *link;
         if (is_written(&run->model->tasks[run->next])) {
-            *place = run->link;
+            *link = run->link;
             run->stream->waiting = NULL;
             __atomic_sub_fetch(host_recording, 1, __ATOMIC_SEQ_CST);
             return run;
@@ -164,7 +164,7 @@ static struct run *take_ready(void)
     return NULL;
 }
 
-/* Go on with everything that waited for a value which is there now; who wrote it is told what failed. */
+/* Continue everything that waited for a value which is there now; its writer gets the error if one fails. */
 static acl_error resume_waiting(void)
 {
     acl_error failed = ACL_OK;
@@ -227,7 +227,7 @@ EXPORT acl_error aclmdlRIExecuteAsync(void *handle, void *stream_handle)
     return ACL_OUT_OF_MEMORY;
 }
 
-/* Keep a task for when the value is there that a stream waits for outside of a replay. */
+/* Queue a task until the value is written that a stream waits for outside of a replay. */
 static bool postponed(struct stream *stream, enum task_kind kind, const struct task *task)
 {
     pthread_mutex_lock(&capture_lock);

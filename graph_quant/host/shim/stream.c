@@ -158,7 +158,7 @@ EXPORT acl_error aclrtResetEvent(void *handle, void *stream)
     return ACL_OK;
 }
 
-/* An event of a capture has no time: it marks a place in a graph. */
+/* An event of a capture has no time: it marks a position in a graph. */
 static acl_error check_outside_of_capture(const struct event *event, const char *function)
 {
     if (!event->model_id)
@@ -192,7 +192,7 @@ EXPORT acl_error aclrtSynchronizeEvent(void *handle)
 
 static void add_up(struct progress *into, const struct progress *from)
 {
-    for (int slot = 0; slot < MOST_STREAMS; slot++)
+    for (int slot = 0; slot < MAX_STREAMS; slot++)
         if (into->of[slot] < from->of[slot])
             into->of[slot] = from->of[slot];
 }
@@ -210,8 +210,8 @@ static acl_error join_capture(struct stream *stream, const struct event *event)
         invalidate(stream->model, "aclrtStreamWaitEvent");
         return host_fail(ACL_CAPTURE_CONFLICT, "aclrtStreamWaitEvent: two captures cannot wait for each other");
     }
-    if (model->stream_count == MOST_STREAMS)
-        return host_fail(ACL_BAD_PARAMETER, "aclrtStreamWaitEvent: a capture has at most %d streams", MOST_STREAMS);
+    if (model->stream_count == MAX_STREAMS)
+        return host_fail(ACL_BAD_PARAMETER, "aclrtStreamWaitEvent: a capture has at most %d streams", MAX_STREAMS);
     stream->slot = model->stream_count;
     model->streams[model->stream_count++] = stream;
     stream->model = model;

@@ -1,15 +1,15 @@
-/* Kernels noted down by Python, and groups of them that are replaced between two replays. */
+/* Kernels recorded by Python, and groups of them that are replaced between two replays. */
 #include "capture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a kernel on a stream is to do: run, or be noted down in a capture or in an update. */
+/* What a kernel on a stream does: it runs, or is recorded in a capture or in an update. */
 enum { RUNS, CAPTURED, UPDATES, REFUSED };
 
-struct place {
-    uint32_t model;  /* of which model */
-    uint32_t kernel; /* the place among its kernels */
+struct kernel_id {
+    uint32_t model;  /* id of the model */
+    uint32_t kernel; /* index among its kernels */
 };
 
 EXPORT int host_stream_state(void *handle)
@@ -22,7 +22,7 @@ EXPORT int host_stream_state(void *handle)
     return stream->update ? UPDATES : RUNS;
 }
 
-/* An operator that needs what only an executed stream has: the capture is lost. */
+/* An operator that needs values of an executed stream invalidates the capture. */
 EXPORT void host_invalidate(void *handle, const char *operator_name)
 {
     pthread_mutex_lock(&capture_lock);
@@ -32,7 +32,7 @@ EXPORT void host_invalidate(void *handle, const char *operator_name)
     pthread_mutex_unlock(&capture_lock);
 }
 
-EXPORT acl_error host_capture_kernel(void *handle, const char *name, const char *detail, struct place *place)
+EXPORT acl_error host_capture_kernel(void *handle, const char *name, const char *detail, struct kernel_id *id)
 {
     struct stream *stream = stream_of(handle);
     acl_error status = ACL_OK;
@@ -42,7 +42,7 @@ EXPORT acl_error host_capture_kernel(void *handle, const char *name, const char 
         task->name = strdup(name);
         task->detail = strdup(detail);
         task->kernel = stream->model->kernel_count++;
-        *place = (struct place){stream->model->id, task->kernel};
+        *id = (struct kernel_id){stream->model->id, task->kernel};
         if (stream->open)
             stream->open->count++;
     } else {
@@ -60,7 +60,7 @@ static struct task *kernel_task(struct model *model, uint32_t kernel)
     return NULL;
 }
 
-EXPORT acl_error host_update_kernel(void *handle, const char *name, const char *detail, struct place *place)
+EXPORT acl_error host_update_kernel(void *handle, const char *name, const char *detail, struct kernel_id *id)
 {
     struct stream *stream = stream_of(handle);
     acl_error status = ACL_OK;
@@ -77,7 +77,7 @@ EXPORT acl_error host_update_kernel(void *handle, const char *name, const char *
     } else {
         free(task->detail);
         task->detail = strdup(detail);
-        *place = (struct place){model->id, task->kernel};
+        *id = (struct kernel_id){model->id, task->kernel};
         stream->updated++;
     }
     pthread_mutex_unlock(&capture_lock);

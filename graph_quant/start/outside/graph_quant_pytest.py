@@ -1,6 +1,6 @@
-"""A pytest plugin for other people's test suites: NPU tests run on machines without one.
+"""A pytest plugin for test suites of other projects: NPU tests run on machines without an NPU.
 
-It acts on request only: `graph_quant = true` in the ini file, or `-p graph_quant.pytest` on the command line.
+It is off by default: `graph_quant = true` in the ini file, or `-p graph_quant.pytest` on the command line.
 """
 
 import pytest
@@ -15,17 +15,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Make the process ready before the first conftest imports torch."""
+    """Prepare the process before the first conftest imports torch."""
     if early_config.getini(_OPTION):
         import graph_quant  # noqa: F401
 
 
 def pytest_report_header() -> str | None:
-    """Say who plays the NPU."""
+    """Report the runtime of torch_npu."""
     import sys
 
     preload = sys.modules.get("graph_quant.start.preload")
     if preload is None:
         return None
-    served = preload.chosen() or "not needed yet"
-    return f"graph_quant: torch_npu is ready ({preload.SWITCH}={preload.switch()}, runtime: {served})"
+    runtime = preload.chosen() or "not needed yet"
+    return f"graph_quant: torch_npu is ready ({preload.SWITCH}={preload.switch()}, runtime: {runtime})"

@@ -1,4 +1,4 @@
-"""Makes a Python that `graph-quant run` starts ready for torch_npu, then leaves no trace in the import path."""
+"""Prepares a Python that `graph-quant run` starts for torch_npu, and removes itself from the import path."""
 
 import sys
 from os.path import dirname, realpath  # pathlib would cost every start
@@ -11,7 +11,7 @@ try:
 except (ImportError, SyntaxError):  # another Python, started by the script: graph_quant is not installed for it
     graph_quant = None  # type: ignore[assignment]
 
-# The environment may have a sitecustomize of its own, which this one stood in front of.
+# The environment may have a sitecustomize of its own, which this one shadowed.
 _this = sys.modules.pop("sitecustomize")
 try:
     import sitecustomize  # noqa: F401

@@ -1,0 +1,15 @@
+/* Known memory ranges: which kind of memory an address belongs to. */
+#ifndef GRAPH_QUANT_MEMORY_RANGES_H
+#define GRAPH_QUANT_MEMORY_RANGES_H
+
+#include "host_npu.h"
+
+#include <stdbool.h>
+
+enum memory_kind { UNKNOWN_MEMORY, DEVICE_MEMORY, HOST_MEMORY, REGISTERED_HOST };
+
+bool add_memory_range(const void *start, size_t size, enum memory_kind kind);
+bool remove_memory_range(const void *start, enum memory_kind kind); /* false: no such range */
+enum memory_kind memory_kind_of(const void *address);
+
+#endif
