@@ -193,6 +193,6 @@ def test_ambiguous_file_names_are_not_compared(command, tmp_path):
     for side in ("input", "output"):
         write(folder, f"Neg.a_neg.1.2.{TIME}", side, 0, ZERO, "npy")
     code, out, error = command("verify", path, "--data", folder)
-    assert "with a file name that is another node's, too" in out
+    assert "with a file name shared by another node" in out
     assert (code, error.count("\n")) == (2, 1)
     assert "no node of the graph could be compared" in error
