@@ -34,7 +34,9 @@ def register() -> None:
     # TorchAir loads its own converters when it meets the first operator, which would replace the ones here.
     from torchair._ge_concrete_graph.ge_converter import custom  # noqa: F401
 
-    import_modules(sorted({*indexed_modules("CONVERTERS"), *indexed_modules("DECOMPOSITIONS")}))
+    # sync_batch_norm registers meta functions alone, which the index does not list.
+    unindexed = f"{__name__}.aten.sync_batch_norm"
+    import_modules(sorted({unindexed, *indexed_modules("CONVERTERS"), *indexed_modules("DECOMPOSITIONS")}))
     for entry in entry_points(group=ENTRY_POINTS):
         entry.load()
     ours = {overload(name): converter(name) for name in sorted(lowered()) if is_defined(name)}
