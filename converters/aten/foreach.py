@@ -1,4 +1,6 @@
-"""_foreach operators of optimisers that TorchAir does not lower: the operator applied to each tensor of the list.
+"""_foreach operators, applied to each tensor of the list: those that TorchAir does not lower, and those with numbers.
+
+TorchAir rounds the number to the dtype of the tensors. Half precision, and powers of all dtypes, are decomposed.
 
 Also ``prims::fma``, which Dynamo traces for ``addcmul_`` and ``addcdiv_`` with a value.
 """
@@ -12,6 +14,7 @@ from typing import Any
 import torch
 from graph_quant.converters.decompositions import decomposes, decomposes_outside
 from graph_quant.dispatcher import overload
+from graph_quant.host.half_precision import HALF_DTYPES
 from torch import Tensor
 
 aten = torch.ops.aten
@@ -44,6 +47,35 @@ def _apply_to_all(single: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
 
 for _name, _single in _SINGLE.items():
     decomposes(overload(f"aten::_foreach_{_name}"))(_apply_to_all(_single))
+
+
+def _add_product(add: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda x, one, other, value=1: add(x, one, other, value=value)
+
+
+# TorchAir lowers these, and rounds the numbers.
+_WITH_NUMBERS: dict[str, Callable[..., Tensor]] = {
+    "mul": torch.mul,
+    "div": torch.div,
+    "addcmul": _add_product(torch.ops.aten.addcmul.default),
+    "addcdiv": _add_product(torch.ops.aten.addcdiv.default),
+}
+
+
+def _in_half_precision(single: Callable[..., Tensor]) -> Callable[..., Any]:
+    apply = _apply_to_all(single)
+
+    def decomposed(tensors: Sequence[Tensor], *others: Any) -> Any:
+        return apply(tensors, *others) if any(tensor.dtype in HALF_DTYPES for tensor in tensors) else NotImplemented
+
+    return decomposed
+
+
+for _name, _single in _WITH_NUMBERS.items():
+    for _form in ("Scalar", "ScalarList"):
+        decomposes(overload(f"aten::_foreach_{_name}.{_form}"))(_in_half_precision(_single))
+decomposes(aten._foreach_lerp.Scalar)(_in_half_precision(torch.lerp))
+decomposes(aten._foreach_pow.Scalar, aten._foreach_pow.ScalarList)(_apply_to_all(torch.pow))
 
 
 @decomposes_outside("prims::fma")

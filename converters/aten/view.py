@@ -79,5 +79,7 @@ def _refuse_strides(operator: str, x: Tensor) -> None:
 
 @converts(aten.index_select.default)
 def index_select(x: Tensor, dim: int, index: Tensor, meta_outputs: Any = None) -> Tensor:  # noqa: ARG001
-    """GatherV2; the identity for a scalar."""
-    return ge.GatherV2(x, index, in_type(torch.int64, dim)) if x.rank else ge.Identity(x)
+    """GatherV2 with an index of one dimension; the identity for a scalar."""
+    if not x.rank:
+        return ge.Identity(x)
+    return ge.GatherV2(x, index if index.rank else ge.Reshape(index, [1]), in_type(torch.int64, dim))

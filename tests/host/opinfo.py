@@ -43,7 +43,7 @@ ROUNDED_AS_IN_GRAPHS = re.compile(
     r"|logaddexp2?|(var|std)_mean|nn\.functional\.(interpolate|upsample_bilinear|silu|mish)|sinc|renorm|logit|xlogy"
     r"|special\.(xlog1py|entr|i1)|hypot|i0|fft\..*|i?stft|(linalg\.)?(svd(vals)?|eigvalsh|pinv|cond)"
     r"|(linalg\.)?(matrix_)?(norm|rank)|cholesky_(solve|inverse)|triangular_solve|var|std|segment_reduce"
-    r"|nn\.functional\.(conv_transpose.*|multi(label)?_margin_loss|nll_loss|cross_entropy|grid_sample|(group|layer)_norm)"
+    r"|nn\.functional\.(conv_transpose.*|kl_div|multi(label)?_margin_loss|nll_loss|cross_entropy|grid_sample|(group|layer)_norm)"
 )
 # Of the largest number in a result.
 ROUNDING = {

@@ -29,10 +29,10 @@ _INDICES = {
     "aten::index_put_": 1,
 }
 
-# Composites that are always run as their parts, because the kernels of the parts round as graphs do. PyTorch chooses
-# the parts of a batched product by whether an operand requires a gradient, which a CPU alias never does, and by whether
+# Composites that are always run as their parts, because the kernels of the parts, as xlogy of kl_div, round as graphs
+# do. PyTorch chooses the parts of a batched product by whether an operand requires a gradient, which a CPU alias never does, and by whether
 # out= is passed.
-_ALWAYS_COMPOSITE = ("aten::linear", "aten::matmul", "aten::multilabel_margin_loss", "aten::stft")
+_ALWAYS_COMPOSITE = ("aten::kl_div", "aten::linear", "aten::matmul", "aten::multilabel_margin_loss", "aten::stft")
 
 # Argument names of a dropout probability; the CPU would sample from its own generator.
 _DROPOUT_NAMES = ("dropout", "dropout_p")

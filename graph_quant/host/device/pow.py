@@ -16,15 +16,19 @@ from .kernels import Kernel
 
 
 def _round_exponent(_op: OpOverload, kernel: Kernel) -> Kernel:
-    def wrapper(base: Tensor, exponent: Any, **kwargs: Any) -> Any:
-        if base.dtype == torch.float32 and type(exponent) is float:
-            exponent = _to_float32(exponent)
+    def wrapper(base: Tensor | list[Tensor], exponent: Any, **kwargs: Any) -> Any:
+        tensors = base if isinstance(base, (list, tuple)) else (base,)
+        if all(tensor.dtype == torch.float32 for tensor in tensors):
+            many = isinstance(exponent, (list, tuple))
+            exponent = [_to_float32(number) for number in exponent] if many else _to_float32(exponent)
         return kernel(base, exponent, **kwargs)
 
     return wrapper
 
 
-def _to_float32(number: float) -> float:
+def _to_float32(number: Any) -> Any:
+    if type(number) is not float:
+        return number
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
@@ -32,5 +36,9 @@ def _to_float32(number: float) -> float:
 
 
 WRAPPERS = dict.fromkeys(
-    ("aten::pow.Tensor_Scalar", "aten::pow.Tensor_Scalar_out", "aten::pow_.Scalar"), _round_exponent
+    (
+        *("aten::pow.Tensor_Scalar", "aten::pow.Tensor_Scalar_out", "aten::pow_.Scalar"),
+        *(f"aten::_foreach_pow{suffix}.{form}" for suffix in ("", "_") for form in ("Scalar", "ScalarList")),
+    ),
+    _round_exponent,
 )

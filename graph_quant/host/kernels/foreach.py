@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, kernel
-from ..half_precision import add_scaled
 from .elementwise import addcdiv, addcmul
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
@@ -79,13 +78,13 @@ for _name, _function in _BINARY.items():  # type: ignore[assignment]
 
 
 @kernel("ForeachAddList")
-def add_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
-    return [add_scaled(one, other, alpha) for one, other in zip(x1, x2, strict=True)]
+def add_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Sizes) -> list[Tensor]:
+    return [torch.add(one, other, alpha=alpha.scalar) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachSubList")
-def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Tensor) -> list[Tensor]:
-    return [add_scaled(one, other, -alpha) for one, other in zip(x1, x2, strict=True)]
+def sub_list(x1: Sequence[Tensor], x2: Sequence[Tensor], alpha: Sizes) -> list[Tensor]:
+    return [torch.sub(one, other, alpha=alpha.scalar) for one, other in zip(x1, x2, strict=True)]
 
 
 @kernel("ForeachPowScalarAndTensor")

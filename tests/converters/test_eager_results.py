@@ -1,0 +1,89 @@
+"""Graphs give the results of eager mode, where TorchAir's lowering reads fewer arguments or rounds numbers first."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torchair
+from torch import Tensor
+from torch.nn import functional
+
+Call = Callable[..., Any]
+SCALES = [1.7, 1.3, 0.7, (1.7, 2.0)]
+
+
+def _compile(call: Call) -> Call:
+    torch._dynamo.reset()
+    return torch.compile(call, backend=torchair.get_npu_backend(), fullgraph=True, dynamic=False)
+
+
+def _check(call: Call, *inputs: Tensor) -> None:
+    """A graph has the bits and shapes of eager mode."""
+    on_npu = [x.npu() for x in inputs]
+    for actual, expected in zip(_compile(call)(*on_npu), call(*on_npu), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+
+
+def test_index_select_by_a_scalar_keeps_the_dimension() -> None:
+    x, index = torch.randn(4, 5), torch.tensor(2)
+    _check(
+        lambda x, index: (x.index_select(0, index), x.index_select(-1, index), x[0, 0].index_select(0, index * 0)),
+        x,
+        index,
+    )
+    result = _compile(lambda x, index: x.index_select(0, index))(x.npu(), index.npu())
+    assert torch.equal(result.cpu(), x[2:3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_nearest_pixels_follow_the_scale(dtype: torch.dtype) -> None:
+    x = torch.randn(2, 3, 7, 9).to(dtype)
+
+    def resize(x: Tensor) -> list[Tensor]:
+        sizes = functional.interpolate(x, (11, 4)), functional.interpolate(x, scale_factor=2)
+        return [*sizes, *(functional.interpolate(x, scale_factor=scale, mode="nearest") for scale in SCALES)]
+
+    for actual, expected in zip(_compile(resize)(x.npu()), resize(x), strict=True):
+        assert torch.equal(actual.cpu(), expected)
+
+
+def test_gradients_of_nearest_pixels() -> None:
+    x = torch.randn(2, 3, 7, 9)
+    npu, cpu = x.npu().requires_grad_(), x.clone().requires_grad_()
+    call: Call = lambda x: functional.interpolate(x, scale_factor=1.7).square()  # noqa: E731
+    _compile(call)(npu).sum().backward()
+    call(cpu).sum().backward()
+    assert npu.grad is not None
+    assert cpu.grad is not None
+    assert torch.equal(npu.grad.cpu(), cpu.grad)
+
+
+def _use_numbers(x: Tensor, y: Tensor, z: Tensor) -> list[Tensor]:
+    a, b, c = [x, x[:3]], [y, y[:3]], [z, z[:3]]
+    results = []
+    for name in ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "clamp_min", "clamp_max"):
+        function = getattr(torch, f"_foreach_{name}")
+        results += [*function(a, 0.9), *function(a, [0.3, 1.7])]
+    for name in ("add", "sub"):
+        results += getattr(torch, f"_foreach_{name}")(a, b, alpha=0.9)
+    for name in ("addcmul", "addcdiv"):
+        function = getattr(torch, f"_foreach_{name}")
+        results += [*function(a, b, c, 0.9), *function(a, b, c, [0.3, 1.7]), *function(a, b, c)]
+    return [*results, *torch._foreach_lerp(a, b, 0.9), *torch._foreach_pow(0.9, a), *torch._foreach_pow(a, 3)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_lists_of_tensors_with_numbers(dtype: torch.dtype) -> None:
+    inputs = [torch.rand(67).add(0.5).to(dtype) for _ in range(3)]
+    _check(_use_numbers, *inputs)
+    if dtype != torch.float32:  # the CPU raises the remainder of a float32 vector to a double-precision power
+        for actual, expected in zip(_use_numbers(*(x.npu() for x in inputs)), _use_numbers(*inputs), strict=True):
+            assert torch.equal(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_kl_div(dtype: torch.dtype) -> None:
+    x, target = torch.randn(35, 10).log_softmax(-1).to(dtype), torch.rand(35, 10).to(dtype)
+    target[0] = 0
+    _check(lambda x, y: [functional.kl_div(x, y, reduction="none", log_target=log) for log in (False, True)], x, target)
