@@ -30,8 +30,8 @@ _INDICES = {
 }
 
 # Composites that are always run as their parts, because the kernels of the parts, as xlogy of kl_div, round as graphs
-# do. PyTorch chooses the parts of a batched product by whether an operand requires a gradient, which a CPU alias never does, and by whether
-# out= is passed.
+# do. PyTorch chooses the parts of a batched product by whether an operand requires a gradient, which a CPU alias never
+# does, and by whether out= is passed.
 _ALWAYS_COMPOSITE = ("aten::kl_div", "aten::linear", "aten::matmul", "aten::multilabel_margin_loss", "aten::stft")
 
 # Argument names of a dropout probability; the CPU would sample from its own generator.

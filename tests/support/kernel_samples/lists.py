@@ -65,8 +65,8 @@ def _binary(name: str, call: Callable[..., Any]) -> None:
         if name not in ("Add", "Sub"):
             return Case([xs, ys], {}, [call(x, y) for x, y in zip(xs, ys, strict=True)])
         alpha = _number(chance)
-        expected = [once(call, x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)]
-        return Case([xs, ys, torch.tensor(alpha, dtype=xs[0].dtype)], {}, expected)
+        expected = [call(x, y, alpha=alpha) for x, y in zip(xs, ys, strict=True)]
+        return Case([xs, ys, size(alpha, xs[0].dtype)], {}, expected)
 
 
 for _name, _function in UNARY.items():
