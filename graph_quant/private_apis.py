@@ -21,10 +21,12 @@ class PrivateApi:
     """A name, by the path that leads to it, and what stops working without it.
 
     An attribute that only instances have is looked for in the text of their class or module: path, a space, the name.
+    ``alternatives`` are the paths that other releases have instead; ``graph_quant.releases.alternatives`` uses them.
     """
 
     path: str
     breaks: str
+    alternatives: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -38,13 +40,17 @@ class PrivateApi:
         return sorted(name for name, text in _texts() if self.name in text and said.search(text))
 
     def is_there(self) -> bool:
-        """Whether the name can still be found."""
-        owner, _, attribute = self.path.partition(" ")
-        try:
-            found = _resolve(owner, loaded=bool(attribute))
-            return not attribute or attribute in inspect.getsource(found)
-        except (ImportError, AttributeError, OSError, TypeError):
-            return False
+        """Whether the name, or an alternative, can be found."""
+        return any(map(_exists, (self.path, *self.alternatives)))
+
+
+def _exists(path: str) -> bool:
+    owner, _, attribute = path.partition(" ")
+    try:
+        holder = _resolve(owner, loaded=bool(attribute))
+        return not attribute or attribute in inspect.getsource(holder)
+    except (ImportError, AttributeError, OSError, TypeError):
+        return False
 
 
 @functools.cache
@@ -87,8 +93,10 @@ def missing() -> Iterator[PrivateApi]:
     return (api for api in PRIVATE_APIS if not api.is_there())
 
 
-def _private_apis(breaks: str, *paths: str) -> list[PrivateApi]:
-    return [PrivateApi(path, breaks) for path in paths]
+def _private_apis(breaks: str, *paths: str | tuple[str, ...]) -> list[PrivateApi]:
+    """APIs that one feature needs; a tuple has the newest path first and then its alternatives."""
+    named = [(path,) if isinstance(path, str) else path for path in paths]
+    return [PrivateApi(path, breaks, tuple(alternatives)) for path, *alternatives in named]
 
 
 _DISPATCH = "torch._C."
@@ -139,7 +147,10 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch.Tensor._is_zerotensor",
         "torch.UntypedStorage._cdata",
         "torch._neg_view",
-        "torch._prims_common.is_non_overlapping_and_dense_or_false",
+        (
+            "torch._prims_common.is_non_overlapping_and_dense_or_false",
+            "torch._prims_common.is_non_overlapping_and_dense",
+        ),
         "torch._prims_common.make_contiguous_strides_for",
     ),
     *_private_apis(
@@ -160,7 +171,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._dynamo.disable",
         "torch._compile._disable_dynamo __dynamo_disable",
         "torch.export._trace",
-        "torch.compiler._compile_session_context",
+        ("torch.compiler._compile_session_context", "torch.compiler._is_compiling_flag"),
         "torch.fx.experimental.symbolic_shapes.ShapeEnv _suppress_guards_tls",
         "torch.fx.experimental.symbolic_shapes.uninteresting_files",
     ),
@@ -212,7 +223,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     ),
     *_private_apis(
         "compilers change the order in which ranks communicate",
-        "torch._library.effects.EffectType",
+        ("torch._library.effects.EffectType", "torch._higher_order_ops.effects._EffectType"),
         "torch.library.Library._register_effectful_op",
     ),
     *_private_apis("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
@@ -231,7 +242,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     ),
     *_private_apis(
         "a capture that failed keeps its memory",
-        "torch_npu._C._npu_endAllocateToPool",
+        ("torch_npu._C._npu_endAllocateToPool", "torch_npu._C._npu_endAllocateCurrentStreamToPool"),
         "torch_npu._C._npu_releasePool",
     ),
     *_private_apis(
@@ -278,6 +289,9 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._inductor.lowering.make_fallback",
         "torch._inductor.lowering.lowerings",
         "torch._inductor.select_algorithm.extern_kernels",
+    ),
+    *_private_apis(
+        "the engine inductor calls this package's operators through the dispatcher, which is slower",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CUSTOM_EXTERN_KERNEL_CODEGEN",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CustomCodegen",
     ),
@@ -405,7 +419,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     ),
     *_private_apis(
         "Dynamo compiles this package's kernels after a graph break",
-        "torch._dynamo.trace_rules.BUILTIN_INLINE_WHEN_CALLED",
+        ("torch._dynamo.trace_rules.BUILTIN_INLINE_WHEN_CALLED", "torch._dynamo.trace_rules.is_torch_inline_allowed"),
         "torch._dynamo.trace_rules.SKIP_DIRS",
         "torch._dynamo.trace_rules.add",
     ),

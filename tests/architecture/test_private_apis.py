@@ -52,9 +52,14 @@ def _touched(tree: ast.AST, own: set[str]) -> Iterator[str]:
 
 def _listed(touched: str) -> bool:
     if touched.startswith("."):
-        parts = {part for api in private_apis.PRIVATE_APIS for part in api.path.replace(" ", ".").split(".")}
+        parts = {part for path in _paths() for part in path.split(".")}
         return touched[1:] in parts
-    return any(f"{api.path.replace(' ', '.')}.".startswith(f"{touched}.") for api in private_apis.PRIVATE_APIS)
+    return any(f"{path}.".startswith(f"{touched}.") for path in _paths())
+
+
+def _paths() -> list[str]:
+    """The dotted paths of all private APIs and their alternatives."""
+    return [path.replace(" ", ".") for api in private_apis.PRIVATE_APIS for path in (api.path, *api.alternatives)]
 
 
 def test_every_private_name_is_listed() -> None:
