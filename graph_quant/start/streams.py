@@ -23,8 +23,9 @@ def patch_npugraph_ex(module: ModuleType) -> None:
 
 def patch_torchair(module: ModuleType) -> None:
     """Let torchair use the pass of npugraph_ex, with its own operators and events."""
-    if not hasattr(torch.npu, "fake_record_stream"):  # type: ignore[attr-defined]  # torch_npu 2.10 has it
-        torch.npu.fake_record_stream = _fake_record_stream  # type: ignore[attr-defined]
+    device: Any = torch.npu  # type: ignore[attr-defined]
+    if not hasattr(device, "fake_record_stream"):  # torch_npu 2.10 has one of its own
+        device.fake_record_stream = _fake_record_stream
 
     def replace(gm: GraphModule) -> GraphModule:
         import torchair.ops._tagged_event  # noqa: F401  (defines operators)
