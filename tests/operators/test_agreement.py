@@ -1,4 +1,4 @@
-"""Generated calls of every operator, right and wrong: inference and eager execution agree on all.
+"""Generated calls of every operator, valid and wrong: inference and eager execution agree on all.
 
 They agree on shape, dtype and strides, and on the words of a refusal. Calls are drawn near the rules'
 edges: sizes from a handful of values, so that they match about as often as not, and dtypes with a wrong one

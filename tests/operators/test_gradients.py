@@ -1,4 +1,4 @@
-"""Gradients of operators: those of the same formulas in plain torch, and in a graph those of eager mode."""
+"""Gradients of operators, compared with the same formulas in plain torch, and in graphs with eager mode."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What runs where, over all operators that TorchAir or this package lowers."""
+"""The table of operator support: which operators run eagerly, are lowered, and run in graphs."""
 
 import pytest
 from graph_quant import operator_support
@@ -28,12 +28,14 @@ def test_what_runs_eagerly_and_is_lowered_runs_in_a_graph(operators: list[operat
     assert [operator.name for operator in known if operator.eager and operator.lowered_by and not operator.graph] == []
 
 
-def test_what_every_lowering_refuses_is_lowered_by_nobody(operators: list[operator_support.OperatorSupport]) -> None:
+def test_operators_refused_by_every_lowering_have_none(
+    operators: list[operator_support.OperatorSupport],
+) -> None:
     refused = {operator.name for operator in operators if operator.eager and not operator.lowered_by}
     assert {"npu::npu_all_to_all_matmul", "npu::npu_matmul_all_to_all"} <= refused
 
 
-def test_every_family_is_there(operators: list[operator_support.OperatorSupport]) -> None:
+def test_every_family_is_listed(operators: list[operator_support.OperatorSupport]) -> None:
     families = {operator.family for operator in operators if operator.eager}
     assert families >= {"quant", "matmul", "activation", "moe", "norm", "rope", "cache", "attention"}
 

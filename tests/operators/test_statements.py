@@ -1,4 +1,4 @@
-"""Generated calls with data: every operator gives what an independent statement of its rule gives."""
+"""Generated calls with data: results agree with an independent statement of each operator in NumPy."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def _is_half(result: Any) -> bool:
 
 
 @pytest.mark.parametrize("op", STATEMENTS)
-def test_gives_what_its_statement_gives(op: str) -> None:
+def test_results_agree_with_the_statement(op: str) -> None:
     statement = STATEMENTS[op]
     compute = statement.computed or overload(op)
 

@@ -91,7 +91,7 @@ def test_refused_when_compiled(call: Call) -> None:
 
 @pytest.mark.parametrize("call", WRONG_EAGERLY, ids=str)
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_a_mixture_is_refused_eagerly_and_not_by_inference(call: Call, device: str) -> None:
+def test_mixed_dtypes_are_refused_eagerly_and_not_by_inference(call: Call, device: str) -> None:
     args, kwargs = call.on(device)
     with pytest.raises(RuntimeError, match=r"when run eagerly.*a graph converts it") as refusal:
         call.overload(*args, **kwargs)
@@ -102,7 +102,7 @@ def test_a_mixture_is_refused_eagerly_and_not_by_inference(call: Call, device: s
 
 @pytest.mark.parametrize("call", WRONG_VALUES, ids=str)
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_index_values_are_refused_where_data_is(call: Call, device: str) -> None:
+def test_index_values_are_refused_in_calls_with_data(call: Call, device: str) -> None:
     args, kwargs = call.on(device)
     with pytest.raises(RuntimeError) as refusal:
         call.overload(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Dequantised, a result is within half a step of what was quantised, where nothing saturated."""
+"""Dequantised results are within half a step of the input, unless they saturated."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def test_dividing() -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.int8, torch.quint4x2])
-def test_takes_back_what_quantisation_did(kind: torch.dtype) -> None:
+def test_dequantise_inverts_quantisation(kind: torch.dtype) -> None:
     x = torch.linspace(-2, 2, 64).reshape(4, 16)
     steps = torch.full((16,), 2.0 ** (5 if kind is torch.int8 else 1))
     y = torch_npu.npu_quantize(x, steps, None, kind, -1, False)

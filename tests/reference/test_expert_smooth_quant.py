@@ -1,4 +1,4 @@
-"""Rows as int8 by their largest magnitude: ordinary ones, and where scales are too small, zero or infinite."""
+"""Rows quantised by their largest magnitude, with normal, subnormal, zero and infinite scales."""
 
 import os
 

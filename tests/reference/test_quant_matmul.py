@@ -1,4 +1,4 @@
-"""The integer product in NumPy's int64 and the table of outputs, one row of it a test."""
+"""npu_quant_matmul compared with NumPy's int64 product, one test for each row of the table of outputs."""
 
 import itertools
 from collections.abc import Iterator
@@ -45,9 +45,7 @@ def test_int32_is_the_exact_product(shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("with_dot_product", [True, False])
-def test_every_way_to_multiply_is_exact_at_the_extremes(
-    with_dot_product: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_implementation_is_exact_at_the_extremes(with_dot_product: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul, "_HAS_INT8_DOT_PRODUCT", with_dot_product)
     x1, x2 = torch.full((2, 5000), -128, dtype=torch.int8), torch.full((5000, 3), -128, dtype=torch.int8)
     assert torch.equal(matmul.int8_matmul(x1, x2), torch.full((2, 3), 5000 * 128 * 128, dtype=torch.int32))
@@ -93,7 +91,7 @@ def test_leading_dimensions_broadcast(batches: tuple[tuple[int, ...], tuple[int,
 
 
 @pytest.mark.parametrize("columns", [1, 16])
-def test_float16_uses_the_cut_scale(columns: int) -> None:
+def test_float16_uses_the_truncated_scale(columns: int) -> None:
     x1, x2, scale = int8(4, 32), int8(32, 16), torch.randn(columns, generator=GENERATOR) / 100
     cut, _ = decoded(scale, None)
     expected = (product(x1, x2).astype(np.float32) * cut).astype(np.float16)

@@ -1,4 +1,4 @@
-"""Every operator against its rule stated in NumPy, bit for bit, with values chosen to hurt."""
+"""Every operator against its rule stated in NumPy, bit for bit, with extreme values."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Through Inductor, and in blocks or whole, the reference gives the same bits."""
+"""References give the same bits eagerly, by Inductor, and computed in blocks."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def cases(destination: Destination) -> dict[str, Callable[[torch.Tensor], object
 
 
 def bits(results: object) -> list[torch.Tensor]:
-    """The bits of each result; NaN has many spellings, which all count as one."""
+    """The bits of each result; all NaN bit patterns count as one."""
     tensors = [results] if isinstance(results, torch.Tensor) else list(results)  # type: ignore[call-overload]
     return [
         torch.where(tensor.isnan(), torch.nan, tensor).view(torch.int32) if tensor.dtype == torch.float32 else tensor
@@ -41,7 +41,7 @@ def bits(results: object) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.parametrize("destination", [INT8, INT4], ids=lambda each: each.name)
+@pytest.mark.parametrize("destination", [INT8, INT4], ids=lambda destination: destination.name)
 @pytest.mark.parametrize("name", cases(INT8))
 def test_inductor(name: str, destination: Destination) -> None:
     torch._dynamo.reset()
@@ -50,7 +50,7 @@ def test_inductor(name: str, destination: Destination) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("destination", [INT8, INT4], ids=lambda each: each.name)
+@pytest.mark.parametrize("destination", [INT8, INT4], ids=lambda destination: destination.name)
 @pytest.mark.parametrize("name", cases(INT8))
 def test_blocks(name: str, destination: Destination, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = cases(destination)[name]

@@ -15,7 +15,7 @@ from support.call_table import overload
 from support.tensors import f32
 
 
-def test_gives_what_its_statement_gives() -> None:
+def test_results_agree_with_the_statement() -> None:
     """Runs generated calls here, because this operator also returns numbers."""
 
     def agrees(call: tuple[tuple[Any, ...], dict[str, Any]]) -> None:

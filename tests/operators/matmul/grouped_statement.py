@@ -1,4 +1,4 @@
-"""npu_grouped_matmul once more, in NumPy, from the documents and the text of the kernels."""
+"""npu_grouped_matmul in NumPy, written from the documents and the source of the kernels."""
 
 from typing import Any
 

@@ -137,7 +137,7 @@ def with_data(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def of_the_node(
     *tensors: torch.Tensor | None, strides: list[int], pads: list[int], dilations: list[int], offset_x: int
 ) -> torch.Tensor:
-    """Outside a graph there is no operator: its node's kernel is asked."""
+    """Call the node's kernel, because the operator is refused in eager calls."""
     return quant_conv2d_node(  # type: ignore[no-any-return]
         *tensors,
         dtype=1,

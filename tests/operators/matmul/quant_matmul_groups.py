@@ -124,7 +124,7 @@ WRONG = [
 
 
 def golden(form: dict[str, Any]) -> Case:
-    """The weight, and the scale of blocks, transposed in the graph where they are."""
+    """Transpose the weight, and the scale of blocks, inside the graph if they are transposed views."""
     names = [name for name, value in form.items() if isinstance(value, torch.Tensor)]
     transposed = [name for name in names if form[name].dim() == 2 and form[name].stride(0) == 1 < form[name].size(0)]
     rest = {name: value for name, value in form.items() if name not in names}
@@ -145,7 +145,7 @@ GOLDEN = {
 
 
 def nibbles(packed: torch.Tensor) -> NDArray[np.int64]:
-    """The int4 of int32, from the lowest bits up, along the last dimension."""
+    """The int4 elements of int32, lowest bits first, along the last dimension."""
     words = packed.contiguous().numpy().astype(np.int64)[..., None] >> (4 * np.arange(8))
     unsigned = (words & 0xF).reshape(*packed.shape[:-1], -1)
     return np.where(unsigned > 7, unsigned - 16, unsigned)

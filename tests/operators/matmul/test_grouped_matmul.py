@@ -60,7 +60,7 @@ def test_calls_of_public_models() -> None:
         assert torch.equal(one.view(torch.int8), three.cpu().view(torch.int8))
 
 
-def test_x_stays_where_the_device_overwrites_it() -> None:
+def test_x_is_unchanged_although_the_device_overwrites_it() -> None:
     x, w, _, options = CALLS[0]
     before = x.clone()
     torch_npu.npu_grouped_matmul([x], [w], **options)

@@ -32,12 +32,12 @@ def test_a_static_graph_gives_the_bits_of_the_statement() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu"])
-def test_outside_a_graph_it_is_refused(device: str) -> None:
+def test_eager_calls_are_refused(device: str) -> None:
     with pytest.raises(RuntimeError, match=r"npu_quant_conv2d: it must be called in a static graph.*got a call"):
         torch_npu.npu_quant_conv2d(IMAGE.to(device), FILTERS.to(device), SCALE.to(device), *PLAIN)
 
 
-def test_sizes_left_open_are_refused() -> None:
+def test_dynamic_sizes_are_refused() -> None:
     graph = torch.compile(convolved, backend=torchair.get_npu_backend(), dynamic=True)
     with pytest.raises(Exception, match=r"called in a static graph.*got input.size\(0\) left open"):
         graph(*on_npu())

@@ -1,10 +1,10 @@
-"""The function that the kernels of npu_quant_matmul_gelu have for GELU, beside GELU."""
+"""The kernels' approximation of GELU in npu_quant_matmul_gelu, compared with GELU."""
 
 import torch
 import torch_npu
 
 
-def test_the_polynomial_stands_for_the_error_function() -> None:
+def test_the_polynomial_approximates_the_error_function() -> None:
     """One row of products, 1 * x, in steps of 1/32 from -4 to 4; float16 rounds them to 2**-11 of themselves."""
     columns = torch.arange(-128, 128).to(torch.int8)[None]
     one = torch.ones(1, 1, dtype=torch.int8)

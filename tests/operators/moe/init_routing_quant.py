@@ -136,7 +136,7 @@ def right_calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def statement(x: torch.Tensor, expert_idx: torch.Tensor, **options: Any) -> list[Any]:
-    """Pair by pair, as the kernel does it; what was not asked for is left out."""
+    """Pair by pair, as in the kernel; results that are not requested are omitted."""
     (rows, width), k = x.shape, expert_idx.shape[1]
     count, capacity, mode = options["expert_num"], options["expert_capacity"], options["quant_mode"]
     expert_of = expert_idx.reshape(-1).tolist()
@@ -176,7 +176,7 @@ def quantised(row: torch.Tensor, expert: int, options: dict[str, Any]) -> tuple[
 
 
 def half_away(values: Floats) -> Floats:
-    """Cut to float16 towards zero, then to the integer nearest, the larger of two."""
+    """Truncated to float16, then rounded half away from zero."""
     half = values.astype(np.float16)
     too_large = np.abs(half.astype(np.float64)) > np.abs(values.astype(np.float64))
     cut = np.where(too_large, np.nextafter(half, np.float16(0)), half).astype(np.float64)

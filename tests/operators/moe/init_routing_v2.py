@@ -190,7 +190,7 @@ def right_calls(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def statement(x: torch.Tensor, expert_idx: torch.Tensor, **options: Any) -> tuple[Any, ...]:
-    """Pair by pair, as the document says it."""
+    """Pair by pair, as in the document."""
     (rows, width), k = x.shape, expert_idx.shape[1]
     count, kind = options["expert_num"], options["expert_tokens_num_type"]
     start, end = options["active_expert_range"] or (0, count)

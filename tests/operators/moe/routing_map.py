@@ -126,7 +126,7 @@ CALLS = {f"npu_{IN}": calls_in(), f"npu_{OUT}": calls_out(), f"_npu_{OUT}": call
 
 
 def drawn_map(generator: torch.Generator, tokens: int, experts: int, k: int | None) -> torch.Tensor:
-    """As many experts for each token as asked for, or any number of them."""
+    """A map with a fixed number of experts for each token, or with any number."""
     keys = torch.rand(tokens, experts, generator=generator)
     return keys < 0.4 if k is None else keys.argsort(1).argsort(1) < k
 
@@ -159,7 +159,7 @@ def right_out(draw: Draw) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def permuted(x: Any, routing_map: Any, probs: Any, num_out_tokens: int, drop_and_pad: bool) -> tuple[Any, ...]:
-    """Expert by expert; then, where a token's rows went, token by token."""
+    """The rows, expert by expert, and the position of each pair, token by token."""
     chosen, tokens = routing_map.numpy().astype(bool), len(routing_map)
     pairs = [(expert, token) for expert in range(chosen.shape[1]) for token in range(tokens) if chosen[token, expert]]
     if drop_and_pad:

@@ -1,4 +1,4 @@
-"""ATB's selections of experts, by the names that torch_npu gives them, against statements in NumPy."""
+"""ATB's operators that select experts, compared with statements in NumPy."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def group_calls(draw: Draw) -> tuple[torch.Tensor, int, int, int]:
     return x, draw(st.integers(1, groups)), groups, draw(st.integers(0, own))
 
 
-def test_groups_that_are_not_the_best_become_zero() -> None:
+def test_all_but_the_best_groups_become_zero() -> None:
     def agrees(call: tuple[torch.Tensor, int, int, int]) -> None:
         x, k, groups, n = call
         wanted = floats(x).copy()
@@ -63,7 +63,7 @@ def weighing_calls(draw: Draw) -> dict[str, Any]:
     return arguments
 
 
-def test_experts_are_taken_with_what_is_added_and_weighed_without() -> None:
+def test_experts_are_chosen_with_add_num_and_weighted_without_it() -> None:
     def agrees(arguments: dict[str, Any]) -> None:
         weights, experts = torch_npu.atb.npu_fused_add_topk_div(
             **{name: value.npu() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()},
@@ -88,7 +88,7 @@ def test_experts_are_taken_with_what_is_added_and_weighed_without() -> None:
     run(agrees, weighing_calls())
 
 
-def test_experts_go_where_the_caller_says() -> None:
+def test_results_are_written_to_the_out_arguments() -> None:
     arguments = {"x": f16(2, 16), "add_num": f16(16), "group_num": 4, "group_topk": 2, "k": 3}
     y, indices = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int32)
     results = torch.ops.atb.npu_fused_add_topk_div(**arguments, y=y, indices=indices)

@@ -1,4 +1,4 @@
-"""What npu_moe_token_unpermute keeps for its gradient: the rows themselves for that of probabilities, else nothing."""
+"""The tensors that npu_moe_token_unpermute saves for its gradient: the rows if there are probabilities, else none."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch_npu
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_rows_are_kept_for_probabilities_alone_and_not_copied(weighted: bool) -> None:
+def test_rows_are_saved_only_for_probabilities_and_not_copied(weighted: bool) -> None:
     rows = torch.randn(8, 16).npu().requires_grad_()
     positions = torch.arange(7, -1, -1, dtype=torch.int32).npu()
     probs = torch.rand(4, 2).npu().requires_grad_() if weighted else None

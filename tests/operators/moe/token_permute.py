@@ -127,7 +127,7 @@ def permuted(tokens: torch.Tensor, experts: torch.Tensor, many: int | None) -> t
 
 
 def unpermuted(rows: torch.Tensor, positions: torch.Tensor, probs: torch.Tensor | None) -> Any:
-    """Row by row, in float32, passing over what was dropped or weighs nothing."""
+    """Row by row, in float32, skipping pairs that were dropped or have probability 0."""
     numbers = floats(rows)
     tokens, k = (len(positions), 1) if probs is None else probs.shape
     out = np.zeros((tokens, rows.shape[1]), np.float32)

@@ -186,7 +186,7 @@ def drawn_map(data: Data, tokens: int, experts: int, k: int) -> torch.Tensor:
 
 @st.composite
 def by_map(draw: Draw) -> tuple[Data, torch.Tensor, torch.Tensor, torch.Tensor, bool]:
-    """A map, where the pairs of each token went or the token of each padded row, and whether rows are padded."""
+    """A map, the positions of each token's pairs, the token of each padded row, and whether rows are padded."""
     data = Data(draw)
     tokens, experts, padded = data.one_of(1, 3, 6), data.one_of(1, 2, 5), data.one_of(True, False)
     k = data.one_of(*range(1, experts + 1))

@@ -71,7 +71,7 @@ GOLDEN = {OP: golden()}
 
 
 def expected(ids: torch.Tensor, table: torch.Tensor, **options: Any) -> list[Any]:
-    """Choice by choice, as the document's code goes; sums of sixteenths are exact."""
+    """Choice by choice, as in the document's code; sums of sixteenths are exact."""
     rows, replicas = table.tolist(), np.zeros(tuple(ids.shape), ids.numpy().dtype)
     stays = np.zeros(tuple(ids.shape), bool)
     for token, experts in enumerate(ids.tolist()):

@@ -1,4 +1,4 @@
-"""The two dynamic quantisations beyond what every operator is tested for."""
+"""Tests of symmetric and asymmetric dynamic quantisation beyond the shared ones."""
 
 import numpy as np
 import pytest
@@ -32,9 +32,7 @@ def stored_scales(x: torch.Tensor, reciprocal: bool) -> np.ndarray:  # type: ign
         (10289, True, True),
     ],
 )
-def test_the_kernel_that_a_length_takes_decides_the_bits_of_scale(
-    length: int, smoothed: bool, reciprocal: bool
-) -> None:
+def test_the_length_selects_the_kernel_and_so_the_bits_of_scale(length: int, smoothed: bool, reciprocal: bool) -> None:
     x = f16(64, length)
     assert not np.array_equal(stored_scales(x, True), stored_scales(x, False))
     smooth = torch.ones(length, dtype=torch.float16) if smoothed else None
