@@ -146,6 +146,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._C._construct_storage_from_data_pointer",
         "torch.Tensor._is_zerotensor",
         "torch.UntypedStorage._cdata",
+        "torch.UntypedStorage._new_with_weak_ptr",
         "torch._neg_view",
         (
             "torch._prims_common.is_non_overlapping_and_dense_or_false",

@@ -228,3 +228,17 @@ def test_replays_of_one_graph_by_several_threads_follow_each_other() -> None:
         thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in threads)
     assert x.unique().tolist() == [3 * 30 * 20.0]
+
+
+@pytest.mark.parametrize("change", ["freed", "moved"])
+def test_replay_onto_resized_memory_is_refused(change: str) -> None:
+    x, graph = torch.ones(4).npu(), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        x.add_(1)
+    graph.replay()
+    if change == "freed":
+        x.untyped_storage().resize_(0)
+    else:
+        x.resize_(100_000)
+    with pytest.raises(RuntimeError, match=f"{change} after the capture"):
+        graph.replay()

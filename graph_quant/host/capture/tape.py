@@ -57,10 +57,13 @@ class Tape:
             self.watched[storage._cdata] = Watched(StorageWeakRef(storage), storage.data_ptr(), use)
 
     def check_memory(self) -> None:
-        """Raise if a tensor from outside the graph has been freed since the capture."""
+        """Raise if a tensor from outside the graph has been freed, or moved by a resize, since the capture."""
         for key, watched in list(self.watched.items()):
-            if not watched.storage.expired():
+            alive = torch.UntypedStorage._new_with_weak_ptr(watched.storage.cdata)
+            if alive is not None and alive.data_ptr() == watched.address:
                 continue
+            if alive is not None and alive.nbytes() and not is_in_graph_pool(watched.address):
+                raise RuntimeError(f"replay: {watched.use} that was moved after the capture")
             storage = rebound.get(watched.address)
             if storage is not None and not storage.expired():
                 self.watched[key] = watched._replace(storage=storage)
