@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch_npu
 from torch import Tensor
 from torch.distributed import Backend, ProcessGroup, Work
 
@@ -27,6 +28,7 @@ def register() -> None:
         _library.impl(name, kernel, "PrivateUse1", allow_override=True)
     _patch_coalescing()
     _patch_shutdown()
+    _patch_synchronize()
     _unwrap_backends()
     premul_sum.install(_backend)
 
@@ -61,6 +63,18 @@ def _patch_shutdown() -> None:
     """End a backend when its group is destroyed: torch notifies only the C++ half."""
     ProcessGroup.shutdown = _wrap_shutdown(ProcessGroup.shutdown)  # type: ignore[assignment, method-assign]
     ProcessGroup.abort = _wrap_shutdown(ProcessGroup.abort)  # type: ignore[assignment, method-assign]
+
+
+def _patch_synchronize() -> None:
+    """Let torch.npu.synchronize wait for collectives too: on a device they run on streams, which it waits for."""
+    synchronize = torch_npu._C._npu_synchronize
+
+    def wait_for_all() -> None:
+        synchronize()
+        for hccl in list(_backends.values()):
+            hccl.drain()
+
+    torch_npu._C._npu_synchronize = wait_for_all
 
 
 def _wrap_shutdown(end: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], None]:
