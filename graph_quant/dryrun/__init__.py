@@ -1,6 +1,6 @@
 """Dry runs: a model or script is traced and lowered for an NPU, but its graphs are not executed."""
 
 from .api import dry_run_script, plan
-from .findings import DryGraph, DryRun, Finding
+from .findings import DryGraph, DryRun, DryRunFinding
 
-__all__ = ["DryGraph", "DryRun", "Finding", "dry_run_script", "plan"]
+__all__ = ["DryGraph", "DryRun", "DryRunFinding", "dry_run_script", "plan"]

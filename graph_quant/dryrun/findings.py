@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Finding:
+class DryRunFinding:
     """A finding and the Python line that it comes from.
 
     Attributes:
@@ -46,10 +46,10 @@ class DryGraph:
     dump: Dump | None
     operators: Counter[str]
     sizes: dict[str, int] = field(default_factory=dict)
-    unlowered: list[Finding] = field(default_factory=list)
-    no_kernel: list[Finding] = field(default_factory=list)
-    floats: list[Finding] = field(default_factory=list)
-    islands: list[Finding] = field(default_factory=list)
+    unlowered: list[DryRunFinding] = field(default_factory=list)
+    no_kernel: list[DryRunFinding] = field(default_factory=list)
+    floats: list[DryRunFinding] = field(default_factory=list)
+    islands: list[DryRunFinding] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -71,8 +71,8 @@ class DryRun:
 
     title: str
     graphs: list[DryGraph] = field(default_factory=list)
-    breaks: list[Finding] = field(default_factory=list)
-    refused: list[Finding] = field(default_factory=list)
+    breaks: list[DryRunFinding] = field(default_factory=list)
+    refused: list[DryRunFinding] = field(default_factory=list)
     stopped: str = ""
 
     @property

@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..dumps import from_graph
 from ..start.compiling import source_of
-from .findings import DryGraph, DryRun, Finding
+from .findings import DryGraph, DryRun, DryRunFinding
 from .missing_kernels import missing_eager_kernels, missing_ge_kernels
 from .precision import float_contractions, float_islands
 from .refusals import Refusals
@@ -33,7 +33,7 @@ def intercept(run: DryRun) -> Iterator[None]:
 
     capturing = npugraph_ex.npu_fx_compiler
     graph_type = converter.GeConcreteGraph
-    unlowered: list[Finding] = []
+    unlowered: list[DryRunFinding] = []
     refusals = Refusals(run)
     broken_before = Counter(counters["graph_break"])
     replaced: list[tuple[Any, str, Any]] = []
@@ -59,7 +59,7 @@ def intercept(run: DryRun) -> Iterator[None]:
         run.breaks += _breaks_without_graph(run, Counter(counters["graph_break"]) - broken_before)
 
 
-def _continue_on_error(parse: Callable[..., Any], unlowered: list[Finding]) -> Callable[..., Any]:
+def _continue_on_error(parse: Callable[..., Any], unlowered: list[DryRunFinding]) -> Callable[..., Any]:
     """Wrap ``parse_node``: record an operator that does not lower and continue with a mock node."""
 
     def parse_node(self: Any, target: Any, args: Any, kwargs: Any, meta_outputs: Any) -> Any:
@@ -71,7 +71,7 @@ def _continue_on_error(parse: Callable[..., Any], unlowered: list[Finding]) -> C
         except Exception as error:
             del self.graph.op[before:]
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            unlowered.append(Finding(f"{target}: {reason}", _source_line(self._converter_ctx.node)))
+            unlowered.append(DryRunFinding(f"{target}: {reason}", _source_line(self._converter_ctx.node)))
             mock = self._create_mock_node_for_op(target, args, kwargs)
             if meta_outputs is not None:
                 set_ge_outputs(mock, meta_outputs)
@@ -81,7 +81,7 @@ def _continue_on_error(parse: Callable[..., Any], unlowered: list[Finding]) -> C
 
 
 def _record_graphs(
-    generate: Callable[..., Any], graph_type: type, run: DryRun, unlowered: list[Finding]
+    generate: Callable[..., Any], graph_type: type, run: DryRun, unlowered: list[DryRunFinding]
 ) -> Callable[..., Any]:
     def generated(self: Any, gm: fx.GraphModule, example_inputs: Any, observer: Any) -> Any:
         unlowered.clear()
@@ -95,7 +95,7 @@ def _record_graphs(
     return generated
 
 
-def _ge_graph(compiled: Any, gm: fx.GraphModule, unlowered: list[Finding]) -> DryGraph:
+def _ge_graph(compiled: Any, gm: fx.GraphModule, unlowered: list[DryRunFinding]) -> DryGraph:
     dump = from_graph(compiled.graph)
     stand_ins = {finding.what.partition(":")[0] for finding in unlowered}
     return DryGraph(
@@ -145,10 +145,10 @@ def _record_breaks(compile_region: Callable[..., Any], run: DryRun, refusals: Re
     return compiled
 
 
-def _breaks_without_graph(run: DryRun, reasons: Counter[str]) -> list[Finding]:
+def _breaks_without_graph(run: DryRun, reasons: Counter[str]) -> list[DryRunFinding]:
     """Breaks without a graph before them, or in functions that Dynamo does not compile at all."""
     known = {finding.what for finding in run.breaks}
-    return [Finding(text, "") for text in dict.fromkeys(map(_break_reason, reasons)) if text not in known]
+    return [DryRunFinding(text, "") for text in dict.fromkeys(map(_break_reason, reasons)) if text not in known]
 
 
 def _break_reason(reason: str) -> str:
@@ -157,10 +157,10 @@ def _break_reason(reason: str) -> str:
     return "a branch on the values of a tensor" if text.startswith(_BRANCHES) else text
 
 
-def _break_finding(reason: Any) -> Finding:
+def _break_finding(reason: Any) -> DryRunFinding:
     text = _break_reason(str(reason.reason))
     frame = reason.user_stack[-1] if reason.user_stack else None
-    return Finding(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
+    return DryRunFinding(text, f"{frame.filename}:{frame.lineno}: {frame.line}" if frame is not None else "")
 
 
 def _source_line(node: fx.Node) -> str:

@@ -10,22 +10,22 @@ from torch import fx
 from ..ge import Node, Source, sources_of
 from ..host.engine import missing_kernels
 from ..start.compiling import source_of
-from .findings import Finding
+from .findings import DryRunFinding
 
 
-def missing_ge_kernels(ge_graph: Any) -> list[Finding]:
+def missing_ge_kernels(ge_graph: Any) -> list[DryRunFinding]:
     """Types of GE nodes without a host kernel, each with the line of its first node."""
     first: dict[str, Node] = {}
     for node in missing_kernels(ge_graph, sources_of(ge_graph)):
         first.setdefault(node.type, node)
-    return [Finding(kind, _location(node.source)) for kind, node in first.items()]
+    return [DryRunFinding(kind, _location(node.source)) for kind, node in first.items()]
 
 
-def missing_eager_kernels(gm: fx.GraphModule) -> list[Finding]:
+def missing_eager_kernels(gm: fx.GraphModule) -> list[DryRunFinding]:
     """Operators of torch_npu in a captured graph that the host cannot compute eagerly."""
     from ..meta import RECORDS
 
-    findings: dict[str, Finding] = {}
+    findings: dict[str, DryRunFinding] = {}
     for node in gm.graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace != "npu":
             continue
@@ -34,7 +34,7 @@ def missing_eager_kernels(gm: fx.GraphModule) -> list[Finding]:
         )
         record = RECORDS.get(name)
         if record is None or record.reference is None:
-            findings.setdefault(name, Finding(name, _location(source_of(node))))
+            findings.setdefault(name, DryRunFinding(name, _location(source_of(node))))
     return list(findings.values())
 
 

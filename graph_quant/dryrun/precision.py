@@ -8,26 +8,26 @@ from collections.abc import Iterator
 from ..dumps import Dump
 from ..ge import CONST_TYPES, CONTRACTION, INPUT_TYPES, OUTPUT_TYPE, QUANTISED, Node
 from ..host.kernels import facts
-from .findings import Finding
+from .findings import DryRunFinding
 
 _OUTSIDE = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
 _SHOWN_TYPES = 6
 
 
-def float_contractions(dump: Dump) -> list[Finding]:
+def float_contractions(dump: Dump) -> list[DryRunFinding]:
     """Matrix products without quantised inputs, by Python line."""
-    lines: Counter[Finding] = Counter()
+    lines: Counter[DryRunFinding] = Counter()
     for node in dump.order:
         if facts(node.type).flops == CONTRACTION and not _is_quantised(dump, node):
             types = ", ".join(str(read) for read in dump.inference.input_types(node)[:2])
-            lines[Finding(f"{node.type}({types})", _line(node))] += 1
+            lines[DryRunFinding(f"{node.type}({types})", _line(node))] += 1
     return _merge_counts(lines)
 
 
-def float_islands(dump: Dump) -> list[Finding]:
+def float_islands(dump: Dump) -> list[DryRunFinding]:
     """Connected floating point parts of the graph between quantised nodes."""
     floating = {node.name for node in dump.order if _is_floating(dump, node)}
-    islands: Counter[Finding] = Counter()
+    islands: Counter[DryRunFinding] = Counter()
     for island in _connected_parts(dump, floating):
         before = {edge.node for name in island for edge in dump.nodes[name].inputs} - island
         after = {node.name for name in island for node, _ in dump.consumers[name]} - island
@@ -38,14 +38,14 @@ def float_islands(dump: Dump) -> list[Finding]:
     return _merge_counts(islands)
 
 
-def _merge_counts(counts: Counter[Finding]) -> list[Finding]:
+def _merge_counts(counts: Counter[DryRunFinding]) -> list[DryRunFinding]:
     return [
-        Finding(f"{times} × {finding.what}" if times > 1 else finding.what, finding.where)
+        DryRunFinding(f"{times} × {finding.what}" if times > 1 else finding.what, finding.where)
         for finding, times in counts.items()
     ]
 
 
-def _describe_island(dump: Dump, island: set[str], first: list[Node], last: list[Node]) -> Finding:
+def _describe_island(dump: Dump, island: set[str], first: list[Node], last: list[Node]) -> DryRunFinding:
     computing = Counter(dump.nodes[name].type for name in island if _computes(dump.nodes[name]))
     shown = ", ".join(
         f"{times} {kind}" if times > 1 else kind for kind, times in sorted(computing.items())[:_SHOWN_TYPES]
@@ -53,7 +53,7 @@ def _describe_island(dump: Dump, island: set[str], first: list[Node], last: list
     more = f" and {len(computing) - _SHOWN_TYPES} types more" if len(computing) > _SHOWN_TYPES else ""
     ends = " → ".join("/".join(sorted({node.type for node in nodes})) for nodes in (first, last))
     earliest = min((dump.nodes[name] for name in island), key=lambda node: dump.position[node.name])
-    return Finding(f"{ends}: {shown or 'no arithmetic'}{more}", _line(earliest))
+    return DryRunFinding(f"{ends}: {shown or 'no arithmetic'}{more}", _line(earliest))
 
 
 def _connected_parts(dump: Dump, names: set[str]) -> Iterator[set[str]]:

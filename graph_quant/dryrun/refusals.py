@@ -10,7 +10,7 @@ from typing import Any
 
 from torch._dynamo.utils import get_compilation_metrics
 
-from .findings import DryRun, Finding
+from .findings import DryRun, DryRunFinding
 
 _REFUSAL = re.compile(r"got Refusal\((?P<message>(?P<quote>['\"]).*(?P=quote))\)")
 
@@ -32,9 +32,9 @@ class Refusals:
         self._seen = metrics
 
 
-def _read_refusal(trace: Any) -> Iterator[Finding]:
+def _read_refusal(trace: Any) -> Iterator[DryRunFinding]:
     match = _REFUSAL.search(trace.fail_reason or "")
     if match is not None:
         file, line = trace.fail_user_frame_filename, trace.fail_user_frame_lineno
         where = f"{file}:{line}: {linecache.getline(file, line).strip()}" if file else ""
-        yield Finding(ast.literal_eval(match["message"]), where)
+        yield DryRunFinding(ast.literal_eval(match["message"]), where)

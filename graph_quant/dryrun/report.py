@@ -9,7 +9,7 @@ from typing import Any
 from ..dumps import PEAK_SOURCE, Costs, format_quantity, roofline_bound
 from ..dumps import find_chip as chip_of
 from ..ge import CONST_TYPES, INPUT_TYPES, OUTPUT_TYPE
-from .findings import DryGraph, DryRun, Finding
+from .findings import DryGraph, DryRun, DryRunFinding
 
 _MOST_SHOWN = 12
 _NOT_COUNTED = CONST_TYPES | INPUT_TYPES | {OUTPUT_TYPE}
@@ -88,7 +88,7 @@ def _costs(graph: DryGraph) -> Costs:
     return Costs(graph.dump, known)
 
 
-def _finding_lines(title: str, findings: Sequence[Finding]) -> Iterator[str]:
+def _finding_lines(title: str, findings: Sequence[DryRunFinding]) -> Iterator[str]:
     if findings:
         yield f"  {title}:"
         yield from (f"    {finding}" for finding in findings[:_MOST_SHOWN])
@@ -106,7 +106,7 @@ def _pluralise(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def _caught_refusals(run: DryRun) -> list[Finding]:
+def _caught_refusals(run: DryRun) -> list[DryRunFinding]:
     """The refusals except the one that stopped the script."""
     return [finding for finding in run.refused if not run.stopped.startswith(finding.what)]
 

@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...ge import CONST_TYPES, END_TYPES, OUTSIDE_TYPES, UNDEFINED, Edge, Node, TooMuchError, find_unsupported
 from ...host.kernels import InputState, choose_kernel, is_constant_folded
 from ..errors import SizeError
-from ..read.file_contents import Progress
 from .fake_tensors import FakeExecutor, Value, needs_data
 from .shapes import DescType, MemoryLayout, TensorType, read_desc
 from .subgraph_wiring import map_inputs, map_outputs
@@ -20,6 +19,8 @@ from .symbolic import without_export
 
 if TYPE_CHECKING:
     from ..dump import Dump
+
+Progress = Callable[[float], None]
 
 _MOST_NODES_TO_RETRY = 20_000
 _MOST_SETTLED = 6

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from ...ge import OF_DESC, TO_DESC, UNDEFINED, from_desc
 from ..errors import DumpError
+from .proto import build_message
 
 _CONVERTED = re.compile(
     r"(?P<type>[\w-]+)\.(?P<name>[\w-]+)\.\d+(?:\.\d+)*\.(?P<side>input|output)\.(?P<index>\d{1,4})"
@@ -164,30 +164,13 @@ def _count(shape: Iterable[int]) -> int:
 @cache
 def _dump_message() -> Any:
     """The fields of GE's DumpData that describe tensors."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="graph_quant/dump.proto", package="graph_quant", syntax="proto3")
-    shape = file.message_type.add(name="Shape")
-    shape.field.add(name="dim", number=1, type=field.TYPE_UINT64, label=field.LABEL_REPEATED)
-    for name, size, data in (("OpOutput", 6, 5), ("OpInput", 5, 4)):
-        part = file.message_type.add(name=name)
-        part.field.add(name="data_type", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
-        part.field.add(
-            name="shape", number=3, type=field.TYPE_MESSAGE, label=field.LABEL_OPTIONAL, type_name=".graph_quant.Shape"
-        )
-        part.field.add(name="data", number=data, type=field.TYPE_BYTES, label=field.LABEL_OPTIONAL)
-        part.field.add(name="size", number=size, type=field.TYPE_UINT64, label=field.LABEL_OPTIONAL)
-    whole = file.message_type.add(name="DumpData")
-    for name, number, kind in (("output", 3, "OpOutput"), ("input", 4, "OpInput")):
-        whole.field.add(
-            name=name,
-            number=number,
-            type=field.TYPE_MESSAGE,
-            label=field.LABEL_REPEATED,
-            type_name=f".graph_quant.{kind}",
-        )
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("graph_quant.DumpData"))
+    messages = {
+        "Shape": "dim:uint64*=1",
+        "OpOutput": "data_type:int32=1 shape:Shape=3 data:bytes=5 size:uint64=6",
+        "OpInput": "data_type:int32=1 shape:Shape=3 data:bytes=4 size:uint64=5",
+        "DumpData": "output:OpOutput*=3 input:OpInput*=4",
+    }
+    return build_message("DumpData", messages)
 
 
 def _read_raw(path: Path) -> list[tuple[str, int, StoredTensor]]:

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
+from google.protobuf import text_format
 
 from ...ge import new_graph, schema
 from ..errors import DumpError
 from .file_contents import Progress
+from .proto import build_message
 from .subgraph_roles import assign_calls
 
 TYPES = ("UNDEFINED", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS")
@@ -28,35 +29,14 @@ _SUBGRAPH = "subgraph"
 @cache
 def onnx_model() -> Any:
     """The part of ONNX's ModelProto that GE writes; other fields are ignored."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="graph_quant/onnx.proto", package="graph_quant", syntax="proto3")
-    kinds = file.enum_type.add(name="Kind")
-    for number, name in enumerate(TYPES):
-        kinds.value.add(name=name, number=number)
-
-    def message(called: str, **fields: Any) -> None:
-        declared = file.message_type.add(name=called)
-        for number, (field_name, kind) in enumerate(fields.items(), 1):
-            many = isinstance(kind, list)
-            kind = kind[0] if many else kind
-            label = field.LABEL_REPEATED if many else field.LABEL_OPTIONAL
-            if isinstance(kind, str):
-                number_of = field.TYPE_ENUM if kind == "Kind" else field.TYPE_MESSAGE
-                declared.field.add(
-                    name=field_name, number=number, type=number_of, label=label, type_name=f".graph_quant.{kind}"
-                )
-            else:
-                declared.field.add(name=field_name, number=number, type=kind, label=label)
-
-    text, whole = field.TYPE_STRING, field.TYPE_INT64
-    message("Attribute", name=text, f=field.TYPE_FLOAT, i=whole, s=field.TYPE_BYTES, g="Graph",
-            floats=[field.TYPE_FLOAT], ints=[whole], strings=[field.TYPE_BYTES], type="Kind")  # fmt: skip
-    message("Node", name=text, op_type=text, input=[text], output=[text], attribute=["Attribute"])
-    message("Graph", name=text, node=["Node"])
-    message("Model", graph="Graph")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("graph_quant.Model"))
+    messages = {
+        "Attribute": "name:string=1 f:float=2 i:int64=3 s:bytes=4 g:Graph=5 "
+        "floats:float*=6 ints:int64*=7 strings:bytes*=8 type:Kind=9",
+        "Node": "name:string=1 op_type:string=2 input:string*=3 output:string*=4 attribute:Attribute*=5",
+        "Graph": "name:string=1 node:Node*=2",
+        "Model": "graph:Graph=1",
+    }
+    return build_message("Model", messages, {"Kind": TYPES})
 
 
 def read_ge_onnx(text: str, progress: Progress) -> tuple[list[Any], list[str]]:

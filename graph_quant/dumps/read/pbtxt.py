@@ -5,48 +5,28 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
-
 from ...ge import new_graph, schema
 from ..errors import DumpError
 from .file_contents import Progress
-from .txt import chunks, merge_text
+from .proto import build_message
+from .txt import merge_text, parse_text
 
 
 @cache
 def _outer_message() -> Any:
     """The outer message. Attributes are a list and not a map: the order of descs is the order of inputs."""
-    field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="graph_quant/pbtxt.proto", package="graph_quant", syntax="proto3")
-
-    def message(name: str, *fields: tuple[str, int, bool]) -> None:
-        declared = file.message_type.add(name=name)
-        for number, (field_name, kind, repeated) in enumerate(fields, 1):
-            label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
-            added = declared.field.add(name=field_name, number=number, type=kind, label=label)
-            if kind == field.TYPE_MESSAGE:
-                added.type_name = f".graph_quant.{field_name.capitalize()}"
-
-    message("Value", ("s", field.TYPE_BYTES, False))
-    message("Attr", ("key", field.TYPE_STRING, False), ("value", field.TYPE_MESSAGE, False))
-    node = ("name", field.TYPE_STRING, False), ("op", field.TYPE_STRING, False), ("input", field.TYPE_STRING, True)
-    message("Node", *node, ("attr", field.TYPE_MESSAGE, True))
-    message("Graph", ("node", field.TYPE_MESSAGE, True))
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("graph_quant.Graph"))
+    messages = {
+        "Value": "s:bytes=1",
+        "Attr": "key:string=1 value:Value=2",
+        "Node": "name:string=1 op:string=2 input:string*=3 attr:Attr*=4",
+        "Graph": "node:Node*=1",
+    }
+    return build_message("Graph", messages)
 
 
 def read_pbtxt(text: str, progress: Progress) -> Any:
     """Parse a GraphDef; a pbtxt lacks the attributes of the graph."""
-    outer = _outer_message()()
-    try:
-        for start, end in chunks(text):
-            text_format.Merge(text[start:end], outer)
-            progress(0.5 * end / len(text))
-    except (text_format.ParseError, ValueError, TypeError):
-        outer = _outer_message()()
-        merge_text(text, outer)
+    outer = parse_text(text, _outer_message(), lambda share: progress(0.5 * share))
     graph = new_graph()
     inner = _InnerParser()
     for number, node in enumerate(outer.node):

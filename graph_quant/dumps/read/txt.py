@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from google.protobuf import text_format
@@ -18,16 +18,21 @@ _CHUNK = 1 << 18
 
 def read_txt(text: str, progress: Progress) -> Any:
     """Parse a GraphDef; ``progress`` is called with the fraction done."""
-    graph = new_graph()
+    return parse_text(text, new_graph, progress)
+
+
+def parse_text(text: str, make: Callable[[], Any], progress: Progress) -> Any:
+    """Parse text into the message that ``make`` creates, block by block."""
+    message = make()
     try:
         for start, end in chunks(text):
-            text_format.Merge(text[start:end], graph)
+            text_format.Merge(text[start:end], message)
             progress(end / len(text))
     except (text_format.ParseError, ValueError, TypeError):
         # A hand-edited file may close a block in the first column: parse it as a whole.
-        graph = new_graph()
-        merge_text(text, graph)
-    return graph
+        message = make()
+        merge_text(text, message)
+    return message
 
 
 def merge_text(text: str, message: Any) -> None:
