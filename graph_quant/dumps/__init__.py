@@ -89,19 +89,10 @@ _HOMES = {
 }
 # Names of version 0.1, which still work with a warning.
 _RENAMED = {
-    "SOURCE": "PEAK_SOURCE",
-    "before_and_after": "pass_summary_lines",
-    "bound": "roofline_bound",
-    "chip": "find_chip",
-    "dumps_in": "list_dumps",
-    "history": "trace_passes",
-    "join": "join_profile",
-    "lean": "run_passes",
-    "quantity": "format_quantity",
-    "read_rows": "read_profile",
-    "rules": "lint_rules",
-    "series": "group_pass_dumps",
-}
+    "SOURCE": "PEAK_SOURCE", "before_and_after": "pass_summary_lines", "bound": "roofline_bound", "chip": "find_chip",
+    "dumps_in": "list_dumps", "history": "trace_passes", "join": "join_profile", "lean": "run_passes",
+    "quantity": "format_quantity", "read_rows": "read_profile", "rules": "lint_rules", "series": "group_pass_dumps",
+}  # fmt: skip
 __all__ = [name for names in _HOMES.values() for name in names]
 
 
