@@ -1,4 +1,4 @@
-"""Which chip the rules and lowerings are for: they are those of Ascend A2 and A3, and other chips have more."""
+"""The chip of this process. Rules and lowerings are those of A2 and A3; other chips support more."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def is_310p() -> bool:
 
 
 def is_a3() -> bool:
-    """Whether this process runs on Atlas A3, or a host that stands for it."""
+    """Whether this process runs on Atlas A3, or on a host device that reports it."""
     return "Ascend910_93" in str(torch_npu.npu.get_device_name())
 
 
 def has_other_kernels() -> bool:
-    """Whether this process runs on Ascend 950 or 310P: what is refused here is left to upstream there."""
+    """Whether this process runs on Ascend 950 or 310P, where calls that the rules refuse are left to upstream."""
     return is_950() or is_310p()

@@ -1,6 +1,6 @@
-"""The destination of a quantisation: what a caller asks for, and what torch and GE store for it.
+"""The destination of a quantisation: what a caller requests, and what torch and GE store for it.
 
-Every layer asks this module. One destination has up to three spellings in torch (``torch.int8``,
+Every layer uses this module. One destination has up to three spellings in torch (``torch.int8``,
 ``torch.qint8`` and the integer that an ``int`` argument receives for either), one storage dtype, and two
 GE numbers: the ``ge::DataType`` that attributes carry and the proto enum that tensor descs carry.
 """
@@ -40,7 +40,7 @@ class Destination:
         return self.packing > 1
 
     def stored_shape(self, shape: Sequence[Any]) -> tuple[Any, ...]:
-        """The shape in storage elements of a result with ``shape`` quantised elements."""
+        """Return the shape in storage elements of a result with ``shape`` quantised elements."""
         if not self.is_packed:
             return tuple(shape)
         return (*shape[:-1], shape[-1] // self.packing)
@@ -55,20 +55,20 @@ BFLOAT16 = Destination("bfloat16", torch.bfloat16, (torch.bfloat16,))
 
 ALL = (INT8, UINT8, INT32, INT4, FLOAT16, BFLOAT16)
 
-# A GE int4 tensor has one element each; they are packed where the graph says Bitcast.
+# A GE int4 tensor is not packed; a Bitcast in the graph packs it.
 INT4_ELEMENTS = replace(INT4, storage=torch.int8, packing=1)
-# What npu_swiglu_quant alone stores: two int4 to an int8.
+# The storage of npu_swiglu_quant only: two int4 in an int8.
 INT4_PAIRS = replace(INT4, storage=torch.int8, packing=2)
 
 
 def element_destination(ge_attr: int) -> Destination:
-    """The destination that an attribute of a GE node names, int4 one to an element."""
+    """Return the destination of a GE node's dtype attribute, with unpacked int4."""
     if ge_attr == INT4.ge_attr:
         return INT4_ELEMENTS
-    found = next((each for each in ALL if each.ge_attr == ge_attr), None)
-    if found is None:
+    destination = next((candidate for candidate in ALL if candidate.ge_attr == ge_attr), None)
+    if destination is None:
         raise TypeError(f"no destination has the ge::DataType {ge_attr}")
-    return found
+    return destination
 
 
 # The order of c10::ScalarType: an ``int`` argument of a schema receives a dtype as its position here.
@@ -93,7 +93,7 @@ SCALAR_TYPES: dict[int, torch.dtype] = {
 
 
 def find(requested: torch.dtype | int | None) -> Destination | None:
-    """The destination spelled ``requested``; None is int8. Returns None when no destination is spelled so."""
+    """Return the destination of a requested dtype, or None if there is none; without a request it is int8."""
     if requested is None:
         return INT8
     dtype = SCALAR_TYPES.get(requested) if isinstance(requested, int) else requested
@@ -101,7 +101,7 @@ def find(requested: torch.dtype | int | None) -> Destination | None:
 
 
 def resolve(op: str, argument: str, requested: torch.dtype | int | None, allowed: Sequence[Destination]) -> Destination:
-    """The destination for ``requested``, or a refusal naming what ``op`` accepts for ``argument``."""
+    """Return the destination for ``requested``; raise Refusal naming what ``op`` accepts for ``argument``."""
     destination = find(requested)
     if destination is None or destination not in allowed:
         accepted = ", ".join(str(dtype) for candidate in allowed for dtype in candidate.spellings)
@@ -110,7 +110,7 @@ def resolve(op: str, argument: str, requested: torch.dtype | int | None, allowed
 
 
 def describe(requested: torch.dtype | int | None) -> str:
-    """How a message names what the caller passed: the dtype where the integer stands for one."""
+    """Return how a message names what the caller passed: the dtype, also where it was passed as an integer."""
     if isinstance(requested, int):
         return str(SCALAR_TYPES.get(requested, f"the unknown dtype number {requested}"))
     return str(requested)

@@ -1,4 +1,4 @@
-"""Says whether this machine can run NPU code, and what to do where it cannot."""
+"""Checks whether this machine can run NPU code, and says what to do if it cannot."""
 
 import platform
 from collections.abc import Callable
@@ -15,15 +15,15 @@ _TESTED = {"torch": "2.13", "torch_npu": "2.13"}
 
 @dataclass
 class Problem:
-    """Something that is wrong and how to mend it."""
+    """A problem and its fix."""
 
     what: str
-    mend: str
+    fix: str
 
 
 @dataclass
 class Diagnosis:
-    """Everything the doctor found out."""
+    """The results of all checks."""
 
     python: str = platform.python_version()
     machine: str = platform.machine()
@@ -37,7 +37,7 @@ class Diagnosis:
 
     @property
     def usable(self) -> bool:
-        """Tell whether NPU code runs here."""
+        """Whether NPU code runs here."""
         return not self.problems
 
     def as_dict(self) -> dict[str, Any]:
@@ -46,65 +46,65 @@ class Diagnosis:
 
 
 def examine() -> Diagnosis:
-    """Try everything in the order in which a program would need it; stop at what makes the rest pointless."""
-    found = Diagnosis()
+    """Run all checks in the order in which a program depends on them; stop at the first problem."""
+    diagnosis = Diagnosis()
     for step in (_enabled, _versions, _runtime, _import, _device, _registered, _private_apis, _modes):
         try:
-            step(found)
+            step(diagnosis)
         except Exception as error:
-            found.problems.append(Problem(first_line(error), _remedy(step)))
-        if found.problems:
+            diagnosis.problems.append(Problem(first_line(error), _remedy(step)))
+        if diagnosis.problems:
             break
-    return found
+    return diagnosis
 
 
-def _enabled(found: Diagnosis) -> None:
-    found.enabled = enabling_file().exists()
+def _enabled(diagnosis: Diagnosis) -> None:
+    diagnosis.enabled = enabling_file().exists()
 
 
-def _versions(found: Diagnosis) -> None:
+def _versions(diagnosis: Diagnosis) -> None:
     for package, tested in _TESTED.items():
         try:
-            found.versions[package] = version(package)
+            diagnosis.versions[package] = version(package)
         except PackageNotFoundError:
-            found.versions[package] = None
-            mend = f"pip install {package}=={tested}.0"
-            found.problems.append(Problem(f"{package} is not installed", mend))
+            diagnosis.versions[package] = None
+            fix = f"pip install {package}=={tested}.0"
+            diagnosis.problems.append(Problem(f"{package} is not installed", fix))
             continue
-        if not found.versions[package].startswith(tested):  # type: ignore[union-attr]
-            what = f"{package} {found.versions[package]} is installed; this release is tested with {tested}"
-            found.problems.append(Problem(what, f"pip install '{package}=={tested}.*'"))
+        if not diagnosis.versions[package].startswith(tested):  # type: ignore[union-attr]
+            what = f"{package} {diagnosis.versions[package]} is installed; this release is tested with {tested}"
+            diagnosis.problems.append(Problem(what, f"pip install '{package}=={tested}.*'"))
 
 
-def _runtime(found: Diagnosis) -> None:
+def _runtime(diagnosis: Diagnosis) -> None:
     if preload.switch() != "off" and not preload.is_built():
-        mend = "reinstall graph-quant with pip; in a clone, run `make setup`"
-        found.problems.append(Problem("the host NPU's libraries are missing from this installation", mend))
+        fix = "reinstall graph-quant with pip; in a clone, run `make setup`"
+        diagnosis.problems.append(Problem("the host NPU's libraries are missing from this installation", fix))
         return
-    found.runtime = preload.choose()
-    if found.runtime == preload.NONE:
+    diagnosis.runtime = preload.choose()
+    if diagnosis.runtime == preload.NONE:
         what = f"{preload.SWITCH}=off, and no CANN can be loaded"
-        mend = f"unset {preload.SWITCH} to use the host NPU, or source CANN's set_env.sh"
-        found.problems.append(Problem(what, mend))
+        fix = f"unset {preload.SWITCH} to use the host NPU, or source CANN's set_env.sh"
+        diagnosis.problems.append(Problem(what, fix))
 
 
-def _import(_found: Diagnosis) -> None:
+def _import(_diagnosis: Diagnosis) -> None:
     import torch_npu  # noqa: F401
 
 
-def _device(found: Diagnosis) -> None:
+def _device(diagnosis: Diagnosis) -> None:
     import torch
 
     device: Any = torch.npu  # type: ignore[attr-defined]
     if not device.is_available():
-        found.problems.append(Problem("torch_npu sees no device", "check the driver with `npu-smi info`"))
+        diagnosis.problems.append(Problem("torch_npu sees no device", "check the driver with `npu-smi info`"))
         return
     values = torch.arange(4, dtype=torch.float32, device="npu")
     if (values * 2).sum().item() != 12:
-        found.problems.append(Problem("the device computes wrong sums", "report this with the output of --json"))
+        diagnosis.problems.append(Problem("the device computes wrong sums", "report this with the output of --json"))
         return
     free, total = device.mem_get_info()
-    found.device = {
+    diagnosis.device = {
         "name": device.get_device_name(0),
         "count": device.device_count(),
         "free": free,
@@ -112,7 +112,7 @@ def _device(found: Diagnosis) -> None:
     }
 
 
-def _registered(found: Diagnosis) -> None:
+def _registered(diagnosis: Diagnosis) -> None:
     import torchair  # noqa: F401  (its import brings the converters in)
 
     from .converters.lowering import lowered
@@ -123,35 +123,35 @@ def _registered(found: Diagnosis) -> None:
     converters = [name for name in ours if _is_ours(overload(name))]
     if len(converters) < len(ours):
         what = f"TorchAir uses {len(converters)} of {len(ours)} converters of graph_quant"
-        found.problems.append(Problem(what, "import graph_quant before anything registers converters of its own"))
-    found.registered = {
+        diagnosis.problems.append(Problem(what, "import graph_quant before anything registers converters of its own"))
+    diagnosis.registered = {
         "meta": sum(record.rules is not None for record in records),
         "converters": len(converters),
         "eager": sum(record.reference is not None for record in records),
     }
 
 
-def _modes(found: Diagnosis) -> None:
+def _modes(diagnosis: Diagnosis) -> None:
     from .modes import try_modes
 
-    found.modes = try_modes()
-    for mode, outcome in found.modes.items():
+    diagnosis.modes = try_modes()
+    for mode, outcome in diagnosis.modes.items():
         if outcome != "works":
-            found.problems.append(Problem(f"graphs by {mode}: {outcome}", "use another mode, and report this one"))
+            diagnosis.problems.append(Problem(f"graphs by {mode}: {outcome}", "use another mode, and report this one"))
 
 
 def _is_ours(operator: Any) -> bool:
     return str(operator._ge_converter.__module__).startswith("graph_quant.converters")
 
 
-def _private_apis(found: Diagnosis) -> None:
+def _private_apis(diagnosis: Diagnosis) -> None:
     from .private_apis import missing
 
     for api in missing():
         what = f"{api.path.replace(' ', ': ')} is not where it was: {api.breaks}"
         if api.used_by:
             what += f" ({', '.join(api.used_by)})"
-        found.problems.append(
+        diagnosis.problems.append(
             Problem(what, "install the versions that this release is tested with, or a newer release")
         )
 

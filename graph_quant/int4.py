@@ -26,23 +26,23 @@ def pack(values: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"pack: the last dimension must be a multiple of 8, got {values.size(-1)}")
     nibbles = values.to(torch.int8)
     if torch.compiler.is_compiling() and values.numel():
-        return _folded_twice(nibbles)
-    # Two nibbles, a byte each, are read as one int16 and folded into a byte; four bytes are the int32 as they stand.
+        return _pack_fours(nibbles)
+    # Two nibbles, a byte each, are read as one int16 and folded into a byte; four bytes are the int32.
     # Flat, for torch refuses to view a matrix without columns as another dtype.
     pairs = nibbles.flatten().view(torch.int16)
     packed = ((pairs & 0x0F) | ((pairs >> 4) & 0xF0)).to(torch.uint8).view(torch.int32)
     return packed.reshape(INT4.stored_shape(values.shape))
 
 
-def _folded_twice(nibbles: torch.Tensor) -> torch.Tensor:
-    """The same from four nibbles at a time: more steps, all of which Inductor vectorises, for any shape."""
+def _pack_fours(nibbles: torch.Tensor) -> torch.Tensor:
+    """Pack four nibbles at a time: more operations, all of which Inductor vectorises, for any shape."""
     fours = nibbles.contiguous().view(torch.int32) & 0x0F0F0F0F
     bytes_ = (fours | (fours >> 4)) & 0x00FF00FF
     return (bytes_ | (bytes_ >> 8)).to(torch.int16).view(torch.int32)
 
 
 def pack_pairs(values: torch.Tensor) -> torch.Tensor:
-    """Packs the last dimension of integers in [-8, 7], of even length, into int8 at half the width, low bits first."""
+    """Pack integers in [-8, 7] along the last dimension, of even length, two into each int8, low bits first."""
     if values.size(-1) % 2:
         raise ValueError(f"pack_pairs: the last dimension must be even, got {values.size(-1)}")
     low, high = values.to(torch.int8).unflatten(-1, (-1, 2)).unbind(-1)

@@ -1,4 +1,4 @@
-"""Tries each way in which TorchAir and torch_npu run a graph."""
+"""Tries each graph mode of TorchAir and torch_npu."""
 
 import warnings
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def try_modes() -> dict[str, str]:
-    """Return, for each mode, "works", or in one line why it does not."""
+    """Return, for each mode, "works" or the first line of the error."""
     return {name: _outcome(mode) for name, mode in MODES.items()}
 
 
@@ -45,7 +45,7 @@ def _compiled(x: Tensor, mode: str) -> Tensor:
         config = torchair.CompilerConfig()
         config.mode = mode
         backend = torchair.get_npu_backend(compiler_config=config)
-    # A function of its own: Dynamo keeps what it compiled by the code of the function.
+    # A new function for each mode: Dynamo caches compiled code by the function's code object.
     result: Tensor = torch.compile(lambda x: _function(x), backend=backend, fullgraph=True, dynamic=False)(x)
     return result
 

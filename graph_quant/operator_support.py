@@ -1,4 +1,4 @@
-"""Which operators run here, read from what is registered: eagerly, in graphs, with rules checked."""
+"""Which operators are supported eagerly, in graphs and by rules, read from what is registered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-# A node that a converter does not make in its own text.
+# Stands for nodes that are not named in a converter's source.
 UNKNOWN = "?"
 
 
@@ -32,7 +32,7 @@ class OperatorSupport:
 
 
 def supported_operators() -> list[OperatorSupport]:
-    """The operators of ``torch.ops.npu`` that are lowered or run eagerly here, and those that other packages bring."""
+    """Return the operators of ``torch.ops.npu`` that are lowered or run eagerly, and those of other packages."""
     import torchair  # noqa: F401  (its import brings the converters in)
 
     from .converters.decompositions import DECOMPOSITIONS
@@ -41,16 +41,16 @@ def supported_operators() -> list[OperatorSupport]:
     from .host.kernels import KERNELS
     from .meta import RECORDS
 
-    ours = lowered() | {broken_up.name() for broken_up in DECOMPOSITIONS}
+    ours = lowered() | {operator.name() for operator in DECOMPOSITIONS}
     _load_upstream_converters()
-    found = []
+    operators = []
     npu = {name for name in torch._C._dispatch_get_all_op_names() if name.startswith("npu::")}
     for name in sorted(npu | RECORDS.names()):
         record, converter = RECORDS.get(name), getattr(overload(name), "_ge_converter", None)
         if record is None and converter is None:
             continue
         nodes = () if name in ours or converter is None else _nodes(converter)
-        found.append(
+        operators.append(
             OperatorSupport(
                 name,
                 _family(record),
@@ -60,11 +60,11 @@ def supported_operators() -> list[OperatorSupport]:
                 tuple(sorted({node for node in nodes if node not in KERNELS and node != "Const"})),
             )
         )
-    return found
+    return operators
 
 
 def _lowered_by(name: str, ours: set[str], record: Any, converter: Any) -> str:
-    """The package whose lowering makes nodes of an operator; "" where there is none, or it refuses every call."""
+    """Return the package that lowers an operator; "" if there is none, or if it refuses every call."""
     from .converters.lowering import LOWERINGS
 
     if name in LOWERINGS.names() and LOWERINGS[name].__annotations__.get("return") == "NoReturn":
@@ -79,12 +79,12 @@ def _load_upstream_converters() -> None:
 
 
 def _module(record: Any) -> str:
-    """The module that states an operator's rules."""
+    """Return the module of an operator's rules."""
     return "" if record is None or record.rules is None else str(record.rules.__module__)
 
 
 def _family(record: Any) -> str:
-    """The folder of an operator's family; of an operator of another package, that package."""
+    """Return the family of an operator, or the package of one from another package."""
     package, *parts = _module(record).split(".")
     if package != "graph_quant":
         return package
@@ -92,14 +92,14 @@ def _family(record: Any) -> str:
 
 
 def _nodes(converter: Any) -> set[str]:
-    """The GE nodes that a converter's own text can make."""
+    """Return the GE nodes that a converter's source names."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(converter))))
-    made = (_made(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return {name for name in made if name is not None} or {UNKNOWN}
+    names = (_node_name(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {name for name in names if name is not None} or {UNKNOWN}
 
 
-def _made(call: ast.Call) -> str | None:
-    """The node that ``ge.Type(...)`` or ``custom_op("Type", ...)`` makes."""
+def _node_name(call: ast.Call) -> str | None:
+    """Return the GE type of ``ge.Type(...)`` or ``custom_op("Type", ...)``; None for other calls."""
     function = call.func
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if name in ("custom_op", "ge_op"):
@@ -109,5 +109,5 @@ def _made(call: ast.Call) -> str | None:
 
 
 def _first_text(call: ast.Call) -> str | None:
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "op_type")]
-    return next((str(each.value) for each in given if isinstance(each, ast.Constant)), None)
+    arguments = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "op_type")]
+    return next((str(value.value) for value in arguments if isinstance(value, ast.Constant)), None)

@@ -20,7 +20,7 @@ _REST = "operators that run in graphs, with upstream's own inference"
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
+    """Yield the lines of the page."""
     yield from _HEAD.splitlines()
     yield from _operators()
     yield from _modes()
@@ -28,16 +28,16 @@ def page() -> Iterator[str]:
 
 
 def _operators() -> Iterator[str]:
-    found = supported_operators()
+    operators = supported_operators()
     families: dict[str, list[OperatorSupport]] = defaultdict(list)
-    for each in found:
-        if each.eager or each.graph:
-            families[each.family or _REST].append(each)
-    neither = [each for each in found if not each.eager and not each.graph]
+    for operator in operators:
+        if operator.eager or operator.graph:
+            families[operator.family or _REST].append(operator)
+    neither = [operator for operator in operators if not operator.eager and not operator.graph]
+    eager, graph = sum(operator.eager for operator in operators), sum(operator.graph for operator in operators)
     yield ""
     yield (
-        f"## Operators: {sum(each.eager for each in found)} eagerly, {sum(each.graph for each in found)} in graphs, "
-        f"{len(neither)} of those that upstream lowers in neither way"
+        f"## Operators: {eager} eagerly, {graph} in graphs, {len(neither)} of those that upstream lowers in neither way"
     )
     for family in sorted(families, key=lambda name: (name == _REST, name)):
         yield ""
@@ -45,9 +45,9 @@ def _operators() -> Iterator[str]:
         yield ""
         yield "| operator | eager | graph | rules | lowered by |"
         yield "|---|---|---|---|---|"
-        for each in families[family]:
-            marks = " | ".join("yes" if mark else "" for mark in (each.eager, each.graph, each.rules))
-            yield f"| {_name(each)} | {marks} | {each.lowered_by} |"
+        for operator in families[family]:
+            marks = " | ".join("yes" if mark else "" for mark in (operator.eager, operator.graph, operator.rules))
+            yield f"| {_name(operator)} | {marks} | {operator.lowered_by} |"
     yield ""
     yield "### in neither way"
     yield ""
@@ -66,17 +66,17 @@ def _modes() -> Iterator[str]:
 
 def _collectives() -> Iterator[str]:
     names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("c10d::"))
-    served = [name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1")]
+    supported = [name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, "PrivateUse1")]
     yield ""
     yield "## Collectives"
     yield ""
-    yield from wrap(f"Of torch.distributed, with the backend `hccl` over Gloo: {_listed(served)}.", 120)
-    if rest := [name for name in names if name not in served]:
+    yield from wrap(f"Of torch.distributed, with the backend `hccl` over Gloo: {_listed(supported)}.", 120)
+    if rest := [name for name in names if name not in supported]:
         yield from wrap(f"Not on npu tensors: {_listed(rest)}.", 120)
 
 
-def _name(each: OperatorSupport) -> str:
-    return f"`{each.name.removeprefix('npu::')}`"
+def _name(operator: OperatorSupport) -> str:
+    return f"`{operator.name.removeprefix('npu::')}`"
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Pages from templates: one file each, whatever stands in them escaped."""
+"""HTML pages from templates, one file each, with all values escaped."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def _environment(package: str) -> Environment:
 
 
 def render(package: str, template: str, **values: Any) -> str:
-    """The page that ``template``, a file of ``package``, makes of ``values``."""
+    """Render ``template``, a file of ``package``, with ``values``."""
     return _environment(package).get_template(template).render(values)

@@ -1,7 +1,7 @@
 """Every private name of torch, torch_npu and TorchAir that this package touches, and what depends on it.
 
-Private names move without notice. ``moved`` looks for all of them, so that a new release upstream says at once what is
-to be mended; ``graph-quant doctor`` asks it.
+Private names move without notice. ``missing`` checks all of them, so that a new release upstream shows at once what
+has to be fixed; ``graph-quant doctor`` calls it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PrivateApi:
-    """A name, by the path that leads to it, and what stops working without it.
+    """A name, by its path, and what stops working without it.
 
-    An attribute that only instances have is looked for in the text of their class or module: path, a space, the name.
+    An attribute of instances is searched in the source of their class or module, and written as path, space, name.
     ``alternatives`` are the paths that other releases have instead; ``graph_quant.releases.alternatives`` uses them.
     """
 
@@ -35,12 +35,12 @@ class PrivateApi:
 
     @property
     def used_by(self) -> list[str]:
-        """The files of the package that say the name."""
-        said = re.compile(rf"\b{re.escape(self.name)}\b")
-        return sorted(name for name, text in _texts() if self.name in text and said.search(text))
+        """The files of the package that use the name."""
+        pattern = re.compile(rf"\b{re.escape(self.name)}\b")
+        return sorted(name for name, text in _texts() if self.name in text and pattern.search(text))
 
     def is_there(self) -> bool:
-        """Whether the name, or an alternative, can be found."""
+        """Whether the name, or an alternative, exists."""
         return any(map(_exists, (self.path, *self.alternatives)))
 
 
@@ -59,9 +59,9 @@ def _texts() -> list[tuple[str, str]]:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """The modules of the package but this one, wherever its parts are installed."""
+    """Yield the modules of the package except this one, wherever its parts are installed."""
     package = importlib.import_module(__package__)
-    parts = [*package.__path__, *(place for name in ("meta", "converters") for place in _package_paths(name))]
+    parts = [*package.__path__, *(path for name in ("meta", "converters") for path in _package_paths(name))]
     for folder in map(Path, dict.fromkeys(parts)):
         for path in folder.rglob("*.py"):
             if path != Path(__file__):
@@ -69,26 +69,26 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def _package_paths(part: str) -> list[str]:
-    found = importlib.util.find_spec(f"{__package__}.{part}")
-    return list(found.submodule_search_locations or ()) if found else []
+    spec = importlib.util.find_spec(f"{__package__}.{part}")
+    return list(spec.submodule_search_locations or ()) if spec else []
 
 
 def _resolve(path: str, *, loaded: bool) -> Any:
     parts = path.split(".")
-    found: Any = importlib.import_module(parts[0])
-    for place, part in enumerate(parts[1:], 2):
-        if hasattr(found, part):
-            found = getattr(found, part)
+    value: Any = importlib.import_module(parts[0])
+    for count, part in enumerate(parts[1:], 2):
+        if hasattr(value, part):
+            value = getattr(value, part)
             continue
-        name = ".".join(parts[:place])
-        if place == len(parts) and not loaded:  # to know that it is there, a module need not be loaded
+        name = ".".join(parts[:count])
+        if count == len(parts) and not loaded:  # a module need not be imported to know that it exists
             return importlib.util.find_spec(name) or importlib.import_module(name)
-        found = importlib.import_module(name)
-    return found
+        value = importlib.import_module(name)
+    return value
 
 
 def missing() -> Iterator[PrivateApi]:
-    """The private APIs that are not where this release of the package expects them."""
+    """Yield the private APIs that are not where this release of the package expects them."""
     importlib.import_module("torch_npu")  # TorchAir is found through it
     return (api for api in PRIVATE_APIS if not api.is_there())
 
@@ -113,7 +113,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch.library.Library _registration_handles",
     ),
     *_private_apis(
-        "the host NPU cannot serve torch's operators",
+        "the host NPU cannot run torch's operators",
         *(
             _DISPATCH + name
             for name in (
@@ -142,7 +142,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch.utils._mode_utils.no_dispatch",
     ),
     *_private_apis(
-        "the memory of npu tensors cannot be seen from the CPU",
+        "the memory of npu tensors cannot be accessed by the CPU",
         "torch._C._construct_storage_from_data_pointer",
         "torch.Tensor._is_zerotensor",
         "torch.UntypedStorage._cdata",
@@ -197,7 +197,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._guards.TracingContext",
         "torch.utils._pytree.tree_flatten_with_path",
     ),
-    *_private_apis("masks of npu_dropout_gen_mask cannot be drawn", "torch.ops.npu._npu_dropout"),
+    *_private_apis("masks of npu_dropout_gen_mask cannot be sampled", "torch.ops.npu._npu_dropout"),
     *_private_apis("experts of transformers cannot be lowered", "torch.ops.aten._grouped_mm"),
     *_private_apis(
         "attention with a shift of its scores, or with dropout, cannot be computed",
@@ -208,9 +208,9 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch.nn.Module _forward_hooks",
         "torch.nn.Module _forward_pre_hooks",
     ),
-    *_private_apis("what is served cannot be listed", "torch._C._dispatch_get_all_op_names"),
+    *_private_apis("supported operators cannot be listed", "torch._C._dispatch_get_all_op_names"),
     *_private_apis(
-        "ranks cannot talk to each other",
+        "ranks cannot communicate",
         "torch._C._distributed_c10d._create_work_from_future",
         "torch.distributed.Backend._plugins",
         "torch.distributed._functional_collectives.all_gather_tensor",
@@ -229,7 +229,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
     ),
     *_private_apis("graphs cannot be profiled", "torch._C._profiler._RecordFunctionFast"),
     *_private_apis(
-        "the package's operators cannot be taken back",
+        "the package's operators cannot be unregistered",
         "torch.library.Library._destroy",
         "torch.library._scoped_library",
     ),
@@ -270,7 +270,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch_npu._C._npu_getDevice",
     ),
     *_private_apis(
-        "generators do not go back in captured graphs",
+        "RNG states cannot be restored in captured graphs",
         "torch_npu.npu.random.get_rng_state",
         "torch_npu.npu.random.set_rng_state",
         "torch.accelerator._utils._get_device_index",
@@ -296,7 +296,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch._inductor.codegen.custom_extern_kernel_codegen.CUSTOM_EXTERN_KERNEL_CODEGEN",
         "torch._inductor.codegen.custom_extern_kernel_codegen.CustomCodegen",
     ),
-    *_private_apis("machine code has no room for results", "torch._C._dynamo.guards._empty_strided_cpu"),
+    *_private_apis("native kernels cannot allocate their results", "torch._C._dynamo.guards._empty_strided_cpu"),
     # TorchAir
     *_private_apis(
         "TorchAir does not run on the host",
@@ -353,12 +353,14 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torchair.npu_fx_compiler._NpuFxCompiler._get_compiled_gm",
     ),
     *_private_apis(
-        "torch.manual_seed between two calls of a graph is not seen",
+        "torch.manual_seed between two calls of a graph has no effect",
         f"{_GRAPH}_GraphRngState.consume",
         f"{_GRAPH}_GraphRngState _gen",
         f"{_GRAPH}_GraphRngState _seed",
     ),
-    *_private_apis("a draw of nothing moves no generator in a graph", f"{_CONVERTER} _DONT_EMPTY_TENSOR_OPT_OPS"),
+    *_private_apis(
+        "an empty random result does not advance the generator in a graph", f"{_CONVERTER} _DONT_EMPTY_TENSOR_OPT_OPS"
+    ),
     *_private_apis(
         "graphs have no sizes that are known only when they run",
         f"{_CONVERTER} is_zero_element_tensor",
@@ -430,7 +432,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torchair._ge_concrete_graph.ge_converter.experimental.hcom_send_recv.op_recv",
     ),
     *_private_apis(
-        "a dry run does not tell of refusals that the script catches",
+        "a dry run does not report refusals that the script catches",
         "torch._dynamo.utils.counters",
         "torch._dynamo.utils.get_compilation_metrics",
         "torch._dynamo.utils.CompilationMetrics fail_reason",
@@ -442,7 +444,7 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torchair._utils.register_matmul_backward_decomp",
     ),
     *_private_apis(
-        "the graphs of passes do not tell modules",
+        "the graphs of passes do not name modules",
         "torchair._utils.graph_transform_observer.dump_fx_safety",
         "npugraph_ex._utils.graph_transform_observer.dump_fx_safety",
     ),

@@ -28,7 +28,7 @@ _SIGN_MASK = 0x80000000
 
 
 def encode(scale: torch.Tensor, offset: torch.Tensor | None = None, round_mode: int = TRUNCATE) -> torch.Tensor:
-    """Packs float32 ``scale`` and ``offset``, broadcast against each other, into int64 parameters."""
+    """Pack float32 ``scale`` and ``offset``, broadcast against each other, into int64 parameters."""
     bits = scale.to(torch.float32).contiguous().view(torch.int32).to(torch.int64) & 0xFFFFFFFF
     if round_mode == ROUND_HALF_EVEN:
         bits = _round_mantissa(bits)
@@ -41,12 +41,12 @@ def encode(scale: torch.Tensor, offset: torch.Tensor | None = None, round_mode: 
 
 
 def signed(params: torch.Tensor) -> torch.Tensor:
-    """Parameters that may be uint64, as GE and the documents have them, by the int64 of the same bits."""
+    """Return parameters as int64; uint64, which GE and the documents use, is reinterpreted."""
     return params.view(torch.int64) if params.dtype == torch.uint64 else params
 
 
 def decode(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The float32 scale and the int32 offset that int64 ``params`` carry."""
+    """Return the float32 scale and the int32 offset of int64 ``params``."""
     if params.dtype != torch.int64:
         raise TypeError(f"decode: params must be torch.int64, got {params.dtype}")
     scale = (params & SCALE_MASK).to(torch.int32).view(torch.float32)
@@ -55,7 +55,7 @@ def decode(params: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _round_mantissa(bits: torch.Tensor) -> torch.Tensor:
-    """Rounds float32 bits to ten mantissa bits, half to even; subnormals become zero, Inf and NaN stay."""
+    """Round float32 bits to ten mantissa bits, half to even; subnormals become zero, Inf and NaN stay."""
     half_below = (1 << (DROPPED_SCALE_BITS - 1)) - 1
     rounded = bits + half_below + ((bits >> DROPPED_SCALE_BITS) & 1)
     exponent = bits & _EXPONENT_MASK

@@ -1,5 +1,5 @@
-"""The one exception by which this package refuses a call that the documents or the device refuse."""
+"""The exception for calls that the documents or the device refuse."""
 
 
 class Refusal(RuntimeError):
-    """A call that may not be made; the message names the operator, the rule, the argument and the value."""
+    """A call that breaks a rule; the message names the operator, the rule, the argument and the value."""

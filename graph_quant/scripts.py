@@ -1,4 +1,4 @@
-"""Runs a user's script or function as Python would, apart from other code, and tells in one line why it stops."""
+"""Runs a user's script or function as Python would, isolated from other code, and reports an error in one line."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class NoScriptError(Exception):
 
 
 @contextmanager
-def as_python_would(path: str, arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The namespace of a ``__main__``, with ``sys.argv`` and ``sys.path`` as under ``python script.py arguments``.
+def script_environment(path: str, arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield a ``__main__`` namespace, with ``sys.argv`` and ``sys.path`` as under ``python script.py arguments``.
 
-    What a script changes of the process is put back: the folder it works in, and where it prints to.
+    What a script changes in the process is restored: the working folder, and standard output and error.
     """
     main, argv, paths = sys.modules["__main__"], sys.argv, list(sys.path)
     folder, streams = Path.cwd(), (sys.stdout, sys.stderr)
@@ -45,7 +45,7 @@ def as_python_would(path: str, arguments: Sequence[str]) -> Iterator[dict[str, A
 
 
 def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
-    """Run the script in ``namespace``; an ``error`` goes through, anything else that it raises is told as one."""
+    """Run the script in ``namespace``; convert every exception that is not an ``error`` into one."""
     try:
         source = Path(path).read_bytes()
     except OSError as reason:
@@ -55,7 +55,7 @@ def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
     except (SyntaxError, ValueError) as reason:
         raise error(f"{path}: it is no Python script: {in_one_line(path, reason)}") from NoScriptError(str(reason))
     try:
-        with _leaving():
+        with _catch_exit():
             exec(code, namespace)
     except SystemExit as left:
         if left.code not in (None, 0):
@@ -67,40 +67,40 @@ def run(path: str, namespace: dict[str, Any], error: type[Exception]) -> None:
 
 
 @contextmanager
-def _leaving() -> Iterator[None]:
-    """Have ``os._exit`` end the script and not the command that runs it, which has its findings still to tell."""
-    leave, process = os._exit, os.getpid()
+def _catch_exit() -> Iterator[None]:
+    """Make ``os._exit`` end the script, not the command that runs it, which still has to print its findings."""
+    exit_process, process = os._exit, os.getpid()
 
     def left(status: int) -> NoReturn:
         if os.getpid() != process:
-            leave(status)
+            exit_process(status)
         if threading.current_thread() is threading.main_thread():
             raise SystemExit(status)
         print("graph-quant: a thread of the script ended the process", file=sys.stderr, flush=True)
-        leave(status or 2)
+        exit_process(status or 2)
 
     os._exit = left
     try:
         yield
     finally:
-        os._exit = leave
+        os._exit = exit_process
 
 
 def model_of(
     path: str, namespace: Mapping[str, Any], model: str | None, inputs: str | None, error: type[Exception]
 ) -> tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]:
-    """The module or function of the script, and what to call it with."""
+    """Return the module or function of the script, and its arguments."""
     function = _defined(path, namespace, model or "model", error)
     if not callable(function):
         kind = type(function).__name__
         raise error(f"{path}: {model or 'model'} must be a module or a function, got {kind}")
-    given = _defined(path, namespace, inputs or "inputs", error)
-    if callable(given):
+    values = _defined(path, namespace, inputs or "inputs", error)
+    if callable(values):
         try:
-            given = given()
+            values = values()
         except Exception as reason:
             raise error(f"{path}: {inputs or 'inputs'} stops: {in_one_line(path, reason)}") from reason
-    return function, *_arguments(given)
+    return function, *_arguments(values)
 
 
 def _defined(path: str, namespace: Mapping[str, Any], name: str, error: type[Exception]) -> Any:
@@ -109,44 +109,46 @@ def _defined(path: str, namespace: Mapping[str, Any], name: str, error: type[Exc
     return namespace[name]
 
 
-def _arguments(given: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """Positional and named arguments: given as a tuple or list, a dict, or one value."""
-    if isinstance(given, Mapping):
-        return (), given
-    return (given, {}) if isinstance(given, (tuple, list)) else ((given,), {})
+def _arguments(values: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Return positional and named arguments, from a tuple or list, a dict, or one value."""
+    if isinstance(values, Mapping):
+        return (), values
+    return (values, {}) if isinstance(values, (tuple, list)) else ((values,), {})
 
 
 def in_one_line(path: str, error: BaseException) -> str:
-    """The rule that was broken, without what Dynamo wraps around it, and the line of the script that it came from."""
-    behind = list(causes(error))
-    frames = [frame for each in behind for frame in _frames(each) if frame.filename == path]
-    # Dynamo's own errors tell that tracing failed, and not why.
-    own = [each for each in behind if not isinstance(each, TorchDynamoException)]
-    told = next((each for each in behind if isinstance(each, Refusal)), own[0] if own else error)
-    text = next((line.strip() for line in str(told).splitlines() if line.strip()), "")
+    """Return the message of an error without what Dynamo wraps around it, and the line of the script that raised it."""
+    chain = list(causes(error))
+    frames = [frame for cause in chain for frame in _frames(cause) if frame.filename == path]
+    # Dynamo's own errors say that tracing failed, and not why.
+    own = [cause for cause in chain if not isinstance(cause, TorchDynamoException)]
+    reported = next((cause for cause in chain if isinstance(cause, Refusal)), own[0] if own else error)
+    text = next((line.strip() for line in str(reported).splitlines() if line.strip()), "")
     where = f" (line {frames[-1].lineno}: {frames[-1].line})" if frames else ""
-    kind = "" if isinstance(told, Refusal) else f"{type(told).__name__}: "  # a refusal names the operator itself
+    kind = (
+        "" if isinstance(reported, Refusal) else f"{type(reported).__name__}: "
+    )  # a refusal names the operator itself
     return f"{kind}{text}{where}"
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and those that it came from, outermost first."""
+    """Yield the error and its causes, outermost first."""
     seen: set[int] = set()
-    waiting: BaseException | None = error
-    while waiting is not None and id(waiting) not in seen:
-        seen.add(id(waiting))
-        yield waiting
-        waiting = getattr(waiting, "inner_exception", None) or waiting.__cause__ or waiting.__context__
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = getattr(current, "inner_exception", None) or current.__cause__ or current.__context__
 
 
 def _frames(error: BaseException) -> Iterator[traceback.FrameSummary]:
-    """Where it was raised; of Dynamo's errors, also the code that was being traced."""
+    """Yield the frames of an error; for Dynamo's errors, also those of the traced code."""
     yield from traceback.extract_tb(error.__traceback__)
     yield from getattr(error, "real_stack", None) or ()
 
 
 def fresh(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn`` behind a code object of its own, so that Dynamo's cache and its limit stay out of other people's way."""
+    """Return ``fn`` with a new code object, so that other code does not share its Dynamo cache and recompile limit."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return fn(*args, **kwargs)

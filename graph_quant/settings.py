@@ -1,4 +1,4 @@
-"""A choice that an environment variable makes for a process, and a block of code for itself."""
+"""Settings: an environment variable sets a value for a process, a context manager for a block of code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Choice = TypeVar("Choice")
 
 
 class Setting(Generic[Choice]):
-    """``parse`` makes the choice of a text and of what the text comes from, or refuses it; "" is the default."""
+    """A setting. ``parse`` converts a text, given with the name of its source, or raises; "" is the default."""
 
     def __init__(self, variable: str, parse: Callable[[str, str], Choice]) -> None:
         self.variable = variable
@@ -20,13 +20,13 @@ class Setting(Generic[Choice]):
         self._chosen: ContextVar[Choice] = ContextVar(variable)
 
     def current(self) -> Choice:
-        """What holds now."""
+        """Return the value in effect."""
         chosen = self._chosen.get(None)
         return self._parse(os.environ.get(self.variable, ""), self.variable) if chosen is None else chosen
 
     @contextmanager
     def use(self, text: str, source: str) -> Iterator[None]:
-        """Let ``text`` hold inside this block."""
+        """Use ``text`` inside the block."""
         token = self._chosen.set(self._parse(text, source))
         try:
             yield

@@ -1,4 +1,4 @@
-"""torch_npu's and TorchAir's own handling of the operators, put back for a comparison."""
+"""Restores torch_npu's and TorchAir's own handling of the operators, for comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graph_quant.converters.decompositions import switched_off
 
 @contextmanager
 def upstream() -> Iterator[None]:
-    """Let upstream infer and lower the operators inside the block; this project's own come back after it."""
+    """Let upstream infer and lower the operators inside the block; this project's are restored after it."""
     import torchair  # noqa: F401  (its import registers this project's converters)
 
     ours = {operator: operator._ge_converter for operator in converters.UPSTREAM}

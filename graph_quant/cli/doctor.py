@@ -46,6 +46,6 @@ def run(options: argparse.Namespace) -> int:
     for mode, outcome in report.modes.items():
         print(f"graphs      {mode:15} {outcome}")
     for problem in report.problems:
-        print(f"\nproblem     {problem.what}\nfix         {problem.mend}")
+        print(f"\nproblem     {problem.what}\nfix         {problem.fix}")
     print("\nusable" if report.usable else "\nnot usable")
     return 0 if report.usable else 1

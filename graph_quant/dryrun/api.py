@@ -83,7 +83,7 @@ def dry_run_script(
         >>> dry_run_script("serve.py", ["--layers", "2"]).ok
     """
     run = DryRun(Path(path).name)
-    with scripts.as_python_would(path, arguments) as namespace:
+    with scripts.script_environment(path, arguments) as namespace:
         with intercept(run):
             try:
                 scripts.run(path, namespace, _ScriptStoppedError)

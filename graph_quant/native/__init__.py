@@ -1,10 +1,18 @@
-"""Machine code of the package's own, where it was built and the processor has the instructions that it is made of."""
+"""Native kernels, available where they were built and the processor has the instructions."""
 
-from .attention import Hidden, attend, attends
-from .int8 import SERVES, int8_product, takes
+from .attention import HiddenKeys, attend, can_attend
+from .int8 import IS_SUPPORTED, can_multiply_int8, int8_product
 from .library import PATH as LIBRARY
-from .quant import quantised_rows, quantises
+from .quant import can_quantise_rows, quantise_rows
 
 __all__ = (
-    "LIBRARY", "SERVES", "Hidden", "attend", "attends", "int8_product", "quantised_rows", "quantises", "takes",
+    "IS_SUPPORTED",
+    "LIBRARY",
+    "HiddenKeys",
+    "attend",
+    "can_attend",
+    "can_multiply_int8",
+    "can_quantise_rows",
+    "int8_product",
+    "quantise_rows",
 )  # fmt: skip

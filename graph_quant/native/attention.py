@@ -13,16 +13,15 @@ from .library import IN_THREADS, KINDS, function, threads_for
 # of heads and tokens, and the strides of the mask; heads, key_heads, queries, keys, channels, value_channels, copies,
 # first, last; scale; kind, blind_gives_zeros.
 _ATTENTION = Struct("7P22nd2i")
-_EVERYWHERE = 1 << 31
-_NOWHERE = (0, 0, 0)
+_UNBOUNDED = 1 << 31
+_NO_MASK_STRIDES = (0, 0, 0)
 
 
-class Hidden(NamedTuple):
-    """Which keys a query does not see: those that a mask (head or 1, query, key) of bytes names, and those by place.
+class HiddenKeys(NamedTuple):
+    """The keys that are masked for a query: by a mask (head or 1, query, key) of bytes, and by their positions.
 
-    Query i sees the keys from i + ``first`` to i + ``last``, without an end where that is None. A row that sees
-    nothing by its place gives zeros; one that sees nothing by the mask as well does so where ``gives_zeros`` says so,
-    and else gives the mean of the values.
+    Query i attends to the keys from i + ``first`` to i + ``last``; None is no bound. A row without keys by position is
+    zero. A row without keys because of the mask is zero with ``gives_zeros``, else the mean of the values.
     """
 
     mask: Tensor | None = None
@@ -34,35 +33,35 @@ class Hidden(NamedTuple):
 _attention = function("graph_quant_attention")
 
 
-def attends(*operands: Tensor) -> bool:
-    """Whether ``attend`` takes these, each (head, token, channel), none of them empty."""
+def can_attend(*operands: Tensor) -> bool:
+    """Whether ``attend`` takes these operands, each (head, token, channel) and not empty."""
     kind = operands[0].dtype
     return (
         _attention is not None
         and kind in KINDS
         and kind.is_floating_point
-        and all(each.dtype is kind and each.is_cpu and each.stride(-1) == 1 and each.numel() for each in operands)
+        and all(x.dtype is kind and x.is_cpu and x.stride(-1) == 1 and x.numel() for x in operands)
     )
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, hidden: Hidden, out: Tensor, largest: Tensor, total: Tensor
+    q: Tensor, k: Tensor, v: Tensor, scale: float, hidden: HiddenKeys, out: Tensor, largest: Tensor, total: Tensor
 ) -> None:
-    """Write the result of operands that ``attends`` says yes to into ``out`` (head, query, channel), of any strides.
+    """Write the attention of operands that ``can_attend`` accepts into ``out`` (head, query, channel), of any strides.
 
-    Of each row the largest score and the sum of the exponentials go to ``largest`` and ``total``, float32 and alike,
-    (head, query, copies), as often as there are copies.
+    The largest score and the sum of the exponentials of each row are written to ``largest`` and ``total``, float32
+    tensors (head, query, copies) of equal strides, once per copy.
     """
     assert _attention is not None
     (heads, queries, channels), (key_heads, keys, _), copies = q.shape, k.shape, largest.size(-1)
     mask: Tensor | None = hidden.mask
-    strides: tuple[int, ...] = _NOWHERE
+    strides: tuple[int, ...] = _NO_MASK_STRIDES
     if mask is not None:
         if mask.element_size() > 1 or mask.stride(-1) > 1:
             mask = mask.bool().contiguous()
         mask = mask.expand(heads, queries, keys)
         strides = mask.stride()
-    given = _ATTENTION.pack(
+    arguments = _ATTENTION.pack(
         q.data_ptr(),
         k.data_ptr(),
         v.data_ptr(),
@@ -83,11 +82,11 @@ def attend(
         channels,
         v.size(2),
         copies,
-        -_EVERYWHERE if hidden.first is None else max(hidden.first, -_EVERYWHERE),
-        _EVERYWHERE if hidden.last is None else min(hidden.last, _EVERYWHERE),
+        -_UNBOUNDED if hidden.first is None else max(hidden.first, -_UNBOUNDED),
+        _UNBOUNDED if hidden.last is None else min(hidden.last, _UNBOUNDED),
         scale,
         KINDS[q.dtype],
         hidden.gives_zeros,
     )
-    if _attention(given, IN_THREADS, threads_for(heads * queries * keys * channels)):
+    if _attention(arguments, IN_THREADS, threads_for(heads * queries * keys * channels)):
         raise MemoryError(f"attention of {heads} heads, {queries} queries and {keys} keys")

@@ -1,11 +1,11 @@
 /* The exact product of int8 matrices by the dot products of AVX-512 VNNI, x1 (m, k) and x2 (n, k), k side by side.
 
-Such instructions take bytes without a sign on one side. Those of x2 are taken 128 higher, which adds 128 times the sum
-of its row of x1 to each result; that is taken off again. x2 is read where it lies. Sums wrap as those of int32 do.
+These instructions take unsigned bytes on one side. 128 is added to the bytes of x2, which adds 128 times the sum of a
+row of x1 to each result and is subtracted again. x2 is read in its own layout. Sums wrap as int32 does.
 
-Few rows are read where they lie as well: a vector is 64 steps of depth of one row or column, and its lanes are summed
-at the end. Many rows are laid out first: a vector is sixteen rows with four steps of depth each, and meets four steps
-of a column in all its lanes, so that nothing is left to sum.
+Few rows are read in their own layout as well: a vector is 64 steps of depth of one row or column, and its lanes are summed
+at the end. Many rows are packed first: a vector is sixteen rows with four steps of depth each, and is multiplied by four
+steps of a column in all its lanes, so that no lanes have to be summed.
 
 Results are int32, or the half-precision number nearest to ((float)sum * scale[n] * row_scale[m] + bias[n]), each step
 rounded to float32. The compiler must not fuse the product and the sum of that: -ffp-contract=off. */
@@ -18,7 +18,7 @@ struct product {
     const int8_t *x1, *x2;
     ptrdiff_t x1_stride, x2_stride, rows, columns, depth;
     void *out;
-    const float *scale, *row_scale, *bias; /* of the half-precision results; the last two may be null */
+    const float *scale, *row_scale, *bias; /* for half-precision results; the last two may be null */
     int32_t output;
     int32_t scale_step; /* 0 where one scale is for all columns */
 };
@@ -26,16 +26,16 @@ struct product {
 #ifdef HAS_VECTORS
 
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
-/* Of few rows. A tile's 24 sums, 4 columns and a row stay in the 32 registers. */
+/* For few rows: 24 sums, 4 columns and a row of a tile stay in the 32 registers. */
 enum { TILE_ROWS = 6, TILE_COLUMNS = 4 };
-/* Of many rows. Sixteen of them are a panel, 8 columns by 3 panels a tile; 32 columns of 16 bits fill a line. */
+/* For many rows: a panel has sixteen rows, a tile 8 columns by 3 panels; 32 columns of 16 bits fill a cache line. */
 enum { TILE_PANELS = 3, PANEL_COLUMNS = 8, LINE = 32 };
-/* Few rows: columns that are done before the next ones. Bytes of x1 that stay in the second cache, few rows and many. */
+/* Columns of a block for few rows; bytes of x1 that fit the L2 cache, for few rows and for many. */
 enum { BLOCK_COLUMNS = 64, BLOCK_BYTES = 384 << 10, PANELS_BYTES = 768 << 10 };
-/* How far ahead of a single row memory is asked for; a depth up to which the next columns fit the first cache. */
+/* Prefetch distance for a single row; depth up to which the next columns fit the L1 cache. */
 enum { AHEAD = 8192, SHALLOW = 2048 };
 
-/* By its instruction: compilers spill half of the sums when they choose registers themselves. */
+/* Inline assembly, because compilers spill half of the sums when they allocate the registers. */
 #define DOT(sum, unsigned_bytes, bytes) \
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(bytes))
 
@@ -67,7 +67,7 @@ VNNI static inline __m128i totals(const __m512i *sums)
 #define WHOLE(at) _mm512_loadu_si512(at)
 #define PART(at) _mm512_maskz_loadu_epi8(rest, at)
 
-/* A tile of so many rows; what lies `next` bytes behind its columns is asked for. */
+/* A tile of `rows` rows; memory `next` bytes after its columns is prefetched. */
 #define TILE(count) \
     VNNI static void tile_##count(const int8_t *x1, ptrdiff_t x1_stride, const int8_t *x2, ptrdiff_t x2_stride, \
                                   ptrdiff_t depth, ptrdiff_t next, const int32_t *excess, int32_t *out, \
@@ -140,89 +140,89 @@ VNNI static int32_t excess_of(const int8_t *row, ptrdiff_t depth)
 }
 
 /* The results of a row from its sums. */
-VNNI static void rescale(const struct product *given, const int32_t *sums, ptrdiff_t row, ptrdiff_t start,
+VNNI static void rescale(const struct product *args, const int32_t *sums, ptrdiff_t row, ptrdiff_t start,
                          ptrdiff_t stop)
 {
-    uint16_t *out = (uint16_t *)given->out + row * given->columns;
+    uint16_t *out = (uint16_t *)args->out + row * args->columns;
     for (ptrdiff_t n = start; n < stop; n += LANES, sums += LANES) {
         const __mmask16 kept = first_lanes(stop - n);
         __m512 values = _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(kept, sums));
-        __m512 scale = given->scale_step ? _mm512_maskz_loadu_ps(kept, given->scale + n)
-                                         : _mm512_set1_ps(given->scale[0]);
+        __m512 scale = args->scale_step ? _mm512_maskz_loadu_ps(kept, args->scale + n)
+                                         : _mm512_set1_ps(args->scale[0]);
         values = _mm512_mul_ps(values, scale);
-        if (given->row_scale)
-            values = _mm512_mul_ps(values, _mm512_set1_ps(given->row_scale[row]));
-        if (given->bias)
-            values = _mm512_add_ps(values, _mm512_maskz_loadu_ps(kept, given->bias + n));
-        _mm512_mask_cvtepi32_storeu_epi16(out + n, kept, halves(values, given->output));
+        if (args->row_scale)
+            values = _mm512_mul_ps(values, _mm512_set1_ps(args->row_scale[row]));
+        if (args->bias)
+            values = _mm512_add_ps(values, _mm512_maskz_loadu_ps(kept, args->bias + n));
+        _mm512_mask_cvtepi32_storeu_epi16(out + n, kept, halves(values, args->output));
     }
 }
 
-/* Blocks that a thread takes one after the other, from `taken` on: memory ahead of it is asked for. Who is done with its
-own helps others. A line of memory each, as threads write to it. */
+/* The blocks of a thread, processed from `taken` on. A thread that has finished its own takes those of others. Each
+share has its own cache line, because threads write to it. */
 struct share {
     ptrdiff_t taken, end;
 } __attribute__((aligned(64)));
 
 struct job {
-    const struct product *given;
+    const struct product *args;
     int threads;
     ptrdiff_t block_rows, block_columns, blocks_down, blocks_across, started;
     struct share *shares; /* of each thread */
-    const int32_t *excess; /* of each row, where they are few */
-    int8_t *room;          /* where each thread lays out the rows of a block, if there are many */
-    ptrdiff_t room_of_thread;
+    const int32_t *excess; /* of each row, for few rows */
+    int8_t *scratch;          /* for the packed rows of a block of each thread, for many rows */
+    ptrdiff_t scratch_per_thread;
 };
 
-/* Where a block is: it has `rows` rows from `top`, and columns from `left` to `right`. */
-struct place {
+/* A block of the result: `rows` rows from `top`, and columns from `left` to `right`. */
+struct block {
     ptrdiff_t top, rows, left, right;
 };
 
-static struct place place_of(const struct job *job, ptrdiff_t number)
+static struct block block_at(const struct job *job, ptrdiff_t number)
 {
-    const struct product *given = job->given;
-    struct place place = {.top = number / job->blocks_across * job->block_rows,
+    const struct product *args = job->args;
+    struct block block = {.top = number / job->blocks_across * job->block_rows,
                           .left = number % job->blocks_across * job->block_columns};
-    place.rows = given->rows - place.top < job->block_rows ? given->rows - place.top : job->block_rows;
-    const ptrdiff_t left_over = given->columns - place.left;
-    place.right = left_over < job->block_columns ? given->columns : place.left + job->block_columns;
-    return place;
+    block.rows = args->rows - block.top < job->block_rows ? args->rows - block.top : job->block_rows;
+    const ptrdiff_t left_over = args->columns - block.left;
+    block.right = left_over < job->block_columns ? args->columns : block.left + job->block_columns;
+    return block;
 }
 
-VNNI static void block_of_few(const struct job *job, struct place place)
+VNNI static void block_of_few(const struct job *job, struct block block)
 {
-    const struct product *given = job->given;
-    const ptrdiff_t left = place.left, right = place.right;
-    const ptrdiff_t tiles = (place.rows + TILE_ROWS - 1) / TILE_ROWS;
-    const ptrdiff_t next = given->depth <= SHALLOW ? TILE_COLUMNS * given->x2_stride : 0;
+    const struct product *args = job->args;
+    const ptrdiff_t left = block.left, right = block.right;
+    const ptrdiff_t tiles = (block.rows + TILE_ROWS - 1) / TILE_ROWS;
+    const ptrdiff_t next = args->depth <= SHALLOW ? TILE_COLUMNS * args->x2_stride : 0;
     int32_t sums[TILE_ROWS * BLOCK_COLUMNS];
     for (ptrdiff_t t = 0; t < tiles; t++) {
-        const ptrdiff_t row = place.top + place.rows * t / tiles;
-        const ptrdiff_t count = place.top + place.rows * (t + 1) / tiles - row;
-        int32_t *out = given->output == INT32 ? (int32_t *)given->out + row * given->columns + left : sums;
-        const ptrdiff_t out_stride = given->output == INT32 ? given->columns : BLOCK_COLUMNS;
+        const ptrdiff_t row = block.top + block.rows * t / tiles;
+        const ptrdiff_t count = block.top + block.rows * (t + 1) / tiles - row;
+        int32_t *out = args->output == INT32 ? (int32_t *)args->out + row * args->columns + left : sums;
+        const ptrdiff_t out_stride = args->output == INT32 ? args->columns : BLOCK_COLUMNS;
         for (ptrdiff_t n = left; n < right; n += TILE_COLUMNS) {
             const ptrdiff_t width = right - n < TILE_COLUMNS ? right - n : TILE_COLUMNS;
-            const int8_t *columns = given->x2 + n * given->x2_stride;
-            if (width == TILE_COLUMNS && given->rows == 1)
-                single_row(given->x1, columns, given->x2_stride, given->depth, job->excess[0], out + (n - left));
+            const int8_t *columns = args->x2 + n * args->x2_stride;
+            if (width == TILE_COLUMNS && args->rows == 1)
+                single_row(args->x1, columns, args->x2_stride, args->depth, job->excess[0], out + (n - left));
             else if (width == TILE_COLUMNS)
-                TILES[count - 1](given->x1 + row * given->x1_stride, given->x1_stride, columns, given->x2_stride,
-                                 given->depth, next, job->excess + row, out + (n - left), out_stride, 0xf);
-            else /* one column four times, of which the first is kept: there are no others to read */
+                TILES[count - 1](args->x1 + row * args->x1_stride, args->x1_stride, columns, args->x2_stride,
+                                 args->depth, next, job->excess + row, out + (n - left), out_stride, 0xf);
+            else /* one column four times, of which the first result is used: there are no others to read */
                 for (ptrdiff_t j = 0; j < width; j++)
-                    TILES[count - 1](given->x1 + row * given->x1_stride, given->x1_stride,
-                                     columns + j * given->x2_stride, 0, given->depth, 0, job->excess + row,
+                    TILES[count - 1](args->x1 + row * args->x1_stride, args->x1_stride,
+                                     columns + j * args->x2_stride, 0, args->depth, 0, job->excess + row,
                                      out + (n - left) + j, out_stride, 1);
         }
-        if (given->output != INT32)
+        if (args->output != INT32)
             for (ptrdiff_t i = 0; i < count; i++)
-                rescale(given, sums + i * BLOCK_COLUMNS, row + i, left, right);
+                rescale(args, sums + i * BLOCK_COLUMNS, row + i, left, right);
     }
 }
 
-/* Lays out up to sixteen rows, a vector every `step` bytes, and adds up their excess. */
+/* Packs up to sixteen rows, a vector every `step` bytes, and sums their excess. */
 VNNI static void lay_out(const int8_t *x1, ptrdiff_t x1_stride, ptrdiff_t rows, ptrdiff_t depth, int8_t *panel,
                          ptrdiff_t step, int32_t *excess)
 {
@@ -265,7 +265,7 @@ static inline int32_t last_bytes(const int8_t *at, ptrdiff_t count)
         panels += COUNT * 64; \
     } while (0)
 
-/* So many panels by eight columns; what lies `next` bytes behind these is asked for. */
+/* `panels` panels by eight columns; memory `next` bytes after these is prefetched. */
 #define PANELS(count) \
     VNNI static void panels_##count(const int8_t *panels, const int32_t *excess, const int8_t *const *columns, \
                                     ptrdiff_t depth, ptrdiff_t next, int32_t *out) \
@@ -302,97 +302,97 @@ typedef void (*panels)(const int8_t *, const int32_t *, const int8_t *const *, p
 static const panels PANELS_OF[] = {panels_1, panels_2, panels_3};
 
 /* Sixteen rows of a column, rescaled. */
-VNNI static inline __m512i rescaled(const struct product *given, const int32_t *sums, __m512 row_scale, ptrdiff_t n)
+VNNI static inline __m512i rescaled(const struct product *args, const int32_t *sums, __m512 row_scale, ptrdiff_t n)
 {
     __m512 values = _mm512_cvtepi32_ps(_mm512_load_si512(sums));
-    values = _mm512_mul_ps(values, _mm512_set1_ps(given->scale[n * given->scale_step]));
-    if (given->row_scale)
+    values = _mm512_mul_ps(values, _mm512_set1_ps(args->scale[n * args->scale_step]));
+    if (args->row_scale)
         values = _mm512_mul_ps(values, row_scale);
-    if (given->bias)
-        values = _mm512_add_ps(values, _mm512_set1_ps(given->bias[n]));
-    return halves(values, given->output);
+    if (args->bias)
+        values = _mm512_add_ps(values, _mm512_set1_ps(args->bias[n]));
+    return halves(values, args->output);
 }
 
-/* Stores `rows` rows of a panel and `width` columns from n of it; sums stand column by column. */
-VNNI static void store(const struct product *given, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
+/* Stores `rows` rows of a panel and `width` columns from n of it; sums are column-major. */
+VNNI static void store(const struct product *args, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
                        ptrdiff_t width)
 {
     const __mmask32 kept = ~0u >> (LINE - width);
     __m512i v[LANES];
-    if (given->output == INT32) {
+    if (args->output == INT32) {
         for (int half = 0; half < LINE; half += LANES) {
             UNROLLED16 for (int j = 0; j < LANES; j++) v[j] = _mm512_load_si512(sums + (half + j) * LANES);
             transpose(v);
-            int32_t *out = (int32_t *)given->out + row * given->columns + n + half;
+            int32_t *out = (int32_t *)args->out + row * args->columns + n + half;
             UNROLLED16 for (int i = 0; i < LANES; i++) {
                 if (i < rows)
-                    _mm512_mask_storeu_epi32(out + i * given->columns, (__mmask16)(kept >> half), v[i]);
+                    _mm512_mask_storeu_epi32(out + i * args->columns, (__mmask16)(kept >> half), v[i]);
             }
         }
         return;
     }
     const __mmask16 all = (__mmask16)(0xffffu >> (LANES - rows));
-    const __m512 row_scale = given->row_scale ? _mm512_maskz_loadu_ps(all, given->row_scale + row) : _mm512_setzero_ps();
+    const __m512 row_scale = args->row_scale ? _mm512_maskz_loadu_ps(all, args->row_scale + row) : _mm512_setzero_ps();
     UNROLLED16 for (int j = 0; j < LANES; j++) {
         const ptrdiff_t one = 2 * j < width ? 2 * j : 0, other = 2 * j + 1 < width ? 2 * j + 1 : 0;
-        v[j] = _mm512_or_si512(rescaled(given, sums + one * LANES, row_scale, n + one),
-                               _mm512_slli_epi32(rescaled(given, sums + other * LANES, row_scale, n + other), 16));
+        v[j] = _mm512_or_si512(rescaled(args, sums + one * LANES, row_scale, n + one),
+                               _mm512_slli_epi32(rescaled(args, sums + other * LANES, row_scale, n + other), 16));
     }
     transpose(v);
-    uint16_t *out = (uint16_t *)given->out + row * given->columns + n;
+    uint16_t *out = (uint16_t *)args->out + row * args->columns + n;
     UNROLLED16 for (int i = 0; i < LANES; i++) {
         if (i < rows)
-            _mm512_mask_storeu_epi16(out + i * given->columns, kept, v[i]);
+            _mm512_mask_storeu_epi16(out + i * args->columns, kept, v[i]);
     }
 }
 
-/* How the panels of a block are shared out: `count` of them from `first` for each tile. */
+/* How the panels of a block are divided into tiles: `count` of them from `first` for each tile. */
 #define FOR_TILES(rows) \
     for (ptrdiff_t all = ((rows) + LANES - 1) / LANES, tiles = (all + TILE_PANELS - 1) / TILE_PANELS, t = 0, first = 0, \
                    count = all / tiles; \
          t < tiles; t++, first += count, count = all * (t + 1) / tiles - first)
 
-VNNI static void block_of_many(const struct job *job, struct place place, const int8_t *room)
+VNNI static void block_of_many(const struct job *job, struct block block, const int8_t *scratch)
 {
-    const struct product *given = job->given;
-    const int32_t *excess = (const int32_t *)room;
-    const ptrdiff_t panel = (given->depth + 3) / 4 * 64;
-    const ptrdiff_t n = place.left, width = place.right - n;
-    const ptrdiff_t next = LINE * given->x2_stride;
+    const struct product *args = job->args;
+    const int32_t *excess = (const int32_t *)scratch;
+    const ptrdiff_t panel = (args->depth + 3) / 4 * 64;
+    const ptrdiff_t n = block.left, width = block.right - n;
+    const ptrdiff_t next = LINE * args->x2_stride;
     int32_t sums[TILE_PANELS * LINE * LANES] __attribute__((aligned(64)));
-    room += job->block_rows * sizeof *excess;
-    FOR_TILES(place.rows) {
+    scratch += job->block_rows * sizeof *excess;
+    FOR_TILES(block.rows) {
         for (ptrdiff_t j = 0; j < width; j += PANEL_COLUMNS) {
             const int8_t *columns[PANEL_COLUMNS];
             for (ptrdiff_t i = 0; i < PANEL_COLUMNS; i++)
-                columns[i] = given->x2 + (n + (j + i < width ? j + i : j)) * given->x2_stride;
-            PANELS_OF[count - 1](room + first * panel, excess + first * LANES, columns, given->depth, t ? 0 : next,
+                columns[i] = args->x2 + (n + (j + i < width ? j + i : j)) * args->x2_stride;
+            PANELS_OF[count - 1](scratch + first * panel, excess + first * LANES, columns, args->depth, t ? 0 : next,
                                  sums + j * LANES);
         }
         for (ptrdiff_t p = 0; p < count; p++) {
-            const ptrdiff_t row = (first + p) * LANES, rows = place.rows - row < LANES ? place.rows - row : LANES;
-            store(given, sums + p * LINE * LANES, place.top + row, rows, n, width);
+            const ptrdiff_t row = (first + p) * LANES, rows = block.rows - row < LANES ? block.rows - row : LANES;
+            store(args, sums + p * LINE * LANES, block.top + row, rows, n, width);
         }
     }
 }
 
-/* Lays out the rows of a block: their excess, then their panels. */
-VNNI static void lay_out_rows(const struct job *job, struct place place, int8_t *room)
+/* Packs the rows of a block: their excess, then their panels. */
+VNNI static void lay_out_rows(const struct job *job, struct block block, int8_t *scratch)
 {
-    const struct product *given = job->given;
-    const ptrdiff_t panel = (given->depth + 3) / 4 * 64;
-    int32_t *excess = (int32_t *)room;
-    room += job->block_rows * sizeof *excess;
-    FOR_TILES(place.rows) {
+    const struct product *args = job->args;
+    const ptrdiff_t panel = (args->depth + 3) / 4 * 64;
+    int32_t *excess = (int32_t *)scratch;
+    scratch += job->block_rows * sizeof *excess;
+    FOR_TILES(block.rows) {
         for (ptrdiff_t p = 0; p < count; p++) {
             const ptrdiff_t row = (first + p) * LANES;
-            lay_out(given->x1 + (place.top + row) * given->x1_stride, given->x1_stride, place.rows - row, given->depth,
-                    room + first * panel + p * 64, count * 64, excess + row);
+            lay_out(args->x1 + (block.top + row) * args->x1_stride, args->x1_stride, block.rows - row, args->depth,
+                    scratch + first * panel + p * 64, count * 64, excess + row);
         }
     }
 }
 
-/* The number of a block that is still to be done, a thread's own first; -1 where there is none. */
+/* The index of an unprocessed block, a thread's own first; -1 if there is none. */
 static ptrdiff_t next_block(struct job *job, ptrdiff_t thread)
 {
     for (ptrdiff_t i = 0; i < job->threads; i++) {
@@ -406,27 +406,27 @@ static ptrdiff_t next_block(struct job *job, ptrdiff_t thread)
     return -1;
 }
 
-/* What a thread does. Each lays out rows for itself: that takes less than to wait for others, and leaves them in its own
-cache. */
+/* The work of a thread. Each thread packs rows for itself: that is faster than waiting for others, and keeps them in
+its own cache. */
 static void work(void *shared)
 {
     struct job *job = shared;
     const ptrdiff_t thread = __atomic_fetch_add(&job->started, 1, __ATOMIC_RELAXED);
-    int8_t *room = job->room ? job->room + thread * job->room_of_thread : NULL;
+    int8_t *scratch = job->scratch ? job->scratch + thread * job->scratch_per_thread : NULL;
     ptrdiff_t laid_out = -1;
     for (;;) {
         const ptrdiff_t number = next_block(job, thread);
         if (number < 0)
             return;
-        const struct place place = place_of(job, number);
-        if (!room) {
-            block_of_few(job, place);
+        const struct block block = block_at(job, number);
+        if (!scratch) {
+            block_of_few(job, block);
             continue;
         }
-        if (place.top != laid_out)
-            lay_out_rows(job, place, room);
-        laid_out = place.top;
-        block_of_many(job, place, room);
+        if (block.top != laid_out)
+            lay_out_rows(job, block, scratch);
+        laid_out = block.top;
+        block_of_many(job, block, scratch);
     }
 }
 
@@ -435,21 +435,21 @@ SHOWN int graph_quant_int8_product_serves(void)
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
 
-/* 0, or 1 where memory is short. */
-SHOWN int graph_quant_int8_product(const struct product *given, parallel in_threads, int threads)
+/* Returns 0, or 1 if memory is short. */
+SHOWN int graph_quant_int8_product(const struct product *args, parallel in_threads, int threads)
 {
-    if (given->rows <= 0 || given->columns <= 0)
+    if (args->rows <= 0 || args->columns <= 0)
         return 0;
-    /* Rows that fill a good part of their panels. */
-    const int many = 4 * given->rows >= 3 * LANES * ((given->rows + LANES - 1) / LANES);
-    const ptrdiff_t depth = given->depth > 4 ? (given->depth + 3) / 4 * 4 : 4;
+    /* Rows that fill at least three quarters of their panels. */
+    const int many = 4 * args->rows >= 3 * LANES * ((args->rows + LANES - 1) / LANES);
+    const ptrdiff_t depth = args->depth > 4 ? (args->depth + 3) / 4 * 4 : 4;
     const ptrdiff_t fitting = many ? PANELS_BYTES / depth / LANES * LANES : BLOCK_BYTES / depth;
     const ptrdiff_t least = many ? LANES : TILE_ROWS;
-    struct job job = {.given = given, .threads = in_threads ? threads : 1};
+    struct job job = {.args = args, .threads = in_threads ? threads : 1};
     job.block_rows = fitting < least ? least : fitting;
     job.block_columns = many ? LINE : BLOCK_COLUMNS;
-    job.blocks_down = (given->rows + job.block_rows - 1) / job.block_rows;
-    job.blocks_across = (given->columns + job.block_columns - 1) / job.block_columns;
+    job.blocks_down = (args->rows + job.block_rows - 1) / job.block_rows;
+    job.blocks_across = (args->columns + job.block_columns - 1) / job.block_columns;
     const ptrdiff_t blocks = job.blocks_down * job.blocks_across;
     struct share shares[job.threads];
     for (ptrdiff_t i = 0; i < job.threads; i++)
@@ -457,18 +457,18 @@ SHOWN int graph_quant_int8_product(const struct product *given, parallel in_thre
     job.shares = shares;
     int32_t *excess = NULL;
     if (many) {
-        const ptrdiff_t rows = (given->rows + job.blocks_down - 1) / job.blocks_down;
+        const ptrdiff_t rows = (args->rows + job.blocks_down - 1) / job.blocks_down;
         job.block_rows = (rows + LANES - 1) / LANES * LANES;
-        job.room_of_thread = job.block_rows * (depth + (ptrdiff_t)sizeof *excess);
-        job.room = aligned_alloc(64, (size_t)(job.room_of_thread * job.threads));
-        if (!job.room)
+        job.scratch_per_thread = job.block_rows * (depth + (ptrdiff_t)sizeof *excess);
+        job.scratch = aligned_alloc(64, (size_t)(job.scratch_per_thread * job.threads));
+        if (!job.scratch)
             return 1;
     } else {
-        excess = malloc((size_t)given->rows * sizeof *excess);
+        excess = malloc((size_t)args->rows * sizeof *excess);
         if (!excess)
             return 1;
-        for (ptrdiff_t row = 0; row < given->rows; row++)
-            excess[row] = excess_of(given->x1 + row * given->x1_stride, given->depth);
+        for (ptrdiff_t row = 0; row < args->rows; row++)
+            excess[row] = excess_of(args->x1 + row * args->x1_stride, args->depth);
         job.excess = excess;
     }
     if (job.threads > 1)
@@ -476,7 +476,7 @@ SHOWN int graph_quant_int8_product(const struct product *given, parallel in_thre
     else
         work(&job);
     free(excess);
-    free(job.room);
+    free(job.scratch);
     return 0;
 }
 

@@ -1,4 +1,4 @@
-"""The library of machine code, where it was built, and the threads that it works in."""
+"""The library of native kernels, where it was built, and the threads that it uses."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from pathlib import Path
 import torch
 
 PATH = Path(__file__).with_name("libgraph_quant_native.so")
-# How the library calls the dtypes of torch.
+# The library's numbers of torch's dtypes.
 KINDS = {torch.int32: 0, torch.bfloat16: 1, torch.float16: 2, torch.float32: 3}
-# Below so many products a second thread takes longer to wake than to help.
-_FOR_THREADS = 1 << 22
+# Below this number of products, starting a second thread takes longer than it saves.
+_MIN_PRODUCTS_FOR_THREADS = 1 << 22
 
 
-def _loaded() -> ctypes.CDLL | None:
+def _load() -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(PATH))
     except OSError:
         return None
 
 
-def _torchs_threads() -> ctypes.c_void_p | None:
-    """The function by which torch starts its own threads, so that there are no others; None where it has no such."""
+def _find_gomp_parallel() -> ctypes.c_void_p | None:
+    """Return the function by which torch starts its threads, so that they are shared; None if torch has another."""
     try:
         return ctypes.cast(ctypes.CDLL(f"{torch.__path__[0]}/lib/libtorch_cpu.so").GOMP_parallel, ctypes.c_void_p)
     except (OSError, AttributeError):
         return None
 
 
-# Room in the CPU's memory, by size, strides and dtype: as torch.empty gives it, in a third of its time.
+# Allocates a CPU tensor by size, strides and dtype, in a third of the time of torch.empty_strided.
 empty_strided = torch._C._dynamo.guards._empty_strided_cpu  # type: ignore[attr-defined]
-_library = _loaded()
-IN_THREADS = _torchs_threads() if _library is not None else None
+_library = _load()
+IN_THREADS = _find_gomp_parallel() if _library is not None else None
 
 
 def function(name: str) -> Callable[..., int] | None:
-    """A function that is given a struct and threads; None where it is not built, or not for this processor."""
-    found = getattr(_library, name, None)
-    if found is None or not getattr(_library, f"{name}_serves")():
+    """Return a kernel, which takes a struct and threads; None if it is not built, or not for this processor."""
+    kernel = getattr(_library, name, None)
+    if kernel is None or not getattr(_library, f"{name}_serves")():
         return None
-    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
-    return found  # type: ignore[no-any-return]
+    kernel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+    return kernel  # type: ignore[no-any-return]
 
 
 def threads_for(products: int) -> int:
-    """How many threads so many products are worth."""
-    return torch.get_num_threads() if products >= _FOR_THREADS else 1
+    """Return the number of threads for a number of products."""
+    return torch.get_num_threads() if products >= _MIN_PRODUCTS_FOR_THREADS else 1

@@ -1,4 +1,4 @@
-/* What the code for AVX-512 shares. */
+/* Shared by the code for AVX-512. */
 
 #ifndef GRAPH_QUANT_VECTORS_H
 #define GRAPH_QUANT_VECTORS_H
@@ -8,10 +8,10 @@
 
 #define SHOWN __attribute__((visibility("default")))
 
-/* What torch's dtypes are called in structs. */
+/* The numbers of torch's dtypes in structs. */
 enum kind { INT32, BFLOAT16, FLOAT16, FLOAT32 };
 
-/* As GOMP_parallel: calls the function in so many threads, or fewer. */
+/* As GOMP_parallel: calls the function in `threads` threads, or fewer. */
 typedef void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
 
 #if defined(__x86_64__) && (defined(__clang__) || __GNUC__ >= 9)
@@ -30,13 +30,13 @@ static inline int has_avx512(void)
            && __builtin_cpu_supports("avx512dq");
 }
 
-/* Which lanes hold the first `count` of what is left. */
+/* The mask of the first `count` lanes. */
 static inline uint16_t first_lanes(ptrdiff_t count)
 {
     return count >= LANES ? 0xffff : (uint16_t)((1u << count) - 1);
 }
 
-/* The numbers from `at` on in lanes that are kept, and zeros. */
+/* Loads elements from `at` in the lanes of a mask, and zeros in the others. */
 AVX512 static inline __m512 load(const void *from, ptrdiff_t at, __mmask16 kept, int32_t kind)
 {
     if (kind == FLOAT32)
@@ -47,7 +47,7 @@ AVX512 static inline __m512 load(const void *from, ptrdiff_t at, __mmask16 kept,
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
 }
 
-/* The nearest half-precision numbers, a word each; all bits of bfloat16's NaN are set, as torch sets them. */
+/* The nearest half-precision values, a word each; all bits of bfloat16's NaN are set, as torch sets them. */
 AVX512 static inline __m512i halves(__m512 values, int32_t kind)
 {
     if (kind == FLOAT16)
@@ -59,7 +59,7 @@ AVX512 static inline __m512i halves(__m512 values, int32_t kind)
                                  _mm512_set1_epi32(0xffff));
 }
 
-/* The transposed square of 32-bit words. */
+/* Transposes a square of 32-bit words. */
 AVX512 static inline void transpose(__m512i *v)
 {
     __m512i t[LANES];

@@ -16,7 +16,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from support import numpy_rules
 
-pytestmark = pytest.mark.skipif(not native.SERVES, reason="the processor has no AVX-512 VNNI, or nothing is built")
+pytestmark = pytest.mark.skipif(
+    not native.IS_SUPPORTED, reason="the processor has no AVX-512 VNNI, or nothing is built"
+)
 GENERATOR = torch.Generator().manual_seed(0)
 # Rows, columns, depth: none, one, and around the 6 rows and 4 columns of a tile, the 64 columns of a block, the 64
 # bytes of a register, the 256 of a single row's step and the rows of which 384 KiB hold all. Many rows: around their
@@ -64,11 +66,11 @@ def test_strides(rows: int) -> None:
     """Rows and columns may lie anywhere; what lies between them is not read as theirs."""
     x1, x2 = int8(2 * rows, 300)[::2, 17:217], int8(40, 260)[3::3, 11:211].t()
     for left, right in ((x1, x2), (x1[:1].expand(rows, 200), x2), (x1, x2[:, :1].expand(200, 6))):
-        assert native.takes(left, right)
+        assert native.can_multiply_int8(left, right)
         assert np.array_equal(native.int8_product(left, right).numpy(), product(left, right))
-    assert not native.takes(x1.t(), x2.t())
-    assert not native.takes(x1[None], x2)
-    assert not native.takes(x1, x2.contiguous())
+    assert not native.can_multiply_int8(x1.t(), x2.t())
+    assert not native.can_multiply_int8(x1[None], x2)
+    assert not native.can_multiply_int8(x1, x2.contiguous())
 
 
 def test_a_weight_that_is_written_to_counts_at_once() -> None:

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import torch
 from graph_quant import native
-from graph_quant.native import Hidden
+from graph_quant.native import HiddenKeys
 
 UNIT = 2.0**-24
 ROUNDED = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 GENERATOR = torch.Generator().manual_seed(0)
 LEAST = float(np.finfo(np.float32).min)
 pytestmark = pytest.mark.skipif(
-    not native.attends(torch.zeros(1, 1, 1)), reason="the processor has no AVX-512, or nothing is built"
+    not native.can_attend(torch.zeros(1, 1, 1)), reason="the processor has no AVX-512, or nothing is built"
 )
 # Heads, heads of keys, queries, keys, channels, channels of values: around 16 lanes, tiles of 8 and 6 rows, blocks of
 # 48 rows, chunks of 256 keys, four vectors of channels, and scores that fill the cache with few rows.
@@ -30,7 +30,9 @@ SIZES = [
 ]  # fmt: skip
 
 
-def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: Hidden, copies: int = 1) -> list[torch.Tensor]:
+def attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: HiddenKeys, copies: int = 1
+) -> list[torch.Tensor]:
     out = torch.full((*q.shape[:2], v.size(2)), 7.0, dtype=q.dtype)
     rows = [torch.full((*q.shape[:2], copies), 7.0) for _ in range(2)]
     native.attend(q, k, v, 0.25, hidden, out, *rows)
@@ -44,7 +46,7 @@ def operands(size: tuple[int, ...], dtype: torch.dtype) -> tuple[torch.Tensor, t
     return q, k, v
 
 
-def hidden_by(hidden: Hidden, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def hidden_by(hidden: HiddenKeys, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """What is hidden by place, and what at all."""
     distance = np.arange(shape[2]) - np.arange(shape[1])[:, None]
     by_place = np.zeros(shape, dtype=bool)
@@ -53,7 +55,7 @@ def hidden_by(hidden: Hidden, shape: tuple[int, ...]) -> tuple[np.ndarray, np.nd
     return by_place, by_place if hidden.mask is None else by_place | hidden.mask.numpy().astype(bool)
 
 
-def stated(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: Hidden) -> tuple[np.ndarray, ...]:
+def stated(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: HiddenKeys) -> tuple[np.ndarray, ...]:
     group = q.size(0) // k.size(0)
     wide_q, wide_k, wide_v = (each.double().numpy() for each in (q, k, v))
     wide_k, wide_v = wide_k.repeat(group, 0), wide_v.repeat(group, 0)
@@ -68,7 +70,7 @@ def stated(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: Hidden) ->
     return out, largest, total
 
 
-def agrees(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: Hidden) -> None:
+def agrees(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: HiddenKeys) -> None:
     out, largest, total = (each.double().numpy() for each in attend(q, k, v, hidden))
     wanted, wanted_largest, wanted_total = stated(q, k, v, hidden)
     score = (q.size(2) + 2) * UNIT * 0.25 * q.size(2) * float(q.abs().max()) * float(k.abs().max())
@@ -85,23 +87,28 @@ def test_every_size(size: tuple[int, ...], dtype: torch.dtype) -> None:
     heads, _, queries, keys, *_ = size
     q, k, v = operands(size, dtype)
     mask = torch.rand(heads, queries, keys, generator=GENERATOR) < 0.5
-    for hidden in (Hidden(), Hidden(last=0), Hidden(mask, first=-3, last=keys - queries), Hidden(mask[:1])):
+    for hidden in (
+        HiddenKeys(),
+        HiddenKeys(last=0),
+        HiddenKeys(mask, first=-3, last=keys - queries),
+        HiddenKeys(mask[:1]),
+    ):
         agrees(q, k, v, hidden)
 
 
 THIRDS = torch.arange(20).remainder(3).eq(0)[None, :, None].expand(1, 20, 40)
-SIGHTS: dict[str, Hidden] = {
-    "no key before any": Hidden(last=-2),
-    "none after the last": Hidden(first=30),
-    "a band that is empty": Hidden(first=2, last=1),
-    "a mask of all": Hidden(torch.ones(1, 20, 40, dtype=torch.bool)),
-    "a mask of all that gives zeros": Hidden(torch.ones(1, 20, 40, dtype=torch.uint8), gives_zeros=True),
-    "a mask of some rows, and a band": Hidden(THIRDS, -1, 4),
-    "a mask laid out otherwise": Hidden(torch.rand(40, 20, generator=GENERATOR).lt(0.5).t()[None]),
-    "a mask of the first": Hidden(torch.arange(40).lt(33).expand(1, 20, 40)),
-    "a mask of the last": Hidden(torch.arange(40).gt(16).expand(1, 20, 40).contiguous()),
-    "a mask of one end after the other": Hidden(torch.ones(20, 40).triu(3).bool()[None], first=1),
-    "a mask of larger numbers": Hidden(torch.randint(0, 2, (1, 20, 40), generator=GENERATOR, dtype=torch.int32)),
+SIGHTS: dict[str, HiddenKeys] = {
+    "no key before any": HiddenKeys(last=-2),
+    "none after the last": HiddenKeys(first=30),
+    "a band that is empty": HiddenKeys(first=2, last=1),
+    "a mask of all": HiddenKeys(torch.ones(1, 20, 40, dtype=torch.bool)),
+    "a mask of all that gives zeros": HiddenKeys(torch.ones(1, 20, 40, dtype=torch.uint8), gives_zeros=True),
+    "a mask of some rows, and a band": HiddenKeys(THIRDS, -1, 4),
+    "a mask laid out otherwise": HiddenKeys(torch.rand(40, 20, generator=GENERATOR).lt(0.5).t()[None]),
+    "a mask of the first": HiddenKeys(torch.arange(40).lt(33).expand(1, 20, 40)),
+    "a mask of the last": HiddenKeys(torch.arange(40).gt(16).expand(1, 20, 40).contiguous()),
+    "a mask of one end after the other": HiddenKeys(torch.ones(20, 40).triu(3).bool()[None], first=1),
+    "a mask of larger numbers": HiddenKeys(torch.randint(0, 2, (1, 20, 40), generator=GENERATOR, dtype=torch.int32)),
 }
 
 
@@ -114,10 +121,10 @@ FIRST = torch.arange(90).gt(5).expand(1, 4, 90)
 
 
 @pytest.mark.parametrize(
-    "hidden", [Hidden(last=0), Hidden(FIRST), Hidden(FIRST.flip(-1))], ids=["place", "end", "start"]
+    "hidden", [HiddenKeys(last=0), HiddenKeys(FIRST), HiddenKeys(FIRST.flip(-1))], ids=["place", "end", "start"]
 )
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_hidden_value_that_is_not_finite_is_still_met_by_its_weight(value: float, hidden: Hidden) -> None:
+def test_a_hidden_value_that_is_not_finite_is_still_met_by_its_weight(value: float, hidden: HiddenKeys) -> None:
     q, k, v = operands((1, 1, 4, 90, 16, 16), torch.bfloat16)
     v[0, 40, 3] = value
     out, *_ = attend(q, k, v, hidden)
@@ -131,14 +138,16 @@ def test_keys_hidden_at_the_end_are_as_if_there_were_none(seen: int) -> None:
     q, k, v = operands((4, 2, 11, 200, 64, 64), torch.float16)
     k[:, seen:] = float("nan")
     mask = torch.arange(200).ge(seen).expand(4, 11, 200)
-    for masked, alone in zip(attend(q, k, v, Hidden(mask)), attend(q, k[:, :seen], v[:, :seen], Hidden()), strict=True):
+    for masked, alone in zip(
+        attend(q, k, v, HiddenKeys(mask)), attend(q, k[:, :seen], v[:, :seen], HiddenKeys()), strict=True
+    ):
         assert torch.equal(masked, alone)
 
 
 def test_a_score_that_is_not_a_number_makes_its_row_so_and_no_other() -> None:
     q, k, v = operands((1, 1, 20, 40, 16, 16), torch.float32)
     q[0, 5, 1] = float("nan")
-    out, largest, total = attend(q, k, v, Hidden())
+    out, largest, total = attend(q, k, v, HiddenKeys())
     for each in (out, largest, total):
         assert each[0, 5].isnan().all()
         assert not each[0, [4, 6]].isnan().any()
@@ -146,12 +155,12 @@ def test_a_score_that_is_not_a_number_makes_its_row_so_and_no_other() -> None:
 
 def test_any_strides_and_threads_give_the_same_bits() -> None:
     q, k, v = operands((4, 2, 130, 140, 64, 64), torch.bfloat16)
-    plain = attend(q, k, v, Hidden(last=10), copies=8)
+    plain = attend(q, k, v, HiddenKeys(last=10), copies=8)
     apart: Any = [each.transpose(0, 1).contiguous().transpose(0, 1) for each in (q, k, v)]
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        others = attend(*apart, Hidden(last=10), copies=8)
+        others = attend(*apart, HiddenKeys(last=10), copies=8)
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(plain, others, strict=True))
@@ -160,7 +169,7 @@ def test_any_strides_and_threads_give_the_same_bits() -> None:
 
 def test_what_it_does_not_take() -> None:
     x = torch.zeros(1, 2, 4)
-    assert not native.attends(x, x.double(), x)
-    assert not native.attends(x.transpose(1, 2), x, x)
-    assert not native.attends(x[:, :0], x, x)
-    assert not native.attends(x.int(), x.int(), x.int())
+    assert not native.can_attend(x, x.double(), x)
+    assert not native.can_attend(x.transpose(1, 2), x, x)
+    assert not native.can_attend(x[:, :0], x, x)
+    assert not native.can_attend(x.int(), x.int(), x.int())

@@ -9,7 +9,7 @@ from graph_quant import native
 from graph_quant.reference.quant.dynamic_quant import dynamic_quant
 
 pytestmark = pytest.mark.skipif(
-    not native.quantises(torch.zeros(1)), reason="the processor has no AVX-512, or nothing is built"
+    not native.can_quantise_rows(torch.zeros(1)), reason="the processor has no AVX-512, or nothing is built"
 )
 GENERATOR = torch.Generator().manual_seed(0)
 # Around the 16 elements of a vector, the 8 rows of a thread's turn, and lengths whose scale is an inverse.
@@ -35,7 +35,7 @@ def test_rows(size: tuple[int, int], dtype: torch.dtype) -> None:
     smooth = torch.rand(size[1], generator=GENERATOR)
     for factors in (None, smooth):
         for inverts in (False, True):
-            made = native.quantised_rows(x, factors, inverts)
+            made = native.quantise_rows(x, factors, inverts)
             wanted = stated(x.float().numpy(), None if factors is None else factors.numpy(), inverts)
             assert all(np.array_equal(one.numpy(), other) for one, other in zip(made, wanted, strict=True))
 
@@ -45,7 +45,7 @@ def test_extremes_strides_and_rows_of_zeros() -> None:
     x[0] = 0.0
     for row, extreme in enumerate(EXTREMES):
         x[1 + row, 3 * row] = extreme
-    for made, wanted in zip(native.quantised_rows(x, None, False), stated(x.numpy(), None, False), strict=True):
+    for made, wanted in zip(native.quantise_rows(x, None, False), stated(x.numpy(), None, False), strict=True):
         assert np.array_equal(made.numpy(), wanted, equal_nan=made.is_floating_point())
 
 

@@ -36,7 +36,7 @@ def forward(call: TrainingCall, query: Tensor, key: Tensor, value: Tensor) -> tu
     q, k, v = call.to_bnsd(query, key, value)
     pairs = call.sequences(q, k)
     bits = call.kept_weights(pairs)
-    if bits is None and call.is_plain and native.attends(q, k, v):
+    if bits is None and call.is_plain and native.can_attend(q, k, v):
         return _native_forward(call, q, k, v, pairs)
     out = torch.zeros(*q.shape[:3], v.size(3), dtype=query.dtype)
     largest, total = torch.zeros(q.shape[:3]), torch.zeros(q.shape[:3])

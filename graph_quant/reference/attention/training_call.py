@@ -147,13 +147,13 @@ class TrainingCall:
             by_position = by_position & (torch.arange(keys) >= self.prefix[sequence])
         return None if by_position is None else by_position[None], None if by_mask is None else by_mask.bool()
 
-    def native_mask(self, pairs: Pairs, sequence: int) -> native.Hidden:
+    def native_mask(self, pairs: Pairs, sequence: int) -> native.HiddenKeys:
         """The mask of one sequence, for the compiled loop."""
         if self.sparse_mode == PREFIX_TABLE:  # its visible keys are no single range
-            return native.Hidden(self._hidden(pairs, sequence)[0], gives_zeros=True)
+            return native.HiddenKeys(self._hidden(pairs, sequence)[0], gives_zeros=True)
         band, by_mask = self._band_and_mask(pairs, sequence)
         last, first = (None, None) if band is None else band.reach(*(span.length for span in pairs[sequence]))
-        return native.Hidden(by_mask, first, last, bool(self.inner_precise & _ROW_FIX))
+        return native.HiddenKeys(by_mask, first, last, bool(self.inner_precise & _ROW_FIX))
 
     def _band_and_mask(self, pairs: Pairs, sequence: int) -> tuple[masks.Mask | None, Tensor | None]:
         """The band of visible positions of one sequence, and its part of the mask, (head or 1, query, key)."""

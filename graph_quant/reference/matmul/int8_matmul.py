@@ -20,7 +20,7 @@ _HAS_TILES = bool(torch.cpu._is_amx_tile_supported())
 
 def is_native(x1: torch.Tensor, x2: torch.Tensor) -> bool:
     """Whether the package's native code multiplies these operands; it reads a weight in place, without repacking."""
-    return not _HAS_TILES and native.takes(x1, x2)
+    return not _HAS_TILES and native.can_multiply_int8(x1, x2)
 
 
 def int8_matmul(x1: torch.Tensor, x2: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,7 @@ def dynamic_quant(
     is_of_rows = (
         mode == dynamic.PERTOKEN and group_index is None and (smooth_scales is None or smooth_scales.dim() == 1)
     )
-    if is_of_rows and destination is INT8 and not dst_type_max and native.quantises(x):
+    if is_of_rows and destination is INT8 and not dst_type_max and native.can_quantise_rows(x):
         y, scale = quantise_rows(x.reshape(math.prod(x.shape[:-1]), x.size(-1)), smooth_scales, spills)
         return y.reshape(x.shape), scale.reshape(x.shape[:-1])
     y, scale, multiplier = dynamic.quantise(METHOD, x, smooth_scales, group_index, destination, mode, dst_type_max)

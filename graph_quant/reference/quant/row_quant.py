@@ -8,14 +8,14 @@ from graph_quant.dispatcher import step
 
 
 def quantise_rows(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows of a matrix that ``native.quantises`` accepts, as int8, and the scale of each."""
+    """The rows of a matrix that ``native.can_quantise_rows`` accepts, as int8, and the scale of each."""
     if type(x) is torch.Tensor and not torch.compiler.is_dynamo_compiling():
         return _compute(x, smooth, inverts)
     return STEP(x, smooth, inverts)  # type: ignore[no-any-return]
 
 
 def _compute(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    return native.quantised_rows(x, None if smooth is None else smooth.float().contiguous(), inverts)
+    return native.quantise_rows(x, None if smooth is None else smooth.float().contiguous(), inverts)
 
 
 def _infer(x: torch.Tensor, smooth: torch.Tensor | None, inverts: bool) -> tuple[torch.Tensor, torch.Tensor]:

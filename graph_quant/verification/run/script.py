@@ -45,7 +45,7 @@ def verify_script(
         VerificationError: Nothing could be compared.
     """
     limits = {"max_error": max_error, "min_sqnr": min_sqnr}
-    with scripts.as_python_would(path, arguments) as defined:
+    with scripts.script_environment(path, arguments) as defined:
         with capture(calls=calls, title=Path(path).name, progress=progress, **limits) as report:  # type: ignore[arg-type]
             try:
                 scripts.run(path, defined, VerificationError)
