@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 from warnings import warn
 
 from ..ge import GeError, TooMuchError
@@ -43,3 +45,22 @@ def renamed(new: str) -> Any:
         return getattr(owner, new)
 
     return property(get)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def renamed_argument(old: str, new: str) -> Callable[[Function], Function]:
+    """Let a function still accept the keyword ``old`` for ``new``, with a warning."""
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if old in kwargs:
+                warn(f"{function.__name__}: the argument {old} is now {new}", DeprecationWarning, stacklevel=2)
+                kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return cast(Function, call)
+
+    return decorate

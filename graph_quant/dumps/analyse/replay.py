@@ -10,7 +10,7 @@ from torch import fx
 
 from ...ge import first_line
 from ...host.engine import EAGER, GraphError, RecordingInterpreter, import_graph, make_callable
-from ..errors import DumpError
+from ..errors import DumpError, renamed_argument
 from .replay_inputs import MOST_BYTES, make_inputs
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def to_fx(dump: Dump) -> fx.GraphModule:
         raise DumpError(f"the host cannot run this graph: {first_line(error)}") from error
 
 
+@renamed_argument("given", "inputs")
 def replay(
     dump: Dump,
     inputs: Mapping[str, torch.Tensor] | None = None,
