@@ -281,6 +281,10 @@ PRIVATE_APIS: tuple[PrivateApi, ...] = (
         "torch_npu.op_plugin.atb._atb_ops",
         "torch._C._jit_get_schemas_for_operator",
     ),
+    *_private_apis("numbers lose their precision in half-precision calls", "torch._C._should_allow_numbers_as_tensors"),
+    *_private_apis(
+        "lists of tensors have other bits in graphs", "torch.ops.aten._foreach_lerp", "torch.ops.aten._foreach_pow"
+    ),
     *_private_apis("dropout_with_byte_mask is missing", "torch.ops.npu._dropout_with_byte_mask"),
     *_private_apis(
         "the engine inductor does not start",

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from graph_quant.converters.decompositions import decomposes, decomposes_outside
 from graph_quant.dispatcher import overload
-from graph_quant.host.half_precision import HALF_DTYPES
+from graph_quant.reference.half_precision import HALF_DTYPES
 from torch import Tensor
 
 aten = torch.ops.aten

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from graph_quant.converters.decompositions import decomposes
-from graph_quant.host.half_precision import upcast_half
+from graph_quant.reference.half_precision import upcast_half
 from torch import Tensor
 
 aten = torch.ops.aten

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torchair
-from graph_quant.host.half_precision import MAX_HALF_PRODUCT
+from graph_quant.reference.half_precision import MAX_HALF_PRODUCT
 from torch import Tensor
 from torch.nn.functional import linear
 

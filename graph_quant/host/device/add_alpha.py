@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from ...reference.half_precision import HALF_DTYPES, add_scaled
 from ..alias import as_cpu, to_npu
-from ..half_precision import HALF_DTYPES, add_scaled
 from .kernels import Kernel
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..half_precision import HALF_DTYPES
+from ...reference.half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 

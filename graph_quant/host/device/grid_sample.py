@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch._ops import OpOverload
 
-from ..half_precision import HALF_DTYPES
+from ...reference.half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 

@@ -9,8 +9,8 @@ from torch._ops import OpOverload
 
 from ...reference import composed
 from ...reference.composed import scale_and_add
+from ...reference.half_precision import HALF_DTYPES, is_large_half_product
 from ..alias import as_cpu, to_npu
-from ..half_precision import HALF_DTYPES, is_large_half_product
 from .kernels import Kernel
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ...reference.half_precision import HALF_DTYPES
 from ..alias import as_cpu, to_npu
-from ..half_precision import HALF_DTYPES
 from .arguments import map_results, mixed_devices_error
 from .kernels import Kernel
 

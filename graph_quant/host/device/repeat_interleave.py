@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..half_precision import HALF_DTYPES
+from ...reference.half_precision import HALF_DTYPES
 from .kernels import Kernel
 
 NAME = "aten::repeat_interleave.self_Tensor"

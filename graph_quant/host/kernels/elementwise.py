@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...ge import Sizes, constant_kernel, from_attr, kernel
-from ..half_precision import add_scaled, upcast_half
+from ...reference.half_precision import add_scaled, upcast_half
 
 _UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "Abs": torch.abs,

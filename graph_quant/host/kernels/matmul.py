@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...ge import CONTRACTION, kernel
+from ...reference.half_precision import HALF_DTYPES, is_large_half_product
 from ...reference.matmul.int8_matmul import int8_matmul
-from ..half_precision import HALF_DTYPES, is_large_half_product
 
 # Rows or columns below which a BLAS may use another kernel for column-major operands.
 _FEW = 32

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ...ge import CHANNELS_FIRST, Sizes, kernel
-from ..half_precision import upcast_half
+from ...reference.half_precision import upcast_half
 
 _INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 _PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
