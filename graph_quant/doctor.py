@@ -33,6 +33,7 @@ class Diagnosis:
     device: dict[str, Any] | None = None
     registered: dict[str, int] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -72,8 +73,8 @@ def _versions(diagnosis: Diagnosis) -> None:
             diagnosis.problems.append(Problem(f"{package} is not installed", fix))
             continue
         if not diagnosis.versions[package].startswith(tested):  # type: ignore[union-attr]
-            what = f"{package} {diagnosis.versions[package]} is installed; this release is tested with {tested}"
-            diagnosis.problems.append(Problem(what, f"pip install '{package}=={tested}.*'"))
+            installed = diagnosis.versions[package]
+            diagnosis.warnings.append(f"{package} {installed} is installed; this release is tested with {tested}")
 
 
 def _runtime(diagnosis: Diagnosis) -> None:

@@ -45,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
         print("registered  " + ", ".join(f"{count} {part}" for part, count in report.registered.items()))
     for mode, outcome in report.modes.items():
         print(f"graphs      {mode:15} {outcome}")
+    for warning in report.warnings:
+        print(f"warning     {warning}")
     for problem in report.problems:
         print(f"\nproblem     {problem.what}\nfix         {problem.fix}")
     print("\nusable" if report.usable else "\nnot usable")
